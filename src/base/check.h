@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <tessera/error.h>
+
+namespace tessera::internal {
+[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+                               const std::string& detail);
+}
+
+/// An invariant of our own: always on, throws InternalError. The detail is only built on failure.
+#define TESSERA_CHECK(condition, detail)                                                   \
+  (static_cast<bool>(condition)                                                            \
+       ? void(0)                                                                           \
+       : ::tessera::internal::check_failed(__FILE__, __LINE__, #condition, (detail)))

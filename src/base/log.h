@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace tessera {
+
+enum class LogLevel { debug, info, warning, error };
+
+/// Writes one line to stderr if `TESSERA_LOG` (debug, info, warning (default), error, off) allows.
+void log(LogLevel level, const std::string& message);
+inline void log_warning(const std::string& m) { log(LogLevel::warning, m); }
+inline void log_info(const std::string& m) { log(LogLevel::info, m); }
+
+/// Replaces the sink (tests); an empty function restores stderr.
+void set_log_sink(std::function<void(LogLevel, const std::string&)> sink);
+
+}  // namespace tessera
