@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each bench/<name>.cc is one program bench_<name>. Google Benchmark is linked where it is found.
+
+find_package(benchmark QUIET)
+find_package(nlohmann_json REQUIRED)
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cc")
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  add_executable(bench_${name} ${source})
+  target_link_libraries(bench_${name} PRIVATE
+    tessera::tessera tessera_build_flags nlohmann_json::nlohmann_json fmt::fmt)
+  target_compile_definitions(bench_${name} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(benchmark_FOUND)
+    target_link_libraries(bench_${name} PRIVATE benchmark::benchmark)
+  endif()
+endforeach()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/<room>/*_test.cc make one binary tessera_<room>_tests, linked from the objects of its room
+# and those below, so that tests reach internal symbols and don't wait for the rooms above.
+
+find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+set(TESSERA_TEST_TIMEOUT 900 CACHE STRING "Seconds that one test binary may run")
+
+function(tessera_add_room_tests room)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cc")
+  file(GLOB_RECURSE cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cc")
+  if(NOT cases)
+    return()
+  endif()
+  set(name tessera_${room}_tests)
+  add_executable(${name} ${sources})
+  foreach(part IN LISTS tessera_below_${room} ITEMS ${room})
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
+  endforeach()
+  target_link_libraries(${name} PRIVATE tessera_build_flags ${tessera_private_deps}
+    Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
+  target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${room}
+           COMMAND ${name} "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${room}.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(${room} PROPERTIES LABELS ${room} TIMEOUT ${TESSERA_TEST_TIMEOUT})
+endfunction()
+
+foreach(room IN LISTS TESSERA_ROOMS)
+  tessera_add_room_tests(${room})
+endforeach()

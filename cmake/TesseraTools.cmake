@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# tools/<name>/*.cc make the program <name>; a room above the front end, so it sees all headers.
+
+file(GLOB mains CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*/main.cc")
+if(mains)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+endif()
+foreach(main IN LISTS mains)
+  cmake_path(GET main PARENT_PATH folder)
+  cmake_path(GET folder FILENAME name)
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
+  add_executable(tool_${name} ${sources})
+  set_target_properties(tool_${name} PROPERTIES OUTPUT_NAME ${name})
+  target_link_libraries(tool_${name} PRIVATE
+    tessera::tessera tessera_build_flags CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+endforeach()
