@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a traced or parsed Module to something that runs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/ir/module.h"
+#include "src/runtime/buffer.h"
+#include "src/spmd/partitioner/partition.h"
+
+namespace tessera::compiler {
+
+struct Options {
+  spmd::PartitionOptions partition;
+  /// Keep the modules between the stages, for as_text().
+  bool keep_stages = true;
+};
+
+/// Bytes, known before running.
+struct MemoryAnalysis {
+  std::int64_t argument_bytes = 0, output_bytes = 0, temp_bytes = 0, alias_bytes = 0;
+  std::int64_t peak_bytes_per_device = 0;
+};
+struct CostAnalysis {
+  double flops = 0;           ///< per device
+  double bytes_received = 0;  ///< per device
+};
+
+/// args[i][d]: parameter i on logical device d. A module for one device has one entry each.
+using DeviceArrays = std::vector<std::vector<runtime::Buffer>>;
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// As given, shardings as annotations; after propagation; one device's program.
+  virtual const ir::Module& input() const = 0;
+  virtual const ir::Module& propagated() const = 0;
+  virtual const ir::Module& partitioned() const = 0;
+  virtual const spmd::PartitionReport& report() const = 0;
+  virtual std::int64_t num_devices() const = 0;
+  /// Closed, one per entry parameter and per result leaf, on input().mesh or a refinement of it.
+  virtual const std::vector<TensorSharding>& parameter_shardings() const = 0;
+  virtual const std::vector<TensorSharding>& result_shardings() const = 0;
+  /// Global shapes.
+  virtual const std::vector<Shape>& parameter_shapes() const = 0;
+  virtual const std::vector<Shape>& result_shapes() const = 0;
+
+  /// Buffers hold shards of shard_dims(global). Parameters with donated[i] are given away: their
+  /// memory may be reused for results. Synchronous; safe to call from several threads.
+  virtual DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const = 0;
+
+  virtual MemoryAnalysis memory_analysis() const = 0;
+  virtual CostAnalysis cost_analysis() const = 0;
+  /// Bytes received per device and count by kind, counted by the executor in the last run.
+  virtual std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
+      const = 0;
+  /// Ops that have no kernel and run on the evaluator.
+  virtual std::vector<std::string> evaluator_ops() const = 0;
+};
+
+/// Entry: flat array parameters, root = tuple of arrays or one array. Parameter shardings are
+/// closed; a root leaf's sharding may be open (propagation decides) or absent. `num_partitions`
+/// and `mesh` are set by the caller; 1 partition skips propagation and partitioning.
+std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
+                                          const Options& options = {});
+
+}  // namespace tessera::compiler

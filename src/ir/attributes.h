@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attributes of instructions: one struct per kind of opcode.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/base/literal.h"
+#include "src/sharding/logical_mesh.h"
+
+namespace tessera::ir {
+
+class CustomPartitioner;  // hooks.h
+
+struct ParameterAttrs {
+  std::int64_t number = 0;
+  friend bool operator==(const ParameterAttrs&, const ParameterAttrs&) = default;
+};
+struct ConstantAttrs {
+  Literal value;
+  bool elided = false;  ///< read from text as {...}: the value is not known
+  friend bool operator==(const ConstantAttrs&, const ConstantAttrs&) = default;
+};
+/// broadcast (operand dim i → result dim dims[i]), transpose (result dim i = operand dim dims[i]),
+/// reverse, reduce, map; concatenate has one.
+struct DimensionsAttrs {
+  Dims dims;
+  friend bool operator==(const DimensionsAttrs&, const DimensionsAttrs&) = default;
+};
+struct IotaAttrs {
+  std::int64_t dim = 0;
+  friend bool operator==(const IotaAttrs&, const IotaAttrs&) = default;
+};
+struct SortAttrs {
+  std::int64_t dim = 0;
+  bool is_stable = false;
+  friend bool operator==(const SortAttrs&, const SortAttrs&) = default;
+};
+enum class Direction : std::uint8_t { eq, ne, lt, le, gt, ge };
+enum class ComparisonType : std::uint8_t { by_dtype, float_, total_order, signed_, unsigned_ };
+struct CompareAttrs {
+  Direction direction = Direction::eq;
+  ComparisonType type = ComparisonType::by_dtype;  ///< by_dtype: the default of the element type
+  friend bool operator==(const CompareAttrs&, const CompareAttrs&) = default;
+};
+struct SliceAttrs {
+  Dims starts, limits, strides;
+  friend bool operator==(const SliceAttrs&, const SliceAttrs&) = default;
+};
+struct DynamicSliceAttrs {
+  Dims sizes;
+  friend bool operator==(const DynamicSliceAttrs&, const DynamicSliceAttrs&) = default;
+};
+struct PadDim {
+  std::int64_t low = 0, high = 0, interior = 0;
+  friend bool operator==(const PadDim&, const PadDim&) = default;
+};
+struct PadAttrs {
+  std::vector<PadDim> dims;
+  friend bool operator==(const PadAttrs&, const PadAttrs&) = default;
+};
+struct DotAttrs {
+  Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+  std::vector<std::string> operand_precision;  ///< "default", "high", "highest"; empty = default
+  std::string algorithm;
+  friend bool operator==(const DotAttrs&, const DotAttrs&) = default;
+};
+struct WindowDim {
+  std::int64_t size = 1, stride = 1, pad_low = 0, pad_high = 0, lhs_dilation = 1,
+               rhs_dilation = 1;
+  bool reversal = false;
+  friend bool operator==(const WindowDim&, const WindowDim&) = default;
+};
+/// reduce-window, select-and-scatter (called: select, scatter).
+struct WindowAttrs {
+  std::vector<WindowDim> dims;
+  friend bool operator==(const WindowAttrs&, const WindowAttrs&) = default;
+};
+struct ConvolutionAttrs {
+  std::vector<WindowDim> window;
+  std::int64_t input_batch = 0, input_feature = 1, kernel_input_feature = 0,
+               kernel_output_feature = 1, output_batch = 0, output_feature = 1;
+  Dims input_spatial, kernel_spatial, output_spatial;
+  std::int64_t feature_group_count = 1, batch_group_count = 1;
+  std::vector<std::string> operand_precision;
+  friend bool operator==(const ConvolutionAttrs&, const ConvolutionAttrs&) = default;
+};
+struct GatherAttrs {
+  Dims offset_dims, collapsed_slice_dims, start_index_map, slice_sizes, operand_batching_dims,
+      start_indices_batching_dims;
+  std::int64_t index_vector_dim = 0;
+  bool indices_are_sorted = false;
+  friend bool operator==(const GatherAttrs&, const GatherAttrs&) = default;
+};
+struct ScatterAttrs {
+  Dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, input_batching_dims,
+      scatter_indices_batching_dims;
+  std::int64_t index_vector_dim = 0;
+  bool indices_are_sorted = false, unique_indices = false;
+  friend bool operator==(const ScatterAttrs&, const ScatterAttrs&) = default;
+};
+enum class FftType : std::uint8_t { fft, ifft, rfft, irfft };
+struct FftAttrs {
+  FftType type = FftType::fft;
+  Dims lengths;
+  friend bool operator==(const FftAttrs&, const FftAttrs&) = default;
+};
+struct GetTupleElementAttrs {
+  std::int64_t index = 0;
+  friend bool operator==(const GetTupleElementAttrs&, const GetTupleElementAttrs&) = default;
+};
+
+/// The devices that take part in one collective together. Symbolic (mesh and axes; text and time
+/// don't grow with the devices) or explicit lists of partition ids; neither: all devices.
+/// Members of a symbolic group are ordered row-major over `axes` as listed.
+struct DeviceGroups {
+  MeshRef mesh;
+  std::vector<int> axes;
+  std::vector<std::vector<std::int64_t>> lists;
+
+  static DeviceGroups over(MeshRef mesh, std::vector<int> axes);
+  bool symbolic() const { return mesh != nullptr; }
+  /// Lists of partition ids.
+  std::vector<std::vector<std::int64_t>> expand(std::int64_t num_partitions) const;
+  std::int64_t group_size(std::int64_t num_partitions) const;
+  friend bool operator==(const DeviceGroups&, const DeviceGroups&) = default;
+};
+/// all-gather (dims = {gather dim}), all-reduce, reduce-scatter (dims = {scatter dim}), all-to-all
+/// (dims = {split dim}, array form; empty: tuple form), collective-broadcast.
+struct CollectiveAttrs {
+  DeviceGroups groups;
+  Dims dims;
+  std::optional<std::int64_t> channel_id;
+  bool use_global_device_ids = false;
+  bool constrain_layout = false;
+  friend bool operator==(const CollectiveAttrs&, const CollectiveAttrs&) = default;
+};
+struct PermuteAttrs {
+  std::vector<std::pair<std::int64_t, std::int64_t>> source_target_pairs;
+  std::optional<std::int64_t> channel_id;
+  friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;
+};
+struct CustomCallAttrs {
+  std::string target;
+  bool has_side_effect = false;
+  std::string api_version;  ///< "API_VERSION_TYPED_FFI", ...; empty = not printed
+  /// Of a custom_partitioning call; called[0] is its plain body. Not part of the text.
+  std::shared_ptr<CustomPartitioner> partitioner;
+  /// Attributes kept as text, in order: operand_layout_constraints, ...
+  std::vector<std::pair<std::string, std::string>> other;
+  friend bool operator==(const CustomCallAttrs& a, const CustomCallAttrs& b) {
+    return a.target == b.target && a.has_side_effect == b.has_side_effect &&
+           a.api_version == b.api_version && a.other == b.other;
+  }
+};
+struct CholeskyAttrs {
+  bool lower = false;
+  friend bool operator==(const CholeskyAttrs&, const CholeskyAttrs&) = default;
+};
+struct TriangularSolveAttrs {
+  enum class Transpose : std::uint8_t { none, transpose, adjoint };
+  bool left_side = false, lower = false, unit_diagonal = false;
+  Transpose transpose_a = Transpose::none;
+  friend bool operator==(const TriangularSolveAttrs&, const TriangularSolveAttrs&) = default;
+};
+struct ReducePrecisionAttrs {
+  std::int64_t exponent_bits = 8, mantissa_bits = 23;
+  friend bool operator==(const ReducePrecisionAttrs&, const ReducePrecisionAttrs&) = default;
+};
+struct RngAttrs {
+  std::string kind;  ///< distribution of rng, algorithm of rng-bit-generator
+  friend bool operator==(const RngAttrs&, const RngAttrs&) = default;
+};
+struct BatchNormAttrs {
+  float epsilon = 0;
+  std::int64_t feature_index = 0;
+  friend bool operator==(const BatchNormAttrs&, const BatchNormAttrs&) = default;
+};
+struct TopKAttrs {
+  std::int64_t k = 0;
+  bool largest = true;
+  friend bool operator==(const TopKAttrs&, const TopKAttrs&) = default;
+};
+/// while (called: condition, body).
+struct WhileAttrs {
+  std::optional<std::int64_t> known_trip_count;
+  friend bool operator==(const WhileAttrs&, const WhileAttrs&) = default;
+};
+/// Opcodes whose attributes nobody computes with: kept as text, in order.
+struct TextAttrs {
+  std::vector<std::pair<std::string, std::string>> items;
+  friend bool operator==(const TextAttrs&, const TextAttrs&) = default;
+};
+
+using Attributes =
+    std::variant<std::monostate, ParameterAttrs, ConstantAttrs, DimensionsAttrs, IotaAttrs,
+                 SortAttrs, CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs,
+                 WindowAttrs, ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs,
+                 GetTupleElementAttrs, CollectiveAttrs, PermuteAttrs, CustomCallAttrs,
+                 CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs,
+                 BatchNormAttrs, TopKAttrs, WhileAttrs, TextAttrs>;
+
+}  // namespace tessera::ir

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO's text form of shardings (OpSharding) and its conversion to and from mesh axes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/sharding/tensor_sharding.h"
+
+namespace tessera {
+
+/// `{replicated}`, `{maximal device=3}`, `{manual}`, `{unknown}`,
+/// `{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}`, `{devices=[2,2]0,2,1,3}`, ...
+struct Tiling {
+  enum class Kind : std::uint8_t { replicated, maximal, manual, unknown, unreduced, tiled };
+  enum class Subgroup : std::uint8_t { replicated, manual, unreduced };
+  Kind kind = Kind::replicated;
+  std::int64_t device = 0;
+  Dims tile;                        ///< all tile dims, trailing subgroup dims included
+  Dims reshape;                     ///< iota form: <=[reshape]T(perm); empty when `devices` is used
+  std::vector<int> perm;            ///< empty = identity
+  std::vector<std::int64_t> devices;  ///< explicit list, row-major over tile
+  std::vector<Subgroup> subgroups;  ///< kinds of the trailing tile dims
+  int shard_group = -1;
+  bool shard_like = false;
+
+  std::int64_t rank() const { return std::int64_t(tile.size() - subgroups.size()); }
+  std::int64_t num_devices() const;
+  /// Device of each tile, row-major.
+  std::vector<std::int64_t> device_list() const;
+  /// Canonical text: iota form where the devices allow it, `last_tile_dim_replicate` for one
+  /// replicated subgroup.
+  std::string to_string() const;
+  friend bool operator==(const Tiling&, const Tiling&) = default;
+};
+
+/// Reads one sharding or a tuple of them ("{{..},{..}}"), braces included. ParseError with the
+/// position.
+std::vector<Tiling> parse_tilings(std::string_view text, bool* is_tuple = nullptr);
+
+/// Axes → tiling for that many devices. Open flags, priorities and explicitly replicated axes are
+/// lost; several trailing subgroups are ordered replicated, manual, unreduced.
+Tiling to_tiling(const TensorSharding& s);
+
+/// Tilings → axes on one mesh, refined enough to express all of them. If `preferred` is given and
+/// its device order fits, its axes (refined where needed) are used. A tiling whose device list is
+/// no permutation of axes of the common mesh gets a mesh of its own with device_ids.
+/// `ranks[i]` is the rank of the value; null meshes are returned for replicated ones only when
+/// nothing is tiled and there is no preferred mesh.
+std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
+                                         std::span<const std::int64_t> ranks,
+                                         std::int64_t num_devices, MeshRef preferred = nullptr);
+
+}  // namespace tessera

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::spmd {
+
+/// What the planners minimise: bytes that one device receives, plus a charge per collective, plus
+/// small charges that break ties.
+struct CostModel {
+  /// Bytes-equivalent of starting one collective.
+  double latency_bytes = 64;
+  /// Bytes-equivalent of one flop executed by one device.
+  double bytes_per_flop = 0.001;
+  /// Bytes-equivalent of a byte of peak memory above max(source, target) shard.
+  double bytes_per_peak_byte = 0.01;
+};
+
+}  // namespace tessera::spmd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/ir/module.h"
+#include "src/spmd/cost.h"
+
+namespace tessera::spmd {
+
+/// One communication that the partitioner put in, for the report.
+struct CommunicationRecord {
+  std::string kind;         ///< "all-gather", ...
+  std::string instruction;  ///< name in the partitioned module
+  std::string for_op;       ///< the user's op: "dot", op path
+  Location location;        ///< the user's line
+  std::string from, to;     ///< specs in axis names
+  double bytes_received = 0;  ///< per execution, by one device
+  bool full_gather = false;   ///< a device comes to hold all of the tensor without need
+  std::string reason;         ///< "operand 1 of dot", "result", "no rule for custom-call foo", ...
+};
+
+struct PartitionReport {
+  std::vector<CommunicationRecord> records;
+  /// Ops computed from gathered operands since no partitioned form is known, with file:line.
+  std::vector<std::string> replicated_ops;
+};
+
+struct PartitionOptions {
+  CostModel cost;
+  bool full_gather_is_error = false;
+};
+
+/// From a propagated module (every instruction has a closed sharding on module.mesh) to the program
+/// of one device: shard shapes, collectives, partition-id arithmetic. num_partitions is set;
+/// parameter and root shardings stay as annotations.
+std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,
+                                      PartitionReport* report);
+
+}  // namespace tessera::spmd
