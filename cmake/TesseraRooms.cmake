@@ -48,8 +48,9 @@ function(tessera_add_library)
     target_sources(tessera PRIVATE $<TARGET_OBJECTS:tessera_${room}>)
   endforeach()
   target_compile_features(tessera PUBLIC cxx_std_20)
-  target_include_directories(tessera INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/tessera/*.h")
+  target_sources(tessera PUBLIC FILE_SET HEADERS
+    BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(tessera PUBLIC Threads::Threads PRIVATE ${tessera_private_deps})
   # Before 1.0 each minor version may change the ABI.
   set_target_properties(tessera PROPERTIES

@@ -30,3 +30,19 @@ endfunction()
 foreach(room IN LISTS TESSERA_ROOMS)
   tessera_add_room_tests(${room})
 endforeach()
+
+# The checks below are about the package and the headers, so one plain build runs them.
+if(NOT TESSERA_SANITIZE)
+  add_test(NAME compile_fail
+           COMMAND sh "${PROJECT_SOURCE_DIR}/tests/compile_fail/run.sh"
+                   "${CMAKE_CXX_COMPILER}" "${PROJECT_SOURCE_DIR}"
+                   "${PROJECT_BINARY_DIR}/reports/compile_fail.xml")
+  set_tests_properties(compile_fail PROPERTIES LABELS compile_fail TIMEOUT 600)
+  if(TESSERA_INSTALL AND BUILD_SHARED_LIBS)
+    add_test(NAME install
+             COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run.sh"
+                     "${CMAKE_COMMAND}" "${CMAKE_CXX_COMPILER}" "${PROJECT_SOURCE_DIR}"
+                     "${PROJECT_BINARY_DIR}")
+    set_tests_properties(install PROPERTIES LABELS install TIMEOUT 600)
+  endif()
+endif()

@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Misuse that the compiler must refuse with words of ours. Each *.cc here must compile with
+# -DTESSERA_OK and must fail without it; each of its lines "// EXPECT-ERROR: regex" (grep -E) must
+# match the compiler's output.
+# usage: run.sh CXX SOURCE_DIR REPORT
+set -u
+cxx=$1 source=$2 report=$3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+compile() {
+  "$cxx" -std=c++20 -fsyntax-only -fdiagnostics-color=never \
+    -I "$source/include" -I "$source" "$@"
+}
+
+# Prints nothing if the case holds, else what is wrong with it.
+check() {
+  sed -n 's|^// EXPECT-ERROR: *||p' "$1" >"$work/expect"
+  if ! [ -s "$work/expect" ]; then
+    echo "no line '// EXPECT-ERROR: regex'"
+  fi
+  if ! compile -DTESSERA_OK "$1" >"$work/out" 2>&1; then
+    echo "does not compile with -DTESSERA_OK:"
+    head -n 20 "$work/out"
+  fi
+  if compile "$1" >"$work/out" 2>&1; then
+    echo "compiles, but must not"
+    return
+  fi
+  while IFS= read -r regex; do
+    if ! grep -qE -e "$regex" "$work/out"; then
+      echo "the compiler's output does not match: $regex"
+      head -n 20 "$work/out"
+    fi
+  done <"$work/expect"
+}
+
+total=0 failed=0
+for case in "$source"/tests/compile_fail/*.cc; do
+  [ -e "$case" ] || continue
+  total=$((total + 1))
+  wrong=$(check "$case")
+  if [ -n "$wrong" ]; then
+    failed=$((failed + 1))
+    echo "FAILED ${case##*/}: $wrong"
+  fi
+done
+
+if [ "$total" -eq 0 ]; then
+  echo "FAILED: no case found"
+  total=1 failed=1
+fi
+mkdir -p "$(dirname "$report")"
+echo "<testsuites tests=\"$total\" failures=\"$failed\" disabled=\"0\" errors=\"0\"/>" >"$report"
+echo "compile_fail: $((total - failed)) passed, $failed failed"
+[ "$failed" -eq 0 ]

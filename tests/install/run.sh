@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the build into a prefix, moves the prefix, then builds and runs a consumer against it
+# through find_package and through pkg-config.
+# usage: run.sh CMAKE CXX SOURCE_DIR BINARY_DIR
+set -eu
+cmake=$1 cxx=$2 source=$3 binary=$4
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/moved
+
+"$cmake" --install "$binary" --prefix "$work/first" >/dev/null
+mv "$work/first" "$prefix"
+
+# Nothing that is installed as text may name the places where it was built or first installed.
+if grep -rlF -e "$source" -e "$binary" -e "$work" \
+    --include='*.cmake' --include='*.pc' --include='*.h' "$prefix"; then
+  echo "FAILED: the files above hold a path of the machine that built them"
+  exit 1
+fi
+
+for header in "$source"/include/tessera/*.h; do
+  test -f "$prefix/include/tessera/${header##*/}" || {
+    echo "FAILED: ${header##*/} is not installed"
+    exit 1
+  }
+done
+
+library=$(find "$prefix" -name 'libtessera.so.0.1')
+test -n "$library" || { echo "FAILED: no libtessera.so.0.1 in the prefix"; exit 1; }
+libdir=$(dirname "$library")
+
+"$cmake" -S "$source/tests/install/consumer" -B "$work/build" \
+  -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
+  >"$work/log" 2>&1 || { cat "$work/log"; echo "FAILED: find_package(tessera)"; exit 1; }
+"$cmake" --build "$work/build" >"$work/log" 2>&1 ||
+  { cat "$work/log"; echo "FAILED: the consumer does not build"; exit 1; }
+"$work/build/consumer"
+
+# A request for another minor version must be refused: the ABI may have changed.
+sed 's/tessera 0\.1/tessera 0.2/' "$source/tests/install/consumer/CMakeLists.txt" \
+  >"$work/CMakeLists.txt"
+cp "$source/tests/install/consumer/main.cc" "$work/main.cc"
+if "$cmake" -S "$work" -B "$work/build2" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_CXX_COMPILER="$cxx" >/dev/null 2>&1; then
+  echo "FAILED: version 0.1 was taken for 0.2"
+  exit 1
+fi
+
+if command -v pkg-config >/dev/null; then
+  PKG_CONFIG_PATH=$libdir/pkgconfig
+  export PKG_CONFIG_PATH
+  # shellcheck disable=SC2046
+  "$cxx" "$source/tests/install/consumer/main.cc" -o "$work/by_pkg_config" \
+    $(pkg-config --cflags --libs tessera)
+  LD_LIBRARY_PATH=$libdir "$work/by_pkg_config"
+fi
+echo "install: ok"
