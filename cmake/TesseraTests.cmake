@@ -41,8 +41,8 @@ if(NOT TESSERA_SANITIZE)
   if(TESSERA_INSTALL AND BUILD_SHARED_LIBS)
     add_test(NAME install
              COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run.sh"
-                     "${CMAKE_COMMAND}" "${CMAKE_CXX_COMPILER}" "${PROJECT_SOURCE_DIR}"
-                     "${PROJECT_BINARY_DIR}")
+                     "${CMAKE_COMMAND}" "${CMAKE_GENERATOR}" "${CMAKE_CXX_COMPILER}"
+                     "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
     set_tests_properties(install PROPERTIES LABELS install TIMEOUT 600)
   endif()
 endif()

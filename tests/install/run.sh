@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the build into a prefix, moves the prefix, then builds and runs a consumer against it
 # through find_package and through pkg-config.
-# usage: run.sh CMAKE CXX SOURCE_DIR BINARY_DIR
+# usage: run.sh CMAKE GENERATOR CXX SOURCE_DIR BINARY_DIR
 set -eu
-cmake=$1 cxx=$2 source=$3 binary=$4
+cmake=$1 generator=$2 cxx=$3 source=$4 binary=$5
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -31,7 +31,7 @@ library=$(find "$prefix" -name 'libtessera.so.0.1')
 test -n "$library" || { echo "FAILED: no libtessera.so.0.1 in the prefix"; exit 1; }
 libdir=$(dirname "$library")
 
-"$cmake" -S "$source/tests/install/consumer" -B "$work/build" \
+"$cmake" -S "$source/tests/install/consumer" -B "$work/build" -G "$generator" \
   -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
   >"$work/log" 2>&1 || { cat "$work/log"; echo "FAILED: find_package(tessera)"; exit 1; }
 "$cmake" --build "$work/build" >"$work/log" 2>&1 ||
@@ -42,7 +42,7 @@ libdir=$(dirname "$library")
 sed 's/tessera 0\.1/tessera 0.2/' "$source/tests/install/consumer/CMakeLists.txt" \
   >"$work/CMakeLists.txt"
 cp "$source/tests/install/consumer/main.cc" "$work/main.cc"
-if "$cmake" -S "$work" -B "$work/build2" -DCMAKE_PREFIX_PATH="$prefix" \
+if "$cmake" -S "$work" -B "$work/build2" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_CXX_COMPILER="$cxx" >/dev/null 2>&1; then
   echo "FAILED: version 0.1 was taken for 0.2"
   exit 1
