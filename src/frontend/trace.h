@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tracing: while a trace is active on this thread, operations stage instructions into it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tessera/array.h>
+#include <tessera/mesh.h>
+
+#include "src/ir/builder.h"
+
+namespace tessera::frontend {
+
+/// What is known of an array before running: shape, dtype, weak type.
+struct AbstractValue {
+  Shape shape;
+  bool weak = false;
+  friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
+};
+
+/// One function being traced into a computation. Traces nest; all traces below one root share its
+/// module. Outer arrays that are used inside are captured: they become parameters after the
+/// explicit ones.
+class Trace {
+ public:
+  /// A root trace makes its own module; an inner one stages into the module of `parent`.
+  Trace(std::string name, Trace* parent);
+  /// A root trace into a module that somebody else owns (per-device functions of the partitioner).
+  Trace(std::string name, ir::Module* module);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  /// The innermost active trace of this thread; null: eager.
+  static Trace* current();
+
+  ir::Module* module() const { return module_; }
+  ir::Builder& builder() { return builder_; }
+  Trace* parent() const { return parent_; }
+  std::uint64_t id() const { return id_; }
+  /// An explicit parameter.
+  Array add_parameter(const AbstractValue& value, const std::string& name = "");
+  /// The instruction that stands for an array here; captures it if it comes from outside.
+  /// TracerError if it belongs to a trace that is over or isn't an ancestor.
+  ir::Instruction* lift(const Array& array, Location location);
+  Array wrap(ir::Instruction* instruction, bool weak);
+  /// Arrays of the parent (or concrete ones, for a root) in the order of the extra parameters.
+  const std::vector<Array>& captures() const { return captures_; }
+  /// Closes the computation: root = tuple of the outputs. Call once.
+  ir::Computation* finish(std::span<const Array> outputs, Location location);
+  std::unique_ptr<ir::Module> take_module() { return std::move(owned_module_); }
+
+  /// Meshes that constraints inside named, for the choice of devices.
+  struct MeshUse {
+    Sharding sharding;
+    Location location;
+  };
+  std::vector<MeshUse>& mesh_uses();
+  /// Mesh whose axes are bound to collectives (per-device code); null if none, searched outwards.
+  MeshRef manual_mesh() const;
+  void bind_manual_mesh(MeshRef mesh) { manual_mesh_ = std::move(mesh); }
+  /// False in a partition callback: outer tracers may not be captured.
+  void forbid_captured_tracers(std::string why) { forbid_captures_ = std::move(why); }
+  const std::string& path() const { return path_; }
+
+ private:
+  friend class ActiveTrace;
+  std::unique_ptr<ir::Module> owned_module_;
+  ir::Module* module_;
+  Trace* parent_ = nullptr;
+  std::string path_;
+  ir::Computation* computation_;
+  ir::Builder builder_;
+  std::uint64_t id_;
+  std::vector<Array> captures_;
+  std::unordered_map<const void*, ir::Instruction*> captured_;
+  std::vector<MeshUse> mesh_uses_;
+  MeshRef manual_mesh_;
+  std::string forbid_captures_;
+  bool finished_ = false;
+};
+
+/// Makes a trace the current one while in scope.
+class ActiveTrace {
+ public:
+  explicit ActiveTrace(Trace* trace);
+  ~ActiveTrace();
+  ActiveTrace(const ActiveTrace&) = delete;
+  ActiveTrace& operator=(const ActiveTrace&) = delete;
+
+ private:
+  Trace* previous_;
+};
+
+AbstractValue abstract_value(const Array& array);
+
+/// Makes callees (reducers, comparators) in the module that an instruction is staged into.
+using Callees = std::function<std::vector<ir::Computation*>(ir::Module*)>;
+
+/// The one door for operations: stages op(operands) into the current trace, or, if there is none,
+/// compiles and runs it where the operands lie (cached by op, attributes, types and placements).
+/// `op_name` goes into metadata and messages ("tessera.sum"). `shape`: for opcodes whose shape isn't
+/// inferred. A tuple result (sort, variadic reduce, ...) needs apply_many.
+Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs, Location location,
+            const std::string& op_name = "", const Shape* shape = nullptr,
+            const Callees& callees = nullptr, bool weak = false);
+std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands,
+                              ir::Attributes attrs, Location location,
+                              const std::string& op_name = "", const Shape* shape = nullptr,
+                              const Callees& callees = nullptr);
+
+/// Traces `body` at once and, if no trace is active, compiles it as one program and runs it: what
+/// composite operations use so that they cost one dispatch. Arrays that `body` uses are captured.
+std::vector<Array> as_one_program(const std::string& name, Location location,
+                                  const std::function<std::vector<Array>()>& body);
+
+/// Copies the instructions of `source` (same module) to the end of `target`, its parameters
+/// replaced by `arguments`; returns the copy of the root.
+ir::Instruction* inline_computation(ir::Builder& builder, const ir::Computation& source,
+                                    std::span<ir::Instruction* const> arguments);
+
+/// A concrete array on the default device from a literal; `weak` scalars stay on the host until
+/// used.
+Array from_literal(const Literal& literal, bool weak = false, bool committed = false);
+/// Gathers all shards. TracerError / RuntimeError as Array::to_vector.
+Literal to_literal(const Array& array, Location location);
+/// The host value of a weak or plain scalar known while tracing; null if there is none.
+const Literal* constant_value(const Array& array);
+
+}  // namespace tessera::frontend
