@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tessera/device.h>
+
+#include <mutex>
+
+#include "src/base/env.h"
+
+namespace tessera {
+
+std::string Device::to_string() const { return platform + ":" + std::to_string(id); }
+
+namespace {
+
+constexpr std::int64_t kDefaultDevices = 8;
+constexpr std::int64_t kMaxDevices = std::int64_t(1) << 20;
+
+struct State {
+  std::mutex mutex;
+  std::int64_t asked = 0;  // 0: not asked for in the program
+  std::vector<Device> devices;
+};
+State& state() {
+  static State& s = *new State;
+  return s;
+}
+
+}  // namespace
+
+const std::vector<Device>& devices() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (s.devices.empty()) {
+    check_environment();
+    std::int64_t n = s.asked;
+    if (n == 0) n = env_integer("TESSERA_NUM_DEVICES", 1, kMaxDevices).value_or(kDefaultDevices);
+    s.devices.resize(std::size_t(n));
+    for (std::int64_t i = 0; i < n; ++i) s.devices[std::size_t(i)].id = i;
+  }
+  return s.devices;  // never changes from here on
+}
+
+std::vector<Device> local_devices() { return devices(); }
+
+std::int64_t device_count() { return std::int64_t(devices().size()); }
+
+void set_num_devices(std::int64_t n, Location location) {
+  if (n < 1 || n > kMaxDevices) {
+    throw ValueError("set_num_devices(" + std::to_string(n) +
+                         "): the number of devices must be from 1 to " +
+                         std::to_string(kMaxDevices),
+                     location);
+  }
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (!s.devices.empty() && std::int64_t(s.devices.size()) != n) {
+    throw ValueError("set_num_devices(" + std::to_string(n) + ") comes too late: the " +
+                         std::to_string(s.devices.size()) +
+                         " devices are in use already; call it before anything that needs devices",
+                     location);
+  }
+  s.asked = n;
+}
+
+}  // namespace tessera

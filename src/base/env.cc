@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/env.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include <tessera/error.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+extern char** environ;  // NOLINT: POSIX leaves the declaration to the program
+
+namespace tessera {
+
+const std::vector<EnvVariable>& env_table() {
+  static const std::vector<EnvVariable> table = {
+      {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process"},
+      {"TESSERA_NUM_THREADS", "integer", "the cores that the process may use",
+       "workers that compute"},
+      {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
+       "the least level that is written to stderr"},
+      {"TESSERA_CHECK_REPLICAS", "flag", "0",
+       "check that the copies of a replicated input hold the same bits"},
+      {"TESSERA_FULL_GATHER", "choice:warn|error|allow", "warn",
+       "what to do about a reshard that gathers a whole array on each device"},
+      {"TESSERA_DUMP_TO", "path", "", "folder that gets each compiled module, stage by stage"},
+  };
+  return table;
+}
+
+namespace {
+
+const EnvVariable& entry(const char* name) {
+  for (const EnvVariable& v : env_table()) {
+    if (std::strcmp(v.name, name) == 0) return v;
+  }
+  internal::check_failed(__FILE__, __LINE__, "the variable is in env_table()", name);
+}
+
+std::vector<std::string> choices(const EnvVariable& v) {
+  std::vector<std::string> out;
+  std::string type = v.type;
+  if (type.rfind("choice:", 0) != 0) return out;
+  std::size_t begin = std::strlen("choice:");
+  while (begin <= type.size()) {
+    std::size_t end = std::min(type.find('|', begin), type.size());
+    out.push_back(type.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+[[noreturn]] void refuse(const char* name, const std::string& value, const std::string& valid) {
+  throw ValueError("environment variable " + std::string(name) + " is '" + value +
+                   "'; valid: " + valid);
+}
+
+std::optional<std::int64_t> parse_integer(const std::string& text) {
+  std::int64_t v = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return v;
+}
+
+std::optional<bool> parse_flag(std::string text) {
+  for (char& c : text) c = char(std::tolower(static_cast<unsigned char>(c)));
+  if (text == "1" || text == "true" || text == "yes" || text == "on") return true;
+  if (text == "0" || text == "false" || text == "no" || text == "off") return false;
+  return std::nullopt;
+}
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t up = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> env_text(const char* name) {
+  entry(name);
+  const char* v = std::getenv(name);
+  if (v == nullptr || *v == '\0') return std::nullopt;
+  return std::string(v);
+}
+
+std::optional<std::int64_t> env_integer(const char* name, std::int64_t min, std::int64_t max) {
+  const auto text = env_text(name);
+  if (!text) return std::nullopt;
+  const auto v = parse_integer(*text);
+  if (!v || *v < min || *v > max) {
+    refuse(name, *text, "an integer from " + std::to_string(min) + " to " + std::to_string(max));
+  }
+  return v;
+}
+
+bool env_flag(const char* name, bool fallback) {
+  const auto text = env_text(name);
+  if (!text) return fallback;
+  const auto v = parse_flag(*text);
+  if (!v) refuse(name, *text, "0 or 1");
+  return *v;
+}
+
+std::optional<std::string> env_choice(const char* name) {
+  const auto text = env_text(name);
+  if (!text) return std::nullopt;
+  const std::vector<std::string> valid = choices(entry(name));
+  if (std::find(valid.begin(), valid.end(), *text) == valid.end()) {
+    std::string list;
+    for (const std::string& c : valid) list += (list.empty() ? "" : ", ") + c;
+    refuse(name, *text, list);
+  }
+  return text;
+}
+
+void check_environment() {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  for (char** e = environ; e != nullptr && *e != nullptr; ++e) {
+    if (std::strncmp(*e, "TESSERA_", 8) != 0) continue;
+    const std::string text = *e;
+    const std::string name = text.substr(0, text.find('='));
+    const EnvVariable* known = nullptr;
+    const EnvVariable* nearest = nullptr;
+    std::size_t best = 0;
+    for (const EnvVariable& v : env_table()) {
+      const std::size_t distance = edit_distance(name, v.name);
+      if (distance == 0) known = &v;
+      if (nearest == nullptr || distance < best) nearest = &v, best = distance;
+    }
+    if (known == nullptr) {
+      std::lock_guard lock(mutex);
+      if (warned.insert(name).second) {
+        log_warning("unknown environment variable " + name + " is ignored; did you mean " +
+                    nearest->name + "?");
+      }
+      continue;
+    }
+    const std::string type = known->type;
+    if (type == "integer") {
+      env_integer(known->name, 1, std::int64_t(1) << 20);
+    } else if (type == "flag") {
+      env_flag(known->name, false);
+    } else if (type != "path") {
+      env_choice(known->name);
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/log.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace tessera {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::function<void(LogLevel, const std::string&)> sink;
+};
+State& state() {
+  static State& s = *new State;  // usable until the very end of the process
+  return s;
+}
+
+const char* name_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return "debug";
+    case LogLevel::info:
+      return "info";
+    case LogLevel::warning:
+      return "warning";
+    case LogLevel::error:
+      return "error";
+  }
+  return "?";
+}
+
+/// The least level that is written. Read without the checks of env.h: logging must not throw, and
+/// env.h itself logs.
+int threshold() {
+  const char* text = std::getenv("TESSERA_LOG");
+  if (text == nullptr) return int(LogLevel::warning);
+  const std::string t = text;
+  for (LogLevel l : {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error}) {
+    if (t == name_of(l)) return int(l);
+  }
+  return t == "off" ? 1000 : int(LogLevel::warning);
+}
+
+}  // namespace
+
+void log(LogLevel level, const std::string& message) {
+  if (int(level) < threshold()) return;
+  std::function<void(LogLevel, const std::string&)> sink;
+  {
+    std::lock_guard lock(state().mutex);
+    sink = state().sink;
+  }
+  if (sink) {
+    sink(level, message);
+    return;
+  }
+  // One write per line, so that lines of several threads don't mix.
+  const std::string line = std::string("tessera ") + name_of(level) + ": " + message + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void set_log_sink(std::function<void(LogLevel, const std::string&)> sink) {
+  std::lock_guard lock(state().mutex);
+  state().sink = std::move(sink);
+}
+
+}  // namespace tessera

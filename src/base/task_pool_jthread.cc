@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool without TBB: fewer tricks, and all of its code is ours, which sanitizers need.
+#if !defined(TESSERA_TASK_POOL_TBB)
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "src/base/task_pool.h"
+
+namespace tessera {
+namespace {
+
+/// One call of parallel_for. Whoever takes index i runs it; the caller takes indices too, so a call
+/// ends even if no worker is free: nested calls can't deadlock.
+struct Job {
+  std::int64_t n = 0;
+  void (*f)(void*, std::int64_t) = nullptr;
+  void* context = nullptr;
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::condition_variable finished;
+  std::int64_t done = 0;
+  std::exception_ptr error;
+
+  /// Runs indices until none is left to take.
+  void work() {
+    std::int64_t mine = 0;
+    std::exception_ptr caught;
+    for (;;) {
+      const std::int64_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= n) break;
+      ++mine;
+      if (failed.load(std::memory_order_relaxed)) continue;
+      try {
+        f(context, i);
+      } catch (...) {
+        failed.store(true, std::memory_order_relaxed);
+        if (!caught) caught = std::current_exception();
+      }
+    }
+    if (mine == 0) return;
+    std::lock_guard lock(mutex);
+    done += mine;
+    if (caught && !error) error = caught;
+    if (done == n) finished.notify_all();
+  }
+};
+
+class Pool {
+ public:
+  Pool() {
+    for (int i = 1; i < worker_count(); ++i) {
+      threads_.emplace_back([this](std::stop_token stop) { run(stop); });
+    }
+  }
+  ~Pool() {
+    for (auto& t : threads_) t.request_stop();
+    threads_.clear();  // joins, while the members above still live
+  }
+
+  void submit(const std::shared_ptr<Job>& job) {
+    {
+      std::lock_guard lock(mutex_);
+      jobs_.push_back(job);
+    }
+    wake_.notify_all();
+    job->work();
+    {
+      std::lock_guard lock(mutex_);
+      std::erase(jobs_, job);
+    }
+    std::unique_lock lock(job->mutex);
+    job->finished.wait(lock, [&] { return job->done == job->n; });
+    if (job->error) std::rethrow_exception(job->error);
+  }
+
+ private:
+  void run(std::stop_token stop) {
+    for (;;) {
+      std::shared_ptr<Job> job;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, stop, [&] { return !jobs_.empty(); });
+        if (stop.stop_requested()) return;
+        job = jobs_.back();  // the innermost call first: the one that others wait for
+      }
+      job->work();
+      std::lock_guard lock(mutex_);
+      std::erase(jobs_, job);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  std::vector<std::jthread> threads_;
+};
+
+Pool& pool() {
+  static Pool p;
+  return p;
+}
+
+}  // namespace
+
+void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void* context) {
+  if (n <= 0) return;
+  if (n == 1 || worker_count() == 1) {
+    for (std::int64_t i = 0; i < n; ++i) f(context, i);
+    return;
+  }
+  auto job = std::make_shared<Job>();
+  job->n = n;
+  job->f = f;
+  job->context = context;
+  pool().submit(job);
+}
+
+}  // namespace tessera
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(TESSERA_TASK_POOL_TBB)
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+
+#include "src/base/task_pool.h"
+
+namespace tessera {
+namespace {
+
+tbb::task_arena& arena() {
+  static tbb::task_arena& a = *new tbb::task_arena(worker_count());
+  return a;
+}
+
+}  // namespace
+
+void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void* context) {
+  if (n <= 0) return;
+  if (n == 1 || worker_count() == 1) {
+    for (std::int64_t i = 0; i < n; ++i) f(context, i);
+    return;
+  }
+  const std::int64_t grain = std::max<std::int64_t>(1, n / (64 * worker_count()));
+  arena().execute([&] {
+    // Isolated: a worker that waits for its inner call must not pick up another outer task, which
+    // might need what the waiting one holds.
+    tbb::this_task_arena::isolate([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<std::int64_t>(0, n, std::size_t(grain)),
+          [&](const tbb::blocked_range<std::int64_t>& r) {
+            for (std::int64_t i = r.begin(); i != r.end(); ++i) f(context, i);
+          },
+          tbb::simple_partitioner());
+    });
+  });
+}
+
+}  // namespace tessera
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "src/base/env.h"
+#include "src/base/task_pool.h"
+
+namespace tessera {
+namespace {
+
+/// CPUs that the control group's quota allows, rounded up; 0 if there is none.
+int cgroup_quota() {
+  auto rounded_up = [](std::int64_t quota, std::int64_t period) {
+    return quota > 0 && period > 0 ? int((quota + period - 1) / period) : 0;
+  };
+  // Version 2: the tightest quota on the way from our group to the root.
+  std::string path;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::", 0) == 0) path = line.substr(3);
+  }
+  int least = 0;
+  for (;;) {
+    std::ifstream file("/sys/fs/cgroup" + path + "/cpu.max");
+    std::string quota;
+    std::int64_t period = 0;
+    if (file >> quota >> period && quota != "max") {
+      std::int64_t q = 0;
+      try {
+        q = std::stoll(quota);
+      } catch (const std::exception&) {
+        q = 0;
+      }
+      const int n = rounded_up(q, period);
+      if (n > 0) least = least == 0 ? n : std::min(least, n);
+    }
+    if (path.empty()) break;
+    path = path.substr(0, path.rfind('/'));
+  }
+  if (least > 0) return least;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  std::int64_t quota = 0, period = 0;
+  if (quota_file >> quota && period_file >> period) return rounded_up(quota, period);
+  return 0;
+}
+
+int count_workers() {
+  if (auto n = env_integer("TESSERA_NUM_THREADS", 1, 4096)) return int(*n);
+  int cores = 0;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+  if (cores < 1) cores = int(std::thread::hardware_concurrency());
+  if (cores < 1) cores = 1;
+  if (const int quota = cgroup_quota(); quota > 0) cores = std::min(cores, quota);
+  return cores;
+}
+
+}  // namespace
+
+int worker_count() {
+  // The pool is made once, so the number must not change.
+  static const int count = count_workers();
+  return count;
+}
+
+}  // namespace tessera
