@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the work of one op is shared out: which mesh axes split which factor.
+#pragma once
+
+#include <vector>
+
+#include "src/base/shape.h"
+#include "src/sharding/tensor_sharding.h"
+#include "src/spmd/cost.h"
+#include "src/spmd/factor_rule.h"
+
+namespace tessera::spmd {
+
+struct ComputeLayout {
+  /// factor → axes, major to minor.
+  std::vector<std::vector<int>> factor_axes;
+  /// What each operand must be resharded to before the op.
+  std::vector<TensorSharding> operands;
+  /// What the op then yields. Axes on reduction factors are `unreduced`: the partial results are to
+  /// be combined by the op's own monoid (the reshard to the wanted sharding says where: its
+  /// all_reduce and reduce_scatter steps).
+  std::vector<TensorSharding> results;
+  /// Of the reshards and the work, in bytes-equivalents.
+  double cost = 0;
+};
+
+/// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
+/// those that none of its tensors has. Work is never repeated over an axis that an operand or a
+/// result is already split on, wherever a factor can carry that axis.
+///
+/// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
+/// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
+/// factors get no axes; permutation factors may get some (the op then has to exchange halos).
+/// `flops`: of the whole op, before it is shared out.
+ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                            const std::vector<TensorSharding>& operand_shardings,
+                            const std::vector<Shape>& result_shapes,
+                            const std::vector<TensorSharding>& result_shardings, double flops,
+                            const CostModel& model = {});
+
+}  // namespace tessera::spmd
