@@ -181,7 +181,7 @@ std::vector<T> Array::to_vector(Location location) const {
     read(want, values.get(), location);
     return std::vector<bool>(values.get(), values.get() + size());
   } else {
-    std::vector<T> values(std::size_t(size()));
+    std::vector<T> values(static_cast<std::size_t>(size()));
     read(want, values.data(), location);
     return values;
   }

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees: vectors, tuples, pairs, maps, optionals, std::arrays and plain structs of arrays, nested in
+// any way. Functions under jit take and return trees.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <tessera/array.h>
+#include <tessera/tree_reflection.h>
+
+namespace tessera {
+
+namespace internal {
+
+/// Walks a tree in a fixed order: begin, (key, child)*, end; leaves and static values between.
+class TreeVisitor {
+ public:
+  enum class Node : char { sequence = '[', tuple = '(', map = '{', structure = '<' };
+  virtual ~TreeVisitor() = default;
+  virtual void begin(Node, std::size_t) {}
+  virtual void key(std::size_t) {}
+  virtual void key(std::string_view, Node) {}
+  virtual void end() {}
+  virtual void leaf(Array&) = 0;
+  virtual void none() {}
+  /// A value that isn't an array: part of the tree's type.
+  virtual void static_value(const std::string&) {}
+};
+
+template <class T>
+inline constexpr bool is_array_like =
+    std::is_same_v<std::remove_cvref_t<T>, Array> || std::is_same_v<std::remove_cvref_t<T>, Operand>;
+template <class T>
+inline constexpr bool is_static_like = std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                                       std::is_same_v<T, std::string> ||
+                                       std::is_same_v<T, std::string_view> ||
+                                       std::is_same_v<T, const char*>;
+
+template <class T>
+struct container_of {
+  static constexpr int kind = 0;
+};
+template <class T, class A>
+struct container_of<std::vector<T, A>> {
+  static constexpr int kind = 1;
+  using item = T;
+};
+template <class T, std::size_t N>
+struct container_of<std::array<T, N>> {
+  static constexpr int kind = 1;
+  using item = T;
+};
+template <class K, class T, class C, class A>
+struct container_of<std::map<K, T, C, A>> {
+  static constexpr int kind = 2;
+  using item = T;
+};
+template <class... T>
+struct container_of<std::tuple<T...>> {
+  static constexpr int kind = 3;
+};
+template <class A, class B>
+struct container_of<std::pair<A, B>> {
+  static constexpr int kind = 3;
+};
+template <class T>
+struct container_of<std::optional<T>> {
+  static constexpr int kind = 4;
+  using item = T;
+};
+
+template <class T>
+concept HasTreeTie = requires(T& v) { tessera_tree_tie(v); };
+template <class T>
+concept HasTreeNames = requires(const T* v) { tessera_tree_names(v); };
+
+template <class T>
+constexpr bool is_struct_tree() {
+  if constexpr (container_of<T>::kind != 0 || is_array_like<T> || is_static_like<T>) {
+    return false;
+  } else if constexpr (HasTreeTie<T>) {
+    return true;
+  } else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
+    return std::is_empty_v<T> || field_count<T>() > 0;
+  } else {
+    return false;
+  }
+}
+
+template <class T>
+auto fields_of(T& value) {
+  if constexpr (HasTreeTie<T>) {
+    return tessera_tree_tie(value);
+  } else {
+    return tie_fields(value);
+  }
+}
+
+template <class T>
+constexpr bool is_tree();
+
+template <class... T>
+constexpr bool all_trees(const std::tuple<T...>*) {
+  return ((is_tree<std::remove_cvref_t<T>>() || is_static_like<std::remove_cvref_t<T>>) && ...);
+}
+
+template <class T>
+constexpr bool is_tree() {
+  if constexpr (is_array_like<T>) {
+    return true;
+  } else if constexpr (container_of<T>::kind == 3) {
+    return all_trees(static_cast<const decltype(std::apply(
+                         [](auto&... x) { return std::tie(x...); }, std::declval<T&>()))*>(nullptr));
+  } else if constexpr (container_of<T>::kind != 0) {
+    using Item = typename container_of<T>::item;
+    return is_tree<Item>() || is_static_like<Item>;
+  } else if constexpr (is_struct_tree<T>()) {
+    return all_trees(static_cast<const decltype(fields_of(std::declval<T&>()))*>(nullptr));
+  } else {
+    return false;
+  }
+}
+
+template <class T>
+std::string static_text(const T& v) {
+  if constexpr (std::is_enum_v<T>) {
+    return std::to_string(static_cast<long long>(v));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%a", double(v));
+    return text;
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return std::to_string(v);
+  } else {
+    std::string out = "'";
+    for (char c : std::string_view(v)) {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+    return out + "'";
+  }
+}
+
+template <class T>
+void visit_tree(T& value, TreeVisitor& visitor) {
+  using Node = TreeVisitor::Node;
+  if constexpr (std::is_same_v<T, Array>) {
+    visitor.leaf(value);
+  } else if constexpr (std::is_same_v<T, Operand>) {
+    visitor.leaf(value.array);
+  } else if constexpr (is_static_like<T>) {
+    visitor.static_value(static_text(value));
+  } else if constexpr (container_of<T>::kind == 1) {
+    visitor.begin(Node::sequence, value.size());
+    std::size_t i = 0;
+    for (auto& item : value) {
+      visitor.key(i++);
+      visit_tree(item, visitor);
+    }
+    visitor.end();
+  } else if constexpr (container_of<T>::kind == 2) {
+    visitor.begin(Node::map, value.size());
+    for (auto& [key, item] : value) {
+      visitor.key(static_text(key), Node::map);
+      visit_tree(item, visitor);
+    }
+    visitor.end();
+  } else if constexpr (container_of<T>::kind == 3) {
+    visitor.begin(Node::tuple, std::tuple_size_v<T>);
+    std::size_t i = 0;
+    std::apply([&](auto&... items) { ((visitor.key(i++), visit_tree(items, visitor)), ...); },
+               value);
+    visitor.end();
+  } else if constexpr (container_of<T>::kind == 4) {
+    if (value) {
+      visit_tree(*value, visitor);
+    } else {
+      visitor.none();
+    }
+  } else {
+    static_assert(is_struct_tree<T>(),
+                  "tessera: not a tree: use Array, vector, array, map, pair, tuple, optional, or a "
+                  "plain struct of these (or name its fields with TESSERA_TREE)");
+    auto fields = fields_of(value);
+    visitor.begin(Node::structure, std::tuple_size_v<decltype(fields)>);
+    std::size_t i = 0;
+    std::apply(
+        [&](auto&... items) {
+          auto one = [&](auto& item) {
+            if constexpr (HasTreeNames<T>) {
+              visitor.key(tessera_tree_names(static_cast<const T*>(nullptr))[i++],
+                          Node::structure);
+            } else {
+              visitor.key(i++);
+            }
+            visit_tree(item, visitor);
+          };
+          (one(items), ...);
+        },
+        fields);
+    visitor.end();
+  }
+}
+
+/// Leaves in order, without their structure.
+std::vector<Array> collect_leaves(const std::function<void(TreeVisitor&)>& walk);
+/// Assigns leaves in order.
+void assign_leaves(const std::function<void(TreeVisitor&)>& walk, const std::vector<Array>& leaves);
+/// Structure, keys and static values as text: equal text, equal tree type.
+std::string tree_signature(const std::function<void(TreeVisitor&)>& walk);
+/// One path per leaf: "", "[1]", "['a'].w1".
+std::vector<std::string> leaf_paths(const std::function<void(TreeVisitor&)>& walk);
+
+}  // namespace internal
+
+/// Types that functions under jit may take and return.
+template <class T>
+concept TreeLike = internal::is_tree<std::remove_cvref_t<T>>();
+
+/// The arrays of a tree, in a fixed order (maps by key).
+template <TreeLike T>
+std::vector<Array> tree_leaves(const T& tree) {
+  return internal::collect_leaves(
+      [&](internal::TreeVisitor& v) { internal::visit_tree(const_cast<T&>(tree), v); });
+}
+/// A copy of the tree with other leaves; ValueError if their number differs.
+template <TreeLike T>
+T tree_unflatten(const T& like, const std::vector<Array>& leaves) {
+  T copy = like;
+  internal::assign_leaves([&](internal::TreeVisitor& v) { internal::visit_tree(copy, v); }, leaves);
+  return copy;
+}
+/// f applied to each array of a tree.
+template <TreeLike T, class F>
+T tree_map(F&& f, const T& tree) {
+  std::vector<Array> leaves = tree_leaves(tree);
+  for (Array& leaf : leaves) leaf = f(leaf);
+  return tree_unflatten(tree, leaves);
+}
+
+}  // namespace tessera
