@@ -24,10 +24,10 @@ class ArrayImpl;
 
 template <class T>
 struct dtype_of;
-#define TESSERA_DTYPE_OF(T, D)                 \
-  template <>                                  \
-  struct dtype_of<T> {                         \
-    static constexpr DType value = DType::D;   \
+#define TESSERA_DTYPE_OF(T, D)               \
+  template <>                                \
+  struct dtype_of<T> {                       \
+    static constexpr DType value = DType::D; \
   };
 TESSERA_DTYPE_OF(bool, pred)
 TESSERA_DTYPE_OF(std::int8_t, s8)
@@ -49,16 +49,18 @@ TESSERA_DTYPE_OF(std::complex<double>, c128)
 
 /// A C++ type whose values can be elements of an array.
 template <class T>
-concept ElementType = requires { internal::dtype_of<std::remove_cv_t<T>>::value; };
+concept ElementType = requires {
+  internal::dtype_of<std::remove_cv_t<T>>::value;
+};
 /// A C++ type that turns into a weakly typed scalar array.
 template <class T>
 concept ScalarLike = std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<float>> ||
-                     std::is_same_v<T, std::complex<double>>;
+    std::is_same_v<T, std::complex<double>>;
 
 /// An N-d array on one or more devices, or, while a function is traced, a stand-in for one.
 ///
-/// A handle: copies share the same immutable value. Plain C++ scalars convert to weakly typed scalar
-/// arrays (s32, f32, c64, or the other operand's type in arithmetic).
+/// A handle: copies share the same immutable value. Plain C++ scalars convert to weakly typed
+/// scalar arrays (s32, f32, c64, or the other operand's type in arithmetic).
 class Array {
  public:
   using Dims = std::vector<std::int64_t>;
@@ -155,8 +157,8 @@ std::ostream& operator<<(std::ostream&, const Array&);
 std::string to_string(const Array&);
 
 /// Shape, dtype and (optionally) sharding without data, for `lower` (jax.ShapeDtypeStruct).
-Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sharding& sharding = {},
-                         Location location = Location::current());
+Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype,
+                         const Sharding& sharding = {}, Location location = Location::current());
 
 template <ScalarLike T>
 Array::Array(T v) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees: vectors, tuples, pairs, maps, optionals, std::arrays and plain structs of arrays, nested in
-// any way. Functions under jit take and return trees.
+// Trees: vectors, tuples, pairs, maps, optionals, std::arrays and plain structs of arrays, nested
+// in any way. Functions under jit take and return trees.
 #pragma once
 
 #include <array>
@@ -39,13 +39,12 @@ class TreeVisitor {
 };
 
 template <class T>
-inline constexpr bool is_array_like =
-    std::is_same_v<std::remove_cvref_t<T>, Array> || std::is_same_v<std::remove_cvref_t<T>, Operand>;
+inline constexpr bool is_array_like = std::is_same_v<std::remove_cvref_t<T>, Array> ||
+                                      std::is_same_v<std::remove_cvref_t<T>, Operand>;
 template <class T>
-inline constexpr bool is_static_like = std::is_arithmetic_v<T> || std::is_enum_v<T> ||
-                                       std::is_same_v<T, std::string> ||
-                                       std::is_same_v<T, std::string_view> ||
-                                       std::is_same_v<T, const char*>;
+inline constexpr bool is_static_like =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string> ||
+    std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>;
 
 template <class T>
 struct container_of {
@@ -81,9 +80,13 @@ struct container_of<std::optional<T>> {
 };
 
 template <class T>
-concept HasTreeTie = requires(T& v) { tessera_tree_tie(v); };
+concept HasTreeTie = requires(T& v) {
+  tessera_tree_tie(v);
+};
 template <class T>
-concept HasTreeNames = requires(const T* v) { tessera_tree_names(v); };
+concept HasTreeNames = requires(const T* v) {
+  tessera_tree_names(v);
+};
 
 template <class T>
 constexpr bool is_struct_tree() {
@@ -112,7 +115,7 @@ constexpr bool is_tree();
 
 template <class... T>
 constexpr bool all_trees(const std::tuple<T...>*) {
-  return ((is_tree<std::remove_cvref_t<T>>() || is_static_like<std::remove_cvref_t<T>>) && ...);
+  return ((is_tree<std::remove_cvref_t<T>>() || is_static_like<std::remove_cvref_t<T>>)&&...);
 }
 
 template <class T>
@@ -120,8 +123,9 @@ constexpr bool is_tree() {
   if constexpr (is_array_like<T>) {
     return true;
   } else if constexpr (container_of<T>::kind == 3) {
-    return all_trees(static_cast<const decltype(std::apply(
-                         [](auto&... x) { return std::tie(x...); }, std::declval<T&>()))*>(nullptr));
+    return all_trees(
+        static_cast<const decltype(std::apply([](auto&... x) { return std::tie(x...); },
+                                              std::declval<T&>()))*>(nullptr));
   } else if constexpr (container_of<T>::kind != 0) {
     using Item = typename container_of<T>::item;
     return is_tree<Item>() || is_static_like<Item>;
@@ -199,8 +203,7 @@ void visit_tree(T& value, TreeVisitor& visitor) {
         [&](auto&... items) {
           auto one = [&](auto& item) {
             if constexpr (HasTreeNames<T>) {
-              visitor.key(tessera_tree_names(static_cast<const T*>(nullptr))[i++],
-                          Node::structure);
+              visitor.key(tessera_tree_names(static_cast<const T*>(nullptr))[i++], Node::structure);
             } else {
               visitor.key(i++);
             }

@@ -66,6 +66,9 @@ class Trace {
   /// False in a partition callback: outer tracers may not be captured.
   void forbid_captured_tracers(std::string why) { forbid_captures_ = std::move(why); }
   const std::string& path() const { return path_; }
+  /// Of one eager operation: plain scalars become parameters too, so that another value of the
+  /// scalar is the same program.
+  void set_eager() { eager_ = true; }
 
  private:
   friend class ActiveTrace;
@@ -82,6 +85,7 @@ class Trace {
   MeshRef manual_mesh_;
   std::string forbid_captures_;
   bool finished_ = false;
+  bool eager_ = false;
 };
 
 /// Makes a trace the current one while in scope.
@@ -103,15 +107,14 @@ using Callees = std::function<std::vector<ir::Computation*>(ir::Module*)>;
 
 /// The one door for operations: stages op(operands) into the current trace, or, if there is none,
 /// compiles and runs it where the operands lie (cached by op, attributes, types and placements).
-/// `op_name` goes into metadata and messages ("tessera.sum"). `shape`: for opcodes whose shape isn't
-/// inferred. A tuple result (sort, variadic reduce, ...) needs apply_many.
+/// `op_name` goes into metadata and messages ("tessera.sum"). `shape`: for opcodes whose shape
+/// isn't inferred. A tuple result (sort, variadic reduce, ...) needs apply_many.
 Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs, Location location,
             const std::string& op_name = "", const Shape* shape = nullptr,
             const Callees& callees = nullptr, bool weak = false);
-std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands,
-                              ir::Attributes attrs, Location location,
-                              const std::string& op_name = "", const Shape* shape = nullptr,
-                              const Callees& callees = nullptr);
+std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs,
+                              Location location, const std::string& op_name = "",
+                              const Shape* shape = nullptr, const Callees& callees = nullptr);
 
 /// Traces `body` at once and, if no trace is active, compiles it as one program and runs it: what
 /// composite operations use so that they cost one dispatch. Arrays that `body` uses are captured.

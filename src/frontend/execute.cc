@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/frontend/execute.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "src/base/log.h"
+#include "src/frontend/array_impl.h"
+#include "src/frontend/shardings.h"
+#include "src/ir/hlo_text.h"
+#include "src/ir/hooks.h"
+#include "src/sharding/tiling.h"
+
+namespace tessera::frontend {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace {
+
+std::string device_text(const std::vector<Device>& list) {
+  Dims ids;
+  for (const Device& d : list) ids.push_back(d.id);
+  return "devices " + to_string(ids) + " on " + (list.empty() ? "nothing" : list[0].platform);
+}
+
+/// The devices of a program and who decided them.
+struct Choice {
+  std::vector<Device> devices;
+  std::string who;
+  bool committed = false;
+};
+
+class DeviceChooser {
+ public:
+  DeviceChooser(const std::string& program, Location location)
+      : program_(program), location_(location) {}
+
+  void add(const Sharding& sharding, const std::string& who, Location where = {}) {
+    std::vector<Device> list = sharding.device_list();
+    if (choice_.devices.empty()) {
+      choice_ = {std::move(list), who, true};
+      return;
+    }
+    if (list == choice_.devices) return;
+    const std::set<Device> a(list.begin(), list.end());
+    const std::set<Device> b(choice_.devices.begin(), choice_.devices.end());
+    throw ValueError("incompatible devices for '" + program_ + "': " + choice_.who + " is on " +
+                         device_text(choice_.devices) + ", and " + who + " is on " +
+                         device_text(list) +
+                         (a == b ? " (the same devices in another order)" : "") +
+                         "; all must lie on the same devices in the same order (device_put moves "
+                         "an array)",
+                     where.known() ? where : location_);
+  }
+  const Choice& choice() const { return choice_; }
+
+ private:
+  const std::string& program_;
+  Location location_;
+  Choice choice_;
+};
+
+Choice choose_devices(const Program& program, std::span<const Array> args) {
+  DeviceChooser chooser(program.name, program.location);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const ArrayImpl& impl = impl_of(args[i], program.location);
+    const std::string who = program.parameters[i].who + " (" + impl.shape.to_string() + ")";
+    if (program.parameters[i].sharding) {
+      chooser.add(*program.parameters[i].sharding, who);
+    } else if (impl.committed) {
+      chooser.add(impl.sharding, who);
+    }
+  }
+  for (const Placement& result : program.results) {
+    if (result.sharding) chooser.add(*result.sharding, result.who);
+  }
+  for (const Trace::MeshUse& use : program.mesh_uses) {
+    chooser.add(use.sharding, "the sharding used inside at " + use.location.to_string(),
+                use.location);
+  }
+  const Mesh context = current_mesh();
+  Choice choice = chooser.choice();
+  if (!context.empty()) {
+    if (choice.devices.empty()) return {context.devices(), "the mesh in scope", true};
+    const std::set<Device> a(choice.devices.begin(), choice.devices.end());
+    const std::set<Device> b(context.devices().begin(), context.devices().end());
+    if (program.is_jit && a != b) {
+      throw ValueError("incompatible devices for '" + program.name + "': " + choice.who +
+                           " is on " + device_text(choice.devices) + ", and the mesh in scope " +
+                           context.to_string() + " has " + device_text(context.devices()),
+                       program.location);
+    }
+  }
+  if (choice.devices.empty()) return {{devices().front()}, "the default device", false};
+  return choice;
+}
+
+/// The mesh that names axes in the results: that of the first NamedSharding met.
+Mesh choose_mesh(const Program& program, std::span<const Array> args,
+                 const std::vector<Device>& list) {
+  auto fits = [&](const Sharding& s) {
+    return NamedSharding::is(s) && NamedSharding(s).mesh().devices() == list;
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (program.parameters[i].sharding && fits(*program.parameters[i].sharding)) {
+      return NamedSharding(*program.parameters[i].sharding).mesh();
+    }
+    const ArrayImpl& impl = impl_of(args[i]);
+    if (impl.committed && fits(impl.sharding)) return NamedSharding(impl.sharding).mesh();
+  }
+  for (const Placement& result : program.results) {
+    if (result.sharding && fits(*result.sharding)) return NamedSharding(*result.sharding).mesh();
+  }
+  for (const Trace::MeshUse& use : program.mesh_uses) {
+    if (fits(use.sharding)) return NamedSharding(use.sharding).mesh();
+  }
+  const Mesh context = current_mesh();
+  return !context.empty() && context.devices() == list ? context : Mesh();
+}
+
+/// One device: constraints and custom partitioning mean nothing.
+void drop_shardings(ir::Module& module) {
+  for (const auto& computation : module.computations()) {
+    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
+    for (const auto& instruction : computation->instructions()) {
+      instruction->sharding.clear();
+      if (!instruction->is(ir::Opcode::custom_call)) continue;
+      const auto& attrs = instruction->get<ir::CustomCallAttrs>();
+      if (attrs.target == ir::kShardingTarget) {
+        replaced[instruction.get()] = instruction->operand(0);
+      } else if (attrs.partitioner) {
+        instruction->opcode = ir::Opcode::call;
+        instruction->attrs = std::monostate{};
+      }
+    }
+    if (!replaced.empty()) computation->replace_all_uses(replaced);
+  }
+  module.num_partitions = 1;
+  module.mesh = nullptr;
+}
+
+/// Brings all shardings of the module onto one mesh, `preferred` if it can express them.
+void unify_meshes(ir::Module& module, const MeshRef& preferred) {
+  std::vector<TensorSharding*> all;
+  std::vector<Tiling> tilings;
+  std::vector<std::int64_t> ranks;
+  bool foreign = false;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      for (TensorSharding& s : instruction->sharding) {
+        if (s.kind == TensorSharding::Kind::axes && s.mesh) {
+          foreign = foreign || !preferred || !same_mesh(s.mesh, preferred);
+          all.push_back(&s);
+        }
+      }
+    }
+  }
+  module.mesh = preferred;
+  if (!foreign) return;
+  for (TensorSharding* s : all) {
+    tilings.push_back(to_tiling(*s));
+    ranks.push_back(s->rank());
+  }
+  const std::vector<TensorSharding> unified =
+      from_tilings(tilings, ranks, module.num_partitions, preferred);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const TensorSharding before = *all[i];
+    if (unified[i].mesh) module.mesh = unified[i].mesh;
+    // Open dims and priorities have no place in a tiling.
+    TensorSharding after = unified[i];
+    for (std::size_t d = 0; d < after.dims.size(); ++d) {
+      after.dims[d].open = before.dims[d].open;
+      after.dims[d].priority = before.dims[d].priority;
+    }
+    *all[i] = std::move(after);
+  }
+}
+
+struct CompileCache {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const compiler::Executable>> entries;
+};
+CompileCache& compile_cache() {
+  static CompileCache cache;
+  return cache;
+}
+std::atomic<std::int64_t> compilations{0};
+constexpr std::size_t kMaxCachedPrograms = 4096;
+
+std::string cache_key(const ir::Module& module) {
+  ir::PrintOptions options;
+  options.canonical = true;
+  std::string key = ir::to_string(module, options);
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      for (const TensorSharding& s : instruction->sharding) key += s.to_string();
+      if (const auto* call = std::get_if<ir::CustomCallAttrs>(&instruction->attrs);
+          call && call->partitioner) {
+        // The hook lives as long as the cached executable, so its address is its name.
+        key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(call->partitioner.get()));
+      }
+    }
+  }
+  return key;
+}
+
+std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module) {
+  const std::string key = cache_key(*module);
+  CompileCache& cache = compile_cache();
+  {
+    const std::lock_guard lock(cache.mutex);
+    if (auto found = cache.entries.find(key); found != cache.entries.end()) return found->second;
+  }
+  ++compilations;
+  auto executable = compiler::compile(std::move(module));
+  const std::lock_guard lock(cache.mutex);
+  if (cache.entries.size() >= kMaxCachedPrograms) cache.entries.clear();
+  cache.entries.emplace(key, executable);
+  return executable;
+}
+
+/// Which donated parameters' memory a result can take: same dtype and bytes per device.
+std::vector<bool> usable_donations(const BoundProgram& bound) {
+  std::vector<bool> usable(bound.donated.size(), false);
+  std::vector<bool> taken(bound.result_shapes.size(), false);
+  for (std::size_t i = 0; i < usable.size(); ++i) {
+    if (!bound.donated[i]) continue;
+    const Shape& shape = bound.parameter_shapes[i];
+    const std::int64_t count = element_count(bound.parameter_shardings[i].shard_shape(shape.dims));
+    for (std::size_t r = 0; r < taken.size() && !usable[i]; ++r) {
+      const Shape& result = bound.result_shapes[r];
+      if (taken[r] || result.dtype != shape.dtype) continue;
+      if (element_count(bound.result_shardings[r].shard_shape(result.dims)) != count) continue;
+      taken[r] = usable[i] = true;
+    }
+  }
+  return usable;
+}
+
+}  // namespace
+
+std::int64_t compilation_count() { return compilations.load(); }
+
+BoundProgram bind_program(Program program, std::span<const Array> args) {
+  const Choice choice = choose_devices(program, args);
+  BoundProgram bound;
+  bound.name = program.name;
+  bound.devices = choice.devices;
+  bound.committed = choice.committed;
+  bound.result_weak = program.result_weak;
+  bound.donated = program.donated;
+  const Mesh mesh = choose_mesh(program, args, bound.devices);
+  const auto n = std::int64_t(bound.devices.size());
+  const Sharding everywhere = replicated_sharding(bound.devices, mesh);
+
+  ir::Module& module = *program.module;
+  module.num_partitions = n;
+  const auto& parameters = module.entry()->parameters();
+  ir::Instruction* root = module.entry()->root();
+  TESSERA_CHECK(parameters.size() == args.size(), "parameters and arguments");
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const ArrayImpl& impl = impl_of(args[i]);
+    const Shape& shape = parameters[i]->shape;
+    bound.parameter_shapes.push_back(shape);
+    Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
+                 : impl.committed               ? impl.sharding
+                                                : everywhere;
+    bound.parameter_shardings.push_back(s);
+    if (n > 1) parameters[i]->sharding = {to_tensor_sharding(s, shape.rank())};
+  }
+  const std::vector<Shape> results = flatten(root->shape);
+  bound.result_shapes = results;
+  if (n > 1) {
+    root->sharding.clear();
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      root->sharding.push_back(
+          program.results[i].sharding
+              ? to_tensor_sharding(*program.results[i].sharding, results[i].rank())
+              : TensorSharding::open_on(nullptr, results[i].rank()));
+    }
+    unify_meshes(module, mesh.empty() ? MeshRef() : logical_mesh_of(mesh));
+    if (!module.mesh) module.mesh = make_logical_mesh({{"devices", n}});
+    for (TensorSharding& s : root->sharding) {
+      if (!s.mesh) s.mesh = module.mesh;
+    }
+  } else {
+    drop_shardings(module);
+  }
+  bound.executable = compile_cached(std::move(program.module));
+
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (program.results[i].sharding) {
+      bound.result_shardings.push_back(*program.results[i].sharding);
+      continue;
+    }
+    const TensorSharding found = n > 1 ? bound.executable->result_shardings()[i] : TensorSharding();
+    Sharding result = n > 1 ? from_tensor_sharding(found, bound.devices, mesh) : everywhere;
+    // An argument that lies alike gives its own sharding on, spec as the user wrote it.
+    for (std::size_t p = 0; p < args.size(); ++p) {
+      const Sharding& s = bound.parameter_shardings[p];
+      if (bound.parameter_shapes[p].rank() == results[i].rank() &&
+          (impl_of(args[p]).committed || program.parameters[p].sharding) &&
+          s.is_equivalent_to(result, results[i].rank())) {
+        result = s;
+        break;
+      }
+    }
+    bound.result_shardings.push_back(result);
+  }
+  bound.donation_usable = usable_donations(bound);
+  for (std::size_t i = 0; i < bound.donated.size(); ++i) {
+    if (bound.donated[i] && !bound.donation_usable[i]) {
+      log_warning("donated " + program.parameters[i].who + " (" +
+                  bound.parameter_shapes[i].to_string() +
+                  ") is not usable: no result has its dtype and size per device; it stays alive");
+    }
+  }
+  return bound;
+}
+
+std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
+                               Location location) {
+  compiler::DeviceArrays inputs(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    inputs[i] = buffers_as(args[i], program.parameter_shardings[i], location);
+  }
+  std::vector<bool> donated(args.size(), false);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!program.donation_usable[i]) continue;
+    donated[i] = true;
+    ArrayImpl& impl = impl_of(args[i]);
+    if (impl.kind != ArrayImpl::Kind::device) continue;
+    impl.deleted = true;
+    impl.deleted_by = "donated to '" + program.name + "'" +
+                      (location.known() ? " at " + location.to_string() : std::string());
+    impl.buffers.clear();
+  }
+  compiler::DeviceArrays outputs = program.executable->run(std::move(inputs), donated);
+  TESSERA_CHECK(outputs.size() == program.result_shapes.size(), "results of an executable");
+  std::vector<Array> results;
+  results.reserve(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(internal::make_device_array(
+        program.result_shapes[i], program.result_shardings[i], std::move(outputs[i]),
+        program.committed, program.result_weak[i]));
+  }
+  return results;
+}
+
+}  // namespace tessera::frontend

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a traced module and concrete arguments to results: devices, shardings, compilation, run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tessera/array.h>
+
+#include "src/compiler/compile.h"
+#include "src/frontend/trace.h"
+
+namespace tessera::frontend {
+
+/// What is asked of one argument or result.
+struct Placement {
+  std::optional<Sharding> sharding;  ///< empty: not specified
+  std::string who;                   ///< for messages: "argument x[0] of f"
+};
+
+/// A traced program and how its parameters and results are to lie.
+struct Program {
+  std::string name;  ///< for messages
+  Location location;
+  std::unique_ptr<ir::Module> module;
+  std::vector<Placement> parameters;
+  std::vector<Placement> results;
+  std::vector<bool> result_weak;
+  std::vector<Trace::MeshUse> mesh_uses;
+  std::vector<bool> donated;  ///< per parameter
+  bool is_jit = false;        ///< the context mesh must agree with the arguments
+};
+
+/// A program bound to devices.
+struct BoundProgram {
+  std::string name;
+  std::shared_ptr<const compiler::Executable> executable;
+  std::vector<Device> devices;
+  std::vector<Sharding> parameter_shardings;
+  std::vector<Sharding> result_shardings;
+  std::vector<Shape> parameter_shapes;
+  std::vector<Shape> result_shapes;
+  std::vector<bool> result_weak;
+  std::vector<bool> donated;          ///< asked for
+  std::vector<bool> donation_usable;  ///< an output can take the memory
+  bool committed = false;             ///< results are committed
+};
+
+/// Decides devices (all committed arguments, given shardings and meshes used inside must agree on
+/// them: ValueError naming the first two that don't), turns shardings into the compiler's form and
+/// compiles, or takes the executable from the cache. `args`: concrete or abstract.
+BoundProgram bind_program(Program program, std::span<const Array> args);
+
+/// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
+/// memory was usable are deleted afterwards.
+std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
+                               Location location);
+
+/// Buffers of an array laid out as `sharding`; resharded or copied if it lies otherwise.
+std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& sharding,
+                                        Location location);
+
+/// The compiler's form of a sharding for an array of that rank; devices are numbered by position
+/// in the sharding's device list.
+TensorSharding to_tensor_sharding(const Sharding& sharding, std::int64_t rank);
+/// The mesh of a NamedSharding as the compiler sees it.
+MeshRef logical_mesh_of(const Mesh& mesh);
+
+/// Cuts a host value into shards, one storage per distinct part.
+std::vector<runtime::Buffer> place_literal(const Literal& literal, const Sharding& sharding,
+                                           Location location);
+
+/// Number of programs compiled so far (tests of caching).
+std::int64_t compilation_count();
+
+}  // namespace tessera::frontend

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the user's shardings and the compiler's.
+#pragma once
+
+#include <vector>
+
+#include <tessera/sharding.h>
+
+#include "src/frontend/execute.h"
+
+namespace tessera::frontend {
+
+/// On all of these devices, named by the mesh if there is one.
+Sharding replicated_sharding(const std::vector<Device>& devices, const Mesh& mesh);
+/// A NamedSharding on `mesh` if its axes can say it, else a GSPMDSharding.
+Sharding from_tensor_sharding(const TensorSharding& s, const std::vector<Device>& devices,
+                              const Mesh& mesh);
+
+}  // namespace tessera::frontend

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/frontend/trace.h"
+
+#include <atomic>
+#include <unordered_map>
+
+#include "src/frontend/array_impl.h"
+#include "src/frontend/execute.h"
+
+namespace tessera::frontend {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace {
+
+thread_local Trace* current_trace = nullptr;
+
+std::uint64_t next_trace_id() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1);
+}
+
+std::string child_path(const Trace* parent, const std::string& name) {
+  return parent && !parent->path().empty() ? parent->path() + "/" + name : name;
+}
+
+std::string described(const ArrayImpl& impl) {
+  std::string text = "traced array " + impl.shape.to_string();
+  if (impl.created.known()) text += " made at " + impl.created.to_string();
+  return text;
+}
+
+}  // namespace
+
+Trace::Trace(std::string name, Trace* parent)
+    : owned_module_(parent ? nullptr : std::make_unique<ir::Module>(name)),
+      module_(parent ? parent->module() : owned_module_.get()),
+      parent_(parent),
+      path_(child_path(parent, name)),
+      computation_(module_->add_computation(parent ? name : "main")),
+      builder_(computation_),
+      id_(next_trace_id()) {
+  if (!parent) module_->set_entry(computation_);
+}
+
+Trace::Trace(std::string name, ir::Module* module)
+    : module_(module),
+      path_(name),
+      computation_(module->add_computation(name)),
+      builder_(computation_),
+      id_(next_trace_id()) {}
+
+Trace::~Trace() = default;
+
+Trace* Trace::current() { return current_trace; }
+
+Array Trace::wrap(ir::Instruction* instruction, bool weak) {
+  auto impl = std::make_shared<ArrayImpl>();
+  impl->kind = ArrayImpl::Kind::tracer;
+  impl->shape = instruction->shape;
+  impl->weak = weak;
+  impl->trace_id = id_;
+  impl->instruction = instruction;
+  impl->created = instruction->location();
+  return Array(std::move(impl));
+}
+
+Array Trace::add_parameter(const AbstractValue& value, const std::string& name) {
+  TESSERA_CHECK(captures_.empty(), "explicit parameters come before captures");
+  const auto number = std::int64_t(computation_->parameters().size());
+  return wrap(builder_.parameter(number, value.shape, name), value.weak);
+}
+
+ir::Instruction* Trace::lift(const Array& array, Location location) {
+  ArrayImpl& impl = impl_of(array, location);
+  if (impl.kind == ArrayImpl::Kind::abstract) {
+    throw TypeError("a shape_dtype_struct (" + impl.shape.to_string() +
+                        ") has no value and can't be used in a computation; pass it to lower()",
+                    location);
+  }
+  if (impl.kind == ArrayImpl::Kind::host_scalar && !eager_) {
+    return builder_.constant(*impl.literal);
+  }
+  if (impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == id_) return impl.instruction;
+  if (impl.kind == ArrayImpl::Kind::device) internal::check_alive(impl, location);
+  if (auto found = captured_.find(&impl); found != captured_.end()) return found->second;
+
+  if (impl.kind == ArrayImpl::Kind::tracer) {
+    bool from_outside = false;
+    for (const Trace* t = parent_; t && !from_outside; t = t->parent_) {
+      from_outside = t->id_ == impl.trace_id;
+    }
+    if (!from_outside) {
+      throw TracerError("a " + described(impl) + " was used in " +
+                            (path_.empty() ? std::string("another trace") : "'" + path_ + "'") +
+                            " after or outside of the function whose trace made it: arrays must "
+                            "leave a traced function through its results",
+                        location);
+    }
+  }
+  if (!forbid_captures_.empty()) {
+    const bool tracer = impl.kind == ArrayImpl::Kind::tracer;
+    throw TracerError((tracer ? "a " + described(impl) : "the array " + impl.shape.to_string()) +
+                          " from outside was used in " + forbid_captures_,
+                      location);
+  }
+  const auto number = std::int64_t(computation_->parameters().size());
+  ir::Instruction* parameter = builder_.parameter(number, impl.shape);
+  captures_.push_back(array);
+  captured_.emplace(&impl, parameter);
+  return parameter;
+}
+
+ir::Computation* Trace::finish(std::span<const Array> outputs, Location location) {
+  TESSERA_CHECK(!finished_, "a trace is finished once");
+  std::vector<ir::Instruction*> roots;
+  for (const Array& output : outputs) roots.push_back(lift(output, location));
+  computation_->set_root(builder_.tuple(std::move(roots)));
+  finished_ = true;
+  return computation_;
+}
+
+std::vector<Trace::MeshUse>& Trace::mesh_uses() {
+  Trace* root = this;
+  while (root->parent_) root = root->parent_;
+  return root->mesh_uses_;
+}
+
+MeshRef Trace::manual_mesh() const {
+  for (const Trace* t = this; t; t = t->parent_) {
+    if (t->manual_mesh_) return t->manual_mesh_;
+  }
+  return nullptr;
+}
+
+ActiveTrace::ActiveTrace(Trace* trace) : previous_(current_trace) { current_trace = trace; }
+ActiveTrace::~ActiveTrace() { current_trace = previous_; }
+
+AbstractValue abstract_value(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  return AbstractValue{impl.shape, impl.weak};
+}
+
+const Literal* constant_value(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  return impl.kind == ArrayImpl::Kind::host_scalar ? &*impl.literal : nullptr;
+}
+
+namespace {
+
+/// Sets where new instructions come from, and restores it.
+class MetadataScope {
+ public:
+  MetadataScope(Trace& trace, Location location, const std::string& op_name)
+      : builder_(trace.builder()), saved_(builder_.metadata) {
+    builder_.metadata = {};
+    builder_.metadata.op_name = trace.path().empty() ? op_name : trace.path() + "/" + op_name;
+    if (location.known()) {
+      builder_.metadata.source_file = location.file;
+      builder_.metadata.source_line = location.line;
+    }
+  }
+  ~MetadataScope() { builder_.metadata = std::move(saved_); }
+  MetadataScope(const MetadataScope&) = delete;
+  MetadataScope& operator=(const MetadataScope&) = delete;
+
+ private:
+  ir::Builder& builder_;
+  ir::Metadata saved_;
+};
+
+ir::Instruction* stage(Trace& trace, ir::Opcode op, std::span<const Array> operands,
+                       ir::Attributes attrs, Location location, const std::string& op_name,
+                       const Shape* shape, const Callees& callees) {
+  std::vector<ir::Instruction*> lifted;
+  lifted.reserve(operands.size());
+  for (const Array& operand : operands) lifted.push_back(trace.lift(operand, location));
+  std::vector<ir::Computation*> called;
+  if (callees) called = callees(trace.module());
+  const MetadataScope scope(trace, location, op_name.empty() ? std::string(ir::name(op)) : op_name);
+  ir::Builder& builder = trace.builder();
+  return shape ? builder.emit_shaped(op, *shape, std::move(lifted), std::move(attrs),
+                                     std::move(called))
+               : builder.emit(op, std::move(lifted), std::move(attrs), std::move(called));
+}
+
+}  // namespace
+
+Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs, Location location,
+            const std::string& op_name, const Shape* shape, const Callees& callees, bool weak) {
+  if (Trace* trace = Trace::current()) {
+    ir::Instruction* result =
+        stage(*trace, op, operands, std::move(attrs), location, op_name, shape, callees);
+    TESSERA_CHECK(!result->shape.is_tuple, "apply of an op with several results");
+    return trace->wrap(result, weak);
+  }
+  return as_one_program(op_name.empty() ? std::string(ir::name(op)) : op_name, location, [&] {
+    return std::vector<Array>{
+        apply(op, operands, std::move(attrs), location, op_name, shape, callees, weak)};
+  })[0];
+}
+
+std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs,
+                              Location location, const std::string& op_name, const Shape* shape,
+                              const Callees& callees) {
+  if (Trace* trace = Trace::current()) {
+    ir::Instruction* result =
+        stage(*trace, op, operands, std::move(attrs), location, op_name, shape, callees);
+    if (!result->shape.is_tuple) return {trace->wrap(result, false)};
+    std::vector<Array> out;
+    for (std::size_t i = 0; i < result->shape.elements.size(); ++i) {
+      out.push_back(
+          trace->wrap(trace->builder().get_tuple_element(result, std::int64_t(i)), false));
+    }
+    return out;
+  }
+  return as_one_program(op_name.empty() ? std::string(ir::name(op)) : op_name, location, [&] {
+    return apply_many(op, operands, std::move(attrs), location, op_name, shape, callees);
+  });
+}
+
+std::vector<Array> as_one_program(const std::string& name, Location location,
+                                  const std::function<std::vector<Array>()>& body) {
+  if (Trace::current()) return body();
+  Program program;
+  program.name = name;
+  program.location = location;
+  std::vector<Array> args;
+  {
+    Trace trace(name, static_cast<Trace*>(nullptr));
+    trace.set_eager();
+    std::vector<Array> results;
+    {
+      const ActiveTrace active(&trace);
+      results = body();
+    }
+    trace.finish(results, location);
+    for (const Array& r : results) program.result_weak.push_back(r.weak_type());
+    args = trace.captures();
+    program.mesh_uses = trace.mesh_uses();
+    program.module = trace.take_module();
+  }
+  program.results.resize(program.result_weak.size());
+  program.parameters.resize(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    program.parameters[i].who = "operand " + std::to_string(i) + " of " + name;
+  }
+  program.donated.assign(args.size(), false);
+  return run_program(bind_program(std::move(program), args), args, location);
+}
+
+ir::Instruction* inline_computation(ir::Builder& builder, const ir::Computation& source,
+                                    std::span<ir::Instruction* const> arguments) {
+  std::vector<ir::Instruction*> copies(source.instructions().size());
+  for (const auto& instruction : source.instructions()) {
+    ir::Instruction*& copy = copies[std::size_t(instruction->index)];
+    if (instruction->is(ir::Opcode::parameter)) {
+      copy = arguments[std::size_t(instruction->get<ir::ParameterAttrs>().number)];
+      continue;
+    }
+    auto cloned = std::make_unique<ir::Instruction>(*instruction);
+    for (ir::Instruction*& operand : cloned->operands) {
+      operand = copies[std::size_t(operand->index)];
+    }
+    cloned->control_predecessors.clear();
+    copy = builder.computation()->add(std::move(cloned));
+  }
+  return copies[std::size_t(source.root()->index)];
+}
+
+}  // namespace tessera::frontend
