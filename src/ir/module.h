@@ -123,6 +123,8 @@ class Module {
   std::int64_t replica_count = 1;
   /// The mesh that the module's shardings are on, if they share one.
   MeshRef mesh;
+  /// The greatest channel id in use. Kept by Computation::add and next_channel_id.
+  std::int64_t last_channel_id = 0;
   std::vector<Alias> input_output_alias;
   /// (parameter number, index path) whose memory may be taken.
   std::vector<std::pair<std::int64_t, Dims>> buffer_donor;

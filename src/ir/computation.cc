@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computation: a list of instructions that keeps names unique and operands first.
+#include <algorithm>
+
+#include "src/ir/module.h"
+#include "src/ir/names.h"
+
+namespace tessera::ir {
+namespace {
+
+// Text may ask for any parameter number; memory for the list of parameters is bounded by this.
+constexpr std::int64_t kMaxParameters = 1 << 20;
+
+bool computation_has_side_effect(const Computation& c,
+                                 std::unordered_map<const Computation*, bool>& memo);
+
+bool instruction_has_side_effect(const Instruction& i,
+                                 std::unordered_map<const Computation*, bool>& memo) {
+  if (has_side_effect(i.opcode)) return true;
+  if (const auto* custom = std::get_if<CustomCallAttrs>(&i.attrs)) {
+    if (custom->has_side_effect) return true;
+  }
+  return std::any_of(i.called.begin(), i.called.end(),
+                     [&](const Computation* c) { return computation_has_side_effect(*c, memo); });
+}
+
+bool computation_has_side_effect(const Computation& c,
+                                 std::unordered_map<const Computation*, bool>& memo) {
+  auto [it, fresh] = memo.emplace(&c, false);
+  if (!fresh) return it->second;
+  bool result = std::any_of(c.instructions().begin(), c.instructions().end(),
+                            [&](const auto& i) { return instruction_has_side_effect(*i, memo); });
+  memo[&c] = result;
+  return result;
+}
+
+}  // namespace
+
+Location Metadata::location() const {
+  if (source_file.empty() || source_line <= 0) return {};
+  return make_location(source_file, unsigned(source_line));
+}
+
+std::string Instruction::describe() const {
+  std::string out = name;
+  if (!metadata.source_file.empty()) {
+    out += " (" + metadata.source_file;
+    if (metadata.source_line > 0) out += ":" + std::to_string(metadata.source_line);
+    out += ")";
+  }
+  return out;
+}
+
+Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
+  Instruction* i = instruction.get();
+  if (i->opcode == Opcode::parameter) {
+    std::int64_t number = i->get<ParameterAttrs>().number;
+    if (number < 0 || number >= kMaxParameters) {
+      throw ValueError("parameter number " + std::to_string(number) + " of " + name_ +
+                           " is not in [0, " + std::to_string(kMaxParameters) + ")",
+                       i->location());
+    }
+    if (std::size_t(number) >= parameters_.size()) parameters_.resize(std::size_t(number) + 1);
+    if (parameters_[std::size_t(number)] != nullptr) {
+      throw ValueError("computation " + name_ + " has parameter " + std::to_string(number) +
+                           " twice: " + parameters_[std::size_t(number)]->name + " and " +
+                           (i->name.empty() ? "a new one" : i->name),
+                       i->location());
+    }
+    parameters_[std::size_t(number)] = i;
+  }
+  std::string wanted = sanitize_name(i->name.empty() ? ir::name(i->opcode) : i->name);
+  if (!name_counts_.emplace(wanted, 0).second) {
+    std::string stem(name_stem(wanted));
+    std::string candidate;
+    do {
+      candidate = stem + "." + std::to_string(++name_counts_[stem]);
+    } while (!name_counts_.emplace(candidate, 0).second);
+    wanted = std::move(candidate);
+  }
+  i->name = std::move(wanted);
+  std::optional<std::int64_t> channel;
+  if (const auto* a = std::get_if<CollectiveAttrs>(&i->attrs)) channel = a->channel_id;
+  if (const auto* a = std::get_if<PermuteAttrs>(&i->attrs)) channel = a->channel_id;
+  if (channel) module_->last_channel_id = std::max(module_->last_channel_id, *channel);
+  i->parent = this;
+  i->index = std::int64_t(instructions_.size());
+  instructions_.push_back(std::move(instruction));
+  return i;
+}
+
+void Computation::replace_all_uses(Instruction* from, Instruction* to) {
+  replace_all_uses({{from, to}});
+}
+
+void Computation::replace_all_uses(const std::unordered_map<Instruction*, Instruction*>& map) {
+  if (map.empty()) return;
+  auto resolve = [&](Instruction*& use) {
+    std::size_t steps = 0;
+    for (auto it = map.find(use); it != map.end() && it->second != use; it = map.find(use)) {
+      use = it->second;
+      TESSERA_CHECK(++steps <= map.size(), "replacements form a cycle at " + use->name);
+    }
+  };
+  for (const auto& i : instructions_) {
+    for (Instruction*& operand : i->operands) resolve(operand);
+    for (Instruction*& before : i->control_predecessors) resolve(before);
+  }
+  if (root_ != nullptr) resolve(root_);
+}
+
+std::size_t Computation::remove_dead() {
+  std::unordered_map<const Computation*, bool> memo;
+  std::vector<bool> live(instructions_.size(), false);
+  std::vector<Instruction*> work;
+  auto mark = [&](Instruction* i) {
+    if (!live[std::size_t(i->index)]) {
+      live[std::size_t(i->index)] = true;
+      work.push_back(i);
+    }
+  };
+  if (root_ != nullptr) mark(root_);
+  for (const auto& i : instructions_) {
+    if (i->opcode == Opcode::parameter || instruction_has_side_effect(*i, memo)) mark(i.get());
+  }
+  while (!work.empty()) {
+    Instruction* i = work.back();
+    work.pop_back();
+    for (Instruction* operand : i->operands) mark(operand);
+    for (Instruction* before : i->control_predecessors) mark(before);
+  }
+  std::size_t kept = 0;
+  for (std::size_t n = 0; n < instructions_.size(); ++n) {
+    if (!live[n]) continue;
+    if (kept != n) instructions_[kept] = std::move(instructions_[n]);
+    instructions_[kept]->index = std::int64_t(kept);
+    ++kept;
+  }
+  std::size_t removed = instructions_.size() - kept;
+  instructions_.resize(kept);
+  return removed;
+}
+
+void Computation::sort_topologically() {
+  // Depth first in the order that stands; only what an earlier instruction uses moves forward.
+  enum : char { kNew, kOpen, kDone };
+  std::vector<char> state(instructions_.size(), kNew);
+  std::vector<std::size_t> order;
+  order.reserve(instructions_.size());
+  struct Frame {
+    Instruction* i;
+    std::size_t next;
+  };
+  std::vector<Frame> stack;
+  for (const auto& start : instructions_) {
+    if (state[std::size_t(start->index)] != kNew) continue;
+    stack.push_back({start.get(), 0});
+    state[std::size_t(start->index)] = kOpen;
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      Instruction* i = frame.i;
+      std::size_t operands = i->operands.size();
+      if (frame.next == operands + i->control_predecessors.size()) {
+        state[std::size_t(i->index)] = kDone;
+        order.push_back(std::size_t(i->index));
+        stack.pop_back();
+        continue;
+      }
+      Instruction* before = frame.next < operands ? i->operands[frame.next]
+                                                  : i->control_predecessors[frame.next - operands];
+      ++frame.next;
+      TESSERA_CHECK(before->parent == this, i->name + " uses " + before->name + " of " +
+                                                (before->parent ? before->parent->name() : "no") +
+                                                " computation");
+      char& s = state[std::size_t(before->index)];
+      TESSERA_CHECK(s != kOpen, "instructions of " + name_ + " form a cycle at " + before->name);
+      if (s == kNew) {
+        s = kOpen;
+        stack.push_back({before, 0});
+      }
+    }
+  }
+  std::vector<std::unique_ptr<Instruction>> sorted;
+  sorted.reserve(order.size());
+  for (std::size_t n : order) sorted.push_back(std::move(instructions_[n]));
+  instructions_ = std::move(sorted);
+  for (std::size_t n = 0; n < instructions_.size(); ++n) instructions_[n]->index = std::int64_t(n);
+}
+
+std::vector<std::vector<Instruction*>> users_of(const Computation& c) {
+  std::vector<std::vector<Instruction*>> users(c.instructions().size());
+  for (const auto& i : c.instructions()) {
+    for (const Instruction* operand : i->operands) {
+      auto& list = users[std::size_t(operand->index)];
+      if (list.empty() || list.back() != i.get()) list.push_back(i.get());
+    }
+  }
+  return users;
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuples, calls, loops, branches and what only passes values on.
+#include "src/ir/hooks.h"
+#include "src/ir/inference_site.h"
+
+namespace tessera::ir::inference {
+namespace {
+
+std::vector<Shape> operand_shapes(const Site& site, std::size_t first = 0) {
+  std::vector<Shape> out;
+  for (std::size_t i = first; i < site.operands.size(); ++i) out.push_back(site.shape(i));
+  return out;
+}
+
+Shape infer_while(const Site& site) {
+  site.need_called(2);
+  std::vector<Shape> state = operand_shapes(site);
+  site.check_parameters(0, state, "condition");
+  site.check_parameters(1, state, "body");
+  if (site.result_of(0) != Shape(DType::pred, {})) {
+    site.shape_error("condition " + site.called[0]->name() + " must give pred[], not " +
+                     site.result_of(0).to_string());
+  }
+  if (site.result_of(1) != state[0]) {
+    site.shape_error("body " + site.called[1]->name() + " gives " + site.result_of(1).to_string() +
+                     " and must give the loop's state " + state[0].to_string());
+  }
+  if (const auto* a = std::get_if<WhileAttrs>(&site.attrs)) {
+    if (a->known_trip_count && *a->known_trip_count < 0) {
+      site.shape_error("a known trip count of " + std::to_string(*a->known_trip_count));
+    }
+  }
+  return state[0];
+}
+
+Shape infer_conditional(const Site& site) {
+  site.need_operands_at_least(1);
+  const Shape& index = site.shape(0);
+  if (index != Shape(DType::pred, {}) && index != Shape(DType::s32, {})) {
+    site.dtype_error("operand 0 chooses the branch and must be pred[] or s32[], not " +
+                     index.to_string());
+  }
+  if (site.called.empty()) site.shape_error("needs at least one branch");
+  if (index.dtype == DType::pred) site.need_called(2);
+  if (site.operands.size() != site.called.size() + 1) {
+    site.shape_error("needs one operand per branch (" + std::to_string(site.called.size()) +
+                     ") after the index, not " + std::to_string(site.operands.size() - 1));
+  }
+  for (std::size_t b = 0; b < site.called.size(); ++b) {
+    std::vector<Shape> one{site.shape(b + 1)};
+    site.check_parameters(b, one, "branch");
+    if (site.result_of(b) != site.result_of(0)) {
+      site.shape_error("branch " + site.called[b]->name() + " gives " +
+                       site.result_of(b).to_string() + " and branch " + site.called[0]->name() +
+                       " gives " + site.result_of(0).to_string() + "; they must be equal");
+    }
+  }
+  return site.result_of(0);
+}
+
+Shape infer_get_tuple_element(const Site& site) {
+  const Shape& x = site.shape(0);
+  if (!x.is_tuple) site.dtype_error("operand 0 must be a tuple, not " + x.to_string());
+  std::int64_t index = site.get<GetTupleElementAttrs>().index;
+  if (index < 0 || index >= std::int64_t(x.elements.size())) {
+    site.shape_error("index=" + std::to_string(index) + " of a tuple of " +
+                     plural(x.elements.size(), "element"));
+  }
+  return x.elements[std::size_t(index)];
+}
+
+Shape infer_custom_call(const Site& site) {
+  const Shape& out = site.need_declared();
+  if (site.get<CustomCallAttrs>().target == kShardingTarget) {
+    site.need_operands(1);
+    return site.shape(0);
+  }
+  return out;
+}
+
+}  // namespace
+
+Shape infer_control(const Site& site) {
+  switch (site.op) {
+    case Opcode::tuple:
+      return Shape::tuple(operand_shapes(site));
+    case Opcode::get_tuple_element:
+      return infer_get_tuple_element(site);
+    case Opcode::call:
+    case Opcode::fusion:
+      site.need_called(1);
+      site.check_parameters(0, operand_shapes(site), "callee");
+      return site.result_of(0);
+    case Opcode::while_:
+      return infer_while(site);
+    case Opcode::conditional:
+      return infer_conditional(site);
+    case Opcode::custom_call:
+      return infer_custom_call(site);
+    case Opcode::opt_barrier:
+    case Opcode::domain:
+      return site.shape(0);
+    case Opcode::add_dependency:
+      if (site.shape(1).is_tuple || site.shape(1).dtype != DType::token) {
+        site.dtype_error("operand 1 must be a token, not " + site.shape(1).to_string());
+      }
+      return site.shape(0);
+    case Opcode::partition_id:
+    case Opcode::replica_id:
+      return Shape(DType::u32, {});
+    case Opcode::after_all:
+      for (std::size_t i = 0; i < site.operands.size(); ++i) {
+        if (site.shape(i) != Shape::token()) {
+          site.dtype_error("operand " + std::to_string(i) + " must be a token, not " +
+                           site.shape(i).to_string());
+        }
+      }
+      return Shape::token();
+    default:
+      TESSERA_CHECK(false, std::string(name(site.op)));
+  }
+  return {};
+}
+
+}  // namespace tessera::ir::inference
