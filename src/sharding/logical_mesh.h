@@ -51,7 +51,8 @@ using MeshRef = std::shared_ptr<const LogicalMesh>;
 
 MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes,
                           std::vector<std::int64_t> device_ids = {}, std::string name = "mesh");
-/// Splits the axes into pieces. `pieces[i]` are the sizes, major to minor, of axis i; empty = whole.
+/// Splits the axes into pieces. `pieces[i]` are the sizes, major to minor, of axis i; empty =
+/// whole.
 MeshRef refine(const MeshRef& mesh, const std::vector<Dims>& pieces);
 /// Splits every axis into prime factors.
 MeshRef refine_to_primes(const MeshRef& mesh);

@@ -20,11 +20,11 @@ struct Tiling {
   enum class Subgroup : std::uint8_t { replicated, manual, unreduced };
   Kind kind = Kind::replicated;
   std::int64_t device = 0;
-  Dims tile;                        ///< all tile dims, trailing subgroup dims included
-  Dims reshape;                     ///< iota form: <=[reshape]T(perm); empty when `devices` is used
-  std::vector<int> perm;            ///< empty = identity
+  Dims tile;              ///< all tile dims, trailing subgroup dims included
+  Dims reshape;           ///< iota form: <=[reshape]T(perm); empty when `devices` is used
+  std::vector<int> perm;  ///< empty = identity
   std::vector<std::int64_t> devices;  ///< explicit list, row-major over tile
-  std::vector<Subgroup> subgroups;  ///< kinds of the trailing tile dims
+  std::vector<Subgroup> subgroups;    ///< kinds of the trailing tile dims
   int shard_group = -1;
   bool shard_like = false;
 
@@ -32,23 +32,32 @@ struct Tiling {
   std::int64_t num_devices() const;
   /// Device of each tile, row-major.
   std::vector<std::int64_t> device_list() const;
-  /// Canonical text: iota form where the devices allow it, `last_tile_dim_replicate` for one
-  /// replicated subgroup.
+  /// The one form of all tilings that mean the same: iota form where the devices allow it, its dims
+  /// as few as possible, subgroups of one kind joined, in the order manual, unreduced, replicated;
+  /// no trailing subgroup of size 1; a tiling that splits no dim becomes one of the plain kinds.
+  Tiling canonical() const;
+  /// Text of the canonical form, with `last_tile_dim_replicate` for one replicated subgroup.
   std::string to_string() const;
   friend bool operator==(const Tiling&, const Tiling&) = default;
 };
+
+/// Checks what the text alone can't show: that the tiling covers devices 0..n-1, each once.
+/// ShardingError otherwise.
+void check_tiling(const Tiling& t, std::int64_t num_devices);
 
 /// Reads one sharding or a tuple of them ("{{..},{..}}"), braces included. ParseError with the
 /// position.
 std::vector<Tiling> parse_tilings(std::string_view text, bool* is_tuple = nullptr);
 
-/// Axes → tiling for that many devices. Open flags, priorities and explicitly replicated axes are
-/// lost; several trailing subgroups are ordered replicated, manual, unreduced.
+/// Axes → tiling, in canonical form. Open flags, priorities and explicitly replicated axes are
+/// lost.
 Tiling to_tiling(const TensorSharding& s);
 
 /// Tilings → axes on one mesh, refined enough to express all of them. If `preferred` is given and
 /// its device order fits, its axes (refined where needed) are used. A tiling whose device list is
-/// no permutation of axes of the common mesh gets a mesh of its own with device_ids.
+/// no permutation of axes of the common mesh gets a mesh of its own with device_ids. Axes that come
+/// from no preferred mesh are named "axis_0", "axis_1", ... ShardingError if a tiling doesn't fit
+/// its rank or the number of devices.
 /// `ranks[i]` is the rank of the value; null meshes are returned for replicated ones only when
 /// nothing is tiled and there is no preferred mesh.
 std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device lists seen as numbers in a mixed radix.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/shape.h"
+
+namespace tessera {
+
+/// One digit of the index into a device list: each step of it moves `stride` positions on.
+struct Digit {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+  friend bool operator==(const Digit&, const Digit&) = default;
+};
+
+/// Digits, major to minor and as few as possible, of the list `<=[reshape]T(perm)`.
+std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape, std::span<const int> perm);
+/// Of an explicit list; empty if the list is no permutation of the digits of 0..n-1.
+std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> list);
+/// The reshape and perm of the canonical iota form.
+void iota_of_digits(std::span<const Digit> digits, Dims* reshape, std::vector<int>* perm);
+/// Cuts the digits so that each belongs to one tile dim; `tile` has the same product. Empty if a
+/// boundary between tile dims falls into a digit at no divisor of it.
+std::optional<std::vector<std::vector<Digit>>> split_digits(std::span<const Digit> digits,
+                                                            std::span<const std::int64_t> tile);
+
+}  // namespace tessera
