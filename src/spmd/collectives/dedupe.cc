@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/collectives/dedupe.h"
+
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tessera::spmd {
+
+namespace {
+
+/// Channel ids tell collectives apart, not what they do.
+ir::Attributes without_channel(ir::Attributes attrs) {
+  if (auto* c = std::get_if<ir::CollectiveAttrs>(&attrs)) c->channel_id.reset();
+  if (auto* p = std::get_if<ir::PermuteAttrs>(&attrs)) p->channel_id.reset();
+  return attrs;
+}
+
+}  // namespace
+
+void dedupe_collectives(ir::Module* module) {
+  for (const auto& computation : module->computations()) {
+    std::map<std::pair<int, std::vector<std::int64_t>>, std::vector<ir::Instruction*>> seen;
+    std::unordered_map<ir::Instruction*, ir::Instruction*> same;
+    for (const auto& i : computation->instructions()) {
+      if (!ir::is_collective(i->opcode)) continue;
+      std::vector<std::int64_t> operands;
+      for (const ir::Instruction* o : i->operands) operands.push_back(o->index);
+      std::vector<ir::Instruction*>& others = seen[{int(i->opcode), operands}];
+      bool found = false;
+      for (ir::Instruction* other : others) {
+        if (other->shape == i->shape && other->called == i->called &&
+            without_channel(other->attrs) == without_channel(i->attrs)) {
+          same[i.get()] = other;
+          found = true;
+          break;
+        }
+      }
+      if (!found) others.push_back(i.get());
+    }
+    if (!same.empty()) computation->replace_all_uses(same);
+  }
+}
+
+}  // namespace tessera::spmd

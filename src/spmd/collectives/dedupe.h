@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/ir/module.h"
+
+namespace tessera::spmd {
+
+/// Collectives of one computation that have the same operands and do the same are made one.
+void dedupe_collectives(ir::Module* module);
+
+}  // namespace tessera::spmd

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all op families of the partitioner share: values in their layouts, and the emission of the
+// device program of one computation.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/ir/builder.h"
+#include "src/ir/module.h"
+#include "src/spmd/factor_rule.h"
+#include "src/spmd/partitioner/layout_search.h"
+#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/partitioner/route.h"
+#include "src/spmd/reshard/planner.h"
+
+namespace tessera::spmd {
+
+/// One array of the source program as the device program holds it. Shards of uneven dims are padded
+/// at the end to ceil(dim / ways); what the padding holds is unknown unless it was masked.
+struct Value {
+  ir::Instruction* local = nullptr;
+  TensorSharding sharding;  ///< closed, on the module's mesh
+  Shape shape;              ///< global
+  ir::Opcode partial_op = ir::Opcode::add;  ///< joins the partial values of unreduced axes
+  const ir::Instruction* origin = nullptr;  ///< in the source program
+  Value* home = nullptr;                    ///< first form of the same array
+  std::vector<Value*> forms;                ///< of home: the array in all layouts made so far
+  std::map<std::string, ir::Instruction*> masked;  ///< by dims and neutral element
+};
+
+/// Why data moves, for the report.
+struct Transfer {
+  std::string from, to, reason;
+  bool full_gather = false;
+};
+
+class ComputationPartitioner;
+
+/// The module as a whole: computations done so far, the report.
+class ModulePartitioner {
+ public:
+  ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
+                    PartitionReport* report);
+  std::unique_ptr<ir::Module> run();
+
+  const ir::Module& source() const { return source_; }
+  ir::Module* target() { return target_.get(); }
+  const MeshRef& mesh() const { return mesh_; }
+  std::int64_t devices() const { return devices_; }
+  const PartitionOptions& options() const { return options_; }
+  const CostModel& cost() const { return options_.cost; }
+
+  /// The device program of a computation that is called once per device (body, branch, callee).
+  ir::Computation* partitioned(const ir::Computation& source);
+  /// A computation taken over as it is (reducer, comparator).
+  ir::Computation* imported(const ir::Computation& source);
+  /// Shardings of the leaves of a computation's parameter or root.
+  std::vector<TensorSharding> shardings_of(const ir::Instruction& instruction) const;
+  TensorSharding normal(const TensorSharding& sharding, std::int64_t rank) const;
+
+  void record(CommunicationRecord record, const ir::Instruction* instruction);
+  void replicated_op(const std::string& line);
+
+ private:
+  void finish_report();
+
+  const ir::Module& source_;
+  PartitionOptions options_;
+  PartitionReport* report_;
+  std::unique_ptr<ir::Module> target_;
+  MeshRef mesh_;
+  std::int64_t devices_ = 1;
+  std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_, imported_;
+  std::vector<std::pair<CommunicationRecord, const ir::Instruction*>> records_;
+};
+
+using Handler = void (*)(ComputationPartitioner&, const ir::Instruction&);
+
+/// One computation. Handlers of op families use the members below; they are free functions, see
+/// families.h.
+class ComputationPartitioner {
+ public:
+  ComputationPartitioner(ModulePartitioner& module, const ir::Computation& source,
+                         ir::Computation* target);
+  void run(bool is_entry);
+
+  ModulePartitioner& module() { return module_; }
+  ir::Builder& b() { return builder_; }
+  const MeshRef& mesh() const { return module_.mesh(); }
+  const CostModel& cost() const { return module_.cost(); }
+
+  // ----- values of the source program
+  /// Leaves of an instruction, in the layouts that propagation declared.
+  std::vector<Value*> leaves(const ir::Instruction& source);
+  /// An array in its declared layout.
+  Value* value(const ir::Instruction& source);
+  /// An array as it was computed; it may hold partial sums still.
+  Value* raw(const ir::Instruction& source);
+  /// Declared shardings of the leaves; whole if nothing was declared.
+  std::vector<TensorSharding> declared(const ir::Instruction& source) const {
+    return module_.shardings_of(source);
+  }
+  TensorSharding declared_array(const ir::Instruction& source) const {
+    return module_.shardings_of(source).front();
+  }
+  void define(const ir::Instruction& source, std::vector<Value*> leaves);
+  void define(const ir::Instruction& source, Value* v) { define(source, std::vector{v}); }
+  Value* make(ir::Instruction* local, TensorSharding sharding, const Shape& global);
+  /// Users of a source instruction, each once.
+  std::size_t user_count(const ir::Instruction& source) const;
+
+  // ----- layouts
+  Value* reshard(Value* v, const TensorSharding& to, const std::string& reason);
+  /// The price of bringing a value there from its cheapest form.
+  double reshard_price(Value* v, const TensorSharding& to) const;
+  TensorSharding whole(std::int64_t rank) const {
+    return TensorSharding::replicated_on(mesh(), rank);
+  }
+  /// The local array with the padding of these dims set to `neutral` (a scalar).
+  ir::Instruction* masked(Value* v, const Dims& dims, ir::Instruction* neutral);
+  /// Product of the sizes of axes.
+  std::int64_t ways(const std::vector<int>& axes) const;
+
+  // ----- per-device arithmetic, all s32[]
+  ir::Instruction* index(std::int64_t v);
+  /// Row-major position of the device along axes.
+  ir::Instruction* coordinate(const std::vector<int>& axes);
+  /// table[coordinate(axes)]
+  ir::Instruction* lookup(const Dims& table, const std::vector<int>& axes);
+  /// First global index of the device's shard of a dim.
+  ir::Instruction* shard_offset(const TensorSharding& s, std::int64_t dim, std::int64_t size);
+  ir::Instruction* constant_scalar(DType dtype, double v);
+  /// pred[dims]: lo <= index along `dim` < hi. A null bound doesn't bind.
+  ir::Instruction* range_mask(const Dims& dims, std::int64_t dim, ir::Instruction* lo,
+                              ir::Instruction* hi);
+  /// Pads at the end of a dim (with zeros), or cuts there.
+  ir::Instruction* resized(ir::Instruction* x, std::int64_t dim, std::int64_t size);
+  ir::Instruction* dynamic_slice_dim(ir::Instruction* x, std::int64_t dim, ir::Instruction* start,
+                                     std::int64_t size);
+  /// Moves rows along `dim` among the devices of `axes` (route.h). `fill`: a scalar for rows that
+  /// no part covers, null where those don't matter.
+  ir::Instruction* emit_route(const RoutePlan& plan, const std::vector<ir::Instruction*>& parts,
+                              std::int64_t dim, const std::vector<int>& axes,
+                              ir::Instruction* fill, const Shape& global);
+
+  // ----- emission of one source instruction
+  const ir::Instruction& current() const { return *current_; }
+  /// The op of the current instruction on local operands, attributes made local by the caller.
+  ir::Instruction* emit_local(const ir::Instruction& source, std::vector<ir::Instruction*> operands,
+                              const Shape& local_shape, ir::Attributes attrs);
+  ir::Instruction* emit_local(const ir::Instruction& source, std::vector<ir::Instruction*> operands,
+                              const Shape& local_shape) {
+    return emit_local(source, std::move(operands), local_shape, source.attrs);
+  }
+  std::vector<ir::Computation*> import_called(const ir::Instruction& source);
+  /// The cheapest layout by a rule (which the caller may have restricted).
+  ComputeLayout layout_for(const ir::Instruction& source, const FactorRule& rule);
+  /// Operands as computed (partial sums allowed), brought to a layout.
+  std::vector<Value*> operands_in(const ir::Instruction& source,
+                                  const std::vector<TensorSharding>& layout);
+  /// Defines the result from one in some layout, resharding it to the declared one (later, if it is
+  /// a partial sum).
+  void define_from(const ir::Instruction& source, const std::vector<Value*>& computed);
+  /// Operands gathered, the op computed whole on each device.
+  void replicate(const ir::Instruction& source, const std::string& reason);
+  std::string operand_reason(const ir::Instruction& source, std::size_t i) const;
+  /// Local shape of a global one.
+  Shape local_shape(const Shape& global, const TensorSharding& s) const;
+  /// Leaves of a device program's tuple and back.
+  std::vector<ir::Instruction*> unpack(ir::Instruction* local);
+  ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves);
+  /// A tuple shape with local leaves.
+  Shape local_tuple(const Shape& shape, const std::vector<TensorSharding>& s) const;
+  void note(ir::Instruction* collective, double bytes);
+  Transfer transfer;
+
+ private:
+  ir::Instruction* position();
+  ir::Instruction* apply(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
+                         const Shape& global, ir::Opcode partial_op);
+  ir::Instruction* reblock(ir::Instruction* x, std::int64_t dim, std::int64_t size,
+                           const std::vector<int>& axes, std::int64_t from_block,
+                           std::int64_t to_block, const Shape& global);
+  ir::Instruction* all_to_all(const ReshardStep& step, ir::Instruction* x,
+                              const TensorSharding& before, const Shape& global);
+  ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
+                        std::size_t* next);
+  Value* cheapest_form(Value* v, const TensorSharding& to, double* price) const;
+
+  ModulePartitioner& module_;
+  const ir::Computation& source_;
+  ir::Builder builder_;
+  const ir::Instruction* current_ = nullptr;
+  std::deque<Value> storage_;
+  std::unordered_map<const ir::Instruction*, std::vector<Value*>> values_;
+  std::vector<std::size_t> user_counts_;
+  ir::Instruction* position_ = nullptr;
+  std::map<std::int64_t, ir::Instruction*> indices_;
+  std::map<std::vector<int>, ir::Instruction*> coordinates_;
+  std::map<std::pair<Dims, std::vector<int>>, ir::Instruction*> lookups_;
+  std::map<std::pair<int, double>, ir::Instruction*> scalars_;
+};
+
+/// Same axes on the same dims and the same unreduced axes.
+bool same_layout(const TensorSharding& a, const TensorSharding& b);
+/// Some dim of the array is split unevenly.
+bool uneven(const TensorSharding& s, const Dims& global);
+/// The sharding without axes on these dims.
+TensorSharding without_dims(TensorSharding s, const Dims& dims);
+/// Without partial sums.
+TensorSharding reduced(TensorSharding s);
+bool contains(const Dims& dims, std::int64_t d);
+/// Axes of `s` on any dim.
+std::vector<int> used_axes(const TensorSharding& s);
+/// Bytes of a local array.
+double byte_count(const ir::Instruction* x);
+/// "dot (model.cc:12)"
+std::string op_label(const ir::Instruction& source);
+
+}  // namespace tessera::spmd

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops whose result elements depend on the elements at the same place, and relabellings of dims.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+Value* operand_value(ComputationPartitioner& p, const ir::Instruction& o) {
+  return p.user_count(o) == 1 ? p.raw(o) : p.value(o);
+}
+
+/// Partial sums over the same axes can be added before they are completed: one reduction, not two.
+bool adds_partial_sums(ComputationPartitioner& p, const ir::Instruction& source) {
+  if (!source.is(ir::Opcode::add) && !source.is(ir::Opcode::subtract)) return false;
+  if (source.shape.dtype == DType::pred) return false;
+  const ir::Instruction &a = *source.operand(0), &b = *source.operand(1);
+  if (&a == &b || p.user_count(a) != 1 || p.user_count(b) != 1) return false;
+  Value *va = p.raw(a), *vb = p.raw(b);
+  return !va->sharding.unreduced.empty() && same_layout(va->sharding, vb->sharding) &&
+         va->partial_op == ir::Opcode::add && vb->partial_op == ir::Opcode::add;
+}
+
+}  // namespace
+
+void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& source) {
+  if (source.shape.is_tuple || source.operands.empty()) {
+    return partition_by_rule(p, source);
+  }
+  if (adds_partial_sums(p, source)) {
+    Value *a = p.raw(*source.operand(0)), *b = p.raw(*source.operand(1));
+    ir::Instruction* x = p.emit_local(source, {a->local, b->local}, a->local->shape);
+    return p.define(source, p.make(x, a->sharding, source.shape));
+  }
+  const TensorSharding wanted = p.declared_array(source);
+  bool agree = wanted.unreduced.empty();
+  for (const ir::Instruction* o : source.operands) {
+    TensorSharding s = operand_value(p, *o)->sharding;
+    agree &= o->shape.rank() == 0 ? s.is_replicated() : same_layout(s, wanted);
+  }
+  std::vector<TensorSharding> layout;
+  TensorSharding result = wanted;
+  if (agree) {
+    for (const ir::Instruction* o : source.operands) {
+      layout.push_back(o->shape.rank() == 0 ? p.whole(0) : wanted);
+    }
+  } else {
+    std::optional<FactorRule> rule = rule_for(source);
+    if (!rule) return p.replicate(source, "no rule is known");
+    ComputeLayout best = p.layout_for(source, *rule);
+    layout = best.operands;
+    result = best.results.front();
+  }
+  std::vector<ir::Instruction*> operands;
+  for (Value* v : p.operands_in(source, layout)) operands.push_back(v->local);
+  ir::Instruction* x = p.emit_local(source, operands, p.local_shape(source.shape, result));
+  p.define_from(source, {p.make(x, result, source.shape)});
+}
+
+void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& source) {
+  // The operand is the smaller one: it goes wherever the result is wanted.
+  const TensorSharding wanted = reduced(p.declared_array(source));
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  TensorSharding s = p.whole(source.operand(0)->shape.rank());
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    s.dims[i].axes = wanted.dims[std::size_t(dims[i])].axes;
+  }
+  Value* v = p.operands_in(source, {s}).front();
+  ir::Instruction* x =
+      p.emit_local(source, {v->local}, p.local_shape(source.shape, wanted));
+  p.define_from(source, {p.make(x, wanted, source.shape)});
+}
+
+void partition_transpose(ComputationPartitioner& p, const ir::Instruction& source) {
+  const Dims& perm = source.get<ir::DimensionsAttrs>().dims;
+  Value* v = operand_value(p, *source.operand(0));
+  TensorSharding s = v->sharding;
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    s.dims[i] = v->sharding.dims[std::size_t(perm[i])];
+  }
+  ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, s));
+  Value* made = p.make(x, s, source.shape);
+  made->partial_op = v->partial_op;
+  p.define_from(source, {made});
+}
+
+void partition_constraint(ComputationPartitioner& p, const ir::Instruction& source) {
+  Value* v = operand_value(p, *source.operand(0));
+  p.define(source, p.reshard(v, p.declared_array(source), "sharding constraint"));
+}
+
+}  // namespace tessera::spmd

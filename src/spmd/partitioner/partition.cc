@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/partitioner/partition.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "src/base/check.h"
+#include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/partitioner/context.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
+                                     PartitionReport* report)
+    : source_(source), options_(options), report_(report), mesh_(source.mesh) {
+  if (!mesh_) {
+    // Nothing is sharded: the devices, if there are several, all do the same.
+    mesh_ = make_logical_mesh({{"devices", source.num_partitions}});
+  }
+  devices_ = mesh_->num_devices();
+  target_ = std::make_unique<ir::Module>(source.name);
+  target_->num_partitions = devices_;
+  target_->replica_count = source.replica_count;
+  target_->mesh = source.mesh;
+  target_->input_output_alias = source.input_output_alias;
+  target_->buffer_donor = source.buffer_donor;
+  target_->frontend_attributes = source.frontend_attributes;
+  for (const auto& item : source.other) {
+    // The layout names whole shapes, which the device program doesn't have.
+    if (item.first != "entry_computation_layout") target_->other.push_back(item);
+  }
+}
+
+TensorSharding ModulePartitioner::normal(const TensorSharding& sharding, std::int64_t rank) const {
+  if (sharding.kind != TensorSharding::Kind::axes || !sharding.mesh) {
+    return TensorSharding::replicated_on(mesh_, rank);
+  }
+  if (sharding.is_manual()) {
+    throw NotImplementedError("per-device (manual) regions can't be partitioned in this version");
+  }
+  TensorSharding s = sharding.closed();
+  if (s.mesh != mesh_) s = s.on(mesh_);
+  s.replicated.clear();
+  TESSERA_CHECK(s.rank() == rank, "sharding " + s.to_spec_string() + " is on a value of rank " +
+                                      std::to_string(rank));
+  return s;
+}
+
+std::vector<TensorSharding> ModulePartitioner::shardings_of(
+    const ir::Instruction& instruction) const {
+  std::vector<Shape> leaves = flatten(instruction.shape);
+  std::vector<TensorSharding> out;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::int64_t rank = leaves[i].rank();
+    if (instruction.sharding.empty()) {
+      out.push_back(TensorSharding::replicated_on(mesh_, rank));
+    } else {
+      std::size_t at = instruction.sharding.size() == leaves.size() ? i : 0;
+      out.push_back(normal(instruction.sharding[at], rank));
+    }
+  }
+  return out;
+}
+
+ir::Computation* ModulePartitioner::imported(const ir::Computation& source) {
+  ir::Computation*& c = imported_[&source];
+  if (!c) c = target_->import(source);
+  return c;
+}
+
+ir::Computation* ModulePartitioner::partitioned(const ir::Computation& source) {
+  if (auto it = partitioned_.find(&source); it != partitioned_.end()) return it->second;
+  ir::Computation* target = target_->add_computation(source.name());
+  ComputationPartitioner(*this, source, target).run(false);
+  return partitioned_[&source] = target;
+}
+
+void ModulePartitioner::record(CommunicationRecord record, const ir::Instruction* instruction) {
+  records_.emplace_back(std::move(record), instruction);
+}
+
+void ModulePartitioner::replicated_op(const std::string& line) {
+  if (report_) report_->replicated_ops.push_back(line);
+}
+
+std::unique_ptr<ir::Module> ModulePartitioner::run() {
+  const ir::Computation& entry = *source_.entry();
+  ir::Computation* target = target_->add_computation(entry.name());
+  ComputationPartitioner(*this, entry, target).run(true);
+  target_->set_entry(target);
+  target_->remove_dead_computations();
+  for (const auto& c : target_->computations()) c->remove_dead();
+  dedupe_collectives(target_.get());
+  for (const auto& c : target_->computations()) c->remove_dead();
+  target_->remove_dead_computations();
+  finish_report();
+  return std::move(target_);
+}
+
+void ModulePartitioner::finish_report() {
+  if (!report_) return;
+  std::unordered_set<const ir::Instruction*> alive;
+  for (const auto& c : target_->computations()) {
+    for (const auto& i : c->instructions()) alive.insert(i.get());
+  }
+  for (auto& [record, instruction] : records_) {
+    if (alive.count(instruction)) report_->records.push_back(std::move(record));
+  }
+}
+
+// ----- one computation
+
+ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
+                                               const ir::Computation& source,
+                                               ir::Computation* target)
+    : module_(module), source_(source), builder_(target) {
+  for (const auto& users : ir::users_of(source)) user_counts_.push_back(users.size());
+}
+
+void ComputationPartitioner::run(bool is_entry) {
+  for (const ir::Instruction* parameter : source_.parameters()) {
+    current_ = parameter;
+    b().metadata = parameter->metadata;
+    std::vector<TensorSharding> shardings = declared(*parameter);
+    ir::Instruction* local =
+        b().parameter(parameter->get<ir::ParameterAttrs>().number,
+                      local_tuple(parameter->shape, shardings), parameter->name);
+    if (is_entry) local->sharding = parameter->sharding;
+    local->frontend_attributes = parameter->frontend_attributes;
+    std::vector<ir::Instruction*> parts = unpack(local);
+    std::vector<Shape> shapes = flatten(parameter->shape);
+    std::vector<Value*> values;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      ir::Instruction* x = parts[i];
+      const TensorSharding* given =
+          parameter->sharding.empty()
+              ? nullptr
+              : &parameter->sharding[parameter->sharding.size() == parts.size() ? i : 0];
+      if (is_entry && given && given->kind == TensorSharding::Kind::maximal &&
+          module_.devices() > 1) {
+        // Only one device holds it: the others add nothing to a sum of bits.
+        ir::Instruction* bits = as_bits(b(), x);
+        ir::Instruction* mine = b().compare(
+            ir::Direction::eq, b().convert(b().partition_id(), s32), index(given->device));
+        bits = b().select(b().splat(mine, bits->shape.dims), bits,
+                          b().splat(constant_scalar(bits->shape.dtype, 0), bits->shape.dims));
+        std::vector<int> all;
+        for (std::size_t a = 0; a < mesh()->axes.size(); ++a) all.push_back(int(a));
+        transfer = {given->to_spec_string(), "replicated", "parameter on one device", true};
+        bits = b().all_reduce(
+            bits, ir::scalar_computation(module_.target(), ir::Opcode::add, bits->shape.dtype),
+            ir::DeviceGroups::over(mesh(), all));
+        note(bits, 2 * byte_count(bits) * double(module_.devices() - 1) /
+                       double(module_.devices()));
+        x = from_bits(b(), bits, x->shape.dtype);
+      }
+      values.push_back(make(x, shardings[i], shapes[i]));
+    }
+    define(*parameter, std::move(values));
+  }
+  for (const auto& instruction : source_.instructions()) {
+    if (instruction->is(ir::Opcode::parameter)) continue;
+    current_ = instruction.get();
+    b().metadata = instruction->metadata;
+    partition_instruction(*this, *instruction);
+  }
+  const ir::Instruction& root = *source_.root();
+  current_ = &root;
+  b().metadata = root.metadata;
+  std::vector<ir::Instruction*> results;
+  for (Value* v : leaves(root)) results.push_back(v->local);
+  ir::Instruction* local = pack(root.shape, results);
+  b().computation()->set_root(local);
+  if (is_entry && !local->is(ir::Opcode::parameter)) local->sharding = root.sharding;
+}
+
+void ComputationPartitioner::define(const ir::Instruction& source, std::vector<Value*> leaves) {
+  TESSERA_CHECK(leaves.size() == flatten(source.shape).size(),
+                "a wrong number of leaves for " + source.describe());
+  values_[&source] = std::move(leaves);
+}
+
+std::size_t ComputationPartitioner::user_count(const ir::Instruction& source) const {
+  return user_counts_[std::size_t(source.index)] + (source_.root() == &source ? 1 : 0);
+}
+
+std::vector<Value*> ComputationPartitioner::leaves(const ir::Instruction& source) {
+  auto it = values_.find(&source);
+  TESSERA_CHECK(it != values_.end(), source.describe() + " is used before it is defined");
+  std::vector<Value*> out = it->second;
+  std::vector<TensorSharding> wanted = declared(source);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!out[i]->shape.is_array() || same_layout(out[i]->sharding, wanted[i])) continue;
+    // The op that made the partial sum is the one that pays.
+    const ir::Instruction* keep = current_;
+    ir::Metadata metadata = b().metadata;
+    current_ = out[i]->origin;
+    b().metadata = current_->metadata;
+    out[i] = reshard(out[i], wanted[i], "result of " + op_label(*current_));
+    current_ = keep;
+    b().metadata = metadata;
+  }
+  return out;
+}
+
+Value* ComputationPartitioner::value(const ir::Instruction& source) {
+  std::vector<Value*> all = leaves(source);
+  TESSERA_CHECK(all.size() == 1, source.describe() + " is a tuple where an array is needed");
+  return all.front();
+}
+
+Value* ComputationPartitioner::raw(const ir::Instruction& source) {
+  auto it = values_.find(&source);
+  TESSERA_CHECK(it != values_.end() && it->second.size() == 1,
+                source.describe() + " has no single value");
+  return it->second.front();
+}
+
+std::string ComputationPartitioner::operand_reason(const ir::Instruction& source,
+                                                   std::size_t i) const {
+  return "operand " + std::to_string(i) + " of " + op_label(source);
+}
+
+std::vector<ir::Computation*> ComputationPartitioner::import_called(const ir::Instruction& source) {
+  std::vector<ir::Computation*> out;
+  for (const ir::Computation* c : source.called) out.push_back(module_.imported(*c));
+  return out;
+}
+
+ir::Instruction* ComputationPartitioner::emit_local(const ir::Instruction& source,
+                                                    std::vector<ir::Instruction*> operands,
+                                                    const Shape& shape, ir::Attributes attrs) {
+  ir::Instruction* x = b().emit_shaped(source.opcode, shape, std::move(operands), std::move(attrs),
+                                       import_called(source));
+  x->backend_config = source.backend_config;
+  for (const auto& [key, text] : source.frontend_attributes) {
+    if (key.rfind("xla.sdy", 0) != 0) x->frontend_attributes[key] = text;
+  }
+  return x;
+}
+
+namespace {
+
+double flops_of(const ir::Instruction& source) {
+  double work = 0;
+  for (const Shape& s : flatten(source.shape)) work += s.is_array() ? double(s.element_count()) : 0;
+  for (const ir::Instruction* o : source.operands) {
+    if (o->shape.is_array()) work = std::max(work, double(o->shape.element_count()));
+  }
+  if (source.is(ir::Opcode::dot)) {
+    work = 2 * double(source.shape.element_count());
+    for (std::int64_t d : source.get<ir::DotAttrs>().lhs_contracting) {
+      work *= double(source.operand(0)->shape.dim(d));
+    }
+  } else if (source.is(ir::Opcode::sort) || source.is(ir::Opcode::fft)) {
+    work *= 16;
+  } else if (source.is(ir::Opcode::convolution)) {
+    const auto& attrs = source.get<ir::ConvolutionAttrs>();
+    const Shape& kernel = source.operand(1)->shape;
+    work = 2 * double(source.shape.element_count()) * double(kernel.element_count()) /
+           double(std::max<std::int64_t>(kernel.dim(attrs.kernel_output_feature), 1));
+  } else if (source.is(ir::Opcode::cholesky) || source.is(ir::Opcode::triangular_solve)) {
+    work *= double(source.operand(0)->shape.dims.back());
+  }
+  return work;
+}
+
+}  // namespace
+
+ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
+                                                 const FactorRule& rule) {
+  std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
+  std::vector<TensorSharding> operand_shardings;
+  for (const ir::Instruction* o : source.operands) {
+    operand_shapes.push_back(o->shape);
+    operand_shardings.push_back(user_count(*o) == 1 ? raw(*o)->sharding : declared_array(*o));
+  }
+  return choose_layout(rule, operand_shapes, operand_shardings, result_shapes, declared(source),
+                       flops_of(source), cost());
+}
+
+std::vector<Value*> ComputationPartitioner::operands_in(
+    const ir::Instruction& source, const std::vector<TensorSharding>& layout) {
+  std::vector<Value*> out;
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const ir::Instruction& o = *source.operand(i);
+    // A partial sum with one user goes straight to where it is used.
+    Value* v = user_count(o) == 1 ? raw(o) : value(o);
+    out.push_back(reshard(v, layout[i], operand_reason(source, i)));
+  }
+  return out;
+}
+
+void ComputationPartitioner::define_from(const ir::Instruction& source,
+                                         const std::vector<Value*>& computed) {
+  std::vector<Value*> out = computed;
+  std::vector<TensorSharding> wanted = declared(source);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!out[i]->shape.is_array() || !out[i]->sharding.unreduced.empty()) continue;
+    out[i] = reshard(out[i], wanted[i], "result of " + op_label(source));
+  }
+  define(source, std::move(out));
+}
+
+void ComputationPartitioner::replicate(const ir::Instruction& source, const std::string& reason) {
+  std::vector<ir::Instruction*> operands;
+  double bytes = 0;
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const ir::Instruction& o = *source.operand(i);
+    std::vector<ir::Instruction*> parts;
+    for (Value* v : leaves(o)) {
+      if (!v->shape.is_array()) {
+        parts.push_back(v->local);
+        continue;
+      }
+      TensorSharding all = whole(v->shape.rank());
+      if (!v->sharding.is_replicated()) {
+        ReshardPlan plan = plan_reshard(v->sharding, all, v->shape.dims,
+                                        std::int64_t(byte_size(v->shape.dtype)), cost());
+        bytes += plan.bytes_received;
+        if (module_.options().full_gather_is_error) {
+          throw CompileError(op_label(source) + ": " + reason + ", so that operand " +
+                                 std::to_string(i) + " of shape " + v->shape.to_string() +
+                                 " and sharding " + v->sharding.to_spec_string() +
+                                 " would be gathered whole on each device, which receives " +
+                                 std::to_string(std::int64_t(plan.bytes_received)) + " bytes",
+                             source.location());
+        }
+      }
+      transfer.full_gather = true;
+      parts.push_back(reshard(v, all, operand_reason(source, i) + ": " + reason)->local);
+      transfer.full_gather = false;
+    }
+    operands.push_back(pack(o.shape, parts));
+  }
+  if (bytes > 0) {
+    std::string at = source.location().to_string();
+    module_.replicated_op(op_label(source) + (at.empty() ? "" : " (" + at + ")") + ": " + reason +
+                          "; each device receives " + std::to_string(std::int64_t(bytes)) +
+                          " bytes");
+  }
+  Shape shape = source.shape;
+  ir::Instruction* x = emit_local(source, operands, shape);
+  std::vector<Shape> shapes = flatten(source.shape);
+  std::vector<Value*> results;
+  std::vector<ir::Instruction*> parts = unpack(x);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    results.push_back(make(parts[i], whole(shapes[i].rank()), shapes[i]));
+  }
+  define_from(source, results);
+}
+
+std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,
+                                      PartitionReport* report) {
+  return ModulePartitioner(module, options, report).run();
+}
+
+}  // namespace tessera::spmd
