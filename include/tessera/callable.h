@@ -47,7 +47,9 @@ struct signature_of<R (C::*)(A...) const noexcept> : signature_of<R (*)(A...)> {
 template <class F>
 concept PlainFunction = std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>;
 template <class F>
-concept PlainFunctor = requires { &F::operator(); };
+concept PlainFunctor = requires {
+  &F::operator();
+};
 /// The parameter types are known without a call.
 template <class F>
 concept KnownSignature = PlainFunction<F> || PlainFunctor<F>;
@@ -81,8 +83,8 @@ struct call_args<F, Statics, std::tuple<G...>, std::index_sequence<I...>> {
     if constexpr (KnownSignature<F>) {
       return std::type_identity<typename args_of<F>::type>{};
     } else {
-      return std::type_identity<
-          std::tuple<typename deduced_arg<std::remove_cvref_t<G>, Statics::contains(I)>::type...>>{};
+      return std::type_identity<std::tuple<
+          typename deduced_arg<std::remove_cvref_t<G>, Statics::contains(I)>::type...>>{};
     }
   }
   using type = typename decltype(pick())::type;
@@ -90,8 +92,8 @@ struct call_args<F, Statics, std::tuple<G...>, std::index_sequence<I...>> {
 
 /// Parameter types of F called with Given...
 template <class F, class Statics, class... Given>
-using call_args_t = typename call_args<F, Statics, std::tuple<Given...>,
-                                       std::index_sequence_for<Given...>>::type;
+using call_args_t =
+    typename call_args<F, Statics, std::tuple<Given...>, std::index_sequence_for<Given...>>::type;
 
 template <class T, bool is_static>
 constexpr bool check_argument() {

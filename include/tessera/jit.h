@@ -24,8 +24,8 @@ struct JitOptions {
   ShardingTree in_shardings{};
   /// Prefix of the result's tree.
   ShardingTree out_shardings{};
-  /// Positions of arguments whose memory may be reused; they are deleted by the call if a result can
-  /// take it.
+  /// Positions of arguments whose memory may be reused; they are deleted by the call if a result
+  /// can take it.
   std::vector<int> donate_argnums{};
   /// Name in messages and in the text of programs.
   std::string name{};
@@ -47,10 +47,10 @@ class HloModule {
 
 /// One collective of a compiled program, with the user's line that asked for it.
 struct CollectiveInfo {
-  std::string kind;      ///< "all-reduce", ...
-  std::string op;        ///< the user's operation
-  std::string location;  ///< "file:line"
-  std::string from, to;  ///< specs in axis names
+  std::string kind;           ///< "all-reduce", ...
+  std::string op;             ///< the user's operation
+  std::string location;       ///< "file:line"
+  std::string from, to;       ///< specs in axis names
   double bytes_received = 0;  ///< by one device, per execution
   bool full_gather = false;
   std::string reason;
@@ -71,9 +71,10 @@ class JitCore;
 
 /// What the typed wrapper tells the core about one call.
 struct CallInfo {
-  std::vector<Array> leaves;                  ///< of all traced arguments
-  std::vector<std::pair<int, int>> arg_ranges;  ///< (position, number of leaves) per traced argument
-  std::string signature;                      ///< trees and static values
+  std::vector<Array> leaves;  ///< of all traced arguments
+  std::vector<std::pair<int, int>>
+      arg_ranges;         ///< (position, number of leaves) per traced argument
+  std::string signature;  ///< trees and static values
   std::function<std::vector<std::string>()> paths;  ///< of the leaves, for messages
   std::function<void(TreeVisitor&)> walk_args;      ///< for in_shardings
   /// Traces: arguments rebuilt from leaves, the function called, its leaves returned. Also sets the

@@ -37,8 +37,7 @@ class Mesh {
        std::vector<std::string> axis_names, std::vector<AxisType> axis_types = {},
        Location location = Location::current());
   /// A 1-d mesh.
-  Mesh(std::vector<Device> devices, std::string axis_name,
-       Location location = Location::current());
+  Mesh(std::vector<Device> devices, std::string axis_name, Location location = Location::current());
 
   const std::vector<Device>& devices() const;
   /// Device ids in row-major order.

@@ -52,15 +52,14 @@ concept SpecEntryLike = std::is_convertible_v<T, SpecEntry>;
 
 /// How the dimensions of an array are split over the axes of a mesh (jax.sharding.PartitionSpec).
 ///
-/// `P("data", nullptr, axes("x", "y"))` splits dim 0 over "data" and dim 2 over "x" and "y", "x" the
-/// major one. Missing trailing entries mean unsplit. P() and P(nullptr) are different specs that
-/// place arrays alike.
+/// `P("data", nullptr, axes("x", "y"))` splits dim 0 over "data" and dim 2 over "x" and "y", "x"
+/// the major one. Missing trailing entries mean unsplit. P() and P(nullptr) are different specs
+/// that place arrays alike.
 class PartitionSpec {
  public:
   PartitionSpec() = default;
   template <SpecEntryLike... Entries>
-    requires(sizeof...(Entries) > 0)
-  PartitionSpec(Entries&&... entries)
+  requires(sizeof...(Entries) > 0) PartitionSpec(Entries&&... entries)
       : entries_{SpecEntry(std::forward<Entries>(entries))...} {}
   static PartitionSpec from_entries(std::vector<SpecEntry> entries);
 

@@ -58,8 +58,7 @@ class Sharding {
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
   /// "device" unless another kind was asked for.
   std::string memory_kind() const;
-  Sharding with_memory_kind(const std::string& kind,
-                            Location location = Location::current()) const;
+  Sharding with_memory_kind(const std::string& kind, Location location = Location::current()) const;
   /// HLO's text of it for that rank, for example "{devices=[2,4]<=[8]}".
   std::string to_hlo_text(std::int64_t ndim) const;
   std::string to_string() const;
@@ -144,8 +143,7 @@ class GSPMDSharding : public Sharding {
  public:
   /// ParseError or ValueError if the text is no sharding of that many devices.
   GSPMDSharding(std::vector<Device> devices, const std::string& hlo_sharding,
-                const std::string& memory_kind = "device",
-                Location location = Location::current());
+                const std::string& memory_kind = "device", Location location = Location::current());
   explicit GSPMDSharding(const Sharding& s, Location location = Location::current());
   static GSPMDSharding get_replicated(std::vector<Device> devices,
                                       Location location = Location::current());
@@ -154,8 +152,8 @@ class GSPMDSharding : public Sharding {
   const std::string& hlo_sharding() const;
 };
 
-/// Reads the axes back from a tiling: the NamedSharding on `mesh` that places arrays of that rank as
-/// `s` does; empty if there is none.
+/// Reads the axes back from a tiling: the NamedSharding on `mesh` that places arrays of that rank
+/// as `s` does; empty if there is none.
 std::optional<NamedSharding> to_named_sharding(const Sharding& s, const Mesh& mesh,
                                                std::int64_t ndim);
 

@@ -46,74 +46,86 @@ auto tie_fields(T& value) {
     auto& [f0] = value;
     return std::tie(f0);
   } else if constexpr (count == 2) {
-    auto& [f0,f1] = value;
-    return std::tie(f0,f1);
+    auto& [f0, f1] = value;
+    return std::tie(f0, f1);
   } else if constexpr (count == 3) {
-    auto& [f0,f1,f2] = value;
-    return std::tie(f0,f1,f2);
+    auto& [f0, f1, f2] = value;
+    return std::tie(f0, f1, f2);
   } else if constexpr (count == 4) {
-    auto& [f0,f1,f2,f3] = value;
-    return std::tie(f0,f1,f2,f3);
+    auto& [f0, f1, f2, f3] = value;
+    return std::tie(f0, f1, f2, f3);
   } else if constexpr (count == 5) {
-    auto& [f0,f1,f2,f3,f4] = value;
-    return std::tie(f0,f1,f2,f3,f4);
+    auto& [f0, f1, f2, f3, f4] = value;
+    return std::tie(f0, f1, f2, f3, f4);
   } else if constexpr (count == 6) {
-    auto& [f0,f1,f2,f3,f4,f5] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5);
+    auto& [f0, f1, f2, f3, f4, f5] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5);
   } else if constexpr (count == 7) {
-    auto& [f0,f1,f2,f3,f4,f5,f6] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6);
+    auto& [f0, f1, f2, f3, f4, f5, f6] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6);
   } else if constexpr (count == 8) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7);
   } else if constexpr (count == 9) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8);
   } else if constexpr (count == 10) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9);
   } else if constexpr (count == 11) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10);
   } else if constexpr (count == 12) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11);
   } else if constexpr (count == 13) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12);
   } else if constexpr (count == 14) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13);
   } else if constexpr (count == 15) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14);
   } else if constexpr (count == 16) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15);
   } else if constexpr (count == 17) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16);
   } else if constexpr (count == 18) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17);
   } else if constexpr (count == 19) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] =
+        value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                    f18);
   } else if constexpr (count == 20) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+           f19] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                    f18, f19);
   } else if constexpr (count == 21) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19,
+           f20] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                    f18, f19, f20);
   } else if constexpr (count == 22) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20,f21] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20,f21);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19,
+           f20, f21] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                    f18, f19, f20, f21);
   } else if constexpr (count == 23) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20,f21,f22] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20,f21,f22);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19,
+           f20, f21, f22] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                    f18, f19, f20, f21, f22);
   } else if constexpr (count == 24) {
-    auto& [f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20,f21,f22,f23] = value;
-    return std::tie(f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11,f12,f13,f14,f15,f16,f17,f18,f19,f20,f21,f22,f23);
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19,
+           f20, f21, f22, f23] = value;
+    return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                    f18, f19, f20, f21, f22, f23);
   }
 }
 
@@ -153,10 +165,10 @@ auto tie_fields(T& value) {
 
 /// Names the fields of a struct for messages, and makes a struct that is no aggregate a tree.
 /// Stands after the struct, in its namespace: `TESSERA_TREE(Params, w1, w2)`. At most 24 fields.
-#define TESSERA_TREE(Type, ...)                                                        \
-  [[maybe_unused]] inline auto tessera_tree_tie(Type& tessera_tree_value_) {           \
-    return std::tie(TESSERA_FE(TESSERA_FE_MEMBER, __VA_ARGS__));                       \
-  }                                                                                    \
-  [[maybe_unused]] inline auto tessera_tree_names(const Type*) {                       \
-    return std::array{TESSERA_FE(TESSERA_FE_VIEW, __VA_ARGS__)};                            \
+#define TESSERA_TREE(Type, ...)                                              \
+  [[maybe_unused]] inline auto tessera_tree_tie(Type& tessera_tree_value_) { \
+    return std::tie(TESSERA_FE(TESSERA_FE_MEMBER, __VA_ARGS__));             \
+  }                                                                          \
+  [[maybe_unused]] inline auto tessera_tree_names(const Type*) {             \
+    return std::array{TESSERA_FE(TESSERA_FE_VIEW, __VA_ARGS__)};             \
   }

@@ -244,17 +244,18 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
 
 std::int64_t compilation_count() { return compilations.load(); }
 
-BoundProgram bind_program(Program program, std::span<const Array> args) {
+PlacedProgram place_program(Program program, std::span<const Array> args) {
   const Choice choice = choose_devices(program, args);
-  BoundProgram bound;
+  PlacedProgram placed;
+  BoundProgram& bound = placed.bound;
   bound.name = program.name;
   bound.devices = choice.devices;
   bound.committed = choice.committed;
   bound.result_weak = program.result_weak;
   bound.donated = program.donated;
-  const Mesh mesh = choose_mesh(program, args, bound.devices);
+  placed.mesh = choose_mesh(program, args, bound.devices);
   const auto n = std::int64_t(bound.devices.size());
-  const Sharding everywhere = replicated_sharding(bound.devices, mesh);
+  const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
 
   ir::Module& module = *program.module;
   module.num_partitions = n;
@@ -265,23 +266,23 @@ BoundProgram bind_program(Program program, std::span<const Array> args) {
     const ArrayImpl& impl = impl_of(args[i]);
     const Shape& shape = parameters[i]->shape;
     bound.parameter_shapes.push_back(shape);
-    Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
-                 : impl.committed               ? impl.sharding
-                                                : everywhere;
+    const Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
+                       : impl.committed               ? impl.sharding
+                                                      : everywhere;
     bound.parameter_shardings.push_back(s);
+    placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
     if (n > 1) parameters[i]->sharding = {to_tensor_sharding(s, shape.rank())};
   }
-  const std::vector<Shape> results = flatten(root->shape);
-  bound.result_shapes = results;
+  bound.result_shapes = flatten(root->shape);
   if (n > 1) {
     root->sharding.clear();
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      root->sharding.push_back(
-          program.results[i].sharding
-              ? to_tensor_sharding(*program.results[i].sharding, results[i].rank())
-              : TensorSharding::open_on(nullptr, results[i].rank()));
+    for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
+      const std::int64_t rank = bound.result_shapes[i].rank();
+      root->sharding.push_back(program.results[i].sharding
+                                   ? to_tensor_sharding(*program.results[i].sharding, rank)
+                                   : TensorSharding::open_on(nullptr, rank));
     }
-    unify_meshes(module, mesh.empty() ? MeshRef() : logical_mesh_of(mesh));
+    unify_meshes(module, placed.mesh.empty() ? MeshRef() : logical_mesh_of(placed.mesh));
     if (!module.mesh) module.mesh = make_logical_mesh({{"devices", n}});
     for (TensorSharding& s : root->sharding) {
       if (!s.mesh) s.mesh = module.mesh;
@@ -289,21 +290,30 @@ BoundProgram bind_program(Program program, std::span<const Array> args) {
   } else {
     drop_shardings(module);
   }
-  bound.executable = compile_cached(std::move(program.module));
+  placed.program = std::move(program);
+  return placed;
+}
 
-  for (std::size_t i = 0; i < results.size(); ++i) {
+BoundProgram compile_program(PlacedProgram placed) {
+  Program& program = placed.program;
+  BoundProgram bound = std::move(placed.bound);
+  bound.executable = compile_cached(std::move(program.module));
+  const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
+  for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {
       bound.result_shardings.push_back(*program.results[i].sharding);
       continue;
     }
-    const TensorSharding found = n > 1 ? bound.executable->result_shardings()[i] : TensorSharding();
-    Sharding result = n > 1 ? from_tensor_sharding(found, bound.devices, mesh) : everywhere;
+    Sharding result = bound.devices.size() > 1
+                          ? from_tensor_sharding(bound.executable->result_shardings()[i],
+                                                 bound.devices, placed.mesh)
+                          : everywhere;
     // An argument that lies alike gives its own sharding on, spec as the user wrote it.
-    for (std::size_t p = 0; p < args.size(); ++p) {
+    const std::int64_t rank = bound.result_shapes[i].rank();
+    for (std::size_t p = 0; p < bound.parameter_shapes.size(); ++p) {
       const Sharding& s = bound.parameter_shardings[p];
-      if (bound.parameter_shapes[p].rank() == results[i].rank() &&
-          (impl_of(args[p]).committed || program.parameters[p].sharding) &&
-          s.is_equivalent_to(result, results[i].rank())) {
+      if (placed.parameter_committed[p] && bound.parameter_shapes[p].rank() == rank &&
+          s.is_equivalent_to(result, rank)) {
         result = s;
         break;
       }
@@ -319,6 +329,10 @@ BoundProgram bind_program(Program program, std::span<const Array> args) {
     }
   }
   return bound;
+}
+
+BoundProgram bind_program(Program program, std::span<const Array> args) {
+  return compile_program(place_program(std::move(program), args));
 }
 
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,

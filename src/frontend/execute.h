@@ -54,6 +54,17 @@ struct BoundProgram {
 /// compiles, or takes the executable from the cache. `args`: concrete or abstract.
 BoundProgram bind_program(Program program, std::span<const Array> args);
 
+/// The two halves of bind_program: first devices and shardings (as annotations in the module), then
+/// compilation.
+struct PlacedProgram {
+  Program program;
+  BoundProgram bound;  ///< without executable and results' shardings
+  Mesh mesh;
+  std::vector<bool> parameter_committed;
+};
+PlacedProgram place_program(Program program, std::span<const Array> args);
+BoundProgram compile_program(PlacedProgram placed);
+
 /// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
 /// memory was usable are deleted afterwards.
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,

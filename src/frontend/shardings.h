@@ -16,4 +16,8 @@ Sharding replicated_sharding(const std::vector<Device>& devices, const Mesh& mes
 Sharding from_tensor_sharding(const TensorSharding& s, const std::vector<Device>& devices,
                               const Mesh& mesh);
 
+/// Staged: a `Sharding` custom call. Eager: moved there, on the same devices.
+Array constrain(const Array& x, const Sharding& sharding, const std::string& who,
+                Location location);
+
 }  // namespace tessera::frontend

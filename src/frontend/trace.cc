@@ -121,11 +121,15 @@ ir::Computation* Trace::finish(std::span<const Array> outputs, Location location
   return computation_;
 }
 
-std::vector<Trace::MeshUse>& Trace::mesh_uses() {
-  Trace* root = this;
-  while (root->parent_) root = root->parent_;
-  return root->mesh_uses_;
+namespace {
+Trace* root_of(Trace* trace) {
+  while (trace->parent()) trace = trace->parent();
+  return trace;
 }
+}  // namespace
+
+std::vector<Trace::MeshUse>& Trace::mesh_uses() { return root_of(this)->mesh_uses_; }
+std::map<std::string, Trace::CachedCall>& Trace::calls() { return root_of(this)->calls_; }
 
 MeshRef Trace::manual_mesh() const {
   for (const Trace* t = this; t; t = t->parent_) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <tessera/array.h>
@@ -66,6 +68,14 @@ class Trace {
   /// False in a partition callback: outer tracers may not be captured.
   void forbid_captured_tracers(std::string why) { forbid_captures_ = std::move(why); }
   const std::string& path() const { return path_; }
+  /// Functions traced into this module already, by function, argument types and static values:
+  /// calling one again calls the same computation.
+  struct CachedCall {
+    ir::Computation* computation = nullptr;
+    std::vector<bool> weak;
+    std::shared_ptr<void> prototype;
+  };
+  std::map<std::string, CachedCall>& calls();
   /// Of one eager operation: plain scalars become parameters too, so that another value of the
   /// scalar is the same program.
   void set_eager() { eager_ = true; }
@@ -82,6 +92,7 @@ class Trace {
   std::vector<Array> captures_;
   std::unordered_map<const void*, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
+  std::map<std::string, CachedCall> calls_;
   MeshRef manual_mesh_;
   std::string forbid_captures_;
   bool finished_ = false;

@@ -50,8 +50,7 @@ class Paths : public TreeVisitor {
   void begin(Node, std::size_t) override { stack_.emplace_back(); }
   void key(std::size_t i) override { stack_.back() = "[" + std::to_string(i) + "]"; }
   void key(std::string_view k, Node node) override {
-    stack_.back() =
-        node == Node::map ? "[" + std::string(k) + "]" : "." + std::string(k);
+    stack_.back() = node == Node::map ? "[" + std::string(k) + "]" : "." + std::string(k);
   }
   void end() override { stack_.pop_back(); }
   void leaf(Array&) override {

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tessera/jit.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "src/frontend/array_impl.h"
+#include "src/frontend/execute.h"
+#include "src/frontend/jit_stages.h"
+#include "src/frontend/sharding_prefix.h"
+#include "src/frontend/shardings.h"
+#include "src/frontend/trace.h"
+
+namespace tessera {
+
+using frontend::Trace;
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace internal {
+
+namespace {
+
+/// What must agree for a compiled entry to serve a call, per leaf.
+struct LeafKey {
+  Shape shape;
+  bool weak = false;
+  bool committed = false;
+  Sharding sharding;
+
+  bool matches(const ArrayImpl& impl) const {
+    if (impl.shape.dtype != shape.dtype || impl.weak != weak || impl.committed != committed ||
+        impl.shape.dims != shape.dims) {
+      return false;
+    }
+    if (!committed || &impl.sharding.impl() == &sharding.impl()) return true;
+    return impl.sharding == sharding;
+  }
+};
+
+struct Entry {
+  std::string signature;
+  Mesh context;
+  std::vector<LeafKey> leaves;
+  frontend::BoundProgram bound;
+  std::vector<Array> captures;
+  std::shared_ptr<void> prototype;
+};
+
+std::uint64_t next_function_id() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1);
+}
+
+}  // namespace
+
+struct JitCore::State {
+  JitOptions options;
+  Location location;
+  bool pjit = false;
+  std::string name;
+  std::uint64_t id = next_function_id();
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const Entry>> entries;
+  std::atomic<std::int64_t> traces{0};
+
+  std::string argument_name(int position) const {
+    const auto i = std::size_t(position);
+    return i < options.arg_names.size() ? options.arg_names[i]
+                                        : "argument " + std::to_string(position);
+  }
+  /// "x[0] of 'f'" per leaf.
+  std::vector<std::string> leaf_names(const CallInfo& info) const;
+  std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
+  std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
+                                                      const std::shared_ptr<void>& prototype,
+                                                      std::size_t count, Location where) const;
+  std::vector<bool> donated_leaves(const CallInfo& info, Location where) const;
+
+  struct Traced {
+    frontend::Program program;
+    std::vector<Array> captures;
+    std::shared_ptr<void> prototype;
+  };
+  Traced trace_root(const CallInfo& info, Location where);
+  std::vector<Array> call_inside(Trace& outer, const CallInfo& info,
+                                 std::shared_ptr<void>* prototype, Location where);
+  std::shared_ptr<const Entry> find(const CallInfo& info, const Mesh& context);
+  std::shared_ptr<const Entry> compile(const CallInfo& info, const Mesh& context, Location where);
+};
+
+JitCore::JitCore(JitOptions options, Location location, bool pjit)
+    : state_(std::make_shared<State>()) {
+  const std::string api = pjit ? "pjit" : "jit";
+  frontend::check_leaves(options.in_shardings, api + " in_shardings", location);
+  frontend::check_leaves(options.out_shardings, api + " out_shardings", location);
+  for (int i : options.donate_argnums) {
+    if (i < 0) {
+      throw ValueError(
+          api + ": donate_argnums holds " + std::to_string(i) + "; positions count from 0",
+          location);
+    }
+  }
+  state_->name = options.name.empty() ? "jit_fn" : options.name;
+  state_->options = std::move(options);
+  state_->location = location;
+  state_->pjit = pjit;
+}
+
+std::int64_t JitCore::trace_count() const { return state_->traces.load(); }
+
+std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info) const {
+  const std::vector<std::string> paths = info.paths();
+  std::vector<std::string> out;
+  std::size_t leaf = 0;
+  for (const auto& [position, count] : info.arg_ranges) {
+    for (int i = 0; i < count; ++i, ++leaf) {
+      const std::string& path = paths[leaf];
+      out.push_back(argument_name(position) + path.substr(path.find(']') + 1) + " of '" + name +
+                    "'");
+    }
+  }
+  return out;
+}
+
+std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInfo& info,
+                                                                   Location where) const {
+  std::vector<std::optional<Sharding>> out(info.leaves.size());
+  if (options.in_shardings.is_unspecified()) return out;
+  const auto leaves =
+      frontend::broadcast_prefix(options.in_shardings, info.walk_args, "in_shardings", where);
+  const auto names = leaf_names(info);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::string who = std::string(pjit ? "pjit" : "jit") + " in_shardings of " + names[i];
+    out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
+    if (!out[i]) continue;
+    const ArrayImpl& impl = impl_of(info.leaves[i], where);
+    frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
+    if (impl.committed && impl.kind == ArrayImpl::Kind::device &&
+        !impl.sharding.is_equivalent_to(*out[i], impl.shape.rank())) {
+      throw ValueError(names[i] + " (" + impl.shape.to_string() + ") lies as " +
+                           impl.sharding.to_string() + ", and in_shardings asks for " +
+                           out[i]->to_string() +
+                           "; device_put it there first, or leave in_shardings unspecified",
+                       where);
+    }
+  }
+  return out;
+}
+
+std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(
+    const CallInfo& info, const std::shared_ptr<void>& prototype, std::size_t count,
+    Location where) const {
+  std::vector<std::optional<Sharding>> out(count);
+  if (options.out_shardings.is_unspecified()) return out;
+  const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
+  const auto leaves = frontend::broadcast_prefix(options.out_shardings, walk, "out_shardings",
+                                                 where.known() ? where : location);
+  const auto paths = leaf_paths(walk);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string who =
+        std::string(pjit ? "pjit" : "jit") + " out_shardings" + paths[i] + " of '" + name + "'";
+    out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
+  }
+  return out;
+}
+
+std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location where) const {
+  std::vector<bool> out(info.leaves.size(), false);
+  for (int position : options.donate_argnums) {
+    std::size_t leaf = 0;
+    bool found = false;
+    for (const auto& [p, count] : info.arg_ranges) {
+      for (int i = 0; i < count; ++i, ++leaf) {
+        if (p == position) out[leaf] = true;
+      }
+      found = found || p == position;
+    }
+    if (!found) {
+      throw ValueError("'" + name + "': donate_argnums holds " + std::to_string(position) +
+                           ", which is no traced argument; the function has " +
+                           std::to_string(info.arg_ranges.size()) + " of them",
+                       where);
+    }
+  }
+  return out;
+}
+
+JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location where) {
+  Traced out;
+  ++traces;
+  out.program.name = name;
+  out.program.location = where;
+  out.program.is_jit = true;
+  const auto names = leaf_names(info);
+  const auto inputs = wanted_inputs(info, where);
+  out.program.donated = donated_leaves(info, where);
+  Trace trace(name, static_cast<Trace*>(nullptr));
+  std::vector<Array> parameters, results;
+  for (const Array& leaf : info.leaves) {
+    parameters.push_back(trace.add_parameter(frontend::abstract_value(leaf)));
+  }
+  {
+    const frontend::ActiveTrace active(&trace);
+    results = info.trace(parameters, &out.prototype);
+  }
+  trace.finish(results, where);
+  const auto outputs = wanted_outputs(info, out.prototype, results.size(), where);
+  const auto result_paths = leaf_paths([&](TreeVisitor& v) { info.walk_result(out.prototype, v); });
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string who = "result" + result_paths[i] + " of '" + name + "'";
+    if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
+    out.program.results.push_back({outputs[i], who});
+    out.program.result_weak.push_back(results[i].weak_type());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out.program.parameters.push_back({inputs[i], names[i]});
+  }
+  out.captures = trace.captures();
+  for (std::size_t i = 0; i < out.captures.size(); ++i) {
+    out.program.parameters.push_back({std::nullopt, "an array that '" + name + "' captures"});
+    out.program.donated.push_back(false);
+  }
+  out.program.mesh_uses = trace.mesh_uses();
+  out.program.module = trace.take_module();
+  return out;
+}
+
+std::shared_ptr<const Entry> JitCore::State::find(const CallInfo& info, const Mesh& context) {
+  const std::lock_guard lock(mutex);
+  for (const auto& entry : entries) {
+    if (entry->leaves.size() != info.leaves.size() || entry->signature != info.signature ||
+        !(entry->context == context)) {
+      continue;
+    }
+    bool same = true;
+    for (std::size_t i = 0; same && i < info.leaves.size(); ++i) {
+      same = entry->leaves[i].matches(*info.leaves[i].impl());
+    }
+    if (same) return entry;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const Entry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
+                                                     Location where) {
+  const auto names = leaf_names(info);
+  for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+    const ArrayImpl& impl = impl_of(info.leaves[i], where);
+    if (impl.kind == ArrayImpl::Kind::abstract) {
+      throw TypeError(names[i] + " is a shape_dtype_struct (" + impl.shape.to_string() +
+                          ") and has no value; use lower() with it",
+                      where);
+    }
+    check_alive(impl, where);
+  }
+  Traced traced = trace_root(info, where);
+  auto entry = std::make_shared<Entry>();
+  entry->signature = info.signature;
+  entry->context = context;
+  for (const Array& leaf : info.leaves) {
+    const ArrayImpl& impl = *leaf.impl();
+    entry->leaves.push_back({impl.shape, impl.weak, impl.committed, impl.sharding});
+  }
+  entry->captures = traced.captures;
+  entry->prototype = traced.prototype;
+  std::vector<Array> args = info.leaves;
+  args.insert(args.end(), traced.captures.begin(), traced.captures.end());
+  entry->bound = frontend::bind_program(std::move(traced.program), args);
+  const std::lock_guard lock(mutex);
+  entries.push_back(entry);
+  return entry;
+}
+
+std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
+                                               std::shared_ptr<void>* prototype, Location where) {
+  std::string key = std::to_string(id) + ";" + info.signature;
+  for (const Array& leaf : info.leaves) {
+    const ArrayImpl& impl = impl_of(leaf, where);
+    key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
+  }
+  std::vector<Array> operands = info.leaves;
+  const auto inputs = wanted_inputs(info, where);
+  const auto names = leaf_names(info);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (inputs[i]) operands[i] = frontend::constrain(operands[i], *inputs[i], names[i], where);
+  }
+  Trace::CachedCall made;
+  std::vector<Array> captures;
+  if (auto found = outer.calls().find(key); found != outer.calls().end()) {
+    made = found->second;
+  } else {
+    ++traces;
+    Trace inner(name, &outer);
+    std::vector<Array> parameters, results;
+    for (const Array& leaf : info.leaves) {
+      parameters.push_back(inner.add_parameter(frontend::abstract_value(leaf)));
+    }
+    {
+      const frontend::ActiveTrace active(&inner);
+      results = info.trace(parameters, &made.prototype);
+      for (const Array& r : results) made.weak.push_back(r.weak_type());
+      made.computation = inner.finish(results, where);
+    }
+    captures = inner.captures();
+    if (captures.empty()) outer.calls().emplace(key, made);
+  }
+  operands.insert(operands.end(), captures.begin(), captures.end());
+  *prototype = made.prototype;
+  std::vector<Array> results = frontend::apply_many(
+      ir::Opcode::call, operands, {}, where, name, nullptr,
+      [&](ir::Module*) { return std::vector<ir::Computation*>{made.computation}; });
+  const auto outputs = wanted_outputs(info, made.prototype, results.size(), where);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    impl_of(results[i]).weak = made.weak[i];
+    if (outputs[i]) {
+      results[i] = frontend::constrain(results[i], *outputs[i],
+                                       "result " + std::to_string(i) + " of '" + name + "'", where);
+    }
+  }
+  return results;
+}
+
+std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* prototype,
+                                 Location where) {
+  if (Trace* outer = Trace::current()) {
+    return state_->call_inside(*outer, info, prototype, where.known() ? where : state_->location);
+  }
+  const Mesh context = current_mesh();
+  for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
+  std::shared_ptr<const Entry> entry = state_->find(info, context);
+  if (!entry) {
+    entry = state_->compile(info, context, where.known() ? where : state_->location);
+  }
+  *prototype = entry->prototype;
+  if (entry->captures.empty()) return frontend::run_program(entry->bound, info.leaves, where);
+  std::vector<Array> args = info.leaves;
+  args.insert(args.end(), entry->captures.begin(), entry->captures.end());
+  return frontend::run_program(entry->bound, args, where);
+}
+
+Lowered JitCore::lower(const CallInfo& info, Location where) {
+  if (Trace::current()) {
+    throw TracerError("lower() can't be called while a function is traced", where);
+  }
+  if (!where.known()) where = state_->location;
+  State::Traced traced = state_->trace_root(info, where);
+  auto lowered = std::make_shared<LoweredState>();
+  for (const Array& leaf : info.leaves) lowered->avals.push_back(frontend::abstract_value(leaf));
+  lowered->names = state_->leaf_names(info);
+  lowered->signature = info.signature;
+  lowered->captures = traced.captures;
+  std::vector<Array> args = info.leaves;
+  args.insert(args.end(), traced.captures.begin(), traced.captures.end());
+  lowered->placed = frontend::place_program(std::move(traced.program), args);
+  return Lowered(std::move(lowered));
+}
+
+}  // namespace internal
+}  // namespace tessera

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/frontend/jit_stages.h"
+
+#include "src/frontend/array_impl.h"
+#include "src/ir/hlo_text.h"
+
+namespace tessera {
+
+namespace {
+
+/// Placing consumes the module, so a stage that is used again works on a copy.
+frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
+  frontend::PlacedProgram copy;
+  copy.bound = placed.bound;
+  copy.mesh = placed.mesh;
+  copy.parameter_committed = placed.parameter_committed;
+  copy.program.name = placed.program.name;
+  copy.program.location = placed.program.location;
+  copy.program.parameters = placed.program.parameters;
+  copy.program.results = placed.program.results;
+  copy.program.result_weak = placed.program.result_weak;
+  copy.program.donated = placed.program.donated;
+  copy.program.module = placed.program.module->clone();
+  return copy;
+}
+
+}  // namespace
+
+std::string Lowered::as_text(const std::string& dialect, Location location) const {
+  if (dialect != "hlo") {
+    throw ValueError("as_text('" + dialect + "'): the dialects are: hlo", location);
+  }
+  ir::PrintOptions options;
+  options.axis_names = true;
+  return ir::to_string(*state_->placed.program.module, options);
+}
+
+Compiled Lowered::compile(Location) const {
+  auto compiled = std::make_shared<internal::CompiledState>();
+  compiled->avals = state_->avals;
+  compiled->names = state_->names;
+  compiled->captures = state_->captures;
+  compiled->bound = frontend::compile_program(copy_of(state_->placed));
+  return Compiled(std::move(compiled));
+}
+
+std::string Compiled::as_text() const {
+  return ir::to_string(state_->bound.executable->partitioned());
+}
+std::vector<HloModule> Compiled::hlo_modules() const { return {HloModule(as_text())}; }
+
+std::vector<Sharding> Compiled::input_shardings() const {
+  const auto& all = state_->bound.parameter_shardings;
+  return {all.begin(), all.begin() + std::ptrdiff_t(state_->avals.size())};
+}
+std::vector<Sharding> Compiled::output_shardings() const { return state_->bound.result_shardings; }
+
+MemoryAnalysis Compiled::memory_analysis() const {
+  const compiler::MemoryAnalysis m = state_->bound.executable->memory_analysis();
+  return {m.argument_bytes, m.output_bytes, m.temp_bytes, m.alias_bytes, m.peak_bytes_per_device};
+}
+CostAnalysis Compiled::cost_analysis() const {
+  const compiler::CostAnalysis c = state_->bound.executable->cost_analysis();
+  return {c.flops, c.bytes_received};
+}
+
+std::vector<CollectiveInfo> Compiled::collectives() const {
+  std::vector<CollectiveInfo> out;
+  for (const spmd::CommunicationRecord& r : state_->bound.executable->report().records) {
+    out.push_back({r.kind, r.for_op, r.location.to_string(), r.from, r.to, r.bytes_received,
+                   r.full_gather, r.reason});
+  }
+  return out;
+}
+std::vector<std::string> Compiled::replicated_ops() const {
+  return state_->bound.executable->report().replicated_ops;
+}
+std::vector<std::string> Compiled::evaluator_ops() const {
+  return state_->bound.executable->evaluator_ops();
+}
+
+std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Location location) const {
+  const auto& avals = state_->avals;
+  const std::string& name = state_->bound.name;
+  if (leaves.size() != avals.size()) {
+    throw TypeError("'" + name + "' was compiled for " + std::to_string(avals.size()) +
+                        " arrays and called with " + std::to_string(leaves.size()),
+                    location);
+  }
+  std::string wrong_types, wrong_places;
+  std::vector<Array> args = leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const internal::ArrayImpl& impl = internal::impl_of(leaves[i], location);
+    const std::string& who = state_->names[i];
+    if (!(impl.shape == avals[i].shape)) {
+      wrong_types += (wrong_types.empty() ? "" : "; ") + who + " was compiled with " +
+                     avals[i].shape.to_string() + " and called with " + impl.shape.to_string();
+    } else if (impl.committed && !impl.sharding.is_equivalent_to(
+                                     state_->bound.parameter_shardings[i], impl.shape.rank())) {
+      wrong_places += (wrong_places.empty() ? "" : "; ") + who + " was compiled for " +
+                      state_->bound.parameter_shardings[i].to_string() + " and lies as " +
+                      impl.sharding.to_string();
+    }
+  }
+  if (!wrong_types.empty()) {
+    throw TypeError("'" + name + "': argument types differ from those compiled for: " + wrong_types,
+                    location);
+  }
+  if (!wrong_places.empty()) {
+    throw ValueError("'" + name + "': shardings differ from those compiled for: " + wrong_places,
+                     location);
+  }
+  args.insert(args.end(), state_->captures.begin(), state_->captures.end());
+  return frontend::run_program(state_->bound, args, location);
+}
+
+}  // namespace tessera

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tessera/placement.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/frontend/array_impl.h"
+#include "src/frontend/execute.h"
+#include "src/frontend/sharding_prefix.h"
+#include "src/frontend/shardings.h"
+#include "src/ir/hooks.h"
+
+namespace tessera {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace internal {
+
+std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
+                                     const std::function<void(TreeVisitor&)>& walk,
+                                     const ShardingTree& target, bool donate, Location location) {
+  if (frontend::Trace::current()) return leaves;
+  const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
+  const std::vector<std::string> paths = leaf_paths(walk);
+  std::vector<std::optional<Sharding>> shardings(leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::string who = "device_put of x" + paths[i];
+    shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
+    if (!shardings[i]) shardings[i] = SingleDeviceSharding(tessera::devices().front());
+    frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
+                         location);
+  }
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ArrayImpl& impl = impl_of(leaves[i], location);
+    out.push_back(make_device_array(impl.shape, *shardings[i],
+                                    frontend::buffers_as(leaves[i], *shardings[i], location), true,
+                                    impl.weak));
+  }
+  for (const Array& leaf : leaves) {
+    if (!donate || impl_of(leaf).kind != ArrayImpl::Kind::device) continue;
+    impl_of(leaf).deleted_by = "donated to device_put";
+    Array(leaf).delete_();
+  }
+  return out;
+}
+
+std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
+                                    const std::function<void(TreeVisitor&)>& walk,
+                                    const ShardingTree& target, Location location) {
+  const auto targets =
+      frontend::broadcast_prefix(target, walk, "with_sharding_constraint's sharding", location);
+  const std::vector<std::string> paths = leaf_paths(walk);
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::string who = "with_sharding_constraint of x" + paths[i];
+    const auto sharding = frontend::resolve_leaf(targets[i], who, true, true, location);
+    if (!sharding) {
+      throw ValueError(who + ": a sharding is needed, got " + targets[i].to_string(), location);
+    }
+    out.push_back(frontend::constrain(leaves[i], *sharding, who, location));
+  }
+  return out;
+}
+
+}  // namespace internal
+
+namespace frontend {
+
+Array constrain(const Array& x, const Sharding& sharding, const std::string& who,
+                Location location) {
+  const ArrayImpl& impl = impl_of(x, location);
+  Trace* trace = Trace::current();
+  check_fits(sharding, impl.shape.dims, who, trace != nullptr, location);
+  if (!trace) {
+    Program program;
+    program.name = "with_sharding_constraint";
+    program.location = location;
+    Trace identity(program.name, static_cast<Trace*>(nullptr));
+    {
+      const ActiveTrace active(&identity);
+      identity.finish(std::vector<Array>{identity.add_parameter(abstract_value(x))}, location);
+    }
+    program.module = identity.take_module();
+    program.parameters = {{std::nullopt, who}};
+    program.results = {{sharding, who}};
+    program.result_weak = {impl.weak};
+    program.donated = {false};
+    const std::vector<Array> args{x};
+    return run_program(bind_program(std::move(program), args), args, location)[0];
+  }
+  const std::vector<Array> operands{x};
+  ir::CustomCallAttrs attrs;
+  attrs.target = ir::kShardingTarget;
+  Array result = apply(ir::Opcode::custom_call, operands, attrs, location,
+                       "with_sharding_constraint", &impl.shape, nullptr, impl.weak);
+  impl_of(result).instruction->sharding = {to_tensor_sharding(sharding, impl.shape.rank())};
+  trace->mesh_uses().push_back({sharding, location});
+  return result;
+}
+
+}  // namespace frontend
+
+Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
+                               const std::function<Array(const Index&)>& callback,
+                               Location location) {
+  if (frontend::Trace::current()) {
+    throw TracerError("make_array_from_callback can't be called while a function is traced",
+                      location);
+  }
+  const Dims local = sharding.shard_shape(shape, location);
+  const auto indices = sharding.devices_indices_map(shape);
+  const std::vector<Device> list = sharding.device_list();
+  std::vector<std::pair<Index, runtime::Buffer>> made;
+  std::vector<runtime::Buffer> buffers(list.size());
+  std::optional<DType> dtype;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Index& index = indices.at(list[i]);
+    auto found =
+        std::find_if(made.begin(), made.end(), [&](const auto& m) { return m.first == index; });
+    if (found == made.end()) {
+      const Array part = callback(index);
+      const Literal value = frontend::to_literal(part, location);
+      if (value.dims() != local || (dtype && *dtype != value.dtype())) {
+        throw ShapeError("make_array_from_callback of shape " + to_string(shape) + " with " +
+                             sharding.to_string() + ": the callback must return arrays of shape " +
+                             to_string(local) +
+                             (dtype ? " and dtype " + std::string(name(*dtype)) : "") + ", got " +
+                             value.shape().to_string(),
+                         location);
+      }
+      dtype = value.dtype();
+      made.emplace_back(index,
+                        frontend::place_literal(value, SingleDeviceSharding(list[i]), location)[0]);
+      found = made.end() - 1;
+    }
+    buffers[i] = found->second;
+  }
+  return internal::make_device_array(Shape(*dtype, shape), sharding, std::move(buffers), true,
+                                     false);
+}
+
+Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shape,
+                                           const Sharding& sharding,
+                                           const std::vector<Array>& arrays, Location location) {
+  const std::string api = "make_array_from_single_device_arrays";
+  const std::vector<Device> list = sharding.device_list();
+  const Dims local = sharding.shard_shape(shape, location);
+  if (arrays.empty()) throw ValueError(api + ": no arrays given, so no dtype", location);
+  if (arrays.size() != list.size()) {
+    throw ValueError(api + ": " + sharding.to_string() + " has " + std::to_string(list.size()) +
+                         " addressable devices, and " + std::to_string(arrays.size()) +
+                         " arrays were given",
+                     location);
+  }
+  std::map<Device, Array> by_device;
+  for (const Array& a : arrays) {
+    if (a.is_tracer()) {
+      throw ValueError(api + " can't be called with traced arrays", location);
+    }
+    const std::vector<Device> where = a.sharding(location).device_list();
+    if (where.size() != 1) {
+      throw ValueError(api + ": each array must lie on one device, got one with " +
+                           std::to_string(where.size()) + " shards",
+                       location);
+    }
+    if (!by_device.emplace(where[0], a).second) {
+      throw ValueError(api + ": two arrays lie on device " + where[0].to_string(), location);
+    }
+    if (a.dtype() != arrays[0].dtype()) {
+      throw DTypeError(api + ": arrays of different dtypes: " + arrays[0].type_string() + " and " +
+                           a.type_string(),
+                       location);
+    }
+    if (a.shape() != local) {
+      throw ShapeError(api + ": each part of shape " + to_string(shape) + " under " +
+                           sharding.to_string() + " has shape " + to_string(local) + ", got " +
+                           a.type_string(),
+                       location);
+    }
+  }
+  Dims missing, foreign;
+  std::vector<runtime::Buffer> buffers;
+  const std::set<Device> wanted(list.begin(), list.end());
+  for (const Device& d : list) {
+    auto found = by_device.find(d);
+    if (found == by_device.end()) {
+      missing.push_back(d.id);
+    } else {
+      buffers.push_back(frontend::buffers_as(found->second, SingleDeviceSharding(d), location)[0]);
+    }
+  }
+  for (const auto& [d, a] : by_device) {
+    if (!wanted.count(d)) foreign.push_back(d.id);
+  }
+  if (!missing.empty() || !foreign.empty()) {
+    throw ValueError(api + ": devices " + to_string(missing) +
+                         " of the sharding have no array, and arrays lie on devices " +
+                         to_string(foreign) + " that the sharding lacks",
+                     location);
+  }
+  return internal::make_device_array(Shape(arrays[0].dtype(), shape), sharding, std::move(buffers),
+                                     true, false);
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees of shardings against trees of arrays.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tessera/sharding_tree.h>
+#include <tessera/tree.h>
+
+namespace tessera::frontend {
+
+/// One leaf of `prefix` per array of the tree. ValueError naming `what` ("in_shardings"), the key
+/// path and the lengths where the structures differ; all mismatches are listed.
+std::vector<ShardingTree> broadcast_prefix(const ShardingTree& prefix,
+                                           const std::function<void(internal::TreeVisitor&)>& walk,
+                                           const std::string& what, Location location);
+
+/// A leaf as a sharding; empty: not specified. `none_is_replicated`: pjit's meaning of nullptr
+/// under a mesh. RuntimeError for a spec without a mesh in scope.
+std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string& what,
+                                     bool none_is_replicated, bool allow_unconstrained,
+                                     Location location);
+
+/// The sharding fits an array of that shape: ShardingError for a spec longer than the rank,
+/// IndivisibleError, both prefixed by `who` ("argument x[0] of 'f'").
+void check_fits(const Sharding& sharding, const std::vector<std::int64_t>& shape,
+                const std::string& who, bool allow_uneven, Location location);
+
+/// Checks that need no mesh, when a function is wrapped: axes repeated in a spec, UNCONSTRAINED.
+void check_leaves(const ShardingTree& tree, const std::string& what, Location location);
+
+}  // namespace tessera::frontend
