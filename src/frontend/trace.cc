@@ -151,28 +151,18 @@ const Literal* constant_value(const Array& array) {
   return impl.kind == ArrayImpl::Kind::host_scalar ? &*impl.literal : nullptr;
 }
 
-namespace {
-
-/// Sets where new instructions come from, and restores it.
-class MetadataScope {
- public:
-  MetadataScope(Trace& trace, Location location, const std::string& op_name)
-      : builder_(trace.builder()), saved_(builder_.metadata) {
-    builder_.metadata = {};
-    builder_.metadata.op_name = trace.path().empty() ? op_name : trace.path() + "/" + op_name;
-    if (location.known()) {
-      builder_.metadata.source_file = location.file;
-      builder_.metadata.source_line = location.line;
-    }
+MetadataScope::MetadataScope(Trace& trace, Location location, const std::string& op_name)
+    : builder_(trace.builder()), saved_(builder_.metadata) {
+  builder_.metadata = {};
+  builder_.metadata.op_name = trace.path().empty() ? op_name : trace.path() + "/" + op_name;
+  if (location.known()) {
+    builder_.metadata.source_file = location.file;
+    builder_.metadata.source_line = location.line;
   }
-  ~MetadataScope() { builder_.metadata = std::move(saved_); }
-  MetadataScope(const MetadataScope&) = delete;
-  MetadataScope& operator=(const MetadataScope&) = delete;
+}
+MetadataScope::~MetadataScope() { builder_.metadata = std::move(saved_); }
 
- private:
-  ir::Builder& builder_;
-  ir::Metadata saved_;
-};
+namespace {
 
 ir::Instruction* stage(Trace& trace, ir::Opcode op, std::span<const Array> operands,
                        ir::Attributes attrs, Location location, const std::string& op_name,

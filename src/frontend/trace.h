@@ -111,6 +111,19 @@ class ActiveTrace {
   Trace* previous_;
 };
 
+/// While in scope, new instructions of the trace carry this place and operation in their metadata.
+class MetadataScope {
+ public:
+  MetadataScope(Trace& trace, Location location, const std::string& op_name);
+  ~MetadataScope();
+  MetadataScope(const MetadataScope&) = delete;
+  MetadataScope& operator=(const MetadataScope&) = delete;
+
+ private:
+  ir::Builder& builder_;
+  ir::Metadata saved_;
+};
+
 AbstractValue abstract_value(const Array& array);
 
 /// Makes callees (reducers, comparators) in the module that an instruction is staged into.

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops and branches that stay loops and branches in the compiled program.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <tessera/array.h>
+#include <tessera/tree.h>
+
+namespace tessera {
+
+namespace internal {
+
+using FlatFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
+
+std::vector<Array> while_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
+                              const FlatFunction& condition, const FlatFunction& body,
+                              const std::string& name, Location location);
+std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::vector<Array>& init,
+                             const std::vector<std::string>& paths, const FlatFunction& body,
+                             Location location);
+std::vector<Array> cond_core(const Array& index, bool is_predicate,
+                             const std::vector<FlatFunction>& branches,
+                             const std::vector<Array>& operands, const std::string& name,
+                             Location location);
+struct ScanCore {
+  std::int64_t length = -1;  ///< -1: from xs
+  bool reverse = false;
+};
+/// Returns the carry's leaves, then the stacked outputs'. `carry_count` leaves of f's result are
+/// the carry.
+std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
+                             const std::vector<Array>& xs, const FlatFunction& f,
+                             const ScanCore& options, Location location);
+
+template <class T>
+std::vector<std::string> paths_of(const T& value) {
+  return leaf_paths([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });
+}
+template <class T, class F>
+FlatFunction flat(const T& prototype, F f) {
+  return [&prototype, f](const std::vector<Array>& leaves) {
+    return tree_leaves(f(tree_unflatten(prototype, leaves)));
+  };
+}
+}  // namespace internal
+
+/// Repeats `value = body(value)` while `condition(value)` holds; condition returns a scalar pred.
+/// The body must keep tree, shapes and dtypes: TypeError naming the leaf that changes.
+template <TreeLike T, class Condition, class Body>
+requires std::is_invocable_v<Condition, T> && std::is_invocable_r_v<T, Body, T> T
+while_loop(Condition condition, Body body, const T& init, Location location = Location::current()) {
+  return tree_unflatten(
+      init,
+      internal::while_core(tree_leaves(init), internal::paths_of(init),
+                           internal::flat(init, [&](const T& v) { return Array(condition(v)); }),
+                           internal::flat(init, [&](const T& v) { return T(body(v)); }),
+                           "while_loop", location));
+}
+
+/// `for (i = lower; i < upper; ++i) value = body(i, value)`. With plain numbers as bounds the trip
+/// count is known to the compiler.
+template <TreeLike T, class Body>
+requires std::is_invocable_r_v<T, Body, Array, T> T
+fori_loop(const Array& lower, const Array& upper, Body body, const T& init,
+          Location location = Location::current()) {
+  return tree_unflatten(init,
+                        internal::fori_core(
+                            lower, upper, tree_leaves(init), internal::paths_of(init),
+                            [&](const std::vector<Array>& leaves) {
+                              const std::vector<Array> rest(leaves.begin() + 1, leaves.end());
+                              return tree_leaves(T(body(leaves[0], tree_unflatten(init, rest))));
+                            },
+                            location));
+}
+
+/// `pred ? on_true(operands...) : on_false(operands...)`; only the branch taken runs. Both must
+/// return the same tree of the same types.
+template <class OnTrue, class OnFalse, TreeLike... T>
+requires std::is_invocable_v<OnTrue, T...> && std::is_invocable_v<OnFalse, T...>
+auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... operands) {
+  using R = std::remove_cvref_t<std::invoke_result_t<OnTrue, T...>>;
+  const std::tuple<T...> all(operands...);
+  std::shared_ptr<R> prototype;
+  std::string first_signature;
+  auto branch = [&](const auto& f) -> internal::FlatFunction {
+    return [&, f](const std::vector<Array>& leaves) {
+      auto result = std::make_shared<R>(std::apply(f, tree_unflatten(all, leaves)));
+      const std::string signature = internal::tree_signature(
+          [&](internal::TreeVisitor& v) { internal::visit_tree(*result, v); });
+      if (!prototype) {
+        prototype = result;
+        first_signature = signature;
+      } else if (signature != first_signature) {
+        throw TypeError(
+            "cond: the branches return different trees: " + first_signature + " and " + signature,
+            predicate.location);
+      }
+      return tree_leaves(*result);
+    };
+  };
+  std::vector<Array> leaves =
+      internal::cond_core(predicate.array, true, {branch(on_false), branch(on_true)},
+                          tree_leaves(all), "cond", predicate.location);
+  return tree_unflatten(*prototype, leaves);
+}
+
+/// branches[index](operands...), the index clamped to the branches there are.
+template <class R, TreeLike... T>
+R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches,
+              const std::type_identity_t<T>&... operands) {
+  const std::tuple<T...> all(operands...);
+  std::shared_ptr<R> prototype;
+  std::vector<internal::FlatFunction> flat;
+  for (const auto& f : branches) {
+    flat.push_back([&all, &prototype, f](const std::vector<Array>& leaves) {
+      auto result = std::make_shared<R>(std::apply(f, tree_unflatten(all, leaves)));
+      if (!prototype) prototype = result;
+      return tree_leaves(*result);
+    });
+  }
+  std::vector<Array> leaves = internal::cond_core(index.array, false, flat, tree_leaves(all),
+                                                  "switch_case", index.location);
+  return tree_unflatten(*prototype, leaves);
+}
+
+struct ScanOptions {
+  /// Needed when xs has no arrays.
+  std::optional<std::int64_t> length{};
+  bool reverse = false;
+};
+
+/// Carries a value over the leading dimension of xs: `(carry, y) = f(carry, x)`; returns the last
+/// carry and the y's stacked along a new leading dimension.
+/// @code
+/// auto [total, sums] = scan([](Array c, Array x) { return std::pair{c + x, c + x}; },
+///                           Array(0.f), xs);
+/// @endcode
+template <class F, TreeLike Carry, TreeLike Xs>
+requires std::is_invocable_v<F, Carry, Xs>
+auto scan(F f, const Carry& init, const Xs& xs, ScanOptions options = {},
+          Location location = Location::current()) {
+  using Step = std::remove_cvref_t<std::invoke_result_t<F, Carry, Xs>>;
+  static_assert(std::tuple_size_v<Step> == 2, "tessera: scan's function returns a pair");
+  using Y = std::remove_cvref_t<std::tuple_element_t<1, Step>>;
+  const std::size_t carries = tree_leaves(init).size();
+  std::shared_ptr<Y> prototype;
+  internal::ScanCore core;
+  core.length = options.length.value_or(-1);
+  core.reverse = options.reverse;
+  std::vector<Array> leaves = internal::scan_core(
+      tree_leaves(init), internal::paths_of(init), tree_leaves(xs),
+      [&](const std::vector<Array>& in) {
+        const auto split = in.begin() + std::ptrdiff_t(carries);
+        auto [carry, y] = f(tree_unflatten(init, std::vector<Array>(in.begin(), split)),
+                            tree_unflatten(xs, std::vector<Array>(split, in.end())));
+        std::vector<Array> out = tree_leaves(Carry(carry));
+        if (out.size() != carries) {
+          throw TypeError("scan: the carry has " + std::to_string(carries) +
+                              " arrays, and the function returns " + std::to_string(out.size()),
+                          location);
+        }
+        prototype = std::make_shared<Y>(y);
+        const std::vector<Array> ys = tree_leaves(*prototype);
+        out.insert(out.end(), ys.begin(), ys.end());
+        return out;
+      },
+      core, location);
+  const auto split = leaves.begin() + std::ptrdiff_t(carries);
+  return std::pair<Carry, Y>(tree_unflatten(init, std::vector<Array>(leaves.begin(), split)),
+                             tree_unflatten(*prototype, std::vector<Array>(split, leaves.end())));
+}
+
+}  // namespace tessera

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tessera/control_flow.h>
+
+#include <algorithm>
+
+#include "src/base/literal_util.h"
+#include "src/frontend/array_impl.h"
+#include "src/frontend/trace.h"
+
+namespace tessera::internal {
+
+using frontend::ActiveTrace;
+using frontend::as_one_program;
+using frontend::Trace;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+/// A function traced on flat parameters; captures follow the explicit ones.
+struct Flat {
+  ir::Computation* computation = nullptr;
+  std::vector<Array> captures;
+  std::vector<frontend::AbstractValue> results;
+};
+
+Flat trace_flat(Trace& outer, const std::string& name,
+                const std::vector<frontend::AbstractValue>& parameters, const FlatFunction& f,
+                Location location) {
+  Trace inner(name, &outer);
+  std::vector<Array> arrays;
+  for (const auto& p : parameters) arrays.push_back(inner.add_parameter(p));
+  Flat out;
+  const ActiveTrace active(&inner);
+  const std::vector<Array> results = f(arrays);
+  for (const Array& r : results) out.results.push_back(frontend::abstract_value(r));
+  out.computation = inner.finish(results, location);
+  out.captures = inner.captures();
+  return out;
+}
+
+std::vector<frontend::AbstractValue> abstract_values(const std::vector<Array>& arrays) {
+  std::vector<frontend::AbstractValue> out;
+  for (const Array& a : arrays) out.push_back(frontend::abstract_value(a));
+  return out;
+}
+
+Array converted(const Array& x, DType dtype, Location location) {
+  const Shape shape(dtype, x.shape());
+  const std::vector<Array> operands{x};
+  return frontend::apply(Opcode::convert, operands, {}, location, "convert", &shape);
+}
+
+/// Captures of several functions, each array once.
+class CaptureUnion {
+ public:
+  /// Positions in all() of these captures.
+  std::vector<std::size_t> add(const std::vector<Array>& captures) {
+    std::vector<std::size_t> at;
+    for (const Array& c : captures) {
+      auto found = std::find_if(all_.begin(), all_.end(),
+                                [&](const Array& a) { return a.impl() == c.impl(); });
+      at.push_back(std::size_t(found - all_.begin()));
+      if (found == all_.end()) all_.push_back(c);
+    }
+    return at;
+  }
+  const std::vector<Array>& all() const { return all_; }
+
+ private:
+  std::vector<Array> all_;
+};
+
+/// A computation with one tuple parameter, and the parameter's elements.
+struct TupleComputation {
+  ir::Builder builder;
+  std::vector<Instruction*> elements;
+
+  TupleComputation(ir::Module* module, const std::string& name, const Shape& tuple)
+      : builder(module->add_computation(name)) {
+    Instruction* parameter = builder.parameter(0, tuple);
+    for (std::size_t i = 0; i < tuple.elements.size(); ++i) {
+      elements.push_back(builder.get_tuple_element(parameter, std::int64_t(i)));
+    }
+  }
+  /// Inlines; returns the results.
+  std::vector<Instruction*> inlined(const ir::Computation& flat,
+                                    const std::vector<Instruction*>& arguments) {
+    return frontend::inline_computation(builder, flat, arguments)->operands;
+  }
+};
+
+std::vector<Instruction*> lift_all(Trace& trace, const std::vector<Array>& arrays,
+                                   Location location) {
+  std::vector<Instruction*> out;
+  for (const Array& a : arrays) out.push_back(trace.lift(a, location));
+  return out;
+}
+
+std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
+                          const std::vector<frontend::AbstractValue>& values) {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.push_back(
+        trace.wrap(trace.builder().get_tuple_element(tuple, std::int64_t(i)), values[i].weak));
+  }
+  return out;
+}
+
+/// The carry must keep its types. Plain scalars in the initial value adopt what the body makes of
+/// them: returns true if some were converted and the body must be traced again.
+bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::AbstractValue>& results,
+                  const std::vector<std::string>& paths, const std::string& name,
+                  Location location) {
+  if (results.size() != carry.size()) {
+    throw TypeError(name + ": the carried value has " + std::to_string(carry.size()) +
+                        " arrays, and the body returns " + std::to_string(results.size()),
+                    location);
+  }
+  bool again = false;
+  std::string wrong;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    const frontend::AbstractValue have = frontend::abstract_value(carry[i]);
+    if (have.shape == results[i].shape) continue;
+    if (have.weak && have.shape.dims == results[i].shape.dims) {
+      carry[i] = converted(carry[i], results[i].shape.dtype, location);
+      again = true;
+      continue;
+    }
+    wrong += (wrong.empty() ? "" : "; ") + std::string("carry") + paths[i] + " is " +
+             have.shape.to_string() + " before and " + results[i].shape.to_string() +
+             " after the body";
+  }
+  if (!wrong.empty()) {
+    throw TypeError(name + ": the body must keep shapes and dtypes: " + wrong, location);
+  }
+  return again;
+}
+
+std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
+                                const std::vector<std::string>& paths,
+                                const FlatFunction& condition, const FlatFunction& body,
+                                std::optional<std::int64_t> trips, const std::string& name,
+                                Location location) {
+  Flat flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
+  if (settle_carry(carry, flat_body.results, paths, name, location)) {
+    flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
+    if (settle_carry(carry, flat_body.results, paths, name, location)) {
+      throw TypeError(name + ": the carried types don't settle", location);
+    }
+  }
+  const std::vector<frontend::AbstractValue> types = abstract_values(carry);
+  const Flat flat_condition = trace_flat(outer, name + ".condition", types, condition, location);
+  if (flat_condition.results.size() != 1 ||
+      !(flat_condition.results[0].shape == Shape(DType::pred, {}))) {
+    throw TypeError(
+        name + ": the condition must return a scalar pred, got " +
+            (flat_condition.results.empty() ? std::string("nothing")
+                                            : flat_condition.results[0].shape.to_string()),
+        location);
+  }
+  CaptureUnion captures;
+  const auto condition_at = captures.add(flat_condition.captures);
+  const auto body_at = captures.add(flat_body.captures);
+
+  const frontend::MetadataScope metadata(outer, location, name);
+  std::vector<Instruction*> initial = lift_all(outer, carry, location);
+  for (const Array& c : captures.all()) initial.push_back(outer.lift(c, location));
+  Instruction* init = outer.builder().tuple(initial);
+  auto arguments = [&](const TupleComputation& c, const std::vector<std::size_t>& at) {
+    std::vector<Instruction*> out(c.elements.begin(),
+                                  c.elements.begin() + std::ptrdiff_t(carry.size()));
+    for (std::size_t i : at) out.push_back(c.elements[carry.size() + i]);
+    return out;
+  };
+  TupleComputation whole_condition(outer.module(), name + ".cond", init->shape);
+  whole_condition.builder.metadata = outer.builder().metadata;
+  whole_condition.builder.computation()->set_root(whole_condition.inlined(
+      *flat_condition.computation, arguments(whole_condition, condition_at))[0]);
+  TupleComputation whole_body(outer.module(), name + ".body", init->shape);
+  whole_body.builder.metadata = outer.builder().metadata;
+  std::vector<Instruction*> next =
+      whole_body.inlined(*flat_body.computation, arguments(whole_body, body_at));
+  next.insert(next.end(), whole_body.elements.begin() + std::ptrdiff_t(carry.size()),
+              whole_body.elements.end());
+  whole_body.builder.computation()->set_root(whole_body.builder.tuple(next));
+  Instruction* loop = outer.builder().while_loop(whole_condition.builder.computation(),
+                                                 whole_body.builder.computation(), init, trips);
+  return unpack(outer, loop, carry.size(), types);
+}
+
+Array scalar_s32(std::int64_t v) {
+  return frontend::from_literal(Literal::scalar(DType::s32, v), true);
+}
+
+Array binary(Opcode op, const Array& a, const Array& b, Location location) {
+  const std::vector<Array> operands{a, b};
+  return frontend::apply(op, operands, {}, location);
+}
+
+Array less(const Array& a, const Array& b, Location location) {
+  const std::vector<Array> operands{a, b};
+  return frontend::apply(Opcode::compare, operands, ir::CompareAttrs{ir::Direction::lt}, location);
+}
+
+}  // namespace
+
+std::vector<Array> while_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
+                              const FlatFunction& condition, const FlatFunction& body,
+                              const std::string& name, Location location) {
+  return as_one_program(name, location, [&] {
+    return staged_while(*Trace::current(), init, paths, condition, body, std::nullopt, name,
+                        location);
+  });
+}
+
+std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::vector<Array>& init,
+                             const std::vector<std::string>& paths, const FlatFunction& body,
+                             Location location) {
+  for (const Array* bound : {&lower, &upper}) {
+    if (!bound->shape().empty() || !is_integer(bound->dtype())) {
+      throw TypeError("fori_loop: bounds must be integer scalars, got " + bound->type_string(),
+                      location);
+    }
+  }
+  const DType index =
+      lower.weak_type() ? (upper.weak_type() ? DType::s32 : upper.dtype()) : lower.dtype();
+  return as_one_program("fori_loop", location, [&] {
+    std::optional<std::int64_t> trips;
+    const Literal* from = frontend::constant_value(lower);
+    const Literal* to = frontend::constant_value(upper);
+    if (from && to) {
+      trips =
+          std::max<std::int64_t>(0, to_scalar<std::int64_t>(*to) - to_scalar<std::int64_t>(*from));
+    }
+    std::vector<Array> carry{converted(lower, index, location), converted(upper, index, location)};
+    carry.insert(carry.end(), init.begin(), init.end());
+    std::vector<std::string> all_paths{" index", " bound"};
+    all_paths.insert(all_paths.end(), paths.begin(), paths.end());
+    std::vector<Array> out = staged_while(
+        *Trace::current(), carry, all_paths,
+        [&](const std::vector<Array>& c) { return std::vector<Array>{less(c[0], c[1], location)}; },
+        [&](const std::vector<Array>& c) {
+          std::vector<Array> in{c[0]};
+          in.insert(in.end(), c.begin() + 2, c.end());
+          std::vector<Array> next{
+              binary(Opcode::add, c[0], converted(scalar_s32(1), index, location), location), c[1]};
+          const std::vector<Array> values = body(in);
+          next.insert(next.end(), values.begin(), values.end());
+          return next;
+        },
+        trips, "fori_loop", location);
+    return std::vector<Array>(out.begin() + 2, out.end());
+  });
+}
+
+std::vector<Array> cond_core(const Array& index, bool is_predicate,
+                             const std::vector<FlatFunction>& branches,
+                             const std::vector<Array>& operands, const std::string& name,
+                             Location location) {
+  if (branches.empty()) throw ValueError(name + ": no branches", location);
+  if (!index.shape().empty() || is_floating(index.dtype()) || is_complex(index.dtype())) {
+    throw TypeError(name + ": the " + (is_predicate ? "predicate" : "index") +
+                        " must be a scalar pred or integer, got " + index.type_string(),
+                    location);
+  }
+  return as_one_program(name, location, [&] {
+    Trace& outer = *Trace::current();
+    Array selector = index;
+    if (is_predicate && index.dtype() != DType::pred) {
+      selector = converted(index, DType::pred, location);
+    } else if (!is_predicate) {
+      const Array last = scalar_s32(std::int64_t(branches.size()) - 1);
+      selector = binary(
+          Opcode::minimum,
+          binary(Opcode::maximum, converted(index, DType::s32, location), scalar_s32(0), location),
+          last, location);
+    }
+    const auto types = abstract_values(operands);
+    std::vector<Flat> flats;
+    CaptureUnion captures;
+    std::vector<std::vector<std::size_t>> at;
+    for (std::size_t b = 0; b < branches.size(); ++b) {
+      flats.push_back(
+          trace_flat(outer, name + ".branch" + std::to_string(b), types, branches[b], location));
+      at.push_back(captures.add(flats.back().captures));
+      const auto& first = flats.front().results;
+      const auto& mine = flats.back().results;
+      if (mine.size() != first.size()) {
+        throw TypeError(name + ": branches return " + std::to_string(first.size()) + " and " +
+                            std::to_string(mine.size()) + " arrays",
+                        location);
+      }
+    }
+    // Weak results join the dtype of the branch that is sure of it.
+    std::vector<Shape> joined;
+    for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
+      Shape shape = flats[0].results[r].shape;
+      bool weak = flats[0].results[r].weak;
+      for (const Flat& f : flats) {
+        const auto& mine = f.results[r];
+        if (mine.shape == shape) {
+          weak = weak && mine.weak;
+          continue;
+        }
+        if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
+          throw TypeError(name + ": branches must return the same types; result " +
+                              std::to_string(r) + " is " + shape.to_string() + " and " +
+                              mine.shape.to_string(),
+                          location);
+        }
+        if (weak) {
+          shape = mine.shape;
+          weak = mine.weak;
+        }
+      }
+      joined.push_back(shape);
+    }
+    const frontend::MetadataScope metadata(outer, location, name);
+    std::vector<Instruction*> all = lift_all(outer, operands, location);
+    for (const Array& c : captures.all()) all.push_back(outer.lift(c, location));
+    Instruction* packed = outer.builder().tuple(all);
+    std::vector<ir::Computation*> computations;
+    for (std::size_t b = 0; b < flats.size(); ++b) {
+      TupleComputation branch(outer.module(), name + ".branch" + std::to_string(b), packed->shape);
+      branch.builder.metadata = outer.builder().metadata;
+      std::vector<Instruction*> arguments(
+          branch.elements.begin(), branch.elements.begin() + std::ptrdiff_t(operands.size()));
+      for (std::size_t i : at[b]) arguments.push_back(branch.elements[operands.size() + i]);
+      std::vector<Instruction*> results = branch.inlined(*flats[b].computation, arguments);
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        if (results[r]->shape.dtype != joined[r].dtype) {
+          results[r] = branch.builder.convert(results[r], joined[r].dtype);
+        }
+      }
+      branch.builder.computation()->set_root(branch.builder.tuple(results));
+      computations.push_back(branch.builder.computation());
+    }
+    // HLO's true branch comes first.
+    if (is_predicate) std::reverse(computations.begin(), computations.end());
+    std::vector<Instruction*> branch_operands(computations.size(), packed);
+    Instruction* result =
+        outer.builder().conditional(outer.lift(selector, location), branch_operands, computations);
+    std::vector<frontend::AbstractValue> values;
+    for (const Shape& s : joined) values.push_back({s, false});
+    return unpack(outer, result, joined.size(), values);
+  });
+}
+
+std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
+                             const std::vector<Array>& xs, const FlatFunction& f,
+                             const ScanCore& options, Location location) {
+  std::int64_t length = options.length;
+  for (const Array& x : xs) {
+    if (x.shape().empty()) {
+      throw ValueError("scan: xs must have a leading dimension, got " + x.type_string(), location);
+    }
+    if (length >= 0 && x.shape()[0] != length) {
+      throw ValueError("scan: leading dimensions differ: " + std::to_string(length) + " and " +
+                           std::to_string(x.shape()[0]) + " of " + x.type_string(),
+                       location);
+    }
+    length = x.shape()[0];
+  }
+  if (length < 0) throw ValueError("scan: without xs, length is needed", location);
+  return as_one_program("scan", location, [&] {
+    Trace& outer = *Trace::current();
+    std::vector<Array> carry = init;
+    std::vector<frontend::AbstractValue> slices;
+    for (const Array& x : xs) {
+      Dims dims(x.shape().begin() + 1, x.shape().end());
+      slices.push_back({Shape(x.dtype(), dims), false});
+    }
+    auto traced = [&] {
+      std::vector<frontend::AbstractValue> parameters = abstract_values(carry);
+      parameters.insert(parameters.end(), slices.begin(), slices.end());
+      return trace_flat(outer, "scan.step", parameters, f, location);
+    };
+    auto carry_part = [&](const Flat& flat) {
+      return std::vector<frontend::AbstractValue>(
+          flat.results.begin(), flat.results.begin() + std::ptrdiff_t(carry.size()));
+    };
+    Flat step = traced();
+    if (settle_carry(carry, carry_part(step), paths, "scan", location)) {
+      step = traced();
+      if (settle_carry(carry, carry_part(step), paths, "scan", location)) {
+        throw TypeError("scan: the carried types don't settle", location);
+      }
+    }
+    const std::size_t n = carry.size(), ys = step.results.size() - n;
+    const frontend::MetadataScope metadata(outer, location, "scan");
+    ir::Builder& b = outer.builder();
+
+    // State: index, carry, stacked outputs, then what the loop only reads: xs and captures.
+    std::vector<Instruction*> state{b.scalar(DType::s32, 0)};
+    for (const Array& c : carry) state.push_back(outer.lift(c, location));
+    std::vector<frontend::AbstractValue> types{{Shape(DType::s32, {}), false}};
+    for (const Array& c : carry) types.push_back(frontend::abstract_value(c));
+    for (std::size_t y = 0; y < ys; ++y) {
+      const Shape& one = step.results[n + y].shape;
+      Dims dims{length};
+      dims.insert(dims.end(), one.dims.begin(), one.dims.end());
+      state.push_back(b.splat(b.zero(one.dtype), dims));
+      types.push_back({Shape(one.dtype, dims), false});
+    }
+    for (const Array& x : xs) state.push_back(outer.lift(x, location));
+    for (const Array& c : step.captures) state.push_back(outer.lift(c, location));
+    Instruction* packed = b.tuple(state);
+
+    TupleComputation condition(outer.module(), "scan.cond", packed->shape);
+    condition.builder.metadata = b.metadata;
+    condition.builder.computation()->set_root(
+        condition.builder.compare(ir::Direction::lt, condition.elements[0],
+                                  condition.builder.scalar(DType::s32, double(length))));
+
+    TupleComputation body(outer.module(), "scan.body", packed->shape);
+    ir::Builder& in = body.builder;
+    in.metadata = b.metadata;
+    Instruction* i = body.elements[0];
+    Instruction* at = i;
+    if (options.reverse) {
+      at = in.binary(Opcode::subtract, in.scalar(DType::s32, double(length - 1)), i);
+    }
+    auto starts = [&](std::size_t rank) {
+      std::vector<Instruction*> out{at};
+      for (std::size_t d = 1; d < rank; ++d) out.push_back(in.scalar(DType::s32, 0));
+      return out;
+    };
+    std::vector<Instruction*> arguments(body.elements.begin() + 1,
+                                        body.elements.begin() + 1 + std::ptrdiff_t(n));
+    for (std::size_t x = 0; x < xs.size(); ++x) {
+      Instruction* whole = body.elements[1 + n + ys + x];
+      Dims sizes = whole->shape.dims;
+      sizes[0] = 1;
+      Instruction* row = in.dynamic_slice(whole, starts(sizes.size()), sizes);
+      arguments.push_back(in.reshape(row, slices[x].shape.dims));
+    }
+    for (std::size_t c = 0; c < step.captures.size(); ++c) {
+      arguments.push_back(body.elements[1 + n + ys + xs.size() + c]);
+    }
+    const std::vector<Instruction*> results = body.inlined(*step.computation, arguments);
+    std::vector<Instruction*> next{in.binary(Opcode::add, i, in.scalar(DType::s32, 1))};
+    next.insert(next.end(), results.begin(), results.begin() + std::ptrdiff_t(n));
+    for (std::size_t y = 0; y < ys; ++y) {
+      Instruction* stacked = body.elements[1 + n + y];
+      Dims dims = stacked->shape.dims;
+      dims[0] = 1;
+      next.push_back(
+          in.dynamic_update_slice(stacked, in.reshape(results[n + y], dims), starts(dims.size())));
+    }
+    next.insert(next.end(), body.elements.begin() + 1 + std::ptrdiff_t(n + ys),
+                body.elements.end());
+    in.computation()->set_root(in.tuple(next));
+    Instruction* loop =
+        b.while_loop(condition.builder.computation(), in.computation(), packed, length);
+    std::vector<Array> out = unpack(outer, loop, 1 + n + ys, types);
+    return std::vector<Array>(out.begin() + 1, out.end());
+  });
+}
+
+}  // namespace tessera::internal
