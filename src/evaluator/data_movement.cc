@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/evaluator/elementwise.h"
+#include "src/evaluator/ops.h"
+#include "src/evaluator/strided.h"
+
+namespace tessera::evaluator {
+namespace {
+
+Literal make(const Shape& s) { return Literal(Shape(s.dtype, s.dims)); }
+
+}  // namespace
+
+Literal eval_broadcast(const ir::Instruction& in, const Literal& x) {
+  const Dims& dims = in.get<ir::DimensionsAttrs>().dims;
+  const Dims strides = row_major_strides(x.dims());
+  Dims from(in.shape.dims.size(), 0);
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    // An operand dim of 1 is spread over a wider one.
+    if (x.dims()[i] != 1) from[std::size_t(dims[i])] = strides[i];
+  }
+  Literal out = make(in.shape);
+  strided_copy(byte_size(x.dtype()), in.shape.dims, out.mutable_bytes(),
+               {0, row_major_strides(in.shape.dims)}, x.bytes(), {0, from});
+  return out;
+}
+
+Literal eval_transpose(const ir::Instruction& in, const Literal& x) {
+  return permuted(x, in.get<ir::DimensionsAttrs>().dims);
+}
+
+Literal eval_reverse(const ir::Instruction& in, const Literal& x) {
+  const Dims strides = row_major_strides(x.dims());
+  Side from{0, strides};
+  for (std::int64_t d : in.get<ir::DimensionsAttrs>().dims) {
+    from.offset += (x.dims()[std::size_t(d)] - 1) * strides[std::size_t(d)];
+    from.strides[std::size_t(d)] = -strides[std::size_t(d)];
+  }
+  Literal out = make(in.shape);
+  strided_copy(byte_size(x.dtype()), x.dims(), out.mutable_bytes(), {0, strides}, x.bytes(), from);
+  return out;
+}
+
+Literal eval_slice(const ir::Instruction& in, const Literal& x) {
+  const auto& attrs = in.get<ir::SliceAttrs>();
+  return sliced(x, attrs.starts, in.shape.dims, attrs.strides);
+}
+
+Literal eval_pad(const ir::Instruction& in, const Literal& x, const Literal& value) {
+  const auto& pads = in.get<ir::PadAttrs>().dims;
+  Literal out = make(in.shape);
+  const std::size_t size = byte_size(x.dtype());
+  fill(size, out.mutable_bytes(), out.element_count(), value.bytes());
+  // Of each dim, the operand's indices that land inside the result.
+  const Dims out_strides = row_major_strides(in.shape.dims), strides = row_major_strides(x.dims());
+  Dims count;
+  Side to{0, out_strides}, from{0, strides};
+  for (std::size_t d = 0; d < pads.size(); ++d) {
+    const std::int64_t step = pads[d].interior + 1;
+    std::int64_t first = pads[d].low >= 0 ? 0 : ceil_div(-pads[d].low, step);
+    std::int64_t end = ceil_div(std::max<std::int64_t>(0, in.shape.dims[d] - pads[d].low), step);
+    end = std::min(end, x.dims()[d]);
+    count.push_back(std::max<std::int64_t>(0, end - first));
+    to.offset += (pads[d].low + first * step) * out_strides[d];
+    to.strides[d] *= step;
+    from.offset += first * strides[d];
+  }
+  strided_copy(size, count, out.mutable_bytes(), to, x.bytes(), from);
+  return out;
+}
+
+Literal eval_concatenate(const ir::Instruction& in, Operands xs) {
+  const std::size_t dim = std::size_t(in.get<ir::DimensionsAttrs>().dims.at(0));
+  Literal out = make(in.shape);
+  Dims starts(in.shape.dims.size(), 0);
+  for (const Literal* x : xs) {
+    write_box(out, *x, starts);
+    starts[dim] += x->dims()[dim];
+  }
+  return out;
+}
+
+Literal eval_iota(const ir::Instruction& in) {
+  const std::size_t dim = std::size_t(in.get<ir::IotaAttrs>().dim);
+  const std::int64_t n = in.shape.dims[dim];
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < n; ++i) numbers.push_back(i);
+  std::vector<std::byte> typed(std::size_t(n) * byte_size(in.shape.dtype));
+  apply_convert(DType::s64, in.shape.dtype, reinterpret_cast<const std::byte*>(numbers.data()),
+                typed.data(), n);
+  Side from{0, Dims(in.shape.dims.size(), 0)};
+  from.strides[dim] = 1;
+  Literal out = make(in.shape);
+  strided_copy(byte_size(in.shape.dtype), in.shape.dims, out.mutable_bytes(),
+               {0, row_major_strides(in.shape.dims)}, typed.data(), from);
+  return out;
+}
+
+Literal eval_bitcast(const ir::Instruction& in, const Literal& x) {
+  const Shape shape(in.shape.dtype, in.shape.dims);
+  const std::int64_t bits = shape.element_count() * bit_width(shape.dtype);
+  const std::int64_t had = x.element_count() * bit_width(x.dtype());
+  const bool narrow = bit_width(shape.dtype) < 8 || bit_width(x.dtype()) < 8;
+  if (bits != had || (narrow && bit_width(shape.dtype) != bit_width(x.dtype()))) {
+    throw NotImplementedError(in.describe() + ": the evaluator can't read " +
+                                  x.shape().to_string() + " as " + shape.to_string(),
+                              in.location());
+  }
+  return Literal(shape, std::span<const std::byte>(x.bytes(), x.byte_count()));
+}
+
+}  // namespace tessera::evaluator

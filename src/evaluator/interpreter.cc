@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/evaluator/interpreter.h"
+
+#include "src/evaluator/ops.h"
+
+namespace tessera::evaluator {
+
+using ir::Opcode;
+
+const Interpreter::Plan& Interpreter::plan_of(const ir::Computation& computation) {
+  std::unique_ptr<Plan>& plan = plans_[&computation];
+  if (plan) return *plan;
+  plan = std::make_unique<Plan>();
+  const auto& list = computation.instructions();
+  std::vector<std::int64_t> last(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    last[i] = std::int64_t(i);
+    for (const ir::Instruction* operand : list[i]->operands) {
+      last[std::size_t(operand->index)] = std::int64_t(i);
+    }
+  }
+  plan->dead_after.resize(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].get() == computation.root()) continue;
+    plan->dead_after[std::size_t(last[i])].push_back(std::int64_t(i));
+  }
+  return *plan;
+}
+
+Values Interpreter::run(const ir::Computation& computation, const Active& active,
+                        const std::vector<const Values*>& arguments) {
+  TESSERA_CHECK(arguments.size() == computation.parameters().size(),
+                "wrong number of arguments for " + computation.name());
+  const Plan& plan = plan_of(computation);
+  std::vector<Values> values(computation.instructions().size());
+  std::vector<const Values*> operands;
+  for (const auto& owned : computation.instructions()) {
+    const ir::Instruction& in = *owned;
+    const std::size_t at = std::size_t(in.index);
+    if (in.is(Opcode::parameter)) {
+      values[at] = *arguments[std::size_t(in.get<ir::ParameterAttrs>().number)];
+    } else {
+      operands.clear();
+      for (const ir::Instruction* o : in.operands) {
+        operands.push_back(&values[std::size_t(o->index)]);
+      }
+      values[at] = step(in, active, operands);
+    }
+    for (std::int64_t dead : plan.dead_after[at]) Values().swap(values[std::size_t(dead)]);
+  }
+  return std::move(values[std::size_t(computation.root()->index)]);
+}
+
+Values Interpreter::step(const ir::Instruction& in, const Active& active,
+                         const std::vector<const Values*>& operands) {
+  switch (in.opcode) {
+    case Opcode::while_:
+      return run_while(in, active, *operands[0]);
+    case Opcode::conditional:
+      return run_conditional(in, active, operands);
+    case Opcode::custom_call:
+      return run_custom_call(in, active, operands);
+    case Opcode::call:
+    case Opcode::fusion:
+      return run_call(in, active, operands);
+    case Opcode::async_start: {
+      Values results = run_call(in, active, operands);
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        std::vector<Literal> given;
+        for (const Values* o : operands) given.push_back((*o)[i]);
+        results[i] = Literal::tuple({Literal::tuple(std::move(given)), Literal(results[i])});
+      }
+      return results;
+    }
+    case Opcode::partition_id: {
+      Values results;
+      for (std::int64_t device : active) {
+        Literal id(in.shape);
+        id.mutable_data<std::uint32_t>()[0] = std::uint32_t(device);
+        results.push_back(std::move(id));
+      }
+      return results;
+    }
+    default:
+      break;
+  }
+  if (ir::is_collective(in.opcode)) return run_collective(in, active, operands);
+  Values results;
+  results.reserve(active.size());
+  std::vector<const Literal*> xs(operands.size());
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    for (std::size_t o = 0; o < operands.size(); ++o) xs[o] = &(*operands[o])[i];
+    results.push_back(eval_op(in, xs));
+  }
+  return results;
+}
+
+}  // namespace tessera::evaluator

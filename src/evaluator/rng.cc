@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counter-based random bits. A state of u64[2] is (key, counter); Philox may have u64[3], whose
+// last two are a counter of 128 bits.
+#include <array>
+
+#include "src/evaluator/ops.h"
+#include "src/evaluator/wide.h"
+
+namespace tessera::evaluator {
+namespace {
+
+using Word = std::uint32_t;
+
+Word low(std::uint64_t v) { return Word(v); }
+Word high(std::uint64_t v) { return Word(v >> 32); }
+std::uint64_t join_words(Word low_word, Word high_word) {
+  return std::uint64_t(low_word) | std::uint64_t(high_word) << 32;
+}
+
+/// Threefry-2x32 with 20 rounds.
+std::array<Word, 2> threefry(std::array<Word, 2> x, std::array<Word, 2> key) {
+  constexpr int kRotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
+  const std::array<Word, 3> ks = {key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDAu};
+  x[0] += ks[0];
+  x[1] += ks[1];
+  for (int group = 0; group < 5; ++group) {
+    for (int r = 0; r < 4; ++r) {
+      const int turn = kRotations[(group % 2) * 4 + r];
+      x[0] += x[1];
+      x[1] = (x[1] << turn) | (x[1] >> (32 - turn));
+      x[1] ^= x[0];
+    }
+    x[0] += ks[std::size_t((group + 1) % 3)];
+    x[1] += ks[std::size_t((group + 2) % 3)] + Word(group + 1);
+  }
+  return x;
+}
+
+/// Philox-4x32 with 10 rounds.
+std::array<Word, 4> philox(std::array<Word, 4> x, std::array<Word, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t(x[0]) * 0xD2511F53u;
+    const std::uint64_t p1 = std::uint64_t(x[2]) * 0xCD9E8D57u;
+    x = {high(p1) ^ x[1] ^ key[0], low(p1), high(p0) ^ x[3] ^ key[1], low(p0)};
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  return x;
+}
+
+/// 32-bit words of Threefry: the two words of one block are neighbours along the first even dim,
+/// or, if there is none, along the longest, whose last word is then dropped.
+std::vector<std::uint64_t> threefry_words(const Dims& shape, std::array<Word, 2> key,
+                                          std::uint64_t counter, std::uint64_t& used) {
+  const Dims dims = shape.empty() ? Dims{1} : shape;
+  std::size_t split = dims.size();
+  for (std::size_t d = 0; d < dims.size() && split == dims.size(); ++d) {
+    if (dims[d] % 2 == 0) split = d;
+  }
+  if (split == dims.size()) {
+    split = 0;
+    for (std::size_t d = 1; d < dims.size(); ++d) {
+      if (dims[d] > dims[split]) split = d;
+    }
+  }
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t d = 0; d < split; ++d) outer *= dims[d];
+  for (std::size_t d = split + 1; d < dims.size(); ++d) inner *= dims[d];
+  const std::int64_t n = dims[split], half = ceil_div(n, 2);
+  used = std::uint64_t(outer * half * inner);
+  std::vector<std::uint64_t> words(std::size_t(outer * n * inner));
+  std::uint64_t block = counter;
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t h = 0; h < half; ++h) {
+      for (std::int64_t i = 0; i < inner; ++i, ++block) {
+        const auto pair = threefry({low(block), high(block)}, key);
+        for (std::int64_t side = 0; side < 2; ++side) {
+          const std::int64_t at = 2 * h + side;
+          if (at < n) words[std::size_t((o * n + at) * inner + i)] = pair[std::size_t(side)];
+        }
+      }
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state) {
+  const Shape& out = in.shape.elements.at(1);
+  const std::string& kind = in.get<ir::RngAttrs>().kind;
+  const bool three_fry = kind == "rng_three_fry";
+  if (!three_fry && kind != "rng_philox" && kind != "rng_default") {
+    throw NotImplementedError(in.describe() + ": unknown algorithm " + kind, in.location());
+  }
+  if (state.dtype() != DType::u64 || state.element_count() < 2 || state.element_count() > 3) {
+    throw ShapeError(in.describe() + ": the state must be u64[2] or (Philox) u64[3], not " +
+                         state.shape().to_string(),
+                     in.location());
+  }
+  const int width = int(byte_size(out.dtype)) * 8;
+  const std::int64_t n = out.element_count();
+  Literal next = state;
+  auto s = next.mutable_data<std::uint64_t>();
+  const std::array<Word, 2> key = {low(s[0]), high(s[0])};
+  std::vector<std::uint64_t> bits;
+  if (three_fry) {
+    std::uint64_t used = std::uint64_t(n);
+    if (width == 64) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::uint64_t block = s[1] + std::uint64_t(i);
+        const auto pair = threefry({low(block), high(block)}, key);
+        bits.push_back(join_words(pair[0], pair[1]));
+      }
+    } else {
+      bits = threefry_words(out.dims, key, s[1], used);
+    }
+    s[1] += used;
+  } else {
+    // A state of two is (key, low part): its key is also the counter's high part.
+    const bool whole = state.element_count() == 3;
+    const std::uint64_t low64 = s[1], high64 = whole ? s[2] : s[0];
+    const std::int64_t words = width == 64 ? 2 * n : n;
+    const std::uint64_t blocks = std::uint64_t(ceil_div(words, 4));
+    for (std::uint64_t b = 0; b < blocks; ++b) {
+      const std::uint64_t lo = low64 + b, hi = high64 + (lo < low64 ? 1 : 0);
+      const auto w = philox({low(lo), high(lo), low(hi), high(hi)}, key);
+      if (width == 64) {
+        bits.push_back(join_words(w[0], w[1]));
+        bits.push_back(join_words(w[2], w[3]));
+      } else {
+        for (Word v : w) bits.push_back(v);
+      }
+    }
+    bits.resize(std::size_t(n));
+    s[1] = low64 + blocks;
+    if (whole) s[2] = high64 + (s[1] < low64 ? 1 : 0);
+  }
+  Literal values(Shape(out.dtype, out.dims));
+  store_bits(byte_size(out.dtype), bits.data(), n, values.mutable_bytes());
+  return Literal::tuple({std::move(next), std::move(values)});
+}
+
+}  // namespace tessera::evaluator
