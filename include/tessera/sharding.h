@@ -124,6 +124,7 @@ class PositionalSharding : public Sharding {
 };
 
 /// One slice of one dimension per device, as jax.pmap lays arrays out (jax.sharding.PmapSharding).
+/// The mapped dimension stays, with size 1, in each device's part.
 class PmapSharding : public Sharding {
  public:
   /// Dim `sharded_dim` is mapped over the devices, one index each; none: replicated.

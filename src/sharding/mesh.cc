@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tessera/mesh.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/base/shape.h"
+#include "src/sharding/local_process.h"
+
+namespace tessera {
+
+std::string to_string(AxisType t) {
+  switch (t) {
+    case AxisType::Auto:
+      return "Auto";
+    case AxisType::Explicit:
+      return "Explicit";
+    case AxisType::Manual:
+      return "Manual";
+  }
+  return "?";
+}
+
+struct Mesh::Impl {
+  std::vector<Device> devices;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  std::vector<AxisType> types;
+  std::size_t hash = 0;
+
+  bool same(const Impl& o) const {
+    auto same_device = [](const Device& a, const Device& b) {
+      return a == b && a.process_index == b.process_index;
+    };
+    return sizes == o.sizes && names == o.names && types == o.types &&
+           std::equal(devices.begin(), devices.end(), o.devices.begin(), o.devices.end(),
+                      same_device);
+  }
+  void compute_hash() {
+    auto mix = [this](std::size_t v) {
+      hash ^= v + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+    };
+    for (std::int64_t s : sizes) mix(std::hash<std::int64_t>()(s));
+    for (const std::string& n : names) mix(std::hash<std::string>()(n));
+    for (AxisType t : types) mix(std::size_t(t));
+    for (const Device& d : devices) {
+      mix(std::hash<std::int64_t>()(d.id));
+      mix(std::hash<std::string>()(d.platform));
+    }
+  }
+};
+
+namespace {
+
+std::string quoted(const std::vector<std::string>& names) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < names.size(); ++i) out += (i ? ", '" : "'") + names[i] + "'";
+  return out + (names.size() == 1 ? ",)" : ")");
+}
+
+std::string type_list(const std::vector<AxisType>& types) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < types.size(); ++i) out += (i ? ", " : "") + to_string(types[i]);
+  return out + (types.size() == 1 ? ",)" : ")");
+}
+
+/// One object per mesh. Entries of meshes that are gone are dropped when their slot is used again.
+template <class Impl>
+std::shared_ptr<const Impl> intern(Impl impl) {
+  struct Table {
+    std::mutex mutex;
+    std::multimap<std::size_t, std::weak_ptr<const Impl>> entries;
+  };
+  static Table& table = *new Table;  // meshes may be made and compared until the process's end
+  std::lock_guard lock(table.mutex);
+  auto [begin, end] = table.entries.equal_range(impl.hash);
+  for (auto it = begin; it != end;) {
+    if (auto known = it->second.lock()) {
+      if (known->same(impl)) return known;
+      ++it;
+    } else {
+      it = table.entries.erase(it);
+    }
+  }
+  auto made = std::make_shared<const Impl>(std::move(impl));
+  table.entries.emplace(made->hash, made);
+  return made;
+}
+
+}  // namespace
+
+Mesh::Mesh() {
+  static const std::shared_ptr<const Impl>& none = *new std::shared_ptr<const Impl>(intern(Impl{}));
+  impl_ = none;
+}
+
+Mesh::Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
+           std::vector<std::string> axis_names, std::vector<AxisType> axis_types,
+           Location location) {
+  const std::string sizes_text = tessera::to_string(axis_sizes);
+  if (axis_sizes.size() != axis_names.size()) {
+    throw ValueError("Mesh needs one name per dimension of its devices: the devices have " +
+                         std::to_string(axis_sizes.size()) + " dimensions " + sizes_text + " and " +
+                         std::to_string(axis_names.size()) + " names are given, " +
+                         quoted(axis_names),
+                     location);
+  }
+  std::set<std::string> seen_names;
+  for (const std::string& n : axis_names) {
+    if (n.empty()) {
+      throw ValueError("Mesh axis names must not be empty: " + quoted(axis_names), location);
+    }
+    if (!seen_names.insert(n).second) {
+      throw ValueError("Mesh axis name '" + n + "' stands twice in " + quoted(axis_names),
+                       location);
+    }
+  }
+  if (!axis_types.empty() && axis_types.size() != axis_names.size()) {
+    throw ValueError("Mesh needs one axis type per name: the names are " + quoted(axis_names) +
+                         " and the types " + type_list(axis_types),
+                     location);
+  }
+  for (std::int64_t s : axis_sizes) {
+    if (s < 1) throw ValueError("Mesh axis sizes must be at least 1: " + sizes_text, location);
+  }
+  const bool none = devices.empty() && axis_sizes.empty();
+  const std::int64_t count = none ? 0 : element_count(axis_sizes);
+  if (count != std::int64_t(devices.size())) {
+    throw ValueError("Mesh axes " + quoted(axis_names) + " of sizes " + sizes_text + " need " +
+                         std::to_string(count) + " devices and " + std::to_string(devices.size()) +
+                         " are given",
+                     location);
+  }
+  std::set<Device> seen;
+  for (const Device& d : devices) {
+    if (!seen.insert(d).second) {
+      throw ValueError("device " + d.to_string() + " stands twice in a Mesh", location);
+    }
+  }
+  Impl impl;
+  impl.devices = std::move(devices);
+  impl.sizes = std::move(axis_sizes);
+  impl.types = axis_types.empty() ? std::vector<AxisType>(axis_names.size(), AxisType::Auto)
+                                  : std::move(axis_types);
+  impl.names = std::move(axis_names);
+  if (!none) impl.compute_hash();
+  impl_ = intern(std::move(impl));
+}
+
+namespace {
+std::vector<std::int64_t> count_of(const std::vector<Device>& devices) {
+  return {std::int64_t(devices.size())};
+}
+}  // namespace
+
+Mesh::Mesh(std::vector<Device> devices, std::string axis_name, Location location)
+    : Mesh(devices, count_of(devices), {std::move(axis_name)}, {}, location) {}
+
+const std::vector<Device>& Mesh::devices() const { return impl_->devices; }
+
+std::vector<std::int64_t> Mesh::device_ids() const {
+  std::vector<std::int64_t> out;
+  for (const Device& d : impl_->devices) out.push_back(d.id);
+  return out;
+}
+
+const std::vector<std::string>& Mesh::axis_names() const { return impl_->names; }
+const std::vector<std::int64_t>& Mesh::axis_sizes() const { return impl_->sizes; }
+const std::vector<AxisType>& Mesh::axis_types() const { return impl_->types; }
+
+Mesh::Shape Mesh::shape() const {
+  Shape out;
+  for (std::size_t i = 0; i < impl_->names.size(); ++i) {
+    out.emplace_back(impl_->names[i], impl_->sizes[i]);
+  }
+  return out;
+}
+
+std::int64_t Mesh::axis_size(const std::string& name, Location location) const {
+  for (std::size_t i = 0; i < impl_->names.size(); ++i) {
+    if (impl_->names[i] == name) return impl_->sizes[i];
+  }
+  throw ValueError("axis '" + name + "' is not in " + to_string(), location);
+}
+
+bool Mesh::has_axis(const std::string& name) const {
+  return std::find(impl_->names.begin(), impl_->names.end(), name) != impl_->names.end();
+}
+
+std::int64_t Mesh::size() const { return std::int64_t(impl_->devices.size()); }
+bool Mesh::empty() const { return impl_->devices.empty(); }
+
+namespace {
+std::vector<std::string> axes_of_type(const Mesh& mesh, AxisType type) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < mesh.axis_names().size(); ++i) {
+    if (mesh.axis_types()[i] == type) out.push_back(mesh.axis_names()[i]);
+  }
+  return out;
+}
+}  // namespace
+
+std::vector<std::string> Mesh::auto_axes() const { return axes_of_type(*this, AxisType::Auto); }
+std::vector<std::string> Mesh::explicit_axes() const {
+  return axes_of_type(*this, AxisType::Explicit);
+}
+std::vector<std::string> Mesh::manual_axes() const { return axes_of_type(*this, AxisType::Manual); }
+
+std::vector<Device> Mesh::local_devices() const {
+  std::vector<Device> out;
+  for (const Device& d : impl_->devices) {
+    if (internal::is_local(d)) out.push_back(d);
+  }
+  return out;
+}
+
+std::string Mesh::to_string() const {
+  if (empty()) return "Mesh()";
+  std::string out = "Mesh(";
+  for (std::size_t i = 0; i < impl_->names.size(); ++i) {
+    out += "'" + impl_->names[i] + "': " + std::to_string(impl_->sizes[i]) + ", ";
+  }
+  return out + "axis_types=" + type_list(impl_->types) + ")";
+}
+
+std::size_t Mesh::hash() const { return impl_->hash; }
+
+Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::string>& names,
+               std::vector<AxisType> types, std::vector<Device> devices, Location location) {
+  const std::string sizes_text = tessera::to_string(sizes);
+  for (std::int64_t s : sizes) {
+    if (s < 1)
+      throw ValueError("make_mesh: axis sizes must be at least 1: " + sizes_text, location);
+  }
+  const std::int64_t count = element_count(sizes);
+  const bool given = !devices.empty();
+  if (!given) devices = tessera::devices();
+  if (count > std::int64_t(devices.size())) {
+    throw ValueError("make_mesh: axes " + quoted(names) + " of sizes " + sizes_text + " need " +
+                         std::to_string(count) + " devices and there are " +
+                         std::to_string(devices.size()) +
+                         (given ? std::string(" in the list given")
+                                : std::string("; TESSERA_NUM_DEVICES or set_num_devices sets how "
+                                              "many virtual devices there are")),
+                     location);
+  }
+  // Virtual devices are all equally near to each other, so that every order suits them.
+  devices.resize(std::size_t(count));
+  return Mesh(std::move(devices), sizes, names, std::move(types), location);
+}
+
+Mesh make_mesh(const Mesh::Shape& shape, Location location) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  for (const auto& [name, size] : shape) {
+    names.push_back(name);
+    sizes.push_back(size);
+  }
+  return make_mesh(sizes, names, {}, {}, location);
+}
+
+Mesh make_mesh(std::initializer_list<std::pair<std::string, std::int64_t>> shape,
+               Location location) {
+  return make_mesh(Mesh::Shape(shape), location);
+}
+
+namespace {
+std::vector<Mesh>& mesh_stack() {
+  thread_local std::vector<Mesh> stack;
+  return stack;
+}
+}  // namespace
+
+MeshScope::MeshScope(const Mesh& mesh, Location location) {
+  if (const auto manual = mesh.manual_axes(); !manual.empty()) {
+    throw ValueError("can't make " + mesh.to_string() + " the current mesh: its axes " +
+                         quoted(manual) + " are Manual; use shard_map to make axes manual",
+                     location);
+  }
+  mesh_stack().push_back(mesh);
+}
+
+MeshScope::~MeshScope() { mesh_stack().pop_back(); }
+
+Mesh current_mesh() { return mesh_stack().empty() ? Mesh() : mesh_stack().back(); }
+
+}  // namespace tessera
