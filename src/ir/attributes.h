@@ -71,8 +71,7 @@ struct DotAttrs {
   friend bool operator==(const DotAttrs&, const DotAttrs&) = default;
 };
 struct WindowDim {
-  std::int64_t size = 1, stride = 1, pad_low = 0, pad_high = 0, lhs_dilation = 1,
-               rhs_dilation = 1;
+  std::int64_t size = 1, stride = 1, pad_low = 0, pad_high = 0, lhs_dilation = 1, rhs_dilation = 1;
   bool reversal = false;
   friend bool operator==(const WindowDim&, const WindowDim&) = default;
 };

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+#include "src/base/literal_util.h"
+#include "src/ir/literal_text.h"
+#include "src/ir/text_out.h"
+
+namespace tessera::ir {
+namespace {
+
+// nan, -nan, nan(0x7fc123): the payload stands there if it isn't that of the plain quiet NaN.
+void append_nan(std::string& out, std::uint64_t bits, int mantissa_bits, bool negative) {
+  if (negative) out += '-';
+  out += "nan";
+  std::uint64_t payload = bits & ((std::uint64_t(1) << mantissa_bits) - 1);
+  if (payload == std::uint64_t(1) << (mantissa_bits - 1)) return;
+  char buffer[20];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, payload, 16).ptr;
+  out += "(0x";
+  out.append(buffer, end);
+  out += ')';
+}
+
+template <class T>
+void append_shortest(std::string& out, T v) {
+  char buffer[40];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
+  out.append(buffer, end);
+}
+
+void append_element(std::string& out, float v) {
+  if (std::isnan(v)) {
+    auto bits = std::bit_cast<std::uint32_t>(v);
+    return append_nan(out, bits, 23, bits >> 31);
+  }
+  append_shortest(out, v);
+}
+
+void append_element(std::string& out, double v) {
+  if (std::isnan(v)) {
+    auto bits = std::bit_cast<std::uint64_t>(v);
+    return append_nan(out, bits, 52, bits >> 63);
+  }
+  append_shortest(out, v);
+}
+
+// The fewest digits that round back to the same bits of the small type.
+template <class T>
+void append_small_float(std::string& out, T v, int mantissa_bits) {
+  float wide = float(v);
+  if (std::isnan(wide)) return append_nan(out, v.bits, mantissa_bits, v.bits >> 15);
+  for (int digits = 1; digits <= 5; ++digits) {
+    char buffer[40];
+    auto end =
+        std::to_chars(buffer, buffer + sizeof buffer, wide, std::chars_format::general, digits).ptr;
+    double read = 0;
+    std::from_chars(buffer, end, read);
+    if (std::isinf(wide) || T(read).bits == v.bits) {
+      out.append(buffer, end);
+      return;
+    }
+  }
+  append_shortest(out, wide);
+}
+
+void append_element(std::string& out, Half v) { append_small_float(out, v, 10); }
+void append_element(std::string& out, BFloat16 v) { append_small_float(out, v, 7); }
+void append_element(std::string& out, Pred v) { out += v.value ? '1' : '0'; }
+
+template <class T>
+requires std::is_integral_v<T>
+void append_element(std::string& out, T v) {
+  if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) {
+    append_shortest(out, v);
+  } else {
+    append_int(out, std::int64_t(v));
+  }
+}
+
+template <class T>
+void append_element(std::string& out, std::complex<T> v) {
+  out += '(';
+  append_element(out, v.real());
+  out += ", ";
+  append_element(out, v.imag());
+  out += ')';
+}
+
+template <class T>
+const T* append_array(std::string& out, const T* data, const Dims& dims, std::size_t depth) {
+  if (depth == dims.size()) {
+    append_element(out, *data);
+    return data + 1;
+  }
+  std::int64_t n = dims[depth];
+  bool spaced = dims.size() > 1 && n > 0;
+  out += spaced ? "{ " : "{";
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i > 0) out += ", ";
+    data = append_array(out, data, dims, depth + 1);
+  }
+  out += spaced ? " }" : "}";
+  return data;
+}
+
+}  // namespace
+
+void append_literal(std::string& out, const Literal& literal) {
+  if (literal.is_tuple()) {
+    out += '(';
+    for (std::size_t i = 0; i < literal.elements().size(); ++i) {
+      if (i > 0) out += ", ";
+      append_literal(out, literal.elements()[i]);
+    }
+    out += ')';
+    return;
+  }
+  if (literal.dtype() == DType::pred && literal.dims().empty()) {
+    out += literal.data<Pred>()[0].value ? "true" : "false";
+    return;
+  }
+  if (literal.element_count() == 0) {
+    // HLO reads any nesting of an empty array; one level keeps [1000000,0] short.
+    out += "{}";
+    return;
+  }
+  dispatch_dtype(literal.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    append_array(out, literal.data<T>().data(), literal.dims(), 0);
+  });
+}
+
+}  // namespace tessera::ir
