@@ -12,7 +12,7 @@ struct CostModel {
   double latency_bytes = 64;
   /// Bytes-equivalent of one flop executed by one device.
   double bytes_per_flop = 0.001;
-  /// Bytes-equivalent of a byte of peak memory above max(source, target) shard.
+  /// Bytes-equivalent of a byte of peak memory above source + target shard.
   double bytes_per_peak_byte = 0.01;
 };
 

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/reshard/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <unordered_map>
+
+#include "src/base/check.h"
+#include "src/spmd/reshard/search.h"
+
+namespace tessera::spmd {
+namespace {
+
+using reshard::kMaxAxes;
+using reshard::kMaxDims;
+using reshard::Placement;
+using reshard::SearchProblem;
+using reshard::SearchResult;
+using reshard::SearchStep;
+using Kind = ReshardStep::Kind;
+
+// On meshes of so many axes those that neither end uses take part too: what is equal on devices can
+// be cut in their midst before it moves. Sums stay whole: reductions of pieces save little.
+constexpr int kSmallMesh = 3;
+// Beyond so many axes, runs of axes that move together count as one.
+constexpr int kFewAxes = 4;
+constexpr int kExpansions = 4000;
+constexpr std::size_t kCachedPlans = 1 << 15;
+
+/// The part of a sharding that moves data.
+struct Ends {
+  const TensorSharding& from;
+  const TensorSharding& to;
+  const LogicalMesh* mesh;
+  const Dims& dims;
+};
+
+/// How the axes and dims of a SearchProblem correspond to those of the mesh and array.
+struct Correspondence {
+  std::vector<std::vector<int>> blocks;  ///< search axis → mesh axes, major to minor
+  std::vector<int> dims;                 ///< search dim → dim
+  std::vector<std::vector<int>> fixed;   ///< dim → leading mesh axes that stay where they are
+};
+
+std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes) {
+  std::int64_t n = 1;
+  for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
+  return n;
+}
+
+bool contains(const std::vector<int>& list, int axis) {
+  return std::find(list.begin(), list.end(), axis) != list.end();
+}
+
+/// Runs of axes that stand together, in one order, wherever they stand at either end.
+std::vector<std::vector<int>> move_together(const Ends& ends, const std::vector<int>& axes,
+                                            const std::vector<std::vector<int>>& fixed) {
+  std::vector<std::vector<int>> lists;  // of both ends, the fixed axes left out
+  for (const TensorSharding* s : {&ends.from, &ends.to}) {
+    for (std::size_t d = 0; d < ends.dims.size(); ++d) {
+      lists.emplace_back(s->dims[d].axes.begin() + std::ptrdiff_t(fixed[d].size()),
+                         s->dims[d].axes.end());
+    }
+  }
+  auto listed = [&](int a) {
+    return std::any_of(lists.begin(), lists.end(), [&](auto& l) { return contains(l, a); });
+  };
+  auto follows = [&](int a, int b) {
+    if (contains(ends.from.unreduced, a) != contains(ends.from.unreduced, b)) return false;
+    if (contains(ends.to.unreduced, a) != contains(ends.to.unreduced, b)) return false;
+    for (const auto& list : lists) {
+      auto i = std::find(list.begin(), list.end(), a);
+      bool has_b = contains(list, b);
+      if ((i != list.end()) != has_b) return false;
+      if (has_b && (i + 1 == list.end() || *(i + 1) != b)) return false;
+    }
+    return true;
+  };
+  std::vector<std::vector<int>> blocks;
+  std::vector<int> waiting = axes;
+  while (!waiting.empty()) {
+    // A run starts at an axis that follows none of the others.
+    auto head = std::find_if(waiting.begin(), waiting.end(), [&](int b) {
+      return std::none_of(waiting.begin(), waiting.end(),
+                          [&](int a) { return a != b && follows(a, b) && (listed(a) || a < b); });
+    });
+    std::vector<int> run{*head};
+    waiting.erase(head);
+    for (;;) {
+      auto next = std::find_if(waiting.begin(), waiting.end(), [&](int b) {
+        return follows(run.back(), b) && (listed(b) || b > run.back());
+      });
+      if (next == waiting.end()) break;
+      run.push_back(*next);
+      waiting.erase(next);
+    }
+    blocks.push_back(std::move(run));
+  }
+  return blocks;
+}
+
+/// False if the array or mesh is too large for the search.
+bool reduce(const Ends& ends, double element_bytes, const CostModel& model, SearchProblem* problem,
+            Correspondence* map) {
+  const LogicalMesh& mesh = *ends.mesh;
+  const int rank = int(ends.dims.size());
+  Dims from_padded = padded_dims(ends.from, ends.dims);
+  Dims to_padded = padded_dims(ends.to, ends.dims);
+  std::vector<int> axes;
+  const bool idle_axes = int(mesh.axes.size()) <= kSmallMesh && ends.from.unreduced.empty();
+  for (int a = 0; a < int(mesh.axes.size()); ++a) {
+    if (mesh.axes[std::size_t(a)].size == 1) continue;
+    bool manual = contains(ends.from.manual, a);
+    bool used = ends.from.uses_axis(a) || ends.to.uses_axis(a) ||
+                contains(ends.from.unreduced, a) || contains(ends.to.unreduced, a);
+    if (!manual && (used || idle_axes)) axes.push_back(a);
+  }
+  map->fixed.assign(std::size_t(rank), {});
+  if (int(axes.size()) > kFewAxes) {
+    // What both ends have in the same leading place of a dim stays there.
+    for (int d = 0; d < rank; ++d) {
+      const auto& f = ends.from.dims[std::size_t(d)].axes;
+      const auto& t = ends.to.dims[std::size_t(d)].axes;
+      if (f != t && from_padded[std::size_t(d)] != to_padded[std::size_t(d)]) continue;
+      for (std::size_t k = 0; k < std::min(f.size(), t.size()) && f[k] == t[k]; ++k) {
+        map->fixed[std::size_t(d)].push_back(f[k]);
+        axes.erase(std::remove(axes.begin(), axes.end(), f[k]), axes.end());
+      }
+    }
+    map->blocks = move_together(ends, axes, map->fixed);
+  } else {
+    for (int a : axes) map->blocks.push_back({a});
+  }
+
+  problem->element_bytes = element_bytes;
+  problem->model = model;
+  bool crowded = rank > 6 || int(map->blocks.size()) > kFewAxes;
+  for (int d = 0; d < rank; ++d) {
+    auto u = std::size_t(d);
+    std::size_t fixed = map->fixed[u].size();
+    bool moves = ends.from.dims[u].axes.size() > fixed || ends.to.dims[u].axes.size() > fixed;
+    double fixed_ways = double(ways_of(mesh, map->fixed[u]));
+    double whole = fixed_ways > 1 ? double(from_padded[u]) / fixed_ways : double(ends.dims[u]);
+    if (crowded && !moves) {
+      problem->element_bytes *= whole;
+      continue;
+    }
+    int i = problem->dims++;
+    if (i >= kMaxDims) return false;
+    map->dims.push_back(d);
+    problem->whole[std::size_t(i)] = whole;
+    problem->source_padded[std::size_t(i)] = double(from_padded[u]) / fixed_ways;
+    problem->target_padded[std::size_t(i)] = double(to_padded[u]) / fixed_ways;
+  }
+  problem->axes = int(map->blocks.size());
+  if (problem->axes > kMaxAxes) return false;
+
+  auto place = [&](const TensorSharding& s, bool target) {
+    Placement p;
+    for (int b = 0; b < problem->axes; ++b) {
+      int lead = map->blocks[std::size_t(b)].front();
+      problem->axis_size[std::size_t(b)] = double(ways_of(mesh, map->blocks[std::size_t(b)]));
+      if (contains(s.unreduced, lead)) p.axis[std::size_t(b)] = Placement::kUnreduced;
+    }
+    for (int i = 0; i < problem->dims; ++i) {
+      auto d = std::size_t(map->dims[std::size_t(i)]);
+      int count = 0;
+      for (std::size_t k = map->fixed[d].size(); k < s.dims[d].axes.size(); ++k) {
+        for (int b = 0; b < problem->axes; ++b) {
+          if (map->blocks[std::size_t(b)].front() == s.dims[d].axes[k]) {
+            p.axis[std::size_t(b)] = Placement::code(i, count++);
+          }
+        }
+      }
+      auto u = std::size_t(i);
+      if (target || count == 0 || problem->source_padded[u] == problem->target_padded[u]) {
+        p.target_padding = std::uint16_t(p.target_padding | 1u << i);
+      }
+    }
+    return p;
+  };
+  problem->source = place(ends.from, false);
+  problem->target = place(ends.to, true);
+  return true;
+}
+
+/// The way that always exists: gather what differs, dim by dim, then cut.
+SearchResult gather_and_slice(const SearchProblem& problem) {
+  SearchResult result;
+  Placement now = problem.source;
+  double bytes = reshard::shard_bytes(problem, now);
+  auto add = [&](Kind kind, int dim, std::vector<std::uint8_t> axes, double received) {
+    double after = reshard::shard_bytes(problem, now);
+    result.steps.push_back(
+        {kind, dim, dim, std::move(axes), now, received, bytes + std::max(after, received)});
+    if (kind != Kind::slice) result.cost += received + problem.model.latency_bytes;
+    bytes = after;
+  };
+  auto list = [&](const Placement& p, int dim) {
+    std::vector<std::uint8_t> axes;
+    for (int place = 0;; ++place) {
+      auto end = p.axis.begin() + problem.axes;
+      auto it = std::find(p.axis.begin(), end, Placement::code(dim, place));
+      if (it == end) return axes;
+      axes.push_back(std::uint8_t(it - p.axis.begin()));
+    }
+  };
+  std::vector<std::uint8_t> summed;
+  double parts = 1;
+  for (int a = 0; a < problem.axes; ++a) {
+    auto u = std::size_t(a);
+    if (now.axis[u] == Placement::kUnreduced && problem.target.axis[u] != Placement::kUnreduced) {
+      summed.push_back(std::uint8_t(a));
+      parts *= problem.axis_size[u];
+      now.axis[u] = Placement::kUnused;
+    }
+  }
+  if (!summed.empty()) add(Kind::all_reduce, -1, summed, 2 * bytes * (parts - 1) / parts);
+  for (int d = 0; d < problem.dims; ++d) {
+    auto have = list(now, d), want = list(problem.target, d);
+    std::size_t common = 0;
+    while (common < std::min(have.size(), want.size()) && have[common] == want[common]) ++common;
+    if (!(now.target_padding >> d & 1)) common = 0;
+    if (common == have.size()) continue;
+    std::vector<std::uint8_t> axes(have.begin() + std::ptrdiff_t(common), have.end());
+    parts = 1;
+    for (auto a : axes) {
+      parts *= problem.axis_size[a];
+      now.axis[a] = Placement::kUnused;
+    }
+    if (common == 0) now.target_padding = std::uint16_t(now.target_padding | 1u << d);
+    add(Kind::all_gather, d, axes, bytes * (parts - 1));
+  }
+  for (int d = 0; d < problem.dims; ++d) {
+    auto have = list(now, d), want = list(problem.target, d);
+    if (have.size() == want.size()) continue;
+    std::vector<std::uint8_t> axes(want.begin() + std::ptrdiff_t(have.size()), want.end());
+    for (auto a : axes) now.axis[a] = problem.target.axis[a];
+    add(Kind::slice, d, axes, 0);
+  }
+  for (int a = 0; a < problem.axes; ++a) {
+    auto u = std::size_t(a);
+    if (problem.target.axis[u] != now.axis[u]) {
+      now.axis[u] = problem.target.axis[u];
+      add(Kind::slice, -1, {std::uint8_t(a)}, 0);
+    }
+  }
+  TESSERA_CHECK(now == problem.target, "a reshard did not arrive");
+  return result;
+}
+
+/// Slices of one dim in a row become one step.
+void join_slices(const SearchProblem& problem, std::vector<SearchStep>* steps) {
+  std::vector<SearchStep> joined;
+  for (SearchStep& step : *steps) {
+    if (!joined.empty() && step.kind == Kind::slice && joined.back().kind == Kind::slice &&
+        step.dim == joined.back().dim) {
+      joined.back().axes.insert(joined.back().axes.end(), step.axes.begin(), step.axes.end());
+      joined.back().after = step.after;
+    } else {
+      joined.push_back(std::move(step));
+    }
+  }
+  // What a row of slices holds is its source and its last result.
+  double held = reshard::shard_bytes(problem, problem.source);
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    std::size_t last = i;
+    while (last + 1 < joined.size() && joined[i].kind == Kind::slice &&
+           joined[last + 1].kind == Kind::slice) {
+      ++last;
+    }
+    double after = reshard::shard_bytes(problem, joined[last].after);
+    for (; joined[i].kind == Kind::slice; ++i) {
+      joined[i].peak = held + after;
+      if (i == last) break;
+    }
+    held = reshard::shard_bytes(problem, joined[i].after);
+  }
+  *steps = std::move(joined);
+}
+
+TensorSharding to_sharding(const SearchProblem& problem, const Correspondence& map,
+                           const Ends& ends, const Placement& p) {
+  TensorSharding s = ends.to;
+  for (std::size_t d = 0; d < s.dims.size(); ++d) s.dims[d] = DimSharding{map.fixed[d], false, 0};
+  s.unreduced.clear();
+  s.replicated.clear();
+  for (int i = 0; i < problem.dims; ++i) {
+    auto& axes = s.dims[std::size_t(map.dims[std::size_t(i)])].axes;
+    for (int place = 0;; ++place) {
+      auto end = p.axis.begin() + problem.axes;
+      auto it = std::find(p.axis.begin(), end, Placement::code(i, place));
+      if (it == end) break;
+      const auto& block = map.blocks[std::size_t(it - p.axis.begin())];
+      axes.insert(axes.end(), block.begin(), block.end());
+    }
+  }
+  for (int b = 0; b < problem.axes; ++b) {
+    if (p.axis[std::size_t(b)] != Placement::kUnreduced) continue;
+    const auto& block = map.blocks[std::size_t(b)];
+    s.unreduced.insert(s.unreduced.end(), block.begin(), block.end());
+  }
+  // Axes of size 1 move nothing and stand where the target has them.
+  std::sort(s.unreduced.begin(), s.unreduced.end());
+  return s;
+}
+
+ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
+  SearchProblem problem;
+  Correspondence map;
+  ReshardPlan plan;
+  if (!reduce(ends, double(element_bytes), model, &problem, &map)) {
+    throw CompileError("a reshard of an array of rank " + std::to_string(ends.dims.size()) +
+                       " over " + std::to_string(ends.mesh->axes.size()) +
+                       " mesh axes is too large: at most 13 split dims and 16 axes");
+  }
+  double limit =
+      reshard::shard_bytes(problem, problem.source) + reshard::shard_bytes(problem, problem.target);
+  auto found = reshard::search(problem, limit, kExpansions);
+  if (!found) {
+    found = reshard::search(problem, std::numeric_limits<double>::infinity(), kExpansions);
+  }
+  SearchResult result = found ? std::move(*found) : gather_and_slice(problem);
+  join_slices(problem, &result.steps);
+  plan.cost = result.cost;
+
+  bool replicated_end = ends.from.is_replicated() || ends.to.is_replicated();
+  for (SearchStep& step : result.steps) {
+    ReshardStep out;
+    out.kind = step.kind;
+    out.dim = step.dim < 0 ? -1 : map.dims[std::size_t(step.dim)];
+    out.to_dim = step.to_dim < 0 ? -1 : map.dims[std::size_t(step.to_dim)];
+    for (auto a : step.axes) {
+      const auto& block = map.blocks[a];
+      out.axes.insert(out.axes.end(), block.begin(), block.end());
+    }
+    out.after = to_sharding(problem, map, ends, step.after);
+    out.padded = ends.dims;
+    for (int i = 0; i < problem.dims; ++i) {
+      auto d = std::size_t(map.dims[std::size_t(i)]);
+      bool target_padding = step.after.target_padding >> i & 1;
+      if (ways_of(*ends.mesh, out.after.dims[d].axes) == 1) continue;
+      std::int64_t source_ways = ends.from.shards(std::int64_t(d));
+      std::int64_t target_ways = ends.to.shards(std::int64_t(d));
+      std::int64_t ways = target_padding ? target_ways : source_ways;
+      out.padded[d] = ceil_div(ends.dims[d], ways) * ways;
+    }
+    for (std::size_t d = 0; d < ends.dims.size(); ++d) {
+      if (std::find(map.dims.begin(), map.dims.end(), int(d)) == map.dims.end()) {
+        std::int64_t ways = ends.to.shards(std::int64_t(d));
+        out.padded[d] = ceil_div(ends.dims[d], ways) * ways;
+      }
+    }
+    if (step.kind != Kind::slice) {
+      plan.bytes_received += step.bytes;
+      ++plan.collectives;
+      if (!replicated_end && ends.mesh->num_devices() > 1 && out.after.is_replicated()) {
+        plan.full_gather = true;
+      }
+    }
+    plan.peak_bytes = std::max(plan.peak_bytes, std::int64_t(std::ceil(step.peak)));
+    plan.steps.push_back(std::move(out));
+  }
+  return plan;
+}
+
+void append(std::string* key, std::int64_t value) {
+  // Small numbers, the rule, take one byte.
+  while (value < 0 || value > 127) {
+    key->push_back(char(0x80 | (value & 0x7F)));
+    value = std::int64_t(std::uint64_t(value) >> 7);
+  }
+  key->push_back(char(value));
+}
+
+void append(std::string* key, const std::vector<int>& axes) {
+  for (int a : axes) append(key, a + 1);
+  key->push_back(0);
+}
+
+std::string key_of(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
+  std::string key;
+  key.reserve(96);
+  for (const MeshAxis& axis : ends.mesh->axes) append(&key, axis.size);
+  key.push_back(0);
+  for (std::int64_t d : ends.dims) append(&key, d);
+  append(&key, element_bytes);
+  for (const TensorSharding* s : {&ends.from, &ends.to}) {
+    for (const DimSharding& dim : s->dims) append(&key, dim.axes);
+    append(&key, s->unreduced);
+  }
+  append(&key, ends.from.manual);
+  char raw[sizeof(CostModel)];
+  std::memcpy(raw, &model, sizeof raw);
+  key.append(raw, sizeof raw);
+  return key;
+}
+
+const ReshardPlan& cached(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
+  static thread_local std::unordered_map<std::string, std::unique_ptr<ReshardPlan>> plans;
+  std::string key = key_of(ends, element_bytes, model);
+  auto it = plans.find(key);
+  if (it != plans.end()) return *it->second;
+  if (plans.size() >= kCachedPlans) plans.clear();
+  auto plan = std::make_unique<ReshardPlan>(make_plan(ends, element_bytes, model));
+  // The key doesn't know which mesh: only the placement is kept.
+  for (ReshardStep& step : plan->steps) step.after.mesh = nullptr;
+  return *plans.emplace(std::move(key), std::move(plan)).first->second;
+}
+
+void check(const TensorSharding& from, const TensorSharding& to, const Dims& dims) {
+  TESSERA_CHECK(from.kind == TensorSharding::Kind::axes && to.kind == TensorSharding::Kind::axes,
+                "the reshard planner moves between shardings by axes only");
+  TESSERA_CHECK(from.dims.size() == dims.size() && to.dims.size() == dims.size(),
+                "reshard of rank " + std::to_string(dims.size()) + " from " + from.to_string() +
+                    " to " + to.to_string());
+  TESSERA_CHECK(!from.mesh || !to.mesh || from.mesh == to.mesh || *from.mesh == *to.mesh,
+                "reshard between meshes, from " + from.to_string() + " to " + to.to_string());
+}
+
+bool same_lists(const TensorSharding& a, const TensorSharding& b) {
+  for (std::size_t d = 0; d < a.dims.size(); ++d) {
+    if (a.dims[d].axes != b.dims[d].axes) return false;
+  }
+  return a.unreduced.size() == b.unreduced.size() &&
+         std::all_of(a.unreduced.begin(), a.unreduced.end(),
+                     [&](int axis) { return contains(b.unreduced, axis); });
+}
+
+}  // namespace
+
+Dims padded_dims(const TensorSharding& sharding, const Dims& dims) {
+  Dims padded = dims;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    std::int64_t ways = sharding.shards(std::int64_t(d));
+    padded[d] = ceil_div(dims[d], ways) * ways;
+  }
+  return padded;
+}
+
+ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                         std::int64_t element_bytes, const CostModel& model) {
+  check(from, to, dims);
+  if (same_lists(from, to)) return {};
+  const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
+  ReshardPlan plan = cached({from, to, mesh.get(), dims}, element_bytes, model);
+  for (ReshardStep& step : plan.steps) step.after.mesh = mesh;
+  return plan;
+}
+
+double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                    std::int64_t element_bytes, const CostModel& model) {
+  check(from, to, dims);
+  if (same_lists(from, to)) return 0;
+  const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
+  return cached({from, to, mesh.get(), dims}, element_bytes, model).cost;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> permute_pairs(const TensorSharding& before,
+                                                                 const TensorSharding& after) {
+  TESSERA_CHECK(before.shards() == after.shards(), "a permute keeps the shape of the shards");
+  const MeshRef& mesh = after.mesh ? after.mesh : before.mesh;
+  const std::int64_t devices = mesh->num_devices();
+  Dims shards = after.shards();
+  // Values that differ along manual or unreduced axes are different values.
+  auto shard_of = [&](const TensorSharding& s, std::int64_t device) {
+    Dims at = s.shard_coordinates(device);
+    std::int64_t index = 0;
+    for (std::size_t d = 0; d < shards.size(); ++d) index = index * shards[d] + at[d];
+    for (const auto* apart : {&s.unreduced, &s.manual}) {
+      for (int a : *apart) {
+        index = index * mesh->axes[std::size_t(a)].size + mesh->coordinate(device, a);
+      }
+    }
+    return index;
+  };
+  std::vector<std::int64_t> source(static_cast<std::size_t>(devices));
+  std::vector<std::int64_t> wanted(static_cast<std::size_t>(devices), -1);
+  std::unordered_map<std::int64_t, std::vector<std::int64_t>> holders;
+  for (std::int64_t device = 0; device < devices; ++device) {
+    std::int64_t has = shard_of(before, device), wants = shard_of(after, device);
+    if (has == wants) {
+      source[std::size_t(device)] = device;
+    } else {
+      holders[has].push_back(device);
+      wanted[std::size_t(device)] = wants;
+    }
+  }
+  for (auto& [shard, list] : holders) std::reverse(list.begin(), list.end());
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::int64_t device = 0; device < devices; ++device) {
+    if (std::int64_t wants = wanted[std::size_t(device)]; wants >= 0) {
+      auto& list = holders[wants];
+      TESSERA_CHECK(!list.empty(), "a permute lacks a source");
+      source[std::size_t(device)] = list.back();
+      list.pop_back();
+    }
+    pairs.emplace_back(source[std::size_t(device)], device);
+  }
+  return pairs;
+}
+
+}  // namespace tessera::spmd
