@@ -186,12 +186,13 @@ class ComputationPartitioner {
  private:
   ir::Instruction* position();
   ir::Instruction* apply(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
-                         const Shape& global, ir::Opcode partial_op);
+                         const Dims& padded, const Shape& global, ir::Opcode partial_op);
   ir::Instruction* reblock(ir::Instruction* x, std::int64_t dim, std::int64_t size,
                            const std::vector<int>& axes, std::int64_t from_block,
                            std::int64_t to_block, const Shape& global);
   ir::Instruction* all_to_all(const ReshardStep& step, ir::Instruction* x,
-                              const TensorSharding& before, const Shape& global);
+                              const TensorSharding& before, const Dims& padded,
+                              const Shape& global);
   ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
                         std::size_t* next);
   Value* cheapest_form(Value* v, const TensorSharding& to, double* price) const;
@@ -210,7 +211,7 @@ class ComputationPartitioner {
   std::map<std::pair<int, double>, ir::Instruction*> scalars_;
 };
 
-/// Same axes on the same dims and the same unreduced axes.
+/// Same axes on the same dims and the same unreduced axes, but for axes of size 1.
 bool same_layout(const TensorSharding& a, const TensorSharding& b);
 /// Some dim of the array is split unevenly.
 bool uneven(const TensorSharding& s, const Dims& global);

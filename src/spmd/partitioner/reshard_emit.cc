@@ -91,11 +91,13 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   Transfer keep = transfer;
   ir::Instruction* x = from->local;
   const TensorSharding* before = &from->sharding;
+  Dims padded = padded_dims(from->sharding, v->shape.dims);
   for (const ReshardStep& step : plan.steps) {
     transfer = {from->sharding.to_spec_string(), to.to_spec_string(), reason,
                 keep.full_gather || (plan.full_gather && holds_all(step.after))};
-    x = apply(step, x, *before, v->shape, from->partial_op);
+    x = apply(step, x, *before, padded, v->shape, from->partial_op);
     before = &step.after;
+    padded = step.padded;
   }
   transfer = keep;
   TESSERA_CHECK(same_layout(*before, to), "a reshard from " + from->sharding.to_spec_string() +
@@ -123,113 +125,83 @@ ir::Instruction* ComputationPartitioner::reblock(ir::Instruction* x, std::int64_
 
 ir::Instruction* ComputationPartitioner::all_to_all(const ReshardStep& step, ir::Instruction* x,
                                                     const TensorSharding& before,
-                                                    const Shape& global) {
+                                                    const Dims& padded, const Shape& global) {
   const std::int64_t from = step.dim, to = step.to_dim, k = ways(step.axes);
-  const std::int64_t from_size = global.dim(from), to_size = global.dim(to);
-  const std::int64_t from_block = ceil_div(from_size, before.shards(from));
-  const std::int64_t to_block = ceil_div(to_size, before.shards(to) * k);
-  x = reblock(x, to, to_size, before.dims[std::size_t(to)].axes,
-              ceil_div(to_size, before.shards(to)), k * to_block, global);
+  const std::size_t f = std::size_t(from), t = std::size_t(to);
+  const std::int64_t from_block = padded[f] / before.shards(from);
+  const std::int64_t to_block = step.padded[t] / step.after.shards(to);
+  x = reblock(x, to, global.dim(to), before.dims[t].axes, padded[t] / before.shards(to),
+              k * to_block, global);
   // [.. from_block .. k * to_block ..] with the pieces in front of the dim that is put together.
   Dims split = x->shape.dims;
-  split[std::size_t(to)] = to_block;
+  split[t] = to_block;
   split.insert(split.begin() + to, k);
   x = b().reshape(x, split);
-  std::int64_t rank = std::int64_t(split.size());
-  std::int64_t pieces = to, target = from + (from > to ? 1 : 0);
-  Dims perm;
-  for (std::int64_t d = 0; d < rank; ++d) {
-    if (d == pieces) continue;
-    if (d == target) perm.push_back(pieces);
+  const std::int64_t target = from + (from > to ? 1 : 0);
+  Dims perm, joined;
+  for (std::int64_t d = 0; d < std::int64_t(split.size()); ++d) {
+    if (d == to) continue;
+    if (d == target) perm.push_back(to);
     perm.push_back(d);
+    joined.push_back(d == target ? k * from_block : split[std::size_t(d)]);
   }
-  bool moves = false;
-  for (std::int64_t d = 0; d < rank; ++d) moves |= perm[std::size_t(d)] != d;
-  if (moves) x = b().transpose(x, perm);
-  Dims joined;
-  for (std::size_t d = 0; d < perm.size(); ++d) {
-    if (perm[d] == pieces) {
-      joined.push_back(k * from_block);
-      ++d;
-    } else {
-      joined.push_back(x->shape.dims[d]);
-    }
-  }
+  if (target != to + 1) x = b().transpose(x, perm);
   x = b().reshape(x, joined);
   x = b().all_to_all(x, from, ir::DeviceGroups::over(mesh(), step.axes));
   note(x, byte_count(x) * double(k - 1) / double(k));
-  const std::vector<int>& left = step.after.dims[std::size_t(from)].axes;
-  return reblock(x, from, from_size, left, k * from_block, ceil_div(from_size, ways(left)), global);
+  return reblock(x, from, global.dim(from), step.after.dims[f].axes, k * from_block,
+                 step.padded[f] / step.after.shards(from), global);
 }
 
 ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Instruction* x,
-                                               const TensorSharding& before, const Shape& global,
-                                               ir::Opcode partial_op) {
+                                               const TensorSharding& before, const Dims& padded,
+                                               const Shape& global, ir::Opcode partial_op) {
   const std::int64_t k = ways(step.axes);
   const double fraction = double(k - 1) / double(k);
-  const std::size_t d = std::size_t(step.dim);
   using Kind = ReshardStep::Kind;
-  switch (step.kind) {
-    case Kind::slice: {
-      std::vector<int> partial = added(before.unreduced, step.after.unreduced);
-      if (!partial.empty()) {
-        // All but the first device along these axes add nothing.
-        Dims first(std::size_t(ways(partial)), 0);
-        first[0] = 1;
-        ir::Instruction* is_first =
-            b().compare(ir::Direction::eq, coordinate(partial), index(0));
-        const Dims& dims = x->shape.dims;
-        return b().select(b().splat(is_first, dims), x,
-                          b().splat(constant_scalar(x->shape.dtype, 0), dims));
-      }
-      const std::int64_t size = global.dim(step.dim), old_ways = before.shards(step.dim);
-      const std::int64_t block = ceil_div(size, old_ways * k);
-      x = reblock(x, step.dim, size, before.dims[d].axes, ceil_div(size, old_ways), k * block,
-                  global);
-      Dims starts;
-      for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * block);
-      return dynamic_slice_dim(x, step.dim, lookup(starts, step.axes), block);
-    }
-    case Kind::all_gather: {
-      const std::int64_t size = global.dim(step.dim), old_ways = before.shards(step.dim);
-      const std::int64_t block = ceil_div(size, old_ways);
-      x = b().all_gather(x, step.dim, ir::DeviceGroups::over(mesh(), step.axes));
-      note(x, byte_count(x) * fraction);
-      return reblock(x, step.dim, size, step.after.dims[d].axes, k * block,
-                     ceil_div(size, old_ways / k), global);
-    }
-    case Kind::all_to_all:
-      return all_to_all(step, x, before, global);
-    case Kind::permute: {
-      auto pairs = permute_pairs(before, step.after);
-      TESSERA_CHECK(before.shard_dims(global.dims) == step.after.shard_dims(global.dims),
-                    "a permute between shards of different shapes");
-      bool moves = false;
-      for (const auto& [source, target] : pairs) moves |= source != target;
-      if (!moves) return x;
-      x = b().collective_permute(x, pairs);
-      note(x, byte_count(x));
-      return x;
-    }
-    case Kind::all_reduce: {
-      x = b().all_reduce(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
-                         ir::DeviceGroups::over(mesh(), step.axes));
-      note(x, 2 * byte_count(x) * fraction);
-      return x;
-    }
-    case Kind::reduce_scatter: {
-      const std::int64_t size = global.dim(step.dim), old_ways = before.shards(step.dim);
-      const std::int64_t block = ceil_div(size, old_ways * k);
-      x = reblock(x, step.dim, size, before.dims[d].axes, ceil_div(size, old_ways), k * block,
-                  global);
-      x = b().reduce_scatter(x,
-                             ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
-                             step.dim, ir::DeviceGroups::over(mesh(), step.axes));
-      note(x, byte_count(x) * double(k - 1));
-      return x;
-    }
+  if (step.kind == Kind::slice && step.dim < 0) {
+    // All but the first device along these axes add nothing.
+    ir::Instruction* first = b().compare(ir::Direction::eq, coordinate(step.axes), index(0));
+    const Dims& dims = x->shape.dims;
+    return b().select(b().splat(first, dims), x,
+                      b().splat(constant_scalar(x->shape.dtype, 0), dims));
   }
-  TESSERA_CHECK(false, "an unknown reshard step");
+  if (step.kind == Kind::all_to_all) return all_to_all(step, x, before, padded, global);
+  if (step.kind == Kind::permute) {
+    auto pairs = permute_pairs(before, step.after);
+    bool moves = false;
+    for (const auto& [source, target] : pairs) moves |= source != target;
+    if (!moves) return x;
+    x = b().collective_permute(x, pairs);
+    note(x, byte_count(x));
+    return x;
+  }
+  if (step.kind == Kind::all_reduce) {
+    x = b().all_reduce(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
+                       ir::DeviceGroups::over(mesh(), step.axes));
+    note(x, 2 * byte_count(x) * fraction);
+    return x;
+  }
+  // One dim changes its number of blocks.
+  const std::int64_t dim = step.dim, size = global.dim(dim);
+  const std::size_t d = std::size_t(dim);
+  const std::int64_t old_block = padded[d] / before.shards(dim);
+  const std::int64_t new_block = step.padded[d] / step.after.shards(dim);
+  if (step.kind == Kind::all_gather) {
+    x = b().all_gather(x, dim, ir::DeviceGroups::over(mesh(), step.axes));
+    note(x, byte_count(x) * fraction);
+    return reblock(x, dim, size, step.after.dims[d].axes, k * old_block, new_block, global);
+  }
+  x = reblock(x, dim, size, before.dims[d].axes, old_block, k * new_block, global);
+  if (step.kind == Kind::slice) {
+    Dims starts;
+    for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * new_block);
+    return dynamic_slice_dim(x, dim, lookup(starts, step.axes), new_block);
+  }
+  TESSERA_CHECK(step.kind == Kind::reduce_scatter, "an unknown reshard step");
+  x = b().reduce_scatter(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
+                         dim, ir::DeviceGroups::over(mesh(), step.axes));
+  note(x, byte_count(x) * double(k - 1));
   return x;
 }
 

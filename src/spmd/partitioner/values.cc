@@ -8,12 +8,23 @@
 
 namespace tessera::spmd {
 
+namespace {
+
+/// Axes of size 1 split nothing.
+std::vector<int> wide_axes(const TensorSharding& s, std::vector<int> axes) {
+  std::erase_if(axes, [&](int a) { return s.mesh->axes[std::size_t(a)].size == 1; });
+  return axes;
+}
+
+}  // namespace
+
 bool same_layout(const TensorSharding& a, const TensorSharding& b) {
   if (a.dims.size() != b.dims.size() || a.kind != b.kind) return false;
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
-    if (a.dims[i].axes != b.dims[i].axes) return false;
+    const std::vector<int> &x = a.dims[i].axes, &y = b.dims[i].axes;
+    if (x != y && wide_axes(a, x) != wide_axes(b, y)) return false;
   }
-  std::vector<int> ua = a.unreduced, ub = b.unreduced;
+  std::vector<int> ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
   std::sort(ua.begin(), ua.end());
   std::sort(ub.begin(), ub.end());
   return ua == ub;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom calls: sharding constraints, custom_partitioning's callbacks, and calls known by a rule.
+#include <unordered_map>
+
+#include "src/base/check.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+/// What one device receives when a collective of the user's own runs.
+double received_bytes(const ir::Instruction& i, std::int64_t devices) {
+  const double bytes = double(i.shape.byte_count());
+  if (i.is(ir::Opcode::collective_permute)) return bytes;
+  const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs);
+  if (!attrs) return bytes;
+  const double k = double(std::max<std::int64_t>(attrs->groups.group_size(devices), 1));
+  switch (i.opcode) {
+    case ir::Opcode::all_reduce:
+      return 2 * bytes * (k - 1) / k;
+    case ir::Opcode::reduce_scatter:
+      return bytes * (k - 1);
+    default:
+      return bytes * (k - 1) / k;
+  }
+}
+
+/// Copies a computation of the device program into the one being built.
+ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
+                         const std::vector<ir::Instruction*>& arguments,
+                         const std::string& reason) {
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> copies;
+  const ir::Metadata outer = p.b().metadata;
+  for (const auto& i : body.instructions()) {
+    if (i->is(ir::Opcode::parameter)) {
+      const std::size_t number = std::size_t(i->get<ir::ParameterAttrs>().number);
+      copies[i.get()] = arguments[number];
+      continue;
+    }
+    std::vector<ir::Instruction*> operands;
+    for (const ir::Instruction* o : i->operands) operands.push_back(copies.at(o));
+    p.b().metadata = i->metadata.empty() ? outer : i->metadata;
+    ir::Attributes attrs = i->attrs;
+    if (auto* c = std::get_if<ir::CollectiveAttrs>(&attrs)) {
+      c->channel_id = ir::next_channel_id(p.module().target());
+    } else if (auto* pa = std::get_if<ir::PermuteAttrs>(&attrs)) {
+      pa->channel_id = ir::next_channel_id(p.module().target());
+    }
+    ir::Instruction* copy = p.b().emit_shaped(i->opcode, i->shape, operands, attrs, i->called);
+    copy->backend_config = i->backend_config;
+    copy->frontend_attributes = i->frontend_attributes;
+    copies[i.get()] = copy;
+    if (ir::is_collective(i->opcode)) {
+      p.transfer = {"", "", reason, false};
+      p.note(copy, received_bytes(*copy, p.module().devices()));
+      p.transfer = {};
+    }
+  }
+  p.b().metadata = outer;
+  return copies.at(body.root());
+}
+
+void check_tile(const ir::Instruction& source, const std::string& name, const std::string& what,
+                const Shape& met, const Shape& global, const TensorSharding& s,
+                const Shape& expected) {
+  if (met == expected) return;
+  throw ShapeError("custom_partitioning of " + name + ": the per-shard function " + what + " " +
+                       met.to_string() + ", and the tile of " + global.to_string() + " by " +
+                       s.to_spec_string() + " is " + expected.to_string(),
+                   source.location());
+}
+
+TensorSharding hooks_sharding(ComputationPartitioner& p, const ir::Instruction& source,
+                              const std::string& name, const std::string& what,
+                              const TensorSharding& s, const Shape& shape) {
+  if (s.kind == TensorSharding::Kind::axes && s.rank() != shape.rank()) {
+    throw ShardingError("custom_partitioning of " + name + ": the sharding " + s.to_spec_string() +
+                            " that partition returned for " + what + " has " +
+                            std::to_string(s.rank()) + " dims, and the array is " +
+                            shape.to_string(),
+                        source.location());
+  }
+  return p.module().normal(s, shape.rank());
+}
+
+void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::CustomCallAttrs>();
+  ir::CustomPartitioner& hook = *attrs.partitioner;
+  const std::vector<Shape> results = flatten(source.shape);
+  if (p.module().devices() == 1) {
+    TESSERA_CHECK(!source.called.empty(), source.describe() + " has no plain body");
+    std::vector<ir::Instruction*> arguments;
+    for (const ir::Instruction* o : source.operands) arguments.push_back(p.value(*o)->local);
+    ir::Computation* body = p.module().partitioned(*source.called.front());
+    std::vector<ir::Instruction*> parts = p.unpack(inlined(p, *body, arguments, ""));
+    std::vector<Value*> values;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      values.push_back(p.make(parts[i], p.whole(results[i].rank()), results[i]));
+    }
+    return p.define_from(source, values);
+  }
+  std::vector<ir::ShapeWithSharding> args, outs;
+  for (const ir::Instruction* o : source.operands) {
+    args.push_back({o->shape, p.declared_array(*o)});
+  }
+  const std::vector<TensorSharding> wanted = p.declared(source);
+  for (std::size_t i = 0; i < results.size(); ++i) outs.push_back({results[i], wanted[i]});
+  ir::CustomPartitioner::Partition chosen =
+      hook.partition(p.module().target(), p.mesh(), args, outs);
+  const std::string name = hook.name();
+  if (chosen.args.size() != args.size() || chosen.results.size() != outs.size() || !chosen.body) {
+    throw ValueError("custom_partitioning of " + name + ": partition returned " +
+                         std::to_string(chosen.args.size()) + " argument and " +
+                         std::to_string(chosen.results.size()) + " result shardings for " +
+                         std::to_string(args.size()) + " arguments and " +
+                         std::to_string(outs.size()) + " results",
+                     source.location());
+  }
+  std::vector<ir::Instruction*> arguments;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string what = "argument " + std::to_string(i);
+    TensorSharding s = hooks_sharding(p, source, name, what, chosen.args[i], args[i].shape);
+    Value* v = p.reshard(p.value(*source.operand(i)), s, what + " of " + name);
+    check_tile(source, name, "takes as " + what, chosen.body->parameter(i)->shape, args[i].shape, s,
+               v->local->shape);
+    arguments.push_back(v->local);
+  }
+  ir::Instruction* root = inlined(p, *chosen.body, arguments, "the per-shard function of " + name);
+  std::vector<ir::Instruction*> parts = p.unpack(root);
+  if (parts.size() != results.size()) {
+    throw TypeError("custom_partitioning of " + name + ": the per-shard function returns " +
+                        std::to_string(parts.size()) + " arrays, the function " +
+                        std::to_string(results.size()),
+                    source.location());
+  }
+  std::vector<Value*> values;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string what = "result " + std::to_string(i);
+    TensorSharding s = hooks_sharding(p, source, name, what, chosen.results[i], results[i]);
+    check_tile(source, name, "returns as " + what, parts[i]->shape, results[i], s,
+               p.local_shape(results[i], s));
+    values.push_back(p.make(parts[i], s, results[i]));
+  }
+  p.define_from(source, values);
+}
+
+}  // namespace
+
+void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::CustomCallAttrs>();
+  if (attrs.partitioner) return partition_custom(p, source);
+  if (attrs.target == ir::kShardingTarget || attrs.target == "xla.sdy.FuncResultSharding") {
+    return partition_constraint(p, source);
+  }
+  for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
+                             "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
+    if (attrs.target == manual) {
+      throw NotImplementedError("per-device (manual) regions can't be partitioned in this version (" +
+                                    attrs.target + ")",
+                                source.location());
+    }
+  }
+  partition_by_rule(p, source);
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gather and scatter. Split batch dims and whole window dims need nothing. Along an operand dim that
+// indices point into, each device serves the rows it owns: gathers sum the answers (the others gave
+// zeros), scatters drop what is not theirs. Indices are clamped or dropped by the global sizes.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Opcode;
+
+/// Indices as s32, those that s32 can't hold moved out of every range but kept on their side.
+ir::Instruction* narrow_indices(ComputationPartitioner& p, ir::Instruction* x) {
+  ir::Builder& b = p.b();
+  const DType dtype = x->shape.dtype;
+  if (dtype == s32 || byte_size(dtype) < 4) return b.convert(x, s32);
+  const Dims& dims = x->shape.dims;
+  const double limit = double(std::int64_t(1) << 30);
+  ir::Instruction* high = b.splat(p.constant_scalar(dtype, limit), dims);
+  ir::Instruction* low =
+      b.splat(p.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
+  return b.convert(b.emit(Opcode::clamp, {low, x, high}), s32);
+}
+
+/// One scalar per index component, laid along the index vector dim of `like`.
+ir::Instruction* along_vector(ComputationPartitioner& p, const std::vector<ir::Instruction*>& parts,
+                              const Dims& like, std::int64_t vector_dim) {
+  ir::Builder& b = p.b();
+  if (vector_dim == std::int64_t(like.size())) return b.splat(parts.front(), like);
+  std::vector<ir::Instruction*> rows;
+  for (ir::Instruction* x : parts) rows.push_back(b.reshape(x, {1}));
+  ir::Instruction* all = rows.size() == 1 ? rows.front() : b.concatenate(rows, 0);
+  return b.broadcast(all, like, {vector_dim});
+}
+
+/// One component of the indices, without the index vector dim.
+ir::Instruction* component(ComputationPartitioner& p, ir::Instruction* x, std::size_t k,
+                           std::int64_t vector_dim) {
+  if (vector_dim == x->shape.rank()) return x;
+  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
+  const std::size_t v = std::size_t(vector_dim);
+  starts[v] = std::int64_t(k);
+  limits[v] = std::int64_t(k) + 1;
+  x = p.b().slice(x, starts, limits);
+  Dims dims = x->shape.dims;
+  dims.erase(dims.begin() + vector_dim);
+  return p.b().reshape(x, dims);
+}
+
+/// Indices minus the shard offsets of the operand dims that they point into.
+ir::Instruction* localized(ComputationPartitioner& p, ir::Instruction* indices,
+                           const TensorSharding& layout, const Dims& global, const Dims& map,
+                           std::int64_t vector_dim) {
+  std::vector<ir::Instruction*> offsets;
+  for (std::int64_t d : map) {
+    offsets.push_back(layout.shards(d) == 1
+                          ? p.index(0)
+                          : p.shard_offset(layout, d, global[std::size_t(d)]));
+  }
+  return p.b().binary(Opcode::subtract, indices,
+                      along_vector(p, offsets, indices->shape.dims, vector_dim));
+}
+
+void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep) {
+  for (Factor& f : rule->factors) {
+    if (!keep(f)) f.kind = FactorKind::need_replication;
+  }
+}
+
+}  // namespace
+
+void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return p.replicate(source, "no rule is known");
+  const auto& attrs = source.get<ir::GatherAttrs>();
+  keep_only(&*rule, [](const Factor& f) {
+    return f.kind == FactorKind::pass_through || f.kind == FactorKind::reduction;
+  });
+  ComputeLayout layout = p.layout_for(source, *rule);
+  const Shape& operand = source.operand(0)->shape;
+  const TensorSharding& split = layout.operands[0];
+  std::vector<Value*> operands = p.operands_in(source, layout.operands);
+  ir::Builder& b = p.b();
+  ir::Instruction *x = operands[0]->local, *indices = operands[1]->local;
+  ir::GatherAttrs local = attrs;
+  std::vector<std::size_t> served;  // index components that point into a split dim
+  for (std::size_t d = 0; d < operand.dims.size(); ++d) {
+    if (attrs.slice_sizes[d] == operand.dims[d]) local.slice_sizes[d] = x->shape.dims[d];
+  }
+  for (std::size_t k = 0; k < attrs.start_index_map.size(); ++k) {
+    const std::int64_t d = attrs.start_index_map[k];
+    if (split.shards(d) == 1 || attrs.slice_sizes[std::size_t(d)] == operand.dim(d)) continue;
+    TESSERA_CHECK(attrs.slice_sizes[std::size_t(d)] == 1,
+                  source.describe() + ": a partial slice of a split dim");
+    served.push_back(k);
+  }
+  const Shape result = p.local_shape(source.shape, layout.results[0]);
+  if (served.empty()) {
+    x = p.emit_local(source, {x, indices}, result, local);
+    return p.define_from(source, {p.make(x, layout.results[0], source.shape)});
+  }
+  indices = narrow_indices(p, indices);
+  std::vector<ir::Instruction*> low, high;
+  for (std::int64_t d : attrs.start_index_map) {
+    low.push_back(p.index(0));
+    high.push_back(p.index(operand.dim(d) - attrs.slice_sizes[std::size_t(d)]));
+  }
+  const Dims& shape = indices->shape.dims;
+  indices = b.emit(Opcode::clamp, {along_vector(p, low, shape, attrs.index_vector_dim), indices,
+                                   along_vector(p, high, shape, attrs.index_vector_dim)});
+  indices = localized(p, indices, split, operand.dims, attrs.start_index_map,
+                      attrs.index_vector_dim);
+  ir::Instruction* mine = nullptr;
+  for (std::size_t k : served) {
+    ir::Instruction* at = component(p, indices, k, attrs.index_vector_dim);
+    const std::int64_t block = x->shape.dim(attrs.start_index_map[k]);
+    const Dims& dims = at->shape.dims;
+    ir::Instruction* owns =
+        b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, b.splat(p.index(0), dims)),
+                 b.compare(ir::Direction::lt, at, b.splat(p.index(block), dims)));
+    mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
+  }
+  x = as_bits(b, x);
+  local.indices_are_sorted = false;
+  x = p.emit_local(source, {x, indices}, Shape(x->shape.dtype, result.dims), local);
+  Dims batch;
+  for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
+    if (!contains(attrs.offset_dims, d)) batch.push_back(d);
+  }
+  x = b.select(b.broadcast(mine, result.dims, batch), x,
+               b.splat(p.constant_scalar(x->shape.dtype, 0), result.dims));
+  Value* sum = p.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
+  sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
+  x = from_bits(b, sum->local, source.shape.dtype);
+  p.define_from(source, {p.make(x, sum->sharding, source.shape)});
+}
+
+void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return p.replicate(source, "no rule is known");
+  const auto& attrs = source.get<ir::ScatterAttrs>();
+  const std::size_t count = (source.operands.size() - 1) / 2;
+  std::optional<Opcode> op;
+  std::optional<Literal> identity;
+  if (count == 1) op = ir::as_binary_reducer(*source.called.front());
+  if (op) identity = ir::identity_of(*op, source.shape.dtype);
+  const bool may_sum = identity && !attrs.scatter_dims_to_operand_dims.empty();
+  keep_only(&*rule, [&](const Factor& f) {
+    return f.kind == FactorKind::pass_through || (f.kind == FactorKind::reduction && may_sum);
+  });
+  ComputeLayout layout = p.layout_for(source, *rule);
+  std::vector<Value*> values = p.operands_in(source, layout.operands);
+  ir::Builder& b = p.b();
+  std::vector<ir::Instruction*> locals;
+  for (Value* v : values) locals.push_back(v->local);
+  ir::Instruction*& indices = locals[count];
+  const Dims& global = source.operand(0)->shape.dims;
+  const TensorSharding& split = layout.operands[0];
+  const bool served =
+      std::any_of(attrs.scatter_dims_to_operand_dims.begin(),
+                  attrs.scatter_dims_to_operand_dims.end(), [&](std::int64_t d) {
+                    return split.shards(d) > 1 && contains(attrs.inserted_window_dims, d);
+                  });
+  const TensorSharding& index_layout = values[count]->sharding;
+  const bool padded = uneven(index_layout, values[count]->shape.dims);
+  ir::ScatterAttrs local = attrs;
+  if (served || padded) {
+    indices = narrow_indices(p, indices);
+    local.indices_are_sorted = false;
+  }
+  if (served) {
+    TensorSharding mapped = split;
+    for (std::size_t d = 0; d < global.size(); ++d) {
+      // Whole windows start at 0 in each shard.
+      if (!contains(attrs.inserted_window_dims, std::int64_t(d))) mapped.dims[d].axes.clear();
+    }
+    indices = localized(p, indices, mapped, global, attrs.scatter_dims_to_operand_dims,
+                        attrs.index_vector_dim);
+  }
+  if (padded) {
+    // Indices in the padding point nowhere.
+    Value* v = p.make(indices, index_layout, Shape(s32, values[count]->shape.dims));
+    Dims all;
+    for (std::int64_t d = 0; d < v->shape.rank(); ++d) all.push_back(d);
+    indices = p.masked(v, all, p.index(-1));
+  }
+  const std::vector<int>& axes = layout.results[0].unreduced;
+  if (!axes.empty()) {
+    // The operand counts once.
+    ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));
+    const Dims& dims = locals[0]->shape.dims;
+    locals[0] = b.select(b.splat(first, dims), locals[0],
+                         b.splat(b.constant(*identity), dims));
+  }
+  ir::Instruction* x =
+      p.emit_local(source, locals, p.local_tuple(source.shape, layout.results), local);
+  std::vector<ir::Instruction*> parts = p.unpack(x);
+  std::vector<Shape> shapes = flatten(source.shape);
+  std::vector<Value*> results;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
+    if (op) results.back()->partial_op = *op;
+  }
+  p.define_from(source, results);
+}
+
+}  // namespace tessera::spmd

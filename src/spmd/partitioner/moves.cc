@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slice, pad, reverse, concatenate. Along dims that they change, a split dim keeps its axes and
+// only the rows that change owners travel; or the axes go to another dim before; or, for small
+// slices, the owners' rows are summed with everybody else's zeros. The cheapest is taken.
+#include <algorithm>
+#include <optional>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
+}
+std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
+
+/// What a shard becomes before its rows are sent on, and where these then lie in the result.
+struct Placed {
+  RoutePart part;
+  Dims skip;  ///< slices with strides: first row to take
+};
+
+Placed place_slice(std::int64_t ways, std::int64_t size, std::int64_t start, std::int64_t stride,
+                   std::int64_t out) {
+  Placed p;
+  const std::int64_t block = ceil_div(size, ways);
+  p.part.rows = ceil_div(block, stride);
+  for (std::int64_t c = 0; c < ways; ++c) {
+    const std::int64_t first = up_div(c * block - start, stride);
+    p.skip.push_back(start + stride * first - c * block);
+    const std::int64_t end = up_div(std::min((c + 1) * block, size) - start, stride);
+    p.part.start.push_back(first);
+    p.part.lo.push_back(std::max<std::int64_t>(first, 0));
+    p.part.hi.push_back(std::min({end, out, first + p.part.rows}));
+  }
+  return p;
+}
+
+Placed place_pad(std::int64_t ways, std::int64_t size, const ir::PadDim& pad, std::int64_t out,
+                 std::int64_t block) {
+  Placed p;
+  const std::int64_t step = pad.interior + 1;
+  p.part.rows = (block - 1) * step + 1;
+  for (std::int64_t c = 0; c < ways; ++c) {
+    const std::int64_t start = pad.low + step * c * block;
+    const std::int64_t valid = std::clamp<std::int64_t>(size - c * block, 0, block);
+    p.part.start.push_back(start);
+    p.part.lo.push_back(std::max<std::int64_t>(start, 0));
+    p.part.hi.push_back(valid == 0 ? 0 : std::min(start + (valid - 1) * step + 1, out));
+  }
+  return p;
+}
+
+Placed place_reverse(std::int64_t ways, std::int64_t size) {
+  Placed p;
+  const std::int64_t block = ceil_div(size, ways);
+  p.part.rows = block;
+  for (std::int64_t c = 0; c < ways; ++c) {
+    p.part.start.push_back(size - (c + 1) * block);
+    p.part.lo.push_back(std::max<std::int64_t>(size - (c + 1) * block, 0));
+    p.part.hi.push_back(std::max<std::int64_t>(size - c * block, 0));
+  }
+  return p;
+}
+
+Placed place_concat(std::int64_t ways, std::int64_t size, std::int64_t offset, bool everywhere) {
+  Placed p;
+  const std::int64_t block = everywhere ? size : ceil_div(size, ways);
+  p.part.rows = block;
+  p.part.everywhere = everywhere;
+  for (std::int64_t c = 0; c < ways; ++c) {
+    const std::int64_t at = everywhere ? 0 : c * block;
+    p.part.start.push_back(offset + at);
+    p.part.lo.push_back(offset + std::min(at, size));
+    p.part.hi.push_back(offset + std::min(at + block, size));
+  }
+  return p;
+}
+
+Value* operand_value(ComputationPartitioner& p, const ir::Instruction& source, std::size_t i) {
+  const ir::Instruction& o = *source.operand(i);
+  return p.user_count(o) == 1 ? p.raw(o) : p.value(o);
+}
+
+/// A way to compute: one sharding for result and operands alike, along all dims.
+struct Candidate {
+  TensorSharding layout;
+  /// Operands of a concatenation that are whole along the changed dim.
+  std::vector<char> everywhere;
+  /// The result is the sum over the changed dims' axes of what each device puts into zeros.
+  bool summed = false;
+};
+
+/// Shardings worth a look: those of the ends, and these with the axes of changed dims elsewhere.
+std::vector<TensorSharding> layouts_to_try(const ComputationPartitioner& p,
+                                           const ir::Instruction& source,
+                                           const std::vector<TensorSharding>& ends,
+                                           const Dims& changed) {
+  std::vector<TensorSharding> out;
+  auto add = [&](TensorSharding s) {
+    s = reduced(std::move(s));
+    for (const TensorSharding& other : out) {
+      if (same_layout(other, s)) return;
+    }
+    out.push_back(std::move(s));
+  };
+  for (const TensorSharding& end : ends) {
+    add(end);
+    std::vector<int> axes;
+    for (std::int64_t d : changed) {
+      const std::vector<int>& a = end.dims[std::size_t(d)].axes;
+      axes.insert(axes.end(), a.begin(), a.end());
+    }
+    if (axes.empty()) continue;
+    TensorSharding rest = without_dims(end, changed);
+    for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
+      if (contains(changed, d)) continue;
+      if (source.shape.dim(d) % (end.shards(d) * p.ways(axes)) != 0) continue;
+      TensorSharding moved = rest;
+      std::vector<int>& to = moved.dims[std::size_t(d)].axes;
+      to.insert(to.end(), axes.begin(), axes.end());
+      add(std::move(moved));
+    }
+    add(std::move(rest));
+  }
+  return out;
+}
+
+/// The rows' bytes of a local result, for all dims but one.
+double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim) {
+  double bytes = double(byte_size(global.dtype));
+  Dims local = s.shard_dims(global.dims);
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    if (std::int64_t(d) != dim) bytes *= double(local[d]);
+  }
+  return bytes;
+}
+
+using Placer = std::function<Placed(std::size_t operand, std::int64_t dim, std::int64_t ways,
+                                    bool everywhere)>;
+
+RoutePlan route_for(const ir::Instruction& source, const Candidate& c, std::int64_t dim,
+                    const Placer& placer, std::size_t operands, bool mirrored) {
+  const std::int64_t ways = c.layout.shards(dim), size = source.shape.dim(dim);
+  std::vector<RoutePart> parts;
+  for (std::size_t i = 0; i < operands; ++i) {
+    parts.push_back(placer(i, dim, ways, !c.everywhere.empty() && c.everywhere[i]).part);
+  }
+  return plan_route(parts, ways, size, ceil_div(size, ways), mirrored);
+}
+
+TensorSharding operand_layout(const Candidate& c, std::size_t i, const Dims& changed) {
+  return !c.everywhere.empty() && c.everywhere[i] ? without_dims(c.layout, changed) : c.layout;
+}
+
+TensorSharding summed_layout(const Candidate& c, const Dims& changed) {
+  TensorSharding s = without_dims(c.layout, changed);
+  for (std::int64_t d : changed) {
+    const std::vector<int>& a = c.layout.dims[std::size_t(d)].axes;
+    s.unreduced.insert(s.unreduced.end(), a.begin(), a.end());
+  }
+  return s;
+}
+
+struct Choice {
+  Candidate candidate;
+  std::vector<Value*> operands;
+};
+
+/// The cheapest candidate; `operands`: how many leading operands are moved (others are scalars).
+Choice choose(ComputationPartitioner& p, const ir::Instruction& source, std::size_t operands,
+              const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
+  const TensorSharding wanted = reduced(p.declared_array(source));
+  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
+  Choice best;
+  std::vector<TensorSharding> ends{wanted};
+  for (std::size_t i = 0; i < operands; ++i) {
+    best.operands.push_back(operand_value(p, source, i));
+    ends.push_back(best.operands.back()->sharding);
+  }
+  std::optional<double> least;
+  auto consider = [&](Candidate c) {
+    double price = 0, shards = 1;
+    for (std::size_t i = 0; i < operands; ++i) {
+      price += p.reshard_price(best.operands[i], operand_layout(c, i, changed));
+    }
+    for (std::int64_t n : c.layout.shards()) shards *= double(n);
+    if (c.summed) {
+      price += reshard_cost(summed_layout(c, changed), wanted, source.shape.dims, width, p.cost());
+      shards = 1;
+    } else {
+      for (std::int64_t d : changed) {
+        if (c.layout.shards(d) == 1) continue;
+        RoutePlan plan = route_for(source, c, d, placer, operands, mirrored);
+        price += double(plan.rows_received) * row_bytes(source.shape, c.layout, d) +
+                 p.cost().latency_bytes * plan.permutes;
+      }
+      price += reshard_cost(c.layout, wanted, source.shape.dims, width, p.cost());
+    }
+    price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+    if (!least || price < *least) {
+      least = price;
+      best.candidate = std::move(c);
+    }
+  };
+  for (const TensorSharding& s : layouts_to_try(p, source, ends, changed)) {
+    bool splits = std::any_of(changed.begin(), changed.end(),
+                              [&](std::int64_t d) { return s.shards(d) > 1; });
+    Candidate c{s, {}, false};
+    if (splits && operands > 1) {
+      for (Value* v : best.operands) {
+        c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
+      }
+    }
+    consider(c);
+    if (!c.everywhere.empty()) consider({s, {}, false});
+    if (splits && may_sum && !is_complex(source.shape.dtype)) consider({s, {}, true});
+  }
+  return best;
+}
+
+/// Takes every stride-th row of a shard, from a row that depends on the device.
+ir::Instruction* take_strided(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
+                              const std::vector<int>& axes, const Placed& placed,
+                              std::int64_t stride) {
+  if (stride == 1) return x;
+  const std::int64_t rows = placed.part.rows;
+  x = p.resized(x, dim, rows * stride);
+  x = p.dynamic_slice_dim(x, dim, p.lookup(placed.skip, axes), (rows - 1) * stride + 1);
+  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
+  strides[std::size_t(dim)] = stride;
+  return p.b().slice(x, starts, limits, strides);
+}
+
+/// A plan in which each device puts its rows where they belong in the whole result.
+RoutePlan deposit_plan(const RoutePart& part, std::int64_t ways, std::int64_t size) {
+  RoutePlan plan;
+  plan.ways = ways;
+  plan.block = size;
+  RouteMove m;
+  m.rows = part.rows;
+  m.cut.assign(std::size_t(ways), 0);
+  m.place = part.start;
+  for (std::size_t c = 0; c < std::size_t(ways); ++c) {
+    m.lo.push_back(std::min(part.lo[c], part.hi[c]));
+    m.hi.push_back(part.hi[c]);
+    if (m.lo.back() < 0) m.lo.back() = 0;
+  }
+  plan.moves.push_back(std::move(m));
+  return plan;
+}
+
+Transfer transfer_of(const ir::Instruction& source, const Candidate& c, const char* what) {
+  std::string spec = c.layout.to_spec_string();
+  return {spec, spec, std::string(what) + " of " + op_label(source), false};
+}
+
+}  // namespace
+
+void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::SliceAttrs>();
+  const Dims& in = source.operand(0)->shape.dims;
+  const Dims& out = source.shape.dims;
+  Dims changed;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (in[d] != out[d]) changed.push_back(std::int64_t(d));
+  }
+  auto stride = [&](std::int64_t d) {
+    return attrs.strides.empty() ? 1 : attrs.strides[std::size_t(d)];
+  };
+  Placer placer = [&](std::size_t, std::int64_t d, std::int64_t ways, bool) {
+    const std::size_t i = std::size_t(d);
+    return place_slice(ways, in[i], attrs.starts[i], stride(d), out[i]);
+  };
+  Choice choice = choose(p, source, 1, changed, placer, false, true);
+  const Candidate& c = choice.candidate;
+  ir::Instruction* x =
+      p.reshard(choice.operands[0], c.layout, p.operand_reason(source, 0))->local;
+  ir::SliceAttrs local{Dims(in.size(), 0), x->shape.dims, Dims(in.size(), 1)};
+  for (std::int64_t d : changed) {
+    if (c.layout.shards(d) > 1) continue;
+    const std::size_t i = std::size_t(d);
+    local.starts[i] = attrs.starts[i];
+    local.limits[i] = attrs.limits[i];
+    local.strides[i] = stride(d);
+  }
+  if (local.limits != x->shape.dims || local.starts != Dims(in.size(), 0) ||
+      local.strides != Dims(in.size(), 1)) {
+    x = p.b().slice(x, local.starts, local.limits, local.strides);
+  }
+  const DType dtype = source.shape.dtype;
+  if (c.summed) x = as_bits(p.b(), x);
+  p.transfer = transfer_of(source, c, "rows");
+  for (std::int64_t d : changed) {
+    const std::int64_t ways = c.layout.shards(d);
+    if (ways == 1) continue;
+    const std::vector<int>& axes = c.layout.dims[std::size_t(d)].axes;
+    Placed placed = placer(0, d, ways, false);
+    x = take_strided(p, x, d, axes, placed, stride(d));
+    if (c.summed) {
+      RoutePlan plan = deposit_plan(placed.part, ways, out[std::size_t(d)]);
+      x = p.emit_route(plan, {x}, d, axes, p.constant_scalar(x->shape.dtype, 0), source.shape);
+    } else {
+      x = p.emit_route(route_for(source, c, d, placer, 1, false), {x}, d, axes, nullptr,
+                       source.shape);
+    }
+  }
+  p.transfer = {};
+  if (!c.summed) return p.define_from(source, {p.make(x, c.layout, source.shape)});
+  Value* sum = p.make(x, summed_layout(c, changed), Shape(x->shape.dtype, out));
+  sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
+  x = from_bits(p.b(), sum->local, dtype);
+  p.define_from(source, {p.make(x, sum->sharding, source.shape)});
+}
+
+void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::PadAttrs>();
+  const Dims& in = source.operand(0)->shape.dims;
+  const Dims& out = source.shape.dims;
+  Dims changed;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (!(attrs.dims[d] == ir::PadDim{})) changed.push_back(std::int64_t(d));
+  }
+  Placer placer = [&](std::size_t, std::int64_t d, std::int64_t ways, bool) {
+    const std::size_t i = std::size_t(d);
+    return place_pad(ways, in[i], attrs.dims[i], out[i], ceil_div(in[i], ways));
+  };
+  Value* fill = p.value(*source.operand(1));
+  fill = p.reshard(fill, p.whole(0), p.operand_reason(source, 1));
+  if (source.operand(0)->shape.element_count() == 0) {
+    // Nothing but the filling.
+    const TensorSharding wanted = reduced(p.declared_array(source));
+    ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
+    return p.define_from(source, {p.make(x, wanted, source.shape)});
+  }
+  Choice choice = choose(p, source, 1, changed, placer, false, false);
+  const Candidate& c = choice.candidate;
+  ir::Instruction* x =
+      p.reshard(choice.operands[0], c.layout, p.operand_reason(source, 0))->local;
+  p.transfer = transfer_of(source, c, "rows");
+  std::vector<ir::PadDim> local(in.size());
+  bool pads = false;
+  for (std::int64_t d : changed) {
+    const std::size_t i = std::size_t(d);
+    if (c.layout.shards(d) == 1) {
+      local[i] = attrs.dims[i];
+      pads = true;
+      continue;
+    }
+    if (attrs.dims[i].interior > 0) {
+      std::vector<ir::PadDim> spread(in.size());
+      spread[i].interior = attrs.dims[i].interior;
+      x = p.b().pad(x, fill->local, spread);
+    }
+    x = p.emit_route(route_for(source, c, d, placer, 1, false), {x}, d, c.layout.dims[i].axes,
+                     fill->local, source.shape);
+  }
+  p.transfer = {};
+  if (pads) x = p.b().pad(x, fill->local, local);
+  p.define_from(source, {p.make(x, c.layout, source.shape)});
+}
+
+void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source) {
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  Placer placer = [&](std::size_t, std::int64_t d, std::int64_t ways, bool) {
+    return place_reverse(ways, source.shape.dim(d));
+  };
+  Choice choice = choose(p, source, 1, dims, placer, true, false);
+  const Candidate& c = choice.candidate;
+  ir::Instruction* x =
+      p.reshard(choice.operands[0], c.layout, p.operand_reason(source, 0))->local;
+  x = p.emit_local(source, {x}, x->shape);
+  p.transfer = transfer_of(source, c, "rows");
+  for (std::int64_t d : dims) {
+    if (c.layout.shards(d) == 1) continue;
+    x = p.emit_route(route_for(source, c, d, placer, 1, true), {x}, d,
+                     c.layout.dims[std::size_t(d)].axes, nullptr, source.shape);
+  }
+  p.transfer = {};
+  p.define_from(source, {p.make(x, c.layout, source.shape)});
+}
+
+void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& source) {
+  const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
+  Dims offsets;
+  std::int64_t at = 0;
+  for (const ir::Instruction* o : source.operands) {
+    offsets.push_back(at);
+    at += o->shape.dim(dim);
+  }
+  Placer placer = [&](std::size_t i, std::int64_t d, std::int64_t ways, bool everywhere) {
+    return place_concat(ways, source.operand(i)->shape.dim(d), offsets[i], everywhere);
+  };
+  const std::size_t count = source.operands.size();
+  Choice choice = choose(p, source, count, {dim}, placer, false, false);
+  const Candidate& c = choice.candidate;
+  std::vector<ir::Instruction*> parts;
+  for (std::size_t i = 0; i < count; ++i) {
+    parts.push_back(p.reshard(choice.operands[i], operand_layout(c, i, {dim}),
+                              p.operand_reason(source, i))
+                        ->local);
+  }
+  ir::Instruction* x;
+  if (c.layout.shards(dim) == 1) {
+    x = p.emit_local(source, parts, p.local_shape(source.shape, c.layout));
+  } else {
+    p.transfer = transfer_of(source, c, "rows");
+    x = p.emit_route(route_for(source, c, dim, placer, count, false), parts, dim,
+                     c.layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
+    p.transfer = {};
+  }
+  p.define_from(source, {p.make(x, c.layout, source.shape)});
+}
+
+}  // namespace tessera::spmd
