@@ -68,7 +68,11 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
       for (std::size_t i = 0; i < results.size(); ++i) {
         std::vector<Literal> given;
         for (const Values* o : operands) given.push_back((*o)[i]);
-        results[i] = Literal::tuple({Literal::tuple(std::move(given)), Literal(results[i])});
+        std::vector<Literal> parts = {Literal::tuple(std::move(given)), Literal(results[i])};
+        for (std::size_t e = 2; e < in.shape.elements.size(); ++e) {
+          parts.emplace_back(in.shape.elements[e]);
+        }
+        results[i] = Literal::tuple(std::move(parts));
       }
       return results;
     }

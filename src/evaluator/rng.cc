@@ -87,7 +87,7 @@ std::vector<std::uint64_t> threefry_words(const Dims& shape, std::array<Word, 2>
 }  // namespace
 
 Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state) {
-  const Shape& out = in.shape.elements.at(1);
+  const Shape& out = in.shape.is_tuple ? in.shape.elements.at(1) : in.shape;
   const std::string& kind = in.get<ir::RngAttrs>().kind;
   const bool three_fry = kind == "rng_three_fry";
   if (!three_fry && kind != "rng_philox" && kind != "rng_default") {
@@ -138,6 +138,7 @@ Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state) 
   }
   Literal values(Shape(out.dtype, out.dims));
   store_bits(byte_size(out.dtype), bits.data(), n, values.mutable_bytes());
+  if (!in.shape.is_tuple) return values;
   return Literal::tuple({std::move(next), std::move(values)});
 }
 
