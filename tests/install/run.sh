@@ -20,12 +20,13 @@ if grep -rlF -e "$source" -e "$binary" -e "$work" \
   exit 1
 fi
 
-for header in "$source"/include/tessera/*.h; do
-  test -f "$prefix/include/tessera/${header##*/}" || {
-    echo "FAILED: ${header##*/} is not installed"
+(cd "$source/include" && find tessera -name '*.h') >"$work/headers"
+while IFS= read -r header; do
+  test -f "$prefix/include/$header" || {
+    echo "FAILED: $header is not installed"
     exit 1
   }
-done
+done <"$work/headers"
 
 library=$(find "$prefix" -name 'libtessera.so.0.1')
 test -n "$library" || { echo "FAILED: no libtessera.so.0.1 in the prefix"; exit 1; }
