@@ -7,20 +7,6 @@
 namespace tessera {
 namespace {
 
-/// Joins neighbours that count on: (2, stride 4), (4, stride 1) is (8, stride 1).
-std::vector<Digit> joined(std::span<const Digit> digits) {
-  std::vector<Digit> out;
-  for (const Digit& d : digits) {
-    if (d.size == 1) continue;
-    if (!out.empty() && out.back().stride == d.size * d.stride) {
-      out.back() = Digit{out.back().size * d.size, d.stride};
-    } else {
-      out.push_back(d);
-    }
-  }
-  return out;
-}
-
 /// Indices of the digits by falling stride.
 std::vector<int> by_stride(std::span<const Digit> digits) {
   std::vector<int> order(digits.size());
@@ -33,6 +19,19 @@ std::vector<int> by_stride(std::span<const Digit> digits) {
 
 }  // namespace
 
+std::vector<Digit> joined_digits(std::span<const Digit> digits) {
+  std::vector<Digit> out;
+  for (const Digit& d : digits) {
+    if (d.size == 1) continue;
+    if (!out.empty() && out.back().stride == d.size * d.stride) {
+      out.back() = Digit{out.back().size * d.size, d.stride};
+    } else {
+      out.push_back(d);
+    }
+  }
+  return out;
+}
+
 std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape,
                                   std::span<const int> perm) {
   const Dims strides = row_major_strides(reshape);
@@ -41,7 +40,7 @@ std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape,
     const std::size_t d = perm.empty() ? i : std::size_t(perm[i]);
     digits.push_back({reshape[d], strides[d]});
   }
-  return joined(digits);
+  return joined_digits(digits);
 }
 
 std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> list) {
@@ -59,7 +58,7 @@ std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> l
     block *= size;
   }
   std::reverse(digits.begin(), digits.end());
-  digits = joined(digits);
+  digits = joined_digits(digits);
   // The strides must be those of a row-major array over all numbers from 0.
   std::int64_t expected = std::int64_t(list.size());
   for (int i : by_stride(digits)) {

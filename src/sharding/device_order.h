@@ -18,6 +18,8 @@ struct Digit {
   friend bool operator==(const Digit&, const Digit&) = default;
 };
 
+/// Joins neighbours that count on: (2, stride 4), (4, stride 1) is (8, stride 1).
+std::vector<Digit> joined_digits(std::span<const Digit> digits);
 /// Digits, major to minor and as few as possible, of the list `<=[reshape]T(perm)`.
 std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape, std::span<const int> perm);
 /// Of an explicit list; empty if the list is no permutation of the digits of 0..n-1.

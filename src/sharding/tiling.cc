@@ -56,6 +56,23 @@ Tiling::Kind plain_kind(Tiling::Subgroup s) {
   return Tiling::Kind::replicated;
 }
 
+/// The digits with the copies of each tile, the last ones, in rising order. Empty if the copies
+/// don't begin at a digit.
+std::optional<std::vector<Digit>> with_sorted_copies(const std::vector<Digit>& digits,
+                                                     std::int64_t copies) {
+  if (copies == 1) return digits;
+  std::int64_t n = 1;
+  for (const Digit& d : digits) n *= d.size;
+  const std::int64_t tile[] = {n / copies, copies};
+  auto parts = split_digits(digits, tile);
+  if (!parts) return std::nullopt;
+  std::sort((*parts)[1].begin(), (*parts)[1].end(),
+            [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
+  std::vector<Digit> out = (*parts)[0];
+  out.insert(out.end(), (*parts)[1].begin(), (*parts)[1].end());
+  return joined_digits(out);
+}
+
 /// The list of a tiling with its tile dims in another order.
 std::vector<std::int64_t> transposed(const std::vector<std::int64_t>& list, const Dims& tile,
                                      const std::vector<std::size_t>& order) {
@@ -100,13 +117,19 @@ Tiling Tiling::canonical() const {
   if (!splits && out.subgroups.size() <= 1) {
     return plain(out.subgroups.empty() ? Kind::replicated : plain_kind(out.subgroups[0]), *this);
   }
+  const std::int64_t copies =
+      !out.subgroups.empty() && out.subgroups.back() == Subgroup::replicated ? out.tile.back() : 1;
   std::optional<std::vector<Digit>> digits;
   const bool in_order = std::is_sorted(order.begin(), order.end());
   if (in_order && !reshape.empty()) {
-    digits = digits_of_iota(reshape, perm);
-  } else {
+    digits = with_sorted_copies(digits_of_iota(reshape, perm), copies);
+  }
+  if (!digits) {
     std::vector<std::int64_t> list = device_list();
     if (!in_order) list = transposed(list, tile, order);
+    for (auto block = list.begin(); copies > 1 && block != list.end(); block += copies) {
+      std::sort(block, block + copies);
+    }
     digits = digits_of_list(list);
     if (!digits) out.devices = std::move(list);
   }

@@ -34,7 +34,8 @@ struct Tiling {
   std::vector<std::int64_t> device_list() const;
   /// The one form of all tilings that mean the same: iota form where the devices allow it, its dims
   /// as few as possible, subgroups of one kind joined, in the order manual, unreduced, replicated;
-  /// no trailing subgroup of size 1; a tiling that splits no dim becomes one of the plain kinds.
+  /// no subgroup of size 1; the copies of a tile in rising order; a tiling that splits no dim and
+  /// has one subgroup or none becomes one of the plain kinds.
   Tiling canonical() const;
   /// Text of the canonical form, with `last_tile_dim_replicate` for one replicated subgroup.
   std::string to_string() const;
