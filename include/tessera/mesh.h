@@ -77,8 +77,8 @@ Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::st
                std::vector<AxisType> types = {}, std::vector<Device> devices = {},
                Location location = Location::current());
 
-/// Makes a mesh the current one of this thread until the scope ends (`with mesh:`). Scopes nest; the
-/// empty mesh means none. ValueError for a mesh with Manual axes.
+/// Makes a mesh the current one of this thread until the scope ends (`with mesh:`). Scopes nest;
+/// the empty mesh means none. ValueError for a mesh with Manual axes.
 class MeshScope {
  public:
   explicit MeshScope(const Mesh& mesh, Location location = Location::current());

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <tessera/sharding_rule.h>
+
+#include "src/ir/hooks.h"
+
+namespace tessera::frontend {
+
+/// The rule for these shapes. ValueError: counts of operands and results, ranks, sizes of ellipsis
+/// dims, products of compound dims that don't fit.
+ir::FactorRuleSpec to_factors(const ShardingRule& rule, const std::vector<Dims>& operands,
+                              const std::vector<Dims>& results);
+
+}  // namespace tessera::frontend
