@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of ops whose operands are indexed by values, and of custom calls.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/rules/rules.h"
+
+namespace tessera::spmd::rules {
+namespace {
+
+std::int64_t find(const Dims& dims, std::int64_t d) {
+  auto it = std::find(dims.begin(), dims.end(), d);
+  return it == dims.end() ? -1 : std::int64_t(it - dims.begin());
+}
+
+bool has(const Dims& dims, std::int64_t d) { return find(dims, d) >= 0; }
+
+/// Dims of a tensor of that rank that are in none of the lists.
+Dims others(std::int64_t rank, const Dims& a, const Dims& b = {}) {
+  Dims rest;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (!has(a, d) && !has(b, d)) rest.push_back(d);
+  }
+  return rest;
+}
+
+}  // namespace
+
+FactorRule dynamic_slice(const ir::Instruction& instruction) {
+  RuleBuilder rule(instruction);
+  const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
+  for (std::size_t u = 0; u < from.size(); ++u) {
+    auto d = std::int64_t(u);
+    if (from[u] == to[u]) {
+      int f = rule.factor(from[u]);
+      rule.operand(0, d, f).result(0, d, f);
+    } else {
+      rule.private_operand(0, d, FactorKind::need_replication, true);
+      rule.private_result(0, d, FactorKind::need_replication, true);
+    }
+  }
+  return rule.finish();
+}
+
+FactorRule dynamic_update_slice(const ir::Instruction& instruction) {
+  RuleBuilder rule(instruction);
+  const Dims &whole = rule.operand_dims(0), &update = rule.operand_dims(1);
+  for (std::size_t u = 0; u < whole.size(); ++u) {
+    auto d = std::int64_t(u);
+    int f = rule.factor(whole[u]);
+    rule.operand(0, d, f).result(0, d, f);
+    if (whole[u] == update[u]) {
+      rule.operand(1, d, f);
+    } else {
+      rule.private_operand(1, d, FactorKind::need_replication);
+    }
+  }
+  return rule.finish();
+}
+
+FactorRule gather(const ir::Instruction& instruction) {
+  RuleBuilder rule(instruction);
+  const auto& a = instruction.get<ir::GatherAttrs>();
+  const Dims &operand = rule.operand_dims(0), &indices = rule.operand_dims(1),
+             &result = rule.result_dims(0);
+  const Dims batch = others(std::int64_t(result.size()), a.offset_dims);
+  std::size_t next = 0;
+  for (std::int64_t d = 0; d < std::int64_t(indices.size()); ++d) {
+    if (d == a.index_vector_dim) {
+      rule.private_operand(1, d, FactorKind::need_replication);
+      continue;
+    }
+    int f = rule.factor(indices[std::size_t(d)]);
+    rule.operand(1, d, f).result(0, batch[next++], f);
+    if (std::int64_t i = find(a.start_indices_batching_dims, d); i >= 0) {
+      rule.operand(0, a.operand_batching_dims[std::size_t(i)], f);
+    }
+  }
+  next = 0;
+  for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
+    std::int64_t size = operand[std::size_t(d)], taken = a.slice_sizes[std::size_t(d)];
+    if (has(a.operand_batching_dims, d)) continue;
+    // One row of many: who has it gives it, the others add nothing.
+    FactorKind picked = size > 1 ? FactorKind::reduction : FactorKind::need_replication;
+    if (has(a.collapsed_slice_dims, d)) {
+      rule.private_operand(0, d, picked);
+      continue;
+    }
+    std::int64_t out = a.offset_dims[next++];
+    if (taken == size) {
+      int f = rule.factor(size);
+      rule.operand(0, d, f).result(0, out, f);
+    } else if (taken == 1) {
+      rule.private_operand(0, d, picked);
+      rule.private_result(0, out, FactorKind::need_replication);
+    } else {
+      rule.private_operand(0, d, FactorKind::need_replication, true);
+      rule.private_result(0, out, FactorKind::need_replication, true);
+    }
+  }
+  return rule.finish();
+}
+
+FactorRule scatter(const ir::Instruction& instruction) {
+  RuleBuilder rule(instruction);
+  const auto& a = instruction.get<ir::ScatterAttrs>();
+  const int inputs = (rule.operand_count() - 1) / 2;
+  const int index_operand = inputs;
+  const Dims &operand = rule.operand_dims(0), &indices = rule.operand_dims(index_operand),
+             &update = rule.operand_dims(index_operand + 1);
+  auto each = [&](std::int64_t operand_dim, std::int64_t update_dim, int f) {
+    for (int i = 0; i < inputs; ++i) {
+      rule.operand(i, operand_dim, f).result(i, operand_dim, f);
+      rule.operand(index_operand + 1 + i, update_dim, f);
+    }
+  };
+  // Updates in several places may be added up by several devices if their order doesn't matter.
+  bool sums = inputs == 1 && ir::as_binary_reducer(*instruction.called.at(0)).has_value();
+  const Dims scatter_dims = others(std::int64_t(update.size()), a.update_window_dims);
+  std::size_t next = 0;
+  for (std::int64_t d = 0; d < std::int64_t(indices.size()); ++d) {
+    if (d == a.index_vector_dim) {
+      rule.private_operand(index_operand, d, FactorKind::need_replication);
+      continue;
+    }
+    std::int64_t update_dim = scatter_dims[next++];
+    std::int64_t i = find(a.scatter_indices_batching_dims, d);
+    FactorKind kind = i >= 0 ? FactorKind::pass_through
+                             : (sums ? FactorKind::reduction : FactorKind::need_replication);
+    int f = rule.factor(indices[std::size_t(d)], kind);
+    rule.operand(index_operand, d, f);
+    each(i >= 0 ? a.input_batching_dims[std::size_t(i)] : -1, update_dim, f);
+  }
+  next = 0;
+  for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
+    if (has(a.input_batching_dims, d)) continue;
+    int f = rule.factor(operand[std::size_t(d)]);
+    if (has(a.inserted_window_dims, d)) {
+      each(d, -1, f);
+      continue;
+    }
+    std::int64_t window = a.update_window_dims[next++];
+    if (update[std::size_t(window)] == operand[std::size_t(d)]) {
+      each(d, window, f);
+    } else {
+      each(d, -1, f);
+      int g = rule.factor(update[std::size_t(window)], FactorKind::need_replication);
+      for (int i = 0; i < inputs; ++i) rule.operand(index_operand + 1 + i, window, g);
+    }
+  }
+  return rule.finish();
+}
+
+std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
+  const auto& attrs = instruction.get<ir::CustomCallAttrs>();
+  if (attrs.partitioner) {
+    std::vector<ir::ShapeWithSharding> args, results;
+    for (const ir::Instruction* operand : instruction.operands) {
+      std::vector<Shape> leaves = flatten(operand->shape);
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        args.push_back({leaves[i], std::nullopt});
+        if (i < operand->sharding.size()) args.back().sharding = operand->sharding[i];
+      }
+    }
+    for (const Shape& leaf : flatten(instruction.shape)) results.push_back({leaf, std::nullopt});
+    const ir::Module* module = instruction.parent ? instruction.parent->module() : nullptr;
+    auto spec = attrs.partitioner->rule(module ? module->mesh : nullptr, args, results);
+    if (!spec) return std::nullopt;
+    return from_spec(*spec);
+  }
+  static constexpr std::array<std::string_view, 9> kIdentities = {
+      ir::kShardingTarget, "LayoutConstraint", "MoveToHost",
+      "MoveToDevice",      "X64Combine",       "X64SplitHigh",
+      "X64SplitLow",       "mhlo.erf",         "annotate_device_placement"};
+  if (std::find(kIdentities.begin(), kIdentities.end(), attrs.target) != kIdentities.end() &&
+      instruction.shape.is_array()) {
+    return elementwise(instruction);
+  }
+  if ((attrs.target == "TopK" || attrs.target == "mhlo.topk") &&
+      instruction.operand(0)->shape.is_array()) {
+    return top_k(instruction, instruction.operand(0)->shape.rank() - 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera::spmd::rules
