@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/task_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+TEST(TaskPool, CallsEachIndexOnce) {
+  for (std::int64_t n : {0, 1, 2, 7, 1000, 100000}) {
+    std::vector<std::atomic<int>> calls(static_cast<std::size_t>(n));
+    parallel_for(n, [&](std::int64_t i) { ++calls[std::size_t(i)]; });
+    for (const auto& c : calls) ASSERT_EQ(c.load(), 1);
+  }
+  EXPECT_GE(worker_count(), 1);
+}
+
+TEST(TaskPool, CallsMayNest) {
+  std::atomic<std::int64_t> sum{0};
+  parallel_for(20, [&](std::int64_t i) {
+    parallel_for(20, [&](std::int64_t j) {
+      parallel_for(5, [&](std::int64_t k) { sum += i * 100 + j * 5 + k; });
+    });
+  });
+  EXPECT_EQ(sum.load(), (9.5 * 100 + 9.5 * 5 + 2) * 2000);
+}
+
+TEST(TaskPool, SeveralThreadsMayCall) {
+  std::atomic<std::int64_t> sum{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        parallel_for(
+            40, [&](std::int64_t i) { parallel_for(3, [&](std::int64_t j) { sum += i + j; }); });
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(sum.load(), 6 * 50 * (780 * 3 + 3 * 40));
+}
+
+TEST(TaskPool, AnExceptionIsRethrownAndThePoolGoesOn) {
+  for (int round = 0; round < 20; ++round) {
+    try {
+      parallel_for(100, [&](std::int64_t i) {
+        parallel_for(4, [&](std::int64_t j) {
+          if (i == 37 && j == 2) throw std::runtime_error("at 37");
+        });
+      });
+      FAIL() << "nothing was thrown";
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "at 37");
+    }
+  }
+  std::atomic<int> calls{0};
+  parallel_for(10, [&](std::int64_t) { ++calls; });
+  EXPECT_EQ(calls.load(), 10);
+}
+
+}  // namespace
+}  // namespace tessera
