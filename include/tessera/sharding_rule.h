@@ -12,6 +12,15 @@
 
 namespace tessera {
 
+/// What a rule says besides its text.
+struct ShardingRuleOptions {
+  std::vector<std::string> reduction_factors{};
+  std::vector<std::string> need_replication_factors{};
+  std::vector<std::string> permutation_factors{};
+  /// Sizes of factors that stand in parentheses only.
+  std::map<std::string, std::int64_t> factor_sizes{};
+};
+
 /// How an operation's operands and results hang together, dim by dim (Shardy's OpShardingRule).
 ///
 /// `"... i k, ... k j -> ... i j"`: values are separated by commas, dims by blanks. A dim is a
@@ -22,13 +31,7 @@ namespace tessera {
 /// (never split) or permutation.
 class ShardingRule {
  public:
-  struct Options {
-    std::vector<std::string> reduction_factors{};
-    std::vector<std::string> need_replication_factors{};
-    std::vector<std::string> permutation_factors{};
-    /// Sizes of factors that stand in parentheses only.
-    std::map<std::string, std::int64_t> factor_sizes{};
-  };
+  using Options = ShardingRuleOptions;
   /// One dim: its factors; an ellipsis is {"...", "0"}.
   using Dim = std::vector<std::string>;
   using Value = std::vector<Dim>;

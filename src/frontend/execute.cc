@@ -8,6 +8,7 @@
 
 #include "src/base/log.h"
 #include "src/frontend/array_impl.h"
+#include "src/frontend/custom_partitioning.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
@@ -244,6 +245,21 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
 
 std::int64_t compilation_count() { return compilations.load(); }
 
+namespace {
+/// Users' partitioning callbacks get to know the mesh.
+void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const auto* call = std::get_if<ir::CustomCallAttrs>(&instruction->attrs);
+      if (!call || !call->partitioner) continue;
+      if (auto* user = dynamic_cast<UserPartitioner*>(call->partitioner.get())) {
+        user->bind(mesh, devices);
+      }
+    }
+  }
+}
+}  // namespace
+
 PlacedProgram place_program(Program program, std::span<const Array> args) {
   const Choice choice = choose_devices(program, args);
   PlacedProgram placed;
@@ -290,6 +306,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   } else {
     drop_shardings(module);
   }
+  bind_partitioners(module, placed.mesh, bound.devices);
   placed.program = std::move(program);
   return placed;
 }

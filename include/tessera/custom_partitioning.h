@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <tessera/callable.h>
+#include <tessera/mesh.h>
+#include <tessera/sharding.h>
+#include <tessera/sharding_rule.h>
+#include <tessera/tree.h>
+
+namespace tessera {
+
+/// An argument or result as a partitioning callback sees it: global shape, dtype, and the sharding
+/// suggested (not valid() for results in infer_sharding_from_operands). Trees are given as their
+/// leaves.
+struct ShapeInfo {
+  std::vector<std::int64_t> shape;
+  DType dtype = DType::f32;
+  Sharding sharding;
+};
+using ShapeInfos = std::vector<ShapeInfo>;
+
+/// A function of one device's parts, as `partition` returns it. Any callable that takes what the
+/// partitioned function takes (static arguments left out); a copy is kept. It is traced on the
+/// shard shapes with the mesh's axis names bound (psum, axis_index, ...) and may not use outer
+/// arrays.
+class PerDeviceFunction {
+ public:
+  PerDeviceFunction() = default;
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, PerDeviceFunction>)
+      PerDeviceFunction(F f) {  // NOLINT: implicit by design
+    call_ = [f = std::move(f)](const std::vector<std::any>& args) mutable {
+      return invoke(f, args);
+    };
+  }
+  explicit operator bool() const { return call_ != nullptr; }
+  std::vector<Array> operator()(const std::vector<std::any>& args) const { return call_(args); }
+
+ private:
+  static constexpr std::size_t kMostArguments = 8;
+
+  [[noreturn]] static void wrong_count(std::size_t takes, std::size_t given);
+  [[noreturn]] static void wrong_type(std::size_t position);
+
+  template <class T>
+  static T pick(const std::vector<std::any>& args, std::size_t i) {
+    if (const T* value = std::any_cast<T>(&args[i])) return *value;
+    wrong_type(i);
+  }
+  template <class F>
+  static std::vector<Array> invoke(F& f, const std::vector<std::any>& args) {
+    if constexpr (internal::KnownSignature<F>) {
+      using Args = typename internal::args_of<F>::type;
+      constexpr std::size_t n = std::tuple_size_v<Args>;
+      if (args.size() != n) wrong_count(n, args.size());
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return tree_leaves(
+            f(pick<internal::traced_type<std::tuple_element_t<I, Args>>>(args, I)...));
+      }
+      (std::make_index_sequence<n>{});
+    } else {
+      return invoke_generic<0>(f, args);
+    }
+  }
+  template <std::size_t N, class F>
+  static std::vector<Array> invoke_generic(F& f, const std::vector<std::any>& args) {
+    if constexpr (N > kMostArguments) {
+      wrong_count(kMostArguments, args.size());
+    } else {
+      if (args.size() != N) return invoke_generic<N + 1>(f, args);
+      return [&]<std::size_t... I>(std::index_sequence<I...>)->std::vector<Array> {
+        if constexpr (std::is_invocable_v<F&, decltype((void(I), Array()))...>) {
+          return tree_leaves(f(pick<Array>(args, I)...));
+        } else {
+          wrong_count(N + 1, args.size());
+        }
+      }
+      (std::make_index_sequence<N>{});
+    }
+  }
+
+  std::function<std::vector<Array>(const std::vector<std::any>&)> call_;
+};
+
+/// What `partition` returns: the mesh whose axis names are bound, the function of one device's
+/// parts, and the shardings that results and arguments are to have (one per leaf; a single one
+/// stands for all). Reshards are put in where these differ from the suggestions.
+struct Partition {
+  Mesh mesh;
+  PerDeviceFunction lower_fn;
+  std::vector<Sharding> result_shardings;
+  std::vector<Sharding> arg_shardings;
+};
+
+/// What a `sharding_rule` callable returns.
+struct RuleAndOptions {
+  std::string rule;
+  ShardingRuleOptions options{};
+};
+
+namespace internal {
+
+/// One custom_partitioning function with its callbacks; static arguments are bound per call.
+template <class... Statics>
+struct PartitionCallbacks {
+  std::function<Partition(Statics..., const Mesh&, const ShapeInfos&, const ShapeInfos&)>
+      partition{};
+  std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&,
+                                      const ShapeInfos&)>
+      infer_sharding_from_operands{};
+  std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&)>
+      propagate_user_sharding{};
+  /// Give callbacks NamedShardings, padded with None to full rank, where possible. False: tilings.
+  bool decode_shardings = true;
+  /// The rule's text.
+  std::string sharding_rule{};
+  /// A rule made per call, instead of the text.
+  std::function<RuleAndOptions(Statics..., const Mesh&, const ShapeInfos&, const ShapeInfos&)>
+      sharding_rule_fn{};
+  std::vector<std::string> reduction_factors{};
+  std::vector<std::string> need_replication_factors{};
+  std::vector<std::string> permutation_factors{};
+  std::map<std::string, std::int64_t> factor_sizes{};
+};
+
+/// The callbacks of one call, static arguments bound.
+struct BoundCallbacks {
+  std::string name;
+  Location location;
+  bool decode_shardings = true;
+  std::function<Partition(const Mesh&, const ShapeInfos&, const ShapeInfos&)> partition;
+  std::function<std::vector<Sharding>(const Mesh&, const ShapeInfos&, const ShapeInfos&)> infer;
+  std::function<std::vector<Sharding>(const Mesh&, const ShapeInfos&)> propagate;
+  std::function<std::optional<ShardingRule>(const Mesh&, const ShapeInfos&, const ShapeInfos&)>
+      rule;
+  /// Argument trees rebuilt from leaves, for the per-device function.
+  std::function<std::vector<std::any>(const std::vector<Array>&)> rebuild;
+};
+
+/// Runs the plain body, or stages the call, whichever the moment asks for.
+std::vector<Array> call_custom_partitioning(
+    const std::vector<Array>& leaves, BoundCallbacks callbacks,
+    const std::function<std::vector<Array>(const std::vector<Array>&)>& body, Location location);
+
+template <class Args, class Statics, class Seq>
+struct statics_of;
+template <class Args, class Statics, std::size_t... I>
+struct statics_of<Args, Statics, std::index_sequence<I...>> {
+  template <std::size_t J>
+  using one = std::conditional_t<Statics::contains(int(J)),
+                                 std::tuple<std::tuple_element_t<J, Args>>, std::tuple<>>;
+  using type = decltype(std::tuple_cat(std::declval<one<I>>()...));
+};
+template <class Tuple>
+struct callbacks_of;
+template <class... S>
+struct callbacks_of<std::tuple<S...>> {
+  using type = PartitionCallbacks<S...>;
+};
+template <class F, class Statics>
+struct custom_args {
+  using type = std::tuple<>;  // generic: no static arguments
+};
+template <KnownSignature F, class Statics>
+struct custom_args<F, Statics> {
+  using type = typename args_of<F>::type;
+};
+
+}  // namespace internal
+
+/// A function with its own way of being partitioned (jax.experimental.custom_partitioning).
+///
+/// On one device, eagerly, and in code that is per device already, the plain function runs. In a
+/// program for several devices the partitioner calls `infer_sharding_from_operands` (or applies
+/// `sharding_rule`) to decide how results lie, then `partition`, and puts the per-device function
+/// in the program.
+/// @code
+/// auto my_fft = custom_partitioning([](Array x) { return fft(x); });
+/// my_fft.def_partition({
+///     .partition = [](const Mesh& mesh, const ShapeInfos& args, const ShapeInfos&) {
+///       Sharding s = supported_sharding(args[0]);
+///       return Partition{mesh, [](Array x) { return fft(x); }, {s}, {s}};
+///     },
+///     .infer_sharding_from_operands = [](const Mesh&, const ShapeInfos& args, const ShapeInfos&) {
+///       return std::vector<Sharding>{supported_sharding(args[0])};
+///     }});
+/// @endcode
+/// Static arguments (`custom_partitioning(f, static_argnums<0>)`) come first in every callback.
+template <class F, class Statics>
+class CustomPartitioning {
+  using KnownArgs = typename internal::custom_args<F, Statics>::type;
+  using StaticTuple =
+      typename internal::statics_of<KnownArgs, Statics,
+                                    std::make_index_sequence<std::tuple_size_v<KnownArgs>>>::type;
+
+ public:
+  /// The callbacks: see PartitionCallbacks; partition is required.
+  using Callbacks = typename internal::callbacks_of<StaticTuple>::type;
+  using PartitionFn = decltype(Callbacks::partition);
+
+  CustomPartitioning(F f, std::string name, Location location)
+      : f_(std::make_shared<F>(std::move(f))), state_(std::make_shared<State>()) {
+    state_->name = std::move(name);
+    state_->location = location;
+  }
+
+  /// Sets the callbacks; a second call replaces them. Returns the partition callback.
+  /// ValueError: no partition callback, a rule that can't be read.
+  PartitionFn def_partition(Callbacks callbacks, Location location = Location::current()) const {
+    if (!callbacks.partition) {
+      throw ValueError("def_partition of '" + state_->name + "' needs a partition callback",
+                       location);
+    }
+    if (!callbacks.sharding_rule.empty() && callbacks.sharding_rule_fn) {
+      throw ValueError("def_partition of '" + state_->name +
+                           "': sharding_rule and sharding_rule_fn exclude each other",
+                       location);
+    }
+    state_->rule.reset();
+    if (!callbacks.sharding_rule.empty()) {
+      state_->rule = ShardingRule(callbacks.sharding_rule, options_of(callbacks), location);
+    } else if (!callbacks.factor_sizes.empty() || !callbacks.reduction_factors.empty() ||
+               !callbacks.need_replication_factors.empty() ||
+               !callbacks.permutation_factors.empty()) {
+      throw ValueError("def_partition of '" + state_->name +
+                           "': factors are listed and there is no sharding_rule",
+                       location);
+    }
+    state_->location = location;
+    state_->callbacks = std::move(callbacks);
+    state_->defined = true;
+    return state_->callbacks.partition;
+  }
+
+  template <class... Given>
+  auto operator()(Given&&... given) const {
+    using Args = internal::call_args_t<F, Statics, Given...>;
+    static_assert(sizeof...(Given) == std::tuple_size_v<Args>,
+                  "tessera: the function is called with another number of arguments than it takes");
+    internal::check_arguments<Args, Statics>(std::make_index_sequence<std::tuple_size_v<Args>>{});
+    Args args{std::forward<Given>(given)...};
+    return call(args, std::make_index_sequence<std::tuple_size_v<Args>>{});
+  }
+
+ private:
+  struct State {
+    std::string name;
+    Location location;
+    bool defined = false;
+    Callbacks callbacks;
+    std::optional<ShardingRule> rule;
+  };
+
+  static ShardingRuleOptions options_of(const Callbacks& c) {
+    return {c.reduction_factors, c.need_replication_factors, c.permutation_factors, c.factor_sizes};
+  }
+
+  template <std::size_t I, class T>
+  static auto static_tuple(const T& value) {
+    if constexpr (Statics::contains(int(I))) {
+      return std::tuple<T>(value);
+    } else {
+      return std::tuple<>();
+    }
+  }
+  template <std::size_t I, class T>
+  static void take(T& arg, const std::vector<Array>& leaves, std::size_t& next) {
+    if constexpr (!Statics::contains(int(I))) {
+      const std::size_t n = tree_leaves(arg).size();
+      const auto at = leaves.begin() + std::ptrdiff_t(next);
+      arg = tree_unflatten(arg, std::vector<Array>(at, at + std::ptrdiff_t(n)));
+      next += n;
+    }
+  }
+  template <std::size_t I, class T>
+  static void add_leaves(const T& arg, std::vector<Array>& leaves) {
+    if constexpr (!Statics::contains(int(I))) {
+      for (Array& leaf : tree_leaves(arg)) leaves.push_back(leaf);
+    }
+  }
+  template <std::size_t I, class T>
+  static void add_any(T& arg, std::vector<std::any>& out) {
+    if constexpr (!Statics::contains(int(I))) {
+      if constexpr (internal::is_array_like<T>) {
+        out.emplace_back(Array(internal::collect_leaves(
+            [&](internal::TreeVisitor& v) { internal::visit_tree(arg, v); })[0]));
+      } else {
+        out.emplace_back(arg);
+      }
+    }
+  }
+
+  template <class Args, std::size_t... I>
+  auto call(const Args& args, std::index_sequence<I...>) const {
+    using R = std::remove_cvref_t<std::invoke_result_t<F&, std::tuple_element_t<I, Args>&...>>;
+    static_assert(internal::is_tree<R>(),
+                  "tessera: a custom_partitioning function must return a tree of Array");
+    if (!state_->defined) {
+      throw ValueError("custom_partitioning function '" + state_->name +
+                           "' has no callbacks: call def_partition first",
+                       state_->location);
+    }
+    std::vector<Array> leaves;
+    (add_leaves<I>(std::get<I>(args), leaves), ...);
+    const auto statics = std::tuple_cat(static_tuple<I>(std::get<I>(args))...);
+    internal::BoundCallbacks bound;
+    bound.name = state_->name;
+    bound.location = state_->location;
+    bound.decode_shardings = state_->callbacks.decode_shardings;
+    bound.partition = bind<Partition>(state_->callbacks.partition, statics);
+    if (state_->callbacks.infer_sharding_from_operands) {
+      bound.infer =
+          bind<std::vector<Sharding>>(state_->callbacks.infer_sharding_from_operands, statics);
+    }
+    if (state_->callbacks.propagate_user_sharding) {
+      bound.propagate = [f = state_->callbacks.propagate_user_sharding, statics](
+                            const Mesh& mesh, const ShapeInfos& results) {
+        return std::apply([&](const auto&... s) { return f(s..., mesh, results); }, statics);
+      };
+    }
+    if (state_->rule) {
+      bound.rule = [rule = *state_->rule](const Mesh&, const ShapeInfos&, const ShapeInfos&) {
+        return std::optional<ShardingRule>(rule);
+      };
+    } else if (state_->callbacks.sharding_rule_fn) {
+      bound.rule = [f = state_->callbacks.sharding_rule_fn, statics, at = state_->location](
+                       const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
+        const RuleAndOptions made =
+            std::apply([&](const auto&... s) { return f(s..., mesh, in, out); }, statics);
+        return std::optional<ShardingRule>(ShardingRule(made.rule, made.options, at));
+      };
+    }
+    bound.rebuild = [args](const std::vector<Array>& flat) {
+      Args copy = args;
+      std::size_t next = 0;
+      (take<I>(std::get<I>(copy), flat, next), ...);
+      std::vector<std::any> out;
+      (add_any<I>(std::get<I>(copy), out), ...);
+      return out;
+    };
+    std::shared_ptr<R> prototype;
+    auto body = [&, f = f_](const std::vector<Array>& flat) {
+      Args copy = args;
+      std::size_t next = 0;
+      (take<I>(std::get<I>(copy), flat, next), ...);
+      prototype = std::make_shared<R>(std::invoke(*f, std::get<I>(copy)...));
+      return tree_leaves(*prototype);
+    };
+    const std::vector<Array> results =
+        internal::call_custom_partitioning(leaves, std::move(bound), body, Location());
+    return tree_unflatten(*prototype, results);
+  }
+
+  template <class R, class Fn, class S>
+  static auto bind(const Fn& f, const S& statics) {
+    return [f, statics](const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) -> R {
+      return std::apply([&](const auto&... s) { return f(s..., mesh, in, out); }, statics);
+    };
+  }
+
+  std::shared_ptr<F> f_;
+  std::shared_ptr<State> state_;
+};
+
+template <class F>
+auto custom_partitioning(F f, std::string name = "custom_partitioning_fn",
+                         Location location = Location::current()) {
+  return CustomPartitioning<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(name),
+                                                              location);
+}
+template <class F, int... I>
+auto custom_partitioning(F f, StaticArgnums<I...>, std::string name = "custom_partitioning_fn",
+                         Location location = Location::current()) {
+  static_assert(internal::KnownSignature<std::decay_t<F>>,
+                "tessera: with static_argnums the function must state its parameter types");
+  return CustomPartitioning<std::decay_t<F>, StaticArgnums<I...>>(std::move(f), std::move(name),
+                                                                  location);
+}
+
+}  // namespace tessera
