@@ -7,19 +7,40 @@ find_package(nlohmann_json REQUIRED)
 
 set(TESSERA_TEST_TIMEOUT 900 CACHE STRING "Seconds that one test binary may run")
 
+# tests/support: helpers that several rooms' tests share. An archive, so that a test binary takes only
+# the helpers that it calls and is spared the rooms that the others need.
+file(GLOB_RECURSE support_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cc")
+if(NOT support_sources)
+  set(support_sources "${tessera_empty_source}")
+endif()
+add_library(tessera_test_support STATIC EXCLUDE_FROM_ALL ${support_sources})
+target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera_private_deps}
+  GTest::gtest nlohmann_json::nlohmann_json)
+target_compile_definitions(tessera_test_support PRIVATE
+  TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
+# Tests that compare with the evaluator, though their room doesn't include it, and those that use
+# random programs.
+set(tessera_test_also_spmd evaluator)
+set(tessera_test_support_rooms spmd compiler frontend)
+file(GLOB tessera_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cc")
+
 function(tessera_add_room_tests room)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cc")
   file(GLOB_RECURSE cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cc")
   if(NOT cases)
     return()
   endif()
+  if(room IN_LIST tessera_test_support_rooms)
+    list(APPEND sources ${tessera_test_support})
+  endif()
   set(name tessera_${room}_tests)
   add_executable(${name} ${sources})
-  foreach(part IN LISTS tessera_below_${room} ITEMS ${room})
+  foreach(part IN LISTS tessera_below_${room} tessera_test_also_${room} ITEMS ${room})
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
   endforeach()
-  target_link_libraries(${name} PRIVATE tessera_build_flags ${tessera_private_deps}
-    Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
+  target_link_libraries(${name} PRIVATE tessera_build_flags tessera_test_support
+    ${tessera_private_deps} Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${room}
            COMMAND ${name} "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${room}.xml"
