@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attributes that opcodes compute with.
+#include <algorithm>
+#include <charconv>
+
+#include "src/ir/enum_text.h"
+#include "src/ir/hlo_parser.h"
+#include "src/ir/names.h"
+
+namespace tessera::ir {
+namespace {
+
+std::vector<std::string> precision(AttributeReader& reader) {
+  std::vector<std::string> out;
+  std::optional<std::string_view> value = reader.take("operand_precision");
+  if (!value) return out;
+  HloLexer& in = reader.lexer();
+  reader.at(*value, [&] {
+    in.expect('{', "before the precisions");
+    if (in.accept('}')) return;
+    do {
+      out.emplace_back(in.word("a precision"));
+    } while (in.accept(','));
+    in.expect('}', "after the precisions");
+  });
+  if (std::all_of(out.begin(), out.end(), [](const auto& p) { return p == "default"; })) out = {};
+  return out;
+}
+
+// "3x3", "0_1x0_1": per dim, numbers with '_' between them.
+std::vector<Dims> by_x(HloLexer& in, std::string_view what) {
+  std::vector<Dims> out;
+  do {
+    Dims& dim = out.emplace_back();
+    do {
+      dim.push_back(in.integer(what));
+    } while (in.position() < in.end() && *in.position() == '_' && in.accept('_'));
+  } while (in.position() < in.end() && *in.position() == 'x' && in.accept('x'));
+  return out;
+}
+
+std::vector<WindowDim> window(AttributeReader& reader) {
+  std::vector<WindowDim> dims;
+  std::optional<std::string_view> value = reader.take("window");
+  if (!value) return dims;
+  HloLexer& in = reader.lexer();
+  reader.at(*value, [&] {
+    in.expect('{', "before the window");
+    bool sized = false;
+    while (!in.accept('}')) {
+      in.skip();
+      const char* at = in.position();
+      std::string_view key = in.word("size, stride, pad, lhs_dilate, rhs_dilate or rhs_reversal");
+      in.expect('=', "after " + std::string(key));
+      if (key == "size" && in.peek() == '}') continue;
+      std::vector<Dims> numbers = by_x(in, key);
+      if (key == "size") {
+        if (sized) in.fail_at(at, "size stands twice in the window");
+        sized = true;
+        dims.resize(numbers.size());
+      } else if (!sized) {
+        in.fail_at(at, "the window must start with its size");
+      }
+      if (numbers.size() != dims.size()) {
+        in.fail_at(at, std::string(key) + " has " + std::to_string(numbers.size()) +
+                           " dims and the window " + std::to_string(dims.size()));
+      }
+      for (std::size_t i = 0; i < dims.size(); ++i) {
+        const Dims& n = numbers[i];
+        WindowDim& d = dims[i];
+        if (n.size() != (key == "pad" ? 2u : 1u)) {
+          in.fail_at(at, key == "pad" ? "padding is written low_high per dim"
+                                      : std::string(key) + " takes one number per dim");
+        }
+        if (key == "size") {
+          d.size = n[0];
+        } else if (key == "stride") {
+          d.stride = n[0];
+        } else if (key == "pad") {
+          d.pad_low = n[0];
+          d.pad_high = n[1];
+        } else if (key == "lhs_dilate") {
+          d.lhs_dilation = n[0];
+        } else if (key == "rhs_dilate") {
+          d.rhs_dilation = n[0];
+        } else if (key == "rhs_reversal") {
+          d.reversal = n[0] != 0;
+        } else {
+          in.fail_at(at, "unknown part '" + std::string(key) +
+                             "' of a window; valid: size, stride, pad, lhs_dilate, rhs_dilate, "
+                             "rhs_reversal");
+        }
+      }
+    }
+  });
+  return dims;
+}
+
+void dim_labels(AttributeReader& reader, ConvolutionAttrs* a) {
+  std::string_view value = reader.need("dim_labels");
+  std::size_t underscore = value.find('_'), arrow = value.find("->");
+  if (underscore == std::string_view::npos || arrow == std::string_view::npos ||
+      underscore > arrow) {
+    reader.fail(value, "expected dim_labels like b01f_01io->b01f");
+  }
+  auto part = [&](std::string_view text, char first_label, std::int64_t* first, char second_label,
+                  std::int64_t* second, Dims* spatial) {
+    if (text.find('?') != std::string_view::npos) {
+      reader.lexer().not_supported_at(text.data(),
+                                      "dimensions without a role ('?') are not "
+                                      "supported in dim_labels");
+    }
+    std::size_t n = text.size();
+    if (n < 2) reader.fail(text, "dim_labels need at least two dims per array");
+    spatial->assign(n - 2, -1);
+    *first = *second = -1;
+    for (std::size_t i = 0; i < n; ++i) {
+      char c = text[i];
+      std::int64_t* slot = c == first_label    ? first
+                           : c == second_label ? second
+                           : is_digit(c) && std::size_t(c - '0') < n - 2
+                               ? &(*spatial)[std::size_t(c - '0')]
+                               : nullptr;
+      if (slot == nullptr || *slot != -1) {
+        reader.fail(text.substr(i), "label '" + std::string(1, c) + "' of '" + std::string(text) +
+                                        "'; each of '" + first_label + "', '" + second_label +
+                                        "' and the numbers from 0 stands once");
+      }
+      *slot = std::int64_t(i);
+    }
+  };
+  part(value.substr(0, underscore), 'b', &a->input_batch, 'f', &a->input_feature,
+       &a->input_spatial);
+  part(value.substr(underscore + 1, arrow - underscore - 1), 'i', &a->kernel_input_feature, 'o',
+       &a->kernel_output_feature, &a->kernel_spatial);
+  part(value.substr(arrow + 2), 'b', &a->output_batch, 'f', &a->output_feature, &a->output_spatial);
+}
+
+SliceAttrs slice(AttributeReader& reader) {
+  SliceAttrs a;
+  HloLexer& in = reader.lexer();
+  reader.at(reader.need("slice"), [&] {
+    in.expect('{', "before the slices");
+    if (in.accept('}')) return;
+    do {
+      in.expect('[', "before start:limit");
+      a.starts.push_back(in.integer("the start of a slice"));
+      in.expect(':', "after the start of a slice");
+      a.limits.push_back(in.integer("the limit of a slice"));
+      a.strides.push_back(in.accept(':') ? in.integer("the stride of a slice") : 1);
+      in.expect(']', "after a slice");
+    } while (in.accept(','));
+    in.expect('}', "after the slices");
+  });
+  return a;
+}
+
+PadAttrs padding(const Instruction& i, AttributeReader& reader) {
+  PadAttrs a;
+  if (!reader.has("padding") && !i.operands.empty() && i.operands[0]->shape.rank() == 0) {
+    reader.take("padding");
+    return a;
+  }
+  std::string_view value = reader.need("padding");
+  reader.at(value, [&] {
+    for (const Dims& n : by_x(reader.lexer(), "padding")) {
+      if (n.size() != 2 && n.size() != 3) {
+        reader.fail(value, "padding is written low_high or low_high_interior per dim");
+      }
+      a.dims.push_back({n[0], n[1], n.size() == 3 ? n[2] : 0});
+    }
+  });
+  return a;
+}
+
+CollectiveAttrs collective(AttributeReader& reader, bool device_ids_flag) {
+  CollectiveAttrs a;
+  a.groups = parse_groups(reader);
+  if (reader.has("channel_id")) a.channel_id = reader.integer("channel_id");
+  if (device_ids_flag) a.use_global_device_ids = reader.flag("use_global_device_ids");
+  return a;
+}
+
+PermuteAttrs permute(AttributeReader& reader) {
+  PermuteAttrs a;
+  HloLexer& in = reader.lexer();
+  reader.at(reader.need("source_target_pairs"), [&] {
+    in.expect('{', "before the pairs");
+    if (in.accept('}')) return;
+    do {
+      in.skip();
+      const char* at = in.position();
+      Dims pair = in.braced_integers("a pair of devices");
+      if (pair.size() != 2) in.fail_at(at, "expected a pair {source,target}");
+      a.source_target_pairs.emplace_back(pair[0], pair[1]);
+    } while (in.accept(','));
+    in.expect('}', "after the pairs");
+  });
+  if (reader.has("channel_id")) a.channel_id = reader.integer("channel_id");
+  return a;
+}
+
+DotAttrs dot(AttributeReader& reader) {
+  DotAttrs a;
+  a.lhs_contracting = reader.dims_or_empty("lhs_contracting_dims");
+  a.rhs_contracting = reader.dims_or_empty("rhs_contracting_dims");
+  a.lhs_batch = reader.dims_or_empty("lhs_batch_dims");
+  a.rhs_batch = reader.dims_or_empty("rhs_batch_dims");
+  a.operand_precision = precision(reader);
+  if (auto value = reader.take("algorithm")) a.algorithm = std::string(*value);
+  return a;
+}
+
+GatherAttrs gather(AttributeReader& reader) {
+  GatherAttrs a;
+  a.offset_dims = reader.dims("offset_dims");
+  a.collapsed_slice_dims = reader.dims("collapsed_slice_dims");
+  a.start_index_map = reader.dims("start_index_map");
+  a.index_vector_dim = reader.integer("index_vector_dim");
+  a.slice_sizes = reader.dims("slice_sizes");
+  a.operand_batching_dims = reader.dims_or_empty("operand_batching_dims");
+  a.start_indices_batching_dims = reader.dims_or_empty("start_indices_batching_dims");
+  a.indices_are_sorted = reader.flag("indices_are_sorted");
+  return a;
+}
+
+ScatterAttrs scatter(AttributeReader& reader) {
+  ScatterAttrs a;
+  a.update_window_dims = reader.dims("update_window_dims");
+  a.inserted_window_dims = reader.dims("inserted_window_dims");
+  a.scatter_dims_to_operand_dims = reader.dims("scatter_dims_to_operand_dims");
+  a.index_vector_dim = reader.integer("index_vector_dim");
+  a.input_batching_dims = reader.dims_or_empty("input_batching_dims");
+  a.scatter_indices_batching_dims = reader.dims_or_empty("scatter_indices_batching_dims");
+  a.indices_are_sorted = reader.flag("indices_are_sorted");
+  a.unique_indices = reader.flag("unique_indices");
+  return a;
+}
+
+float real(AttributeReader& reader, std::string_view key) {
+  std::string_view value = reader.need(key);
+  float out = 0;
+  const char* last = value.data() + value.size();
+  auto [end, error] = std::from_chars(value.data(), last, out);
+  if (error != std::errc() || end != last) {
+    reader.fail(value, "expected a number for " + std::string(key) + ", found '" +
+                           std::string(value) + "'");
+  }
+  return out;
+}
+
+void not_supported(AttributeReader& reader, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (auto value = reader.take(key)) {
+      reader.lexer().not_supported_at(value->data(), "attribute " + std::string(key) + " of " +
+                                                         std::string(reader.owner()) +
+                                                         " is not supported");
+    }
+  }
+}
+
+// Attributes that are carried as text.
+Attributes kept(AttributeReader& reader, std::initializer_list<const char*> keys) {
+  TextAttrs a;
+  for (const char* key : keys) {
+    if (auto value = reader.take(key)) a.items.emplace_back(key, std::string(*value));
+  }
+  if (a.items.empty()) return std::monostate();
+  return a;
+}
+
+CustomCallAttrs custom_call(AttributeReader& reader) {
+  CustomCallAttrs a;
+  a.target = reader.text("custom_call_target");
+  a.has_side_effect = reader.flag("custom_call_has_side_effect");
+  if (auto value = reader.take("api_version")) a.api_version = std::string(*value);
+  for (const char* key : {"window", "dim_labels", "feature_group_count", "batch_group_count",
+                          "operand_layout_constraints", "output_to_operand_aliasing", "literal",
+                          "operand_precision", "padding_type", "schedule"}) {
+    if (auto value = reader.take(key)) a.other.emplace_back(key, std::string(*value));
+  }
+  return a;
+}
+
+Attributes convolution(AttributeReader& reader) {
+  not_supported(reader, {"convolution_kind", "sparsity_config"});
+  ConvolutionAttrs a;
+  a.window = window(reader);
+  dim_labels(reader, &a);
+  a.feature_group_count = reader.integer_or("feature_group_count", 1);
+  a.batch_group_count = reader.integer_or("batch_group_count", 1);
+  a.operand_precision = precision(reader);
+  return a;
+}
+
+CompareAttrs compare(const Instruction& i, AttributeReader& reader) {
+  CompareAttrs a;
+  a.direction = Direction(reader.choice("direction", kDirections.data(), kDirections.size()));
+  if (!reader.has("type")) {
+    reader.take("type");
+    return a;
+  }
+  a.type = ComparisonType(reader.choice("type", kComparisonTypes.data(), kComparisonTypes.size()));
+  if (i.operands[0]->shape.is_array() && a.type == default_comparison(i.operands[0]->shape.dtype)) {
+    a.type = ComparisonType::by_dtype;
+  }
+  return a;
+}
+
+}  // namespace
+
+Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& reader) {
+  switch (op) {
+    case Opcode::broadcast:
+      // A scalar's may be left out.
+      return DimensionsAttrs{reader.dims_or_empty("dimensions")};
+    case Opcode::transpose:
+    case Opcode::reverse:
+    case Opcode::concatenate:
+    case Opcode::reduce:
+    case Opcode::map:
+    case Opcode::get_dimension_size:
+    case Opcode::set_dimension_size:
+      return DimensionsAttrs{reader.dims("dimensions")};
+    case Opcode::iota:
+      return IotaAttrs{reader.integer("iota_dimension")};
+    case Opcode::sort: {
+      Dims dims = reader.dims("dimensions");
+      if (dims.size() != 1) {
+        reader.fail(reader.need("dimensions"), "sort takes exactly one dimension");
+      }
+      return SortAttrs{dims[0], reader.flag("is_stable")};
+    }
+    case Opcode::compare:
+      return compare(i, reader);
+    case Opcode::slice:
+      return slice(reader);
+    case Opcode::dynamic_slice:
+      return DynamicSliceAttrs{reader.dims("dynamic_slice_sizes")};
+    case Opcode::pad:
+      return padding(i, reader);
+    case Opcode::dot:
+      return dot(reader);
+    case Opcode::reduce_window:
+    case Opcode::select_and_scatter:
+      return WindowAttrs{window(reader)};
+    case Opcode::convolution:
+      return convolution(reader);
+    case Opcode::gather:
+      return gather(reader);
+    case Opcode::scatter:
+      return scatter(reader);
+    case Opcode::fft: {
+      auto type = FftType(reader.choice("fft_type", kFftTypes.data(), kFftTypes.size()));
+      return FftAttrs{type, reader.dims("fft_length")};
+    }
+    case Opcode::get_tuple_element:
+      return GetTupleElementAttrs{reader.integer("index")};
+    case Opcode::all_gather:
+    case Opcode::all_gather_start: {
+      CollectiveAttrs a = collective(reader, true);
+      a.dims = reader.dims("dimensions");
+      a.constrain_layout = reader.flag("constrain_layout");
+      return a;
+    }
+    case Opcode::all_reduce:
+    case Opcode::all_reduce_start:
+    case Opcode::reduce_scatter: {
+      not_supported(reader, {"mode"});
+      CollectiveAttrs a = collective(reader, true);
+      if (op == Opcode::reduce_scatter) a.dims = reader.dims("dimensions");
+      a.constrain_layout = reader.flag("constrain_layout");
+      return a;
+    }
+    case Opcode::all_to_all: {
+      CollectiveAttrs a = collective(reader, false);
+      a.dims = reader.dims_or_empty("dimensions");
+      a.constrain_layout = reader.flag("constrain_layout");
+      return a;
+    }
+    case Opcode::ragged_all_to_all: {
+      CollectiveAttrs a = collective(reader, false);
+      a.dims = reader.dims_or_empty("dimensions");
+      return a;
+    }
+    case Opcode::collective_broadcast:
+      return collective(reader, false);
+    case Opcode::collective_permute:
+    case Opcode::collective_permute_start:
+      not_supported(reader, {"slice_sizes"});
+      return permute(reader);
+    case Opcode::custom_call:
+      return custom_call(reader);
+    case Opcode::cholesky:
+      return CholeskyAttrs{reader.flag("lower")};
+    case Opcode::triangular_solve: {
+      TriangularSolveAttrs a;
+      a.left_side = reader.flag("left_side");
+      a.lower = reader.flag("lower");
+      a.unit_diagonal = reader.flag("unit_diagonal");
+      if (reader.has("transpose_a")) {
+        a.transpose_a = TriangularSolveAttrs::Transpose(
+            reader.choice("transpose_a", kTransposes.data(), kTransposes.size()));
+      }
+      return a;
+    }
+    case Opcode::reduce_precision:
+      return ReducePrecisionAttrs{reader.integer("exponent_bits"), reader.integer("mantissa_bits")};
+    case Opcode::rng:
+      return RngAttrs{std::string(reader.need("distribution"))};
+    case Opcode::rng_bit_generator:
+      return RngAttrs{std::string(reader.need("algorithm"))};
+    case Opcode::batch_norm_training:
+    case Opcode::batch_norm_inference:
+    case Opcode::batch_norm_grad:
+      return BatchNormAttrs{real(reader, "epsilon"), reader.integer("feature_index")};
+    case Opcode::topk:
+      return TopKAttrs{reader.integer("k"), reader.flag("largest", true)};
+    case Opcode::while_:
+      return WhileAttrs{};
+    case Opcode::call:
+      return kept(reader, {"is_composite"});
+    case Opcode::reshape:
+      return kept(reader, {"inferred_dimension"});
+    case Opcode::fusion:
+      return kept(reader, {"kind", "output_to_operand_aliasing"});
+    case Opcode::domain:
+      return kept(reader, {"domain"});
+    case Opcode::copy_start:
+      return kept(reader, {"cross_program_prefetch_index"});
+    case Opcode::send:
+    case Opcode::send_done:
+    case Opcode::recv:
+    case Opcode::recv_done:
+      return kept(reader, {"channel_id", "is_host_transfer"});
+    case Opcode::infeed:
+      return kept(reader, {"infeed_config"});
+    case Opcode::outfeed:
+      return kept(reader, {"outfeed_shape", "outfeed_config"});
+    case Opcode::rng_get_and_update_state:
+      return kept(reader, {"delta"});
+    case Opcode::ragged_dot:
+    case Opcode::scaled_dot:
+      return kept(reader, {"lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims",
+                           "rhs_contracting_dims", "lhs_ragged_dims", "rhs_group_dims",
+                           "operand_precision", "algorithm"});
+    case Opcode::scan:
+      return kept(reader, {"dimensions", "num_carries", "is_reverse", "is_associative"});
+    case Opcode::async_start:
+    case Opcode::async_update:
+    case Opcode::async_done:
+      return kept(reader, {"async_execution_thread"});
+    default:
+      return is_elementwise(op) && info(op).operands == 1 ? kept(reader, {"result_accuracy"})
+                                                          : Attributes();
+  }
+}
+
+}  // namespace tessera::ir
