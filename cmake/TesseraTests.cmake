@@ -19,20 +19,14 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
-# Tests that compare with the evaluator, though their room doesn't include it, and those that use
-# random programs.
+# Tests that compare with the evaluator, though their room doesn't include it.
 set(tessera_test_also_spmd evaluator)
-set(tessera_test_support_rooms spmd compiler frontend)
-file(GLOB tessera_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cc")
 
 function(tessera_add_room_tests room)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cc")
   file(GLOB_RECURSE cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cc")
   if(NOT cases)
     return()
-  endif()
-  if(room IN_LIST tessera_test_support_rooms)
-    list(APPEND sources ${tessera_test_support})
   endif()
   set(name tessera_${room}_tests)
   add_executable(${name} ${sources})
