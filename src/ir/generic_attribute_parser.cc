@@ -54,7 +54,10 @@ std::vector<std::string_view> single_callee_keys(Opcode op, AttributeReader& rea
 
 void HloParser::attributes(Scope& scope, Opcode op, Instruction* i, bool nested) {
   AttributeReader reader(in_, ir::name(i->opcode), nested);
-  i->attrs = parse_attributes(op, *i, reader);
+  // Those two have theirs between the parentheses.
+  if (op != Opcode::parameter && op != Opcode::constant) {
+    i->attrs = parse_attributes(op, *i, reader);
+  }
   for (std::string_view key : single_callee_keys(op, reader)) {
     i->called.push_back(callee(scope, reader, key));
   }

@@ -8,6 +8,8 @@
 namespace tessera::ir {
 
 /// The first place where two programs differ, names and metadata aside; empty if they are equal.
-std::string first_difference(const Module& a, const Module& b);
+/// `axes`: shardings must be the same axes of the same meshes, open flags and priorities too; else
+/// the same tilings, which is what text without axis names keeps.
+std::string first_difference(const Module& a, const Module& b, bool axes = true);
 
 }  // namespace tessera::ir

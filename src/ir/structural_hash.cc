@@ -24,7 +24,8 @@ void append_literal_bytes(std::string& out, const Literal& literal) {
 
 // One instruction without names: operands by position, callees by their number.
 void append_instruction(std::string& out, const Instruction& i,
-                        const std::unordered_map<const Computation*, std::size_t>& numbers) {
+                        const std::unordered_map<const Computation*, std::size_t>& numbers,
+                        bool axes) {
   out += name(i.opcode);
   out += ' ';
   append_shape(out, i.shape);
@@ -62,7 +63,7 @@ void append_instruction(std::string& out, const Instruction& i,
     out += ',';
   }
   out += ')';
-  if (i.has_sharding()) out += canonical_sharding_text(i);
+  if (i.has_sharding()) out += axes ? canonical_sharding_text(i) : sharding_text(i);
   out += i.backend_config;
 }
 
@@ -111,7 +112,7 @@ std::uint64_t structural_hash(const Module& module) {
     XXH3_64bits_update(state, text.data(), text.size());
     for (const auto& i : c->instructions()) {
       text.clear();
-      append_instruction(text, *i, n.numbers);
+      append_instruction(text, *i, n.numbers, true);
       text += '\n';
       XXH3_64bits_update(state, text.data(), text.size());
     }
@@ -121,7 +122,7 @@ std::uint64_t structural_hash(const Module& module) {
   return hash;
 }
 
-std::string first_difference(const Module& a, const Module& b) {
+std::string first_difference(const Module& a, const Module& b, bool axes) {
   if (interface_text(a) != interface_text(b)) {
     return "modules: " + interface_text(a) + " and " + interface_text(b);
   }
@@ -141,8 +142,8 @@ std::string first_difference(const Module& a, const Module& b) {
     for (std::size_t i = 0; i < ca.instructions().size(); ++i) {
       const Instruction &ia = *ca.instructions()[i], &ib = *cb.instructions()[i];
       std::string ta, tb;
-      append_instruction(ta, ia, na.numbers);
-      append_instruction(tb, ib, nb.numbers);
+      append_instruction(ta, ia, na.numbers, axes);
+      append_instruction(tb, ib, nb.numbers, axes);
       if (ta != tb || ia.frontend_attributes != ib.frontend_attributes) {
         return where + to_string(ia) + " and " + to_string(ib);
       }
