@@ -306,13 +306,35 @@ void apply_clamp(DType t, const std::byte* low, const std::byte* x, const std::b
   });
 }
 
+namespace {
+
+struct Wide16 {
+  std::uint64_t low, high;
+};
+
+template <class T>
+void select_typed(const std::byte* pred, const std::byte* on_true, const std::byte* on_false,
+                  std::byte* result, std::int64_t n) {
+  const T *x = reinterpret_cast<const T*>(on_true), *y = reinterpret_cast<const T*>(on_false);
+  T* out = reinterpret_cast<T*>(result);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = pred[i] != std::byte(0) ? x[i] : y[i];
+}
+
+}  // namespace
+
 void apply_select(DType t, const std::byte* pred, const std::byte* on_true,
                   const std::byte* on_false, std::byte* result, std::int64_t n) {
-  const std::size_t size = byte_size(t);
-  const std::int64_t step = std::int64_t(size);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::byte* from = (pred[i] != std::byte(0) ? on_true : on_false) + i * step;
-    std::memmove(result + i * step, from, size);
+  switch (byte_size(t)) {
+    case 1:
+      return select_typed<std::uint8_t>(pred, on_true, on_false, result, n);
+    case 2:
+      return select_typed<std::uint16_t>(pred, on_true, on_false, result, n);
+    case 4:
+      return select_typed<std::uint32_t>(pred, on_true, on_false, result, n);
+    case 8:
+      return select_typed<std::uint64_t>(pred, on_true, on_false, result, n);
+    default:
+      return select_typed<Wide16>(pred, on_true, on_false, result, n);
   }
 }
 
