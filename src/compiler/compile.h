@@ -18,6 +18,8 @@ struct Options {
   spmd::PartitionOptions partition;
   /// Keep the modules between the stages, for as_text().
   bool keep_stages = true;
+  /// The module is one device's program already: nothing is propagated or partitioned.
+  bool partitioned_input = false;
 };
 
 /// Bytes, known before running.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operations on short blocks of elements: the instructions of loop programs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tessera/dtype.h>
+
+#include "src/ir/attributes.h"
+#include "src/ir/opcode.h"
+
+namespace tessera::codegen {
+
+/// out[i] = op(in[0][i], in[1][i], ...) for i < n. If bit k of `scalars` is set, in[k] is one
+/// element that stands for all. `out` may be the same memory as an input.
+struct BlockCall {
+  const void* attributes;
+  std::byte* out;
+  const std::byte* const* in;
+  unsigned scalars;
+  std::int64_t n;
+};
+using BlockFunction = void (*)(const BlockCall&);
+
+// Each returns null if there is no such kernel. f16 and bf16 have none of their own: loop programs
+// hold them as f32 and round after each op.
+BlockFunction unary_block(ir::Opcode op, DType operand);
+BlockFunction binary_block(ir::Opcode op, DType operand);
+BlockFunction clamp_block(DType operand);
+BlockFunction compare_block(ir::Direction direction, ir::ComparisonType type, DType operand);
+/// From any type but f16 and bf16 to any type.
+BlockFunction convert_block(DType from, DType to);
+/// f32 holding f16 or bf16 values: load, and rounding after an op.
+BlockFunction lift_block(DType half);
+BlockFunction round_block(DType half);
+/// By size of an element: select(pred, a, b), and a copy.
+BlockFunction select_block(std::size_t element_bytes);
+BlockFunction copy_block(std::size_t element_bytes);
+/// ir::ReducePrecisionAttrs are the attributes.
+BlockFunction reduce_precision_block(DType operand);
+
+// By family of types, used by the functions above.
+BlockFunction float_unary_block(ir::Opcode op, DType operand);
+BlockFunction float_binary_block(ir::Opcode op, DType operand);
+BlockFunction integer_unary_block(ir::Opcode op, DType operand);
+BlockFunction integer_binary_block(ir::Opcode op, DType operand);
+BlockFunction complex_unary_block(ir::Opcode op, DType operand);
+BlockFunction complex_binary_block(ir::Opcode op, DType operand);
+
+}  // namespace tessera::codegen

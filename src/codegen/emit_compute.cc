@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots and reductions: kernels that may need their operands in another order or type first.
+#include "src/codegen/emitter.h"
+#include "src/codegen/kernels/dot.h"
+#include "src/codegen/kernels/reduce.h"
+#include "src/codegen/loop_program.h"
+
+namespace tessera::codegen {
+
+bool emit_dot(Emitter& e, const ir::Instruction& i) {
+  // Products in a wider type than the operands': converting first is exact.
+  const DType t = i.shape.dtype;
+  ir::Instruction same;
+  same.opcode = i.opcode;
+  same.name = i.name;
+  same.metadata = i.metadata;
+  same.attrs = i.attrs;
+  same.shape = i.shape;
+  ir::Instruction sides[2];
+  for (int k = 0; k < 2; ++k) {
+    sides[k].shape = Shape(t, i.operand(std::size_t(k))->shape.dims);
+    same.operands.push_back(&sides[k]);
+    const DType from = i.operand(std::size_t(k))->shape.dtype;
+    if (from == t) continue;
+    ir::Instruction convert;
+    convert.opcode = ir::Opcode::convert;
+    convert.shape = sides[k].shape;
+    LoopBuilder probe;
+    if (!probe.apply(convert, {probe.contiguous(from)})) return false;
+  }
+  DotPlan plan = dot_kernel(same);
+  if (!plan.kernel) return false;
+  std::vector<SlotId> inputs;
+  for (int k = 0; k < 2; ++k) {
+    const ir::Instruction& o = *i.operand(std::size_t(k));
+    const SlotId s = e.converted(i, e.slot(o), o.shape, t);
+    inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
+  }
+  e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
+  return true;
+}
+
+bool emit_reduce(Emitter& e, const ir::Instruction& i) {
+  if (i.is(ir::Opcode::map)) {
+    KernelSpec spec = map_kernel(i);
+    if (!spec) return false;
+    std::vector<SlotId> inputs;
+    for (const ir::Instruction* o : i.operands) inputs.push_back(e.slot(*o));
+    e.task(i, std::move(spec), std::move(inputs), {e.result(i)});
+    return true;
+  }
+  ReducePlan plan = reduce_kernel(i);
+  if (!plan.kernel) return false;
+  std::vector<SlotId> inputs;
+  const std::size_t k = i.operands.size() / 2;
+  for (std::size_t n = 0; n < i.operands.size(); ++n) {
+    const ir::Instruction& o = *i.operand(n);
+    inputs.push_back(n < k ? e.transposed(i, e.slot(o), o.shape, plan.transpose) : e.slot(o));
+  }
+  e.task(i, std::move(plan.kernel), std::move(inputs), e.results(i));
+  return true;
+}
+
+}  // namespace tessera::codegen

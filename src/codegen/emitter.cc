@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/emitter.h"
+
+#include <cstring>
+
+#include "src/codegen/kernels/copy.h"
+#include "src/codegen/kernels/evaluator_call.h"
+#include "src/codegen/loop_program.h"
+
+namespace tessera::codegen {
+
+using ir::Opcode;
+
+std::size_t leaf_count(const Shape& shape) {
+  if (!shape.is_tuple) return 1;
+  std::size_t n = 0;
+  for (const Shape& s : shape.elements) n += leaf_count(s);
+  return n;
+}
+
+SlotId PlanState::add_slot(std::int64_t bytes, ClassesId classes) {
+  plan().slots.push_back({bytes, classes, 0});
+  return SlotId(plan().slots.size()) - 1;
+}
+
+SlotId PlanState::constant(ClassesId classes, const std::vector<Literal>& values) {
+  std::string key;
+  for (const Literal& v : values) {
+    key.append(reinterpret_cast<const char*>(v.bytes()), v.byte_count());
+  }
+  const auto [it, added] = constants.try_emplace({classes, std::move(key)}, -1);
+  if (!added) return it->second;
+  it->second = add_slot(std::int64_t(values.at(0).byte_count()), classes);
+  runtime::Plan::Constant c{it->second, {}};
+  for (const Literal& v : values) {
+    c.values.push_back(runtime::Storage::allocate(v.byte_count()));
+    if (v.byte_count() > 0) std::memcpy(c.values.back()->data(), v.bytes(), v.byte_count());
+  }
+  plan().constants.push_back(std::move(c));
+  return it->second;
+}
+
+Emitter::Emitter(PlanState* state, const ir::Computation& computation,
+                 const passes::UniformityFacts& facts, runtime::Block* block)
+    : state_(state),
+      computation_(computation),
+      facts_(facts),
+      block_(block),
+      fusion_(fuse(computation, facts)),
+      slots_(computation.instructions().size()) {}
+
+const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
+  return facts_.leaves[std::size_t(i.index)][leaf];
+}
+
+SlotId Emitter::slot(const ir::Instruction& i, std::size_t leaf) {
+  auto& mine = slots_[std::size_t(i.index)];
+  const passes::LeafFacts& f = facts(i, leaf);
+  if (mine.empty()) mine.assign(leaf_count(i.shape), -1);
+  if (mine[leaf] < 0 && f.known) mine[leaf] = state_->constant(f.classes, *f.known);
+  TESSERA_CHECK(mine[leaf] >= 0, "value of " + i.name + " was not emitted");
+  return mine[leaf];
+}
+
+std::vector<SlotId> Emitter::slots(const ir::Instruction& i) {
+  std::vector<SlotId> out;
+  for (std::size_t k = 0; k < leaf_count(i.shape); ++k) out.push_back(slot(i, k));
+  return out;
+}
+
+SlotId Emitter::result(const ir::Instruction& i, std::size_t leaf) {
+  const std::vector<Shape> leaves = flatten(i.shape);
+  auto& mine = slots_[std::size_t(i.index)];
+  if (mine.empty()) mine.assign(leaves.size(), -1);
+  mine[leaf] = state_->add_slot(leaves[leaf].byte_count(), facts(i, leaf).classes);
+  return mine[leaf];
+}
+
+std::vector<SlotId> Emitter::results(const ir::Instruction& i) {
+  std::vector<SlotId> out;
+  for (std::size_t k = 0; k < leaf_count(i.shape); ++k) out.push_back(result(i, k));
+  return out;
+}
+
+void Emitter::alias(const ir::Instruction& i, std::vector<SlotId> slots) {
+  slots_[std::size_t(i.index)] = std::move(slots);
+}
+
+SlotId Emitter::temporary(std::int64_t bytes, ClassesId classes) {
+  return state_->add_slot(bytes, classes);
+}
+
+void Emitter::step(
+    const ir::Instruction& i,
+    std::variant<runtime::KernelTask, runtime::Exchange, runtime::While, runtime::Conditional>
+        what) {
+  runtime::Step s;
+  s.name = i.name;
+  s.location = i.location();
+  s.what = std::move(what);
+  block_->steps.push_back(std::move(s));
+}
+
+void Emitter::task(const ir::Instruction& i, KernelSpec spec, std::vector<SlotId> inputs,
+                   std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse) {
+  runtime::KernelTask t;
+  t.function = spec.function;
+  t.attributes = std::move(spec.attributes);
+  t.units = spec.units;
+  t.nanoseconds = spec.nanoseconds;
+  t.inputs = std::move(inputs);
+  t.outputs = std::move(outputs);
+  t.reuse = std::move(reuse);
+  step(i, std::move(t));
+}
+
+SlotId Emitter::transposed(const ir::Instruction& i, SlotId from, const Shape& shape,
+                           const Dims& perm) {
+  if (perm.empty()) return from;
+  const auto element = byte_size(shape.dtype);
+  Box box;
+  const Dims strides = row_major_strides(shape.dims);
+  for (const std::int64_t d : perm) {
+    box.dims.push_back(shape.dim(d));
+    box.from_strides.push_back(strides[std::size_t(d)] * std::int64_t(element));
+  }
+  box.to_strides = row_major_strides(box.dims);
+  for (std::int64_t& s : box.to_strides) s *= std::int64_t(element);
+  const SlotId out = temporary(shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
+  task(i, copy_kernel({std::move(box)}, element), {from}, {out});
+  return out;
+}
+
+SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to) {
+  if (shape.dtype == to) return from;
+  ir::Instruction convert;
+  convert.opcode = Opcode::convert;
+  convert.shape = Shape(to, shape.dims);
+  LoopBuilder builder;
+  const auto v = builder.apply(convert, {builder.contiguous(shape.dtype)});
+  TESSERA_CHECK(v.has_value(), "no conversion for an operand of " + i.name);
+  builder.output(*v);
+  auto program = builder.finish();
+  KernelSpec spec;
+  spec.function = run_loop;
+  spec.units = shape.element_count();
+  spec.nanoseconds = 20 + double(spec.units) * program->nanoseconds();
+  spec.attributes = std::move(program);
+  const SlotId out =
+      temporary(convert.shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
+  task(i, std::move(spec), {from}, {out});
+  return out;
+}
+
+std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& parameters) {
+  for (const auto& i : computation_.instructions()) {
+    if (i->is(Opcode::parameter)) {
+      alias(*i, parameters.at(std::size_t(i->get<ir::ParameterAttrs>().number)));
+      continue;
+    }
+    const auto& leaves = facts_.leaves[std::size_t(i->index)];
+    bool known = true;
+    for (const auto& leaf : leaves) known = known && leaf.known != nullptr;
+    if (known && !leaves.empty() && !ir::has_side_effect(i->opcode)) continue;  // made when used
+    emit(*i);
+  }
+  return slots(*computation_.root());
+}
+
+void Emitter::emit(const ir::Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::tuple: {
+      std::vector<SlotId> all;
+      for (const ir::Instruction* o : i.operands) {
+        const auto s = slots(*o);
+        all.insert(all.end(), s.begin(), s.end());
+      }
+      return alias(i, std::move(all));
+    }
+    case Opcode::get_tuple_element: {
+      const Shape& tuple = i.operand(0)->shape;
+      std::size_t first = 0;
+      const auto index = std::size_t(i.get<ir::GetTupleElementAttrs>().index);
+      for (std::size_t k = 0; k < index; ++k) first += leaf_count(tuple.elements[k]);
+      std::vector<SlotId> mine;
+      for (std::size_t k = 0; k < leaf_count(i.shape); ++k) {
+        mine.push_back(slot(*i.operand(0), first + k));
+      }
+      return alias(i, std::move(mine));
+    }
+    // The same bytes: arrays are row-major, whatever layout a text gives.
+    case Opcode::reshape:
+    case Opcode::bitcast:
+    case Opcode::copy:
+    case Opcode::opt_barrier:
+    case Opcode::domain:
+    case Opcode::add_dependency:
+      return alias(i, slots(*i.operand(0)));
+    case Opcode::after_all:
+      return alias(i, {state_->constant(0, {Literal(Shape(DType::u8, {0}))})});
+    case Opcode::call:
+    case Opcode::fusion: {
+      std::vector<std::vector<SlotId>> parameters;
+      for (const ir::Instruction* o : i.operands) parameters.push_back(slots(*o));
+      Emitter inner(state_, *i.called.at(0), called_facts(i, 0), block_);
+      return alias(i, inner.run(parameters));
+    }
+    case Opcode::while_:
+      return emit_while(*this, i);
+    case Opcode::conditional:
+      return emit_conditional(*this, i);
+    case Opcode::all_gather:
+    case Opcode::all_reduce:
+    case Opcode::reduce_scatter:
+    case Opcode::all_to_all:
+    case Opcode::collective_permute:
+    case Opcode::collective_broadcast:
+      return emit_collective(*this, i);
+    case Opcode::custom_call: {
+      const std::string& target = i.get<ir::CustomCallAttrs>().target;
+      throw CompileError("custom call target \"" + target + "\" of " + i.describe() +
+                             " has no implementation here",
+                         i.location());
+    }
+    default:
+      break;
+  }
+  if (on_the_fly(i)) return;
+  const std::int64_t loop = loop_of(i);
+  if (loop == i.index) return emit_loop(*this, i);
+  if (loop >= 0) return;  // in the loop of another
+  const bool done = [&] {
+    switch (i.opcode) {
+      case Opcode::broadcast:
+        return emit_broadcast(*this, i);
+      case Opcode::iota:
+        return emit_iota(*this, i);
+      case Opcode::transpose:
+      case Opcode::slice:
+      case Opcode::reverse:
+      case Opcode::concatenate:
+      case Opcode::pad:
+      case Opcode::dynamic_slice:
+      case Opcode::dynamic_update_slice:
+        return emit_movement(*this, i);
+      case Opcode::dot:
+        return emit_dot(*this, i);
+      case Opcode::reduce:
+      case Opcode::map:
+        return emit_reduce(*this, i);
+      case Opcode::sort:
+        return emit_sort(*this, i);
+      case Opcode::fft:
+        return emit_fft(*this, i);
+      case Opcode::gather:
+        return emit_gather(*this, i);
+      case Opcode::scatter:
+        return emit_scatter(*this, i);
+      default:
+        return false;
+    }
+  }();
+  if (done) return;
+  std::vector<SlotId> inputs;
+  for (const ir::Instruction* o : i.operands) {
+    const auto s = slots(*o);
+    inputs.insert(inputs.end(), s.begin(), s.end());
+  }
+  task(i, evaluator_kernel(i), std::move(inputs), results(i));
+  state_->built->evaluator_ops.push_back(i.describe());
+}
+
+BuiltPlan build_plan(const ir::Module& module) {
+  BuiltPlan built;
+  PlanState state;
+  state.module = &module;
+  state.built = &built;
+  passes::ClassesTable table(module.num_partitions);
+  const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
+  runtime::Plan& plan = built.plan;
+  plan.num_devices = module.num_partitions;
+  plan.classes = table.list();
+  const ir::Computation& entry = *module.entry();
+  std::vector<std::vector<SlotId>> parameters;
+  for (const ir::Instruction* p : entry.parameters()) {
+    std::vector<SlotId> slots;
+    const std::vector<Shape> leaves = flatten(p->shape);
+    for (std::size_t k = 0; k < leaves.size(); ++k) {
+      slots.push_back(
+          state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
+      plan.parameters.push_back(slots.back());
+    }
+    parameters.push_back(std::move(slots));
+  }
+  Emitter emitter(&state, entry, facts, &plan.entry);
+  plan.results = emitter.run(parameters);
+  return built;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the emitters of op families use to add steps to a plan. Private to codegen.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/codegen/fusion.h"
+#include "src/codegen/kernel_spec.h"
+#include "src/codegen/plan_builder.h"
+#include "src/passes/uniformity.h"
+#include "src/runtime/plan.h"
+
+namespace tessera::codegen {
+
+using runtime::ClassesId;
+using runtime::SlotId;
+
+/// What one module's plan shares.
+struct PlanState {
+  const ir::Module* module = nullptr;
+  BuiltPlan* built = nullptr;
+  std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
+
+  runtime::Plan& plan() { return built->plan; }
+  SlotId add_slot(std::int64_t bytes, ClassesId classes);
+  SlotId constant(ClassesId classes, const std::vector<Literal>& values);
+  bool is_constant(SlotId slot) const;
+};
+
+/// Emits one computation, as run from one place, into a block.
+class Emitter {
+ public:
+  Emitter(PlanState* state, const ir::Computation& computation,
+          const passes::UniformityFacts& facts, runtime::Block* block);
+
+  /// `parameters[i]`: slots of the leaves of parameter i. Returns those of the root.
+  std::vector<SlotId> run(const std::vector<std::vector<SlotId>>& parameters);
+
+  // -- For the families -------------------------------------------------------------------------
+  const passes::LeafFacts& facts(const ir::Instruction& i, std::size_t leaf = 0) const;
+  /// Where an operand's leaf lies.
+  SlotId slot(const ir::Instruction& i, std::size_t leaf = 0);
+  std::vector<SlotId> slots(const ir::Instruction& i);
+  /// A slot for a leaf of the instruction's result, entered as such.
+  SlotId result(const ir::Instruction& i, std::size_t leaf = 0);
+  std::vector<SlotId> results(const ir::Instruction& i);
+  void alias(const ir::Instruction& i, std::vector<SlotId> slots);
+  SlotId temporary(std::int64_t bytes, ClassesId classes);
+  void task(const ir::Instruction& i, KernelSpec spec, std::vector<SlotId> inputs,
+            std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse = {});
+  void step(
+      const ir::Instruction& i,
+      std::variant<runtime::KernelTask, runtime::Exchange, runtime::While, runtime::Conditional>
+          what);
+  /// A transposed copy of a leaf; the slot itself if `perm` is empty.
+  SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
+  SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
+  bool on_the_fly(const ir::Instruction& i) const {
+    return fusion_.on_the_fly[std::size_t(i.index)];
+  }
+  std::int64_t loop_of(const ir::Instruction& i) const {
+    return fusion_.root[std::size_t(i.index)];
+  }
+  const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
+    return facts_.called.at(i.index).at(k);
+  }
+  PlanState& state() { return *state_; }
+
+ private:
+  void emit(const ir::Instruction& i);
+
+  PlanState* state_;
+  const ir::Computation& computation_;
+  const passes::UniformityFacts& facts_;
+  runtime::Block* block_;
+  Fusion fusion_;
+  std::vector<std::vector<SlotId>> slots_;
+};
+
+std::size_t leaf_count(const Shape& shape);
+
+// Each emits the instruction, or returns false if it has no kernel for it.
+void emit_loop(Emitter& e, const ir::Instruction& root);
+bool emit_broadcast(Emitter& e, const ir::Instruction& i);
+bool emit_iota(Emitter& e, const ir::Instruction& i);
+bool emit_movement(Emitter& e, const ir::Instruction& i);
+bool emit_dot(Emitter& e, const ir::Instruction& i);
+bool emit_reduce(Emitter& e, const ir::Instruction& i);
+bool emit_sort(Emitter& e, const ir::Instruction& i);
+bool emit_fft(Emitter& e, const ir::Instruction& i);
+bool emit_gather(Emitter& e, const ir::Instruction& i);
+bool emit_scatter(Emitter& e, const ir::Instruction& i);
+void emit_collective(Emitter& e, const ir::Instruction& i);
+void emit_while(Emitter& e, const ir::Instruction& i);
+void emit_conditional(Emitter& e, const ir::Instruction& i);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <complex>
+
+#include "src/codegen/kernels/block_loops.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+
+// The textbook product, without the C library's repair of infinities, as HLO has it.
+struct Add {
+  template <class C>
+  C operator()(C a, C b) const {
+    return {a.real() + b.real(), a.imag() + b.imag()};
+  }
+};
+struct Subtract {
+  template <class C>
+  C operator()(C a, C b) const {
+    return {a.real() - b.real(), a.imag() - b.imag()};
+  }
+};
+struct Multiply {
+  template <class C>
+  C operator()(C a, C b) const {
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+  }
+};
+struct Divide {
+  template <class C>
+  C operator()(C a, C b) const {
+    return a / b;
+  }
+};
+struct Power {
+  template <class C>
+  C operator()(C a, C b) const {
+    if (a == C(0)) return b == C(0) ? C(1) : C(0);
+    return std::pow(a, b);
+  }
+};
+
+#define UNARY(Name, expression) \
+  struct Name {                 \
+    template <class C>          \
+    C operator()(C x) const {   \
+      return expression;        \
+    }                           \
+  };
+UNARY(Negate, C(-x.real(), -x.imag()))
+UNARY(Exp, std::exp(x))
+UNARY(Log, std::log(x))
+UNARY(Sqrt, std::sqrt(x))
+UNARY(Rsqrt, C(1) / std::sqrt(x))
+UNARY(Tanh, std::tanh(x))
+UNARY(Sin, std::sin(x))
+UNARY(Cos, std::cos(x))
+UNARY(Tan, std::tan(x))
+UNARY(Logistic, C(1) / (C(1) + std::exp(-x)))
+UNARY(Sign, std::abs(x) == 0 ? x : x / std::abs(x))
+#undef UNARY
+
+struct Abs {
+  template <class T>
+  T operator()(std::complex<T> x) const {
+    return std::hypot(x.real(), x.imag());
+  }
+};
+struct Real {
+  template <class T>
+  T operator()(std::complex<T> x) const {
+    return x.real();
+  }
+};
+struct Imag {
+  template <class T>
+  T operator()(std::complex<T> x) const {
+    return x.imag();
+  }
+};
+/// The operands of `complex` are real.
+struct Make {
+  template <class T>
+  std::complex<T> operator()(T re, T im) const {
+    return {re, im};
+  }
+};
+
+template <class T>
+BlockFunction unary(Opcode op) {
+  using C = std::complex<T>;
+  switch (op) {
+#define CASE(opcode, F) \
+  case Opcode::opcode:  \
+    return unary_loop<C, C, F>;
+    CASE(negate, Negate)
+    CASE(exponential, Exp)
+    CASE(log, Log)
+    CASE(sqrt, Sqrt)
+    CASE(rsqrt, Rsqrt)
+    CASE(tanh, Tanh)
+    CASE(sine, Sin)
+    CASE(cosine, Cos)
+    CASE(tan, Tan)
+    CASE(logistic, Logistic)
+    CASE(sign, Sign)
+#undef CASE
+    case Opcode::abs:
+      return unary_loop<C, T, Abs>;
+    case Opcode::real:
+      return unary_loop<C, T, Real>;
+    case Opcode::imag:
+      return unary_loop<C, T, Imag>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+BlockFunction binary(Opcode op) {
+  using C = std::complex<T>;
+  switch (op) {
+    case Opcode::add:
+      return binary_loop<C, C, Add>;
+    case Opcode::subtract:
+      return binary_loop<C, C, Subtract>;
+    case Opcode::multiply:
+      return binary_loop<C, C, Multiply>;
+    case Opcode::divide:
+      return binary_loop<C, C, Divide>;
+    case Opcode::power:
+      return binary_loop<C, C, Power>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+BlockFunction complex_unary_block(Opcode op, DType t) {
+  return t == DType::c64 ? unary<float>(op) : t == DType::c128 ? unary<double>(op) : nullptr;
+}
+BlockFunction complex_binary_block(Opcode op, DType t) {
+  if (op == Opcode::complex) {
+    return t == DType::f32   ? binary_loop<float, std::complex<float>, Make>
+           : t == DType::f64 ? binary_loop<double, std::complex<double>, Make>
+                             : nullptr;
+  }
+  return t == DType::c64 ? binary<float>(op) : t == DType::c128 ? binary<double>(op) : nullptr;
+}
+
+}  // namespace tessera::codegen

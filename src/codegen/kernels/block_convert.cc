@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/literal_util.h"
+#include "src/codegen/kernels/block_loops.h"
+
+namespace tessera::codegen {
+namespace {
+
+template <class From, class To>
+struct Convert {
+  To operator()(From v) const { return convert_element<To>(v); }
+};
+
+template <class From>
+BlockFunction to_type(DType to) {
+  switch (to) {
+    case DType::pred:
+      return unary_loop<From, Pred, Convert<From, Pred>>;
+    case DType::s8:
+      return unary_loop<From, std::int8_t, Convert<From, std::int8_t>>;
+    case DType::s16:
+      return unary_loop<From, std::int16_t, Convert<From, std::int16_t>>;
+    case DType::s32:
+      return unary_loop<From, std::int32_t, Convert<From, std::int32_t>>;
+    case DType::s64:
+      return unary_loop<From, std::int64_t, Convert<From, std::int64_t>>;
+    case DType::u8:
+      return unary_loop<From, std::uint8_t, Convert<From, std::uint8_t>>;
+    case DType::u16:
+      return unary_loop<From, std::uint16_t, Convert<From, std::uint16_t>>;
+    case DType::u32:
+      return unary_loop<From, std::uint32_t, Convert<From, std::uint32_t>>;
+    case DType::u64:
+      return unary_loop<From, std::uint64_t, Convert<From, std::uint64_t>>;
+    case DType::f16:
+      return unary_loop<From, Half, Convert<From, Half>>;
+    case DType::bf16:
+      return unary_loop<From, BFloat16, Convert<From, BFloat16>>;
+    case DType::f32:
+      return unary_loop<From, float, Convert<From, float>>;
+    case DType::f64:
+      return unary_loop<From, double, Convert<From, double>>;
+    case DType::c64:
+      return unary_loop<From, std::complex<float>, Convert<From, std::complex<float>>>;
+    case DType::c128:
+      return unary_loop<From, std::complex<double>, Convert<From, std::complex<double>>>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class H>
+struct Lift {
+  float operator()(H v) const { return float(v); }
+};
+template <class H>
+struct Round {
+  float operator()(float v) const { return float(H(v)); }
+};
+
+}  // namespace
+
+BlockFunction convert_block(DType from, DType to) {
+  switch (from) {
+    case DType::pred:
+      return to_type<Pred>(to);
+    case DType::s8:
+      return to_type<std::int8_t>(to);
+    case DType::s16:
+      return to_type<std::int16_t>(to);
+    case DType::s32:
+      return to_type<std::int32_t>(to);
+    case DType::s64:
+      return to_type<std::int64_t>(to);
+    case DType::u8:
+      return to_type<std::uint8_t>(to);
+    case DType::u16:
+      return to_type<std::uint16_t>(to);
+    case DType::u32:
+      return to_type<std::uint32_t>(to);
+    case DType::u64:
+      return to_type<std::uint64_t>(to);
+    case DType::f32:
+      return to_type<float>(to);
+    case DType::f64:
+      return to_type<double>(to);
+    case DType::c64:
+      return to_type<std::complex<float>>(to);
+    case DType::c128:
+      return to_type<std::complex<double>>(to);
+    default:
+      return nullptr;
+  }
+}
+
+BlockFunction lift_block(DType half) {
+  return half == DType::f16    ? unary_loop<Half, float, Lift<Half>>
+         : half == DType::bf16 ? unary_loop<BFloat16, float, Lift<BFloat16>>
+                               : nullptr;
+}
+BlockFunction round_block(DType half) {
+  return half == DType::f16    ? unary_loop<float, float, Round<Half>>
+         : half == DType::bf16 ? unary_loop<float, float, Round<BFloat16>>
+                               : nullptr;
+}
+
+}  // namespace tessera::codegen

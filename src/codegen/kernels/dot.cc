@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/dot.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <complex>
+#include <mutex>
+#include <vector>
+
+#include "src/base/literal_util.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+struct DotAttrs {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool lhs_transposed = false, rhs_transposed = false;  ///< lhs [k,m]; rhs [k,n] if not, else [n,k]
+  bool split_columns = false;  ///< units are columns of the result, else rows
+};
+
+/// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch.
+struct Block {
+  std::int64_t batch, m0, m, n0, n;
+};
+
+template <class F>
+void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&& f) {
+  const std::int64_t per_batch = a.split_columns ? a.n : a.m;
+  while (begin < end) {
+    const std::int64_t batch = begin / per_batch, first = begin % per_batch;
+    const std::int64_t count = std::min(per_batch - first, end - begin);
+    f(a.split_columns ? Block{batch, 0, a.m, first, count} : Block{batch, first, count, 0, a.n});
+    begin += count;
+  }
+}
+
+// One overload per type that BLAS has.
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda,
+          const float* b, int ldb, float* c, int ldc) {
+  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda,
+          const double* b, int ldb, double* c, int ldc) {
+  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const std::complex<float>* a,
+          int lda, const std::complex<float>* b, int ldb, std::complex<float>* c, int ldc) {
+  const std::complex<float> one = 1, zero = 0;
+  cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
+          const std::complex<double>* a, int lda, const std::complex<double>* b, int ldb,
+          std::complex<double>* c, int ldc) {
+  const std::complex<double> one = 1, zero = 0;
+  cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
+}
+
+template <class T>
+void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
+  lhs += block.batch * a.m * a.k;
+  rhs += block.batch * a.k * a.n;
+  out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
+  lhs += a.lhs_transposed ? block.m0 : block.m0 * a.k;
+  rhs += a.rhs_transposed ? block.n0 * a.k : block.n0;
+  gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
+       int(block.m), int(block.n), int(a.k), lhs, int(a.lhs_transposed ? a.m : a.k), rhs,
+       int(a.rhs_transposed ? a.k : a.n), out, int(a.n));
+}
+
+template <class T>
+void run_blas(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
+  const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
+  T* out = reinterpret_cast<T*>(call.outputs[0]);
+  for_each_block(a, call.begin, call.end,
+                 [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
+}
+
+/// f16 and bf16: products and sums in f32, rounded once.
+template <class H>
+void run_half(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  const H* lhs = reinterpret_cast<const H*>(call.inputs[0]);
+  const H* rhs = reinterpret_cast<const H*>(call.inputs[1]);
+  H* out = reinterpret_cast<H*>(call.outputs[0]);
+  std::vector<float> l, r, o;
+  for_each_block(a, call.begin, call.end, [&](const Block& block) {
+    l.resize(std::size_t(a.m * a.k));
+    r.resize(std::size_t(a.k * a.n));
+    o.resize(std::size_t(a.m * a.n));
+    for (std::size_t i = 0; i < l.size(); ++i) {
+      l[i] = float(lhs[std::size_t(block.batch * a.m * a.k) + i]);
+    }
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      r[i] = float(rhs[std::size_t(block.batch * a.k * a.n) + i]);
+    }
+    Block here = block;
+    here.batch = 0;
+    multiply_block(a, here, l.data(), r.data(), o.data());
+    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
+      for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
+        out[(block.batch * a.m + i) * a.n + j] = H(o[std::size_t(i * a.n + j)]);
+      }
+    }
+  });
+}
+
+/// Integers wrap.
+template <class T>
+void run_integer(const KernelCall& call) {
+  using W = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& block) {
+    const T* lhs = reinterpret_cast<const T*>(call.inputs[0]) + block.batch * a.m * a.k;
+    const T* rhs = reinterpret_cast<const T*>(call.inputs[1]) + block.batch * a.k * a.n;
+    T* out = reinterpret_cast<T*>(call.outputs[0]) + block.batch * a.m * a.n;
+    std::vector<W> sum(std::size_t(block.n));
+    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
+      std::fill(sum.begin(), sum.end(), W(0));
+      for (std::int64_t p = 0; p < a.k; ++p) {
+        const W x = W(a.lhs_transposed ? lhs[p * a.m + i] : lhs[i * a.k + p]);
+        if (a.rhs_transposed) {
+          const T* column = rhs + block.n0 * a.k + p;
+          for (std::int64_t j = 0; j < block.n; ++j) sum[std::size_t(j)] += x * W(column[j * a.k]);
+        } else {
+          const T* row = rhs + p * a.n + block.n0;
+          for (std::int64_t j = 0; j < block.n; ++j) sum[std::size_t(j)] += x * W(row[j]);
+        }
+      }
+      for (std::int64_t j = 0; j < block.n; ++j) {
+        out[i * a.n + block.n0 + j] = T(sum[std::size_t(j)]);
+      }
+    }
+  });
+}
+
+/// pred: "and" of pairs, "or" of those.
+void run_pred(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& block) {
+    const auto* lhs =
+        reinterpret_cast<const std::uint8_t*>(call.inputs[0]) + block.batch * a.m * a.k;
+    const auto* rhs =
+        reinterpret_cast<const std::uint8_t*>(call.inputs[1]) + block.batch * a.k * a.n;
+    auto* out = reinterpret_cast<std::uint8_t*>(call.outputs[0]) + block.batch * a.m * a.n;
+    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
+      for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
+        std::uint8_t any = 0;
+        for (std::int64_t p = 0; p < a.k; ++p) {
+          any |= (a.lhs_transposed ? lhs[p * a.m + i] : lhs[i * a.k + p]) &
+                 (a.rhs_transposed ? rhs[j * a.k + p] : rhs[p * a.n + j]);
+        }
+        out[i * a.n + j] = any;
+      }
+    }
+  });
+}
+
+void run_zero(const KernelCall&) {}
+
+/// K of 0: every sum is empty.
+template <int bytes>
+void run_empty(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  std::fill_n(call.outputs[0], a.batch * a.m * a.n * bytes, std::byte{0});
+}
+
+bool contains(const Dims& list, std::int64_t d) {
+  return std::find(list.begin(), list.end(), d) != list.end();
+}
+
+/// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
+/// groups, so that BLAS's flags do the rest.
+DotSide side(std::int64_t rank, const Dims& batch, const Dims& contracting, bool contracted_first) {
+  Dims free;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
+  }
+  const auto order = [&](bool contracted) {
+    Dims out = batch;
+    const Dims& a = contracted ? contracting : free;
+    const Dims& b = contracted ? free : contracting;
+    out.insert(out.end(), a.begin(), a.end());
+    out.insert(out.end(), b.begin(), b.end());
+    return out;
+  };
+  for (const bool contracted : {contracted_first, !contracted_first}) {
+    const Dims perm = order(contracted);
+    if (std::is_sorted(perm.begin(), perm.end())) return {{}, contracted};
+  }
+  return {order(contracted_first), contracted_first};
+}
+
+std::int64_t product(const Dims& dims, const Dims& which) {
+  std::int64_t out = 1;
+  for (const std::int64_t d : which) out *= dims[std::size_t(d)];
+  return out;
+}
+
+std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contracting) {
+  std::int64_t out = 1;
+  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+    if (!contains(batch, d) && !contains(contracting, d)) out *= dims[std::size_t(d)];
+  }
+  return out;
+}
+
+runtime::KernelFunction function_for(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run_blas<float>;
+    case DType::f64:
+      return run_blas<double>;
+    case DType::c64:
+      return run_blas<std::complex<float>>;
+    case DType::c128:
+      return run_blas<std::complex<double>>;
+    case DType::f16:
+      return run_half<Half>;
+    case DType::bf16:
+      return run_half<BFloat16>;
+    case DType::s8:
+      return run_integer<std::int8_t>;
+    case DType::s16:
+      return run_integer<std::int16_t>;
+    case DType::s32:
+      return run_integer<std::int32_t>;
+    case DType::s64:
+      return run_integer<std::int64_t>;
+    case DType::u8:
+      return run_integer<std::uint8_t>;
+    case DType::u16:
+      return run_integer<std::uint16_t>;
+    case DType::u32:
+      return run_integer<std::uint32_t>;
+    case DType::u64:
+      return run_integer<std::uint64_t>;
+    case DType::pred:
+      return run_pred;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+DotPlan dot_kernel(const ir::Instruction& dot) {
+  const auto& attrs = dot.get<ir::DotAttrs>();
+  const Shape& l = dot.operand(0)->shape;
+  const Shape& r = dot.operand(1)->shape;
+  const DType t = dot.shape.dtype;
+  DotPlan plan;
+  if (l.dtype != t || r.dtype != t) return plan;
+  runtime::KernelFunction function = function_for(t);
+  if (function == nullptr) return plan;
+  // BLAS's threads would fight with ours.
+  static std::once_flag once;
+  std::call_once(once, [] { openblas_set_num_threads(1); });
+
+  plan.lhs = side(l.rank(), attrs.lhs_batch, attrs.lhs_contracting, false);
+  plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true);
+  auto a = std::make_shared<DotAttrs>();
+  a->batch = product(l.dims, attrs.lhs_batch);
+  a->k = product(l.dims, attrs.lhs_contracting);
+  a->m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
+  a->n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
+  a->lhs_transposed = plan.lhs.transposed;
+  a->rhs_transposed = !plan.rhs.transposed;
+  a->split_columns = a->m < 64 && a->n > a->m && a->batch == 1;
+  KernelSpec& spec = plan.kernel;
+  const auto bytes = byte_size(t);
+  if (dot.shape.element_count() == 0) {
+    spec.function = run_zero;
+  } else if (a->k == 0) {
+    spec.function = bytes == 1   ? run_empty<1>
+                    : bytes == 2 ? run_empty<2>
+                    : bytes == 4 ? run_empty<4>
+                    : bytes == 8 ? run_empty<8>
+                                 : run_empty<16>;
+  } else {
+    const std::int64_t limit = std::int64_t(1) << 31;
+    if (std::max({a->m, a->n, a->k}) >= limit) {
+      throw CompileError("dot " + dot.describe() + " has a dim of 2^31 or more, which BLAS lacks",
+                         dot.location());
+    }
+    spec.function = function;
+    spec.units = a->split_columns ? a->batch * a->n : a->batch * a->m;
+    const bool blas = t == DType::f32 || t == DType::f64 || is_complex(t);
+    const double rate = t == DType::f32 ? 0.025 : t == DType::f64 ? 0.05 : blas ? 0.15 : 0.5;
+    spec.nanoseconds = 100 + rate * double(a->batch) * double(a->m) * double(a->n) * double(a->k);
+  }
+  spec.attributes = std::move(a);
+  return plan;
+}
+
+}  // namespace tessera::codegen

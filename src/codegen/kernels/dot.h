@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, by BLAS where it has the type.
+#pragma once
+
+#include "src/codegen/kernel_spec.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// How an operand lies as [batch, rows, contracted] (or, transposed, [batch, contracted, rows]).
+struct DotSide {
+  /// Order of dims that the kernel needs first; empty: as it stands.
+  Dims transpose;
+  bool transposed = false;
+};
+
+struct DotPlan {
+  DotSide lhs, rhs;
+  KernelSpec kernel;
+};
+
+/// The kernel's inputs: both operands after their transposes. Its output is row-major.
+DotPlan dot_kernel(const ir::Instruction& dot);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/reduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "src/codegen/block_ops.h"
+#include "src/codegen/loop_program.h"
+#include "src/ir/builder.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+using runtime::KernelCall;
+
+// -- One commutative op ---------------------------------------------------------------------------
+
+struct SingleAttrs {
+  ReduceShape shape;
+  DType dtype = DType::f32;  ///< of the elements
+  DType held = DType::f32;   ///< of the sums: f32 for f16 and bf16, rounded once at the end
+  BlockFunction op = nullptr;
+  bool by_rows = false;  ///< units are rows of a, else columns of b
+};
+
+constexpr std::int64_t kLanes = 1024;
+
+/// Loads n elements as the held type.
+const std::byte* load(const SingleAttrs& s, const std::byte* from, std::int64_t n,
+                      std::byte* scratch) {
+  if (s.dtype == s.held) return from;
+  const std::byte* in[] = {from};
+  lift_block(s.dtype)({nullptr, scratch, in, 0, n});
+  return scratch;
+}
+
+void store(const SingleAttrs& s, const std::byte* held, std::int64_t n, std::byte* to) {
+  const std::byte* in[] = {held};
+  const BlockFunction f =
+      s.dtype == s.held ? copy_block(byte_size(s.held)) : convert_block(s.held, s.dtype);
+  f({nullptr, to, in, 0, n});
+}
+
+void op_into(const SingleAttrs& s, std::byte* acc, const std::byte* value, std::int64_t n) {
+  const std::byte* in[] = {acc, value};
+  s.op({nullptr, acc, in, 0, n});
+}
+
+struct Buffers {
+  alignas(64) std::byte acc[kLanes * 16];
+  alignas(64) std::byte values[kLanes * 16];
+};
+
+Buffers& buffers() {
+  thread_local std::unique_ptr<Buffers> b;
+  if (!b) b = std::make_unique<Buffers>();
+  return *b;
+}
+
+/// A contiguous run: lane by lane, then the lanes by halves. The order of a sum depends on its
+/// length alone.
+void reduce_row(const SingleAttrs& s, const std::byte* row, std::int64_t n, const std::byte* init,
+                std::byte* out) {
+  Buffers& b = buffers();
+  const auto bytes = std::int64_t(byte_size(s.dtype)), wide = std::int64_t(byte_size(s.held));
+  std::int64_t lanes = std::min(n, kLanes);
+  if (lanes > 0) {
+    std::memcpy(b.acc, load(s, row, lanes, b.values), std::size_t(lanes * wide));
+    for (std::int64_t i = lanes; i < n; i += lanes) {
+      const std::int64_t m = std::min(lanes, n - i);
+      op_into(s, b.acc, load(s, row + i * bytes, m, b.values), m);
+    }
+    while (lanes > 1) {
+      const std::int64_t half = (lanes + 1) / 2;
+      op_into(s, b.acc, b.acc + half * wide, lanes - half);
+      lanes = half;
+    }
+  }
+  alignas(16) std::byte first[16];
+  std::memcpy(first, load(s, init, 1, b.values), std::size_t(wide));
+  if (n > 0) op_into(s, first, b.acc, 1);
+  store(s, first, 1, out);
+}
+
+/// Columns [c0, c0 + n) of one [reduced, b] plane.
+void reduce_columns(const SingleAttrs& s, const std::byte* plane, std::int64_t n,
+                    const std::byte* init, std::byte* out) {
+  Buffers& b = buffers();
+  const auto bytes = std::int64_t(byte_size(s.dtype));
+  const std::byte* in[] = {load(s, init, 1, b.values)};
+  copy_block(byte_size(s.held))({nullptr, b.acc, in, 1, n});
+  for (std::int64_t r = 0; r < s.shape.reduced; ++r) {
+    op_into(s, b.acc, load(s, plane + r * s.shape.b * bytes, n, b.values), n);
+  }
+  store(s, b.acc, n, out);
+}
+
+void run_single(const KernelCall& call) {
+  const auto& s = *static_cast<const SingleAttrs*>(call.attributes);
+  const auto bytes = std::int64_t(byte_size(s.dtype));
+  const std::byte* in = call.inputs[0];
+  std::byte* out = call.outputs[0];
+  const std::int64_t plane = s.shape.reduced * s.shape.b;
+  const std::int64_t a0 = s.by_rows ? call.begin : 0, a1 = s.by_rows ? call.end : s.shape.a;
+  const std::int64_t b0 = s.by_rows ? 0 : call.begin, b1 = s.by_rows ? s.shape.b : call.end;
+  for (std::int64_t a = a0; a < a1; ++a) {
+    if (s.shape.b == 1) {
+      reduce_row(s, in + a * plane * bytes, s.shape.reduced, call.inputs[1], out + a * bytes);
+      continue;
+    }
+    for (std::int64_t c = b0; c < b1; c += kLanes) {
+      reduce_columns(s, in + (a * plane + c) * bytes, std::min(kLanes, b1 - c), call.inputs[1],
+                     out + (a * s.shape.b + c) * bytes);
+    }
+  }
+}
+
+// -- Any scalar computation -----------------------------------------------------------------------
+
+struct GeneralAttrs {
+  ReduceShape shape;
+  std::shared_ptr<const LoopProgram> program;
+  std::vector<std::int64_t> bytes;  ///< element size of each operand
+};
+
+void run_general(const KernelCall& call) {
+  const auto& g = *static_cast<const GeneralAttrs*>(call.attributes);
+  const std::size_t k = g.bytes.size();
+  constexpr std::int64_t kChunk = 256;
+  std::vector<std::vector<std::byte>> acc(k), values(k);
+  for (std::size_t i = 0; i < k; ++i) {
+    acc[i].resize(std::size_t(kChunk * g.bytes[i]));
+    values[i].resize(std::size_t(kChunk * g.bytes[i]));
+  }
+  std::vector<const std::byte*> in(2 * k);
+  std::vector<std::byte*> out(k);
+  const std::int64_t b = g.shape.b;
+  // Units are the results in order; a chunk of them runs side by side.
+  for (std::int64_t first = call.begin; first < call.end; first += kChunk) {
+    const std::int64_t n = std::min(kChunk, call.end - first);
+    for (std::size_t i = 0; i < k; ++i) {
+      const std::byte* init[] = {call.inputs[k + i]};
+      copy_block(std::size_t(g.bytes[i]))({nullptr, acc[i].data(), init, 1, n});
+      in[i] = acc[i].data();
+      in[k + i] = values[i].data();
+      out[i] = acc[i].data();
+    }
+    for (std::int64_t r = 0; r < g.shape.reduced; ++r) {
+      for (std::size_t i = 0; i < k; ++i) {
+        const auto size = std::size_t(g.bytes[i]);
+        std::byte* to = values[i].data();
+        for (std::int64_t j = first; j < first + n; ++j, to += size) {
+          const std::int64_t at = (j / b * g.shape.reduced + r) * b + j % b;
+          std::memcpy(to, call.inputs[i] + std::size_t(at) * size, size);
+        }
+      }
+      g.program->run(in.data(), out.data(), 0, n);
+    }
+    for (std::size_t i = 0; i < k; ++i) {
+      std::memcpy(call.outputs[i] + first * g.bytes[i], acc[i].data(), std::size_t(n * g.bytes[i]));
+    }
+  }
+}
+
+/// The op of a reducer that combines two scalars of that type by one block function.
+BlockFunction single_op(const ir::Computation& reducer, DType held) {
+  const auto op = ir::as_binary_reducer(reducer);
+  return op ? binary_block(*op, held) : nullptr;
+}
+
+DType held_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
+
+// -- Combining in collectives ---------------------------------------------------------------------
+
+struct CombineAttrs {
+  BlockFunction op = nullptr;
+  std::shared_ptr<const LoopProgram> program;
+};
+
+void combine_op(const void* attributes, std::byte* into, const std::byte* value,
+                std::int64_t count) {
+  const std::byte* in[] = {into, value};
+  static_cast<const CombineAttrs*>(attributes)->op({nullptr, into, in, 0, count});
+}
+
+void combine_program(const void* attributes, std::byte* into, const std::byte* value,
+                     std::int64_t count) {
+  const std::byte* in[] = {into, value};
+  std::byte* out[] = {into};
+  static_cast<const CombineAttrs*>(attributes)->program->run(in, out, 0, count);
+}
+
+}  // namespace
+
+ReducePlan reduce_kernel(const ir::Instruction& reduce) {
+  const auto& reduced = reduce.get<ir::DimensionsAttrs>().dims;
+  const std::size_t k = reduce.operands.size() / 2;
+  const Shape& operand = reduce.operand(0)->shape;
+  const auto is_reduced = [&](std::int64_t d) {
+    return std::find(reduced.begin(), reduced.end(), d) != reduced.end();
+  };
+  ReducePlan plan;
+  // [a kept, reduced, b kept] if the dims stand so, else the reduced ones last.
+  ReduceShape shape;
+  int stage = 0;
+  bool fits = true;
+  Dims order, last;
+  for (std::int64_t d = 0; d < operand.rank(); ++d) {
+    const std::int64_t size = operand.dim(d);
+    (is_reduced(d) ? last : order).push_back(d);
+    if (size == 1) continue;
+    if (is_reduced(d)) {
+      fits = fits && stage <= 1;
+      stage = 1;
+      shape.reduced *= size;
+    } else {
+      if (stage == 1) stage = 2;
+      (stage == 0 ? shape.a : shape.b) *= size;
+    }
+  }
+  if (!fits) {
+    plan.transpose = order;
+    plan.transpose.insert(plan.transpose.end(), last.begin(), last.end());
+    shape.a *= shape.b;
+    shape.b = 1;
+  }
+  const auto elements = double(shape.a) * double(shape.reduced) * double(shape.b);
+  KernelSpec& spec = plan.kernel;
+  if (k == 1 && !reduce.shape.is_tuple && operand.dtype == reduce.shape.dtype) {
+    auto s = std::make_shared<SingleAttrs>();
+    s->shape = shape;
+    s->dtype = operand.dtype;
+    s->held = held_type(operand.dtype);
+    s->op = single_op(*reduce.called[0], s->held);
+    if (s->op != nullptr) {
+      s->by_rows = shape.b == 1 || shape.a >= 8;
+      spec.function = run_single;
+      spec.units = s->by_rows ? shape.a : shape.b;
+      spec.nanoseconds = 50 + elements * double(byte_size(s->dtype)) * 0.1;
+      spec.attributes = std::move(s);
+      return plan;
+    }
+  }
+  auto g = std::make_shared<GeneralAttrs>();
+  g->program = program_of(*reduce.called[0]);
+  if (!g->program) return plan;
+  for (std::size_t i = 0; i < k; ++i) {
+    const DType t = reduce.operand(i)->shape.dtype;
+    // Sums of another type than the elements would need a conversion first.
+    const Shape& out = reduce.shape.is_tuple ? reduce.shape.elements[i] : reduce.shape;
+    if (out.dtype != t) return plan;
+    g->bytes.push_back(std::int64_t(byte_size(t)));
+  }
+  g->shape = shape;
+  spec.function = run_general;
+  spec.units = std::max<std::int64_t>(1, shape.a * shape.b);
+  if (shape.a * shape.b == 0) spec.units = 0;
+  spec.nanoseconds = 200 + elements * (g->program->nanoseconds() + double(k));
+  spec.attributes = std::move(g);
+  return plan;
+}
+
+KernelSpec map_kernel(const ir::Instruction& map) {
+  KernelSpec spec;
+  auto program = program_of(*map.called[0]);
+  if (!program || map.shape.is_tuple) return spec;
+  spec.function = run_loop;
+  spec.units = map.shape.element_count();
+  spec.nanoseconds = 20 + double(spec.units) * program->nanoseconds();
+  spec.attributes = std::move(program);
+  return spec;
+}
+
+Combine combine_function(const ir::Computation& reducer) {
+  auto attrs = std::make_shared<CombineAttrs>();
+  const DType t = reducer.parameters().at(0)->shape.dtype;
+  Combine out;
+  if (held_type(t) == t && (attrs->op = single_op(reducer, t)) != nullptr) {
+    out.function = combine_op;
+  } else if ((attrs->program = program_of(reducer)) != nullptr) {
+    out.function = combine_program;
+  } else {
+    return out;
+  }
+  out.attributes = std::move(attrs);
+  return out;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, and the combining functions of collectives.
+#pragma once
+
+#include <memory>
+
+#include "src/codegen/kernel_spec.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// A reduction of [a, reduced, b] to [a, b].
+struct ReduceShape {
+  std::int64_t a = 1, reduced = 1, b = 1;
+};
+struct ReducePlan {
+  /// Order of dims that the kernel needs first; empty: as it stands.
+  Dims transpose;
+  KernelSpec kernel;
+};
+
+/// Inputs: the arrays after their transposes, then the initial values. Empty kernel if the reducer
+/// has no block functions.
+ReducePlan reduce_kernel(const ir::Instruction& reduce);
+/// Inputs: as many arrays as the mapped computation has parameters.
+KernelSpec map_kernel(const ir::Instruction& map);
+
+struct Combine {
+  runtime::CombineFunction function = nullptr;
+  std::shared_ptr<const void> attributes;
+};
+/// into = reducer(into, value), element by element. Null if there are no block functions for it.
+Combine combine_function(const ir::Computation& reducer);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The static memory plan: where each value dies, and whose memory its successor takes.
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "src/runtime/plan.h"
+
+namespace tessera::codegen {
+
+/// Fills release lists, steals and reuses.
+void plan_memory(runtime::Plan* plan);
+
+struct MemoryEstimate {
+  std::int64_t peak = 0;     ///< arguments and results included, of one device
+  std::int64_t results = 0;  ///< without those that are arguments
+  std::int64_t reused = 0;   ///< results written into arguments' memory
+};
+/// Walks the plan as the executor would. `donated`: parameters whose memory may be taken.
+MemoryEstimate estimate_memory(const runtime::Plan& plan, const std::set<std::int64_t>& donated);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/loop_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "src/base/literal_util.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+
+bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+bool has_blocks(DType t) {
+  switch (t) {
+    case DType::pred:
+    case DType::s8:
+    case DType::s16:
+    case DType::s32:
+    case DType::s64:
+    case DType::u8:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32:
+    case DType::f64:
+    case DType::c64:
+    case DType::c128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Results of these on f16 or bf16 operands are f16 or bf16 values already.
+bool keeps_precision(Opcode op) {
+  switch (op) {
+    case Opcode::abs:
+    case Opcode::negate:
+    case Opcode::sign:
+    case Opcode::maximum:
+    case Opcode::minimum:
+    case Opcode::floor:
+    case Opcode::ceil:
+    case Opcode::round_nearest_afz:
+    case Opcode::round_nearest_even:
+    case Opcode::is_finite:
+      return true;
+    default:
+      return false;
+  }
+}
+
+double cost_of(Opcode op, DType t) {
+  if (is_integer(t) || t == DType::pred) {
+    return op == Opcode::divide || op == Opcode::remainder || op == Opcode::power ? 4 : 0.3;
+  }
+  switch (op) {
+    case Opcode::add:
+    case Opcode::subtract:
+    case Opcode::multiply:
+    case Opcode::maximum:
+    case Opcode::minimum:
+    case Opcode::negate:
+    case Opcode::abs:
+    case Opcode::compare:
+    case Opcode::select:
+    case Opcode::copy:
+      return 0.3;
+    case Opcode::divide:
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::floor:
+    case Opcode::ceil:
+      return 1.5;
+    default:
+      return is_complex(t) ? 40 : 8;
+  }
+}
+
+template <class T>
+void fill_strided(const std::byte* source, std::int64_t stride, std::int64_t n, std::byte* out) {
+  const T* s = reinterpret_cast<const T*>(source);
+  T* o = reinterpret_cast<T*>(out);
+  if (stride == 0) {
+    const T v = *s;
+    for (std::int64_t i = 0; i < n; ++i) o[i] = v;
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) o[i] = s[i * stride];
+  }
+}
+
+struct Bytes16 {
+  std::uint64_t low, high;
+};
+
+void fill(const std::byte* source, std::int64_t stride, std::int64_t n, int bytes, std::byte* out) {
+  if (stride == 1) {
+    std::memcpy(out, source, std::size_t(n * bytes));
+    return;
+  }
+  switch (bytes) {
+    case 1:
+      return fill_strided<std::uint8_t>(source, stride, n, out);
+    case 2:
+      return fill_strided<std::uint16_t>(source, stride, n, out);
+    case 4:
+      return fill_strided<std::uint32_t>(source, stride, n, out);
+    case 8:
+      return fill_strided<std::uint64_t>(source, stride, n, out);
+    default:
+      return fill_strided<Bytes16>(source, stride, n, out);
+  }
+}
+
+constexpr std::size_t kRegisters = 64;
+
+}  // namespace
+
+void LoopProgram::generate(const Register& r, const std::byte* source, std::int64_t begin,
+                           std::int64_t n, std::byte* out) const {
+  if (r.kind == Kind::iota) {
+    const std::int64_t size = r.dims[1], inner = r.dims[2];
+    dispatch_dtype(r.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      T* o = reinterpret_cast<T*>(out);
+      std::int64_t value = begin / inner % size, left = inner - begin % inner;
+      for (std::int64_t i = 0; i < n;) {
+        const std::int64_t run = std::min(left, n - i);
+        const T v = convert_element<T>(value);
+        for (std::int64_t k = 0; k < run; ++k) o[i + k] = v;
+        i += run;
+        left = inner;
+        value = value + 1 == size ? 0 : value + 1;
+      }
+    });
+    return;
+  }
+  const std::size_t rank = r.dims.size();
+  const std::int64_t inner = r.dims[rank - 1];
+  Dims at(rank);
+  std::int64_t rest = begin, offset = 0;
+  for (std::size_t d = rank; d-- > 0;) {
+    at[d] = rest % r.dims[d];
+    rest /= r.dims[d];
+    offset += at[d] * r.strides[d];
+  }
+  for (std::int64_t i = 0; i < n;) {
+    const std::int64_t run = std::min(inner - at[rank - 1], n - i);
+    fill(source + offset * r.element_bytes, r.strides[rank - 1], run, r.element_bytes,
+         out + i * r.element_bytes);
+    i += run;
+    offset -= at[rank - 1] * r.strides[rank - 1];
+    at[rank - 1] = 0;
+    for (std::size_t d = rank - 1; d-- > 0;) {
+      offset += r.strides[d];
+      if (++at[d] < r.dims[d]) break;
+      offset -= r.dims[d] * r.strides[d];
+      at[d] = 0;
+    }
+  }
+}
+
+void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
+                      std::int64_t end) const {
+  thread_local std::vector<std::byte> scratch;
+  const std::int64_t block = block_ == 0 ? std::max<std::int64_t>(1, end - begin) : block_;
+  std::byte* places = nullptr;
+  if (places_ > 0) {
+    const auto need = std::size_t(places_) * std::size_t(place_bytes_) + 64;
+    if (scratch.size() < need) scratch.resize(need);
+    places = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(scratch.data()) + 63) &
+                                          ~std::uintptr_t(63));
+  }
+  std::byte* few[kRegisters];
+  std::vector<std::byte*> many;
+  std::byte** pointers = few;
+  if (registers_.size() > kRegisters) {
+    many.resize(registers_.size());
+    pointers = many.data();
+  }
+  for (std::int64_t at = begin; at < end; at += block) {
+    const std::int64_t n = std::min(block, end - at);
+    for (std::size_t i = 0; i < registers_.size(); ++i) {
+      const Register& r = registers_[i];
+      switch (r.kind) {
+        case Kind::contiguous:
+          pointers[i] = const_cast<std::byte*>(inputs[r.index]) + at * r.element_bytes;
+          break;
+        case Kind::scalar:
+          pointers[i] = const_cast<std::byte*>(inputs[r.index]);
+          break;
+        case Kind::constant:
+          pointers[i] = const_cast<std::byte*>(constants_.data()) + r.constant;
+          break;
+        case Kind::output:
+          pointers[i] = outputs[r.index] + at * r.element_bytes;
+          break;
+        default:
+          pointers[i] = places + r.constant * place_bytes_;
+      }
+    }
+    for (const int g : generated_) {
+      const Register& r = registers_[std::size_t(g)];
+      generate(r, r.kind == Kind::iota ? nullptr : inputs[r.index], at, n, pointers[g]);
+    }
+    for (const Op& op : ops_) {
+      const std::byte* in[3];
+      for (std::size_t k = 0; k < op.operands.size(); ++k) in[k] = pointers[op.operands[k]];
+      op.function({op.attributes.get(), pointers[op.out], in, op.scalars, n});
+    }
+  }
+}
+
+LoopBuilder::LoopBuilder() : program_(std::make_shared<LoopProgram>()) {}
+LoopBuilder::~LoopBuilder() = default;
+
+LoopBuilder::Value LoopBuilder::add_register(LoopProgram::Register r, DType t, bool lifted) {
+  r.element_bytes = int(byte_size(lifted ? DType::f32 : t));
+  program_->registers_.push_back(std::move(r));
+  return {int(program_->registers_.size()) - 1, t, lifted};
+}
+
+LoopBuilder::Value LoopBuilder::contiguous(DType t) {
+  LoopProgram::Register r;
+  r.kind = LoopProgram::Kind::contiguous;
+  r.index = inputs_++;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::scalar(DType t) {
+  LoopProgram::Register r;
+  r.kind = LoopProgram::Kind::scalar;
+  r.index = inputs_++;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides) {
+  LoopProgram::Register r;
+  // Fewer and longer dims make longer runs.
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    if (!r.dims.empty() && r.strides.back() == strides[d] * dims[d]) {
+      r.dims.back() *= dims[d];
+      r.strides.back() = strides[d];
+    } else {
+      r.dims.push_back(dims[d]);
+      r.strides.push_back(strides[d]);
+    }
+  }
+  if (r.dims.empty() || (r.dims.size() == 1 && r.strides[0] == 0)) return scalar(t);
+  if (r.dims.size() == 1 && r.strides[0] == 1) return contiguous(t);
+  r.kind = LoopProgram::Kind::broadcast;
+  r.index = inputs_++;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::constant(const Literal& scalar) {
+  LoopProgram::Register r;
+  r.kind = LoopProgram::Kind::constant;
+  auto& bytes = program_->constants_;
+  r.constant = std::int64_t((bytes.size() + 15) / 16 * 16);
+  bytes.resize(std::size_t(r.constant) + 16);
+  std::memcpy(bytes.data() + r.constant, scalar.bytes(), scalar.byte_count());
+  return add_register(std::move(r), scalar.dtype());
+}
+
+LoopBuilder::Value LoopBuilder::iota(DType t, const Dims& dims, std::int64_t dim) {
+  LoopProgram::Register r;
+  r.kind = LoopProgram::Kind::iota;
+  r.dtype = t;
+  r.dims = {1, dims[std::size_t(dim)], 1};
+  for (auto d = dim + 1; d < std::int64_t(dims.size()); ++d) r.dims[2] *= dims[std::size_t(d)];
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::emit(BlockFunction f, const std::vector<Value>& operands,
+                                     DType result, bool lifted, double nanoseconds,
+                                     std::shared_ptr<const void> attributes) {
+  const Value out = add_register({}, result, lifted);
+  LoopProgram::Op op;
+  op.function = f;
+  op.attributes = std::move(attributes);
+  op.out = out.reg;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    op.operands.push_back(operands[k].reg);
+    if (program_->registers_[std::size_t(operands[k].reg)].scalar()) op.scalars |= 1u << k;
+  }
+  program_->ops_.push_back(std::move(op));
+  program_->nanoseconds_ += nanoseconds;
+  return out;
+}
+
+LoopBuilder::Value LoopBuilder::lift(Value v) {
+  if (!is_half(v.dtype) || v.lifted) return v;
+  return emit(lift_block(v.dtype), {v}, v.dtype, true, 1);
+}
+
+LoopBuilder::Value LoopBuilder::raw(Value v) {
+  if (!v.lifted) return v;
+  return emit(convert_block(DType::f32, v.dtype), {v}, v.dtype, false, 1);
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& instruction,
+                                                     const std::vector<Value>& operands) {
+  const Opcode op = instruction.opcode;
+  const DType result = instruction.shape.dtype;
+  if (!instruction.shape.is_array() || !has_blocks(result) || operands.empty()) return std::nullopt;
+  for (const Value& v : operands) {
+    if (!has_blocks(v.dtype)) return std::nullopt;
+  }
+  const DType type = operands[0].dtype;
+  const DType held = is_half(type) ? DType::f32 : type;
+  const double cost = cost_of(op, held);
+  switch (op) {
+    case Opcode::copy:
+      return operands[0];
+    case Opcode::convert: {
+      if (type == result) return operands[0];
+      const Value v = lift(operands[0]);
+      if (held == result) return Value{v.reg, result, false};
+      const BlockFunction f = convert_block(held, result);
+      if (f == nullptr) return std::nullopt;
+      return emit(f, {v}, result, false, 1);
+    }
+    case Opcode::bitcast_convert: {
+      if (byte_size(type) != byte_size(result)) return std::nullopt;
+      return Value{raw(operands[0]).reg, result, false};
+    }
+    case Opcode::select: {
+      Value a = operands[1], b = operands[2];
+      if (a.lifted != b.lifted) a = lift(a), b = lift(b);
+      const BlockFunction f = select_block(a.lifted ? 4 : byte_size(result));
+      if (f == nullptr) return std::nullopt;
+      return emit(f, {operands[0], a, b}, result, a.lifted, cost);
+    }
+    case Opcode::compare: {
+      const auto& attrs = instruction.get<ir::CompareAttrs>();
+      const BlockFunction f = compare_block(attrs.direction, attrs.type, held);
+      if (f == nullptr) return std::nullopt;
+      return emit(f, {lift(operands[0]), lift(operands[1])}, result, false, cost);
+    }
+    case Opcode::clamp: {
+      const BlockFunction f = clamp_block(held);
+      if (f == nullptr) return std::nullopt;
+      return emit(f, {lift(operands[0]), lift(operands[1]), lift(operands[2])}, result,
+                  is_half(result), cost);
+    }
+    default:
+      break;
+  }
+  BlockFunction f = nullptr;
+  std::shared_ptr<const void> attributes;
+  if (op == Opcode::reduce_precision) {
+    f = reduce_precision_block(held);
+    attributes =
+        std::make_shared<ir::ReducePrecisionAttrs>(instruction.get<ir::ReducePrecisionAttrs>());
+  } else if (operands.size() == 1) {
+    f = unary_block(op, held);
+  } else if (operands.size() == 2 && (op == Opcode::complex || operands[1].dtype == type)) {
+    f = binary_block(op, held);
+  }
+  if (f == nullptr) return std::nullopt;
+  std::vector<Value> lifted;
+  for (const Value& v : operands) lifted.push_back(lift(v));
+  const bool half = is_half(result);
+  Value out = emit(f, lifted, result, half, cost, std::move(attributes));
+  if (half && !keeps_precision(op)) out = emit(round_block(result), {out}, result, true, 1);
+  return out;
+}
+
+void LoopBuilder::output(Value v) { outputs_.push_back(raw(v)); }
+
+std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
+  LoopProgram& p = *program_;
+  auto kind = [&](int reg) -> LoopProgram::Kind& { return p.registers_[std::size_t(reg)].kind; };
+  // Results are written by the last ops, when no input is read any more: inputs may be overwritten.
+  const bool direct =
+      outputs_.size() == 1 && !p.ops_.empty() && p.ops_.back().out == outputs_[0].reg;
+  if (direct) {
+    kind(outputs_[0].reg) = LoopProgram::Kind::output;
+  } else {
+    if (outputs_.size() > 1) {
+      for (Value& v : outputs_) {
+        if (kind(v.reg) != LoopProgram::Kind::contiguous) continue;
+        v = emit(copy_block(byte_size(v.dtype)), {v}, v.dtype, false, 0.3);
+      }
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const Value v = outputs_[i];
+      const Value o = emit(copy_block(byte_size(v.dtype)), {v}, v.dtype, false, 0.3);
+      kind(o.reg) = LoopProgram::Kind::output;
+      p.registers_[std::size_t(o.reg)].index = int(i);
+    }
+  }
+  // Places in scratch memory, given back after the last use.
+  std::vector<std::size_t> last(p.registers_.size(), 0);
+  for (std::size_t i = 0; i < p.ops_.size(); ++i) {
+    for (const int r : p.ops_[i].operands) last[std::size_t(r)] = i;
+    last[std::size_t(p.ops_[i].out)] = std::max(last[std::size_t(p.ops_[i].out)], i);
+  }
+  std::vector<std::int64_t> free;
+  int widest = 1;
+  const auto take = [&](LoopProgram::Register& r) {
+    if (free.empty()) free.push_back(p.places_++);
+    r.constant = free.back();
+    free.pop_back();
+    widest = std::max(widest, r.element_bytes);
+  };
+  for (std::size_t r = 0; r < p.registers_.size(); ++r) {
+    const auto k = p.registers_[r].kind;
+    if (k != LoopProgram::Kind::broadcast && k != LoopProgram::Kind::iota) continue;
+    p.generated_.push_back(int(r));
+    take(p.registers_[r]);
+    p.nanoseconds_ += 0.3;
+  }
+  for (std::size_t i = 0; i < p.ops_.size(); ++i) {
+    auto& out = p.registers_[std::size_t(p.ops_[i].out)];
+    if (out.kind == LoopProgram::Kind::temporary) take(out);
+    std::vector<int> dying = p.ops_[i].operands;
+    dying.push_back(p.ops_[i].out);
+    std::sort(dying.begin(), dying.end());
+    dying.erase(std::unique(dying.begin(), dying.end()), dying.end());
+    for (const int r : dying) {
+      const auto& reg = p.registers_[std::size_t(r)];
+      const bool placed = reg.kind == LoopProgram::Kind::temporary ||
+                          reg.kind == LoopProgram::Kind::broadcast ||
+                          reg.kind == LoopProgram::Kind::iota;
+      if (placed && last[std::size_t(r)] == i) free.push_back(reg.constant);
+    }
+  }
+  if (p.places_ > 0) {
+    const std::int64_t fitting = (24 << 10) / (std::int64_t(p.places_) * widest);
+    p.block_ = std::clamp<std::int64_t>(fitting / 64 * 64, 128, 2048);
+    p.place_bytes_ = p.block_ * widest;
+  }
+  return program_;
+}
+
+bool is_loop_op(const ir::Instruction& instruction) {
+  if (!instruction.shape.is_array() || instruction.operands.empty() ||
+      instruction.operands.size() > 3) {
+    return false;
+  }
+  if (!ir::is_elementwise(instruction.opcode) || instruction.is(Opcode::copy)) return false;
+  LoopBuilder probe;
+  std::vector<LoopBuilder::Value> operands;
+  for (const ir::Instruction* o : instruction.operands) {
+    if (!o->shape.is_array()) return false;
+    operands.push_back(probe.contiguous(o->shape.dtype));
+  }
+  return probe.apply(instruction, operands).has_value();
+}
+
+std::shared_ptr<const LoopProgram> program_of(const ir::Computation& computation) {
+  LoopBuilder builder;
+  std::unordered_map<const ir::Instruction*, LoopBuilder::Value> values;
+  for (const ir::Instruction* p : computation.parameters()) {
+    if (!p->shape.is_scalar() || !has_blocks(p->shape.dtype)) return nullptr;
+    values[p] = builder.contiguous(p->shape.dtype);
+  }
+  for (const auto& i : computation.instructions()) {
+    if (i->is(Opcode::parameter) || (i.get() == computation.root() && i->is(Opcode::tuple))) {
+      continue;
+    }
+    if (!i->shape.is_scalar()) return nullptr;
+    if (i->is(Opcode::constant)) {
+      if (!has_blocks(i->shape.dtype)) return nullptr;
+      values[i.get()] = builder.constant(i->get<ir::ConstantAttrs>().value);
+      continue;
+    }
+    if (i->is(Opcode::reshape) || i->is(Opcode::broadcast) || i->is(Opcode::bitcast)) {
+      values[i.get()] = values.at(i->operand(0));
+      continue;
+    }
+    std::vector<LoopBuilder::Value> operands;
+    for (const ir::Instruction* o : i->operands) operands.push_back(values.at(o));
+    const auto v = builder.apply(*i, operands);
+    if (!v) return nullptr;
+    values[i.get()] = *v;
+  }
+  const ir::Instruction* root = computation.root();
+  if (root->is(Opcode::tuple)) {
+    for (const ir::Instruction* o : root->operands) builder.output(values.at(o));
+  } else {
+    builder.output(values.at(root));
+  }
+  return builder.finish();
+}
+
+void run_loop(const runtime::KernelCall& call) {
+  static_cast<const LoopProgram*>(call.attributes)
+      ->run(call.inputs, call.outputs, call.begin, call.end);
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise programs: several ops over the elements of equally long arrays, run block by block so
+// that what lies between the ops stays in cache. Also made from scalar computations (reducers,
+// comparators). Loops that a compiler makes can take this place later.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/literal.h"
+#include "src/codegen/block_ops.h"
+#include "src/ir/module.h"
+#include "src/runtime/plan.h"
+
+namespace tessera::codegen {
+
+class LoopProgram {
+ public:
+  /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory.
+  void run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
+           std::int64_t end) const;
+  /// Estimate for one element.
+  double nanoseconds() const { return nanoseconds_; }
+  std::size_t op_count() const { return ops_.size(); }
+
+ private:
+  friend class LoopBuilder;
+  enum class Kind : std::uint8_t {
+    contiguous,
+    scalar,
+    constant,
+    broadcast,
+    iota,
+    temporary,
+    output
+  };
+  struct Register {
+    Kind kind = Kind::temporary;
+    int index = 0;  ///< of the input, the output, or the temporary's place
+    int element_bytes = 0;
+    std::int64_t constant = 0;  ///< offset into constants_
+    Dims dims, strides;         ///< of broadcast: extents, and strides of the source in elements
+    DType dtype = DType::f32;   ///< of iota: dims = {outer, size, inner}
+    bool scalar() const { return kind == Kind::scalar || kind == Kind::constant; }
+  };
+  struct Op {
+    BlockFunction function = nullptr;
+    std::shared_ptr<const void> attributes;
+    std::vector<int> operands;
+    int out = 0;
+    unsigned scalars = 0;
+  };
+  void generate(const Register& r, const std::byte* source, std::int64_t begin, std::int64_t n,
+                std::byte* out) const;
+
+  std::vector<Register> registers_;
+  std::vector<Op> ops_;
+  std::vector<std::byte> constants_;
+  std::vector<int> generated_;  ///< registers that are filled before the ops of a block run
+  std::int64_t block_ = 0;      ///< elements per block; 0: all at once
+  std::int64_t place_bytes_ = 0;
+  int places_ = 0;
+  double nanoseconds_ = 0;
+};
+
+class LoopBuilder {
+ public:
+  LoopBuilder();
+  ~LoopBuilder();
+  /// A value: a register and the type it stands for. f16 and bf16 may be lifted: held as f32.
+  struct Value {
+    int reg = -1;
+    DType dtype = DType::f32;
+    bool lifted = false;
+  };
+  // Inputs are numbered in the order of these calls (constants and iotas are none).
+  Value contiguous(DType t);
+  Value scalar(DType t);
+  /// Element i is source[sum of coordinates(i) * strides], i row-major over dims.
+  Value broadcast(DType t, Dims dims, Dims strides);
+  Value constant(const Literal& scalar);
+  Value iota(DType t, const Dims& dims, std::int64_t dim);
+  /// Empty if there is no block function for it.
+  std::optional<Value> apply(const ir::Instruction& instruction,
+                             const std::vector<Value>& operands);
+  void output(Value v);
+  std::shared_ptr<const LoopProgram> finish();
+  int input_count() const { return inputs_; }
+
+ private:
+  Value add_register(LoopProgram::Register r, DType t, bool lifted = false);
+  Value emit(BlockFunction f, const std::vector<Value>& operands, DType result, bool lifted,
+             double nanoseconds, std::shared_ptr<const void> attributes = nullptr);
+  Value lift(Value v);
+  Value raw(Value v);
+
+  std::shared_ptr<LoopProgram> program_;
+  std::vector<Value> outputs_;
+  int inputs_ = 0;
+};
+
+/// True for ops that LoopBuilder::apply can do on these types.
+bool is_loop_op(const ir::Instruction& instruction);
+/// A computation on scalars as a loop program: inputs are its parameters, outputs its result's
+/// leaves. Null if something in it has no block function.
+std::shared_ptr<const LoopProgram> program_of(const ir::Computation& computation);
+/// The kernel that runs a LoopProgram given as attributes.
+void run_loop(const runtime::KernelCall& call);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/compiler/dump.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include <tessera/error.h>
+
+#include "src/base/env.h"
+
+namespace tessera::compiler {
+
+Dump::Dump(const std::string& module_name) {
+  const auto folder = env_text("TESSERA_DUMP_TO");
+  if (!folder) return;
+  std::error_code error;
+  std::filesystem::create_directories(*folder, error);
+  if (error) {
+    throw IoError("can't make the folder " + *folder + " of TESSERA_DUMP_TO: " + error.message());
+  }
+  // Names may hold anything; files of two modules of one name must not meet.
+  static std::atomic<int> modules{0};
+  std::string name;
+  for (const char c : module_name) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    name += plain ? c : '_';
+  }
+  prefix_ = fmt::format("{}/{:04}.{}", *folder, modules++, name);
+}
+
+void Dump::write(const std::string& stage, const std::string& text) {
+  if (!enabled()) return;
+  const std::string path = fmt::format("{}.{:02}.{}.txt", prefix_, count_++, stage);
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) throw IoError("can't write " + path);
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "src/base/env.h"
+#include "src/codegen/liveness.h"
+#include "src/compiler/compile.h"
+#include "src/compiler/cost_analysis.h"
+#include "src/compiler/pipeline.h"
+#include "src/runtime/executor.h"
+
+namespace tessera::compiler {
+namespace {
+
+class PlannedExecutable final : public Executable {
+ public:
+  explicit PlannedExecutable(Compilation c) : c_(std::move(c)) {}
+
+  const ir::Module& input() const override { return kept(c_.input); }
+  const ir::Module& propagated() const override { return kept(c_.propagated); }
+  const ir::Module& partitioned() const override { return *c_.module; }
+  const spmd::PartitionReport& report() const override { return c_.report; }
+  std::int64_t num_devices() const override { return c_.built.plan.num_devices; }
+  const std::vector<TensorSharding>& parameter_shardings() const override {
+    return c_.parameter_shardings;
+  }
+  const std::vector<TensorSharding>& result_shardings() const override {
+    return c_.result_shardings;
+  }
+  const std::vector<Shape>& parameter_shapes() const override { return c_.parameter_shapes; }
+  const std::vector<Shape>& result_shapes() const override { return c_.result_shapes; }
+
+  DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
+    // Which memory may be reused shows in the handles: a caller keeps one on what it did not give
+    // away. The flags only have to fit.
+    if (!donated.empty() && donated.size() != args.size()) {
+      throw RuntimeError(
+          fmt::format("{} donation flags given for {} arguments", donated.size(), args.size()));
+    }
+    runtime::RunOptions options;
+    options.check_replicas = env_flag("TESSERA_CHECK_REPLICAS", false);
+    runtime::RunCounters counters;
+    DeviceArrays results = runtime::run(c_.built.plan, std::move(args), options, &counters);
+    std::lock_guard lock(mutex_);
+    last_ = counters;
+    return results;
+  }
+
+  MemoryAnalysis memory_analysis() const override {
+    const runtime::Plan& plan = c_.built.plan;
+    std::set<std::int64_t> donated;
+    for (const auto& [parameter, index] : c_.module->buffer_donor) donated.insert(parameter);
+    for (const ir::Alias& a : c_.module->input_output_alias) donated.insert(a.parameter);
+    const codegen::MemoryEstimate estimate = codegen::estimate_memory(plan, donated);
+    MemoryAnalysis out;
+    const auto bytes = [&](runtime::SlotId s) { return plan.slots[std::size_t(s)].bytes; };
+    for (const runtime::SlotId s : plan.parameters) out.argument_bytes += bytes(s);
+    for (const runtime::SlotId s : plan.results) out.output_bytes += bytes(s);
+    out.alias_bytes = estimate.reused;
+    out.peak_bytes_per_device = estimate.peak;
+    out.temp_bytes =
+        std::max<std::int64_t>(0, estimate.peak - out.argument_bytes - estimate.results);
+    return out;
+  }
+
+  CostAnalysis cost_analysis() const override { return analyze_cost(*c_.module); }
+
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
+      const override {
+    std::lock_guard lock(mutex_);
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>> out;
+    for (std::size_t k = 0; k < runtime::RunCounters::kKinds; ++k) {
+      if (last_.count[k] == 0) continue;
+      auto& entry = out[runtime::name(runtime::Exchange::Kind(k))];
+      entry.first += last_.bytes[k];
+      entry.second += last_.count[k];
+    }
+    return out;
+  }
+
+  std::vector<std::string> evaluator_ops() const override { return c_.built.evaluator_ops; }
+
+ private:
+  static const ir::Module& kept(const std::unique_ptr<ir::Module>& module) {
+    if (!module) throw ValueError("this module was not kept: Options::keep_stages was off");
+    return *module;
+  }
+
+  Compilation c_;
+  mutable std::mutex mutex_;
+  mutable runtime::RunCounters last_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
+                                          const Options& options) {
+  TESSERA_CHECK(module && module->entry(), "a module without an entry was given to compile");
+  Compilation c;
+  c.options = options;
+  c.module = std::move(module);
+  run_pipeline(&c);
+  return std::make_shared<PlannedExecutable>(std::move(c));
+}
+
+}  // namespace tessera::compiler

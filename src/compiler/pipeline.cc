@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/compiler/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "src/base/env.h"
+#include "src/base/log.h"
+#include "src/codegen/liveness.h"
+#include "src/compiler/dump.h"
+#include "src/ir/hlo_text.h"
+#include "src/ir/shape_inference.h"
+#include "src/passes/simplify.h"
+#include "src/spmd/propagation/propagate.h"
+
+namespace tessera::compiler {
+namespace {
+
+bool is_global(const Compilation& c) {
+  return c.module->num_partitions > 1 && !c.options.partitioned_input;
+}
+
+void verify(Compilation& c) { ir::verify(*c.module); }
+
+void keep_input(Compilation& c) {
+  for (const ir::Instruction* p : c.module->entry()->parameters()) {
+    for (const Shape& leaf : flatten(p->shape)) c.parameter_shapes.push_back(leaf);
+  }
+  c.result_shapes = flatten(c.module->entry()->root()->shape);
+  if (c.options.keep_stages) c.input = c.module->clone();
+}
+
+void propagate(Compilation& c) {
+  if (is_global(c)) spmd::propagate(c.module.get());
+}
+
+std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const MeshRef& mesh) {
+  const std::vector<Shape> leaves = flatten(i.shape);
+  std::vector<TensorSharding> out;
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    out.push_back(k < i.sharding.size() ? i.sharding[k].closed()
+                                        : TensorSharding::replicated_on(mesh, leaves[k].rank()));
+  }
+  return out;
+}
+
+void keep_shardings(Compilation& c) {
+  for (const ir::Instruction* p : c.module->entry()->parameters()) {
+    for (TensorSharding& s : closed_shardings(*p, c.module->mesh)) {
+      c.parameter_shardings.push_back(std::move(s));
+    }
+  }
+  c.result_shardings = closed_shardings(*c.module->entry()->root(), c.module->mesh);
+  if (c.options.keep_stages) c.propagated = c.module->clone();
+}
+
+void partition(Compilation& c) {
+  if (!is_global(c)) return;
+  const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
+  spmd::PartitionOptions options = c.options.partition;
+  if (policy == "error") options.full_gather_is_error = true;
+  c.module = spmd::partition(*c.module, options, &c.report);
+  ir::verify(*c.module);
+  if (policy != "warn") return;
+  for (const spmd::CommunicationRecord& r : c.report.records) {
+    if (!r.full_gather) continue;
+    log_warning(
+        fmt::format("{}{}{}: {} from {} to {} gathers the whole array on each device "
+                    "({:.0f} bytes received), for {}",
+                    r.location.to_string(), r.location.known() ? ": " : "", r.for_op, r.kind,
+                    r.from, r.to, r.bytes_received, r.reason));
+  }
+}
+
+void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
+void join_async(Compilation& c) { passes::join_async(c.module.get()); }
+void simplify(Compilation& c) {
+  passes::eliminate_dead(c.module.get());
+  for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
+  }
+}
+void eliminate_common(Compilation& c) {
+  passes::eliminate_common(c.module.get());
+  passes::eliminate_dead(c.module.get());
+}
+
+// Uniformity and fusion are decided while the plan is built, from the module as it is now.
+void build_plan(Compilation& c) { c.built = codegen::build_plan(*c.module); }
+void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
+void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
+
+struct Stage {
+  const char* name;
+  void (*run)(Compilation& c);
+  enum class Leaves { nothing, module, plan } leaves;
+};
+
+// All that happens between a module and something that runs, in this order.
+constexpr Stage kStages[] = {
+    {"verify", verify, Stage::Leaves::nothing},
+    {"input", keep_input, Stage::Leaves::module},
+    {"propagate", propagate, Stage::Leaves::module},
+    {"shardings", keep_shardings, Stage::Leaves::nothing},
+    {"partition", partition, Stage::Leaves::module},
+    {"inline-calls", inline_calls, Stage::Leaves::nothing},
+    {"join-async", join_async, Stage::Leaves::nothing},
+    {"simplify", simplify, Stage::Leaves::nothing},
+    {"common", eliminate_common, Stage::Leaves::module},
+    {"build-plan", build_plan, Stage::Leaves::nothing},
+    {"memory", plan_memory, Stage::Leaves::nothing},
+    {"plan", finalize_plan, Stage::Leaves::plan},
+};
+
+}  // namespace
+
+void run_pipeline(Compilation* c) {
+  using Clock = std::chrono::steady_clock;
+  const std::string name = c->module->name;
+  Dump dump(name);
+  std::string times;
+  const auto start = Clock::now();
+  for (const Stage& stage : kStages) {
+    const auto before = Clock::now();
+    stage.run(*c);
+    const std::chrono::duration<double, std::milli> took = Clock::now() - before;
+    times += fmt::format(" {} {:.2f}", stage.name, took.count());
+    if (!dump.enabled() || stage.leaves == Stage::Leaves::nothing) continue;
+    dump.write(stage.name, stage.leaves == Stage::Leaves::plan ? runtime::to_string(c->built.plan)
+                                                               : ir::to_string(*c->module));
+  }
+  const std::chrono::duration<double, std::milli> total = Clock::now() - start;
+  log(LogLevel::debug, fmt::format("compiled {} in {:.2f} ms:{}", name, total.count(), times));
+}
+
+std::vector<std::string> stage_names() {
+  std::vector<std::string> out;
+  for (const Stage& stage : kStages) out.emplace_back(stage.name);
+  return out;
+}
+
+}  // namespace tessera::compiler

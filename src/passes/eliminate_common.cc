@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "src/passes/simplify.h"
+
+namespace tessera::passes {
+
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+bool is_pure(const Instruction& i) {
+  if (ir::has_side_effect(i.opcode) || !i.control_predecessors.empty()) return false;
+  switch (i.opcode) {
+    case Opcode::parameter:
+    case Opcode::rng:
+    case Opcode::opt_barrier:  // keeps what is recomputed on purpose apart
+    case Opcode::custom_call:
+    case Opcode::while_:
+    case Opcode::conditional:
+    case Opcode::call:
+    case Opcode::after_all:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool equal_attributes(const ir::Attributes& a, const ir::Attributes& b) {
+  // Channels only name a collective.
+  if (const auto* x = std::get_if<ir::CollectiveAttrs>(&a)) {
+    const auto* y = std::get_if<ir::CollectiveAttrs>(&b);
+    if (y == nullptr) return false;
+    return x->groups == y->groups && x->dims == y->dims;
+  }
+  if (const auto* x = std::get_if<ir::PermuteAttrs>(&a)) {
+    const auto* y = std::get_if<ir::PermuteAttrs>(&b);
+    return y != nullptr && x->source_target_pairs == y->source_target_pairs;
+  }
+  return a == b;
+}
+
+bool equal(const Instruction& a, const Instruction& b) {
+  return a.opcode == b.opcode && a.operands == b.operands && a.called == b.called &&
+         a.shape == b.shape && equal_attributes(a.attrs, b.attrs);
+}
+
+/// Equal instructions have equal keys; the rest is compared.
+std::string key_of(const Instruction& i) {
+  std::string key = std::to_string(int(i.opcode));
+  for (const Instruction* o : i.operands) key += "," + std::to_string(o->index);
+  key += i.shape.to_string();
+  if (i.is(Opcode::constant)) {
+    const Literal& v = i.get<ir::ConstantAttrs>().value;
+    const std::size_t n = std::min<std::size_t>(v.byte_count(), 64);
+    if (!v.is_tuple()) key.append(reinterpret_cast<const char*>(v.bytes()), n);
+  }
+  return key;
+}
+
+std::size_t run(ir::Computation* c) {
+  std::map<std::string, std::vector<Instruction*>> seen;
+  std::unordered_map<Instruction*, Instruction*> replaced;
+  for (const auto& i : c->instructions()) {
+    for (Instruction*& o : i->operands) {
+      const auto it = replaced.find(o);
+      if (it != replaced.end()) o = it->second;
+    }
+    if (!is_pure(*i) || i.get() == c->root()) continue;
+    auto& alike = seen[key_of(*i)];
+    Instruction* same = nullptr;
+    for (Instruction* other : alike) {
+      if (equal(*other, *i)) same = other;
+    }
+    if (same != nullptr) {
+      replaced[i.get()] = same;
+    } else {
+      alike.push_back(i.get());
+    }
+  }
+  c->replace_all_uses(replaced);
+  if (!replaced.empty()) c->remove_dead();
+  return replaced.size();
+}
+
+}  // namespace
+
+std::size_t eliminate_common(ir::Module* module) {
+  std::size_t count = 0;
+  for (const auto& c : module->computations()) count += run(c.get());
+  return count;
+}
+
+}  // namespace tessera::passes

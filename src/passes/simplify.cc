@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/passes/simplify.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+
+namespace tessera::passes {
+
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+bool same_type(const Instruction& a, const Instruction& b) { return a.shape == b.shape; }
+
+bool all_of(const Dims& dims, std::int64_t value) {
+  return std::all_of(dims.begin(), dims.end(), [&](std::int64_t d) { return d == value; });
+}
+
+bool is_whole_slice(const Instruction& i) {
+  const auto& a = i.get<ir::SliceAttrs>();
+  return same_type(i, *i.operand(0)) && all_of(a.starts, 0) && all_of(a.strides, 1);
+}
+
+/// Dims that are not of size 1 stay in order: the bytes stay where they are.
+bool moves_nothing(const Instruction& transpose) {
+  std::int64_t last = -1;
+  for (const std::int64_t d : transpose.get<ir::DimensionsAttrs>().dims) {
+    if (transpose.operand(0)->shape.dim(d) == 1) continue;
+    if (d < last) return false;
+    last = d;
+  }
+  return true;
+}
+
+class Simplifier {
+ public:
+  explicit Simplifier(ir::Computation* c) : c_(c), builder_(c) {}
+
+  std::size_t run() {
+    std::unordered_map<Instruction*, Instruction*> replaced;
+    const std::size_t n = c_->instructions().size();
+    std::size_t added_from = n;
+    for (std::size_t k = 0; k < n; ++k) {
+      Instruction* i = c_->instructions()[k].get();
+      // Operands that were just replaced are looked through.
+      for (Instruction*& o : i->operands) {
+        for (auto it = replaced.find(o); it != replaced.end(); it = replaced.find(o)) {
+          o = it->second;
+        }
+      }
+      builder_.metadata = i->metadata;
+      Instruction* to = visit(i);
+      if (to == nullptr || to == i) continue;
+      if (to->sharding.empty()) to->sharding = i->sharding;
+      replaced[i] = to;
+    }
+    if (replaced.empty()) return 0;
+    c_->replace_all_uses(replaced);
+    if (c_->instructions().size() != added_from) c_->sort_topologically();
+    c_->remove_dead();
+    return replaced.size();
+  }
+
+ private:
+  /// What stands for it, or null.
+  Instruction* visit(Instruction* i) {
+    switch (i->opcode) {
+      case Opcode::copy:
+      case Opcode::domain:
+        return i->operand(0);
+      case Opcode::convert:
+      case Opcode::bitcast_convert:
+        return same_type(*i, *i->operand(0)) ? i->operand(0) : nullptr;
+      case Opcode::bitcast:
+        return i->shape.dtype == i->operand(0)->shape.dtype && i->shape.layout.empty()
+                   ? builder_.reshape(i->operand(0), i->shape.dims)
+                   : nullptr;
+      case Opcode::reshape:
+        return reshape(i);
+      case Opcode::transpose:
+        return transpose(i);
+      case Opcode::broadcast:
+        return broadcast(i);
+      case Opcode::slice:
+        return is_whole_slice(*i) ? i->operand(0) : nullptr;
+      case Opcode::reverse:
+        for (const std::int64_t d : i->get<ir::DimensionsAttrs>().dims) {
+          if (i->shape.dim(d) > 1) return nullptr;
+        }
+        return i->operand(0);
+      case Opcode::pad:
+        for (const ir::PadDim& d : i->get<ir::PadAttrs>().dims) {
+          if (d.low != 0 || d.high != 0 || d.interior != 0) return nullptr;
+        }
+        return i->operand(0);
+      case Opcode::concatenate:
+        return i->operands.size() == 1 ? i->operand(0) : nullptr;
+      case Opcode::dynamic_slice:
+        return same_type(*i, *i->operand(0)) ? i->operand(0) : nullptr;
+      case Opcode::dynamic_update_slice:
+        return same_type(*i, *i->operand(1)) ? i->operand(1) : nullptr;
+      case Opcode::get_tuple_element:
+        return i->operand(0)->is(Opcode::tuple)
+                   ? i->operand(0)->operand(std::size_t(i->get<ir::GetTupleElementAttrs>().index))
+                   : nullptr;
+      case Opcode::tuple:
+        return tuple(i);
+      case Opcode::select:
+        return i->operand(1) == i->operand(2) && same_type(*i, *i->operand(1)) ? i->operand(1)
+                                                                               : nullptr;
+      case Opcode::custom_call:
+        return i->get<ir::CustomCallAttrs>().target == ir::kShardingTarget ? i->operand(0)
+                                                                           : nullptr;
+      default:
+        return nullptr;
+    }
+  }
+
+  Instruction* reshape(Instruction* i) {
+    Instruction* x = i->operand(0);
+    if (same_type(*i, *x)) return x;
+    if (x->is(Opcode::reshape)) return builder_.reshape(x->operand(0), i->shape.dims);
+    // A splat of other dims.
+    if (x->is(Opcode::broadcast) && x->operand(0)->shape.is_scalar()) {
+      return builder_.broadcast(x->operand(0), i->shape.dims, {});
+    }
+    return nullptr;
+  }
+
+  Instruction* transpose(Instruction* i) {
+    Instruction* x = i->operand(0);
+    const Dims& perm = i->get<ir::DimensionsAttrs>().dims;
+    if (std::is_sorted(perm.begin(), perm.end())) return x;
+    if (moves_nothing(*i)) return builder_.reshape(x, i->shape.dims);
+    if (x->is(Opcode::broadcast) && x->operand(0)->shape.is_scalar()) {
+      return builder_.broadcast(x->operand(0), i->shape.dims, {});
+    }
+    if (!x->is(Opcode::transpose)) return nullptr;
+    const Dims& inner = x->get<ir::DimensionsAttrs>().dims;
+    Dims both;
+    for (const std::int64_t d : perm) both.push_back(inner[std::size_t(d)]);
+    if (std::is_sorted(both.begin(), both.end())) return x->operand(0);
+    return builder_.transpose(x->operand(0), both);
+  }
+
+  Instruction* broadcast(Instruction* i) {
+    Instruction* x = i->operand(0);
+    const Dims& dims = i->get<ir::DimensionsAttrs>().dims;
+    if (same_type(*i, *x) && std::is_sorted(dims.begin(), dims.end())) return x;
+    if (!x->is(Opcode::broadcast)) return nullptr;
+    Dims both;
+    for (const std::int64_t d : x->get<ir::DimensionsAttrs>().dims) {
+      both.push_back(dims[std::size_t(d)]);
+    }
+    return builder_.broadcast(x->operand(0), i->shape.dims, both);
+  }
+
+  /// (x.0, x.1, ..., x.n) is x.
+  Instruction* tuple(Instruction* i) {
+    if (i->operands.empty() || i == c_->root()) return nullptr;
+    Instruction* whole = nullptr;
+    for (std::size_t k = 0; k < i->operands.size(); ++k) {
+      const Instruction* o = i->operand(k);
+      if (!o->is(Opcode::get_tuple_element) ||
+          o->get<ir::GetTupleElementAttrs>().index != std::int64_t(k) ||
+          (whole != nullptr && o->operand(0) != whole)) {
+        return nullptr;
+      }
+      whole = o->operand(0);
+    }
+    return whole->shape == i->shape ? whole : nullptr;
+  }
+
+  ir::Computation* c_;
+  ir::Builder builder_;
+};
+
+}  // namespace
+
+std::size_t simplify(ir::Module* module) {
+  std::size_t count = 0;
+  for (const auto& c : module->computations()) count += Simplifier(c.get()).run();
+  return count;
+}
+
+std::size_t eliminate_dead(ir::Module* module) {
+  std::size_t count = 0;
+  module->remove_dead_computations();
+  for (const auto& c : module->computations()) count += c->remove_dead();
+  module->remove_dead_computations();
+  return count;
+}
+
+}  // namespace tessera::passes

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites that make programs smaller and never change a result's bits.
+#pragma once
+
+#include <cstddef>
+
+#include "src/ir/module.h"
+
+namespace tessera::passes {
+
+/// Puts the bodies of `call`, `fusion` and custom_partitioning calls in their callers' places, so
+/// that the other passes see through them. Returns how many.
+std::size_t inline_calls(ir::Module* module);
+/// Start and done pairs become the plain collectives: exchanges are synchronous in one process.
+std::size_t join_async(ir::Module* module);
+/// Ops that do nothing, elements of tuples just made, reshapes of reshapes, ... Returns how many.
+std::size_t simplify(ir::Module* module);
+/// Instructions that compute the same from the same operands become one. Returns how many.
+std::size_t eliminate_common(ir::Module* module);
+/// Instructions and computations that nothing needs. Returns how many instructions.
+std::size_t eliminate_dead(ir::Module* module);
+
+}  // namespace tessera::passes

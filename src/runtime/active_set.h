@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/runtime/plan.h"
+
+namespace tessera::runtime {
+
+/// The devices that run a block: all of them, until a loop or a conditional parts them.
+class ActiveSet {
+ public:
+  explicit ActiveSet(const Plan& plan) : plan_(&plan) {}
+  ActiveSet(const Plan& plan, std::vector<std::uint8_t> on);
+
+  bool everything() const { return on_.empty(); }
+  bool contains(std::int32_t device) const { return on_.empty() || on_[std::size_t(device)] != 0; }
+  bool none() const { return count_ == 0; }
+
+  /// The classes that have an active device, and one such device of each.
+  struct Classes {
+    std::span<const std::int32_t> classes, devices;
+    std::size_t size() const { return classes.size(); }
+  };
+  Classes of(ClassesId id) const;
+
+ private:
+  struct Lists {
+    bool filled = false;
+    std::vector<std::int32_t> classes, devices;
+  };
+  const Plan* plan_;
+  std::vector<std::uint8_t> on_;  ///< empty: all
+  std::int64_t count_ = -1;
+  mutable std::vector<Lists> lists_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives among the devices of this process: memory operations on their cells.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/check.h"
+#include "src/base/shape.h"
+#include "src/base/task_pool.h"
+#include "src/runtime/machine.h"
+
+namespace tessera::runtime {
+namespace {
+
+using Kind = Exchange::Kind;
+
+template <class T>
+void copy_words(std::byte* to, std::int64_t to_stride, const std::byte* from,
+                std::int64_t from_stride, std::int64_t rows) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    T v;
+    std::memcpy(&v, from + r * from_stride, sizeof v);
+    std::memcpy(to + r * to_stride, &v, sizeof v);
+  }
+}
+
+void copy_rows(std::byte* to, std::int64_t to_stride, const std::byte* from,
+               std::int64_t from_stride, std::int64_t bytes, std::int64_t rows) {
+  if (bytes == to_stride && bytes == from_stride) {
+    if (bytes * rows > 0) std::memcpy(to, from, std::size_t(bytes * rows));
+  } else if (bytes == 4) {
+    copy_words<std::uint32_t>(to, to_stride, from, from_stride, rows);
+  } else if (bytes == 8) {
+    copy_words<std::uint64_t>(to, to_stride, from, from_stride, rows);
+  } else if (bytes > 0) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::memcpy(to + r * to_stride, from + r * from_stride, std::size_t(bytes));
+    }
+  }
+}
+
+std::string list(const std::vector<std::int32_t>& devices) {
+  std::string out = "{";
+  for (const std::int32_t d : devices) out += (out.size() > 1 ? "," : "") + std::to_string(d);
+  return out + "}";
+}
+
+std::string at(const Step& step) {
+  return step.location.known() ? fmt::format("{} ({})", step.name, step.location.to_string())
+                               : step.name;
+}
+
+/// A piece of work of one exchange: rows [begin, end) of what one class receives.
+struct Piece {
+  std::size_t output;  ///< index into the list of active output classes
+  std::int64_t begin, end;
+};
+
+}  // namespace
+
+void Machine::check_groups(const Step& step, const Exchange& exchange,
+                           const ActiveSet& active) const {
+  if (active.everything()) return;
+  for (const auto& group : exchange.groups) {
+    const auto there = std::count_if(group.begin(), group.end(),
+                                     [&](std::int32_t d) { return active.contains(d); });
+    if (there == 0 || there == std::int64_t(group.size())) continue;
+    const std::int32_t missing = *std::find_if(group.begin(), group.end(),
+                                               [&](std::int32_t d) { return !active.contains(d); });
+    std::string why = "it does not run that part of the program";
+    for (const Frame& frame : frames_) {
+      if (!frame.outside->contains(missing) || frame.inside->contains(missing)) continue;
+      why = std::holds_alternative<While>(frame.step->what)
+                ? "it has left the loop " + at(*frame.step)
+                : "it took another branch of " + at(*frame.step);
+    }
+    throw RuntimeError(
+        fmt::format("device {} does not take part in {} {} with its group {}: {}. All devices of "
+                    "a group, or none, must reach a collective",
+                    missing, runtime::name(exchange.kind), at(step), list(group), why),
+        step.location);
+  }
+}
+
+void Machine::run_exchange(const Step& step, const Exchange& exchange, const ActiveSet& active) {
+  check_groups(step, exchange, active);
+  std::int64_t bytes = 0;
+  for (const Exchange::Part& part : exchange.parts) {
+    exchange_part(exchange, part, active);
+    const std::int64_t in = slot(part.input).bytes, out = slot(part.output).bytes;
+    const auto n = exchange.groups.empty() ? 1 : std::int64_t(exchange.groups[0].size());
+    switch (exchange.kind) {
+      case Kind::all_gather:
+        bytes += out * (n - 1) / n;
+        break;
+      case Kind::all_reduce:
+        bytes += 2 * in * (n - 1) / n;
+        break;
+      case Kind::reduce_scatter:
+        bytes += out * (n - 1);
+        break;
+      case Kind::all_to_all:
+        bytes += in * (n - 1) / n;
+        break;
+      case Kind::all_to_all_tuple:
+        bytes += &part == &exchange.parts[0] ? 0 : in;  // one of n parts stays
+        break;
+      case Kind::collective_permute:
+      case Kind::collective_broadcast:
+        bytes += in;
+        break;
+    }
+  }
+  if (counters_ != nullptr) {
+    counters_->bytes[std::size_t(exchange.kind)] += bytes;
+    counters_->count[std::size_t(exchange.kind)] += 1;
+  }
+}
+
+void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part,
+                            const ActiveSet& active) {
+  const Slot& output = slot(part.output);
+  const ActiveSet::Classes who = active.of(output.classes);
+  // Per class that receives: its group, and the place of the device that stands for it there.
+  std::vector<const std::vector<std::int32_t>*> group(who.size());
+  std::vector<std::int64_t> place(who.size());
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    for (const auto& g : exchange.groups) {
+      const auto it = exchange.kind == Kind::collective_permute
+                          ? (g[1] == who.devices[i] ? g.begin() + 1 : g.end())
+                          : std::find(g.begin(), g.end(), who.devices[i]);
+      if (it == g.end()) continue;
+      group[i] = &g;
+      place[i] = it - g.begin();
+    }
+  }
+  const auto zeros = [&] {
+    Cell z = Storage::allocate(std::size_t(output.bytes));
+    std::memset(z->data(), 0, z->bytes());
+    return z;
+  };
+
+  // What only changes hands is not copied.
+  if (exchange.kind == Kind::collective_permute || exchange.kind == Kind::collective_broadcast ||
+      exchange.kind == Kind::all_to_all_tuple) {
+    std::vector<Cell> taken(who.size());
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      if (group[i] == nullptr) {
+        taken[i] = zeros();
+      } else if (exchange.kind != Kind::all_to_all_tuple) {
+        taken[i] = cell_of(part.input, (*group[i])[0]);
+      } else {
+        // Member q's part `place` comes to the member at `place` as its part q.
+        const auto q = std::size_t(&part - exchange.parts.data());
+        taken[i] = cell_of(exchange.parts[std::size_t(place[i])].input, (*group[i])[q]);
+      }
+    }
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      cell(part.output, who.classes[i]) = std::move(taken[i]);
+    }
+    return;
+  }
+
+  const std::int64_t outer = part.outer, chunk = part.chunk;
+  std::vector<std::byte*> to(who.size());
+  std::vector<std::uint8_t> in_place(who.size());
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    TESSERA_CHECK(group[i] != nullptr, "a device is in no group of an exchange");
+    Cell& target = cell(part.output, who.classes[i]);
+    if (group[i]->size() == 1) {
+      target = cell_of(part.input, (*group[i])[0]);
+      continue;
+    }
+    if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
+      // The first member's cell, if no other class reads it.
+      const std::int32_t first = (*group[i])[0];
+      const DeviceClasses& relation = classes(slot(part.input).classes);
+      const std::int32_t c = relation.class_of[std::size_t(first)];
+      bool shared = false;
+      for (std::size_t j = 0; j < who.size() && !shared; ++j) {
+        for (std::size_t m = 0; m < group[j]->size(); ++m) {
+          shared |= relation.class_of[std::size_t((*group[j])[m])] == c && (j != i || m != 0);
+        }
+      }
+      Cell& source = cell(part.input, c);
+      if (!shared && sole_owner(source)) {
+        target = source;  // both slots hold it until the input is released
+        in_place[i] = 1;
+      }
+    }
+    if (in_place[i] == 0) target = Storage::allocate(std::size_t(output.bytes));
+    to[i] = target->data();
+  }
+
+  const bool reduces = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
+  // Rows of pieces: elements of a reduction without outer dims, else the outer dims.
+  const bool by_element = reduces && outer == 1;
+  const std::int64_t rows = by_element ? chunk / exchange.element_bytes : outer;
+  const std::int64_t row_bytes = by_element ? exchange.element_bytes : chunk;
+  const auto work = [&](const Piece& p) {
+    const auto& members = *group[p.output];
+    const auto n = std::int64_t(members.size());
+    std::byte* out = to[p.output];
+    const std::int64_t count = p.end - p.begin, own = place[p.output];
+    for (std::int64_t m = 0; m < n; ++m) {
+      const std::byte* from = cell_of(part.input, members[std::size_t(m)])->data();
+      switch (exchange.kind) {
+        case Kind::all_gather:
+          copy_rows(out + (p.begin * n + m) * chunk, n * chunk, from + p.begin * chunk, chunk,
+                    chunk, count);
+          break;
+        case Kind::all_to_all:
+          copy_rows(out + (p.begin * n + m) * chunk, n * chunk, from + (p.begin * n + own) * chunk,
+                    n * chunk, chunk, count);
+          break;
+        default: {
+          const bool scatter = exchange.kind == Kind::reduce_scatter;
+          const std::byte* base = from + (scatter ? own * chunk : 0);
+          const std::int64_t from_stride = by_element ? row_bytes : (scatter ? n : 1) * chunk;
+          if (m == 0) {
+            if (in_place[p.output] != 0) break;
+            copy_rows(out + p.begin * row_bytes, row_bytes, base + p.begin * from_stride,
+                      from_stride, row_bytes, count);
+          } else if (by_element) {
+            exchange.combine(exchange.combine_attributes.get(), out + p.begin * row_bytes,
+                             base + p.begin * row_bytes, count);
+          } else {
+            for (std::int64_t r = p.begin; r < p.end; ++r) {
+              exchange.combine(exchange.combine_attributes.get(), out + r * chunk,
+                               base + r * from_stride, chunk / exchange.element_bytes);
+            }
+          }
+        }
+      }
+    }
+  };
+
+  std::vector<Piece> pieces;
+  const double nanoseconds =
+      double(who.size()) * double(output.bytes) * (reduces ? 0.3 : 0.1) *
+      double(exchange.groups.empty() ? 1 : (reduces ? exchange.groups[0].size() : 1));
+  const bool inline_ = workers_ == 1 || nanoseconds < kInlineNanoseconds;
+  const auto wanted =
+      inline_ ? 1 : std::max<std::int64_t>(1, 4 * workers_ / std::int64_t(who.size()));
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    if (group[i]->size() == 1) continue;
+    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(wanted, rows));
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      pieces.push_back({i, rows * t / tiles, rows * (t + 1) / tiles});
+    }
+  }
+  if (inline_) {
+    for (const Piece& p : pieces) work(p);
+  } else {
+    parallel_for(std::int64_t(pieces.size()),
+                 [&](std::int64_t i) { work(pieces[std::size_t(i)]); });
+  }
+}
+
+}  // namespace tessera::runtime

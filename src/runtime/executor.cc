@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/check.h"
+#include "src/base/task_pool.h"
+#include "src/runtime/machine.h"
+
+namespace tessera::runtime {
+namespace {
+
+constexpr std::size_t kFewPointers = 16;
+
+/// Pointers of one kernel call; on the stack unless there are many.
+class Pointers {
+ public:
+  Pointers(std::size_t inputs, std::size_t outputs) {
+    if (inputs > kFewPointers) many_inputs_.resize(inputs);
+    if (outputs > kFewPointers) many_outputs_.resize(outputs);
+  }
+  const std::byte** inputs() { return many_inputs_.empty() ? few_inputs_ : many_inputs_.data(); }
+  std::byte** outputs() { return many_outputs_.empty() ? few_outputs_ : many_outputs_.data(); }
+
+ private:
+  const std::byte* few_inputs_[kFewPointers];
+  std::byte* few_outputs_[kFewPointers];
+  std::vector<const std::byte*> many_inputs_;
+  std::vector<std::byte*> many_outputs_;
+};
+
+}  // namespace
+
+bool sole_owner(const std::shared_ptr<Storage>& storage) {
+  if (storage.use_count() != 1) return false;
+  // Another thread may have dropped its handle a moment ago; use_count() alone orders nothing.
+  // Dropping a handle of our own does: it is an acquire-release operation on the same count.
+  std::shared_ptr<Storage> handle = storage;
+  handle.reset();
+  return true;
+}
+
+Machine::Machine(const Plan& plan, RunCounters* counters)
+    : plan_(plan),
+      counters_(counters),
+      all_(plan),
+      cells_(std::size_t(plan.num_cells)),
+      workers_(worker_count()) {
+  for (const Plan::Constant& c : plan.constants) {
+    for (std::size_t i = 0; i < c.values.size(); ++i) cell(c.slot, std::int32_t(i)) = c.values[i];
+  }
+}
+
+void Machine::load(std::vector<std::vector<Buffer>> args, bool check_replicas) {
+  if (args.size() != plan_.parameters.size()) {
+    throw RuntimeError(fmt::format("the program takes {} arguments; {} were given",
+                                   plan_.parameters.size(), args.size()));
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const SlotId id = plan_.parameters[i];
+    const DeviceClasses& relation = classes(slot(id).classes);
+    if (std::int64_t(args[i].size()) != plan_.num_devices) {
+      throw RuntimeError(fmt::format("argument {} has {} buffers; the program runs on {} devices",
+                                     i, args[i].size(), plan_.num_devices));
+    }
+    for (std::size_t d = 0; d < args[i].size(); ++d) {
+      Buffer& buffer = args[i][d];
+      if (!buffer) throw RuntimeError(fmt::format("argument {} has no buffer on device {}", i, d));
+      if (std::int64_t(buffer.bytes()) != slot(id).bytes) {
+        throw RuntimeError(
+            fmt::format("argument {} has {} bytes on device {}; the program takes {}", i,
+                        buffer.bytes(), d, slot(id).bytes));
+      }
+      const std::int32_t c = relation.class_of[d];
+      Cell& mine = cell(id, c);
+      if (relation.representative[std::size_t(c)] == std::int32_t(d)) {
+        mine = std::move(buffer.storage);
+      } else if (check_replicas && mine != buffer.storage &&
+                 std::memcmp(mine->data(), buffer.storage->data(), mine->bytes()) != 0) {
+        throw RuntimeError(fmt::format(
+            "argument {} is replicated over devices {} and {}, and their buffers differ", i,
+            relation.representative[std::size_t(c)], d));
+      }
+    }
+    args[i].clear();  // the copies' own memory is free from here on
+  }
+}
+
+std::vector<std::vector<Buffer>> Machine::results() {
+  std::vector<std::vector<Buffer>> out(plan_.results.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].reserve(std::size_t(plan_.num_devices));
+    for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
+      out[i].push_back(Buffer{cell_of(plan_.results[i], d)});
+    }
+  }
+  return out;
+}
+
+void Machine::run_block(const Block& block, const ActiveSet& active) {
+  for (const Stretch& stretch : block.stretches) {
+    if (stretch.classes >= 0) {
+      run_segment(block, stretch, active);
+      continue;
+    }
+    const Step& step = block.steps[std::size_t(stretch.begin)];
+    if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
+      run_exchange(step, *exchange, active);
+    } else if (const auto* loop = std::get_if<While>(&step.what)) {
+      run_while(step, *loop, active);
+    } else {
+      run_conditional(step, std::get<Conditional>(step.what), active);
+    }
+    release(step.release, active);
+  }
+}
+
+void Machine::run_segment(const Block& block, const Stretch& stretch, const ActiveSet& active) {
+  const ActiveSet::Classes who = active.of(stretch.classes);
+  const auto n = std::int64_t(who.size());
+  const auto one_class = [&](std::int64_t i) {
+    for (auto s = stretch.begin; s < stretch.end; ++s) {
+      run_class(block.steps[std::size_t(s)], who.classes[std::size_t(i)],
+                who.devices[std::size_t(i)]);
+    }
+  };
+  if (workers_ == 1 || stretch.nanoseconds * double(n) < kInlineNanoseconds) {
+    for (std::int64_t i = 0; i < n; ++i) one_class(i);
+  } else if (n >= workers_ && (n % workers_ == 0 || n >= 4 * workers_)) {
+    // A class from end to end on one worker: no barrier between steps, and only as many classes'
+    // temporaries alive as there are workers.
+    parallel_for(n, one_class);
+  } else {
+    for (auto s = stretch.begin; s < stretch.end; ++s) {
+      run_tiled(block.steps[std::size_t(s)], who);
+    }
+  }
+  release(stretch.release, active);
+}
+
+void Machine::prepare(const KernelTask& task, std::int32_t cls, std::int32_t device,
+                      const std::byte** inputs, std::byte** outputs) {
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    inputs[i] = cell_of(task.inputs[i], device)->data();
+  }
+  for (std::size_t o = 0; o < task.outputs.size(); ++o) outputs[o] = nullptr;
+  for (const KernelTask::Reuse& reuse : task.reuse) {
+    const auto o = std::size_t(reuse.output);
+    if (!reuse.dies) continue;
+    Cell& from = cell(task.inputs[std::size_t(reuse.input)], cls);
+    if (outputs[o] != nullptr || !from || !sole_owner(from)) continue;
+    Cell& to = cell(task.outputs[o], cls);
+    to = std::move(from);
+    outputs[o] = to->data();
+  }
+  for (std::size_t o = 0; o < task.outputs.size(); ++o) {
+    if (outputs[o] != nullptr) continue;
+    Cell& to = cell(task.outputs[o], cls);
+    to = Storage::allocate(std::size_t(slot(task.outputs[o]).bytes));
+    outputs[o] = to->data();
+    for (const KernelTask::Reuse& reuse : task.reuse) {
+      if (reuse.copy && std::size_t(reuse.output) == o) {
+        std::memcpy(outputs[o], inputs[reuse.input], to->bytes());
+      }
+    }
+  }
+}
+
+void Machine::run_class(const Step& step, std::int32_t cls, std::int32_t device) {
+  const auto& task = std::get<KernelTask>(step.what);
+  Pointers pointers(task.inputs.size(), task.outputs.size());
+  prepare(task, cls, device, pointers.inputs(), pointers.outputs());
+  task.function({task.attributes.get(), pointers.inputs(), pointers.outputs(), 0, task.units});
+  for (const SlotId s : step.release) cell(s, cls).reset();
+}
+
+void Machine::run_tiled(const Step& step, const ActiveSet::Classes& who) {
+  const auto& task = std::get<KernelTask>(step.what);
+  const auto n = std::int64_t(who.size());
+  const double total = task.nanoseconds * double(n);
+  // Enough tiles to even out the workers, none of them too small to be worth its overhead.
+  const double wanted = total < kInlineNanoseconds ? 1 : double(workers_) * (n == 1 ? 1 : 2);
+  const auto per_class = std::min<std::int64_t>(
+      {std::max<std::int64_t>(1, std::int64_t(wanted / double(n) + 0.999)), task.units,
+       std::max<std::int64_t>(1, std::int64_t(task.nanoseconds / 5000))});
+  if (n * per_class == 1 || total < kInlineNanoseconds) {
+    for (std::size_t i = 0; i < who.size(); ++i) run_class(step, who.classes[i], who.devices[i]);
+    return;
+  }
+  const std::size_t inputs = task.inputs.size(), outputs = task.outputs.size();
+  std::vector<const std::byte*> in(std::size_t(n) * inputs);
+  std::vector<std::byte*> out(std::size_t(n) * outputs);
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    prepare(task, who.classes[i], who.devices[i], in.data() + i * inputs, out.data() + i * outputs);
+  }
+  parallel_for(n * per_class, [&](std::int64_t k) {
+    const std::int64_t c = k / per_class, tile = k % per_class;
+    task.function({task.attributes.get(), in.data() + std::size_t(c) * inputs,
+                   out.data() + std::size_t(c) * outputs, task.units * tile / per_class,
+                   task.units * (tile + 1) / per_class});
+  });
+  for (const std::int32_t c : who.classes) {
+    for (const SlotId s : step.release) cell(s, c).reset();
+  }
+}
+
+void Machine::release(const std::vector<SlotId>& slots, const ActiveSet& active) {
+  for (const SlotId s : slots) {
+    for (const std::int32_t c : active.of(slot(s).classes).classes) cell(s, c).reset();
+  }
+}
+
+void Machine::move(const std::vector<Move>& moves, const ActiveSet& active) {
+  // All sources are read before any target is written: a loop may swap what it carries.
+  std::vector<Cell> taken;
+  for (const Move& m : moves) {
+    if (m.from == m.to) continue;
+    for (const std::int32_t d : active.of(slot(m.to).classes).devices) {
+      taken.push_back(cell_of(m.from, d));
+    }
+  }
+  steal(moves, active);
+  std::size_t next = 0;
+  for (const Move& m : moves) {
+    if (m.from == m.to) continue;
+    for (const std::int32_t c : active.of(slot(m.to).classes).classes) {
+      cell(m.to, c) = std::move(taken[next++]);
+    }
+  }
+}
+
+void Machine::steal(const std::vector<Move>& moves, const ActiveSet& active) {
+  for (const Move& m : moves) {
+    if (!m.steal || m.from == m.to) continue;
+    for (const std::int32_t c : active.of(slot(m.from).classes).classes) cell(m.from, c).reset();
+  }
+}
+
+void Machine::run_while(const Step& step, const While& loop, const ActiveSet& active) {
+  move(loop.init, active);
+  ActiveSet inside = active;
+  frames_.push_back({&step, &active, &inside});
+  const DeviceClasses& relation = classes(slot(loop.predicate).classes);
+  for (;;) {
+    run_block(loop.condition, inside);
+    const ActiveSet::Classes who = inside.of(slot(loop.predicate).classes);
+    std::size_t stay = 0;
+    for (const std::int32_t c : who.classes) {
+      stay += *cell(loop.predicate, c)->data() != std::byte{0};
+    }
+    if (stay == 0) break;
+    if (stay != who.size()) {
+      std::vector<std::uint8_t> on(std::size_t(plan_.num_devices));
+      for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
+        if (!inside.contains(d)) continue;
+        const std::int32_t c = relation.class_of[std::size_t(d)];
+        on[std::size_t(d)] = *cell(loop.predicate, c)->data() != std::byte{0};
+      }
+      inside = ActiveSet(plan_, std::move(on));
+    }
+    run_block(loop.body, inside);
+    move(loop.next, inside);
+  }
+  frames_.pop_back();
+}
+
+void Machine::run_conditional(const Step& step, const Conditional& conditional,
+                              const ActiveSet& active) {
+  const auto count = std::int32_t(conditional.branches.size());
+  const DeviceClasses& relation = classes(slot(conditional.selector).classes);
+  const auto choice = [&](std::int32_t cls) {
+    const std::byte* data = cell(conditional.selector, cls)->data();
+    if (conditional.boolean) return *data != std::byte{0} ? 0 : 1;
+    std::int32_t index;
+    std::memcpy(&index, data, sizeof index);
+    return index < 0 || index >= count ? count - 1 : index;
+  };
+  std::vector<ActiveSet> insides;
+  const ActiveSet::Classes who = active.of(slot(conditional.selector).classes);
+  const std::int32_t first = choice(who.classes[0]);
+  const bool together = std::all_of(who.classes.begin(), who.classes.end(),
+                                    [&](std::int32_t c) { return choice(c) == first; });
+  if (!together) {
+    std::vector<std::vector<std::uint8_t>> on(
+        std::size_t(count), std::vector<std::uint8_t>(std::size_t(plan_.num_devices)));
+    for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
+      if (!active.contains(d)) continue;
+      on[std::size_t(choice(relation.class_of[std::size_t(d)]))][std::size_t(d)] = 1;
+    }
+    for (auto& o : on) insides.emplace_back(plan_, std::move(o));
+  }
+  const auto inside_of = [&](std::int32_t b) -> const ActiveSet* {
+    if (together) return b == first ? &active : nullptr;
+    return insides[std::size_t(b)].none() ? nullptr : &insides[std::size_t(b)];
+  };
+  // All branches take their operands before one of them may overwrite a shared one.
+  for (std::int32_t b = 0; b < count; ++b) {
+    if (const ActiveSet* inside = inside_of(b)) {
+      std::vector<Move> copies = conditional.branches[std::size_t(b)].parameters;
+      for (Move& m : copies) m.steal = false;
+      move(copies, *inside);
+    }
+  }
+  for (const Branch& branch : conditional.branches) steal(branch.parameters, active);
+  for (std::int32_t b = 0; b < count; ++b) {
+    const ActiveSet* inside = inside_of(b);
+    if (inside == nullptr) continue;
+    frames_.push_back({&step, &active, inside});
+    const Branch& branch = conditional.branches[std::size_t(b)];
+    run_block(branch.block, *inside);
+    move(branch.results, *inside);
+    frames_.pop_back();
+  }
+}
+
+std::vector<std::vector<Buffer>> run(const Plan& plan, std::vector<std::vector<Buffer>> args,
+                                     const RunOptions& options, RunCounters* counters) {
+  Machine machine(plan, counters);
+  machine.load(std::move(args), options.check_replicas);
+  machine.run();
+  return machine.results();
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/plan.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "src/base/check.h"
+
+namespace tessera::runtime {
+namespace {
+
+void cut(const Plan& plan, Block* block) {
+  block->stretches.clear();
+  const auto classes_of = [&](SlotId slot) { return plan.slots[std::size_t(slot)].classes; };
+  for (std::size_t i = 0; i < block->steps.size(); ++i) {
+    Step& step = block->steps[i];
+    if (auto* loop = std::get_if<While>(&step.what)) {
+      cut(plan, &loop->condition);
+      cut(plan, &loop->body);
+    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
+      for (Branch& branch : conditional->branches) cut(plan, &branch.block);
+    }
+    const auto* task = std::get_if<KernelTask>(&step.what);
+    const ClassesId classes = task ? classes_of(task->outputs.at(0)) : -1;
+    if (task) {
+      for (const SlotId s : task->outputs) {
+        TESSERA_CHECK(classes_of(s) == classes, "outputs of unequal classes: " + step.name);
+      }
+      for (const SlotId s : task->inputs) {
+        TESSERA_CHECK(
+            plan.classes[std::size_t(classes)].refines(plan.classes[std::size_t(classes_of(s))]),
+            "an input is finer than the output: " + step.name);
+      }
+    }
+    if (task && !block->stretches.empty() && block->stretches.back().classes == classes) {
+      block->stretches.back().end = std::int32_t(i + 1);
+    } else {
+      block->stretches.push_back({std::int32_t(i), std::int32_t(i + 1), classes, 0, {}});
+    }
+    Stretch& stretch = block->stretches.back();
+    if (task) {
+      stretch.nanoseconds += task->nanoseconds + 50;
+      // A class may drop only cells that no other class of the segment reads.
+      std::vector<SlotId> own;
+      for (const SlotId s : step.release) {
+        (classes_of(s) == classes ? own : stretch.release).push_back(s);
+      }
+      step.release = std::move(own);
+    }
+  }
+}
+
+std::string list(const Plan& plan, const std::vector<SlotId>& slots) {
+  std::string out;
+  for (const SlotId s : slots) {
+    const Slot& slot = plan.slots[std::size_t(s)];
+    out += fmt::format("{}%{}[{}B x{}]", out.empty() ? "" : ", ", s, slot.bytes,
+                       plan.classes[std::size_t(slot.classes)].count());
+  }
+  return out;
+}
+
+std::string list(const std::vector<Move>& moves) {
+  std::string out;
+  for (const Move& m : moves) {
+    out += fmt::format("{}%{}{}%{}", out.empty() ? "" : ", ", m.to, m.steal ? "<<" : "<-", m.from);
+  }
+  return out;
+}
+
+void print(const Plan& plan, const Block& block, int indent, std::string* out) {
+  const std::string pad(std::size_t(indent), ' ');
+  for (const Stretch& stretch : block.stretches) {
+    if (stretch.classes >= 0) *out += fmt::format("{}segment\n", pad);
+    for (auto i = stretch.begin; i < stretch.end; ++i) {
+      const Step& step = block.steps[std::size_t(i)];
+      *out += pad + "  " + step.name;
+      if (const auto* task = std::get_if<KernelTask>(&step.what)) {
+        *out += fmt::format(": {} <- {}", list(plan, task->outputs), list(plan, task->inputs));
+        for (const auto& r : task->reuse) {
+          *out += fmt::format(" reuse {}<-{}{}", r.output, r.input, r.copy ? " (copy)" : "");
+        }
+      } else if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
+        *out += fmt::format(": {} in {} groups", runtime::name(exchange->kind),
+                            exchange->groups.size());
+        for (const auto& p : exchange->parts) {
+          *out += fmt::format(" {} <- {}", list(plan, {p.output}), list(plan, {p.input}));
+        }
+        if (exchange->input_dies) *out += " in place";
+      } else if (const auto* loop = std::get_if<While>(&step.what)) {
+        *out += fmt::format(": while %{}; init {}\n", loop->predicate, list(loop->init));
+        print(plan, loop->condition, indent + 4, out);
+        *out += pad + "   do\n";
+        print(plan, loop->body, indent + 4, out);
+        *out += pad + "   next " + list(loop->next);
+      } else {
+        const auto& conditional = std::get<Conditional>(step.what);
+        *out += fmt::format(": conditional %{}\n", conditional.selector);
+        for (const Branch& branch : conditional.branches) {
+          *out += pad + "   branch " + list(branch.parameters) + "\n";
+          print(plan, branch.block, indent + 4, out);
+          *out += pad + "   gives " + list(branch.results) + "\n";
+        }
+      }
+      if (!step.release.empty()) *out += "; release " + list(plan, step.release);
+      *out += '\n';
+    }
+    if (!stretch.release.empty()) {
+      *out += fmt::format("{}end; release {}\n", pad, list(plan, stretch.release));
+    }
+  }
+}
+
+}  // namespace
+
+const char* name(Exchange::Kind kind) {
+  switch (kind) {
+    case Exchange::Kind::all_gather:
+      return "all-gather";
+    case Exchange::Kind::all_reduce:
+      return "all-reduce";
+    case Exchange::Kind::reduce_scatter:
+      return "reduce-scatter";
+    case Exchange::Kind::all_to_all:
+    case Exchange::Kind::all_to_all_tuple:
+      return "all-to-all";
+    case Exchange::Kind::collective_permute:
+      return "collective-permute";
+    case Exchange::Kind::collective_broadcast:
+      return "collective-broadcast";
+  }
+  return "?";
+}
+
+void finalize(Plan* plan) {
+  std::int32_t next = 0;
+  for (Slot& slot : plan->slots) {
+    slot.first_cell = next;
+    next += plan->classes.at(std::size_t(slot.classes)).count();
+  }
+  plan->num_cells = next;
+  plan->numbers.resize(std::size_t(plan->num_devices));
+  std::iota(plan->numbers.begin(), plan->numbers.end(), 0);
+  cut(*plan, &plan->entry);
+}
+
+std::string to_string(const Plan& plan) {
+  std::string out = fmt::format("plan for {} devices, {} slots, {} cells\n", plan.num_devices,
+                                plan.slots.size(), plan.num_cells);
+  out += "parameters " + list(plan, plan.parameters) + "\n";
+  for (const auto& c : plan.constants) out += "constant " + list(plan, {c.slot}) + "\n";
+  print(plan, plan.entry, 0, &out);
+  out += "results " + list(plan, plan.results) + "\n";
+  return out;
+}
+
+}  // namespace tessera::runtime

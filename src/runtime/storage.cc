@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "src/runtime/buffer.h"
+
+namespace tessera::runtime {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+// Smaller blocks are left to malloc. Larger ones would go back to the system at each free, and cost
+// a page fault per 4 KB at the next use; so some freed blocks are kept, by exact rounded size.
+constexpr std::size_t kKeptFrom = std::size_t(1) << 16;
+constexpr std::size_t kKeptAtMost = std::size_t(256) << 20;
+
+struct Counters {
+  std::atomic<std::int64_t> current{0};
+  std::atomic<std::int64_t> peak{0};
+
+  void add(std::size_t bytes) {
+    const auto now =
+        current.fetch_add(std::int64_t(bytes), std::memory_order_relaxed) + std::int64_t(bytes);
+    auto seen = peak.load(std::memory_order_relaxed);
+    while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+    }
+  }
+  void remove(std::size_t bytes) {
+    current.fetch_sub(std::int64_t(bytes), std::memory_order_relaxed);
+  }
+};
+
+class FreedBlocks {
+ public:
+  std::byte* take(std::size_t rounded) {
+    std::lock_guard lock(mutex_);
+    const auto it = blocks_.find(rounded);
+    if (it == blocks_.end() || it->second.empty()) return nullptr;
+    std::byte* block = it->second.back();
+    it->second.pop_back();
+    kept_ -= rounded;
+    return block;
+  }
+  bool keep(std::byte* block, std::size_t rounded) {
+    if (rounded > kKeptAtMost / 2) return false;
+    std::vector<std::byte*> surplus;
+    {
+      std::lock_guard lock(mutex_);
+      if (kept_ + rounded > kKeptAtMost) {
+        // Sizes change when the program does: drop all rather than guess which will come again.
+        for (auto& [size, list] : blocks_) surplus.insert(surplus.end(), list.begin(), list.end());
+        blocks_.clear();
+        kept_ = 0;
+      }
+      blocks_[rounded].push_back(block);
+      kept_ += rounded;
+    }
+    for (std::byte* b : surplus) ::operator delete(b, kAlignment);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<std::byte*>> blocks_;
+  std::size_t kept_ = 0;
+};
+
+// Never destroyed: storages may outlive static objects.
+Counters& counters() {
+  static Counters& c = *new Counters;
+  return c;
+}
+FreedBlocks& freed_blocks() {
+  static FreedBlocks& f = *new FreedBlocks;
+  return f;
+}
+
+std::size_t rounded_size(std::size_t bytes) {
+  if (bytes < kKeptFrom) return std::max<std::size_t>(bytes, 1);
+  return (bytes + 4095) / 4096 * 4096;
+}
+
+}  // namespace
+
+std::shared_ptr<Storage> Storage::allocate(std::size_t bytes) {
+  const std::size_t rounded = rounded_size(bytes);
+  std::byte* data = rounded >= kKeptFrom ? freed_blocks().take(rounded) : nullptr;
+  if (data == nullptr) data = static_cast<std::byte*>(::operator new(rounded, kAlignment));
+  counters().add(bytes);
+  return std::shared_ptr<Storage>(new Storage(data, bytes));
+}
+
+Storage::~Storage() {
+  counters().remove(bytes_);
+  const std::size_t rounded = rounded_size(bytes_);
+  if (rounded >= kKeptFrom && freed_blocks().keep(data_, rounded)) return;
+  ::operator delete(data_, kAlignment);
+}
+
+MemoryStats memory_stats() {
+  return {counters().current.load(std::memory_order_relaxed),
+          counters().peak.load(std::memory_order_relaxed)};
+}
+
+void reset_peak_memory() {
+  counters().peak.store(counters().current.load(std::memory_order_relaxed),
+                        std::memory_order_relaxed);
+}
+
+}  // namespace tessera::runtime
