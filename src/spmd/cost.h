@@ -11,7 +11,7 @@ struct CostModel {
   /// Bytes-equivalent of starting one collective.
   double latency_bytes = 64;
   /// Bytes-equivalent of one flop executed by one device.
-  double bytes_per_flop = 0.001;
+  double bytes_per_flop = 0.003;
   /// Bytes-equivalent of a byte of peak memory above source + target shard.
   double bytes_per_peak_byte = 0.01;
 };

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/spmd/reshard/blocks.h"
 #include "src/spmd/reshard/search.h"
 
 namespace tessera::spmd {
@@ -55,53 +56,6 @@ bool contains(const std::vector<int>& list, int axis) {
   return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
-/// Runs of axes that stand together, in one order, wherever they stand at either end.
-std::vector<std::vector<int>> move_together(const Ends& ends, const std::vector<int>& axes,
-                                            const std::vector<std::vector<int>>& fixed) {
-  std::vector<std::vector<int>> lists;  // of both ends, the fixed axes left out
-  for (const TensorSharding* s : {&ends.from, &ends.to}) {
-    for (std::size_t d = 0; d < ends.dims.size(); ++d) {
-      lists.emplace_back(s->dims[d].axes.begin() + std::ptrdiff_t(fixed[d].size()),
-                         s->dims[d].axes.end());
-    }
-  }
-  auto listed = [&](int a) {
-    return std::any_of(lists.begin(), lists.end(), [&](auto& l) { return contains(l, a); });
-  };
-  auto follows = [&](int a, int b) {
-    if (contains(ends.from.unreduced, a) != contains(ends.from.unreduced, b)) return false;
-    if (contains(ends.to.unreduced, a) != contains(ends.to.unreduced, b)) return false;
-    for (const auto& list : lists) {
-      auto i = std::find(list.begin(), list.end(), a);
-      bool has_b = contains(list, b);
-      if ((i != list.end()) != has_b) return false;
-      if (has_b && (i + 1 == list.end() || *(i + 1) != b)) return false;
-    }
-    return true;
-  };
-  std::vector<std::vector<int>> blocks;
-  std::vector<int> waiting = axes;
-  while (!waiting.empty()) {
-    // A run starts at an axis that follows none of the others.
-    auto head = std::find_if(waiting.begin(), waiting.end(), [&](int b) {
-      return std::none_of(waiting.begin(), waiting.end(),
-                          [&](int a) { return a != b && follows(a, b) && (listed(a) || a < b); });
-    });
-    std::vector<int> run{*head};
-    waiting.erase(head);
-    for (;;) {
-      auto next = std::find_if(waiting.begin(), waiting.end(), [&](int b) {
-        return follows(run.back(), b) && (listed(b) || b > run.back());
-      });
-      if (next == waiting.end()) break;
-      run.push_back(*next);
-      waiting.erase(next);
-    }
-    blocks.push_back(std::move(run));
-  }
-  return blocks;
-}
-
 /// False if the array or mesh is too large for the search.
 bool reduce(const Ends& ends, double element_bytes, const CostModel& model, SearchProblem* problem,
             Correspondence* map) {
@@ -130,7 +84,14 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
         axes.erase(std::remove(axes.begin(), axes.end(), f[k]), axes.end());
       }
     }
-    map->blocks = move_together(ends, axes, map->fixed);
+    std::vector<std::vector<int>> lists;  // of both ends, the fixed axes left out
+    for (const TensorSharding* s : {&ends.from, &ends.to}) {
+      for (std::size_t d = 0; d < std::size_t(rank); ++d) {
+        lists.emplace_back(s->dims[d].axes.begin() + std::ptrdiff_t(map->fixed[d].size()),
+                           s->dims[d].axes.end());
+      }
+    }
+    map->blocks = reshard::moving_together(axes, lists, {ends.from.unreduced, ends.to.unreduced});
   } else {
     for (int a : axes) map->blocks.push_back({a});
   }
@@ -457,6 +418,25 @@ double reshard_cost(const TensorSharding& from, const TensorSharding& to, const 
   if (same_lists(from, to)) return 0;
   const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
   return cached({from, to, mesh.get(), dims}, element_bytes, model).cost;
+}
+
+double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                           std::int64_t element_bytes, const CostModel& model) {
+  // What a device needs and may lack. Shards of which neither holds the other can lie apart.
+  double target = double(element_bytes), overlap = double(element_bytes);
+  bool nested = std::all_of(from.unreduced.begin(), from.unreduced.end(),
+                            [&](int a) { return contains(to.unreduced, a); });
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const auto &f = from.dims[d].axes, &t = to.dims[d].axes;
+    double to_size = double(ceil_div(dims[d], to.shards(std::int64_t(d))));
+    target *= to_size;
+    overlap *= std::min(to_size, double(ceil_div(dims[d], from.shards(std::int64_t(d)))));
+    nested =
+        nested &&
+        std::equal(f.begin(), f.begin() + std::ptrdiff_t(std::min(f.size(), t.size())), t.begin());
+  }
+  double left = nested ? target - overlap : target;
+  return left > 0 ? left + model.latency_bytes : 0;
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> permute_pairs(const TensorSharding& before,

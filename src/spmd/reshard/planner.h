@@ -68,6 +68,10 @@ ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, c
 double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                     std::int64_t element_bytes, const CostModel& model = {});
 
+/// A price that no plan is below, without a search.
+double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                           std::int64_t element_bytes, const CostModel& model = {});
+
 /// The dims as stored by a value of that sharding: ceil(dim / ways) * ways.
 Dims padded_dims(const TensorSharding& sharding, const Dims& dims);
 

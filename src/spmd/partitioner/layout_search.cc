@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/partitioner/layout_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "src/base/check.h"
+#include "src/spmd/reshard/blocks.h"
+#include "src/spmd/reshard/planner.h"
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd {
+namespace {
+
+// Up to so many axes each is placed on its own; beyond, runs that all tensors hold together count
+// as one.
+constexpr std::size_t kSingleAxes = 3;
+constexpr std::size_t kMaxBlocks = 8;
+constexpr int kMaxFactors = 30;
+constexpr std::size_t kMaxLayouts = 20000;
+constexpr std::size_t kCachedLayouts = 1 << 12;
+
+using FactorAxes = std::vector<std::vector<int>>;
+
+struct Tensor {
+  const TensorFactors* factors;
+  const Shape* shape;
+  const TensorSharding* sharding;
+  bool is_result;
+};
+
+bool contains(const std::vector<int>& list, int a) {
+  return std::find(list.begin(), list.end(), a) != list.end();
+}
+
+class LayoutSearch {
+ public:
+  LayoutSearch(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+               const std::vector<TensorSharding>& operand_shardings,
+               const std::vector<Shape>& result_shapes,
+               const std::vector<TensorSharding>& result_shardings, double flops,
+               const CostModel& model)
+      : rule_(rule), flops_(flops), model_(model) {
+    auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
+                   const std::vector<TensorSharding>& shardings, bool is_result) {
+      TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
+                    "a factor rule of " + std::to_string(factors.size()) + " tensors for " +
+                        std::to_string(shapes.size()));
+      for (std::size_t i = 0; i < factors.size(); ++i) {
+        TESSERA_CHECK(shardings[i].kind == TensorSharding::Kind::axes &&
+                          shardings[i].dims.size() == factors[i].size(),
+                      "a sharding that doesn't fit its tensor: " + shardings[i].to_string());
+        tensors_.push_back({&factors[i], &shapes[i], &shardings[i], is_result});
+        if (shardings[i].mesh) mesh_ = shardings[i].mesh;
+      }
+    };
+    add(rule.operands, operand_shapes, operand_shardings, false);
+    add(rule.results, result_shapes, result_shardings, true);
+    operand_count_ = operand_shapes.size();
+    inspect_factors();
+  }
+
+  const MeshRef& mesh() const { return mesh_; }
+
+  /// The layout that all tensors have already, if there is one.
+  std::optional<ComputeLayout> agreed_layout() {
+    project_all();
+    auto axes = agreement();
+    if (!axes) return std::nullopt;
+    return layout_of(*axes);
+  }
+
+  /// After agreed_layout().
+  ComputeLayout run() {
+    if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
+    collect_axes();
+    collect_layouts();
+    return best();
+  }
+
+ private:
+  struct FactorInfo {
+    bool carries = false;   ///< work can be shared out along it
+    bool compound = false;  ///< part of a dim somewhere: cut evenly or not at all
+    bool in_result = false;
+    std::int64_t size = 1;
+  };
+
+  void inspect_factors() {
+    info_.resize(rule_.factors.size());
+    for (std::size_t f = 0; f < info_.size(); ++f) info_[f].size = rule_.factors[f].size;
+    for (const Tensor& t : tensors_) {
+      for (const auto& dim : *t.factors) {
+        for (int f : dim) {
+          info_[std::size_t(f)].in_result |= t.is_result;
+          info_[std::size_t(f)].compound |= dim.size() > 1;
+        }
+      }
+    }
+    for (std::size_t f = 0; f < info_.size(); ++f) {
+      FactorKind kind = rule_.factors[f].kind;
+      info_[f].carries = info_[f].in_result
+                             ? kind == FactorKind::pass_through || kind == FactorKind::permutation
+                             : kind == FactorKind::reduction;
+    }
+  }
+
+  void project_all() {
+    for (const Tensor& t : tensors_) {
+      projections_.push_back(project(*mesh_, rule_, *t.factors, *t.sharding));
+    }
+  }
+
+  std::optional<FactorAxes> agreement() const {
+    FactorAxes axes(rule_.factors.size());
+    std::vector<char> seen(rule_.factors.size(), 0);
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      if (projections_[t].overflow) return std::nullopt;
+      if (!tensors_[t].sharding->unreduced.empty()) return std::nullopt;
+      for (std::size_t f = 0; f < axes.size(); ++f) {
+        if (!projections_[t].present[f]) continue;
+        const auto& list = projections_[t].factors[f].axes;
+        if (seen[f] && axes[f] != list) return std::nullopt;
+        seen[f] = 1;
+        axes[f] = list;
+      }
+    }
+    std::set<int> used;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (axes[f].empty()) continue;
+      if (!info_[f].carries || !fits(int(f), axes[f])) return std::nullopt;
+      for (int a : axes[f]) {
+        if (!used.insert(a).second) return std::nullopt;
+      }
+    }
+    return axes;
+  }
+
+  /// Whether a factor can be cut so.
+  bool fits(int factor, const std::vector<int>& axes) const {
+    std::int64_t ways = ways_of(*mesh_, axes), size = info_[std::size_t(factor)].size;
+    if (size > 0 && size % ways == 0) return true;
+    return !info_[std::size_t(factor)].compound && existing(factor, axes);
+  }
+
+  /// Some tensor is cut so, or more, along the factor.
+  bool existing(int factor, const std::vector<int>& axes) const {
+    for (const Projection& p : projections_) {
+      const auto& have = p.factors[std::size_t(factor)].axes;
+      if (have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void collect_axes() {
+    std::vector<int> axes;
+    std::vector<std::vector<int>> lists, sets;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const TensorSharding& s = *tensors_[t].sharding;
+      auto take = [&](int a) {
+        if (mesh_->axes[std::size_t(a)].size > 1 && !contains(axes, a)) axes.push_back(a);
+      };
+      for (const DimSharding& d : s.dims) std::for_each(d.axes.begin(), d.axes.end(), take);
+      std::for_each(s.unreduced.begin(), s.unreduced.end(), take);
+      sets.push_back(s.unreduced);
+      if (projections_[t].overflow) {
+        for (const DimSharding& d : s.dims) lists.push_back(d.axes);
+      } else {
+        for (const ProjectedFactor& f : projections_[t].factors) {
+          if (!f.axes.empty()) lists.push_back(f.axes);
+        }
+      }
+    }
+    for (const Tensor& t : tensors_) {
+      for (int a : t.sharding->manual)
+        axes.erase(std::remove(axes.begin(), axes.end(), a), axes.end());
+    }
+    // Where nothing is split yet, work may be: it is free if the operands are copies.
+    const std::size_t used = axes.size();
+    for (int a = 0; a < int(mesh_->axes.size()); ++a) {
+      bool manual = std::any_of(tensors_.begin(), tensors_.end(),
+                                [&](const Tensor& t) { return contains(t.sharding->manual, a); });
+      if (!manual && !contains(axes, a) && mesh_->axes[std::size_t(a)].size > 1) axes.push_back(a);
+    }
+    if (axes.size() > kSingleAxes) axes.resize(used);
+    std::sort(axes.begin(), axes.end());
+    if (axes.size() <= kSingleAxes) {
+      for (int a : axes) blocks_.push_back({a});
+    } else {
+      blocks_ = reshard::moving_together(axes, lists, sets);
+    }
+  }
+
+  // --- all layouts ---------------------------------------------------------------------------
+
+  struct Candidate {
+    FactorAxes axes;
+    double bound = 0;  ///< that its cost is not below
+    std::vector<std::int64_t> choices;
+  };
+
+  void collect_layouts() {
+    // What each tensor has is always tried, however large the space.
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      FactorAxes seed(rule_.factors.size());
+      for (std::size_t f = 0; f < seed.size(); ++f) {
+        if (info_[f].carries && fits(int(f), projections_[t].factors[f].axes)) {
+          seed[f] = projections_[t].factors[f].axes;
+        }
+      }
+      fill_up(std::move(seed));
+    }
+    if (blocks_.size() <= kMaxBlocks && rule_.factors.size() <= std::size_t(kMaxFactors)) {
+      FactorAxes empty(rule_.factors.size());
+      std::vector<char> placed(blocks_.size(), 0);
+      enumerate(empty, placed, 0);
+    }
+  }
+
+  /// Adds the axes that a seed leaves out, where they fit.
+  void fill_up(FactorAxes seed) {
+    add(seed);
+    for (const auto& block : blocks_) {
+      for (int a : block) {
+        bool used = std::any_of(seed.begin(), seed.end(), [&](auto& l) { return contains(l, a); });
+        if (used) continue;
+        for (std::size_t f = 0; f < seed.size(); ++f) {
+          if (!info_[f].carries) continue;
+          seed[f].push_back(a);
+          if (fits(int(f), seed[f]) && expressible(seed)) break;
+          seed[f].pop_back();
+        }
+      }
+    }
+    add(seed);
+  }
+
+  /// Factors are filled in order, each list one block at a time, so that each layout is met once.
+  /// Blocks may be left out: devices then do the same work.
+  void enumerate(FactorAxes& axes, std::vector<char>& placed, std::size_t factor) {
+    if (found_.size() >= kMaxLayouts) return;
+    if (factor == axes.size()) {
+      add(axes);
+      return;
+    }
+    enumerate(axes, placed, factor + 1);
+    extend(axes, placed, factor);
+  }
+
+  void extend(FactorAxes& axes, std::vector<char>& placed, std::size_t factor) {
+    if (!info_[factor].carries) return;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      if (placed[b]) continue;
+      auto& list = axes[factor];
+      list.insert(list.end(), blocks_[b].begin(), blocks_[b].end());
+      if (fits(int(factor), list)) {
+        placed[b] = 1;
+        enumerate(axes, placed, factor + 1);
+        extend(axes, placed, factor);
+        placed[b] = 0;
+      }
+      axes[factor].resize(axes[factor].size() - blocks_[b].size());
+    }
+  }
+
+  /// Every tensor can be cut as its factors are.
+  bool expressible(const FactorAxes& axes) const {
+    bool complete = true;
+    for (const Tensor& t : tensors_) {
+      for (const auto& dim : *t.factors) {
+        if (dim.size() > 1) dim_axes(*mesh_, rule_, dim, axes, &complete);
+      }
+    }
+    return complete;
+  }
+
+  void add(const FactorAxes& axes) {
+    if (!expressible(axes)) return;
+    Candidate c;
+    c.axes = axes;
+    c.bound = work(axes);
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      std::int64_t choice = choice_of(t, axes);
+      c.choices.push_back(choice);
+      c.bound += choices_[std::size_t(choice)].bound;
+    }
+    found_.push_back(std::move(c));
+  }
+
+  /// Bytes-equivalents of one device's share of the work.
+  double work(const FactorAxes& axes) const {
+    double share = flops_;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (axes[f].empty()) continue;
+      std::int64_t ways = ways_of(*mesh_, axes[f]), size = info_[f].size;
+      share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
+    }
+    return share * model_.bytes_per_flop;
+  }
+
+  // --- what a layout asks of one tensor --------------------------------------------------------
+
+  struct Choice {
+    std::size_t tensor;
+    TensorSharding sharding;
+    double bound = 0;
+    double cost = -1;  ///< exact, once asked for
+  };
+
+  std::int64_t choice_of(std::size_t t, const FactorAxes& axes) {
+    std::string key(1, char(t));
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      bool sum = tensors_[t].is_result && !info_[f].in_result;
+      if (!projections_[t].present[f] && !sum) continue;
+      for (int a : axes[f]) key.push_back(char(a + 1));
+      key.push_back(0);
+    }
+    auto [it, fresh] = choice_index_.try_emplace(std::move(key), std::int64_t(choices_.size()));
+    if (fresh) {
+      Choice c;
+      c.tensor = t;
+      c.sharding = required(tensors_[t], axes);
+      c.bound = tensors_[t].is_result ? reshard_lower_bound(c.sharding, *tensors_[t].sharding,
+                                                            dims_of(t), bytes_of(t), model_)
+                                      : reshard_lower_bound(*tensors_[t].sharding, c.sharding,
+                                                            dims_of(t), bytes_of(t), model_);
+      choices_.push_back(std::move(c));
+    }
+    return it->second;
+  }
+
+  TensorSharding required(const Tensor& t, const FactorAxes& axes) const {
+    TensorSharding s;
+    s.mesh = mesh_;
+    s.manual = t.sharding->manual;
+    s.dims.resize(t.factors->size());
+    for (std::size_t d = 0; d < s.dims.size(); ++d) {
+      if (mesh_) s.dims[d].axes = dim_axes(*mesh_, rule_, (*t.factors)[d], axes);
+    }
+    if (t.is_result) {
+      for (std::size_t f = 0; f < axes.size(); ++f) {
+        if (info_[f].in_result) continue;
+        s.unreduced.insert(s.unreduced.end(), axes[f].begin(), axes[f].end());
+      }
+      std::sort(s.unreduced.begin(), s.unreduced.end());
+    }
+    return s;
+  }
+
+  const Dims& dims_of(std::size_t t) const { return tensors_[t].shape->dims; }
+  std::int64_t bytes_of(std::size_t t) const {
+    return std::max<std::int64_t>(1, std::int64_t(byte_size(tensors_[t].shape->dtype)));
+  }
+
+  double cost_of(std::int64_t choice) {
+    Choice& c = choices_[std::size_t(choice)];
+    if (c.cost < 0) {
+      const TensorSharding& have = *tensors_[c.tensor].sharding;
+      bool result = tensors_[c.tensor].is_result;
+      c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
+                            dims_of(c.tensor), bytes_of(c.tensor), model_);
+    }
+    return c.cost;
+  }
+
+  ComputeLayout best() {
+    std::vector<std::size_t> order(found_.size());
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return found_[a].bound < found_[b].bound; });
+    double least = std::numeric_limits<double>::infinity();
+    const Candidate* winner = nullptr;
+    for (std::size_t i : order) {
+      const Candidate& c = found_[i];
+      if (c.bound >= least) break;
+      double cost = work(c.axes);
+      for (std::int64_t choice : c.choices) {
+        cost += cost_of(choice);
+        if (cost >= least) break;
+      }
+      if (cost < least) {
+        least = cost;
+        winner = &c;
+      }
+    }
+    ComputeLayout layout = layout_of(winner->axes);
+    layout.cost = least;
+    return layout;
+  }
+
+  ComputeLayout layout_of(const FactorAxes& axes) {
+    ComputeLayout layout;
+    layout.factor_axes = axes;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      (tensors_[t].is_result ? layout.results : layout.operands)
+          .push_back(required(tensors_[t], axes));
+    }
+    if (mesh_) layout.cost = work(axes);
+    for (std::size_t i = 0; mesh_ && i < layout.results.size(); ++i) {
+      const Tensor& t = tensors_[operand_count_ + i];
+      layout.cost += reshard_cost(layout.results[i], *t.sharding, t.shape->dims,
+                                  bytes_of(operand_count_ + i), model_);
+    }
+    return layout;
+  }
+
+  const FactorRule& rule_;
+  const double flops_;
+  const CostModel model_;
+  MeshRef mesh_;
+  std::vector<Tensor> tensors_;
+  std::size_t operand_count_ = 0;
+  std::vector<FactorInfo> info_;
+  std::vector<Projection> projections_;
+  std::vector<std::vector<int>> blocks_;
+  std::vector<Candidate> found_;
+  std::vector<Choice> choices_;
+  std::unordered_map<std::string, std::int64_t> choice_index_;
+};
+
+void append(std::string* key, std::int64_t value) {
+  while (value < 0 || value > 127) {
+    key->push_back(char(0x80 | (value & 0x7F)));
+    value = std::int64_t(std::uint64_t(value) >> 7);
+  }
+  key->push_back(char(value));
+}
+
+/// All that the choice depends on. Of the mesh only the axes' sizes.
+std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                   const std::vector<TensorSharding>& operand_shardings,
+                   const std::vector<Shape>& result_shapes,
+                   const std::vector<TensorSharding>& result_shardings, double flops,
+                   const CostModel& model, const MeshRef& mesh) {
+  std::string key;
+  key.reserve(256);
+  for (const MeshAxis& a : mesh->axes) append(&key, a.size);
+  key.push_back(0);
+  for (const Factor& f : rule.factors) {
+    append(&key, f.size);
+    append(&key, std::int64_t(f.kind) + 1);
+  }
+  key.push_back(0);
+  auto tensors = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
+                     const std::vector<TensorSharding>& shardings) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      append(&key, std::int64_t(byte_size(shapes[i].dtype)) + 1);
+      for (std::size_t d = 0; d < factors[i].size(); ++d) {
+        append(&key, shapes[i].dims[d]);
+        for (int f : factors[i][d]) append(&key, f + 1);
+        key.push_back(0);
+        for (int a : shardings[i].dims[d].axes) append(&key, a + 1);
+        key.push_back(0);
+      }
+      for (const auto* list : {&shardings[i].unreduced, &shardings[i].manual}) {
+        for (int a : *list) append(&key, a + 1);
+        key.push_back(0);
+      }
+    }
+    key.push_back(0);
+  };
+  tensors(rule.operands, operand_shapes, operand_shardings);
+  tensors(rule.results, result_shapes, result_shardings);
+  char raw[sizeof(double) + sizeof(CostModel)];
+  std::memcpy(raw, &flops, sizeof flops);
+  std::memcpy(raw + sizeof flops, &model, sizeof model);
+  key.append(raw, sizeof raw);
+  return key;
+}
+
+}  // namespace
+
+ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                            const std::vector<TensorSharding>& operand_shardings,
+                            const std::vector<Shape>& result_shapes,
+                            const std::vector<TensorSharding>& result_shardings, double flops,
+                            const CostModel& model) {
+  LayoutSearch search(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                      flops, model);
+  const MeshRef mesh = search.mesh();
+  if (!mesh) return search.run();
+  if (auto agreed = search.agreed_layout()) return std::move(*agreed);
+  static thread_local std::unordered_map<std::string, ComputeLayout> layouts;
+  std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                           flops, model, mesh);
+  auto it = layouts.find(key);
+  if (it == layouts.end()) {
+    if (layouts.size() >= kCachedLayouts) layouts.clear();
+    ComputeLayout layout = search.run();
+    for (auto* list : {&layout.operands, &layout.results}) {
+      for (TensorSharding& s : *list) s.mesh = nullptr;
+    }
+    it = layouts.emplace(std::move(key), std::move(layout)).first;
+  }
+  ComputeLayout layout = it->second;
+  for (auto* list : {&layout.operands, &layout.results}) {
+    for (TensorSharding& s : *list) s.mesh = mesh;
+  }
+  return layout;
+}
+
+}  // namespace tessera::spmd

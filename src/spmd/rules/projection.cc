@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd {
+
+std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes) {
+  std::int64_t n = 1;
+  for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
+  return n;
+}
+
+Projection project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
+                   const TensorSharding& sharding) {
+  Projection out;
+  out.factors.resize(rule.factors.size());
+  out.present.assign(rule.factors.size(), 0);
+  for (std::size_t d = 0; d < tensor.size(); ++d) {
+    const std::vector<int>& factors = tensor[d];
+    std::size_t k = 0;
+    std::int64_t rest = 1;
+    auto open_factor = [&] {
+      if (k < factors.size()) rest = rule.factors[std::size_t(factors[k])].size;
+    };
+    for (int f : factors) {
+      out.present[std::size_t(f)] = 1;
+      out.factors[std::size_t(f)].minor_most = f == factors.back();
+    }
+    open_factor();
+    bool stuck = false;
+    for (int axis : sharding.dims[d].axes) {
+      std::int64_t size = mesh.axes[std::size_t(axis)].size;
+      while (k + 1 < factors.size() && rest == 1 && size > 1) {
+        ++k;
+        open_factor();
+      }
+      if (factors.empty()) {
+        stuck = true;
+        break;
+      }
+      bool last = k + 1 == factors.size();
+      if (rest % size == 0) {
+        rest /= size;
+      } else if (last) {
+        // Uneven: what remains can't be told any more.
+        rest = rest / size > 0 ? rest / size : 1;
+      } else {
+        stuck = true;
+        break;
+      }
+      out.factors[std::size_t(factors[k])].axes.push_back(axis);
+    }
+    // Only the factor that the axes have come to may take more, or the next if that one is full.
+    while (k + 1 < factors.size() && rest == 1) {
+      ++k;
+      open_factor();
+    }
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      out.factors[std::size_t(factors[i])].extendable = !stuck && i == k;
+    }
+    out.overflow |= stuck;
+  }
+  return out;
+}
+
+std::vector<int> dim_axes(const LogicalMesh& mesh, const FactorRule& rule,
+                          const std::vector<int>& dim_factors,
+                          const std::vector<std::vector<int>>& factor_axes, bool* complete) {
+  std::vector<int> axes;
+  bool full = true;
+  for (int f : dim_factors) {
+    const auto& list = factor_axes[std::size_t(f)];
+    if (!full) {
+      if (ways_of(mesh, list) > 1 && complete) *complete = false;
+      continue;
+    }
+    axes.insert(axes.end(), list.begin(), list.end());
+    full = ways_of(mesh, list) == rule.factors[std::size_t(f)].size;
+  }
+  return axes;
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// From axes on the dims of a tensor to axes on the factors of an op, and back.
+#pragma once
+
+#include <vector>
+
+#include "src/spmd/factor_rule.h"
+
+namespace tessera::spmd {
+
+/// A factor's axes as one tensor sees it.
+struct ProjectedFactor {
+  std::vector<int> axes;  ///< major to minor
+  /// More axes may follow on this factor, were the dim open.
+  bool extendable = true;
+  /// Minor-most of its dim: its axes need not divide it.
+  bool minor_most = true;
+};
+
+struct Projection {
+  /// By factor of the rule; those that the tensor lacks are empty and not `present`.
+  std::vector<ProjectedFactor> factors;
+  std::vector<char> present;
+  /// Some dim has axes that no factor can take (they would cut a factor unevenly in its midst).
+  bool overflow = false;
+};
+
+Projection project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
+                   const TensorSharding& sharding);
+
+/// Axes of a dim from those of its factors. A factor's axes can stand only if the factors before
+/// are wholly used up: `complete` becomes false if some had to be left out.
+std::vector<int> dim_axes(const LogicalMesh& mesh, const FactorRule& rule,
+                          const std::vector<int>& dim_factors,
+                          const std::vector<std::vector<int>>& factor_axes,
+                          bool* complete = nullptr);
+
+/// Product of the axes' sizes.
+std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes);
+
+}  // namespace tessera::spmd
