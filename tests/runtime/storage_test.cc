@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "src/base/device_classes.h"
+#include "src/base/task_pool.h"
+#include "src/runtime/buffer.h"
+
+namespace tessera::runtime {
+namespace {
+
+TEST(Storage, CountsLiveBytesAndTheirPeak) {
+  const std::int64_t before = memory_stats().current;
+  reset_peak_memory();
+  EXPECT_EQ(memory_stats().peak, before);
+  {
+    const auto a = Storage::allocate(1000);
+    const auto b = Storage::allocate(1 << 20);
+    EXPECT_EQ(memory_stats().current, before + 1000 + (1 << 20));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a->data()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b->data()) % 64, 0u);
+    std::memset(b->data(), 1, b->bytes());
+  }
+  // Freed blocks that are kept for reuse are not alive.
+  EXPECT_EQ(memory_stats().current, before);
+  EXPECT_EQ(memory_stats().peak, before + 1000 + (1 << 20));
+  reset_peak_memory();
+  EXPECT_EQ(memory_stats().peak, before);
+}
+
+TEST(Storage, SharedBytesCountOnce) {
+  const std::int64_t before = memory_stats().current;
+  Buffer a{Storage::allocate(4096)};
+  Buffer b = a;
+  EXPECT_EQ(memory_stats().current, before + 4096);
+  a = Buffer();
+  EXPECT_EQ(memory_stats().current, before + 4096);
+  EXPECT_TRUE(bool(b));
+  EXPECT_EQ(b.bytes(), 4096u);
+}
+
+TEST(Storage, EmptyBlocksHaveAnAddress) {
+  const auto a = Storage::allocate(0);
+  EXPECT_NE(a->data(), nullptr);
+  EXPECT_EQ(a->bytes(), 0u);
+}
+
+TEST(Storage, ManyThreadsAgreeOnTheCount) {
+  const std::int64_t before = memory_stats().current;
+  parallel_for(64, [](std::int64_t i) {
+    for (int k = 0; k < 50; ++k) {
+      const auto a = Storage::allocate(std::size_t(1) << (10 + (i + k) % 8));
+      a->data()[0] = std::byte(k);
+    }
+  });
+  EXPECT_EQ(memory_stats().current, before);
+}
+
+TEST(DeviceClasses, JoinIsTheCoarsestRefinementOfBoth) {
+  const auto rows = DeviceClasses::by_key({{0}, {0}, {1}, {1}});
+  const auto columns = DeviceClasses::by_key({{7}, {3}, {7}, {3}});
+  EXPECT_EQ(rows.class_of, (std::vector<std::int32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(columns.class_of, (std::vector<std::int32_t>{0, 1, 0, 1}));
+  EXPECT_EQ(columns.representative, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(DeviceClasses::join(rows, columns), DeviceClasses::distinct(4));
+  EXPECT_EQ(DeviceClasses::join(rows, DeviceClasses::uniform(4)), rows);
+  EXPECT_TRUE(DeviceClasses::distinct(4).refines(rows));
+  EXPECT_TRUE(rows.refines(DeviceClasses::uniform(4)));
+  EXPECT_FALSE(rows.refines(columns));
+}
+
+}  // namespace
+}  // namespace tessera::runtime
