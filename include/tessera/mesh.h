@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,12 @@ class Mesh {
   Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
        std::vector<std::string> axis_names, std::vector<AxisType> axis_types = {},
        Location location = Location::current());
-  /// A 1-d mesh.
-  Mesh(std::vector<Device> devices, std::string axis_name, Location location = Location::current());
+  /// A 1-d mesh. (A template, so that `Mesh(devices, {4}, {"x"})` means the one above.)
+  template <class Name>
+  requires std::is_convertible_v<Name, std::string> Mesh(std::vector<Device> devices,
+                                                         Name&& axis_name,
+                                                         Location location = Location::current())
+      : Mesh(OneAxis{}, std::move(devices), std::string(std::forward<Name>(axis_name)), location) {}
 
   const std::vector<Device>& devices() const;
   /// Device ids in row-major order.
@@ -64,6 +69,9 @@ class Mesh {
   std::size_t hash() const;
 
  private:
+  struct OneAxis {};
+  Mesh(OneAxis, std::vector<Device> devices, std::string axis_name, Location location);
+
   struct Impl;
   std::shared_ptr<const Impl> impl_;
 };

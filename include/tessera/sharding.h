@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -86,6 +87,8 @@ class NamedSharding : public Sharding {
                 Location location = Location::current());
   NamedSharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& memory_kind,
                 Location location = Location::current());
+  /// A spec is needed: say P() for no split.
+  NamedSharding(const Mesh& mesh, std::nullptr_t) = delete;
   /// TypeError if the sharding is of another class.
   explicit NamedSharding(const Sharding& s, Location location = Location::current());
   static bool is(const Sharding& s);

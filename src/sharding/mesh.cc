@@ -156,7 +156,7 @@ std::vector<std::int64_t> count_of(const std::vector<Device>& devices) {
 }
 }  // namespace
 
-Mesh::Mesh(std::vector<Device> devices, std::string axis_name, Location location)
+Mesh::Mesh(OneAxis, std::vector<Device> devices, std::string axis_name, Location location)
     : Mesh(devices, count_of(devices), {std::move(axis_name)}, {}, location) {}
 
 const std::vector<Device>& Mesh::devices() const { return impl_->devices; }

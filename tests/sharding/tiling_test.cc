@@ -119,7 +119,7 @@ TEST(Tiling, NamedMeshForm) {
             std::string::npos);
 }
 
-TEST(Tiling, RefusalsNameTheReasonAndThePlace) {
+TEST(Tiling, Behaviour_069_RefusalsNameTheReasonAndThePlace) {
   auto expect = [](const std::string& text, const std::string& why) {
     const std::string message = refusal(text);
     EXPECT_NE(message.find(why), std::string::npos) << text << " -> " << message;
