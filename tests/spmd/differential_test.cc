@@ -23,19 +23,25 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
 }
 
 /// Partitions and runs one program; returns false and says why if anything is wrong.
-::testing::AssertionResult agrees(std::uint64_t seed, bool exact) {
+::testing::AssertionResult agrees(std::uint64_t seed, bool exact, bool anyhow) {
   testing::RandomProgramOptions options;
   options.exact = exact;
   testing::RandomProgram program = testing::random_program(seed, options);
   std::string before = ir::to_string(*program.module), after;
   auto failed = [&](const std::string& why) {
     return ::testing::AssertionFailure()
-           << "seed " << seed << (exact ? " (exact): " : " (floats): ") << why
+           << "seed " << seed << (exact ? " (exact" : " (floats")
+           << (anyhow ? ", random layouts): " : "): ") << why
            << "\n--- program\n" << before << "\n--- partitioned\n" << after;
   };
   try {
     const Literal whole = evaluator::evaluate(*program.module, program.arguments);
-    spmd::propagate(program.module.get());
+    if (anyhow) {
+      testing::Dice dice(seed);
+      testing::shard_randomly(dice, program.module.get());
+    } else {
+      spmd::propagate(program.module.get());
+    }
     before = ir::to_string(*program.module);
     std::unique_ptr<ir::Module> device = spmd::partition(*program.module, {}, nullptr);
     after = ir::to_string(*device);
@@ -51,11 +57,11 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
   return ::testing::AssertionSuccess();
 }
 
-void run(bool exact, std::int64_t count) {
+void run(bool exact, std::int64_t count, bool anyhow = false) {
   const std::int64_t first = number_from_environment("TESSERA_SOAK_SEED", 1);
   int failures = 0;
   for (std::int64_t i = 0; i < count && failures < 3; ++i) {
-    ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact);
+    ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact, anyhow);
     EXPECT_TRUE(result);
     if (!result) ++failures;
   }
@@ -68,6 +74,13 @@ TEST(Differential, SmallIntegersBitForBit) {
 TEST(Differential, FloatsWithinTolerance) {
   const std::int64_t all = number_from_environment("TESSERA_SOAK_PROGRAMS", 2000);
   run(false, all - all * 3 / 4);
+}
+
+/// Layouts that propagation would not choose.
+TEST(Differential, AnyLayouts) {
+  const std::int64_t all = number_from_environment("TESSERA_SOAK_PROGRAMS", 2000);
+  run(true, all, true);
+  run(false, all / 2, true);
 }
 
 }  // namespace

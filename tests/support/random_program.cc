@@ -35,6 +35,33 @@ TensorSharding random_sharding(Dice& dice, const MeshRef& mesh, const Dims& dims
   return s;
 }
 
+void shard_randomly(Dice& dice, ir::Module* module) {
+  auto leaves = [&](const Shape& shape) {
+    std::vector<TensorSharding> out;
+    for (const Shape& leaf : flatten(shape)) {
+      out.push_back(random_sharding(dice, module->mesh, leaf.dims, dice.chance(0.3)));
+    }
+    return out;
+  };
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      const bool fixed = c.get() == module->entry() && i->is(ir::Opcode::parameter);
+      if (!fixed) i->sharding = leaves(i->shape);
+    }
+  }
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      if (i->is(ir::Opcode::while_)) {
+        ir::Computation *condition = i->called[0], *body = i->called[1];
+        body->root()->sharding = body->parameter(0)->sharding;
+        condition->parameter(0)->sharding = body->parameter(0)->sharding;
+      } else if (i->is(ir::Opcode::conditional)) {
+        for (ir::Computation* b : i->called) b->root()->sharding = i->sharding;
+      }
+    }
+  }
+}
+
 Literal random_literal(Dice& dice, DType dtype, const Dims& dims, bool exact) {
   Literal l(Shape(dtype, dims));
   dispatch_dtype(dtype, [&](auto tag) {

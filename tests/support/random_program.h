@@ -53,6 +53,9 @@ class Dice {
 /// A closed sharding with some of the mesh's axes on some dims, in any order.
 TensorSharding random_sharding(Dice& dice, const MeshRef& mesh, const Dims& dims,
                                bool may_be_uneven);
+/// Instead of propagation: a random closed sharding for each instruction, loops' carries and
+/// branches' results in agreement.
+void shard_randomly(Dice& dice, ir::Module* module);
 Literal random_literal(Dice& dice, DType dtype, const Dims& dims, bool exact);
 
 }  // namespace tessera::testing
