@@ -123,7 +123,6 @@ struct NamedAxis {
   std::string name;
   std::int64_t full;
   Dims cuts;  ///< `pre` of the pieces, ascending
-  friend bool operator==(const NamedAxis&, const NamedAxis&) = default;
 };
 
 std::vector<NamedAxis> named_axes(const LogicalMesh& mesh) {
