@@ -49,11 +49,12 @@ void check_alive(const ArrayImpl& impl, Location location) {
 
 namespace {
 
-Array host_scalar(Literal literal, bool weak) {
+Array host_scalar(Literal literal, bool weak, std::optional<Literal> precise = {}) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->kind = ArrayImpl::Kind::host_scalar;
   impl->shape = literal.shape();
   impl->literal = std::move(literal);
+  impl->precise = std::move(precise);
   impl->weak = weak;
   return Array(std::move(impl));
 }
@@ -73,9 +74,11 @@ Array Array::weak_uint(std::uint64_t v) {
   }
   return host_scalar(Literal::scalar(DType::u64, v), false);
 }
-Array Array::weak_float(double v) { return host_scalar(Literal::scalar(DType::f32, v), true); }
+Array Array::weak_float(double v) {
+  return host_scalar(Literal::scalar(DType::f32, v), true, Literal::scalar(DType::f64, v));
+}
 Array Array::weak_complex(std::complex<double> v) {
-  return host_scalar(Literal::scalar(DType::c64, v), true);
+  return host_scalar(Literal::scalar(DType::c64, v), true, Literal::scalar(DType::c128, v));
 }
 
 const Array::Dims& Array::shape() const { return impl_of(*this).shape.dims; }

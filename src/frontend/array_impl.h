@@ -30,6 +30,9 @@ class ArrayImpl {
   bool weak = false;
 
   std::optional<Literal> literal;
+  /// Of a weak float or complex scalar: the number as given, in f64 or c128, for use with arrays of
+  /// those types.
+  std::optional<Literal> precise;
 
   Sharding sharding;
   bool committed = false;

@@ -12,7 +12,8 @@ Array converted(const Array& x, DType dtype, Location location, bool weak) {
   const internal::ArrayImpl& impl = impl_of(x, location);
   if (impl.shape.dtype == dtype && impl.weak == weak) return x;
   if (impl.kind == internal::ArrayImpl::Kind::host_scalar) {
-    const Literal& from = *impl.literal;
+    const bool wide = dtype == DType::f64 || dtype == DType::c128;
+    const Literal& from = wide && impl.precise ? *impl.precise : *impl.literal;
     Literal to(Shape(dtype, from.dims()));
     dispatch_dtype(from.dtype(), [&](auto from_tag) {
       using From = typename decltype(from_tag)::type;
@@ -27,6 +28,7 @@ Array converted(const Array& x, DType dtype, Location location, bool weak) {
     scalar->shape = to.shape();
     scalar->literal = std::move(to);
     scalar->weak = weak;
+    if (weak) scalar->precise = impl.precise;
     return Array(std::move(scalar));
   }
   if (impl.shape.dtype == dtype) {
@@ -105,13 +107,14 @@ Array binary(ir::Opcode op, const Array& a, const Array& b, Location location,
   })[0];
 }
 
-Array constant(DType dtype, double value) {
+Array constant(const Literal& value) {
   auto impl = std::make_shared<internal::ArrayImpl>();
   impl->kind = internal::ArrayImpl::Kind::host_scalar;
-  impl->literal = Literal::scalar(dtype, value);
-  impl->shape = impl->literal->shape();
+  impl->literal = value;
+  impl->shape = value.shape();
   return Array(std::move(impl));
 }
+Array constant(DType dtype, double value) { return constant(Literal::scalar(dtype, value)); }
 
 std::int64_t normalize_axis(const std::string& op, std::int64_t axis, std::int64_t rank,
                             Location location) {
@@ -161,5 +164,12 @@ Array reduce_dims(ir::Opcode reducer, const Array& x, const Dims& dims, const Li
                                     })};
   })[0];
 }
+
+Array fixed(const Literal& value, bool weak) {
+  Trace* trace = Trace::current();
+  TESSERA_CHECK(trace, "a constant of a program outside of a trace");
+  return trace->wrap(trace->builder().constant(value), weak);
+}
+Array fixed(DType dtype, double value) { return fixed(Literal::scalar(dtype, value)); }
 
 }  // namespace tessera::frontend

@@ -38,6 +38,7 @@ Array binary(ir::Opcode op, const Array& a, const Array& b, Location location,
              const std::string& name);
 /// A scalar constant of that dtype.
 Array constant(DType dtype, double value);
+Array constant(const Literal& value);
 
 /// 0 <= axis < rank; ValueError naming the operation and the valid range.
 std::int64_t normalize_axis(const std::string& op, std::int64_t axis, std::int64_t rank,
@@ -48,5 +49,15 @@ Array reshaped(const Array& x, const Dims& dims, Location location);
 /// The reduction by a binary opcode over dims.
 Array reduce_dims(ir::Opcode reducer, const Array& x, const Dims& dims, const Literal& init,
                   Location location, const std::string& name);
+
+/// Several operations as one program with one result.
+template <class F>
+Array composed(const std::string& name, Location location, F f) {
+  return as_one_program(name, location, [&] { return std::vector<Array>{f()}; })[0];
+}
+/// Inside a trace: a constant that is part of the program, also of an eager one (where plain
+/// scalars are parameters).
+Array fixed(const Literal& value, bool weak = false);
+Array fixed(DType dtype, double value);
 
 }  // namespace tessera::frontend
