@@ -50,7 +50,11 @@ Array cosh(Operand x);
 Array arcsin(Operand x);
 Array arccos(Operand x);
 Array arctan(Operand x);
+Array arcsinh(Operand x);
+Array arccosh(Operand x);
+Array arctanh(Operand x);
 Array erf(Operand x);
+/// The x with erf(x) given; infinite at -1 and 1, NaN beyond.
 Array erf_inv(Operand x);
 /// 1 / (1 + exp(-x))
 Array sigmoid(Operand x);
@@ -59,6 +63,8 @@ Array ceil(Operand x);
 Array trunc(Operand x);
 /// To the nearest, ties to even.
 Array round(Operand x);
+/// To so many decimal places (negative: tens, hundreds, ...).
+Array round(Operand x, int decimals);
 Array isnan(Operand x);
 Array isinf(Operand x);
 Array isfinite(Operand x);
@@ -67,6 +73,12 @@ Array bitwise_not(Operand x);
 Array real(Operand x);
 Array imag(Operand x);
 Array conj(Operand x);
+/// The argument of a complex number: 0 for real ones, pi for negative ones.
+Array angle(Operand x);
+/// Is the sign bit set (also of -0)?
+Array signbit(Operand x);
+/// NaN as 0, infinities as the greatest and least numbers.
+Array nan_to_num(Operand x);
 
 Array add(Operand a, Operand b);
 Array subtract(Operand a, Operand b);
@@ -84,6 +96,12 @@ Array power(Operand a, Operand b);
 Array maximum(Operand a, Operand b);
 Array minimum(Operand a, Operand b);
 Array arctan2(Operand a, Operand b);
+/// sqrt(a^2 + b^2), without overflow.
+Array hypot(Operand a, Operand b);
+/// The size of a with the sign of b.
+Array copysign(Operand a, Operand b);
+/// The number next to a in the direction of b.
+Array nextafter(Operand a, Operand b);
 /// log(exp(a) + exp(b)), without overflow.
 Array logaddexp(Operand a, Operand b);
 /// a + b i

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of Tessera.
+#pragma once
+
+#include <tessera/array.h>
+#include <tessera/callable.h>
+#include <tessera/collectives.h>
+#include <tessera/control_flow.h>
+#include <tessera/custom_partitioning.h>
+#include <tessera/device.h>
+#include <tessera/dtype.h>
+#include <tessera/error.h>
+#include <tessera/jit.h>
+#include <tessera/mesh.h>
+#include <tessera/ops.h>
+#include <tessera/partition_spec.h>
+#include <tessera/placement.h>
+#include <tessera/random.h>
+#include <tessera/sharding.h>
+#include <tessera/sharding_rule.h>
+#include <tessera/sharding_tree.h>
+#include <tessera/tree.h>
+#include <tessera/visualize.h>
+#include <tessera/visualize_array.h>
