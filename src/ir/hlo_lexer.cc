@@ -212,7 +212,7 @@ std::string_view HloLexer::value() {
   bool named_mesh = rest().substr(0, 5) == "mesh[";
   while (p_ < end_) {
     char c = *p_;
-    if (c == '[' || c == '(' || (c == '{' && named_mesh)) {
+    if (c == '[' || c == '(' || c == '{') {
       balanced();
       if (named_mesh && c == '[') skip();
       if (named_mesh && c == '{') break;

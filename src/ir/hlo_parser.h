@@ -23,8 +23,7 @@ struct PendingSharding {
   std::string sdy;          ///< `#sdy.sharding<...>`; empty if absent
 };
 
-/// Turns the shardings of the text into axes on one mesh and sets the module's number of
-/// partitions if the header lacks it.
+/// Turns the shardings of the text into axes on one mesh.
 void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
                        std::string_view sdy_meshes, std::string_view meshes_at);
 

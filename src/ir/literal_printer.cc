@@ -10,6 +10,8 @@
 namespace tessera::ir {
 namespace {
 
+constexpr std::int64_t kMaxEmptyBraces = 1 << 16;
+
 // nan, -nan, nan(0x7fc123): the payload stands there if it isn't that of the plain quiet NaN.
 void append_nan(std::string& out, std::uint64_t bits, int mantissa_bits, bool negative) {
   if (negative) out += '-';
@@ -121,8 +123,13 @@ void append_literal(std::string& out, const Literal& literal) {
     out += literal.data<Pred>()[0].value ? "true" : "false";
     return;
   }
-  if (literal.element_count() == 0) {
-    // HLO reads any nesting of an empty array; one level keeps [1000000,0] short.
+  // XLA wants the braces of an empty array down to its dim of size 0; that may be too many.
+  std::int64_t braces = 1;
+  for (std::int64_t d : literal.dims()) {
+    if (d == 0 || braces > kMaxEmptyBraces) break;
+    braces = d > kMaxEmptyBraces ? d : braces * d;
+  }
+  if (literal.element_count() == 0 && braces > kMaxEmptyBraces) {
     out += "{}";
     return;
   }

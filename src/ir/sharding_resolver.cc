@@ -104,26 +104,6 @@ struct Resolver {
 
 void raise(std::int64_t* count, std::int64_t to) { *count = std::max(*count, to); }
 
-// The devices that the text speaks of, for modules whose header doesn't say.
-std::int64_t devices_named(const Module& module) {
-  std::int64_t n = 1;
-  for (const auto& c : module.computations()) {
-    for (const auto& i : c->instructions()) {
-      if (const auto* a = std::get_if<CollectiveAttrs>(&i->attrs); a != nullptr && a->channel_id) {
-        for (const auto& group : a->groups.lists) {
-          for (std::int64_t d : group) raise(&n, std::min(d, kMaxPartitions - 1) + 1);
-        }
-      }
-      if (const auto* a = std::get_if<PermuteAttrs>(&i->attrs); a != nullptr && a->channel_id) {
-        for (auto [source, target] : a->source_target_pairs) {
-          raise(&n, std::min(std::max(source, target), kMaxPartitions - 1) + 1);
-        }
-      }
-    }
-  }
-  return n;
-}
-
 }  // namespace
 
 void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
@@ -131,7 +111,8 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
   Resolver r{in, module, {}, {}};
   if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at);
 
-  // How many devices: the header, else whatever the shardings and collectives speak of.
+  // How many devices: the header, else whatever the shardings speak of. The module's own number
+  // stays as the header has it: texts of whole programs don't have one.
   std::int64_t devices = module->num_partitions;
   for (const auto& [name, mesh] : r.table) raise(&devices, mesh->num_devices());
   for (const PendingSharding& p : pending) {
@@ -148,7 +129,6 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
       raise(&devices, std::min(n, kMaxPartitions));
     }
   }
-  raise(&devices, devices_named(*module));
   if (module->num_partitions > 1 && devices > module->num_partitions) {
     devices = module->num_partitions;
   }
@@ -235,9 +215,7 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
       }
     }
     module->mesh = common;
-    if (module->num_partitions == 1) raise(&devices, common->num_devices());
   }
-  module->num_partitions = devices;
 }
 
 }  // namespace tessera::ir
