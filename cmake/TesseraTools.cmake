@@ -12,6 +12,7 @@ foreach(main IN LISTS mains)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
   add_executable(tool_${name} ${sources})
   set_target_properties(tool_${name} PROPERTIES OUTPUT_NAME ${name})
+  target_compile_definitions(tool_${name} PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
   target_link_libraries(tool_${name} PRIVATE
     tessera::tessera tessera_build_flags CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 endforeach()

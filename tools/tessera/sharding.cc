@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tessera/visualize.h>
+
+#include <iostream>
+#include <memory>
+
+#include "tools/tessera/command.h"
+#include "tools/tessera/sharding_facts.h"
+
+namespace tessera::tool {
+
+namespace {
+
+struct Options {
+  std::string mesh, spec = "P()", shape;
+  bool jsonl = false;
+};
+
+/// "data=2,model=4"
+Mesh::Shape parse_mesh(const std::string& text) {
+  Mesh::Shape out;
+  std::istringstream items(text);
+  std::string item;
+  while (std::getline(items, item, ',')) {
+    const std::size_t equals = item.find('=');
+    std::size_t used = 0;
+    std::int64_t size = 0;
+    try {
+      if (equals != std::string::npos) size = std::stoll(item.substr(equals + 1), &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (equals == std::string::npos || equals == 0 || used + equals + 1 != item.size()) {
+      throw ValueError("--mesh '" + text + "': expected name=size,..., got '" + item + "'");
+    }
+    out.emplace_back(item.substr(0, equals), size);
+  }
+  return out;
+}
+
+std::vector<std::int64_t> parse_shape(const std::string& text) {
+  std::vector<std::int64_t> out;
+  std::istringstream items(text);
+  std::string item;
+  while (std::getline(items, item, ',')) {
+    try {
+      std::size_t used = 0;
+      out.push_back(std::stoll(item, &used));
+      if (used != item.size()) throw std::invalid_argument(item);
+    } catch (const std::exception&) {
+      throw ValueError("--shape '" + text + "': expected numbers, got '" + item + "'");
+    }
+  }
+  return out;
+}
+
+int lines_of_json() {
+  std::string line;
+  for (int number = 1; std::getline(std::cin, line); ++number) {
+    if (line.empty()) continue;
+    OrderedJson in;
+    try {
+      in = OrderedJson::parse(line);
+    } catch (const OrderedJson::exception& e) {
+      throw ParseError("line " + std::to_string(number) + " is no JSON: " + e.what());
+    }
+    std::cout << sharding_facts(in).dump() << "\n";
+  }
+  return 0;
+}
+
+int describe(const Options& options) {
+  const Mesh::Shape axes = parse_mesh(options.mesh);
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  std::int64_t count = 1;
+  for (const auto& [name, size] : axes) {
+    names.push_back(name);
+    sizes.push_back(size);
+    count *= std::max<std::int64_t>(size, 1);
+  }
+  std::vector<Device> devices;
+  for (std::int64_t id = 0; id < count; ++id) {
+    Device device;
+    device.id = id;
+    devices.push_back(device);
+  }
+  const NamedSharding s(Mesh(devices, sizes, names), parse_spec(options.spec));
+  const std::vector<std::int64_t> shape = parse_shape(options.shape);
+  std::cout << s.to_string() << "\n" << s.to_hlo_text(std::int64_t(shape.size())) << "\nshard (";
+  const auto shard = s.shard_shape(shape);
+  for (std::size_t d = 0; d < shard.size(); ++d) std::cout << (d ? ", " : "") << shard[d];
+  std::cout << ")\n";
+  for (const auto& [device, index] : s.devices_indices_map(shape)) {
+    std::cout << device.to_string() << ":";
+    for (const IndexSlice& slice : index) std::cout << " " << slice.to_string();
+    std::cout << "\n";
+  }
+  if (shape.size() == 1 || shape.size() == 2) visualize_sharding(shape, s);
+  return 0;
+}
+
+}  // namespace
+
+void add_sharding(CLI::App& app, std::function<int()>& run) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("sharding", "Show how a spec places an array on a mesh");
+  command->add_option("--mesh", options->mesh, "Axes and sizes: data=2,model=4");
+  command->add_option("--spec", options->spec, "P(\"data\", None, (\"x\", \"y\"))");
+  command->add_option("--shape", options->shape, "Sizes of the array: 8,16");
+  command->add_flag("--jsonl", options->jsonl,
+                    "Read lines of JSON (mesh, device_order, spec, shape, equivalent_to) from "
+                    "stdin, write a line of facts for each");
+  command->callback([&run, options, command] {
+    if (!options->jsonl && (options->mesh.empty() || command->count("--shape") == 0)) {
+      throw CLI::RequiredError("--mesh and --shape, or --jsonl");
+    }
+    run = [options] { return options->jsonl ? lines_of_json() : describe(*options); };
+  });
+}
+
+}  // namespace tessera::tool

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/tessera/sharding_facts.h"
+
+#include <cctype>
+
+namespace tessera::tool {
+
+namespace {
+
+PartitionSpec spec_from_json(const OrderedJson& entries) {
+  std::vector<SpecEntry> out;
+  for (const OrderedJson& e : entries) {
+    if (e.is_null()) {
+      out.emplace_back(nullptr);
+    } else if (e.is_string()) {
+      out.emplace_back(e.get<std::string>());
+    } else {
+      out.emplace_back(e.get<std::vector<std::string>>());
+    }
+  }
+  return PartitionSpec::from_entries(out);
+}
+
+OrderedJson spec_to_json(const PartitionSpec& spec) {
+  OrderedJson out = OrderedJson::array();
+  for (const SpecEntry& e : spec) {
+    if (e.is_none()) {
+      out.push_back(nullptr);
+    } else if (e.axes().size() == 1) {
+      out.push_back(e.axes()[0]);
+    } else {
+      out.push_back(e.axes());
+    }
+  }
+  return out;
+}
+
+void add_facts(const OrderedJson& line, OrderedJson& out) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  for (const auto& [name, size] : line.at("mesh").items()) {
+    names.push_back(name);
+    sizes.push_back(size.get<std::int64_t>());
+  }
+  std::vector<Device> devices;
+  for (const OrderedJson& id : line.at("device_order")) {
+    Device d;
+    d.id = id.get<std::int64_t>();
+    devices.push_back(d);
+  }
+  const Mesh mesh(devices, sizes, names);
+  const auto shape = line.at("shape").get<std::vector<std::int64_t>>();
+  const std::int64_t rank = std::int64_t(shape.size());
+  const NamedSharding s(mesh, spec_from_json(line.at("spec")));
+  out["hlo"] = s.to_hlo_text(rank);
+  out["shard_shape"] = s.shard_shape(shape);
+  const auto indices = s.devices_indices_map(shape);
+  const auto replicas = s.replica_ids(shape);
+  OrderedJson map = OrderedJson::object(), ids = OrderedJson::object();
+  for (const Device& device : devices) {
+    OrderedJson slices = OrderedJson::array();
+    for (const IndexSlice& i : indices.at(device)) {
+      OrderedJson slice = OrderedJson::array({nullptr, nullptr});
+      if (i.start) slice[0] = *i.start;
+      if (i.stop) slice[1] = *i.stop;
+      slices.push_back(slice);
+    }
+    map[std::to_string(device.id)] = slices;
+    ids[std::to_string(device.id)] = replicas.at(device);
+  }
+  out["index_map"] = map;
+  out["replica_ids"] = ids;
+  out["fully_replicated"] = s.is_fully_replicated();
+  const GSPMDSharding read(devices, out["hlo"].get<std::string>());
+  const auto parsed = to_named_sharding(read, mesh, rank);
+  out["parsed_spec"] = parsed ? spec_to_json(parsed->spec()) : OrderedJson("refused");
+  if (line.contains("equivalent_to")) {
+    // Both [spec, answer] of a line of facts and [spec] of a question.
+    const OrderedJson& other = line.at("equivalent_to").at(0);
+    const NamedSharding o(mesh, spec_from_json(other));
+    out["equivalent_to"] = OrderedJson::array({other, s.is_equivalent_to(o, rank)});
+  }
+}
+
+class SpecParser {
+ public:
+  explicit SpecParser(const std::string& text) : text_(text) {}
+
+  PartitionSpec parse() {
+    skip();
+    std::string name;
+    while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_]))) {
+      name += text_[at_++];
+    }
+    if (!name.empty() && name != "P" && name != "PartitionSpec") fail("expected P(...)");
+    expect('(');
+    std::vector<SpecEntry> entries;
+    while (!take(')')) {
+      if (take('(')) {
+        std::vector<std::string> axes;
+        while (!take(')')) {
+          axes.push_back(quoted());
+          if (!take(',')) {
+            expect(')');
+            break;
+          }
+        }
+        entries.emplace_back(axes);
+      } else if (text_.compare(at_, 4, "None") == 0) {
+        at_ += 4;
+        entries.emplace_back(nullptr);
+      } else {
+        entries.emplace_back(quoted());
+      }
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    skip();
+    if (at_ != text_.size()) fail("text after the spec");
+    return PartitionSpec::from_entries(entries);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw ParseError("spec '" + text_ + "', character " + std::to_string(at_ + 1) + ": " + what);
+  }
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    skip();
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail(std::string("expected '") + c + "'");
+  }
+  std::string quoted() {
+    skip();
+    if (at_ >= text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) {
+      fail("expected None, a quoted axis or a list of them");
+    }
+    const std::size_t end = text_.find(text_[at_], at_ + 1);
+    if (end == std::string::npos) fail("a quote is not closed");
+    std::string out = text_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    skip();
+    return out;
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+OrderedJson sharding_facts(const OrderedJson& line) {
+  OrderedJson out = OrderedJson::object();
+  for (const char* key : {"mesh", "device_order", "spec", "shape"}) {
+    if (!line.is_object() || !line.contains(key)) {
+      throw ValueError(std::string("a line must be an object with mesh, device_order, spec and "
+                                   "shape; it lacks ") +
+                       key);
+    }
+    out[key] = line.at(key);
+  }
+  auto refuse = [&](const char* kind, const Error& e) {
+    out["error"] = kind;
+    out["message"] = e.message();
+  };
+  try {
+    add_facts(line, out);
+  } catch (const OrderedJson::exception& e) {
+    throw ValueError(std::string("a line with a value of a wrong kind: ") + e.what());
+  } catch (const DuplicateSpecError& e) {
+    refuse("DuplicateSpecError", e);
+  } catch (const IndivisibleError& e) {
+    refuse("IndivisibleError", e);
+  } catch (const ValueError& e) {
+    refuse("ValueError", e);
+  }
+  return out;
+}
+
+PartitionSpec parse_spec(const std::string& text) { return SpecParser(text).parse(); }
+
+}  // namespace tessera::tool
