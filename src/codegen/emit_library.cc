@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts, transforms, gathers and scatters.
+// Sorts, transforms, gathers and scatters: one kernel, operands as they stand.
 #include "src/codegen/emitter.h"
+#include "src/codegen/kernels/fft.h"
+#include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/sort.h"
 
 namespace tessera::codegen {
+namespace {
 
-bool emit_sort(Emitter&, const ir::Instruction&) { return false; }
-bool emit_fft(Emitter&, const ir::Instruction&) { return false; }
-bool emit_gather(Emitter&, const ir::Instruction&) { return false; }
-bool emit_scatter(Emitter&, const ir::Instruction&) { return false; }
+bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
+          std::vector<runtime::KernelTask::Reuse> reuse = {}) {
+  if (!spec) return false;
+  std::vector<SlotId> inputs;
+  for (const ir::Instruction* o : i.operands) inputs.push_back(e.slot(*o));
+  e.task(i, std::move(spec), std::move(inputs), e.results(i), std::move(reuse));
+  return true;
+}
+
+}  // namespace
+
+bool emit_sort(Emitter& e, const ir::Instruction& i) { return emit(e, i, sort_kernel(i)); }
+bool emit_fft(Emitter& e, const ir::Instruction& i) { return emit(e, i, fft_kernel(i)); }
+bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }
+bool emit_scatter(Emitter& e, const ir::Instruction& i) {
+  return emit(e, i, scatter_kernel(i), {{0, 0, true, false}});
+}
 
 }  // namespace tessera::codegen

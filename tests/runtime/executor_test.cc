@@ -133,9 +133,9 @@ std::vector<Floats> exchanged(Kind kind, std::vector<std::vector<std::int32_t>> 
 TEST(Exchange, AllReduceAddsWithinGroups) {
   for (const bool dies : {false, true}) {
     RunCounters counters;
-    const auto out = exchanged(Kind::all_reduce, {{0, 2}, {3, 1}},
-                               {{1, 2}, {10, 20}, {100, 200}, {1000, 2000}}, 2, 1, 2, &counters,
-                               dies);
+    const auto out =
+        exchanged(Kind::all_reduce, {{0, 2}, {3, 1}}, {{1, 2}, {10, 20}, {100, 200}, {1000, 2000}},
+                  2, 1, 2, &counters, dies);
     EXPECT_EQ(out[0], (Floats{101, 202}));
     EXPECT_EQ(out[2], out[0]);
     EXPECT_EQ(out[1], (Floats{1010, 2020}));
@@ -175,8 +175,8 @@ TEST(Exchange, AllToAllTransposesParts) {
 
 TEST(Exchange, PermuteFillsWithZeros) {
   RunCounters counters;
-  const auto out = exchanged(Kind::collective_permute, {{0, 1}, {1, 2}}, {{1}, {2}, {3}}, 1, 1, 1,
-                             &counters);
+  const auto out =
+      exchanged(Kind::collective_permute, {{0, 1}, {1, 2}}, {{1}, {2}, {3}}, 1, 1, 1, &counters);
   EXPECT_EQ(out[0], (Floats{0}));
   EXPECT_EQ(out[1], (Floats{1}));
   EXPECT_EQ(out[2], (Floats{2}));
@@ -217,8 +217,8 @@ Plan counting_loop(std::int64_t devices, std::vector<std::vector<std::int32_t>> 
   loop.predicate = predicate;
   loop.body.steps.push_back(PlanMaker::kernel("inc", increment_kernel, {carried}, next, 1));
   if (!groups.empty()) {
-    loop.body.steps.push_back(PlanMaker::exchange("sum.2", 7, Kind::all_reduce, next, reduced,
-                                                  std::move(groups), 1, 4));
+    loop.body.steps.push_back(
+        PlanMaker::exchange("sum.2", 7, Kind::all_reduce, next, reduced, std::move(groups), 1, 4));
   }
   loop.next = {{loop.body.steps.size() > 1 ? reduced : next, carried, true}};
   Step s = PlanMaker::step("while.1", 5);
@@ -280,10 +280,9 @@ Plan branching(bool with_exchange) {
       branch.block.steps.push_back(
           PlanMaker::exchange("sum", 7, Kind::all_reduce, more, last, {{0, 1}}, 1, 4));
     } else {
-      branch.block.steps.push_back(
-          PlanMaker::kernel("b", b == 0 ? increment_kernel : add_kernel,
-                            b == 0 ? std::vector<SlotId>{more} : std::vector<SlotId>{more, more},
-                            last, 1));
+      branch.block.steps.push_back(PlanMaker::kernel(
+          "b", b == 0 ? increment_kernel : add_kernel,
+          b == 0 ? std::vector<SlotId>{more} : std::vector<SlotId>{more, more}, last, 1));
     }
     branch.results = {{last, result, true}};
     c.branches.push_back(std::move(branch));

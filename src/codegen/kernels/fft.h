@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/codegen/kernel_spec.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// Fourier transforms of f32, f64, c64, c128; units are the batches. Empty for other types.
+KernelSpec fft_kernel(const ir::Instruction& fft);
+
+}  // namespace tessera::codegen

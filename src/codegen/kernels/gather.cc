@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/gather.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/codegen/kernels/copy.h"
+#include "src/codegen/kernels/reduce.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+bool contains(const Dims& list, std::int64_t d) {
+  return std::find(list.begin(), list.end(), d) != list.end();
+}
+
+Dims others(std::int64_t rank, const Dims& a, const Dims& b = {}) {
+  Dims out;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (!contains(a, d) && !contains(b, d)) out.push_back(d);
+  }
+  return out;
+}
+
+/// Where each index vector's window begins in the indexed array, and in the other one.
+struct Windows {
+  DType index_type = DType::s32;
+  Dims batch_dims;     ///< of the index vectors
+  Dims index_strides;  ///< of those dims in the indices, in elements
+  Dims batch_strides;  ///< of those dims in the other array, in bytes
+  std::int64_t vector_step = 0;
+  Dims mapped;                                                 ///< component → dim of the array
+  std::vector<std::pair<std::int64_t, std::size_t>> batching;  ///< dim of the array, batch dim
+  Dims dims, sizes;                                            ///< of the array, of a window
+  Dims strides;                                                ///< of the array, in bytes
+  Dims part_strides;  ///< of a window in the other array, in bytes
+  std::size_t element = 4;
+
+  struct Place {
+    Dims start;
+    std::int64_t part = 0;  ///< byte offset in the other array
+  };
+  Place place(std::int64_t n, const std::byte* indices) const {
+    Place p;
+    p.start.assign(dims.size(), 0);
+    std::int64_t at = 0;
+    Dims batch(batch_dims.size());
+    for (std::size_t d = batch_dims.size(); d-- > 0;) {
+      batch[d] = n % batch_dims[d];
+      n /= batch_dims[d];
+      at += batch[d] * index_strides[d];
+      p.part += batch[d] * batch_strides[d];
+    }
+    const auto size = std::int64_t(byte_size(index_type));
+    for (std::size_t i = 0; i < mapped.size(); ++i) {
+      p.start[std::size_t(mapped[i])] =
+          read_index(indices + (at + std::int64_t(i) * vector_step) * size, index_type);
+    }
+    for (const auto& [dim, b] : batching) p.start[std::size_t(dim)] = batch[b];
+    return p;
+  }
+};
+
+Dims byte_strides(const Shape& shape) {
+  Dims out = row_major_strides(shape.dims);
+  for (std::int64_t& s : out) s *= std::int64_t(byte_size(shape.dtype));
+  return out;
+}
+
+Windows windows(const Shape& array, const Shape& indices, const Shape& other,
+                std::int64_t vector_dim, const Dims& mapped, const Dims& array_batching,
+                const Dims& index_batching, const Dims& window_dims_of_other,
+                const Dims& dropped_dims) {
+  Windows w;
+  w.index_type = indices.dtype;
+  w.mapped = mapped;
+  w.dims = array.dims;
+  w.strides = byte_strides(array);
+  w.element = byte_size(array.dtype);
+  const Dims index_strides = row_major_strides(indices.dims);
+  const Dims other_strides = byte_strides(other);
+  const Dims batch_of_other = others(other.rank(), window_dims_of_other);
+  for (std::int64_t d = 0; d < indices.rank(); ++d) {
+    if (d == vector_dim) {
+      w.vector_step = index_strides[std::size_t(d)];
+      continue;
+    }
+    const auto found = std::find(index_batching.begin(), index_batching.end(), d);
+    if (found != index_batching.end()) {
+      w.batching.emplace_back(array_batching[std::size_t(found - index_batching.begin())],
+                              w.batch_dims.size());
+    }
+    w.batch_strides.push_back(other_strides[std::size_t(batch_of_other[w.batch_dims.size()])]);
+    w.batch_dims.push_back(indices.dim(d));
+    w.index_strides.push_back(index_strides[std::size_t(d)]);
+  }
+  w.sizes.assign(array.dims.size(), 1);
+  w.part_strides.assign(array.dims.size(), 0);
+  const Dims window = others(array.rank(), dropped_dims, array_batching);
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    const auto d = std::size_t(window[i]), o = std::size_t(window_dims_of_other[i]);
+    w.sizes[d] = other.dims[o];
+    w.part_strides[d] = other_strides[o];
+  }
+  return w;
+}
+
+std::int64_t offset(const Dims& start, const Dims& strides) {
+  std::int64_t out = 0;
+  for (std::size_t d = 0; d < start.size(); ++d) out += start[d] * strides[d];
+  return out;
+}
+
+void run_gather(const KernelCall& call) {
+  const auto& w = *static_cast<const Windows*>(call.attributes);
+  for (std::int64_t n = call.begin; n < call.end; ++n) {
+    Windows::Place p = w.place(n, call.inputs[1]);
+    for (std::size_t d = 0; d < p.start.size(); ++d) {
+      p.start[d] = std::clamp<std::int64_t>(p.start[d], 0, w.dims[d] - w.sizes[d]);
+    }
+    copy_box(call.outputs[0] + p.part, call.inputs[0] + offset(p.start, w.strides), w.sizes,
+             w.part_strides, w.strides, w.element);
+  }
+}
+
+struct ScatterAttrs {
+  Windows windows;
+  std::int64_t count = 0;
+  bool assigns = false;
+  Combine combine;
+};
+
+void run_scatter(const KernelCall& call) {
+  const auto& attrs = *static_cast<const ScatterAttrs*>(call.attributes);
+  const Windows& w = attrs.windows;
+  const std::int64_t lanes = element_count(w.sizes);
+  Dims packed = row_major_strides(w.sizes);
+  for (std::int64_t& s : packed) s *= std::int64_t(w.element);
+  std::vector<std::byte> old, update;
+  old.resize(std::size_t(lanes) * w.element);
+  update.resize(old.size());
+  for (std::int64_t n = 0; n < attrs.count; ++n) {
+    const Windows::Place p = w.place(n, call.inputs[1]);
+    // A window that doesn't lie wholly inside is dropped.
+    bool inside = true;
+    for (std::size_t d = 0; d < p.start.size(); ++d) {
+      inside = inside && p.start[d] >= 0 && p.start[d] <= w.dims[d] - w.sizes[d];
+    }
+    if (!inside) continue;
+    std::byte* to = call.outputs[0] + offset(p.start, w.strides);
+    const std::byte* from = call.inputs[2] + p.part;
+    if (attrs.assigns) {
+      copy_box(to, from, w.sizes, w.strides, w.part_strides, w.element);
+      continue;
+    }
+    copy_box(old.data(), to, w.sizes, packed, w.strides, w.element);
+    copy_box(update.data(), from, w.sizes, packed, w.part_strides, w.element);
+    attrs.combine.function(attrs.combine.attributes.get(), old.data(), update.data(), lanes);
+    copy_box(to, old.data(), w.sizes, w.strides, packed, w.element);
+  }
+}
+
+}  // namespace
+
+KernelSpec gather_kernel(const ir::Instruction& gather) {
+  const auto& g = gather.get<ir::GatherAttrs>();
+  const Shape& array = gather.operand(0)->shape;
+  auto w = std::make_shared<Windows>(windows(array, gather.operand(1)->shape, gather.shape,
+                                             g.index_vector_dim, g.start_index_map,
+                                             g.operand_batching_dims, g.start_indices_batching_dims,
+                                             g.offset_dims, g.collapsed_slice_dims));
+  w->sizes = g.slice_sizes;
+  KernelSpec spec;
+  spec.function = run_gather;
+  spec.units = gather.shape.element_count() == 0 ? 0 : element_count(w->batch_dims);
+  spec.nanoseconds = 20 + 100 * double(spec.units) + 0.3 * double(gather.shape.byte_count());
+  spec.attributes = std::move(w);
+  return spec;
+}
+
+KernelSpec scatter_kernel(const ir::Instruction& scatter) {
+  KernelSpec spec;
+  if (scatter.operands.size() != 3) return spec;
+  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const Shape& updates = scatter.operand(2)->shape;
+  auto attrs = std::make_shared<ScatterAttrs>();
+  attrs->windows =
+      windows(scatter.operand(0)->shape, scatter.operand(1)->shape, updates, s.index_vector_dim,
+              s.scatter_dims_to_operand_dims, s.input_batching_dims,
+              s.scatter_indices_batching_dims, s.update_window_dims, s.inserted_window_dims);
+  const ir::Computation& combiner = *scatter.called.at(0);
+  attrs->assigns = combiner.root() == combiner.parameter(1);
+  attrs->combine = combine_function(combiner);
+  if (!attrs->assigns && attrs->combine.function == nullptr) return spec;
+  attrs->count = updates.element_count() == 0 ? 0 : element_count(attrs->windows.batch_dims);
+  spec.function = run_scatter;
+  spec.nanoseconds = 50 + 200 * double(attrs->count) + double(updates.byte_count());
+  spec.attributes = std::move(attrs);
+  return spec;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/sort.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "src/base/literal_util.h"
+#include "src/codegen/loop_program.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+using runtime::KernelCall;
+
+/// A comparator that is key(a) < key(b) or key(a) > key(b) on one operand.
+struct KeyOrder {
+  int operand = 0;
+  DType type = DType::f32;                     ///< of the keys
+  std::shared_ptr<const LoopProgram> program;  ///< key of an element; null: the element itself
+  bool descending = false, total_order = false;
+};
+
+struct SortAttrs {
+  std::int64_t n = 1, inner = 1;  ///< elements of the sorted dim, and of those after it
+  std::vector<std::int64_t> bytes;
+  std::optional<KeyOrder> order;
+  std::shared_ptr<const LoopProgram> comparator;
+};
+
+/// Equal expressions, where parameter `p` in one stands for parameter `q` in the other.
+bool mirrors(const Instruction& a, const Instruction& b, std::int64_t p, std::int64_t q) {
+  if (a.opcode != b.opcode || !(a.shape == b.shape)) return false;
+  if (a.is(Opcode::parameter)) {
+    return a.get<ir::ParameterAttrs>().number == p && b.get<ir::ParameterAttrs>().number == q;
+  }
+  if (!(a.attrs == b.attrs) || a.operands.size() != b.operands.size() || !a.called.empty()) {
+    return false;
+  }
+  for (std::size_t k = 0; k < a.operands.size(); ++k) {
+    if (!mirrors(*a.operands[k], *b.operands[k], p, q)) return false;
+  }
+  return true;
+}
+
+const Instruction* first_parameter(const Instruction& i) {
+  if (i.is(Opcode::parameter)) return &i;
+  for (const Instruction* o : i.operands) {
+    if (const Instruction* p = first_parameter(*o)) return p;
+  }
+  return nullptr;
+}
+
+std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruction& i,
+                                            LoopBuilder::Value parameter) {
+  if (i.is(Opcode::parameter)) return parameter;
+  if (i.is(Opcode::constant)) return builder.constant(i.get<ir::ConstantAttrs>().value);
+  std::vector<LoopBuilder::Value> operands;
+  for (const Instruction* o : i.operands) {
+    const auto v = key_value(builder, *o, parameter);
+    if (!v) return std::nullopt;
+    operands.push_back(*v);
+  }
+  return builder.apply(i, operands);
+}
+
+std::optional<KeyOrder> key_order(const ir::Computation& comparator) {
+  const Instruction& root = *comparator.root();
+  if (!root.is(Opcode::compare)) return std::nullopt;
+  const auto& attrs = root.get<ir::CompareAttrs>();
+  if (attrs.direction != ir::Direction::lt && attrs.direction != ir::Direction::gt) {
+    return std::nullopt;
+  }
+  const Instruction *left = root.operand(0), *right = root.operand(1);
+  const Instruction* p = first_parameter(*left);
+  if (p == nullptr || is_complex(left->shape.dtype)) return std::nullopt;
+  const std::int64_t number = p->get<ir::ParameterAttrs>().number;
+  // Parameters 2k and 2k+1 are elements of operand k.
+  const bool swapped = number % 2 == 1;
+  if (!mirrors(*left, *right, number, number ^ 1)) return std::nullopt;
+  KeyOrder order;
+  order.operand = int(number / 2);
+  order.type = left->shape.dtype;
+  order.descending = (attrs.direction == ir::Direction::gt) != swapped;
+  order.total_order = attrs.type == ir::ComparisonType::total_order;
+  if (!left->is(Opcode::parameter)) {
+    LoopBuilder builder;
+    const auto v = key_value(builder, *left, builder.contiguous(p->shape.dtype));
+    if (!v) return std::nullopt;
+    builder.output(*v);
+    order.program = builder.finish();
+  }
+  return order;
+}
+
+template <class F>
+std::int64_t float_key(F v, bool total_order) {
+  if (!total_order && v == 0) v = 0;  // both zeros are one
+  if constexpr (sizeof(F) == 8) {
+    const auto s = std::bit_cast<std::int64_t>(v);
+    return s < 0 ? s ^ std::numeric_limits<std::int64_t>::max() : s;
+  } else {
+    const auto s = std::bit_cast<std::int32_t>(v);
+    return s < 0 ? s ^ std::numeric_limits<std::int32_t>::max() : s;
+  }
+}
+
+/// Keys as integers of the same order. False if there is a NaN where it has no place in the order.
+bool integer_keys(const KeyOrder& order, const std::byte* keys, std::int64_t n,
+                  std::vector<std::int64_t>* out) {
+  out->resize(std::size_t(n));
+  bool ordered = true;
+  dispatch_dtype(order.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* k = reinterpret_cast<const T*>(keys);
+    std::int64_t* o = out->data();
+    for (std::int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_floating_point_v<T>) {
+        ordered = ordered && (order.total_order || !std::isnan(k[i]));
+        o[i] = float_key(k[i], order.total_order);
+      } else if constexpr (is_small_float_v<T>) {
+        const auto v = float(k[i]);
+        ordered = ordered && (order.total_order || !std::isnan(v));
+        o[i] = float_key(v, order.total_order);
+      } else if constexpr (std::is_same_v<T, Pred>) {
+        o[i] = k[i].value;
+      } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+        o[i] = std::int64_t(k[i] ^ (std::uint64_t(1) << 63));
+      } else if constexpr (std::is_integral_v<T>) {
+        o[i] = std::int64_t(k[i]);
+      }
+    }
+  });
+  if (order.descending) {
+    for (std::int64_t& k : *out) k = ~k;
+  }
+  return ordered;
+}
+
+struct Scratch {
+  std::vector<std::vector<std::byte>> rows;
+  std::vector<std::byte> keys;
+  std::vector<std::int64_t> integers;
+  std::vector<std::uint64_t> packed;
+  std::vector<std::uint32_t> index, merged;
+};
+
+/// Plain merge sort: defined for comparators that are no order at all.
+template <class Less>
+void merge_sort(Scratch* s, std::size_t n, const Less& less) {
+  s->merged.resize(n);
+  for (std::size_t width = 1; width < n; width *= 2) {
+    for (std::size_t begin = 0; begin < n; begin += 2 * width) {
+      const std::size_t middle = std::min(begin + width, n), end = std::min(begin + 2 * width, n);
+      std::size_t a = begin, b = middle;
+      for (std::size_t to = begin; to < end; ++to) {
+        const bool right = a == middle || (b < end && less(s->index[b], s->index[a]));
+        s->merged[to] = right ? s->index[b++] : s->index[a++];
+      }
+    }
+    s->index.swap(s->merged);
+  }
+}
+
+bool sort_by_key(const SortAttrs& attrs, Scratch* s) {
+  const KeyOrder& order = *attrs.order;
+  const std::byte* keys = s->rows[std::size_t(order.operand)].data();
+  if (order.program) {
+    s->keys.resize(std::size_t(attrs.n) * byte_size(order.type));
+    const std::byte* in[] = {keys};
+    std::byte* out[] = {s->keys.data()};
+    order.program->run(in, out, 0, attrs.n);
+    keys = s->keys.data();
+  }
+  if (!integer_keys(order, keys, attrs.n, &s->integers)) return false;
+  const auto n = std::size_t(attrs.n);
+  const auto [low, high] = std::minmax_element(s->integers.begin(), s->integers.end());
+  if (*low >= INT32_MIN && *high <= INT32_MAX) {
+    // Key and place in one word: a plain sort of words is stable.
+    s->packed.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto key = std::uint32_t(std::int32_t(s->integers[i])) ^ 0x80000000u;
+      s->packed[i] = (std::uint64_t(key) << 32) | i;
+    }
+    std::sort(s->packed.begin(), s->packed.end());
+    for (std::size_t i = 0; i < n; ++i) s->index[i] = std::uint32_t(s->packed[i]);
+  } else {
+    std::sort(s->index.begin(), s->index.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return s->integers[a] != s->integers[b] ? s->integers[a] < s->integers[b] : a < b;
+    });
+  }
+  return true;
+}
+
+void sort_by_comparator(const SortAttrs& attrs, Scratch* s) {
+  const std::size_t k = attrs.bytes.size();
+  std::vector<const std::byte*> in(2 * k);
+  merge_sort(s, std::size_t(attrs.n), [&](std::uint32_t a, std::uint32_t b) {
+    for (std::size_t i = 0; i < k; ++i) {
+      in[2 * i] = s->rows[i].data() + a * std::size_t(attrs.bytes[i]);
+      in[2 * i + 1] = s->rows[i].data() + b * std::size_t(attrs.bytes[i]);
+    }
+    std::byte answer;
+    std::byte* out[] = {&answer};
+    attrs.comparator->run(in.data(), out, 0, 1);
+    return answer != std::byte{0};
+  });
+}
+
+void run_sort(const KernelCall& call) {
+  const auto& attrs = *static_cast<const SortAttrs*>(call.attributes);
+  const std::size_t k = attrs.bytes.size();
+  Scratch s;
+  s.rows.resize(k);
+  for (std::size_t i = 0; i < k; ++i) s.rows[i].resize(std::size_t(attrs.n * attrs.bytes[i]));
+  s.index.resize(std::size_t(attrs.n));
+  for (std::int64_t r = call.begin; r < call.end; ++r) {
+    const std::int64_t first = r / attrs.inner * attrs.n * attrs.inner + r % attrs.inner;
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto size = std::size_t(attrs.bytes[i]);
+      const std::byte* from = call.inputs[i] + std::size_t(first) * size;
+      std::byte* to = s.rows[i].data();
+      if (attrs.inner == 1) {
+        std::memcpy(to, from, std::size_t(attrs.n) * size);
+        continue;
+      }
+      for (std::int64_t j = 0; j < attrs.n; ++j) {
+        std::memcpy(to + std::size_t(j) * size, from + std::size_t(j * attrs.inner) * size, size);
+      }
+    }
+    std::iota(s.index.begin(), s.index.end(), 0u);
+    if (!attrs.order || !sort_by_key(attrs, &s)) {
+      std::iota(s.index.begin(), s.index.end(), 0u);
+      sort_by_comparator(attrs, &s);
+    }
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto size = std::size_t(attrs.bytes[i]);
+      std::byte* to = call.outputs[i] + std::size_t(first) * size;
+      const std::size_t step = std::size_t(attrs.inner) * size;
+      for (const std::uint32_t j : s.index) {
+        std::memcpy(to, s.rows[i].data() + j * size, size);
+        to += step;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+KernelSpec sort_kernel(const ir::Instruction& sort) {
+  KernelSpec spec;
+  const Shape& first = sort.operand(0)->shape;
+  const std::int64_t dim = sort.get<ir::SortAttrs>().dim;
+  auto attrs = std::make_shared<SortAttrs>();
+  attrs->n = first.dim(dim);
+  for (std::int64_t d = dim + 1; d < first.rank(); ++d) attrs->inner *= first.dim(d);
+  for (const Instruction* o : sort.operands) {
+    attrs->bytes.push_back(std::int64_t(byte_size(o->shape.dtype)));
+  }
+  attrs->comparator = program_of(*sort.called.at(0));
+  if (!attrs->comparator || attrs->n > std::int64_t(UINT32_MAX)) return spec;
+  attrs->order = key_order(*sort.called[0]);
+  const double n = double(std::max<std::int64_t>(2, attrs->n));
+  spec.function = run_sort;
+  spec.units = attrs->n == 0 ? 0 : first.element_count() / attrs->n;
+  spec.nanoseconds = 100 + double(first.element_count()) * std::log2(n) *
+                               (attrs->order ? 3 : 30 + attrs->comparator->nanoseconds());
+  spec.attributes = std::move(attrs);
+  return spec;
+}
+
+}  // namespace tessera::codegen

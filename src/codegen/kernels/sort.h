@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/codegen/kernel_spec.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// Stable sorts along one dim; units are the rows. Empty if the comparator has no block functions.
+KernelSpec sort_kernel(const ir::Instruction& sort);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random single operations of all types and odd shapes: kernels against the evaluator. Each failure
+// prints the seed and the program.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "src/base/literal_util.h"
+#include "src/evaluator/evaluator.h"
+#include "src/ir/builder.h"
+#include "tests/codegen/run_module.h"
+#include "tests/support/fixtures.h"
+
+namespace tessera::testing {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+const std::vector<DType> kTypes = {DType::pred, DType::s8,  DType::s16, DType::s32, DType::s64,
+                                   DType::u8,   DType::u16, DType::u32, DType::u64, DType::f16,
+                                   DType::bf16, DType::f32, DType::f64, DType::c64, DType::c128};
+
+struct Random {
+  std::mt19937_64 engine;
+  explicit Random(std::uint64_t seed) : engine(seed) {}
+  std::int64_t below(std::int64_t n) { return std::int64_t(engine() % std::uint64_t(n)); }
+  bool chance(double p) { return double(below(1 << 20)) < p * (1 << 20); }
+  template <class T>
+  const T& pick(const std::vector<T>& v) {
+    return v[std::size_t(below(std::int64_t(v.size())))];
+  }
+  Dims dims(std::int64_t rank, std::int64_t most = 6) {
+    Dims out;
+    for (std::int64_t d = 0; d < rank; ++d) out.push_back(chance(0.04) ? 0 : 1 + below(most));
+    return out;
+  }
+  Dims permutation(std::int64_t rank) {
+    Dims out(static_cast<std::size_t>(rank));
+    std::iota(out.begin(), out.end(), 0);
+    std::shuffle(out.begin(), out.end(), engine);
+    return out;
+  }
+  /// `special`: also extreme numbers, infinities and NaNs.
+  Literal literal(DType t, const Dims& dims, bool special = false) {
+    Literal out(Shape(t, dims));
+    std::vector<double> re, im;
+    for (std::int64_t i = 0; i < out.element_count(); ++i) {
+      re.push_back(number(t, special));
+      im.push_back(number(t, special));
+    }
+    dispatch_dtype(t, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      auto data = out.mutable_data<T>();
+      for (std::size_t i = 0; i < data.size(); ++i) {
+        if constexpr (is_complex_v<T>) {
+          using R = typename T::value_type;
+          data[i] = T(R(re[i]), R(im[i]));
+        } else {
+          data[i] = convert_element<T>(re[i]);
+          if (special && std::is_integral_v<T> && chance(0.2)) {
+            std::memset(static_cast<void*>(&data[i]), chance(0.5) ? 0xff : 0, sizeof(T));
+            if (chance(0.3)) reinterpret_cast<std::uint8_t*>(&data[i])[sizeof(T) - 1] = 0x80;
+          }
+        }
+      }
+    });
+    return out;
+  }
+  double number(DType t, bool special) {
+    if (special && (is_floating(t) || is_complex(t)) && chance(0.15)) {
+      static const std::vector<double> odd = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e30, -1e-30};
+      return pick(odd);
+    }
+    if (is_integer(t)) return double(below(200) - (is_signed_integer(t) ? 100 : 0));
+    if (t == DType::pred) return double(below(2));
+    return double(below(4001) - 2000) / 512;
+  }
+};
+
+struct Program {
+  ir::Module module{"m"};
+  ir::Computation* entry = nullptr;
+  std::vector<Literal> arguments;
+  ir::Builder b{nullptr};
+
+  Program() : entry(module.add_computation("main")), b(entry) { module.set_entry(entry); }
+  Instruction* argument(Literal value) {
+    arguments.push_back(std::move(value));
+    return b.parameter(std::int64_t(arguments.size()) - 1, arguments.back().shape());
+  }
+  /// The type's precision leaves this; sums of many elements more.
+  void check(Instruction* root, std::uint64_t seed, double more = 1) {
+    entry->set_root(root);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(module));
+    try {
+      const Literal want = evaluator::evaluate(module, arguments);
+      const std::vector<Literal> got = run_module(module, arguments);
+      std::vector<Literal> leaves;
+      append_leaves(want, leaves);
+      ASSERT_EQ(got.size(), leaves.size());
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        EXPECT_EQ(difference(got[i], leaves[i], tolerance(leaves[i].dtype(), more)), "");
+      }
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
+  }
+  static Tolerance tolerance(DType t, double more) {
+    Tolerance out;
+    const double eps = t == DType::bf16                      ? 8e-3
+                       : t == DType::f16                     ? 1e-3
+                       : t == DType::f32 || t == DType::c64  ? 1e-6
+                       : t == DType::f64 || t == DType::c128 ? 1e-14
+                                                             : 0;
+    out.kind = eps == 0 ? Tolerance::Kind::exact : Tolerance::Kind::close;
+    out.relative = eps * more;
+    out.absolute = more > 1 ? eps * more : 0;
+    return out;
+  }
+};
+
+constexpr std::uint64_t kPrograms = 400;
+
+bool is_real_op(Opcode op) {
+  return op == Opcode::atan2 || op == Opcode::remainder || op == Opcode::maximum ||
+         op == Opcode::minimum;
+}
+
+TEST(RandomKernels, Unary) {
+  const std::vector<Opcode> floats = {
+      Opcode::abs,    Opcode::acosh, Opcode::asin,        Opcode::asinh,
+      Opcode::atanh,  Opcode::cbrt,  Opcode::ceil,        Opcode::cosine,
+      Opcode::cosh,   Opcode::erf,   Opcode::exponential, Opcode::exponential_minus_one,
+      Opcode::floor,  Opcode::log,   Opcode::is_finite,   Opcode::log_plus_one,
+      Opcode::negate, Opcode::rsqrt, Opcode::logistic,    Opcode::round_nearest_afz,
+      Opcode::sign,   Opcode::sine,  Opcode::sqrt,        Opcode::round_nearest_even,
+      Opcode::tan,    Opcode::tanh,  Opcode::acos,        Opcode::sinh};
+  const std::vector<Opcode> integers = {Opcode::abs,  Opcode::negate, Opcode::not_,
+                                        Opcode::sign, Opcode::popcnt, Opcode::count_leading_zeros};
+  const std::vector<Opcode> complexes = {
+      Opcode::abs,  Opcode::exponential, Opcode::log,  Opcode::negate, Opcode::real,  Opcode::imag,
+      Opcode::sine, Opcode::sqrt,        Opcode::tanh, Opcode::sign,   Opcode::cosine};
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    const Opcode op = is_floating(t)     ? r.pick(floats)
+                      : is_complex(t)    ? r.pick(complexes)
+                      : t == DType::pred ? Opcode::not_
+                                         : r.pick(integers);
+    if (op == Opcode::abs && is_unsigned_integer(t)) continue;
+    Program p;
+    p.check(p.b.unary(op, p.argument(r.literal(t, r.dims(r.below(4)), !is_complex(t)))), seed, 4);
+  }
+}
+
+TEST(RandomKernels, Binary) {
+  const std::vector<Opcode> floats = {Opcode::add,    Opcode::subtract, Opcode::multiply,
+                                      Opcode::divide, Opcode::maximum,  Opcode::minimum,
+                                      Opcode::power,  Opcode::atan2,    Opcode::remainder};
+  const std::vector<Opcode> integers = {Opcode::add,
+                                        Opcode::subtract,
+                                        Opcode::multiply,
+                                        Opcode::divide,
+                                        Opcode::remainder,
+                                        Opcode::maximum,
+                                        Opcode::minimum,
+                                        Opcode::power,
+                                        Opcode::and_,
+                                        Opcode::or_,
+                                        Opcode::xor_,
+                                        Opcode::shift_left,
+                                        Opcode::shift_right_arithmetic,
+                                        Opcode::shift_right_logical};
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    const std::vector<Opcode> bits = {Opcode::and_, Opcode::or_, Opcode::xor_};
+    Opcode op = is_integer(t) ? r.pick(integers) : t == DType::pred ? r.pick(bits) : r.pick(floats);
+    if (is_complex(t) && (is_real_op(op) || op == Opcode::power)) op = Opcode::multiply;
+    Program p;
+    const Dims dims = r.dims(r.below(4));
+    const bool special = !is_complex(t);
+    Instruction* a = p.argument(r.literal(t, dims, special));
+    Instruction* b = r.chance(0.2) ? p.b.splat(p.argument(r.literal(t, {}, special)), dims)
+                                   : p.argument(r.literal(t, dims, special));
+    if (r.chance(0.3)) std::swap(a, b);
+    p.check(p.b.binary(op, a, b), seed, 4);
+  }
+}
+
+TEST(RandomKernels, CompareSelectClampConvert) {
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    Program p;
+    const Dims dims = r.dims(r.below(4));
+    Instruction* a = p.argument(r.literal(t, dims, true));
+    switch (r.below(4)) {
+      case 0: {
+        auto d = ir::Direction(r.below(6));
+        if (is_complex(t)) d = ir::Direction(r.below(2));
+        const auto type = is_floating(t) && r.chance(0.5) ? ir::ComparisonType::total_order
+                                                          : ir::ComparisonType::by_dtype;
+        p.check(p.b.compare(d, a, p.argument(r.literal(t, dims, true)), type), seed);
+        break;
+      }
+      case 1: {
+        Instruction* c = p.argument(r.literal(DType::pred, r.chance(0.2) ? Dims{} : dims));
+        p.check(p.b.select(c, a, p.argument(r.literal(t, dims, true))), seed);
+        break;
+      }
+      case 2: {
+        if (is_complex(t) || t == DType::pred) break;
+        const Dims small = r.chance(0.5) ? Dims{} : dims;
+        Instruction* low = p.argument(r.literal(t, small));
+        p.check(p.b.emit(Opcode::clamp, {low, a, p.argument(r.literal(t, small))}), seed);
+        break;
+      }
+      default: {
+        const DType to = r.pick(kTypes);
+        if (!is_complex(t) || is_complex(to)) p.check(p.b.convert(a, to), seed);
+      }
+    }
+  }
+}
+
+TEST(RandomKernels, Movement) {
+  for (std::uint64_t seed = 0; seed < 2 * kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    Program p;
+    const Dims dims = r.dims(1 + r.below(4), r.chance(0.1) ? 40 : 6);
+    const auto rank = std::int64_t(dims.size());
+    Instruction* x = p.argument(r.literal(t, dims));
+    Instruction* root = nullptr;
+    switch (r.below(9)) {
+      case 0:
+        root = p.b.transpose(x, r.permutation(rank));
+        break;
+      case 1: {
+        Dims starts, limits, strides;
+        for (const std::int64_t d : dims) {
+          starts.push_back(r.below(d + 1));
+          limits.push_back(starts.back() + r.below(d - starts.back() + 1));
+          strides.push_back(1 + r.below(3));
+        }
+        root = p.b.slice(x, starts, limits, strides);
+        break;
+      }
+      case 2: {
+        Dims which;
+        for (std::int64_t d = 0; d < rank; ++d) {
+          if (r.chance(0.5)) which.push_back(d);
+        }
+        root = p.b.reverse(x, which);
+        break;
+      }
+      case 3: {
+        std::vector<ir::PadDim> pad;
+        for (const std::int64_t d : dims) {
+          const std::int64_t interior = r.chance(0.3) ? r.below(3) : 0;
+          const std::int64_t size = d == 0 ? 0 : (d - 1) * (interior + 1) + 1;
+          const std::int64_t low = r.below(5) - std::min<std::int64_t>(2, size);
+          pad.push_back(
+              {low, std::max(-std::min<std::int64_t>(size + low, 2), r.below(5) - 2), interior});
+        }
+        root = p.b.pad(x, p.argument(r.literal(t, {})), pad);
+        break;
+      }
+      case 4: {
+        const std::int64_t dim = r.below(rank);
+        std::vector<Instruction*> parts{x};
+        for (std::int64_t k = r.below(3); k > 0; --k) {
+          Dims other = dims;
+          other[std::size_t(dim)] = r.below(4);
+          parts.push_back(p.argument(r.literal(t, other)));
+        }
+        root = p.b.concatenate(parts, dim);
+        break;
+      }
+      case 5: {
+        Dims out, at;
+        for (const std::int64_t d : dims) {
+          while (r.chance(0.3)) out.push_back(1 + r.below(3));
+          at.push_back(std::int64_t(out.size()));
+          out.push_back(d);
+        }
+        if (r.chance(0.5)) out.push_back(1 + r.below(3));
+        root = p.b.broadcast(x, out, at);
+        break;
+      }
+      case 6:
+      case 7: {
+        const bool update = r.chance(0.5);
+        Dims sizes;
+        std::vector<Instruction*> starts;
+        const std::vector<DType> index_types = {DType::s32, DType::s64, DType::u32, DType::u8};
+        const DType it = r.pick(index_types);
+        for (const std::int64_t d : dims) {
+          sizes.push_back(r.below(d + 1));
+          starts.push_back(p.argument(Literal::scalar(it, double(r.below(9) - 2))));
+        }
+        root = update ? p.b.dynamic_update_slice(x, p.argument(r.literal(t, sizes)), starts)
+                      : p.b.dynamic_slice(x, starts, sizes);
+        break;
+      }
+      default: {
+        if (t == DType::pred) break;
+        root = p.b.iota(Shape(t, dims), r.below(rank));
+      }
+    }
+    if (root != nullptr) p.check(root, seed);
+  }
+}
+
+TEST(RandomKernels, Dot) {
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    if (t == DType::pred) continue;
+    Program p;
+    // Factors: batch, contracting, free of either side; then each side in a random order.
+    std::int64_t next = 0;
+    std::vector<std::int64_t> size;
+    const auto some = [&](std::int64_t most) {
+      Dims out;
+      for (std::int64_t k = r.below(most + 1); k > 0; --k) {
+        out.push_back(next++);
+        size.push_back(r.chance(0.04) ? 0 : 1 + r.below(r.chance(0.1) ? 70 : 5));
+      }
+      return out;
+    };
+    const Dims batch = some(2), contracting = some(2), left = some(2), right = some(2);
+    ir::DotAttrs attrs;
+    const auto side = [&](const Dims& free, Dims* batch_at, Dims* contracting_at) {
+      Dims factors = batch;
+      factors.insert(factors.end(), contracting.begin(), contracting.end());
+      factors.insert(factors.end(), free.begin(), free.end());
+      if (r.chance(0.7)) std::shuffle(factors.begin(), factors.end(), r.engine);
+      Dims dims;
+      for (const std::int64_t f : factors) dims.push_back(size[std::size_t(f)]);
+      const auto place = [&](std::int64_t f) {
+        return std::int64_t(std::find(factors.begin(), factors.end(), f) - factors.begin());
+      };
+      for (const std::int64_t f : batch) batch_at->push_back(place(f));
+      for (const std::int64_t f : contracting) contracting_at->push_back(place(f));
+      return p.argument(r.literal(t, dims));
+    };
+    Instruction* a = side(left, &attrs.lhs_batch, &attrs.lhs_contracting);
+    Instruction* b = side(right, &attrs.rhs_batch, &attrs.rhs_contracting);
+    p.check(p.b.dot(a, b, attrs), seed, 100);
+  }
+}
+
+TEST(RandomKernels, Reduce) {
+  const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::minimum, Opcode::multiply};
+  const std::vector<Opcode> bit_ops = {Opcode::and_, Opcode::or_, Opcode::xor_};
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    Opcode op =
+        t == DType::pred || (is_integer(t) && r.chance(0.3)) ? r.pick(bit_ops) : r.pick(ops);
+    if (is_complex(t)) op = Opcode::add;
+    Program p;
+    const Dims dims = r.dims(r.below(5), r.chance(0.1) ? 50 : 5);
+    Dims which;
+    for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+      if (r.chance(0.5)) which.push_back(d);
+    }
+    Literal values = r.literal(t, dims);
+    if (op == Opcode::multiply && !is_integer(t)) {
+      // Products of few numbers near 1, so that they stay in range.
+      values = r.literal(DType::s8, dims);
+      values = evaluator::evaluate(
+          [&] {
+            static thread_local std::unique_ptr<ir::Module> m;
+            m = std::make_unique<ir::Module>("c");
+            ir::Computation* c = m->add_computation("main");
+            m->set_entry(c);
+            ir::Builder b(c);
+            c->set_root(b.convert(b.unary(Opcode::sign, b.parameter(0, values.shape())), t));
+            return std::cref(*m);
+          }()
+              .get(),
+          std::vector<Literal>{values});
+    }
+    Instruction* x = p.argument(std::move(values));
+    Instruction* init = p.argument(r.literal(t, {}));
+    p.check(p.b.reduce(x, init, which, ir::scalar_computation(&p.module, op, t)), seed, 300);
+  }
+}
+
+/// (value, index) of the largest element, the first of equal ones.
+ir::Computation* argmax_computation(ir::Module* m, DType t) {
+  ir::Computation* c = m->add_computation("argmax");
+  ir::Builder b(c);
+  Instruction* v0 = b.parameter(0, Shape(t, {}));
+  Instruction* i0 = b.parameter(1, Shape(DType::s32, {}));
+  Instruction* v1 = b.parameter(2, Shape(t, {}));
+  Instruction* i1 = b.parameter(3, Shape(DType::s32, {}));
+  Instruction* larger = b.compare(ir::Direction::gt, v0, v1);
+  Instruction* tie = b.binary(Opcode::and_, b.compare(ir::Direction::eq, v0, v1),
+                              b.compare(ir::Direction::lt, i0, i1));
+  Instruction* keep = b.binary(Opcode::or_, larger, tie);
+  c->set_root(b.tuple({b.select(keep, v0, v1), b.select(keep, i0, i1)}));
+  return c;
+}
+
+TEST(RandomKernels, ReduceOfSeveral) {
+  for (std::uint64_t seed = 0; seed < kPrograms / 4; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    if (is_complex(t)) continue;
+    Program p;
+    const Dims dims = r.dims(1 + r.below(3), r.chance(0.2) ? 40 : 6);
+    Dims which;
+    for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+      if (r.chance(0.6)) which.push_back(d);
+    }
+    Instruction* x = p.argument(r.literal(t, dims));
+    Instruction* at = p.argument(r.literal(DType::s32, dims));
+    Instruction* init = p.argument(Literal::scalar(t, is_unsigned_integer(t) ? 0 : -128));
+    Instruction* zero = p.argument(Literal::scalar(DType::s32, -1));
+    p.check(p.b.emit(Opcode::reduce, {x, at, init, zero}, ir::DimensionsAttrs{which},
+                     {argmax_computation(&p.module, t)}),
+            seed);
+  }
+}
+
+TEST(RandomKernels, Sort) {
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    if (is_complex(t)) continue;
+    Program p;
+    const Dims dims = r.dims(1 + r.below(3), r.chance(0.1) ? 100 : 7);
+    std::vector<Instruction*> operands{p.argument(r.literal(t, dims, r.chance(0.5)))};
+    if (r.chance(0.5)) operands.push_back(p.argument(r.literal(DType::s32, dims)));
+    ir::Computation* c = p.module.add_computation("less");
+    ir::Builder b(c);
+    std::vector<Instruction*> ps;
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      for (int side = 0; side < 2; ++side) {
+        ps.push_back(b.parameter(std::int64_t(ps.size()), Shape(operands[k]->shape.dtype, {})));
+      }
+    }
+    const auto d = r.chance(0.5) ? ir::Direction::lt : ir::Direction::gt;
+    const auto type = is_floating(t) && r.chance(0.5) ? ir::ComparisonType::total_order
+                                                      : ir::ComparisonType::by_dtype;
+    Instruction *left = ps[0], *right = ps[1];
+    if (r.chance(0.3)) std::swap(left, right);
+    if (is_floating(t) && r.chance(0.4)) {
+      // Keys are computed: both zeros, and all NaNs, alike.
+      const auto key = [&](Instruction* v) {
+        Instruction* zero = b.zero(t);
+        v = b.select(b.compare(ir::Direction::eq, v, zero), zero, v);
+        return b.select(b.compare(ir::Direction::ne, v, v), b.scalar(t, NAN), v);
+      };
+      left = key(left);
+      right = key(right);
+    }
+    Instruction* answer = b.compare(d, left, right, type);
+    if (operands.size() == 2 && r.chance(0.3)) {
+      // Ties go to the second operand.
+      answer = b.binary(Opcode::or_, answer,
+                        b.binary(Opcode::and_, b.compare(ir::Direction::eq, left, right),
+                                 b.compare(ir::Direction::lt, ps[2], ps[3])));
+    }
+    c->set_root(answer);
+    p.check(p.b.sort(operands, r.below(std::int64_t(dims.size())), true, c), seed);
+  }
+}
+
+TEST(RandomKernels, Fft) {
+  const std::vector<std::int64_t> sizes = {1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 67, 97, 128, 134};
+  for (std::uint64_t seed = 0; seed < kPrograms / 2; ++seed) {
+    Random r(seed);
+    Program p;
+    const auto type = ir::FftType(r.below(4));
+    const bool wide = r.chance(0.5);
+    const DType real = wide ? DType::f64 : DType::f32, complex = wide ? DType::c128 : DType::c64;
+    Dims dims = r.dims(r.below(3), 3), lengths;
+    for (std::int64_t k = 1 + r.below(r.chance(0.3) ? 3 : 1); k > 0; --k) {
+      lengths.push_back(r.chance(0.05) && k > 1 ? 1 : r.pick(sizes));
+      if (lengths.size() > 1) lengths.back() = std::min<std::int64_t>(lengths.back(), 8);
+    }
+    dims.insert(dims.end(), lengths.begin(), lengths.end());
+    if (type == ir::FftType::irfft) dims.back() = lengths.back() / 2 + 1;
+    const DType t = type == ir::FftType::rfft ? real : complex;
+    p.check(p.b.fft(p.argument(r.literal(t, dims)), type, lengths), seed, 2000);
+  }
+}
+
+TEST(RandomKernels, GatherAndScatter) {
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    Program p;
+    const Dims dims = r.dims(1 + r.below(3), 5);
+    const auto rank = std::int64_t(dims.size());
+    // Windows over all dims; some of size one are dropped.
+    Dims sizes, collapsed, offset_sizes;
+    for (std::int64_t d = 0; d < rank; ++d) {
+      const bool drop = r.chance(0.5) && dims[std::size_t(d)] > 0;
+      sizes.push_back(drop ? 1 : r.below(dims[std::size_t(d)] + 1));
+      if (drop) {
+        collapsed.push_back(d);
+      } else {
+        offset_sizes.push_back(sizes.back());
+      }
+    }
+    Dims mapped = r.permutation(rank);
+    mapped.resize(std::size_t(1 + r.below(rank)));
+    const Dims batch = r.dims(r.below(3), 3);
+    Dims index_dims = batch;
+    index_dims.push_back(std::int64_t(mapped.size()));
+    Literal indices(Shape(DType::s32, index_dims));
+    for (auto& v : indices.mutable_data<std::int32_t>()) v = std::int32_t(r.below(8)) - 2;
+    Dims out, offsets;
+    std::size_t b = 0, o = 0;
+    while (b < batch.size() || o < offset_sizes.size()) {
+      if (b < batch.size() && (o == offset_sizes.size() || r.chance(0.5))) {
+        out.push_back(batch[b++]);
+      } else {
+        offsets.push_back(std::int64_t(out.size()));
+        out.push_back(offset_sizes[o++]);
+      }
+    }
+    Instruction* x = p.argument(r.literal(t, dims));
+    Instruction* i = p.argument(std::move(indices));
+    if (r.chance(0.5)) {
+      ir::GatherAttrs g;
+      g.offset_dims = offsets;
+      g.collapsed_slice_dims = collapsed;
+      g.start_index_map = mapped;
+      g.slice_sizes = sizes;
+      g.index_vector_dim = std::int64_t(batch.size());
+      p.check(p.b.emit(Opcode::gather, {x, i}, g), seed);
+    } else {
+      ir::ScatterAttrs s;
+      s.update_window_dims = offsets;
+      s.inserted_window_dims = collapsed;
+      s.scatter_dims_to_operand_dims = mapped;
+      s.index_vector_dim = std::int64_t(batch.size());
+      ir::Computation* c = r.chance(0.4) ? p.module.add_computation("assign") : nullptr;
+      if (c != nullptr) {
+        ir::Builder cb(c);
+        cb.parameter(0, Shape(t, {}));
+        c->set_root(cb.parameter(1, Shape(t, {})));
+      } else {
+        c = ir::scalar_computation(&p.module, t == DType::pred ? Opcode::or_ : Opcode::add, t);
+      }
+      p.check(p.b.emit(Opcode::scatter, {x, i, p.argument(r.literal(t, out))}, s, {c}), seed, 10);
+    }
+  }
+}
+
+TEST(RandomKernels, ChainsOfElementwiseOpsInOneLoop) {
+  const std::vector<Opcode> unary = {Opcode::negate, Opcode::abs, Opcode::sign, Opcode::floor};
+  const std::vector<Opcode> binary = {Opcode::add, Opcode::subtract, Opcode::multiply,
+                                      Opcode::maximum, Opcode::minimum};
+  const std::vector<DType> types = {DType::f32, DType::f64, DType::bf16, DType::f16};
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.pick(types);
+    const Dims dims = r.chance(0.1) ? Dims{3000} : r.dims(r.below(4));
+    std::vector<Instruction*> values{p.argument(r.literal(t, dims))};
+    for (int k = 0; k < 12; ++k) {
+      Instruction* a = r.pick(values);
+      switch (r.below(6)) {
+        case 0:
+          values.push_back(p.b.unary(r.pick(unary), a));
+          break;
+        case 1:
+          values.push_back(p.b.splat(p.argument(r.literal(t, {})), dims));
+          break;
+        case 2:
+          values.push_back(
+              p.b.select(p.b.compare(ir::Direction::lt, a, r.pick(values)), a, r.pick(values)));
+          break;
+        case 3:
+          if (!dims.empty()) {
+            const auto d = std::size_t(r.below(std::int64_t(dims.size())));
+            values.push_back(
+                p.b.broadcast(p.argument(r.literal(t, {dims[d]})), dims, {std::int64_t(d)}));
+            break;
+          }
+          [[fallthrough]];
+        default:
+          values.push_back(p.b.binary(r.pick(binary), a, r.pick(values)));
+      }
+    }
+    // Each op is rounded to its type, so that fused loops give the same bits.
+    p.check(p.b.tuple({values.back(), r.pick(values)}), seed, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
