@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
+
+#include "tests/sharding/random_case.h"
 
 namespace tessera {
 namespace {
@@ -145,6 +146,47 @@ TEST(Tiling, Behaviour_069_RefusalsNameTheReasonAndThePlace) {
   expect("{replicated} x", "nothing may follow");
   expect("{devices=[99999999999999999999]<=[1]}", "number too large");
   expect("{devices=[2147483648,2147483648,4]<=[1]}", "too many devices");
+}
+
+TEST(Tiling, DamagedTextsAreReadOrRefused) {
+  test::RandomCase random("DamagedTextsAreReadOrRefused");
+  const std::string good[] = {
+      "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate metadata={op_name=\"a\"}}",
+      "{devices=[2,2,2]0,4,1,5,2,6,3,7 last_tile_dims={manual, replicated} shard_as 3}",
+      "{{maximal device=3}, {replicated}, {devices=[2]<=[2]}}",
+      "{mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)), [{'a'}, {'b':(1)2, ?}], "
+      "unreduced={'b':(2)2}}"};
+  const std::string letters = "{}[](),=<>:?'\"T0123456789 amdr";
+  int read = 0, refused = 0;
+  for (int trial = 0; trial < 4000; ++trial) {
+    std::string text = good[random.below(4)];
+    for (std::int64_t k = 1 + random.below(3); k > 0; --k) {
+      const std::size_t at = std::size_t(random.below(std::int64_t(text.size())));
+      const char c = letters[std::size_t(random.below(std::int64_t(letters.size())))];
+      switch (random.below(3)) {
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        default:
+          text.erase(at, 1);
+      }
+    }
+    SCOPED_TRACE("seed " + std::to_string(random.seed()) + ": " + text);
+    try {
+      for (const Tiling& t : parse_tilings(text)) {
+        // What was read has a text that reads as the same.
+        EXPECT_TRUE(parse(t.to_string()).canonical() == t.canonical());
+      }
+      ++read;
+    } catch (const ParseError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(read, 30);
+  EXPECT_GT(refused, 1000);
 }
 
 TEST(Tiling, CheckedAgainstTheNumberOfDevices) {
