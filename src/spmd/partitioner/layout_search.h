@@ -25,8 +25,10 @@ struct ComputeLayout {
 };
 
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
-/// those that none of its tensors has. Work is never repeated over an axis that an operand or a
-/// result is already split on, wherever a factor can carry that axis.
+/// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
+/// (CostModel::bytes_per_flop): it is repeated on several devices only in ops so small that sharing
+/// them out would move more than that saves. A layout that all tensors agree on already is taken as
+/// it is.
 ///
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
 /// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication

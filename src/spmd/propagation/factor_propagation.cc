@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/propagation/factor_propagation.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd::propagation {
+namespace {
+
+bool contains(const std::vector<int>& list, int a) {
+  return std::find(list.begin(), list.end(), a) != list.end();
+}
+
+struct Tensor {
+  int value;
+  const TensorFactors* factors;
+  bool is_result;
+  Projection projection;
+};
+
+class OpPropagation {
+ public:
+  OpPropagation(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
+                std::vector<int>* changed)
+      : graph_(*graph),
+        op_(op),
+        permission_(permission),
+        aggressive_(aggressive),
+        changed_(changed) {}
+
+  void run() {
+    if (nothing_to_do()) return;
+    collect();
+    // Axes that the careful strategy would let flow, by factor.
+    std::vector<std::vector<int>> chains(op_.rule->factors.size());
+    for (std::size_t f = 0; f < chains.size(); ++f) {
+      if (flows(f)) chains[f] = chain(f);
+    }
+    for (std::size_t f : order(chains)) {
+      if (chains[f].empty()) continue;
+      if (aggressive_) {
+        extend(f, chain(f));
+      } else {
+        std::vector<int> agreed = chains[f];
+        for (const Tensor& t : tensors_) {
+          if (t.projection.present[f]) agreed.resize(refused_from(t, f, agreed, &chains));
+        }
+        extend(f, agreed);
+      }
+    }
+  }
+
+ private:
+  const LogicalMesh& mesh() const {
+    return *graph_.values[std::size_t(tensors_[0].value)].sharding.mesh;
+  }
+  Value& value(const Tensor& t) { return graph_.values[std::size_t(t.value)]; }
+  const Value& value(const Tensor& t) const { return graph_.values[std::size_t(t.value)]; }
+
+  /// The common cases: no tensor is split, or all are split alike.
+  bool nothing_to_do() const {
+    bool split = false, equal = op_.elementwise;
+    const TensorSharding* first = nullptr;
+    for (const auto* list : {&op_.operands, &op_.results}) {
+      for (int v : *list) {
+        const Value& value = graph_.values[std::size_t(v)];
+        if (!value.active) continue;
+        const TensorSharding& s = value.sharding;
+        if (!first) first = &s;
+        equal = equal && s.dims.size() == first->dims.size();
+        for (std::size_t d = 0; d < s.dims.size(); ++d) {
+          split = split || !s.dims[d].axes.empty();
+          equal = equal && s.dims[d].axes == first->dims[d].axes;
+        }
+      }
+    }
+    return !split || equal;
+  }
+
+  void collect() {
+    auto add = [&](const std::vector<int>& values, const std::vector<TensorFactors>& factors,
+                   bool is_result) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const Value& v = graph_.values[std::size_t(values[i])];
+        if (!v.active) continue;
+        tensors_.push_back({values[i], &factors[i], is_result,
+                            project(*v.sharding.mesh, *op_.rule, factors[i], v.sharding)});
+      }
+    };
+    add(op_.operands, op_.rule->operands, false);
+    add(op_.results, op_.rule->results, true);
+  }
+
+  bool flows(std::size_t f) const {
+    const Factor& factor = op_.rule->factors[f];
+    return !factor.blocked && (permission_.all_kinds || factor.kind == FactorKind::pass_through);
+  }
+
+  bool is_source(const Tensor& t) const {
+    return t.is_result ? permission_.backward : permission_.forward;
+  }
+  bool is_target(const Tensor& t) const {
+    return (t.is_result ? permission_.forward : permission_.backward) ||
+           // Operands learn from each other where both ways are open.
+           (permission_.forward && permission_.backward);
+  }
+
+  /// The longest list that no tensor contradicts; where two differ, what they have in common.
+  std::vector<int> chain(std::size_t f) const {
+    std::vector<int> longest;
+    std::size_t cap = std::size_t(-1);
+    for (const Tensor& t : tensors_) {
+      if (!t.projection.present[f] || !is_source(t)) continue;
+      const std::vector<int>& list = t.projection.factors[f].axes;
+      auto common = std::size_t(
+          std::mismatch(list.begin(),
+                        list.begin() + std::ptrdiff_t(std::min(list.size(), longest.size())),
+                        longest.begin())
+              .first -
+          list.begin());
+      if (common < std::min(list.size(), longest.size())) {
+        cap = std::min(cap, common);
+      } else if (list.size() > longest.size()) {
+        longest = list;
+      }
+    }
+    if (longest.size() > cap) longest.resize(cap);
+    return longest;
+  }
+
+  /// Length up to which a tensor could take `axes` on factor `f`. `chains`: what the other factors
+  /// are about to take (null: only what they have).
+  std::size_t refused_from(const Tensor& t, std::size_t f, const std::vector<int>& axes,
+                           const std::vector<std::vector<int>>* chains) const {
+    const TensorSharding& s = value(t).sharding;
+    const std::vector<int>& have = t.projection.factors[f].axes;
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      if (k < have.size() && have[k] == axes[k]) continue;
+      int a = axes[k];
+      if (contains(s.replicated, a) || contains(s.unreduced, a) || contains(s.manual, a)) return k;
+      if (s.uses_axis(a)) return k;
+      if (!chains) continue;
+      for (std::size_t g = 0; g < chains->size(); ++g) {
+        if (g != f && t.projection.present[g] && contains((*chains)[g], a)) return k;
+      }
+    }
+    return axes.size();
+  }
+
+  struct Place {
+    std::size_t dim = 0;
+    bool minor_most = true, compound = false;
+  };
+  Place place(const Tensor& t, std::size_t f) const {
+    for (std::size_t d = 0; d < t.factors->size(); ++d) {
+      const auto& dim = (*t.factors)[d];
+      if (contains(dim, int(f))) return {d, dim.back() == int(f), dim.size() > 1};
+    }
+    return {};
+  }
+
+  /// Length up to which the dim that factor `f` is of can be cut.
+  std::size_t cut_to(const Tensor& t, std::size_t f, const std::vector<int>& axes) const {
+    const ProjectedFactor& have = t.projection.factors[f];
+    const Value& v = value(t);
+    Place at = place(t, f);
+    if (!v.sharding.dims[at.dim].open || !have.extendable) return have.axes.size();
+    std::int64_t factor_size = at.compound ? op_.rule->factors[f].size : v.dims[at.dim];
+    std::int64_t others = 1;
+    for (int a : v.sharding.dims[at.dim].axes) {
+      if (!contains(have.axes, a)) others *= mesh().axes[std::size_t(a)].size;
+    }
+    std::int64_t ways = 1;
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      ways *= mesh().axes[std::size_t(axes[k])].size;
+      if (k < have.axes.size()) continue;
+      bool even = factor_size % ways == 0;
+      if (!even && (at.compound || !at.minor_most)) return k;
+      // More parts than elements would leave devices idle.
+      if (ways > factor_size) return k;
+      if (v.boundary && v.dims[at.dim] % (others * ways) != 0) return k;
+    }
+    return axes.size();
+  }
+
+  void extend(std::size_t f, const std::vector<int>& axes) {
+    if (axes.empty()) return;
+    for (bool results : {true, false}) {
+      for (Tensor& t : tensors_) {
+        if (t.is_result != results || !t.projection.present[f] || !is_target(t)) continue;
+        std::vector<int> wanted = axes;
+        const std::vector<int>& have = t.projection.factors[f].axes;
+        if (!std::equal(have.begin(),
+                        have.begin() + std::ptrdiff_t(std::min(have.size(), wanted.size())),
+                        wanted.begin())) {
+          continue;
+        }
+        wanted.resize(refused_from(t, f, wanted, nullptr));
+        wanted.resize(std::min(wanted.size(), cut_to(t, f, wanted)));
+        if (op_.elementwise && !results) keep_to_result(f, &wanted);
+        if (wanted.size() > have.size()) update(t, f, wanted);
+      }
+    }
+  }
+
+  /// An operand of an elementwise op gains nothing from axes that the result doesn't have.
+  void keep_to_result(std::size_t f, std::vector<int>* wanted) const {
+    for (const Tensor& t : tensors_) {
+      if (!t.is_result || !t.projection.present[f]) continue;
+      const std::vector<int>& got = t.projection.factors[f].axes;
+      auto common =
+          std::mismatch(wanted->begin(),
+                        wanted->begin() + std::ptrdiff_t(std::min(wanted->size(), got.size())),
+                        got.begin())
+              .first -
+          wanted->begin();
+      wanted->resize(std::size_t(common));
+    }
+  }
+
+  void update(Tensor& t, std::size_t f, const std::vector<int>& axes) {
+    Value& v = value(t);
+    std::size_t dim = place(t, f).dim;
+    std::vector<std::vector<int>> lists(op_.rule->factors.size());
+    for (int g : (*t.factors)[dim])
+      lists[std::size_t(g)] = t.projection.factors[std::size_t(g)].axes;
+    lists[f] = axes;
+    bool complete = true;
+    std::vector<int> whole = dim_axes(mesh(), *op_.rule, (*t.factors)[dim], lists, &complete);
+    std::vector<int>& now = v.sharding.dims[dim].axes;
+    if (!complete || whole.size() <= now.size() ||
+        !std::equal(now.begin(), now.end(), whole.begin())) {
+      return;
+    }
+    now = std::move(whole);
+    ++v.version;
+    changed_->push_back(t.value);
+    for (Tensor& other : tensors_) {
+      if (other.value == t.value) {
+        other.projection = project(mesh(), *op_.rule, *other.factors, v.sharding);
+      }
+    }
+  }
+
+  /// Factors in the order that they are served.
+  std::vector<std::size_t> order(const std::vector<std::vector<int>>& chains) const {
+    std::vector<std::size_t> factors(chains.size());
+    std::iota(factors.begin(), factors.end(), std::size_t(0));
+    if (!aggressive_) return factors;
+    struct Rank {
+      double weight = -1;
+      std::size_t tensor = 0;
+    };
+    std::vector<Rank> ranks(chains.size());
+    for (std::size_t f = 0; f < chains.size(); ++f) {
+      for (std::size_t t = 0; t < tensors_.size(); ++t) {
+        const Tensor& tensor = tensors_[t];
+        if (!tensor.projection.present[f] || tensor.projection.factors[f].axes.empty()) continue;
+        double weight = 1;
+        if (op_.elementwise) {
+          for (std::int64_t n : value(tensor).sharding.shards()) weight *= double(n);
+        } else {
+          for (std::int64_t n : value(tensor).dims) weight *= double(n);
+        }
+        if (weight > ranks[f].weight) ranks[f] = {weight, t};
+      }
+    }
+    std::stable_sort(factors.begin(), factors.end(), [&](std::size_t a, std::size_t b) {
+      if (ranks[a].weight != ranks[b].weight) return ranks[a].weight > ranks[b].weight;
+      return ranks[a].tensor < ranks[b].tensor;
+    });
+    return factors;
+  }
+
+  Graph& graph_;
+  const Op& op_;
+  const Permission& permission_;
+  const bool aggressive_;
+  std::vector<int>* changed_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace
+
+void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
+                  std::vector<int>* changed) {
+  OpPropagation(graph, op, permission, aggressive, changed).run();
+}
+
+}  // namespace tessera::spmd::propagation

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step of propagation: the tensors of one op take over each other's axes, factor by factor.
+#pragma once
+
+#include <vector>
+
+#include "src/spmd/propagation/graph.h"
+
+namespace tessera::spmd::propagation {
+
+/// Lets axes flow within an op and appends the values that changed.
+///
+/// Careful (`aggressive` false): along a factor only those axes flow that no tensor of the op has a
+/// reason to refuse. Aggressive: each tensor takes what it can; where two factors want one axis,
+/// that of the larger tensor comes first.
+void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
+                  std::vector<int>* changed);
+
+}  // namespace tessera::spmd::propagation

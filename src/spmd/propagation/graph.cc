@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/propagation/graph.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_set>
+
+#include "src/base/check.h"
+#include "src/ir/hooks.h"
+
+namespace tessera::spmd::propagation {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Computations that an instruction runs as parts of the device program.
+std::vector<ir::Computation*> device_callees(const Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::while_:
+    case Opcode::conditional:
+    case Opcode::call:
+      return i.called;
+    default:
+      return {};
+  }
+}
+
+class Builder {
+ public:
+  Builder(ir::Module* module, MeshRef mesh) : module_(module), mesh_(std::move(mesh)) {}
+
+  Graph run() {
+    graph_.computations = device_computations(*module_);
+    number_leaves();
+    join();
+    make_values();
+    connect();
+    adopt_constraints();
+    index();
+    return std::move(graph_);
+  }
+
+ private:
+  void number_leaves() {
+    std::int64_t instructions = 0, leaves = 0;
+    for (ir::Computation* c : graph_.computations) {
+      graph_.base[c] = instructions;
+      for (const auto& i : c->instructions()) {
+        graph_.leaf_starts.push_back(leaves);
+        for (Shape& leaf : flatten(i->shape)) {
+          leaf_shapes_.push_back(std::move(leaf));
+          ++leaves;
+        }
+      }
+      // One more, so that the last instruction's leaves end somewhere.
+      graph_.leaf_starts.push_back(leaves);
+      instructions += std::int64_t(c->instructions().size()) + 1;
+    }
+    parent_.resize(std::size_t(leaves));
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+
+  int find(std::int64_t leaf) {
+    int x = int(leaf);
+    while (parent_[std::size_t(x)] != x) {
+      parent_[std::size_t(x)] = parent_[std::size_t(parent_[std::size_t(x)])];
+      x = parent_[std::size_t(x)];
+    }
+    return x;
+  }
+
+  void unite(std::int64_t a, std::int64_t b) {
+    int x = find(a), y = find(b);
+    if (x != y) parent_[std::size_t(std::max(x, y))] = std::min(x, y);
+  }
+
+  void unite(const Instruction* a, const Instruction* b) {
+    std::int64_t x = graph_.first_leaf(a), y = graph_.first_leaf(b);
+    auto n = std::int64_t(graph_.leaf_count(a));
+    TESSERA_CHECK(n == std::int64_t(graph_.leaf_count(b)),
+                  a->describe() + " and " + b->describe() + " have different shapes");
+    for (std::int64_t k = 0; k < n; ++k) unite(x + k, y + k);
+  }
+
+  /// First leaf of a get-tuple-element within its operand.
+  std::int64_t element_leaf(const Instruction& i) const {
+    const Instruction* tuple = i.operand(0);
+    std::int64_t leaf = graph_.first_leaf(tuple);
+    std::int64_t element = i.get<ir::GetTupleElementAttrs>().index;
+    for (std::int64_t e = 0; e < element; ++e) {
+      leaf += std::int64_t(flatten(tuple->shape.elements[std::size_t(e)]).size());
+    }
+    return leaf;
+  }
+
+  /// Values that are one by the meaning of the program.
+  void join() {
+    std::map<int, const Instruction*> group_members;
+    for (ir::Computation* c : graph_.computations) {
+      for (const auto& i : c->instructions()) {
+        switch (i->opcode) {
+          case Opcode::while_:
+            unite(i.get(), i->called[1]->parameter(0));
+            unite(i.get(), i->called[1]->root());
+            unite(i.get(), i->called[0]->parameter(0));
+            break;
+          case Opcode::conditional:
+            for (ir::Computation* branch : i->called) unite(i.get(), branch->root());
+            break;
+          case Opcode::call:
+            unite(i.get(), i->called[0]->root());
+            break;
+          case Opcode::get_tuple_element:
+            if (i->has_sharding()) break;
+            for (std::size_t k = 0; k < graph_.leaf_count(i.get()); ++k) {
+              unite(graph_.first_leaf(i.get()) + std::int64_t(k),
+                    element_leaf(*i) + std::int64_t(k));
+            }
+            break;
+          case Opcode::opt_barrier:
+            if (!i->has_sharding()) unite(i.get(), i->operand(0));
+            break;
+          default:
+            break;
+        }
+        for (const TensorSharding& s : i->sharding) {
+          if (s.shard_group < 0 || !i->shape.is_array()) continue;
+          auto [it, fresh] = group_members.try_emplace(s.shard_group, i.get());
+          if (!fresh && it->second->shape.rank() == i->shape.rank()) unite(it->second, i.get());
+        }
+      }
+    }
+  }
+
+  void make_values() {
+    graph_.value_of_leaf.assign(parent_.size(), -1);
+    for (std::size_t leaf = 0; leaf < parent_.size(); ++leaf) {
+      auto root = std::size_t(find(std::int64_t(leaf)));
+      if (graph_.value_of_leaf[root] < 0) {
+        graph_.value_of_leaf[root] = int(graph_.values.size());
+        Value v;
+        v.dims = leaf_shapes_[root].dims;
+        v.active = leaf_shapes_[root].is_array() && !v.dims.empty();
+        v.sharding = TensorSharding::open_on(mesh_, std::int64_t(v.dims.size()));
+        graph_.values.push_back(std::move(v));
+      }
+      graph_.value_of_leaf[leaf] = graph_.value_of_leaf[root];
+    }
+    for (ir::Computation* c : graph_.computations) {
+      for (const auto& i : c->instructions()) {
+        for (std::size_t k = 0; k < i->sharding.size(); ++k) give(*i, k);
+      }
+    }
+    auto bound = [&](const Instruction* i) {
+      for (std::size_t k = 0; k < graph_.leaf_count(i); ++k) {
+        graph_.values[std::size_t(graph_.value_of(i, k))].boundary = true;
+      }
+    };
+    for (const Instruction* p : module_->entry()->parameters()) bound(p);
+    bound(module_->entry()->root());
+    spread_manual();
+  }
+
+  /// Takes over what the program says. Of two statements on one value the first holds, unless that
+  /// leaves all open.
+  void give(const Instruction& i, std::size_t leaf) {
+    const TensorSharding& s = i.sharding[leaf];
+    if (leaf >= graph_.leaf_count(&i)) return;
+    Value& v = graph_.values[std::size_t(graph_.value_of(&i, leaf))];
+    if (s.kind == TensorSharding::Kind::unknown) return;
+    if (s.kind == TensorSharding::Kind::maximal || (s.mesh && s.mesh != mesh_)) {
+      // On one device, or on a mesh of its own: the partitioner moves it there and back.
+      if (v.given) return;
+      v.sharding = s;
+      v.active = false;
+      v.given = true;
+      return;
+    }
+    if (v.given && !v.sharding.fully_open()) return;
+    TESSERA_CHECK(s.dims.size() == v.dims.size(), i.describe() + ": sharding " + s.to_string() +
+                                                      " on a value of rank " +
+                                                      std::to_string(v.dims.size()));
+    v.sharding = s;
+    v.sharding.mesh = mesh_;
+    v.given = true;
+  }
+
+  /// What is computed from per-device values is per device.
+  void spread_manual() {
+    for (ir::Computation* c : graph_.computations) {
+      for (const auto& i : c->instructions()) {
+        std::vector<int> manual;
+        for (const Instruction* o : i->operands) {
+          for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
+            const Value& v = graph_.values[std::size_t(graph_.value_of(o, k))];
+            if (v.sharding.kind == TensorSharding::Kind::axes && !v.sharding.manual.empty()) {
+              manual = v.sharding.manual;
+            }
+          }
+        }
+        if (manual.empty()) continue;
+        for (std::size_t k = 0; k < graph_.leaf_count(i.get()); ++k) {
+          Value& v = graph_.values[std::size_t(graph_.value_of(i.get(), k))];
+          if (!v.given && v.sharding.kind == TensorSharding::Kind::axes) v.sharding.manual = manual;
+        }
+      }
+    }
+  }
+
+  // --- ops ---------------------------------------------------------------------------------------
+
+  /// One factor per dim, shared by all tensors.
+  const FactorRule* identity(std::size_t rank, std::size_t operands) {
+    auto [it, fresh] = identities_.try_emplace({rank, operands}, nullptr);
+    if (fresh) {
+      FactorRule rule;
+      TensorFactors tensor;
+      for (std::size_t d = 0; d < rank; ++d) {
+        rule.factors.push_back({});
+        tensor.push_back({int(d)});
+      }
+      rule.operands.assign(operands, tensor);
+      rule.results.assign(1, tensor);
+      graph_.rules.push_back(std::move(rule));
+      it->second = &graph_.rules.back();
+    }
+    return it->second;
+  }
+
+  void edge(std::int64_t from_leaf, std::int64_t to_leaf) {
+    int from = graph_.value_of_leaf[std::size_t(from_leaf)];
+    int to = graph_.value_of_leaf[std::size_t(to_leaf)];
+    if (from == to) return;
+    const Value &a = graph_.values[std::size_t(from)], &b = graph_.values[std::size_t(to)];
+    if (!a.active || !b.active || a.dims != b.dims) return;
+    Op op;
+    op.rule = identity(a.dims.size(), 1);
+    op.operands = {from};
+    op.results = {to};
+    op.family = Family::alike;
+    op.elementwise = true;
+    graph_.ops.push_back(std::move(op));
+  }
+
+  void edges(const Instruction* from, const Instruction* to) {
+    for (std::size_t k = 0; k < graph_.leaf_count(from); ++k) {
+      edge(graph_.first_leaf(from) + std::int64_t(k), graph_.first_leaf(to) + std::int64_t(k));
+    }
+  }
+
+  void connect() {
+    for (ir::Computation* c : graph_.computations) {
+      for (const auto& i : c->instructions()) {
+        for (const Instruction* o : i->operands) {
+          if (i->is(Opcode::get_tuple_element)) continue;
+          for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
+            ++graph_.values[std::size_t(graph_.value_of(o, k))].uses;
+          }
+        }
+        connect(*i);
+      }
+    }
+    const Instruction* root = module_->entry()->root();
+    for (std::size_t k = 0; k < graph_.leaf_count(root); ++k) {
+      ++graph_.values[std::size_t(graph_.value_of(root, k))].uses;
+    }
+    for (Op& op : graph_.ops) {
+      op.single_use = std::all_of(op.operands.begin(), op.operands.end(), [&](int v) {
+        const Value& value = graph_.values[std::size_t(v)];
+        return value.dims.empty() || value.uses <= 1;
+      });
+    }
+    for (const ir::Alias& alias : module_->input_output_alias) tie(alias);
+  }
+
+  void connect(Instruction& i) {
+    switch (i.opcode) {
+      case Opcode::tuple: {
+        std::int64_t to = graph_.first_leaf(&i);
+        for (const Instruction* o : i.operands) {
+          for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
+            edge(graph_.first_leaf(o) + std::int64_t(k), to++);
+          }
+        }
+        return;
+      }
+      case Opcode::get_tuple_element:
+        for (std::size_t k = 0; k < graph_.leaf_count(&i); ++k) {
+          edge(element_leaf(i) + std::int64_t(k), graph_.first_leaf(&i) + std::int64_t(k));
+        }
+        return;
+      case Opcode::opt_barrier:
+      case Opcode::add_dependency:
+        return edges(i.operand(0), &i);
+      case Opcode::while_:
+        return edges(i.operand(0), &i);
+      case Opcode::call:
+        for (std::size_t p = 0; p < i.operands.size(); ++p) {
+          edges(i.operand(p), i.called[0]->parameter(p));
+        }
+        return;
+      case Opcode::conditional:
+        for (std::size_t b = 0; b < i.called.size(); ++b) {
+          edges(i.operand(b + 1), i.called[b]->parameter(0));
+        }
+        return;
+      case Opcode::custom_call:
+        if (const auto& partitioner = i.get<ir::CustomCallAttrs>().partitioner) {
+          if (partitioner->has_infer_callback() || partitioner->has_propagate_callback()) {
+            CallbackOp op;
+            op.instruction = &i;
+            collect(i, &op.operands, &op.results);
+            graph_.callbacks.push_back(std::move(op));
+          }
+        }
+        break;
+      default:
+        break;
+    }
+    add_op(i);
+  }
+
+  void collect(const Instruction& i, std::vector<int>* operands, std::vector<int>* results) const {
+    for (const Instruction* o : i.operands) {
+      for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
+        operands->push_back(graph_.value_of(o, k));
+      }
+    }
+    for (std::size_t k = 0; k < graph_.leaf_count(&i); ++k) {
+      results->push_back(graph_.value_of(&i, k));
+    }
+  }
+
+  void add_op(const Instruction& i) {
+    Op op;
+    collect(i, &op.operands, &op.results);
+    if (op.results.empty()) return;
+    auto active = [&](int v) { return graph_.values[std::size_t(v)].active; };
+    if (std::none_of(op.results.begin(), op.results.end(), active)) {
+      if (std::none_of(op.operands.begin(), op.operands.end(), active)) return;
+    }
+    bool plain = ir::is_elementwise(i.opcode) && i.shape.is_array() &&
+                 std::all_of(i.operands.begin(), i.operands.end(), [&](const Instruction* o) {
+                   return o->shape.is_array() && o->shape.dims == i.shape.dims;
+                 });
+    if (plain) {
+      op.rule = identity(std::size_t(i.shape.rank()), i.operands.size());
+    } else {
+      auto rule = rule_for(i);
+      if (!rule) return;
+      TESSERA_CHECK(
+          rule->operands.size() == op.operands.size() && rule->results.size() == op.results.size(),
+          "the factor rule of " + i.describe() + " doesn't fit its operands");
+      graph_.rules.push_back(std::move(*rule));
+      op.rule = &graph_.rules.back();
+    }
+    bool constraint = i.is(Opcode::custom_call);
+    op.elementwise = ir::is_elementwise(i.opcode) || constraint;
+    switch (i.opcode) {
+      case Opcode::broadcast:
+        op.family = Family::broadcast;
+        break;
+      case Opcode::dynamic_slice:
+      case Opcode::dynamic_update_slice:
+        op.family = Family::dynamic;
+        break;
+      case Opcode::reshape:
+      case Opcode::transpose:
+        op.family = Family::alike;
+        break;
+      case Opcode::custom_call:
+        op.family = i.get<ir::CustomCallAttrs>().target == ir::kShardingTarget ? Family::alike
+                                                                               : Family::other;
+        op.elementwise = op.family == Family::alike;
+        break;
+      default:
+        op.family = ir::is_elementwise(i.opcode) ? Family::alike : Family::other;
+    }
+    graph_.ops.push_back(std::move(op));
+  }
+
+  /// A result that reuses an argument's memory should lie like it.
+  void tie(const ir::Alias& alias) {
+    auto leaf_at = [&](const Instruction* i, const Dims& path) {
+      std::int64_t leaf = graph_.first_leaf(i);
+      const Shape* shape = &i->shape;
+      for (std::int64_t step : path) {
+        if (!shape->is_tuple || step < 0 || step >= std::int64_t(shape->elements.size()))
+          return leaf;
+        for (std::int64_t e = 0; e < step; ++e) {
+          leaf += std::int64_t(flatten(shape->elements[std::size_t(e)]).size());
+        }
+        shape = &shape->elements[std::size_t(step)];
+      }
+      return leaf;
+    };
+    ir::Computation* entry = module_->entry();
+    if (alias.parameter < 0 || alias.parameter >= std::int64_t(entry->parameters().size())) return;
+    edge(leaf_at(entry->parameter(std::size_t(alias.parameter)), alias.parameter_index),
+         leaf_at(entry->root(), alias.output));
+  }
+
+  /// A closed constraint is also where its input is best made, if nothing else is asked of that.
+  void adopt_constraints() {
+    auto closed = [](const Value& v) {
+      return v.given && std::none_of(v.sharding.dims.begin(), v.sharding.dims.end(),
+                                     [](const DimSharding& d) { return d.open; });
+    };
+    std::map<int, std::vector<int>> constraints;  // input → constrained values
+    for (ir::Computation* c : graph_.computations) {
+      for (const auto& i : c->instructions()) {
+        if (!i->is(Opcode::custom_call) || i->operands.size() != 1) continue;
+        if (i->get<ir::CustomCallAttrs>().target != ir::kShardingTarget) continue;
+        if (!i->shape.is_array()) continue;
+        int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i.get());
+        if (from != to) constraints[from].push_back(to);
+      }
+    }
+    for (const auto& [from, list] : constraints) {
+      Value& input = graph_.values[std::size_t(from)];
+      const Value& first = graph_.values[std::size_t(list[0])];
+      if (input.given || !input.active || !first.active || !closed(first)) continue;
+      if (input.dims != first.dims) continue;
+      bool agree = std::all_of(list.begin(), list.end(), [&](int v) {
+        return closed(graph_.values[std::size_t(v)]) &&
+               graph_.values[std::size_t(v)].sharding == first.sharding;
+      });
+      if (agree && !(input.boundary && uneven(first))) input.sharding = first.sharding;
+    }
+  }
+
+  static bool uneven(const Value& v) {
+    for (std::size_t d = 0; d < v.dims.size(); ++d) {
+      if (v.dims[d] % v.sharding.shards(std::int64_t(d)) != 0) return true;
+    }
+    return false;
+  }
+
+  void index() {
+    graph_.ops_of_value.resize(graph_.values.size());
+    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+      auto touch = [&](int v) {
+        auto& list = graph_.ops_of_value[std::size_t(v)];
+        if (list.empty() || list.back() != int(o)) list.push_back(int(o));
+      };
+      for (int v : graph_.ops[o].operands) touch(v);
+      for (int v : graph_.ops[o].results) touch(v);
+    }
+  }
+
+  ir::Module* module_;
+  MeshRef mesh_;
+  Graph graph_;
+  std::vector<Shape> leaf_shapes_;
+  std::vector<int> parent_;
+  std::map<std::pair<std::size_t, std::size_t>, const FactorRule*> identities_;
+};
+
+}  // namespace
+
+std::vector<ir::Computation*> device_computations(const ir::Module& module) {
+  std::unordered_set<const ir::Computation*> reached{module.entry()};
+  // Computations stand behind their callees, so that callers are met first from the end.
+  const auto& all = module.computations();
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    if (!reached.count(c->get())) continue;
+    for (const auto& i : (*c)->instructions()) {
+      for (ir::Computation* callee : device_callees(*i)) reached.insert(callee);
+    }
+  }
+  std::vector<ir::Computation*> list;
+  for (const auto& c : all) {
+    if (reached.count(c.get())) list.push_back(c.get());
+  }
+  return list;
+}
+
+Graph build_graph(ir::Module* module, const MeshRef& mesh) { return Builder(module, mesh).run(); }
+
+void free_roots(ir::Module* module) {
+  for (ir::Computation* c : device_computations(*module)) {
+    Instruction* root = c->root();
+    if (c == module->entry() || !root->has_sharding() || !root->shape.is_array()) continue;
+    auto copy = std::make_unique<Instruction>();
+    copy->opcode = Opcode::copy;
+    copy->shape = root->shape;
+    copy->operands = {root};
+    copy->metadata = root->metadata;
+    c->set_root(c->add(std::move(copy)));
+  }
+}
+
+}  // namespace tessera::spmd::propagation

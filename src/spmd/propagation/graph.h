@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays of a module and the ops that tie their shardings together.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "src/ir/module.h"
+#include "src/spmd/factor_rule.h"
+
+namespace tessera::spmd::propagation {
+
+/// One array, or several that always lie alike (a loop's carry: the body's parameter, its result,
+/// ...).
+struct Value {
+  TensorSharding sharding;
+  Dims dims;
+  /// Takes part: rank above 0, and axes of the module's mesh.
+  bool active = false;
+  bool given = false;  ///< the program states its sharding, wholly or in part
+  /// Of the program's arguments or results: only even splits, as callers expect.
+  bool boundary = false;
+  int uses = 0;
+  std::uint32_t version = 0;  ///< grows with each change
+};
+
+enum class Family : std::uint8_t {
+  alike,    ///< elementwise, reshape, transpose, data-flow: operand and result lie alike
+  dynamic,  ///< dynamic-slice, dynamic-update-slice
+  broadcast,
+  other,
+};
+
+/// What an op may do at one level of the schedule.
+struct Permission {
+  bool enabled = false;
+  bool forward = true, backward = true;
+  bool all_kinds = true;  ///< else pass-through factors only
+  friend bool operator==(const Permission&, const Permission&) = default;
+};
+
+/// An instruction with a rule, or an edge of data flow.
+struct Op {
+  const FactorRule* rule = nullptr;
+  std::vector<int> operands, results;  ///< values, as in the rule
+  Family family = Family::other;
+  bool elementwise = false;
+  bool single_use = false;  ///< no operand of rank above 0 has another use
+  // What it was last found to have nothing to add under.
+  Permission quiet;
+  bool quiet_aggressive = false;
+  std::uint64_t quiet_version = ~std::uint64_t(0);
+};
+
+/// A custom_partitioning call whose shardings its callbacks determine.
+struct CallbackOp {
+  ir::Instruction* instruction = nullptr;
+  std::vector<int> operands, results;
+  // Of the values when the callbacks were last asked.
+  std::uint64_t operand_version = ~std::uint64_t(0), result_version = ~std::uint64_t(0);
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<CallbackOp> callbacks;
+  std::deque<FactorRule> rules;
+  std::vector<ir::Computation*> computations;  ///< callees first; reducers and the like left out
+
+  int value_of(const ir::Instruction* instruction, std::size_t leaf = 0) const {
+    return value_of_leaf[std::size_t(first_leaf(instruction)) + leaf];
+  }
+  std::size_t leaf_count(const ir::Instruction* instruction) const {
+    return std::size_t(first_leaf_after(instruction) - first_leaf(instruction));
+  }
+  /// Ops that touch a value.
+  const std::vector<int>& ops_of(int value) const { return ops_of_value[std::size_t(value)]; }
+
+  std::int64_t first_leaf(const ir::Instruction* i) const {
+    return leaf_starts[std::size_t(base.at(i->parent) + i->index)];
+  }
+  std::int64_t first_leaf_after(const ir::Instruction* i) const {
+    return leaf_starts[std::size_t(base.at(i->parent) + i->index + 1)];
+  }
+
+  std::unordered_map<const ir::Computation*, std::int64_t> base;
+  std::vector<std::int64_t> leaf_starts;
+  std::vector<int> value_of_leaf;
+  std::vector<std::vector<int>> ops_of_value;
+};
+
+/// Computations that run once per device: the entry, bodies, conditions, branches, callees.
+std::vector<ir::Computation*> device_computations(const ir::Module& module);
+
+/// `mesh`: the one that active values are on.
+Graph build_graph(ir::Module* module, const MeshRef& mesh);
+
+/// Roots of called computations that have shardings of their own are copied, since all that a loop
+/// carries or branches return must lie alike.
+void free_roots(ir::Module* module);
+
+/// Gives each user of a constant, iota or broadcast scalar (and of elementwise ops of those) its
+/// own.
+void split_constants(ir::Module* module);
+
+}  // namespace tessera::spmd::propagation

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/propagation/meshes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/sharding/tiling.h"
+#include "src/spmd/propagation/graph.h"
+
+namespace tessera::spmd::propagation {
+namespace {
+
+/// Meshes that differ in their refinement only.
+struct Kin {
+  MeshRef mesh;  ///< common refinement
+  int count = 0;
+};
+
+template <class F>
+void for_each_sharding(const ir::Module& module, F f) {
+  for (ir::Computation* c : device_computations(module)) {
+    for (const auto& i : c->instructions()) {
+      std::vector<Shape> leaves;
+      for (std::size_t k = 0; k < i->sharding.size(); ++k) {
+        if (i->shape.is_tuple && leaves.empty()) leaves = flatten(i->shape);
+        f(i->sharding[k], i->shape.is_tuple ? leaves[std::min(k, leaves.size() - 1)] : i->shape);
+      }
+    }
+  }
+}
+
+/// A sharding of another device order, on `mesh` if it can be said there; empty mesh otherwise.
+TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
+  std::int64_t rank = s.rank();
+  TensorSharding none;
+  if (s.mesh->num_devices() != mesh->num_devices()) return none;
+  Tiling tiling = to_tiling(s);
+  std::vector<TensorSharding> found =
+      from_tilings({&tiling, 1}, {&rank, 1}, mesh->num_devices(), mesh);
+  if (!found[0].mesh || !same_mesh(found[0].mesh, mesh)) return none;
+  MeshRef common = common_refinement(found[0].mesh, mesh);
+  if (!common || common->axes != mesh->axes) return none;
+  TensorSharding out = found[0].on(mesh);
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    out.dims[d].open = s.dims[d].open;
+    out.dims[d].priority = s.dims[d].priority;
+  }
+  out.shard_group = s.shard_group;
+  out.shard_like = s.shard_like;
+  return out;
+}
+
+}  // namespace
+
+MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
+  std::vector<Kin> kin;
+  if (module->mesh) kin.push_back({module->mesh, 0});
+  for_each_sharding(*module, [&](const TensorSharding& s, const Shape&) {
+    if (s.kind != TensorSharding::Kind::axes || !s.mesh) return;
+    for (Kin& k : kin) {
+      if (k.mesh == s.mesh) {
+        ++k.count;
+        return;
+      }
+    }
+    for (Kin& k : kin) {
+      if (MeshRef common = common_refinement(k.mesh, s.mesh)) {
+        k.mesh = common;
+        ++k.count;
+        return;
+      }
+    }
+    kin.push_back({s.mesh, 1});
+  });
+  if (kin.empty()) {
+    kin.push_back(
+        {make_logical_mesh({{"devices", std::max<std::int64_t>(1, module->num_partitions)}}), 0});
+  }
+  auto chosen = std::max_element(kin.begin(), kin.end(),
+                                 [](const Kin& a, const Kin& b) { return a.count < b.count; });
+  *coarse = chosen->mesh;
+  MeshRef fine = refine_to_primes(chosen->mesh);
+  if (fine->axes == chosen->mesh->axes) fine = chosen->mesh;
+  for (ir::Computation* c : device_computations(*module)) {
+    for (const auto& i : c->instructions()) {
+      std::size_t leaves = i->shape.is_tuple ? flatten(i->shape).size() : 1;
+      // One sharding for a whole tuple.
+      if (i->sharding.size() == 1 && leaves > 1) {
+        TensorSharding all = i->sharding[0];
+        i->sharding.assign(leaves, all);
+      }
+      for (TensorSharding& s : i->sharding) {
+        if (s.kind != TensorSharding::Kind::axes) continue;
+        if (!s.mesh) {
+          s.mesh = fine;
+        } else if (same_mesh(s.mesh, fine)) {
+          MeshRef common = common_refinement(s.mesh, fine);
+          if (common && common->axes == fine->axes) s = s.on(fine);
+        } else if (TensorSharding moved = said_on(s, fine); moved.mesh) {
+          s = std::move(moved);
+        }
+      }
+    }
+  }
+  return fine;
+}
+
+namespace {
+
+/// Adds to `cuts` (by axis name) where runs of pieces begin and end.
+void add_cuts(const LogicalMesh& mesh, const std::vector<int>& axes,
+              std::map<std::string, std::set<std::int64_t>>* cuts) {
+  for (std::size_t k = 0; k < axes.size();) {
+    const MeshAxis& first = mesh.axes[std::size_t(axes[k])];
+    std::int64_t end = first.pre * first.size;
+    for (++k; k < axes.size(); ++k) {
+      const MeshAxis& next = mesh.axes[std::size_t(axes[k])];
+      if (next.name != first.name || next.pre != end) break;
+      end *= next.size;
+    }
+    (*cuts)[first.name].insert(first.pre);
+    (*cuts)[first.name].insert(end);
+  }
+}
+
+}  // namespace
+
+MeshRef coarsest_mesh(const ir::Module& module, const MeshRef& fine, const MeshRef& coarse) {
+  std::map<std::string, std::set<std::int64_t>> cuts;
+  for_each_sharding(module, [&](const TensorSharding& s, const Shape&) {
+    if (s.kind != TensorSharding::Kind::axes || s.mesh != fine) return;
+    for (const DimSharding& d : s.dims) add_cuts(*fine, d.axes, &cuts);
+    for (std::vector<int> set : {s.replicated, s.unreduced, s.manual}) {
+      std::sort(set.begin(), set.end());
+      add_cuts(*fine, set, &cuts);
+    }
+  });
+  std::vector<Dims> pieces;
+  bool same = true;
+  for (const MeshAxis& axis : coarse->axes) {
+    Dims sizes;
+    std::int64_t at = axis.pre, end = axis.pre * axis.size;
+    for (std::int64_t cut : cuts[axis.name]) {
+      if (cut <= at || cut >= end) continue;
+      sizes.push_back(cut / at);
+      at = cut;
+    }
+    sizes.push_back(end / at);
+    same = same && sizes.size() == 1;
+    if (sizes.size() == 1) sizes.clear();
+    pieces.push_back(std::move(sizes));
+  }
+  return same ? coarse : refine(coarse, pieces);
+}
+
+namespace {
+
+/// Coarse axes made of the pieces in `axes`, as far as they go whole.
+std::vector<int> join_pieces(const LogicalMesh& fine, const LogicalMesh& coarse,
+                             const std::vector<int>& axes) {
+  std::vector<int> joined;
+  for (std::size_t k = 0; k < axes.size();) {
+    const MeshAxis& first = fine.axes[std::size_t(axes[k])];
+    int found = -1;
+    for (std::size_t c = 0; c < coarse.axes.size(); ++c) {
+      if (coarse.axes[c].name == first.name && coarse.axes[c].pre == first.pre &&
+          (coarse.axes[c].size > 1 || first.size == 1)) {
+        found = int(c);
+      }
+    }
+    if (found < 0) return joined;
+    const MeshAxis& whole = coarse.axes[std::size_t(found)];
+    std::int64_t end = first.pre * first.size;
+    for (++k; end < whole.pre * whole.size && k < axes.size(); ++k) {
+      const MeshAxis& next = fine.axes[std::size_t(axes[k])];
+      if (next.name != first.name || next.pre != end) return joined;
+      end *= next.size;
+    }
+    if (end != whole.pre * whole.size) return joined;
+    joined.push_back(found);
+  }
+  return joined;
+}
+
+}  // namespace
+
+TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse) {
+  TensorSharding s = sharding;
+  if (s.kind != TensorSharding::Kind::axes || !s.mesh || s.mesh == coarse) return s;
+  s.mesh = coarse;
+  for (DimSharding& d : s.dims) d.axes = join_pieces(*sharding.mesh, *coarse, d.axes);
+  for (auto* set : {&s.replicated, &s.unreduced, &s.manual}) {
+    std::sort(set->begin(), set->end());
+    *set = join_pieces(*sharding.mesh, *coarse, *set);
+  }
+  return s;
+}
+
+std::vector<int> whole_axes(const LogicalMesh& mesh, const std::vector<int>& axes) {
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < axes.size();) {
+    const MeshAxis& first = mesh.axes[std::size_t(axes[k])];
+    if (first.pre != 1) break;
+    std::int64_t end = first.size;
+    for (++k; end < first.full && k < axes.size(); ++k) {
+      const MeshAxis& next = mesh.axes[std::size_t(axes[k])];
+      if (next.name != first.name || next.pre != end) break;
+      end *= next.size;
+    }
+    if (end != first.full) break;
+    kept = k;
+  }
+  return {axes.begin(), axes.begin() + std::ptrdiff_t(kept)};
+}
+
+}  // namespace tessera::spmd::propagation

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one mesh of a module: fine enough for propagation, as coarse as can be afterwards.
+#pragma once
+
+#include "src/ir/module.h"
+
+namespace tessera::spmd::propagation {
+
+/// Puts all shardings on one mesh whose axes are prime pieces, so that any axis can be taken in
+/// part. It is made of the mesh that most shardings are on (module->mesh at a tie, or if there is
+/// none). Shardings on another device order keep their mesh, unless they can be said on this one.
+/// Returns the mesh, and in `coarse` the coarsest one that says all that the module said.
+MeshRef unify_meshes(ir::Module* module, MeshRef* coarse);
+
+/// The coarsest refinement of `coarse` on which all shardings of the module can be said.
+MeshRef coarsest_mesh(const ir::Module& module, const MeshRef& fine, const MeshRef& coarse);
+
+/// The sharding on a mesh that `sharding.mesh` refines. Pieces that only are parts of an axis there
+/// are dropped, with all that follows them on their dim.
+TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse);
+
+/// The dim's axes up to the last one where whole named axes end.
+std::vector<int> whole_axes(const LogicalMesh& mesh, const std::vector<int>& axes);
+
+}  // namespace tessera::spmd::propagation

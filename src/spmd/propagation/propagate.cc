@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/propagation/propagate.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/propagation/factor_propagation.h"
+#include "src/spmd/propagation/graph.h"
+#include "src/spmd/propagation/meshes.h"
+
+namespace tessera::spmd {
+namespace propagation {
+namespace {
+
+constexpr int kLevels = 5;
+
+/// What an op may do at a level: first what surely belongs together, last whatever is possible.
+Permission permission(const Op& op, int level) {
+  Permission p;
+  p.enabled = true;
+  p.all_kinds = level >= 3;
+  switch (op.family) {
+    case Family::alike:
+      p.enabled = level >= 1 || op.single_use;
+      p.all_kinds = true;
+      break;
+    case Family::dynamic:
+      p.backward = level >= 2;
+      break;
+    case Family::broadcast:
+      p.enabled = level >= 2;
+      p.forward = level >= 4;
+      break;
+    case Family::other:
+      p.enabled = level >= 2;
+      break;
+  }
+  return p;
+}
+
+class Schedule {
+ public:
+  Schedule(Graph* graph, MeshRef fine, MeshRef coarse)
+      : graph_(*graph), fine_(std::move(fine)), coarse_(std::move(coarse)) {
+    queued_.assign(graph_.ops.size(), 0);
+  }
+
+  void run() {
+    std::set<int> priorities{0};
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      Value& value = graph_.values[v];
+      if (!value.active) continue;
+      bool later = false;
+      for (const DimSharding& d : value.sharding.dims) {
+        priorities.insert(d.priority);
+        later = later || d.priority > 0;
+      }
+      if (later) hide(int(v));
+    }
+    for (int priority : priorities) {
+      show(priority);
+      for (int level = 0; level < kLevels; ++level) settle_level(level);
+    }
+  }
+
+ private:
+  // --- dims of later user priorities are closed and hold their axes back
+  // ---------------------------
+
+  struct Hidden {
+    int value;
+    std::vector<int> replicated;  ///< as the user gave it
+    std::vector<DimSharding> dims;
+  };
+
+  void hide(int v) {
+    Value& value = graph_.values[std::size_t(v)];
+    Hidden h{v, value.sharding.replicated, value.sharding.dims};
+    for (DimSharding& d : value.sharding.dims) {
+      if (d.priority == 0) continue;
+      value.sharding.replicated.insert(value.sharding.replicated.end(), d.axes.begin(),
+                                       d.axes.end());
+      d.axes.clear();
+      d.open = false;
+    }
+    hidden_.push_back(std::move(h));
+  }
+
+  void show(int priority) {
+    if (priority == 0) return;
+    for (const Hidden& h : hidden_) {
+      Value& value = graph_.values[std::size_t(h.value)];
+      value.sharding.replicated = h.replicated;
+      for (std::size_t d = 0; d < h.dims.size(); ++d) {
+        const DimSharding& given = h.dims[d];
+        if (given.priority == priority) {
+          value.sharding.dims[d] = given;
+          ++value.version;
+        } else if (given.priority > priority) {
+          value.sharding.replicated.insert(value.sharding.replicated.end(), given.axes.begin(),
+                                           given.axes.end());
+        }
+      }
+      ++value.version;
+    }
+  }
+
+  // --- one level
+  // -----------------------------------------------------------------------------------
+
+  void settle_level(int level) {
+    settle(level, false);
+    settle(level, true);
+    // Once a level: what the callbacks say may let more flow, and is not asked for again.
+    if (ask_callbacks()) {
+      settle(level, false);
+      settle(level, true);
+    }
+  }
+
+  std::uint64_t version(const std::vector<int>& values) const {
+    std::uint64_t sum = 0;
+    for (int v : values) sum += graph_.values[std::size_t(v)].version;
+    return sum;
+  }
+  std::uint64_t version(const Op& op) const { return version(op.operands) + version(op.results); }
+
+  void settle(int level, bool aggressive) {
+    std::deque<int> queue;
+    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+      const Op& op = graph_.ops[o];
+      Permission p = permission(op, level);
+      if (!p.enabled) continue;
+      bool quiet =
+          op.quiet == p && (op.quiet_aggressive || !aggressive) && op.quiet_version == version(op);
+      if (quiet) continue;
+      queue.push_back(int(o));
+      queued_[o] = 1;
+    }
+    std::vector<int> changed;
+    while (!queue.empty()) {
+      int o = queue.front();
+      queue.pop_front();
+      queued_[std::size_t(o)] = 0;
+      Op& op = graph_.ops[std::size_t(o)];
+      Permission p = permission(op, level);
+      changed.clear();
+      propagate_op(&graph_, op, p, aggressive, &changed);
+      if (changed.empty()) {
+        op.quiet = p;
+        op.quiet_aggressive = aggressive;
+        op.quiet_version = version(op);
+      }
+      for (int v : changed) {
+        for (int user : graph_.ops_of(v)) {
+          if (queued_[std::size_t(user)] ||
+              !permission(graph_.ops[std::size_t(user)], level).enabled) {
+            continue;
+          }
+          queued_[std::size_t(user)] = 1;
+          queue.push_back(user);
+        }
+      }
+    }
+  }
+
+  // --- custom_partitioning by callbacks
+  // ------------------------------------------------------------
+
+  std::vector<ir::ShapeWithSharding> described(const std::vector<int>& values,
+                                               const std::vector<Shape>& shapes,
+                                               bool with_sharding) const {
+    std::vector<ir::ShapeWithSharding> list;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ir::ShapeWithSharding item{shapes[i], std::nullopt};
+      const TensorSharding& s = graph_.values[std::size_t(values[i])].sharding;
+      if (with_sharding) item.sharding = coarsened(s.closed(), coarse_);
+      list.push_back(std::move(item));
+    }
+    return list;
+  }
+
+  bool ask_callbacks() {
+    bool any = false;
+    for (CallbackOp& op : graph_.callbacks) {
+      const ir::Instruction& i = *op.instruction;
+      ir::CustomPartitioner& hook = *i.get<ir::CustomCallAttrs>().partitioner;
+      std::vector<Shape> operand_shapes, result_shapes = flatten(i.shape);
+      for (const ir::Instruction* o : i.operands) {
+        for (Shape& leaf : flatten(o->shape)) operand_shapes.push_back(std::move(leaf));
+      }
+      bool told = false;
+      if (hook.has_infer_callback() && op.operand_version != version(op.operands)) {
+        op.operand_version = version(op.operands);
+        std::vector<TensorSharding> inferred =
+            hook.infer_sharding_from_operands(coarse_, described(op.operands, operand_shapes, true),
+                                              described(op.results, result_shapes, false));
+        told = std::any_of(inferred.begin(), inferred.end(), splits);
+        // Nothing inferred is nothing said: then users decide.
+        if (told || inferred.size() != op.results.size()) {
+          any |= take(op, inferred, "infer_sharding_from_operands");
+        }
+      }
+      if (!told && hook.has_propagate_callback() && op.result_version != version(op.results)) {
+        bool wanted = std::any_of(op.results.begin(), op.results.end(), [&](int v) {
+          return splits(graph_.values[std::size_t(v)].sharding);
+        });
+        if (wanted) {
+          any |= take(
+              op, hook.propagate_user_sharding(coarse_, described(op.results, result_shapes, true)),
+              "propagate_user_sharding");
+        }
+      }
+      op.result_version = version(op.results);
+    }
+    return any;
+  }
+
+  static bool splits(const TensorSharding& s) {
+    return std::any_of(s.dims.begin(), s.dims.end(),
+                       [](const DimSharding& d) { return !d.axes.empty(); });
+  }
+
+  bool take(CallbackOp& op, const std::vector<TensorSharding>& said, const char* callback) {
+    const ir::Instruction& i = *op.instruction;
+    if (said.size() != op.results.size()) {
+      throw ValueError("custom_partitioning of " +
+                           i.get<ir::CustomCallAttrs>().partitioner->name() + ": " + callback +
+                           " returned " + std::to_string(said.size()) + " shardings for " +
+                           std::to_string(op.results.size()) + " results",
+                       i.location());
+    }
+    bool any = false;
+    for (std::size_t r = 0; r < said.size(); ++r) {
+      Value& v = graph_.values[std::size_t(op.results[r])];
+      // What the program states stays.
+      if (!v.active || v.given || said[r].kind != TensorSharding::Kind::axes) continue;
+      if (said[r].dims.size() != v.dims.size()) {
+        throw ShardingError("custom_partitioning of " +
+                                i.get<ir::CustomCallAttrs>().partitioner->name() + ": " + callback +
+                                " returned " + said[r].to_spec_string() + " for result " +
+                                std::to_string(r) + " of rank " + std::to_string(v.dims.size()),
+                            i.location());
+      }
+      if (said[r].mesh && !same_mesh(said[r].mesh, fine_)) {
+        throw ShardingError("custom_partitioning of " +
+                                i.get<ir::CustomCallAttrs>().partitioner->name() + ": " + callback +
+                                " returned a sharding on another mesh, " + said[r].to_string(),
+                            i.location());
+      }
+      TensorSharding s = said[r].on(fine_).closed();
+      s.manual = v.sharding.manual;
+      // The callback has spoken for all dims: users don't extend them.
+      bool same = v.sharding.same_placement(s);
+      v.sharding = std::move(s);
+      if (!same) ++v.version;
+      any |= !same;
+    }
+    return any;
+  }
+
+  Graph& graph_;
+  MeshRef fine_, coarse_;
+  std::vector<char> queued_;
+  std::vector<Hidden> hidden_;
+};
+
+/// Arguments and results that propagation chose: whole named axes, even splits.
+TensorSharding for_boundary(const Value& v, const TensorSharding& s) {
+  TensorSharding out = s;
+  for (std::size_t d = 0; d < out.dims.size(); ++d) {
+    if (!s.dims[d].open) continue;
+    std::vector<int>& axes = out.dims[d].axes;
+    axes = whole_axes(*out.mesh, axes);
+    while (!axes.empty() && v.dims[d] % out.shards(std::int64_t(d)) != 0) {
+      axes.pop_back();
+      axes = whole_axes(*out.mesh, axes);
+    }
+  }
+  return out;
+}
+
+void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
+                const MeshRef& coarse) {
+  for (ir::Computation* c : graph.computations) {
+    for (const auto& i : c->instructions()) {
+      std::vector<TensorSharding> leaves;
+      for (std::size_t k = 0; k < graph.leaf_count(i.get()); ++k) {
+        const Value& v = graph.values[std::size_t(graph.value_of(i.get(), k))];
+        leaves.push_back(v.boundary && v.active ? for_boundary(v, v.sharding).closed()
+                                                : v.sharding.closed());
+      }
+      i->sharding = std::move(leaves);
+    }
+  }
+  MeshRef mesh = coarsest_mesh(*module, fine, coarse);
+  for (ir::Computation* c : graph.computations) {
+    for (const auto& i : c->instructions()) {
+      for (TensorSharding& s : i->sharding) {
+        if (s.mesh == fine) s = coarsened(s, mesh);
+      }
+    }
+  }
+  module->mesh = mesh;
+}
+
+}  // namespace
+}  // namespace propagation
+
+void propagate(ir::Module* module) {
+  using namespace propagation;
+  TESSERA_CHECK(module->entry(), "a module without an entry");
+  free_roots(module);
+  split_constants(module);
+  MeshRef coarse;
+  MeshRef fine = unify_meshes(module, &coarse);
+  module->mesh = coarse;
+  Graph graph = build_graph(module, fine);
+  Schedule(&graph, fine, coarse).run();
+  write_back(module, graph, fine, coarse);
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unordered_map>
+
+#include "src/spmd/propagation/graph.h"
+
+namespace tessera::spmd::propagation {
+namespace {
+
+// Larger expressions stay shared: what they would gain is not worth their copies.
+constexpr int kMaxExpression = 16;
+
+/// Size of the constant expression that an instruction is the root of, per instruction; 0: none.
+std::vector<int> expression_sizes(const ir::Computation& computation) {
+  std::vector<int> sizes(computation.instructions().size(), 0);
+  for (const auto& i : computation.instructions()) {
+    bool candidate = i->shape.is_array() && !i->has_sharding() && i->control_predecessors.empty() &&
+                     i->called.empty();
+    if (!candidate) continue;
+    switch (i->opcode) {
+      case ir::Opcode::constant:
+      case ir::Opcode::iota:
+        sizes[std::size_t(i->index)] = 1;
+        continue;
+      case ir::Opcode::broadcast:
+        // Of a scalar, whatever that is; the scalar itself stays shared.
+        if (i->operand(0)->shape.is_scalar()) {
+          sizes[std::size_t(i->index)] = 1;
+          continue;
+        }
+        break;
+      case ir::Opcode::reshape:
+        break;
+      default:
+        if (!ir::is_elementwise(i->opcode) || ir::has_side_effect(i->opcode)) continue;
+    }
+    int size = 1;
+    bool constant = !i->operands.empty();
+    for (const ir::Instruction* o : i->operands) {
+      if (o->shape.is_scalar()) continue;
+      int part = sizes[std::size_t(o->index)];
+      constant = constant && part > 0;
+      size += part;
+    }
+    if (constant && size <= kMaxExpression) sizes[std::size_t(i->index)] = size;
+  }
+  return sizes;
+}
+
+class Splitter {
+ public:
+  explicit Splitter(ir::Computation* computation)
+      : computation_(computation), sizes_(expression_sizes(*computation)) {}
+
+  void run() {
+    std::vector<ir::Instruction*> users;
+    for (const auto& i : computation_->instructions()) users.push_back(i.get());
+    for (ir::Instruction* user : users) {
+      // Members of an expression get theirs with the whole.
+      if (sizes_[std::size_t(user->index)] > 0) continue;
+      std::unordered_map<const ir::Instruction*, ir::Instruction*> copies;
+      for (ir::Instruction*& operand : user->operands) operand = own(operand, &copies);
+    }
+    if (added_) computation_->sort_topologically();
+  }
+
+ private:
+  ir::Instruction* own(ir::Instruction* x,
+                       std::unordered_map<const ir::Instruction*, ir::Instruction*>* copies) {
+    auto at = std::size_t(x->index);
+    if (at >= sizes_.size() || sizes_[at] == 0 || x->shape.is_scalar()) return x;
+    if (auto it = copies->find(x); it != copies->end()) return it->second;
+    // The first user keeps the original.
+    if (x != computation_->root() && taken_.insert({x, true}).second) {
+      for (ir::Instruction*& operand : x->operands) operand = own(operand, copies);
+      return (*copies)[x] = x;
+    }
+    auto copy = std::make_unique<ir::Instruction>();
+    copy->opcode = x->opcode;
+    copy->shape = x->shape;
+    copy->name = x->name;
+    copy->attrs = x->attrs;
+    copy->metadata = x->metadata;
+    copy->backend_config = x->backend_config;
+    copy->frontend_attributes = x->frontend_attributes;
+    for (ir::Instruction* operand : x->operands) copy->operands.push_back(own(operand, copies));
+    added_ = true;
+    return (*copies)[x] = computation_->add(std::move(copy));
+  }
+
+  ir::Computation* computation_;
+  std::vector<int> sizes_;
+  std::unordered_map<const ir::Instruction*, bool> taken_;
+  bool added_ = false;
+};
+
+}  // namespace
+
+void split_constants(ir::Module* module) {
+  for (ir::Computation* c : device_computations(*module)) Splitter(c).run();
+}
+
+}  // namespace tessera::spmd::propagation
