@@ -111,12 +111,94 @@ constexpr bool check_argument() {
   return true;
 }
 
+/// Whether arguments of these types fit parameters of those, in number and by implicit conversion.
+template <class Args, class... Given>
+struct arguments_fit : std::false_type {};
+template <class... A, class... Given>
+requires(sizeof...(A) == sizeof...(Given)) struct arguments_fit<std::tuple<A...>, Given...>
+    : std::bool_constant<(std::is_convertible_v<Given, const A&> && ...)> {
+};
+
+/// Fails with words of ours.
+template <class Args, class... Given>
+constexpr void explain_misfit() {
+  constexpr bool same_number = sizeof...(Given) == std::tuple_size_v<Args>;
+  static_assert(same_number,
+                "tessera: the function is called with another number of arguments than it takes");
+  static_assert(!same_number || arguments_fit<Args, Given...>::value,
+                "tessera: an argument of the call doesn't convert to the function's parameter");
+}
+
 template <class Args, class Statics, std::size_t... I>
 constexpr bool check_arguments(std::index_sequence<I...>) {
   static_assert(Statics::largest() < int(sizeof...(I)),
                 "tessera: static_argnums names a position that the function doesn't have");
   return (check_argument<std::tuple_element_t<I, Args>, Statics::contains(int(I))>() && ...);
 }
+
+/// The types of the traced arguments; Operand is an Array.
+template <class Args, class Statics, class Seq = std::make_index_sequence<std::tuple_size_v<Args>>>
+struct traced_args;
+template <class Args, class Statics, std::size_t... I>
+struct traced_args<Args, Statics, std::index_sequence<I...>> {
+  template <std::size_t J>
+  using one = std::conditional_t<Statics::contains(int(J)), std::tuple<>,
+                                 std::tuple<traced_type<std::tuple_element_t<J, Args>>>>;
+  using type = decltype(std::tuple_cat(std::declval<one<I>>()...));
+};
+
+/// The calls of a wrapped function, `D::call_at(location, arguments...)` behind them. A call knows
+/// its place in the user's code: with stated parameter types by a defaulted last parameter, for
+/// generic callables by one overload per number of arguments.
+template <class D, class F>
+class Calls {
+ public:
+  auto operator()(Location l = Location::current()) const { return self().call_at(l); }
+  template <class A>
+  auto operator()(A&& a, Location l = Location::current()) const {
+    return self().call_at(l, std::forward<A>(a));
+  }
+  template <class A, class B>
+  auto operator()(A&& a, B&& b, Location l = Location::current()) const {
+    return self().call_at(l, std::forward<A>(a), std::forward<B>(b));
+  }
+  template <class A, class B, class C>
+  auto operator()(A&& a, B&& b, C&& c, Location l = Location::current()) const {
+    return self().call_at(l, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
+  }
+  template <class A, class B, class C, class E>
+  auto operator()(A&& a, B&& b, C&& c, E&& e, Location l = Location::current()) const {
+    return self().call_at(l, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                          std::forward<E>(e));
+  }
+  /// Five arguments and more: the place is that where the function was wrapped.
+  template <class A, class B, class C, class E, class... G>
+  requires(sizeof...(G) > 0) auto operator()(A&& a, B&& b, C&& c, E&& e, G&&... rest) const {
+    return self().call_at(Location(), std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                          std::forward<E>(e), std::forward<G>(rest)...);
+  }
+
+ private:
+  const D& self() const { return static_cast<const D&>(*this); }
+};
+
+template <class D, class Args>
+class StatedCalls;
+template <class D, class... A>
+class StatedCalls<D, std::tuple<A...>> {
+ public:
+  auto operator()(const A&... args, Location l = Location::current()) const {
+    return static_cast<const D&>(*this).call_at(l, args...);
+  }
+  template <class... Given>
+  requires(!arguments_fit<std::tuple<A...>, Given...>::value &&
+           !arguments_fit<std::tuple<A..., Location>, Given...>::value) auto
+  operator()(Given&&...) const {
+    explain_misfit<std::tuple<A...>, Given...>();
+  }
+};
+template <class D, KnownSignature F>
+class Calls<D, F> : public StatedCalls<D, typename args_of<F>::type> {};
 
 }  // namespace internal
 }  // namespace tessera

@@ -64,9 +64,10 @@ class DeviceChooser {
   Choice choice_;
 };
 
-Choice choose_devices(const Program& program, std::span<const Array> args) {
+Choice choose_devices(const Program& program, std::span<const Array> args,
+                      const std::vector<std::size_t>& kept) {
   DeviceChooser chooser(program.name, program.location);
-  for (std::size_t i = 0; i < args.size(); ++i) {
+  for (std::size_t i : kept) {
     const ArrayImpl& impl = impl_of(args[i], program.location);
     const std::string who = program.parameters[i].who + " (" + impl.shape.to_string() + ")";
     if (program.parameters[i].sharding) {
@@ -120,6 +121,35 @@ Mesh choose_mesh(const Program& program, std::span<const Array> args,
   }
   const Mesh context = current_mesh();
   return !context.empty() && context.devices() == list ? context : Mesh();
+}
+
+/// Dead code goes, and unless they are to be kept the parameters without a use. Returns the numbers
+/// of those that stay.
+std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
+  module.remove_dead_computations();
+  for (const auto& computation : module.computations()) computation->remove_dead();
+  ir::Computation* entry = module.entry();
+  const auto users = ir::users_of(*entry);
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < entry->parameters().size(); ++i) {
+    const ir::Instruction* p = entry->parameter(i);
+    if (keep || !users[std::size_t(p->index)].empty() || p == entry->root()) kept.push_back(i);
+  }
+  if (kept.size() == entry->parameters().size()) return kept;
+  std::string name = entry->name();
+  entry->set_name(name + ".all");
+  ir::Builder builder(module.add_computation(name));
+  std::vector<ir::Instruction*> parameters(entry->parameters().size());
+  for (std::size_t i : kept) {
+    const ir::Instruction* p = entry->parameter(i);
+    builder.metadata = p->metadata;
+    parameters[i] = builder.parameter(std::int64_t(builder.computation()->parameters().size()),
+                                      p->shape, p->name);
+  }
+  builder.computation()->set_root(inline_computation(builder, *entry, parameters));
+  module.set_entry(builder.computation());
+  module.remove_dead_computations();
+  return kept;
 }
 
 /// One device: constraints and custom partitioning mean nothing.
@@ -227,7 +257,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
 std::vector<bool> usable_donations(const BoundProgram& bound) {
   std::vector<bool> usable(bound.donated.size(), false);
   std::vector<bool> taken(bound.result_shapes.size(), false);
-  for (std::size_t i = 0; i < usable.size(); ++i) {
+  for (std::size_t i : bound.kept) {
     if (!bound.donated[i]) continue;
     const Shape& shape = bound.parameter_shapes[i];
     const std::int64_t count = element_count(bound.parameter_shardings[i].shard_shape(shape.dims));
@@ -261,9 +291,15 @@ void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<D
 }  // namespace
 
 PlacedProgram place_program(Program program, std::span<const Array> args) {
-  const Choice choice = choose_devices(program, args);
   PlacedProgram placed;
   BoundProgram& bound = placed.bound;
+  ir::Module& module = *program.module;
+  TESSERA_CHECK(module.entry()->parameters().size() == args.size(), "parameters and arguments");
+  std::vector<Shape> shapes;
+  for (const ir::Instruction* p : module.entry()->parameters()) shapes.push_back(p->shape);
+  bound.kept = drop_unused(module, program.keep_unused);
+  bound.parameter_shapes = std::move(shapes);
+  const Choice choice = choose_devices(program, args, bound.kept);
   bound.name = program.name;
   bound.devices = choice.devices;
   bound.committed = choice.committed;
@@ -273,21 +309,20 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   const auto n = std::int64_t(bound.devices.size());
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
 
-  ir::Module& module = *program.module;
   module.num_partitions = n;
-  const auto& parameters = module.entry()->parameters();
   ir::Instruction* root = module.entry()->root();
-  TESSERA_CHECK(parameters.size() == args.size(), "parameters and arguments");
   for (std::size_t i = 0; i < args.size(); ++i) {
     const ArrayImpl& impl = impl_of(args[i]);
-    const Shape& shape = parameters[i]->shape;
-    bound.parameter_shapes.push_back(shape);
     const Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
                        : impl.committed               ? impl.sharding
                                                       : everywhere;
     bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
-    if (n > 1) parameters[i]->sharding = {to_tensor_sharding(s, shape.rank())};
+  }
+  for (std::size_t k = 0; n > 1 && k < bound.kept.size(); ++k) {
+    const std::size_t i = bound.kept[k];
+    module.entry()->parameter(k)->sharding = {
+        to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())};
   }
   bound.result_shapes = flatten(root->shape);
   if (n > 1) {
@@ -338,7 +373,7 @@ BoundProgram compile_program(PlacedProgram placed) {
     bound.result_shardings.push_back(result);
   }
   bound.donation_usable = usable_donations(bound);
-  for (std::size_t i = 0; i < bound.donated.size(); ++i) {
+  for (std::size_t i : bound.kept) {
     if (bound.donated[i] && !bound.donation_usable[i]) {
       log_warning("donated " + program.parameters[i].who + " (" +
                   bound.parameter_shapes[i].to_string() +
@@ -354,14 +389,17 @@ BoundProgram bind_program(Program program, std::span<const Array> args) {
 
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location) {
-  compiler::DeviceArrays inputs(args.size());
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    inputs[i] = buffers_as(args[i], program.parameter_shardings[i], location);
+  const std::size_t count = program.kept.size();
+  compiler::DeviceArrays inputs(count);
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = program.kept[k];
+    inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
   }
-  std::vector<bool> donated(args.size(), false);
-  for (std::size_t i = 0; i < args.size(); ++i) {
+  std::vector<bool> donated(count, false);
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = program.kept[k];
     if (!program.donation_usable[i]) continue;
-    donated[i] = true;
+    donated[k] = true;
     ArrayImpl& impl = impl_of(args[i]);
     if (impl.kind != ArrayImpl::Kind::device) continue;
     impl.deleted = true;

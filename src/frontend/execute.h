@@ -32,6 +32,7 @@ struct Program {
   std::vector<Trace::MeshUse> mesh_uses;
   std::vector<bool> donated;  ///< per parameter
   bool is_jit = false;        ///< the context mesh must agree with the arguments
+  bool keep_unused = true;    ///< false: parameters without a use are left out
 };
 
 /// A program bound to devices.
@@ -46,6 +47,7 @@ struct BoundProgram {
   std::vector<bool> result_weak;
   std::vector<bool> donated;          ///< asked for
   std::vector<bool> donation_usable;  ///< an output can take the memory
+  std::vector<std::size_t> kept;      ///< parameters that the executable takes
   bool committed = false;             ///< results are committed
 };
 

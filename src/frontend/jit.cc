@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tessera/jit.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -70,7 +71,7 @@ struct JitCore::State {
                                         : "argument " + std::to_string(position);
   }
   /// "x[0] of 'f'" per leaf.
-  std::vector<std::string> leaf_names(const CallInfo& info) const;
+  std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
   std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
   std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
                                                       const std::shared_ptr<void>& prototype,
@@ -108,16 +109,21 @@ JitCore::JitCore(JitOptions options, Location location, bool pjit)
 }
 
 std::int64_t JitCore::trace_count() const { return state_->traces.load(); }
+std::int64_t JitCore::cache_size() const {
+  const std::lock_guard lock(state_->mutex);
+  return std::int64_t(state_->entries.size());
+}
 
-std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info) const {
+std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info,
+                                                    bool with_function) const {
   const std::vector<std::string> paths = info.paths();
   std::vector<std::string> out;
   std::size_t leaf = 0;
   for (const auto& [position, count] : info.arg_ranges) {
     for (int i = 0; i < count; ++i, ++leaf) {
       const std::string& path = paths[leaf];
-      out.push_back(argument_name(position) + path.substr(path.find(']') + 1) + " of '" + name +
-                    "'");
+      out.push_back(argument_name(position) + path.substr(path.find(']') + 1) +
+                    (with_function ? " of '" + name + "'" : ""));
     }
   }
   return out;
@@ -154,8 +160,8 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(
   std::vector<std::optional<Sharding>> out(count);
   if (options.out_shardings.is_unspecified()) return out;
   const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
-  const auto leaves = frontend::broadcast_prefix(options.out_shardings, walk, "out_shardings",
-                                                 where.known() ? where : location);
+  const auto leaves =
+      frontend::broadcast_prefix(options.out_shardings, walk, "out_shardings", where);
   const auto paths = leaf_paths(walk);
   for (std::size_t i = 0; i < count; ++i) {
     const std::string who =
@@ -192,6 +198,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.name = name;
   out.program.location = where;
   out.program.is_jit = true;
+  out.program.keep_unused = options.keep_unused;
   const auto names = leaf_names(info);
   const auto inputs = wanted_inputs(info, where);
   out.program.donated = donated_leaves(info, where);
@@ -289,6 +296,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   std::vector<Array> captures;
   if (auto found = outer.calls().find(key); found != outer.calls().end()) {
     made = found->second;
+    captures = made.captures;
   } else {
     ++traces;
     Trace inner(name, &outer);
@@ -303,7 +311,13 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
       made.computation = inner.finish(results, where);
     }
     captures = inner.captures();
-    if (captures.empty()) outer.calls().emplace(key, made);
+    // Captured tracers belong to this place; captured values are the same everywhere.
+    const bool lasting = std::none_of(captures.begin(), captures.end(),
+                                      [](const Array& a) { return a.is_tracer(); });
+    if (lasting) {
+      made.captures = captures;
+      outer.calls().emplace(key, made);
+    }
   }
   operands.insert(operands.end(), captures.begin(), captures.end());
   *prototype = made.prototype;
@@ -322,15 +336,14 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
 }
 
 std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* prototype,
-                                 Location where) {
-  if (Trace* outer = Trace::current()) {
-    return state_->call_inside(*outer, info, prototype, where.known() ? where : state_->location);
-  }
+                                 Location where) const {
+  if (!where.known()) where = state_->location;
+  if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
   const Mesh context = current_mesh();
   for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
   std::shared_ptr<const Entry> entry = state_->find(info, context);
   if (!entry) {
-    entry = state_->compile(info, context, where.known() ? where : state_->location);
+    entry = state_->compile(info, context, where);
   }
   *prototype = entry->prototype;
   if (entry->captures.empty()) return frontend::run_program(entry->bound, info.leaves, where);
@@ -339,7 +352,7 @@ std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* pr
   return frontend::run_program(entry->bound, args, where);
 }
 
-Lowered JitCore::lower(const CallInfo& info, Location where) {
+Lowered JitCore::lower(const CallInfo& info, Location where) const {
   if (Trace::current()) {
     throw TracerError("lower() can't be called while a function is traced", where);
   }
@@ -348,7 +361,11 @@ Lowered JitCore::lower(const CallInfo& info, Location where) {
   auto lowered = std::make_shared<LoweredState>();
   for (const Array& leaf : info.leaves) lowered->avals.push_back(frontend::abstract_value(leaf));
   lowered->names = state_->leaf_names(info);
-  lowered->signature = info.signature;
+  lowered->paths = state_->leaf_names(info, false);
+  lowered->result_paths =
+      leaf_paths([&](TreeVisitor& v) { info.walk_result(traced.prototype, v); });
+  lowered->tree = info.tree;
+  lowered->prototype = traced.prototype;
   lowered->captures = traced.captures;
   std::vector<Array> args = info.leaves;
   args.insert(args.end(), traced.captures.begin(), traced.captures.end());

@@ -39,9 +39,44 @@ Compiled Lowered::compile(Location) const {
   auto compiled = std::make_shared<internal::CompiledState>();
   compiled->avals = state_->avals;
   compiled->names = state_->names;
+  compiled->paths = state_->paths;
+  compiled->result_paths = state_->result_paths;
+  compiled->tree = state_->tree;
+  compiled->prototype = state_->prototype;
   compiled->captures = state_->captures;
   compiled->bound = frontend::compile_program(copy_of(state_->placed));
   return Compiled(std::move(compiled));
+}
+
+namespace {
+
+std::vector<ValueInfo> infos(const std::vector<std::string>& paths,
+                             const std::vector<Shape>& shapes, const std::vector<bool>& donated,
+                             const std::vector<Sharding>& shardings) {
+  std::vector<ValueInfo> out;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    out.push_back({paths[i], shapes[i].dims, shapes[i].dtype, i < donated.size() && donated[i],
+                   i < shardings.size() ? shardings[i] : Sharding()});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<ValueInfo> Lowered::args_info() const {
+  const auto& bound = state_->placed.bound;
+  return infos(state_->paths, bound.parameter_shapes, bound.donated, {});
+}
+std::vector<ValueInfo> Lowered::out_info() const {
+  return infos(state_->result_paths, state_->placed.bound.result_shapes, {}, {});
+}
+std::vector<ValueInfo> Compiled::args_info() const {
+  const auto& bound = state_->bound;
+  return infos(state_->paths, bound.parameter_shapes, bound.donated, bound.parameter_shardings);
+}
+std::vector<ValueInfo> Compiled::out_info() const {
+  const auto& bound = state_->bound;
+  return infos(state_->result_paths, bound.result_shapes, {}, bound.result_shardings);
 }
 
 std::string Compiled::as_text() const {
@@ -77,6 +112,20 @@ std::vector<std::string> Compiled::replicated_ops() const {
 }
 std::vector<std::string> Compiled::evaluator_ops() const {
   return state_->bound.executable->evaluator_ops();
+}
+
+std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves,
+                                       const std::string& signature,
+                                       std::shared_ptr<void>* prototype, Location location) const {
+  if (signature != state_->tree) {
+    throw TypeError("'" + state_->bound.name +
+                        "': the arguments' tree differs from that compiled "
+                        "for: " +
+                        state_->tree + " then, " + signature + " now (* is an array)",
+                    location);
+  }
+  *prototype = state_->prototype;
+  return call_flat(leaves, location);
 }
 
 std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Location location) const {

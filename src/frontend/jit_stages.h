@@ -13,8 +13,10 @@ namespace tessera::internal {
 /// Behind Lowered.
 struct LoweredState {
   std::vector<frontend::AbstractValue> avals;
-  std::vector<std::string> names;  ///< of the leaves of the arguments
-  std::string signature;
+  std::vector<std::string> names;  ///< of the leaves of the arguments: "argument 0.w1 of 'f'"
+  std::vector<std::string> paths, result_paths;  ///< without the function
+  std::string tree;                              ///< structure of the traced arguments
+  std::shared_ptr<void> prototype;
   std::vector<Array> captures;
   frontend::PlacedProgram placed;
 };
@@ -23,6 +25,9 @@ struct LoweredState {
 struct CompiledState {
   std::vector<frontend::AbstractValue> avals;
   std::vector<std::string> names;
+  std::vector<std::string> paths, result_paths;
+  std::string tree;
+  std::shared_ptr<void> prototype;
   std::vector<Array> captures;
   frontend::BoundProgram bound;
 };

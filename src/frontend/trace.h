@@ -74,6 +74,7 @@ class Trace {
     ir::Computation* computation = nullptr;
     std::vector<bool> weak;
     std::shared_ptr<void> prototype;
+    std::vector<Array> captures;  ///< concrete ones
   };
   std::map<std::string, CachedCall>& calls();
   /// Of one eager operation: plain scalars become parameters too, so that another value of the
