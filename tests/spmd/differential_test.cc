@@ -31,8 +31,9 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
   auto failed = [&](const std::string& why) {
     return ::testing::AssertionFailure()
            << "seed " << seed << (exact ? " (exact" : " (floats")
-           << (anyhow ? ", random layouts): " : "): ") << why
-           << "\n--- program\n" << before << "\n--- partitioned\n" << after;
+           << (anyhow ? ", random layouts): " : "): ") << why << "\n--- program\n"
+           << before << "\n--- partitioned\n"
+           << after;
   };
   try {
     const Literal whole = evaluator::evaluate(*program.module, program.arguments);
@@ -48,8 +49,8 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
     ir::verify(*device);
     const auto results =
         evaluator::evaluate_spmd(*device, testing::shard_arguments(*device, program.arguments));
-    const auto fault = testing::difference(results, whole, program.module->entry()->root()->sharding,
-                                           exact ? 0 : 1e-4);
+    const auto fault = testing::difference(
+        results, whole, program.module->entry()->root()->sharding, exact ? 0 : 1e-4);
     if (fault) return failed(*fault);
   } catch (const std::exception& e) {
     return failed(e.what());

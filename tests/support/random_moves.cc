@@ -194,8 +194,7 @@ void RandomScope::scatter_add() {
   if (element_count(update) > 1024) return;
   Known at = as_shape(any(), {n, 1}), u = as_shape(any(), update);
   const DType t = k.x->shape.dtype;
-  add(small({b_.emit(Opcode::scatter,
-                     {k.x, b_.convert(at.x, s32), b_.convert(u.x, t)}, s,
+  add(small({b_.emit(Opcode::scatter, {k.x, b_.convert(at.x, s32), b_.convert(u.x, t)}, s,
                      {ir::scalar_computation(b_.module(), Opcode::add, t)}),
              k.bound + u.bound * double(n)}));
 }
@@ -235,8 +234,8 @@ void RandomScope::loop() {
   {
     ir::Builder c(condition);
     ir::Instruction* p = c.parameter(0, state);
-    ir::Instruction* go = c.compare(ir::Direction::lt, c.get_tuple_element(p, 0),
-                                    c.scalar(s32, double(trips)));
+    ir::Instruction* go =
+        c.compare(ir::Direction::lt, c.get_tuple_element(p, 0), c.scalar(s32, double(trips)));
     if (by_data) {
       ir::Instruction* x = c.get_tuple_element(p, 1);
       Dims all;
@@ -266,9 +265,8 @@ void RandomScope::loop() {
     }
     body->set_root(c.tuple(next));
   }
-  ir::Instruction* out =
-      b_.while_loop(condition, body, b_.tuple(carried),
-                    by_data ? std::nullopt : std::optional<std::int64_t>(trips));
+  ir::Instruction* out = b_.while_loop(condition, body, b_.tuple(carried),
+                                       by_data ? std::nullopt : std::optional<std::int64_t>(trips));
   for (std::size_t k = 1; k < shapes.size(); ++k) {
     add({b_.get_tuple_element(out, std::int64_t(k)), 1024});
   }

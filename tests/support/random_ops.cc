@@ -121,19 +121,23 @@ void RandomScope::grow(int ops) {
 
 void RandomScope::step() {
   using Step = void (RandomScope::*)();
-  static const std::vector<Step> steps = {
-      &RandomScope::unary,         &RandomScope::binary,         &RandomScope::binary,
-      &RandomScope::compare_select, &RandomScope::broadcast,     &RandomScope::reshape,
-      &RandomScope::reshape,       &RandomScope::transpose,      &RandomScope::reduce,
-      &RandomScope::reduce,        &RandomScope::arg_reduce,     &RandomScope::dot,
-      &RandomScope::dot,           &RandomScope::iota,           &RandomScope::concatenate,
-      &RandomScope::concatenate,   &RandomScope::slice,          &RandomScope::slice,
-      &RandomScope::pad,           &RandomScope::reverse,        &RandomScope::roll,
-      &RandomScope::convert,       &RandomScope::dynamic_slice,  &RandomScope::dynamic_update,
-      &RandomScope::sort,          &RandomScope::fft,            &RandomScope::take,
-      &RandomScope::scatter_add,   &RandomScope::window,         &RandomScope::constraint,
-      &RandomScope::constraint,    &RandomScope::loop,           &RandomScope::branch,
-      &RandomScope::call};
+  static const std::vector<Step> steps = {&RandomScope::unary,         &RandomScope::binary,
+                                          &RandomScope::binary,        &RandomScope::compare_select,
+                                          &RandomScope::broadcast,     &RandomScope::reshape,
+                                          &RandomScope::reshape,       &RandomScope::transpose,
+                                          &RandomScope::reduce,        &RandomScope::reduce,
+                                          &RandomScope::arg_reduce,    &RandomScope::dot,
+                                          &RandomScope::dot,           &RandomScope::iota,
+                                          &RandomScope::concatenate,   &RandomScope::concatenate,
+                                          &RandomScope::slice,         &RandomScope::slice,
+                                          &RandomScope::pad,           &RandomScope::reverse,
+                                          &RandomScope::roll,          &RandomScope::convert,
+                                          &RandomScope::dynamic_slice, &RandomScope::dynamic_update,
+                                          &RandomScope::sort,          &RandomScope::fft,
+                                          &RandomScope::take,          &RandomScope::scatter_add,
+                                          &RandomScope::window,        &RandomScope::constraint,
+                                          &RandomScope::constraint,    &RandomScope::loop,
+                                          &RandomScope::branch,        &RandomScope::call};
   (this->*dice_.pick(steps))();
 }
 
@@ -150,12 +154,12 @@ void RandomScope::unary() {
       case 2:
         return add(no_negative_zero({b_.unary(Opcode::negate, k.x), k.bound}));
       default:
-        return add(small(no_negative_zero(
-            {b_.binary(Opcode::multiply, k.x, k.x), k.bound * k.bound})));
+        return add(
+            small(no_negative_zero({b_.binary(Opcode::multiply, k.x, k.x), k.bound * k.bound})));
     }
   }
-  ir::Instruction* positive = b_.binary(Opcode::add, b_.binary(Opcode::multiply, k.x, k.x),
-                                        fill(t, 1, dims));
+  ir::Instruction* positive =
+      b_.binary(Opcode::add, b_.binary(Opcode::multiply, k.x, k.x), fill(t, 1, dims));
   switch (dice_.below(7)) {
     case 0:
       return add({b_.unary(Opcode::tanh, k.x), 1});
@@ -186,8 +190,8 @@ void RandomScope::binary() {
     case 2:
       return add(small({b_.binary(Opcode::subtract, a.x, c.x), a.bound + c.bound}));
     case 3:
-      return add(small(
-          no_negative_zero({b_.binary(Opcode::multiply, a.x, c.x), a.bound * c.bound})));
+      return add(
+          small(no_negative_zero({b_.binary(Opcode::multiply, a.x, c.x), a.bound * c.bound})));
     case 4:
       return add({b_.binary(Opcode::maximum, a.x, c.x), std::max(a.bound, c.bound)});
     default:
@@ -204,13 +208,13 @@ void RandomScope::compare_select() {
     ir::Instruction* at = b_.iota(Shape(s32, dims), dice_.below(std::int64_t(dims.size())));
     ir::Instruction* mask = b_.compare(ir::Direction::lt, at, fill(s32, 3, dims));
     Known c = as_shape(any(), dims);
-    return add({b_.select(mask, a.x, b_.convert(c.x, a.x->shape.dtype)),
-                std::max(a.bound, c.bound)});
+    return add(
+        {b_.select(mask, a.x, b_.convert(c.x, a.x->shape.dtype)), std::max(a.bound, c.bound)});
   }
   Known c = as_shape(any(), dims);
   c.x = b_.convert(c.x, a.x->shape.dtype);
-  ir::Instruction* mask = b_.compare(dice_.chance(0.5) ? ir::Direction::lt : ir::Direction::ge,
-                                     a.x, c.x);
+  ir::Instruction* mask =
+      b_.compare(dice_.chance(0.5) ? ir::Direction::lt : ir::Direction::ge, a.x, c.x);
   if (dice_.chance(0.3)) return add({mask, 1});
   if (dice_.chance(0.3)) mask = b_.unary(Opcode::not_, mask);
   add({b_.select(mask, a.x, c.x), std::max(a.bound, c.bound)});
@@ -302,8 +306,7 @@ void RandomScope::reduce() {
     if (dice_.chance(0.3)) init = 2;
     bound = std::max(k.bound, 100.0);
   }
-  add(small({b_.reduce(k.x, b_.scalar(t, init), dims,
-                       ir::scalar_computation(b_.module(), op, t)),
+  add(small({b_.reduce(k.x, b_.scalar(t, init), dims, ir::scalar_computation(b_.module(), op, t)),
              bound}));
 }
 
@@ -325,8 +328,7 @@ void RandomScope::arg_reduce() {
   ir::Instruction* left = r.binary(Opcode::or_, greater, first);
   pick->set_root(r.tuple({r.select(left, va, vb), r.select(left, ia, ib)}));
   ir::Instruction* at = b_.iota(Shape(s32, k.x->shape.dims), dim);
-  ir::Instruction* out = b_.emit(Opcode::reduce,
-                                 {k.x, at, b_.scalar(t, -1000), b_.scalar(s32, 0)},
+  ir::Instruction* out = b_.emit(Opcode::reduce, {k.x, at, b_.scalar(t, -1000), b_.scalar(s32, 0)},
                                  ir::DimensionsAttrs{{dim}}, {pick});
   add({b_.get_tuple_element(out, 0), std::max(k.bound, 1000.0)});
   add({b_.get_tuple_element(out, 1), double(k.x->shape.dim(dim))});

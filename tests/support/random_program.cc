@@ -129,8 +129,8 @@ RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& opt
   const std::vector<Known>& pool = scope.pool();
   for (std::int64_t r = 0; r < count; ++r) {
     // The newest first, then any.
-    const std::size_t at = r == 0 ? pool.size() - 1
-                                  : std::size_t(dice.below(std::int64_t(pool.size())));
+    const std::size_t at =
+        r == 0 ? pool.size() - 1 : std::size_t(dice.below(std::int64_t(pool.size())));
     results.push_back(pool[at].x);
   }
   ir::Instruction* root = results.size() == 1 ? results[0] : scope.b().tuple(results);

@@ -34,7 +34,8 @@ RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& opt
 /// Numbers that are the same everywhere for the same seed.
 class Dice {
  public:
-  explicit Dice(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 0x632BE59BD9B4E019ull) {}
+  explicit Dice(std::uint64_t seed)
+      : state_(seed * 0x9E3779B97F4A7C15ull + 0x632BE59BD9B4E019ull) {}
   std::uint64_t next();
   /// 0 <= result < n
   std::int64_t below(std::int64_t n) { return std::int64_t(next() % std::uint64_t(n)); }

@@ -132,9 +132,9 @@ std::vector<std::vector<Literal>> shard_arguments(const ir::Module& partitioned,
     std::vector<TensorSharding> s;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
       const auto& given = parameters[i]->sharding;
-      s.push_back(with_mesh(given.empty() ? TensorSharding{}
-                                          : given[given.size() == leaves.size() ? k : 0],
-                            partitioned, leaves[k].shape().rank()));
+      s.push_back(
+          with_mesh(given.empty() ? TensorSharding{} : given[given.size() == leaves.size() ? k : 0],
+                    partitioned, leaves[k].shape().rank()));
     }
     for (std::size_t d = 0; d < out.size(); ++d) {
       std::size_t next = 0;
@@ -165,16 +165,14 @@ std::optional<std::string> difference(const std::vector<Literal>& results, const
       std::optional<std::string> fault;
       for_shard(e.dims(), s, std::int64_t(d), [&](std::int64_t g, std::int64_t l) {
         if (fault) return;
-        const bool same =
-            tolerance == 0
-                ? std::memcmp(e.bytes() + std::size_t(g) * width,
-                              met[r].bytes() + std::size_t(l) * width, width) == 0
-                : distance(met[r], l, e, g) <= bound;
+        const bool same = tolerance == 0
+                              ? std::memcmp(e.bytes() + std::size_t(g) * width,
+                                            met[r].bytes() + std::size_t(l) * width, width) == 0
+                              : distance(met[r], l, e, g) <= bound;
         if (!same) {
           fault = "result " + std::to_string(r) + " (" + e.shape().to_string() + ", " +
                   s.to_spec_string() + "), device " + std::to_string(d) + ", element " +
-                  std::to_string(g) + ": " + show(met[r], l) + " where " + show(e, g) +
-                  " is right";
+                  std::to_string(g) + ": " + show(met[r], l) + " where " + show(e, g) + " is right";
         }
       });
       if (fault) return fault;

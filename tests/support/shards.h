@@ -24,5 +24,4 @@ std::optional<std::string> difference(const std::vector<Literal>& results, const
                                       const std::vector<TensorSharding>& shardings,
                                       double tolerance);
 
-
 }  // namespace tessera::testing

@@ -17,8 +17,21 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
     if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
   }
   ComputeLayout layout = p.layout_for(source, *rule);
+  bool split_result = false;
+  for (const TensorSharding& s : p.declared(source)) split_result |= !s.is_replicated();
   std::vector<ir::Instruction*> operands;
-  for (Value* v : p.operands_in(source, layout.operands)) operands.push_back(v->local);
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const ir::Instruction& o = *source.operand(i);
+    Value* v = p.user_count(o) == 1 ? p.raw(o) : p.value(o);
+    const bool forced = split_result && !v->sharding.is_replicated() &&
+                        v->sharding.unreduced.empty() && layout.operands[i].is_replicated();
+    operands.push_back(nullptr);
+    if (forced) {
+      p.gathered(source, i, v, "it needs the dims whole that are split", &operands.back());
+    } else {
+      operands.back() = p.reshard(v, layout.operands[i], p.operand_reason(source, i))->local;
+    }
+  }
   ir::Instruction* x = p.emit_local(source, operands, p.local_tuple(source.shape, layout.results));
   std::vector<ir::Instruction*> parts = p.unpack(x);
   std::vector<Shape> shapes = flatten(source.shape);

@@ -28,8 +28,8 @@ namespace tessera::spmd {
 /// at the end to ceil(dim / ways); what the padding holds is unknown unless it was masked.
 struct Value {
   ir::Instruction* local = nullptr;
-  TensorSharding sharding;  ///< closed, on the module's mesh
-  Shape shape;              ///< global
+  TensorSharding sharding;                  ///< closed, on the module's mesh
+  Shape shape;                              ///< global
   ir::Opcode partial_op = ir::Opcode::add;  ///< joins the partial values of unreduced axes
   const ir::Instruction* origin = nullptr;  ///< in the source program
   Value* home = nullptr;                    ///< first form of the same array
@@ -148,9 +148,9 @@ class ComputationPartitioner {
                                      std::int64_t size);
   /// Moves rows along `dim` among the devices of `axes` (route.h). `fill`: a scalar for rows that
   /// no part covers, null where those don't matter.
-  ir::Instruction* emit_route(const RoutePlan& plan, const std::vector<ir::Instruction*>& parts,
-                              std::int64_t dim, const std::vector<int>& axes,
-                              ir::Instruction* fill, const Shape& global);
+  ir::Instruction* emit_route(const RoutePlan& plan, const std::vector<ir::Instruction*>& arrays,
+                              std::int64_t dim, const std::vector<int>& axes, ir::Instruction* fill,
+                              const Shape& global);
 
   // ----- emission of one source instruction
   const ir::Instruction& current() const { return *current_; }
@@ -172,6 +172,10 @@ class ComputationPartitioner {
   void define_from(const ir::Instruction& source, const std::vector<Value*>& computed);
   /// Operands gathered, the op computed whole on each device.
   void replicate(const ir::Instruction& source, const std::string& reason);
+  /// An operand gathered whole since the op needs it so: in the report a full gather, or an error
+  /// if the options say so. Returns the bytes that a device receives.
+  double gathered(const ir::Instruction& source, std::size_t i, Value* v, const std::string& reason,
+                  ir::Instruction** local);
   std::string operand_reason(const ir::Instruction& source, std::size_t i) const;
   /// Local shape of a global one.
   Shape local_shape(const Shape& global, const TensorSharding& s) const;

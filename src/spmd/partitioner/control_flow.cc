@@ -103,9 +103,9 @@ void partition_conditional(ComputationPartitioner& p, const ir::Instruction& sou
     const ir::Computation& branch = *source.called[i];
     std::vector<TensorSharding> mine = p.declared(*branch.root());
     for (std::size_t k = 0; k < mine.size(); ++k) {
-      TESSERA_CHECK(same_layout(mine[k], results[k]),
-                    source.describe() + ": the branches' layouts of result " + std::to_string(k) +
-                        " don't agree");
+      TESSERA_CHECK(same_layout(mine[k], results[k]), source.describe() +
+                                                          ": the branches' layouts of result " +
+                                                          std::to_string(k) + " don't agree");
     }
     branches.push_back(p.module().partitioned(branch));
     operands.push_back(argument(p, *source.operand(i + 1), *branch.parameter(0),

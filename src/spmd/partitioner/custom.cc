@@ -157,9 +157,9 @@ void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& sou
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
                              "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
     if (attrs.target == manual) {
-      throw NotImplementedError("per-device (manual) regions can't be partitioned in this version (" +
-                                    attrs.target + ")",
-                                source.location());
+      throw NotImplementedError(
+          "per-device (manual) regions can't be partitioned in this version (" + attrs.target + ")",
+          source.location());
     }
   }
   partition_by_rule(p, source);

@@ -69,6 +69,21 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
         return partition_elementwise(p, source);
       }
       return partition_by_rule(p, source);
+    case Opcode::sort:
+    case Opcode::fft:
+    case Opcode::cholesky:
+    case Opcode::triangular_solve:
+    case Opcode::reduce_window:
+    case Opcode::select_and_scatter:
+    case Opcode::topk:
+    case Opcode::map:
+    case Opcode::batch_norm_inference:
+    case Opcode::batch_norm_training:
+    case Opcode::batch_norm_grad:
+      return partition_by_rule(p, source);
+    case Opcode::rng_bit_generator:
+      // Each element's bits depend on its place in the whole.
+      return p.replicate(source, "random bits are made whole from a state that all devices share");
     default:
       break;
   }
@@ -77,7 +92,7 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
   }
   if (ir::has_side_effect(source.opcode)) refuse(source, "it talks to the host");
   if (ir::is_elementwise(source.opcode)) return partition_elementwise(p, source);
-  partition_by_rule(p, source);
+  p.replicate(source, "no partitioned form is known for it");
 }
 
 }  // namespace tessera::spmd

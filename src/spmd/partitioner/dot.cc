@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contractions: zeros in the padding of both operands, partial sums where a contracted dim is split.
+// Contractions: zeros in the padding of both operands, partial sums where a contracted dim is
+// split.
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
@@ -12,12 +13,12 @@ void contract(ComputationPartitioner& p, const ir::Instruction& source, const Fa
   ComputeLayout layout = p.layout_for(source, rule);
   std::vector<Value*> operands = p.operands_in(source, layout.operands);
   // Padding may hold NaN or infinity, which a zero on the other side wouldn't stop.
-  ir::Instruction* lhs = p.masked(
-      operands[0], lhs_dims, p.constant_scalar(operands[0]->shape.dtype, 0));
-  ir::Instruction* rhs = p.masked(
-      operands[1], rhs_dims, p.constant_scalar(operands[1]->shape.dtype, 0));
-  ir::Instruction* x = p.emit_local(source, {lhs, rhs},
-                                    p.local_shape(source.shape, layout.results.front()));
+  ir::Instruction* lhs =
+      p.masked(operands[0], lhs_dims, p.constant_scalar(operands[0]->shape.dtype, 0));
+  ir::Instruction* rhs =
+      p.masked(operands[1], rhs_dims, p.constant_scalar(operands[1]->shape.dtype, 0));
+  ir::Instruction* x =
+      p.emit_local(source, {lhs, rhs}, p.local_shape(source.shape, layout.results.front()));
   p.define_from(source, {p.make(x, layout.results.front(), source.shape)});
 }
 
@@ -41,8 +42,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
     const std::vector<int>& f = t[std::size_t(dim)];
     return f.size() == 1 ? f.front() : -1;
   };
-  const TensorFactors &lhs = rule->operands[0], &rhs = rule->operands[1],
-                      &out = rule->results[0];
+  const TensorFactors &lhs = rule->operands[0], &rhs = rule->operands[1], &out = rule->results[0];
   const int batch = sole(lhs, attrs.input_batch);
   const int out_feature = sole(rhs, attrs.kernel_output_feature);
   const int in_feature = sole(lhs, attrs.input_feature);

@@ -17,8 +17,8 @@ ir::Instruction* clamped(ComputationPartitioner& p, ir::Instruction* at, std::in
   ir::Builder& b = p.b();
   if (byte_size(at->shape.dtype) < 4) at = b.convert(at, s32);
   const DType dtype = at->shape.dtype;
-  at = b.emit(Opcode::clamp, {p.constant_scalar(dtype, 0), at,
-                              p.constant_scalar(dtype, double(highest))});
+  at = b.emit(Opcode::clamp,
+              {p.constant_scalar(dtype, 0), at, p.constant_scalar(dtype, double(highest))});
   return b.convert(at, s32);
 }
 
@@ -46,8 +46,7 @@ std::vector<int> axes_of(const TensorSharding& s, const Dims& dims) {
 
 /// The ends' shardings, each also with the axes of `changed` on another dim or dropped.
 std::vector<TensorSharding> layouts(const ComputationPartitioner& p, const Dims& global,
-                                    const Dims& changed,
-                                    const std::vector<TensorSharding>& ends) {
+                                    const Dims& changed, const std::vector<TensorSharding>& ends) {
   std::vector<TensorSharding> out;
   auto add = [&](const TensorSharding& s) {
     for (const TensorSharding& o : out) {
@@ -140,8 +139,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
     local_sizes[i] = sizes[i];
     starts[i] = clamped(p, starts[i], in[i] - sizes[i]);
     if (layout.shards(d) == 1) continue;
-    ir::Instruction* at =
-        b.binary(Opcode::subtract, starts[i], p.shard_offset(layout, d, in[i]));
+    ir::Instruction* at = b.binary(Opcode::subtract, starts[i], p.shard_offset(layout, d, in[i]));
     if (sizes[i] == 1) {
       ir::Instruction* owns = in_range(p, at, block);
       mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
@@ -199,8 +197,7 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
     }
     starts[i] = clamped(p, starts[i], in[i] - sizes[i]);
     if (layout.shards(d) == 1) continue;
-    ir::Instruction* at =
-        b.binary(Opcode::subtract, starts[i], p.shard_offset(layout, d, in[i]));
+    ir::Instruction* at = b.binary(Opcode::subtract, starts[i], p.shard_offset(layout, d, in[i]));
     if (sizes[i] == 1) {
       ir::Instruction* owns = in_range(p, at, block);
       mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;

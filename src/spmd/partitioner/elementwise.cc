@@ -69,8 +69,7 @@ void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& sourc
     s.dims[i].axes = wanted.dims[std::size_t(dims[i])].axes;
   }
   Value* v = p.operands_in(source, {s}).front();
-  ir::Instruction* x =
-      p.emit_local(source, {v->local}, p.local_shape(source.shape, wanted));
+  ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, wanted));
   p.define_from(source, {p.make(x, wanted, source.shape)});
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter. Split batch dims and whole window dims need nothing. Along an operand dim that
-// indices point into, each device serves the rows it owns: gathers sum the answers (the others gave
-// zeros), scatters drop what is not theirs. Indices are clamped or dropped by the global sizes.
+// Gather and scatter. Split batch dims and whole window dims need nothing. Along an operand dim
+// that indices point into, each device serves the rows it owns: gathers sum the answers (the others
+// gave zeros), scatters drop what is not theirs. Indices are clamped or dropped by the global
+// sizes.
 #include <algorithm>
 
 #include "src/base/check.h"
@@ -21,8 +22,7 @@ ir::Instruction* narrow_indices(ComputationPartitioner& p, ir::Instruction* x) {
   const Dims& dims = x->shape.dims;
   const double limit = double(std::int64_t(1) << 30);
   ir::Instruction* high = b.splat(p.constant_scalar(dtype, limit), dims);
-  ir::Instruction* low =
-      b.splat(p.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
+  ir::Instruction* low = b.splat(p.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
   return b.convert(b.emit(Opcode::clamp, {low, x, high}), s32);
 }
 
@@ -57,9 +57,8 @@ ir::Instruction* localized(ComputationPartitioner& p, ir::Instruction* indices,
                            std::int64_t vector_dim) {
   std::vector<ir::Instruction*> offsets;
   for (std::int64_t d : map) {
-    offsets.push_back(layout.shards(d) == 1
-                          ? p.index(0)
-                          : p.shard_offset(layout, d, global[std::size_t(d)]));
+    offsets.push_back(layout.shards(d) == 1 ? p.index(0)
+                                            : p.shard_offset(layout, d, global[std::size_t(d)]));
   }
   return p.b().binary(Opcode::subtract, indices,
                       along_vector(p, offsets, indices->shape.dims, vector_dim));
@@ -112,8 +111,8 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
   const Dims& shape = indices->shape.dims;
   indices = b.emit(Opcode::clamp, {along_vector(p, low, shape, attrs.index_vector_dim), indices,
                                    along_vector(p, high, shape, attrs.index_vector_dim)});
-  indices = localized(p, indices, split, operand.dims, attrs.start_index_map,
-                      attrs.index_vector_dim);
+  indices =
+      localized(p, indices, split, operand.dims, attrs.start_index_map, attrs.index_vector_dim);
   ir::Instruction* mine = nullptr;
   for (std::size_t k : served) {
     ir::Instruction* at = component(p, indices, k, attrs.index_vector_dim);
@@ -193,8 +192,7 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     // The operand counts once.
     ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));
     const Dims& dims = locals[0]->shape.dims;
-    locals[0] = b.select(b.splat(first, dims), locals[0],
-                         b.splat(b.constant(*identity), dims));
+    locals[0] = b.select(b.splat(first, dims), locals[0], b.splat(b.constant(*identity), dims));
   }
   ir::Instruction* x =
       p.emit_local(source, locals, p.local_tuple(source.shape, layout.results), local);

@@ -66,24 +66,32 @@ Placed place_reverse(std::int64_t ways, std::int64_t size) {
   return p;
 }
 
-Placed place_concat(std::int64_t ways, std::int64_t size, std::int64_t offset, bool everywhere) {
+/// Rows [first, first + count) of an array of `size` rows, at `offset` of the result.
+Placed place_concat(std::int64_t ways, std::int64_t size, std::int64_t first, std::int64_t count,
+                    std::int64_t offset, bool everywhere) {
   Placed p;
   const std::int64_t block = everywhere ? size : ceil_div(size, ways);
   p.part.rows = block;
   p.part.everywhere = everywhere;
   for (std::int64_t c = 0; c < ways; ++c) {
     const std::int64_t at = everywhere ? 0 : c * block;
-    p.part.start.push_back(offset + at);
-    p.part.lo.push_back(offset + std::min(at, size));
-    p.part.hi.push_back(offset + std::min(at + block, size));
+    p.part.start.push_back(offset - first + at);
+    p.part.lo.push_back(offset + std::max<std::int64_t>(at - first, 0));
+    p.part.hi.push_back(offset + std::min(at + block - first, count));
   }
   return p;
 }
 
-Value* operand_value(ComputationPartitioner& p, const ir::Instruction& source, std::size_t i) {
-  const ir::Instruction& o = *source.operand(i);
+Value* value_of(ComputationPartitioner& p, const ir::Instruction& o) {
   return p.user_count(o) == 1 ? p.raw(o) : p.value(o);
 }
+
+/// An array whose rows go into the result. Parts of a concatenation may be slices of one array.
+struct Source {
+  Value* value = nullptr;
+  std::size_t array = 0;  ///< among the distinct ones
+  std::int64_t first = 0, count = 0, offset = 0;
+};
 
 /// A way to compute: one sharding for result and operands alike, along all dims.
 struct Candidate {
@@ -139,21 +147,22 @@ double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim)
   return bytes;
 }
 
-using Placer = std::function<Placed(std::size_t operand, std::int64_t dim, std::int64_t ways,
+using Placer = std::function<Placed(const Source& source, std::int64_t dim, std::int64_t ways,
                                     bool everywhere)>;
 
 RoutePlan route_for(const ir::Instruction& source, const Candidate& c, std::int64_t dim,
-                    const Placer& placer, std::size_t operands, bool mirrored) {
+                    const Placer& placer, const std::vector<Source>& from, bool mirrored) {
   const std::int64_t ways = c.layout.shards(dim), size = source.shape.dim(dim);
   std::vector<RoutePart> parts;
-  for (std::size_t i = 0; i < operands; ++i) {
-    parts.push_back(placer(i, dim, ways, !c.everywhere.empty() && c.everywhere[i]).part);
+  for (const Source& s : from) {
+    parts.push_back(placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
+    parts.back().array = s.array;
   }
   return plan_route(parts, ways, size, ceil_div(size, ways), mirrored);
 }
 
-TensorSharding operand_layout(const Candidate& c, std::size_t i, const Dims& changed) {
-  return !c.everywhere.empty() && c.everywhere[i] ? without_dims(c.layout, changed) : c.layout;
+TensorSharding array_layout(const Candidate& c, std::size_t array, const Dims& changed) {
+  return !c.everywhere.empty() && c.everywhere[array] ? without_dims(c.layout, changed) : c.layout;
 }
 
 TensorSharding summed_layout(const Candidate& c, const Dims& changed) {
@@ -165,27 +174,41 @@ TensorSharding summed_layout(const Candidate& c, const Dims& changed) {
   return s;
 }
 
-struct Choice {
-  Candidate candidate;
-  std::vector<Value*> operands;
-};
+/// The array that an op takes rows of, in one piece and along that dim only; null if it does more.
+const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) {
+  if (!o.is(ir::Opcode::slice)) return nullptr;
+  const auto& attrs = o.get<ir::SliceAttrs>();
+  for (std::int64_t stride : attrs.strides) {
+    if (stride != 1) return nullptr;
+  }
+  const ir::Instruction& in = *o.operand(0);
+  for (std::int64_t d = 0; d < in.shape.rank(); ++d) {
+    if (d != dim && in.shape.dim(d) != o.shape.dim(d)) return nullptr;
+  }
+  return &in;
+}
 
-/// The cheapest candidate; `operands`: how many leading operands are moved (others are scalars).
-Choice choose(ComputationPartitioner& p, const ir::Instruction& source, std::size_t operands,
-              const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
+/// The cheapest candidate.
+Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
+                 const std::vector<Source>& from, const Dims& changed, const Placer& placer,
+                 bool mirrored, bool may_sum) {
   const TensorSharding wanted = reduced(p.declared_array(source));
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  Choice best;
-  std::vector<TensorSharding> ends{wanted};
-  for (std::size_t i = 0; i < operands; ++i) {
-    best.operands.push_back(operand_value(p, source, i));
-    ends.push_back(best.operands.back()->sharding);
+  Candidate best;
+  std::vector<Value*> arrays;
+  for (const Source& s : from) {
+    if (s.array == arrays.size()) arrays.push_back(s.value);
   }
+  std::vector<TensorSharding> ends{wanted};
+  for (Value* v : arrays) ends.push_back(v->sharding);
+  bool split_ends = !wanted.is_replicated();
+  for (Value* v : arrays) split_ends &= !v->sharding.is_replicated();
+  constexpr double last_resort = 1e30;
   std::optional<double> least;
   auto consider = [&](Candidate c) {
     double price = 0, shards = 1;
-    for (std::size_t i = 0; i < operands; ++i) {
-      price += p.reshard_price(best.operands[i], operand_layout(c, i, changed));
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      price += p.reshard_price(arrays[i], array_layout(c, i, changed));
     }
     for (std::int64_t n : c.layout.shards()) shards *= double(n);
     if (c.summed) {
@@ -194,24 +217,26 @@ Choice choose(ComputationPartitioner& p, const ir::Instruction& source, std::siz
     } else {
       for (std::int64_t d : changed) {
         if (c.layout.shards(d) == 1) continue;
-        RoutePlan plan = route_for(source, c, d, placer, operands, mirrored);
+        RoutePlan plan = route_for(source, c, d, placer, from, mirrored);
         price += double(plan.rows_received) * row_bytes(source.shape, c.layout, d) +
                  p.cost().latency_bytes * plan.permutes;
       }
       price += reshard_cost(c.layout, wanted, source.shape.dims, width, p.cost());
     }
     price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+    // Gathering what is split at both ends is the last resort.
+    if (c.layout.is_replicated() && split_ends) price += last_resort;
     if (!least || price < *least) {
       least = price;
-      best.candidate = std::move(c);
+      best = std::move(c);
     }
   };
   for (const TensorSharding& s : layouts_to_try(p, source, ends, changed)) {
     bool splits = std::any_of(changed.begin(), changed.end(),
                               [&](std::int64_t d) { return s.shards(d) > 1; });
     Candidate c{s, {}, false};
-    if (splits && operands > 1) {
-      for (Value* v : best.operands) {
+    if (splits && source.is(ir::Opcode::concatenate)) {
+      for (Value* v : arrays) {
         c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
       }
     }
@@ -271,14 +296,13 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
   auto stride = [&](std::int64_t d) {
     return attrs.strides.empty() ? 1 : attrs.strides[std::size_t(d)];
   };
-  Placer placer = [&](std::size_t, std::int64_t d, std::int64_t ways, bool) {
+  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
     const std::size_t i = std::size_t(d);
     return place_slice(ways, in[i], attrs.starts[i], stride(d), out[i]);
   };
-  Choice choice = choose(p, source, 1, changed, placer, false, true);
-  const Candidate& c = choice.candidate;
-  ir::Instruction* x =
-      p.reshard(choice.operands[0], c.layout, p.operand_reason(source, 0))->local;
+  const std::vector<Source> from{{value_of(p, *source.operand(0))}};
+  const Candidate c = choose(p, source, from, changed, placer, false, true);
+  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   ir::SliceAttrs local{Dims(in.size(), 0), x->shape.dims, Dims(in.size(), 1)};
   for (std::int64_t d : changed) {
     if (c.layout.shards(d) > 1) continue;
@@ -298,13 +322,13 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     const std::int64_t ways = c.layout.shards(d);
     if (ways == 1) continue;
     const std::vector<int>& axes = c.layout.dims[std::size_t(d)].axes;
-    Placed placed = placer(0, d, ways, false);
+    Placed placed = placer(from[0], d, ways, false);
     x = take_strided(p, x, d, axes, placed, stride(d));
     if (c.summed) {
       RoutePlan plan = deposit_plan(placed.part, ways, out[std::size_t(d)]);
       x = p.emit_route(plan, {x}, d, axes, p.constant_scalar(x->shape.dtype, 0), source.shape);
     } else {
-      x = p.emit_route(route_for(source, c, d, placer, 1, false), {x}, d, axes, nullptr,
+      x = p.emit_route(route_for(source, c, d, placer, from, false), {x}, d, axes, nullptr,
                        source.shape);
     }
   }
@@ -324,7 +348,7 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
   for (std::size_t d = 0; d < in.size(); ++d) {
     if (!(attrs.dims[d] == ir::PadDim{})) changed.push_back(std::int64_t(d));
   }
-  Placer placer = [&](std::size_t, std::int64_t d, std::int64_t ways, bool) {
+  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
     const std::size_t i = std::size_t(d);
     return place_pad(ways, in[i], attrs.dims[i], out[i], ceil_div(in[i], ways));
   };
@@ -336,10 +360,9 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
     ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
     return p.define_from(source, {p.make(x, wanted, source.shape)});
   }
-  Choice choice = choose(p, source, 1, changed, placer, false, false);
-  const Candidate& c = choice.candidate;
-  ir::Instruction* x =
-      p.reshard(choice.operands[0], c.layout, p.operand_reason(source, 0))->local;
+  const std::vector<Source> from{{value_of(p, *source.operand(0))}};
+  const Candidate c = choose(p, source, from, changed, placer, false, false);
+  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   p.transfer = transfer_of(source, c, "rows");
   std::vector<ir::PadDim> local(in.size());
   bool pads = false;
@@ -355,7 +378,7 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
       spread[i].interior = attrs.dims[i].interior;
       x = p.b().pad(x, fill->local, spread);
     }
-    x = p.emit_route(route_for(source, c, d, placer, 1, false), {x}, d, c.layout.dims[i].axes,
+    x = p.emit_route(route_for(source, c, d, placer, from, false), {x}, d, c.layout.dims[i].axes,
                      fill->local, source.shape);
   }
   p.transfer = {};
@@ -365,18 +388,17 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
 
 void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source) {
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
-  Placer placer = [&](std::size_t, std::int64_t d, std::int64_t ways, bool) {
+  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
     return place_reverse(ways, source.shape.dim(d));
   };
-  Choice choice = choose(p, source, 1, dims, placer, true, false);
-  const Candidate& c = choice.candidate;
-  ir::Instruction* x =
-      p.reshard(choice.operands[0], c.layout, p.operand_reason(source, 0))->local;
+  const std::vector<Source> from{{value_of(p, *source.operand(0))}};
+  const Candidate c = choose(p, source, from, dims, placer, true, false);
+  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   x = p.emit_local(source, {x}, x->shape);
   p.transfer = transfer_of(source, c, "rows");
   for (std::int64_t d : dims) {
     if (c.layout.shards(d) == 1) continue;
-    x = p.emit_route(route_for(source, c, d, placer, 1, true), {x}, d,
+    x = p.emit_route(route_for(source, c, d, placer, from, true), {x}, d,
                      c.layout.dims[std::size_t(d)].axes, nullptr, source.shape);
   }
   p.transfer = {};
@@ -385,30 +407,52 @@ void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source)
 
 void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
-  Dims offsets;
+  std::vector<Source> from;
+  std::vector<const ir::Instruction*> arrays;
   std::int64_t at = 0;
   for (const ir::Instruction* o : source.operands) {
-    offsets.push_back(at);
-    at += o->shape.dim(dim);
+    Source s;
+    s.count = o->shape.dim(dim);
+    s.offset = at;
+    at += s.count;
+    // Rows are taken from where a slice takes them: a roll is one step, not two.
+    if (const ir::Instruction* inner = sliced_along(*o, dim)) {
+      s.first = o->get<ir::SliceAttrs>().starts[std::size_t(dim)];
+      o = inner;
+    }
+    s.array = std::size_t(std::find(arrays.begin(), arrays.end(), o) - arrays.begin());
+    if (s.array == arrays.size()) arrays.push_back(o);
+    from.push_back(s);
   }
-  Placer placer = [&](std::size_t i, std::int64_t d, std::int64_t ways, bool everywhere) {
-    return place_concat(ways, source.operand(i)->shape.dim(d), offsets[i], everywhere);
+  std::vector<Value*> values;
+  for (const ir::Instruction* o : arrays) values.push_back(value_of(p, *o));
+  for (Source& s : from) s.value = values[s.array];
+  Placer placer = [&](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
+    return place_concat(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
   };
-  const std::size_t count = source.operands.size();
-  Choice choice = choose(p, source, count, {dim}, placer, false, false);
-  const Candidate& c = choice.candidate;
-  std::vector<ir::Instruction*> parts;
-  for (std::size_t i = 0; i < count; ++i) {
-    parts.push_back(p.reshard(choice.operands[i], operand_layout(c, i, {dim}),
-                              p.operand_reason(source, i))
-                        ->local);
+  const Candidate c = choose(p, source, from, {dim}, placer, false, false);
+  std::vector<ir::Instruction*> locals;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    locals.push_back(
+        p.reshard(values[i], array_layout(c, i, {dim}), "operand of " + op_label(source))->local);
   }
   ir::Instruction* x;
   if (c.layout.shards(dim) == 1) {
+    std::vector<ir::Instruction*> parts;
+    for (const Source& s : from) {
+      ir::Instruction* part = locals[s.array];
+      if (s.count != part->shape.dim(dim)) {
+        Dims starts(part->shape.dims.size(), 0), limits = part->shape.dims;
+        starts[std::size_t(dim)] = s.first;
+        limits[std::size_t(dim)] = s.first + s.count;
+        part = p.b().slice(part, starts, limits);
+      }
+      parts.push_back(part);
+    }
     x = p.emit_local(source, parts, p.local_shape(source.shape, c.layout));
   } else {
     p.transfer = transfer_of(source, c, "rows");
-    x = p.emit_route(route_for(source, c, dim, placer, count, false), parts, dim,
+    x = p.emit_route(route_for(source, c, dim, placer, from, false), locals, dim,
                      c.layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
     p.transfer = {};
   }

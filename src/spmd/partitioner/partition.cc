@@ -141,8 +141,8 @@ void ComputationPartitioner::run(bool is_entry) {
           module_.devices() > 1) {
         // Only one device holds it: the others add nothing to a sum of bits.
         ir::Instruction* bits = as_bits(b(), x);
-        ir::Instruction* mine = b().compare(
-            ir::Direction::eq, b().convert(b().partition_id(), s32), index(given->device));
+        ir::Instruction* mine = b().compare(ir::Direction::eq, b().convert(b().partition_id(), s32),
+                                            index(given->device));
         bits = b().select(b().splat(mine, bits->shape.dims), bits,
                           b().splat(constant_scalar(bits->shape.dtype, 0), bits->shape.dims));
         std::vector<int> all;
@@ -151,8 +151,8 @@ void ComputationPartitioner::run(bool is_entry) {
         bits = b().all_reduce(
             bits, ir::scalar_computation(module_.target(), ir::Opcode::add, bits->shape.dtype),
             ir::DeviceGroups::over(mesh(), all));
-        note(bits, 2 * byte_count(bits) * double(module_.devices() - 1) /
-                       double(module_.devices()));
+        note(bits,
+             2 * byte_count(bits) * double(module_.devices() - 1) / double(module_.devices()));
         x = from_bits(b(), bits, x->shape.dtype);
       }
       values.push_back(make(x, shardings[i], shapes[i]));
@@ -280,8 +280,8 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
                        flops_of(source), cost());
 }
 
-std::vector<Value*> ComputationPartitioner::operands_in(
-    const ir::Instruction& source, const std::vector<TensorSharding>& layout) {
+std::vector<Value*> ComputationPartitioner::operands_in(const ir::Instruction& source,
+                                                        const std::vector<TensorSharding>& layout) {
   std::vector<Value*> out;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
@@ -303,6 +303,29 @@ void ComputationPartitioner::define_from(const ir::Instruction& source,
   define(source, std::move(out));
 }
 
+double ComputationPartitioner::gathered(const ir::Instruction& source, std::size_t i, Value* v,
+                                        const std::string& reason, ir::Instruction** local) {
+  const TensorSharding all = whole(v->shape.rank());
+  double bytes = 0;
+  if (!v->sharding.is_replicated()) {
+    bytes = plan_reshard(v->sharding, all, v->shape.dims, std::int64_t(byte_size(v->shape.dtype)),
+                         cost())
+                .bytes_received;
+    if (module_.options().full_gather_is_error) {
+      throw CompileError(op_label(source) + ": " + reason + ", so that operand " +
+                             std::to_string(i) + " of shape " + v->shape.to_string() +
+                             " and sharding " + v->sharding.to_spec_string() +
+                             " would be gathered whole on each device, which receives " +
+                             std::to_string(std::int64_t(bytes)) + " bytes",
+                         source.location());
+    }
+  }
+  transfer.full_gather = true;
+  *local = reshard(v, all, operand_reason(source, i) + ": " + reason)->local;
+  transfer.full_gather = false;
+  return bytes;
+}
+
 void ComputationPartitioner::replicate(const ir::Instruction& source, const std::string& reason) {
   std::vector<ir::Instruction*> operands;
   double bytes = 0;
@@ -310,27 +333,8 @@ void ComputationPartitioner::replicate(const ir::Instruction& source, const std:
     const ir::Instruction& o = *source.operand(i);
     std::vector<ir::Instruction*> parts;
     for (Value* v : leaves(o)) {
-      if (!v->shape.is_array()) {
-        parts.push_back(v->local);
-        continue;
-      }
-      TensorSharding all = whole(v->shape.rank());
-      if (!v->sharding.is_replicated()) {
-        ReshardPlan plan = plan_reshard(v->sharding, all, v->shape.dims,
-                                        std::int64_t(byte_size(v->shape.dtype)), cost());
-        bytes += plan.bytes_received;
-        if (module_.options().full_gather_is_error) {
-          throw CompileError(op_label(source) + ": " + reason + ", so that operand " +
-                                 std::to_string(i) + " of shape " + v->shape.to_string() +
-                                 " and sharding " + v->sharding.to_spec_string() +
-                                 " would be gathered whole on each device, which receives " +
-                                 std::to_string(std::int64_t(plan.bytes_received)) + " bytes",
-                             source.location());
-        }
-      }
-      transfer.full_gather = true;
-      parts.push_back(reshard(v, all, operand_reason(source, i) + ": " + reason)->local);
-      transfer.full_gather = false;
+      parts.push_back(v->local);
+      if (v->shape.is_array()) bytes += gathered(source, i, v, reason, &parts.back());
     }
     operands.push_back(pack(o.shape, parts));
   }

@@ -103,8 +103,7 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
   if (axes.empty()) {
     for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
     inputs.insert(inputs.end(), inits.begin(), inits.end());
-    ir::Instruction* x =
-        p.emit_local(source, inputs, p.local_tuple(source.shape, layout.results));
+    ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, layout.results));
     std::vector<ir::Instruction*> parts = p.unpack(x);
     std::vector<Shape> shapes = flatten(source.shape);
     std::vector<Value*> results;
@@ -120,8 +119,8 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
     Value* partial = p.make(x, layout.results[0], source.shape);
     partial->partial_op = *op;
     if (is_literal(*source.operand(1), *identity)) return p.define_from(source, {partial});
-    Value* sum = p.reshard(partial, reduced(p.declared_array(source)),
-                           "result of " + op_label(source));
+    Value* sum =
+        p.reshard(partial, reduced(p.declared_array(source)), "result of " + op_label(source));
     x = b.binary(*op, b.splat(inits[0], sum->local->shape.dims), sum->local);
     return p.define_from(source, {p.make(x, sum->sharding, source.shape)});
   }

@@ -47,9 +47,8 @@ TensorSharding without_ones(const TensorSharding& s, const Dims& global) {
 }
 
 bool even(const TensorSharding& s, const Dims& dims, const Dims& global) {
-  return std::all_of(dims.begin(), dims.end(), [&](std::int64_t d) {
-    return global[std::size_t(d)] % s.shards(d) == 0;
-  });
+  return std::all_of(dims.begin(), dims.end(),
+                     [&](std::int64_t d) { return global[std::size_t(d)] % s.shards(d) == 0; });
 }
 
 /// The axes of a segment whose first dim carries all of them; empty otherwise.
@@ -135,8 +134,8 @@ Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
   return plan;
 }
 
-double price(ComputationPartitioner& p, Value* v, const Plan& plan,
-             const ir::Instruction& source, const TensorSharding& wanted) {
+double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::Instruction& source,
+             const TensorSharding& wanted) {
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   double total = p.reshard_price(v, plan.in);
   total += reshard_cost(plan.out, wanted, source.shape.dims, width, p.cost());
@@ -166,8 +165,7 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
         if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
       }
       ComputeLayout layout = p.layout_for(source, *rule);
-      candidates.push_back(
-          plan_for(p, in, out, layout.operands[0], layout.results[0], true));
+      candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
     }
     candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
     candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
@@ -177,6 +175,10 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
   double least = 0;
   for (const Plan& c : candidates) {
     double cost = price(p, v, c, source, wanted);
+    // Gathering what is split at both ends is the last resort.
+    if (c.in.is_replicated() && !v->sharding.is_replicated() && !wanted.is_replicated()) {
+      cost += 1e30;
+    }
     if (!best || cost < least) {
       best = &c;
       least = cost;

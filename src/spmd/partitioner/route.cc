@@ -2,6 +2,7 @@
 #include "src/spmd/partitioner/route.h"
 
 #include <algorithm>
+#include <map>
 
 #include "src/spmd/partitioner/context.h"
 
@@ -12,13 +13,6 @@ namespace {
 std::int64_t mod(std::int64_t a, std::int64_t n) { return ((a % n) + n) % n; }
 
 }  // namespace
-
-std::int64_t RoutePlan::target(const RouteMove& m, std::int64_t source) const {
-  return mirrored ? mod(m.key - source, ways) : mod(source + m.key, ways);
-}
-std::int64_t RoutePlan::source(const RouteMove& m, std::int64_t target) const {
-  return mirrored ? mod(m.key - target, ways) : mod(target - m.key, ways);
-}
 
 RoutePart block_part(std::int64_t ways, std::int64_t size, std::int64_t from) {
   RoutePart p;
@@ -31,73 +25,134 @@ RoutePart block_part(std::int64_t ways, std::int64_t size, std::int64_t from) {
   return p;
 }
 
+namespace {
+
+/// Rows that one device of a part has for another.
+struct Edge {
+  std::int64_t source = 0, target = 0, lo = 0, hi = 0, key = 0;
+  const RoutePart* part = nullptr;
+  std::int64_t rows() const { return hi - lo; }
+};
+
+/// Edges of which no two share a source or a target, and whose sizes are alike.
+struct Bundle {
+  std::vector<Edge> edges;
+  std::vector<char> sends, receives;
+  std::int64_t rows = 0;
+};
+
+std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.key < b.key; });
+  std::vector<Bundle> bundles;
+  for (const Edge& e : edges) {
+    const std::size_t s = std::size_t(e.source), t = std::size_t(e.target);
+    Bundle* home = nullptr;
+    for (Bundle& b : bundles) {
+      const bool alike = 2 * std::min(e.rows(), b.rows) >= std::max(e.rows(), b.rows);
+      if (!b.sends[s] && !b.receives[t] && (alike || b.edges.front().key == e.key)) {
+        home = &b;
+        break;
+      }
+    }
+    if (!home) {
+      bundles.push_back({{},
+                         std::vector<char>(std::size_t(ways), 0),
+                         std::vector<char>(std::size_t(ways), 0),
+                         0});
+      home = &bundles.back();
+    }
+    home->edges.push_back(e);
+    home->sends[s] = home->receives[t] = 1;
+    home->rows = std::max(home->rows, e.rows());
+  }
+  return bundles;
+}
+
+RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
+  RouteMove m;
+  m.array = bundle.edges.front().part->array;
+  m.rows = bundle.rows;
+  const std::size_t n = std::size_t(ways);
+  m.target.assign(n, -1);
+  m.lo.assign(n, 0);
+  m.hi.assign(n, 0);
+  // Devices that take no part copy a participant's numbers, so that tables stay simple.
+  const Edge& first = bundle.edges.front();
+  auto cut = [&](const Edge& e) {
+    return std::min(e.lo - e.part->start[std::size_t(e.source)], e.part->rows - m.rows);
+  };
+  auto place = [&](const Edge& e) {
+    return e.part->start[std::size_t(e.source)] + cut(e) - e.target * block;
+  };
+  m.cut.assign(n, cut(first));
+  m.place.assign(n, place(first));
+  for (const Edge& e : bundle.edges) {
+    const std::size_t t = std::size_t(e.target);
+    m.target[std::size_t(e.source)] = e.target;
+    m.cut[std::size_t(e.source)] = cut(e);
+    m.place[t] = place(e);
+    m.lo[t] = e.lo - e.target * block;
+    m.hi[t] = e.hi - e.target * block;
+  }
+  return m;
+}
+
+}  // namespace
+
 RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std::int64_t size,
                      std::int64_t block, bool mirrored) {
   RoutePlan plan;
   plan.ways = ways;
   plan.block = block;
-  plan.mirrored = mirrored;
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    const RoutePart& part = parts[p];
-    for (std::int64_t key = 0; key < ways; ++key) {
-      RouteMove m;
-      m.part = p;
-      m.key = part.everywhere ? 0 : key;
-      std::vector<std::int64_t> begin(std::size_t(ways), 0), end(std::size_t(ways), 0);
-      for (std::int64_t d = 0; d < ways; ++d) {
-        std::int64_t c = part.everywhere ? d : plan.source(m, d);
-        std::int64_t lo = std::max({part.lo[std::size_t(c)], d * block, std::int64_t(0)});
-        std::int64_t hi = std::min({part.hi[std::size_t(c)], (d + 1) * block, size});
-        if (lo >= hi) continue;
-        begin[std::size_t(d)] = lo;
-        end[std::size_t(d)] = hi;
-        m.rows = std::max(m.rows, hi - lo);
-        if (!part.everywhere && c != d) m.travels = true;
+  Dims received(std::size_t(ways), 0);
+  std::map<std::size_t, std::vector<Edge>> travels;
+  for (const RoutePart& part : parts) {
+    std::vector<Edge> stays;
+    for (std::int64_t c = 0; c < ways; ++c) {
+      const std::int64_t begin = std::max<std::int64_t>(part.lo[std::size_t(c)], 0);
+      const std::int64_t end = std::min(part.hi[std::size_t(c)], size);
+      if (begin >= end || block == 0) continue;
+      for (std::int64_t d = begin / block; d <= (end - 1) / block; ++d) {
+        if (part.everywhere && d != c) continue;
+        Edge e{c, d, std::max(begin, d * block), std::min(end, (d + 1) * block), 0, &part};
+        e.key = mirrored ? mod(c + d, ways) : mod(d - c, ways);
+        (c == d ? stays : travels[part.array]).push_back(e);
       }
-      if (m.rows > 0) {
-        m.cut.assign(std::size_t(ways), 0);
-        m.place.assign(std::size_t(ways), 0);
-        m.lo.assign(std::size_t(ways), 0);
-        m.hi.assign(std::size_t(ways), 0);
-        // Devices that take no part copy a neighbour's numbers, so that tables stay simple.
-        std::int64_t known = -1;
-        for (std::int64_t pass = 0; pass < 2; ++pass) {
-          for (std::int64_t d = 0; d < ways; ++d) {
-            std::size_t c = std::size_t(part.everywhere ? d : plan.source(m, d)), di = std::size_t(d);
-            if (begin[di] < end[di]) {
-              if (pass == 1) continue;
-              m.cut[c] = std::min(begin[di] - part.start[c], part.rows - m.rows);
-              m.place[di] = part.start[c] + m.cut[c] - d * block;
-              m.lo[di] = begin[di] - d * block;
-              m.hi[di] = end[di] - d * block;
-              known = d;
-            } else if (pass == 1) {
-              std::size_t kc = std::size_t(part.everywhere ? known : plan.source(m, known));
-              m.cut[c] = m.cut[kc];
-              m.place[di] = m.place[std::size_t(known)];
-            }
-          }
-        }
-        if (m.travels) {
-          plan.rows_received += m.rows;
-          ++plan.permutes;
-        }
-        plan.moves.push_back(std::move(m));
-      }
-      if (part.everywhere) break;
+    }
+    if (stays.empty()) continue;
+    Bundle all{stays, {}, {}, 0};
+    for (const Edge& e : stays) all.rows = std::max(all.rows, e.rows());
+    plan.moves.push_back(move_of(all, ways, block));
+  }
+  for (auto& [array, edges] : travels) {
+    for (const Bundle& b : bundles_of(std::move(edges), ways)) {
+      plan.moves.push_back(move_of(b, ways, block));
+      plan.moves.back().travels = true;
+      ++plan.permutes;
+      for (const Edge& e : b.edges) received[std::size_t(e.target)] += b.rows;
     }
   }
+  for (std::int64_t r : received) plan.rows_received = std::max(plan.rows_received, r);
   return plan;
 }
 
 ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
-                                                    const std::vector<ir::Instruction*>& parts,
+                                                    const std::vector<ir::Instruction*>& arrays,
                                                     std::int64_t dim, const std::vector<int>& axes,
                                                     ir::Instruction* fill, const Shape& global) {
   const std::int64_t block = plan.block;
-  Dims out = parts.front()->shape.dims;
+  auto idle = [](const RouteMove& m) {
+    return std::size_t(std::count(m.target.begin(), m.target.end(), std::int64_t(-1)));
+  };
+  double rows = 0;
+  for (const RouteMove& m : plan.moves) {
+    if (m.travels) rows += double(m.rows) * double(m.target.size() - idle(m));
+  }
+  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(plan.ways) / rows;
+  Dims out = arrays.front()->shape.dims;
   out[std::size_t(dim)] = block;
-  const DType dtype = parts.front()->shape.dtype;
+  const DType dtype = arrays.front()->shape.dtype;
   // Without a fill the largest move may lie under the others, unmasked.
   std::vector<std::size_t> order(plan.moves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -108,7 +163,7 @@ ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
   if (fill) acc = b().splat(fill, out);
   for (std::size_t i : order) {
     const RouteMove& m = plan.moves[i];
-    ir::Instruction* x = parts[m.part];
+    ir::Instruction* x = arrays[m.array];
     if (m.rows < x->shape.dim(dim)) {
       x = dynamic_slice_dim(x, dim, lookup(m.cut, axes), m.rows);
     }
@@ -122,8 +177,8 @@ ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
           std::int64_t size = mesh.axes[std::size_t(a)].size;
           c = c * size + (p / strides[std::size_t(a)]) % size;
         }
-        std::int64_t d = plan.target(m, c);
-        if (m.lo[std::size_t(d)] >= m.hi[std::size_t(d)]) continue;
+        const std::int64_t d = m.target[std::size_t(c)];
+        if (d < 0) continue;
         std::int64_t q = p, rest = d;
         for (std::size_t k = axes.size(); k-- > 0;) {
           std::size_t a = std::size_t(axes[k]);
@@ -135,7 +190,8 @@ ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
       }
       std::sort(pairs.begin(), pairs.end());
       x = b().collective_permute(x, std::move(pairs));
-      note(x, byte_count(x));
+      // All permutes of a route together: what the busiest device receives.
+      note(x, byte_count(x) * share * double(m.target.size() - idle(m)) / double(ways(axes)));
     }
     // Shift the rows to their place. Every device must find its window inside the padded rows.
     std::int64_t high_place = *std::max_element(m.place.begin(), m.place.end());

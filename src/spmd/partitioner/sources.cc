@@ -63,8 +63,7 @@ void partition_constant(ComputationPartitioner& p, const ir::Instruction& source
     ir::Instruction* x = p.b().splat(p.b().constant(one), wanted.shard_dims(source.shape.dims));
     return p.define(source, p.make(x, wanted, source.shape));
   }
-  ir::Instruction* x = attrs.elided ? p.emit_local(source, {}, source.shape)
-                                    : p.b().constant(l);
+  ir::Instruction* x = attrs.elided ? p.emit_local(source, {}, source.shape) : p.b().constant(l);
   p.define_from(source, {p.make(x, p.whole(source.shape.rank()), source.shape)});
 }
 
@@ -80,8 +79,7 @@ void partition_iota(ComputationPartitioner& p, const ir::Instruction& source) {
   const bool wide = is_integer(local.dtype) && byte_size(local.dtype) >= 4;
   const DType exact = wide ? local.dtype : s32;
   ir::Instruction* x = b.iota(Shape(exact, local.dims), dim);
-  ir::Instruction* offset =
-      b.convert(p.shard_offset(wanted, dim, source.shape.dim(dim)), exact);
+  ir::Instruction* offset = b.convert(p.shard_offset(wanted, dim, source.shape.dim(dim)), exact);
   x = b.binary(ir::Opcode::add, x, b.splat(offset, local.dims));
   p.define(source, p.make(b.convert(x, local.dtype), wanted, source.shape));
 }
@@ -100,8 +98,8 @@ void partition_rng(ComputationPartitioner& p, const ir::Instruction& source) {
   v = p.reshard(v, partial, "random numbers of the first device");
   Value* sum = p.make(v->local, partial, v->shape);
   sum = p.reshard(sum, p.declared_array(source), "random numbers of the first device");
-  p.define(source, p.make(from_bits(p.b(), sum->local, source.shape.dtype), sum->sharding,
-                          source.shape));
+  p.define(source,
+           p.make(from_bits(p.b(), sum->local, source.shape.dtype), sum->sharding, source.shape));
 }
 
 }  // namespace tessera::spmd

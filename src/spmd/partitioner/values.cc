@@ -21,7 +21,7 @@ std::vector<int> wide_axes(const TensorSharding& s, std::vector<int> axes) {
 bool same_layout(const TensorSharding& a, const TensorSharding& b) {
   if (a.dims.size() != b.dims.size() || a.kind != b.kind) return false;
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
-    const std::vector<int> &x = a.dims[i].axes, &y = b.dims[i].axes;
+    const std::vector<int>&x = a.dims[i].axes, &y = b.dims[i].axes;
     if (x != y && wide_axes(a, x) != wide_axes(b, y)) return false;
   }
   std::vector<int> ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
@@ -71,11 +71,10 @@ Value* ComputationPartitioner::make(ir::Instruction* local, TensorSharding shard
                                     const Shape& global) {
   sharding.replicated.clear();
   Shape expected = local_shape(global, sharding);
-  TESSERA_CHECK(local->shape == expected, local->describe() + " has the shape " +
-                                              local->shape.to_string() + " where a shard of " +
-                                              global.to_string() + " by " +
-                                              sharding.to_spec_string() + " is " +
-                                              expected.to_string());
+  TESSERA_CHECK(local->shape == expected,
+                local->describe() + " has the shape " + local->shape.to_string() +
+                    " where a shard of " + global.to_string() + " by " + sharding.to_spec_string() +
+                    " is " + expected.to_string());
   Value& v = storage_.emplace_back();
   v.local = local;
   v.sharding = std::move(sharding);
@@ -232,9 +231,8 @@ ir::Instruction* ComputationPartitioner::masked(Value* v, const Dims& dims,
     for (std::int64_t c = 0; c < count; ++c) {
       left.push_back(std::clamp<std::int64_t>(n - c * block, 0, block));
     }
-    ir::Instruction* m =
-        range_mask(v->local->shape.dims, d, nullptr,
-                   lookup(left, v->sharding.dims[std::size_t(d)].axes));
+    ir::Instruction* m = range_mask(v->local->shape.dims, d, nullptr,
+                                    lookup(left, v->sharding.dims[std::size_t(d)].axes));
     mask = mask ? b().binary(ir::Opcode::and_, mask, m) : m;
   }
   out = b().select(mask, v->local, b().splat(neutral, v->local->shape.dims));
@@ -262,8 +260,7 @@ ir::Instruction* ComputationPartitioner::dynamic_slice_dim(ir::Instruction* x, s
   // A start that is known is a plain slice.
   for (const auto& [value, constant] : indices_) {
     if (constant != start) continue;
-    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims,
-        strides(x->shape.dims.size(), 1);
+    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
     starts[std::size_t(dim)] = value;
     limits[std::size_t(dim)] = value + size;
     return b().slice(x, starts, limits, strides);

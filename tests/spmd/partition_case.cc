@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/spmd/partition_case.h"
+
+#include <gtest/gtest.h>
+
+#include "src/evaluator/evaluator.h"
+#include "src/ir/hlo_text.h"
+#include "src/ir/shape_inference.h"
+#include "src/spmd/propagation/propagate.h"
+#include "tests/support/random_program.h"
+#include "tests/support/shards.h"
+
+namespace tessera::testing {
+
+namespace {
+
+constexpr const char* kReducers = R"(
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+max { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+mul { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] multiply(a, b) }
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+argmax { va = f32[] parameter(0)
+  ia = s32[] parameter(1)
+  vb = f32[] parameter(2)
+  ib = s32[] parameter(3)
+  gt = pred[] compare(va, vb), direction=GT
+  eq = pred[] compare(va, vb), direction=EQ
+  lo = pred[] compare(ia, ib), direction=LT
+  tie = pred[] and(eq, lo)
+  left = pred[] or(gt, tie)
+  v = f32[] select(left, va, vb)
+  i = s32[] select(left, ia, ib)
+  ROOT t = (f32[], s32[]) tuple(v, i) }
+)";
+
+}  // namespace
+
+int PartitionCase::count(ir::Opcode op) const {
+  int n = 0;
+  for (const auto& c : device->computations()) {
+    for (const auto& i : c->instructions()) n += i->is(op) ? 1 : 0;
+  }
+  return n;
+}
+
+int PartitionCase::collectives() const {
+  int n = 0;
+  for (const auto& c : device->computations()) {
+    for (const auto& i : c->instructions()) n += ir::is_collective(i->opcode) ? 1 : 0;
+  }
+  return n;
+}
+
+double PartitionCase::bytes() const {
+  double n = 0;
+  for (const auto& r : report.records) n += r.bytes_received;
+  return n;
+}
+
+bool PartitionCase::full_gather() const {
+  for (const auto& r : report.records) {
+    if (r.full_gather) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines) {
+  return ir::parse_hlo("HloModule m, num_partitions=8\n" + std::string(kReducers) +
+                       "\nENTRY e {\n" + entry_lines + "\n}\n");
+}
+
+PartitionCase check_partition(std::unique_ptr<ir::Module> module, double tolerance,
+                              std::vector<Literal> arguments,
+                              const spmd::PartitionOptions& options) {
+  Dice dice(7);
+  if (arguments.empty()) {
+    for (const ir::Instruction* p : module->entry()->parameters()) {
+      arguments.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
+    }
+  }
+  std::unique_ptr<ir::Module> single = module->clone();
+  single->num_partitions = 1;
+  const Literal whole = evaluator::evaluate(*single, arguments);
+  spmd::propagate(module.get());
+  PartitionCase out;
+  out.device = spmd::partition(*module, options, &out.report);
+  out.text = ir::to_string(*out.device);
+  ir::verify(*out.device);
+  const auto results =
+      evaluator::evaluate_spmd(*out.device, shard_arguments(*out.device, arguments));
+  const auto fault = difference(results, whole, module->entry()->root()->sharding, tolerance);
+  EXPECT_FALSE(fault) << *fault << "\n--- propagated\n"
+                      << ir::to_string(*module) << "\n--- partitioned\n"
+                      << out.text;
+  // Each collective stands in the report, and nothing else does.
+  EXPECT_EQ(std::size_t(out.collectives()), out.report.records.size()) << out.text;
+  return out;
+}
+
+PartitionCase check_partition(const std::string& entry_lines, double tolerance,
+                              std::vector<Literal> arguments,
+                              const spmd::PartitionOptions& options) {
+  SCOPED_TRACE(entry_lines);
+  return check_partition(parse_entry(entry_lines), tolerance, std::move(arguments), options);
+}
+
+}  // namespace tessera::testing

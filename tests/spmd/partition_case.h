@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// One program through propagation and partitioning, its device program checked against the whole.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/literal.h"
+#include "src/ir/module.h"
+#include "src/spmd/partitioner/partition.h"
+
+namespace tessera::testing {
+
+struct PartitionCase {
+  std::unique_ptr<ir::Module> device;
+  spmd::PartitionReport report;
+  std::string text;  ///< of the device program
+
+  /// How many instructions of that opcode the device program has.
+  int count(ir::Opcode op) const;
+  int collectives() const;
+  double bytes() const;
+  bool full_gather() const;
+};
+
+/// Expects that the device program computes the same. Arguments are small random integers, or
+/// `arguments`. `tolerance` 0 compares bits.
+PartitionCase check_partition(std::unique_ptr<ir::Module> module, double tolerance = 0,
+                              std::vector<Literal> arguments = {},
+                              const spmd::PartitionOptions& options = {});
+/// A module with an entry of these lines; 8 devices. See wrap_entry for what is put around them.
+PartitionCase check_partition(const std::string& entry_lines, double tolerance = 0,
+                              std::vector<Literal> arguments = {},
+                              const spmd::PartitionOptions& options = {});
+std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines);
+
+}  // namespace tessera::testing
