@@ -179,10 +179,23 @@ class OpPropagation {
       bool even = factor_size % ways == 0;
       if (!even && (at.compound || !at.minor_most)) return k;
       // More parts than elements would leave devices idle.
-      if (ways > factor_size) return k;
-      if (v.boundary && v.dims[at.dim] % (others * ways) != 0) return k;
+      bool idle = ways > factor_size;
+      if (idle || (v.boundary && v.dims[at.dim] % (others * ways) != 0)) {
+        return std::max(have.axes.size(), between_axes(axes, k));
+      }
     }
     return axes.size();
+  }
+
+  /// The largest length up to `k` that doesn't end within a named axis: a dim that is too short for
+  /// an axis does without, rather than with a part of it.
+  std::size_t between_axes(const std::vector<int>& axes, std::size_t k) const {
+    for (; k > 0 && k < axes.size(); --k) {
+      const MeshAxis& last = mesh().axes[std::size_t(axes[k - 1])];
+      const MeshAxis& next = mesh().axes[std::size_t(axes[k])];
+      if (last.name != next.name || last.pre * last.size != next.pre) break;
+    }
+    return k;
   }
 
   void extend(std::size_t f, const std::vector<int>& axes) {
