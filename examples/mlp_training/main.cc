@@ -32,27 +32,31 @@ struct Digits {
 Digits read_digits(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw IoError("can't read " + path);
-  Digits out;
+  std::vector<std::vector<float>> rows;
   std::string line;
   while (std::getline(file, line)) {
     std::istringstream fields(line);
     std::string field;
-    for (std::int64_t i = 0; std::getline(fields, field, ','); ++i) {
-      const float value = std::stof(field);
-      if (i < kPixels) {
-        out.pixels.push_back(value / 16);
-      } else {
-        out.labels.push_back(std::int32_t(value));
-      }
+    rows.emplace_back();
+    while (std::getline(fields, field, ',')) rows.back().push_back(std::stof(field));
+  }
+  // The file is ordered by writer: a fixed shuffle mixes them.
+  Digits out;
+  for (std::int32_t i :
+       random::permutation(random::key(7), std::int64_t(rows.size())).to_vector<std::int32_t>()) {
+    const std::vector<float>& row = rows[std::size_t(i)];
+    for (std::int64_t pixel = 0; pixel < kPixels; ++pixel) {
+      out.pixels.push_back(row[std::size_t(pixel)] / 16);
     }
+    out.labels.push_back(std::int32_t(row.back()));
   }
   return out;
 }
 
 Params init_params() {
   const Array keys = random::split(random::key(0), 2);
-  const Array k1 = reshape(slice_in_dim(keys, 0, 1, 0), {2});
-  const Array k2 = reshape(slice_in_dim(keys, 1, 2, 0), {2});
+  const Array k1 = reshape(slice_in_dim(keys, 0, 1), {2});
+  const Array k2 = reshape(slice_in_dim(keys, 1, 2), {2});
   return {random::normal(k1, {kPixels, kHidden}) * std::sqrt(2.0f / kPixels), zeros({kHidden}),
           random::normal(k2, {kHidden, kClasses}) * std::sqrt(2.0f / kHidden), zeros({kClasses})};
 }
