@@ -131,12 +131,14 @@ Array arange(double start, double stop, double step, std::optional<DType> dtype,
   })[0];
 }
 
-Array linspace(double start, double stop, std::int64_t count, DType dtype, Location location) {
+Array linspace(double start, double stop, std::int64_t count, DType dtype, bool endpoint,
+               Location location) {
   if (count < 0) throw ValueError("linspace of " + std::to_string(count) + " numbers", location);
+  const std::int64_t steps = endpoint ? count - 1 : count;
   std::vector<double> values;
   for (std::int64_t i = 0; i < count; ++i) {
-    const double t = count == 1 ? 0.0 : double(i) / double(count - 1);
-    values.push_back(i + 1 == count && count > 1 ? stop : start * (1 - t) + stop * t);
+    const double t = steps == 0 ? 0.0 : double(i) / double(steps);
+    values.push_back(endpoint && i == steps && steps > 0 ? stop : start * (1 - t) + stop * t);
   }
   return frontend::from_literal(make_literal(dtype, {count}, values));
 }
@@ -150,6 +152,18 @@ Array eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k
     const Array shifted = add({row, location}, {constant(s32, double(k)), location});
     return std::vector<Array>{
         converted(equal({shifted, location}, {column, location}), dtype, location)};
+  })[0];
+}
+
+Array tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k, DType dtype,
+          Location location) {
+  const Dims dims{rows, columns.value_or(rows)};
+  if (dims[0] < 0 || dims[1] < 0) throw ShapeError("tri of shape " + to_string(dims), location);
+  return as_one_program("tri", location, [&] {
+    const Array row = iota(s32, dims, 0, location), column = iota(s32, dims, 1, location);
+    const Array shifted = add({row, location}, {constant(s32, double(k)), location});
+    return std::vector<Array>{
+        converted(greater_equal({shifted, location}, {column, location}), dtype, location)};
   })[0];
 }
 

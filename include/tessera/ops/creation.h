@@ -78,11 +78,14 @@ Array arange(double stop, std::optional<DType> dtype = {}, Location location = L
 /// start, start+step, ... below stop.
 Array arange(double start, double stop, double step = 1, std::optional<DType> dtype = {},
              Location location = Location::current());
-/// `count` evenly spaced numbers from start to stop, stop included.
+/// `count` evenly spaced numbers from start to stop, stop included unless endpoint is false.
 Array linspace(double start, double stop, std::int64_t count, DType dtype = DType::f32,
-               Location location = Location::current());
+               bool endpoint = true, Location location = Location::current());
 /// Ones on the k-th diagonal.
 Array eye(std::int64_t rows, std::optional<std::int64_t> columns = {}, std::int64_t k = 0,
+          DType dtype = DType::f32, Location location = Location::current());
+/// Ones on and below the k-th diagonal.
+Array tri(std::int64_t rows, std::optional<std::int64_t> columns = {}, std::int64_t k = 0,
           DType dtype = DType::f32, Location location = Location::current());
 /// Index along one dimension at every position.
 Array iota(DType dtype, std::vector<std::int64_t> shape, std::int64_t dim,

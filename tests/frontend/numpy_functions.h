@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/frontend/fixture_call.h"
+
+namespace tessera::testing {
+
+/// The functions of numpy_ops.txt that Tessera has, by their names there.
+const std::map<std::string, FixtureFunction>& numpy_functions();
+
+}  // namespace tessera::testing
