@@ -68,6 +68,7 @@ class Loop {
 
   Value make(const ir::Instruction& i, std::int64_t root) {
     if (is_uniform_scalar(i)) return constant(i);
+    if (i.is(Opcode::broadcast) && is_uniform_scalar(*i.operand(0))) return constant(*i.operand(0));
     if (!e_.facts(i).known) {
       if (e_.on_the_fly(i)) return i.is(Opcode::iota) ? iota(i) : broadcast(i);
       if (e_.loop_of(i) == root) {

@@ -35,23 +35,29 @@ void propagate(Compilation& c) {
   if (is_global(c)) spmd::propagate(c.module.get());
 }
 
-std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const MeshRef& mesh) {
+std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir::Module& module) {
   const std::vector<Shape> leaves = flatten(i.shape);
   std::vector<TensorSharding> out;
   for (std::size_t k = 0; k < leaves.size(); ++k) {
-    out.push_back(k < i.sharding.size() ? i.sharding[k].closed()
-                                        : TensorSharding::replicated_on(mesh, leaves[k].rank()));
+    const TensorSharding* s = k < i.sharding.size() ? &i.sharding[k] : nullptr;
+    // One device may be given a program that was written for many.
+    const bool fits =
+        s != nullptr && (s->mesh == nullptr || s->mesh->num_devices() == module.num_partitions);
+    const bool mesh_fits = module.mesh && module.mesh->num_devices() == module.num_partitions;
+    out.push_back(
+        fits ? s->closed()
+             : TensorSharding::replicated_on(mesh_fits ? module.mesh : nullptr, leaves[k].rank()));
   }
   return out;
 }
 
 void keep_shardings(Compilation& c) {
   for (const ir::Instruction* p : c.module->entry()->parameters()) {
-    for (TensorSharding& s : closed_shardings(*p, c.module->mesh)) {
+    for (TensorSharding& s : closed_shardings(*p, *c.module)) {
       c.parameter_shardings.push_back(std::move(s));
     }
   }
-  c.result_shardings = closed_shardings(*c.module->entry()->root(), c.module->mesh);
+  c.result_shardings = closed_shardings(*c.module->entry()->root(), *c.module);
   if (c.options.keep_stages) c.propagated = c.module->clone();
 }
 

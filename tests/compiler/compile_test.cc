@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/compiler/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "src/base/literal_util.h"
+#include "src/base/log.h"
+#include "src/compiler/pipeline.h"
+#include "src/evaluator/evaluator.h"
+#include "src/ir/hlo_text.h"
+#include "tests/compiler/run_executable.h"
+#include "tests/support/shards.h"
+
+namespace tessera::testing {
+namespace {
+
+using compiler::DeviceArrays;
+
+Literal counting(DType t, Dims dims, double step = 1) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < element_count(dims); ++i) values.push_back(double(i) * step);
+  return make_literal(t, std::move(dims), values);
+}
+
+struct Result {
+  std::shared_ptr<const compiler::Executable> executable;
+  DeviceArrays arrays;
+};
+
+/// Compiles, shards, runs, and compares with the evaluator.
+Result check(const std::string& text, const std::vector<Literal>& arguments,
+             double tolerance = 1e-5) {
+  auto module = ir::parse_hlo(text);
+  const Literal whole = evaluator::evaluate(*module, arguments);
+  Result r;
+  r.executable = compiler::compile(std::move(module));
+  std::vector<std::vector<Literal>> args{arguments};
+  if (r.executable->num_devices() > 1) {
+    args = shard_arguments(r.executable->partitioned(), arguments);
+  }
+  r.arrays = r.executable->run(to_device_arrays(args), {});
+  const auto fault = difference(to_literals(*r.executable, r.arrays), whole,
+                                r.executable->result_shardings(), tolerance);
+  EXPECT_FALSE(fault.has_value()) << *fault << ir::to_string(r.executable->partitioned());
+  return r;
+}
+
+constexpr const char* kDot = R"(
+HloModule dot, num_partitions=8
+ENTRY main {
+  x = f32[16,8] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  w = f32[8,24] parameter(1), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+  ROOT y = f32[16,24] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[2,4]<=[8]}
+}
+)";
+
+TEST(Compile, ShardedDotRunsOnEightDevices) {
+  const Result r = check(kDot, {counting(DType::f32, {16, 8}), counting(DType::f32, {8, 24})});
+  EXPECT_EQ(r.executable->num_devices(), 8);
+  EXPECT_EQ(r.executable->parameter_shapes()[0], Shape(DType::f32, {16, 8}));
+  EXPECT_EQ(r.executable->result_shapes()[0], Shape(DType::f32, {16, 24}));
+  EXPECT_EQ(r.executable->parameter_shardings()[1].shard_dims({8, 24}), (Dims{8, 6}));
+  EXPECT_EQ(r.executable->result_shardings()[0].shard_dims({16, 24}), (Dims{8, 6}));
+  // Nothing needs to move.
+  EXPECT_TRUE(r.executable->last_run_collectives().empty());
+  EXPECT_DOUBLE_EQ(r.executable->cost_analysis().flops, 2. * 8 * 6 * 8);
+}
+
+TEST(Compile, ContractedDimNeedsOneReduction) {
+  const Result r = check(R"(
+HloModule dot, num_partitions=4
+ENTRY main {
+  x = f32[4,8] parameter(0), sharding={devices=[1,4]<=[4]}
+  w = f32[8,4] parameter(1), sharding={devices=[4,1]<=[4]}
+  ROOT y = f32[4,4] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}
+}
+)",
+                         {counting(DType::f32, {4, 8}), counting(DType::f32, {8, 4})});
+  const auto counts = r.executable->last_run_collectives();
+  std::int64_t bytes = 0;
+  for (const auto& [kind, c] : counts) bytes += c.first;
+  EXPECT_EQ(bytes, 2 * 64 * 3 / 4);
+  EXPECT_DOUBLE_EQ(r.executable->cost_analysis().bytes_received, double(bytes));
+  // All devices hold one copy between them.
+  for (const runtime::Buffer& b : r.arrays[0]) EXPECT_EQ(b.storage, r.arrays[0][0].storage);
+}
+
+TEST(Compile, ReplicatedWorkIsDoneAndStoredOnce) {
+  auto module = ir::parse_hlo(R"(
+HloModule m, num_partitions=8
+ENTRY main {
+  x = f32[1024,256] parameter(0), sharding={replicated}
+  a = f32[1024,256] exponential(x)
+  b = f32[256,1024] transpose(a), dimensions={1,0}
+  ROOT c = f32[256,1024] negate(b), sharding={replicated}
+}
+)");
+  const auto executable = compiler::compile(std::move(module));
+  const std::int64_t size = 1024 * 256 * 4;
+  DeviceArrays args(1);
+  args[0].assign(8, to_buffer(counting(DType::f32, {1024, 256}, 1e-5)));
+  const std::int64_t before = runtime::memory_stats().current;
+  runtime::reset_peak_memory();
+  const DeviceArrays out = executable->run(args, {false});
+  EXPECT_EQ(runtime::memory_stats().current, before + size);
+  EXPECT_LE(runtime::memory_stats().peak, before + 2 * size);
+  EXPECT_EQ(executable->memory_analysis().argument_bytes, size);
+  EXPECT_EQ(executable->memory_analysis().output_bytes, size);
+}
+
+constexpr const char* kStep = R"(
+HloModule step, buffer_donor={(0, {})}
+ENTRY main {
+  p = f32[512,512] parameter(0)
+  g = f32[512,512] parameter(1)
+  r = f32[] constant(0.5)
+  rb = f32[512,512] broadcast(r), dimensions={}
+  s = f32[512,512] multiply(g, rb)
+  ROOT q = f32[512,512] subtract(p, s)
+}
+)";
+
+TEST(Compile, DonatedMemoryTakesTheResult) {
+  const auto executable = compiler::compile(ir::parse_hlo(kStep));
+  const std::int64_t size = 512 * 512 * 4;
+  DeviceArrays args(2);
+  args[0].push_back(to_buffer(counting(DType::f32, {512, 512})));
+  const runtime::Buffer g = to_buffer(counting(DType::f32, {512, 512}));
+  args[1].push_back(g);
+  const runtime::Storage* donated = args[0][0].storage.get();
+  const std::int64_t before = runtime::memory_stats().current;
+  runtime::reset_peak_memory();
+  const DeviceArrays out = executable->run(std::move(args), {true, false});
+  EXPECT_EQ(out[0][0].storage.get(), donated);
+  EXPECT_EQ(runtime::memory_stats().peak, before);
+  EXPECT_EQ(reinterpret_cast<const float*>(out[0][0].data())[3], 1.5f);
+  EXPECT_EQ(reinterpret_cast<const float*>(g.data())[3], 3.f);
+  const compiler::MemoryAnalysis m = executable->memory_analysis();
+  EXPECT_EQ(m.alias_bytes, size);
+  EXPECT_EQ(m.temp_bytes, 0);
+  EXPECT_EQ(m.peak_bytes_per_device, 2 * size);
+}
+
+TEST(Compile, KeptArgumentsAreNotTouched) {
+  const auto executable = compiler::compile(ir::parse_hlo(kStep));
+  DeviceArrays args(2);
+  for (auto& a : args) a.push_back(to_buffer(counting(DType::f32, {512, 512})));
+  const DeviceArrays kept = args;
+  const DeviceArrays out = executable->run(std::move(args), {false, false});
+  EXPECT_EQ(reinterpret_cast<const float*>(kept[0][0].data())[3], 3.f);
+  EXPECT_EQ(reinterpret_cast<const float*>(out[0][0].data())[3], 1.5f);
+}
+
+TEST(Compile, UnchangedParametersPassThroughWithoutACopy) {
+  const auto executable = compiler::compile(ir::parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f32[8,2] parameter(0)
+  y = f32[16] reshape(x)
+  ROOT t = (f32[8,2], f32[16]) tuple(x, y)
+}
+)"));
+  const runtime::Buffer x = to_buffer(counting(DType::f32, {8, 2}));
+  const DeviceArrays out = executable->run({{x}}, {false});
+  EXPECT_EQ(out[0][0].storage, x.storage);
+  EXPECT_EQ(out[1][0].storage, x.storage);
+}
+
+TEST(Compile, LoopsUpdateTheirCarryInPlace) {
+  const auto executable = compiler::compile(ir::parse_hlo(R"(
+HloModule m
+condition {
+  c = (s32[], f32[1024,256]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(50)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  c = (s32[], f32[1024,256]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  x = f32[1024,256] get-tuple-element(c), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  zero = s32[] constant(0)
+  row = f32[1,256] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,256}
+  twice = f32[1,256] add(row, row)
+  y = f32[1024,256] dynamic-update-slice(x, twice, j, zero)
+  ROOT t = (s32[], f32[1024,256]) tuple(j, y)
+}
+ENTRY main {
+  x = f32[1024,256] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[1024,256]) tuple(zero, x)
+  w = (s32[], f32[1024,256]) while(t), condition=condition, body=body
+  ROOT y = f32[1024,256] get-tuple-element(w), index=1
+}
+)"));
+  const std::int64_t size = 1024 * 256 * 4;
+  DeviceArrays args(1);
+  args[0].push_back(to_buffer(counting(DType::f32, {1024, 256}, 1e-3)));
+  const runtime::Storage* given = args[0][0].storage.get();
+  const std::int64_t before = runtime::memory_stats().current;
+  runtime::reset_peak_memory();
+  const DeviceArrays out = executable->run(std::move(args), {true});
+  EXPECT_LT(runtime::memory_stats().peak, before + size / 4);
+  EXPECT_EQ(out[0][0].storage.get(), given);
+  const float* v = reinterpret_cast<const float*>(out[0][0].data());
+  EXPECT_FLOAT_EQ(v[50 * 256 + 7], 0.007f * std::pow(2.f, 50.f));
+}
+
+TEST(Compile, ReplicasMayBeChecked) {
+  const auto executable = compiler::compile(ir::parse_hlo(R"(
+HloModule m, num_partitions=2
+ENTRY main {
+  x = f32[4] parameter(0), sharding={replicated}
+  ROOT y = f32[4] negate(x), sharding={replicated}
+}
+)"));
+  const DeviceArrays args = {
+      {to_buffer(counting(DType::f32, {4})), to_buffer(counting(DType::f32, {4}, 2))}};
+  EXPECT_NO_THROW(executable->run(args, {}));
+  ::setenv("TESSERA_CHECK_REPLICAS", "1", 1);
+  EXPECT_THROW(executable->run(args, {}), RuntimeError);
+  ::unsetenv("TESSERA_CHECK_REPLICAS");
+}
+
+TEST(Compile, OpsWithoutAKernelAreListedWithTheirLine) {
+  const Result r = check(R"(
+HloModule m
+ENTRY main {
+  x = f32[3,3] parameter(0)
+  t = f32[3,3] transpose(x), dimensions={1,0}
+  s = f32[3,3] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT c = f32[3,3] cholesky(s), lower=true, metadata={op_name="cholesky" source_file="model.cc" source_line=12}
+}
+)",
+                         {make_literal<float>(DType::f32, {3, 3}, {1, 0, 0, 2, 3, 0, 4, 5, 6})});
+  ASSERT_EQ(r.executable->evaluator_ops().size(), 1u);
+  EXPECT_NE(r.executable->evaluator_ops()[0].find("model.cc:12"), std::string::npos)
+      << r.executable->evaluator_ops()[0];
+}
+
+TEST(Compile, UnknownCustomCallsAreCompileErrors) {
+  try {
+    compiler::compile(ir::parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f32[3] parameter(0)
+  ROOT c = f32[3] custom-call(x), custom_call_target="mystery", metadata={source_file="model.cc" source_line=3}
+}
+)"));
+    FAIL() << "compiled";
+  } catch (const CompileError& e) {
+    EXPECT_NE(std::string(e.what()).find("mystery"), std::string::npos) << e.what();
+    EXPECT_EQ(e.location().line, 3u);
+  }
+}
+
+TEST(Compile, WrongNumbersOfArgumentsAreErrors) {
+  const auto executable = compiler::compile(ir::parse_hlo(kStep));
+  EXPECT_THROW(executable->run({}, {}), RuntimeError);
+  const DeviceArrays args(2, {to_buffer(counting(DType::f32, {512, 512}))});
+  EXPECT_THROW(executable->run(args, {true}), RuntimeError);
+  EXPECT_NO_THROW(executable->run(args, {}));
+}
+
+TEST(Compile, StagesAreDumped) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "tessera_dump_test";
+  std::filesystem::remove_all(folder);
+  ::setenv("TESSERA_DUMP_TO", folder.c_str(), 1);
+  compiler::compile(ir::parse_hlo(kDot));
+  ::unsetenv("TESSERA_DUMP_TO");
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+    std::ifstream file(entry.path());
+    std::string first;
+    std::getline(file, first);
+    EXPECT_NE(first, "") << entry.path();
+  }
+  std::sort(names.begin(), names.end());
+  ASSERT_EQ(names.size(), 5u);
+  EXPECT_NE(names[0].find("dot.00.input"), std::string::npos) << names[0];
+  EXPECT_NE(names[2].find("partition"), std::string::npos) << names[2];
+  EXPECT_NE(names[4].find("plan"), std::string::npos) << names[4];
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Compile, StagesKeepTheirModules) {
+  const auto executable = compiler::compile(ir::parse_hlo(kDot));
+  EXPECT_EQ(executable->input().entry()->root()->shape.dims, (Dims{16, 24}));
+  EXPECT_TRUE(executable->propagated().entry()->root()->has_sharding());
+  EXPECT_EQ(executable->partitioned().entry()->root()->shape.dims, (Dims{8, 6}));
+  compiler::Options lean;
+  lean.keep_stages = false;
+  EXPECT_THROW(compiler::compile(ir::parse_hlo(kDot), lean)->input(), ValueError);
+}
+
+TEST(Compile, RunsMayOverlap) {
+  const auto executable = compiler::compile(ir::parse_hlo(kDot));
+  const Literal x = counting(DType::f32, {16, 8}), w = counting(DType::f32, {8, 24});
+  const Literal whole = evaluator::evaluate(executable->input(), std::vector<Literal>{x, w});
+  const auto args = shard_arguments(executable->partitioned(), {x, w});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 20; ++k) {
+        const auto out = executable->run(to_device_arrays(args), {});
+        if (difference(to_literals(*executable, out), whole, executable->result_shardings(),
+                       1e-5)) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace tessera::testing
