@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/collectives/count.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+void add(CommunicationCount* to, const CommunicationCount& part, double times) {
+  for (const auto& [name, kind] : part.kinds) {
+    to->kinds[name].count += kind.count;
+    to->kinds[name].bytes += kind.bytes * times;
+  }
+  to->total_bytes += part.total_bytes * times;
+  to->dot_flops += part.dot_flops * times;
+  to->unknown_trip_counts += part.unknown_trip_counts;
+}
+
+double product(const Dims& dims) {
+  double n = 1;
+  for (std::int64_t d : dims) n *= double(d);
+  return n;
+}
+
+double flops_of(const Instruction& i) {
+  double flops = 2 * product(i.shape.dims);
+  if (i.is(Opcode::dot)) {
+    for (std::int64_t d : i.get<ir::DotAttrs>().lhs_contracting) {
+      flops *= double(i.operand(0)->shape.dim(d));
+    }
+    return flops;
+  }
+  const std::int64_t out = i.get<ir::ConvolutionAttrs>().kernel_output_feature;
+  for (std::int64_t d = 0; d < i.operand(1)->shape.rank(); ++d) {
+    if (d != out) flops *= double(i.operand(1)->shape.dim(d));
+  }
+  return flops;
+}
+
+class Counter {
+ public:
+  explicit Counter(std::int64_t everyone) : everyone_(everyone) {}
+
+  const CommunicationCount& visit(const ir::Computation& computation) {
+    auto it = done_.find(&computation);
+    if (it != done_.end()) return it->second;
+    CommunicationCount total;
+    for (const auto& i : computation.instructions()) count(*i, &total);
+    return done_.emplace(&computation, std::move(total)).first->second;
+  }
+
+ private:
+  void count(const Instruction& i, CommunicationCount* total) {
+    switch (i.opcode) {
+      case Opcode::dot:
+      case Opcode::convolution:
+        total->dot_flops += flops_of(i);
+        return;
+      case Opcode::while_: {
+        CommunicationCount once;
+        for (const ir::Computation* c : i.called) add(&once, visit(*c), 1);
+        auto trips = i.get<ir::WhileAttrs>().known_trip_count;
+        add(total, once, trips ? double(*trips) : 1);
+        if (!trips && once.total_bytes > 0) ++total->unknown_trip_counts;
+        return;
+      }
+      case Opcode::conditional: {
+        const CommunicationCount* dearest = nullptr;
+        for (const ir::Computation* c : i.called) {
+          const CommunicationCount& branch = visit(*c);
+          if (!dearest || branch.total_bytes > dearest->total_bytes) dearest = &branch;
+        }
+        if (dearest) add(total, *dearest, 1);
+        return;
+      }
+      case Opcode::call:
+      case Opcode::fusion:
+      case Opcode::async_start:
+        for (const ir::Computation* c : i.called) add(total, visit(*c), 1);
+        return;
+      default:
+        break;
+    }
+    if (ir::is_collective(i.opcode) || i.is(Opcode::recv)) collective(i, total);
+  }
+
+  void collective(const Instruction& i, CommunicationCount* total) {
+    std::string kind(ir::name(i.opcode));
+    bool start = kind.size() > 6 && kind.ends_with("-start");
+    if (start) kind.resize(kind.size() - 6);
+    const Shape* shape = &i.shape;
+    // Starts of these give (operand, result).
+    if (start && kind != "all-reduce") shape = &i.shape.elements.at(1);
+    if (i.is(Opcode::recv)) shape = &i.shape.elements.at(0);
+    double bytes = double(shape->byte_count());
+    if (kind == "collective-permute") {
+      const auto& pairs = i.get<ir::PermuteAttrs>().source_target_pairs;
+      bool moves =
+          std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
+      if (!moves) bytes = 0;
+    } else if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+      double n = double(std::max<std::int64_t>(1, attrs->groups.group_size(everyone_)));
+      if (kind == "all-gather" || kind == "all-to-all") bytes *= (n - 1) / n;
+      if (kind == "all-reduce") bytes *= 2 * (n - 1) / n;
+      if (kind == "reduce-scatter") bytes *= n - 1;
+    }
+    CommunicationCount::Kind& entry = total->kinds[kind];
+    ++entry.count;
+    entry.bytes += bytes;
+    total->total_bytes += bytes;
+  }
+
+  std::int64_t everyone_;
+  std::unordered_map<const ir::Computation*, CommunicationCount> done_;
+};
+
+}  // namespace
+
+CommunicationCount count_communication(const ir::Module& module) {
+  if (!module.entry()) return {};
+  Counter counter(std::max<std::int64_t>(1, module.num_partitions * module.replica_count));
+  return counter.visit(*module.entry());
+}
+
+}  // namespace tessera::spmd

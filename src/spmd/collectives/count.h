@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a partitioned program communicates and multiplies, per device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "src/ir/module.h"
+
+namespace tessera::spmd {
+
+struct CommunicationCount {
+  struct Kind {
+    std::int64_t count = 0;  ///< instructions, however often they run
+    double bytes = 0;        ///< received by one device, in all runs
+  };
+  std::map<std::string, Kind> kinds;  ///< "all-gather", ...
+  double total_bytes = 0;
+  /// Multiply-adds, times two, of all dots and convolutions that one device executes.
+  double dot_flops = 0;
+  /// Communicating loops whose trip count isn't known; they count once.
+  std::int64_t unknown_trip_counts = 0;
+};
+
+/// Counts a device program. Bytes received, b the bytes of a collective's result and n the devices
+/// of its largest group: all-gather b(n-1)/n, all-reduce 2b(n-1)/n, reduce-scatter b(n-1),
+/// all-to-all b(n-1)/n, collective-permute b (0 if no shard moves), collective-broadcast b, recv b.
+/// A loop's body counts as often as it runs; of a conditional's branches the dearest counts.
+CommunicationCount count_communication(const ir::Module& module);
+
+}  // namespace tessera::spmd
