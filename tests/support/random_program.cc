@@ -139,6 +139,7 @@ RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& opt
   }
   entry->set_root(root);
   out.module->set_entry(entry);
+  out.module->remove_dead_computations();  // and puts callees first
   if (dice.chance(0.7)) {
     for (ir::Instruction* r : results) {
       root->sharding.push_back(random_sharding(dice, mesh, r->shape.dims, dice.chance(0.2)));
