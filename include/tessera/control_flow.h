@@ -42,6 +42,9 @@ template <class T>
 std::vector<std::string> paths_of(const T& value) {
   return leaf_paths([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });
 }
+/// A plain number stands for an array.
+template <class T>
+using carried_t = std::conditional_t<ScalarLike<T>, Array, T>;
 template <class T, class F>
 FlatFunction flat(const T& prototype, F f) {
   return [&prototype, f](const std::vector<Array>& leaves) {
@@ -52,40 +55,61 @@ FlatFunction flat(const T& prototype, F f) {
 
 /// Repeats `value = body(value)` while `condition(value)` holds; condition returns a scalar pred.
 /// The body must keep tree, shapes and dtypes: TypeError naming the leaf that changes.
-template <TreeLike T, class Condition, class Body>
-requires std::is_invocable_v<Condition, T> && std::is_invocable_r_v<T, Body, T> T
-while_loop(Condition condition, Body body, const T& init, Location location = Location::current()) {
+template <class T, class Condition, class Body>
+internal::carried_t<T> while_loop(Condition condition, Body body, const T& init,
+                                  Location location = Location::current()) {
+  using Value = internal::carried_t<T>;
+  static_assert(TreeLike<Value>, "tessera: while_loop carries a tree of Array");
+  static_assert(std::is_invocable_r_v<Array, Condition, Value>,
+                "tessera: while_loop's condition takes the carried value and returns an Array");
+  static_assert(std::is_invocable_r_v<Value, Body, Value>,
+                "tessera: while_loop's body takes the carried value and returns one of that type");
+  const Value value(init);
   return tree_unflatten(
-      init,
-      internal::while_core(tree_leaves(init), internal::paths_of(init),
-                           internal::flat(init, [&](const T& v) { return Array(condition(v)); }),
-                           internal::flat(init, [&](const T& v) { return T(body(v)); }),
-                           "while_loop", location));
+      value, internal::while_core(
+                 tree_leaves(value), internal::paths_of(value),
+                 internal::flat(value, [&](const Value& v) { return Array(condition(v)); }),
+                 internal::flat(value, [&](const Value& v) { return Value(body(v)); }),
+                 "while_loop", location));
 }
 
 /// `for (i = lower; i < upper; ++i) value = body(i, value)`. With plain numbers as bounds the trip
 /// count is known to the compiler.
-template <TreeLike T, class Body>
-requires std::is_invocable_r_v<T, Body, Array, T> T
-fori_loop(const Array& lower, const Array& upper, Body body, const T& init,
-          Location location = Location::current()) {
-  return tree_unflatten(init,
-                        internal::fori_core(
-                            lower, upper, tree_leaves(init), internal::paths_of(init),
-                            [&](const std::vector<Array>& leaves) {
-                              const std::vector<Array> rest(leaves.begin() + 1, leaves.end());
-                              return tree_leaves(T(body(leaves[0], tree_unflatten(init, rest))));
-                            },
-                            location));
+template <class T, class Body>
+internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body body, const T& init,
+                                 Location location = Location::current()) {
+  using Value = internal::carried_t<T>;
+  static_assert(TreeLike<Value>, "tessera: fori_loop carries a tree of Array");
+  static_assert(std::is_invocable_r_v<Value, Body, Array, Value>,
+                "tessera: fori_loop's body takes the index and the carried value and returns one "
+                "of that type");
+  const Value value(init);
+  return tree_unflatten(
+      value, internal::fori_core(
+                 lower, upper, tree_leaves(value), internal::paths_of(value),
+                 [&](const std::vector<Array>& leaves) {
+                   const std::vector<Array> rest(leaves.begin() + 1, leaves.end());
+                   return tree_leaves(Value(body(leaves[0], tree_unflatten(value, rest))));
+                 },
+                 location));
 }
 
 /// `pred ? on_true(operands...) : on_false(operands...)`; only the branch taken runs. Both must
 /// return the same tree of the same types.
-template <class OnTrue, class OnFalse, TreeLike... T>
-requires std::is_invocable_v<OnTrue, T...> && std::is_invocable_v<OnFalse, T...>
+template <class OnTrue, class OnFalse, class... T>
 auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... operands) {
-  using R = std::remove_cvref_t<std::invoke_result_t<OnTrue, T...>>;
-  const std::tuple<T...> all(operands...);
+  static_assert((TreeLike<internal::carried_t<T>> && ...),
+                "tessera: cond's operands are trees of Array");
+  static_assert(std::is_invocable_v<OnTrue, internal::carried_t<T>...> &&
+                    std::is_invocable_v<OnFalse, internal::carried_t<T>...>,
+                "tessera: cond's branches take its operands");
+  using R = std::remove_cvref_t<std::invoke_result_t<OnTrue, internal::carried_t<T>...>>;
+  static_assert(
+      std::is_same_v<R,
+                     std::remove_cvref_t<std::invoke_result_t<OnFalse, internal::carried_t<T>...>>>,
+      "tessera: cond's branches return the same type");
+  static_assert(TreeLike<R>, "tessera: cond's branches return a tree of Array");
+  const std::tuple<internal::carried_t<T>...> all(operands...);
   std::shared_ptr<R> prototype;
   std::string first_signature;
   auto branch = [&](const auto& f) -> internal::FlatFunction {
@@ -141,23 +165,30 @@ struct ScanOptions {
 /// auto [total, sums] = scan([](Array c, Array x) { return std::pair{c + x, c + x}; },
 ///                           Array(0.f), xs);
 /// @endcode
-template <class F, TreeLike Carry, TreeLike Xs>
-requires std::is_invocable_v<F, Carry, Xs>
-auto scan(F f, const Carry& init, const Xs& xs, ScanOptions options = {},
+template <class F, class Init, TreeLike Xs>
+auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location location = Location::current()) {
+  using Carry = internal::carried_t<Init>;
+  static_assert(TreeLike<Carry>, "tessera: scan carries a tree of Array");
+  static_assert(std::is_invocable_v<F, Carry, Xs>,
+                "tessera: scan's function takes the carried value and a slice of xs");
   using Step = std::remove_cvref_t<std::invoke_result_t<F, Carry, Xs>>;
   static_assert(std::tuple_size_v<Step> == 2, "tessera: scan's function returns a pair");
+  static_assert(std::is_convertible_v<std::tuple_element_t<0, Step>, Carry>,
+                "tessera: scan's function returns the carried value first, of the same type");
   using Y = std::remove_cvref_t<std::tuple_element_t<1, Step>>;
-  const std::size_t carries = tree_leaves(init).size();
+  static_assert(TreeLike<Y>, "tessera: scan's function returns trees of Array");
+  const Carry first(init);
+  const std::size_t carries = tree_leaves(first).size();
   std::shared_ptr<Y> prototype;
   internal::ScanCore core;
   core.length = options.length.value_or(-1);
   core.reverse = options.reverse;
   std::vector<Array> leaves = internal::scan_core(
-      tree_leaves(init), internal::paths_of(init), tree_leaves(xs),
+      tree_leaves(first), internal::paths_of(first), tree_leaves(xs),
       [&](const std::vector<Array>& in) {
         const auto split = in.begin() + std::ptrdiff_t(carries);
-        auto [carry, y] = f(tree_unflatten(init, std::vector<Array>(in.begin(), split)),
+        auto [carry, y] = f(tree_unflatten(first, std::vector<Array>(in.begin(), split)),
                             tree_unflatten(xs, std::vector<Array>(split, in.end())));
         std::vector<Array> out = tree_leaves(Carry(carry));
         if (out.size() != carries) {
@@ -172,7 +203,7 @@ auto scan(F f, const Carry& init, const Xs& xs, ScanOptions options = {},
       },
       core, location);
   const auto split = leaves.begin() + std::ptrdiff_t(carries);
-  return std::pair<Carry, Y>(tree_unflatten(init, std::vector<Array>(leaves.begin(), split)),
+  return std::pair<Carry, Y>(tree_unflatten(first, std::vector<Array>(leaves.begin(), split)),
                              tree_unflatten(*prototype, std::vector<Array>(split, leaves.end())));
 }
 

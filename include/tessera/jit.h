@@ -109,7 +109,7 @@ class JitBody {
         CallInfo info;
         auto walk = [](Args& a, TreeVisitor& v) {
           v.begin(TreeVisitor::Node::tuple, traced_count<Args>());
-          std::size_t n = 0;
+          [[maybe_unused]] std::size_t n = 0;
           (walk_one<I>(std::get<I>(a), n, v), ...);
           v.end();
         };

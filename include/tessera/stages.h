@@ -125,7 +125,7 @@ class CompiledFunction<R, std::tuple<T...>> : public Compiled {
     const std::tuple<const T&...> all(args...);
     const auto walk = [&](internal::TreeVisitor& v) {
       v.begin(internal::TreeVisitor::Node::tuple, sizeof...(T));
-      std::size_t n = 0;
+      [[maybe_unused]] std::size_t n = 0;
       std::apply(
           [&](const auto&... one) {
             ((v.key(n++),

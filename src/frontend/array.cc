@@ -181,6 +181,7 @@ std::int64_t Array::on_device_size_in_bytes() const {
 }
 
 void Array::read(DType dtype, void* out, Location location) const {
+  (void)concrete(*this, "to_vector", location);
   const Literal literal = frontend::to_literal(*this, location);
   const DType have = literal.dtype();
   if (have == dtype) {
@@ -208,7 +209,7 @@ void Array::read(DType dtype, void* out, Location location) const {
 }
 
 void Array::read_item(DType dtype, void* out, Location location) const {
-  if (impl_of(*this, location).shape.element_count() != 1) {
+  if (concrete(*this, "item", location).shape.element_count() != 1) {
     throw ValueError("item() of " + type_string() + ": only arrays with one element have an item",
                      location);
   }

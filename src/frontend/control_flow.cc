@@ -403,6 +403,12 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
       state.push_back(b.splat(b.zero(one.dtype), dims));
       types.push_back({Shape(one.dtype, dims), false});
     }
+    if (length == 0) {
+      std::vector<Array> out;
+      for (std::size_t k = 1; k < state.size(); ++k)
+        out.push_back(outer.wrap(state[k], types[k].weak));
+      return out;
+    }
     for (const Array& x : xs) state.push_back(outer.lift(x, location));
     for (const Array& c : step.captures) state.push_back(outer.lift(c, location));
     Instruction* packed = b.tuple(state);
