@@ -225,6 +225,11 @@ void Emitter::emit(const ir::Instruction& i) {
     default:
       break;
   }
+  if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
+    throw NotImplementedError(std::string(ir::name(i.opcode)) + " (" + i.describe() +
+                                  ") can't run here yet",
+                              i.location());
+  }
   if (on_the_fly(i)) return;
   const std::int64_t loop = loop_of(i);
   if (loop == i.index) return emit_loop(*this, i);

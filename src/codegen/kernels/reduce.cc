@@ -125,41 +125,104 @@ struct GeneralAttrs {
   std::vector<std::int64_t> bytes;  ///< element size of each operand
 };
 
+constexpr std::int64_t kChunk = 256;
+
+/// Rows of each operand for `n` lanes, and the lanes' sums.
+struct Lanes {
+  std::vector<std::vector<std::byte>> acc, values;
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+
+  explicit Lanes(const GeneralAttrs& g) {
+    const std::size_t k = g.bytes.size();
+    acc.resize(k);
+    values.resize(k);
+    for (std::size_t i = 0; i < k; ++i) {
+      acc[i].resize(std::size_t(kChunk * g.bytes[i]));
+      values[i].resize(std::size_t(kChunk * g.bytes[i]));
+      in.push_back(acc[i].data());
+      out.push_back(acc[i].data());
+    }
+    for (std::size_t i = 0; i < k; ++i) in.push_back(values[i].data());
+  }
+  /// sums = f(sums, values) in lanes [0, n).
+  void step(const GeneralAttrs& g, std::int64_t n) { g.program->run(in.data(), out.data(), 0, n); }
+};
+
+/// One long contiguous row: lanes take a stretch of it each, and are combined in order.
+void reduce_long_row(const GeneralAttrs& g, const KernelCall& call, std::int64_t row,
+                     Lanes* lanes) {
+  const std::size_t k = g.bytes.size();
+  const std::int64_t length = g.shape.reduced / kChunk;  // of a lane's stretch
+  const auto gather = [&](std::vector<std::vector<std::byte>>* to, std::int64_t first,
+                          std::int64_t stride, std::int64_t n) {
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto size = std::size_t(g.bytes[i]);
+      const std::byte* from = call.inputs[i] + std::size_t(row * g.shape.reduced + first) * size;
+      std::byte* at = (*to)[i].data();
+      for (std::int64_t l = 0; l < n; ++l, at += size, from += stride * std::int64_t(size)) {
+        std::memcpy(at, from, size);
+      }
+    }
+  };
+  gather(&lanes->acc, 0, length, kChunk);
+  for (std::int64_t t = 1; t < length; ++t) {
+    gather(&lanes->values, t, length, kChunk);
+    lanes->step(g, kChunk);
+  }
+  // Lane 0 takes the initial value's place: init op lane 0 op lane 1 ... op the rest.
+  std::vector<std::vector<std::byte>> sums = lanes->acc;
+  const auto add = [&](std::size_t i, const std::byte* from) {
+    std::memcpy(lanes->values[i].data(), from, std::size_t(g.bytes[i]));
+  };
+  for (std::size_t i = 0; i < k; ++i) {
+    std::memcpy(lanes->acc[i].data(), call.inputs[k + i], std::size_t(g.bytes[i]));
+  }
+  for (std::int64_t l = 0; l < kChunk; ++l) {
+    for (std::size_t i = 0; i < k; ++i) add(i, sums[i].data() + l * g.bytes[i]);
+    lanes->step(g, 1);
+  }
+  for (std::int64_t r = length * kChunk; r < g.shape.reduced; ++r) {
+    for (std::size_t i = 0; i < k; ++i) {
+      add(i, call.inputs[i] + (row * g.shape.reduced + r) * g.bytes[i]);
+    }
+    lanes->step(g, 1);
+  }
+  for (std::size_t i = 0; i < k; ++i) {
+    std::memcpy(call.outputs[i] + row * g.bytes[i], lanes->acc[i].data(), std::size_t(g.bytes[i]));
+  }
+}
+
 void run_general(const KernelCall& call) {
   const auto& g = *static_cast<const GeneralAttrs*>(call.attributes);
   const std::size_t k = g.bytes.size();
-  constexpr std::int64_t kChunk = 256;
-  std::vector<std::vector<std::byte>> acc(k), values(k);
-  for (std::size_t i = 0; i < k; ++i) {
-    acc[i].resize(std::size_t(kChunk * g.bytes[i]));
-    values[i].resize(std::size_t(kChunk * g.bytes[i]));
-  }
-  std::vector<const std::byte*> in(2 * k);
-  std::vector<std::byte*> out(k);
+  Lanes lanes(g);
   const std::int64_t b = g.shape.b;
+  if (b == 1 && g.shape.a < kChunk && g.shape.reduced >= 4 * kChunk) {
+    for (std::int64_t a = call.begin; a < call.end; ++a) reduce_long_row(g, call, a, &lanes);
+    return;
+  }
   // Units are the results in order; a chunk of them runs side by side.
   for (std::int64_t first = call.begin; first < call.end; first += kChunk) {
     const std::int64_t n = std::min(kChunk, call.end - first);
     for (std::size_t i = 0; i < k; ++i) {
       const std::byte* init[] = {call.inputs[k + i]};
-      copy_block(std::size_t(g.bytes[i]))({nullptr, acc[i].data(), init, 1, n});
-      in[i] = acc[i].data();
-      in[k + i] = values[i].data();
-      out[i] = acc[i].data();
+      copy_block(std::size_t(g.bytes[i]))({nullptr, lanes.acc[i].data(), init, 1, n});
     }
     for (std::int64_t r = 0; r < g.shape.reduced; ++r) {
       for (std::size_t i = 0; i < k; ++i) {
         const auto size = std::size_t(g.bytes[i]);
-        std::byte* to = values[i].data();
+        std::byte* to = lanes.values[i].data();
         for (std::int64_t j = first; j < first + n; ++j, to += size) {
           const std::int64_t at = (j / b * g.shape.reduced + r) * b + j % b;
           std::memcpy(to, call.inputs[i] + std::size_t(at) * size, size);
         }
       }
-      g.program->run(in.data(), out.data(), 0, n);
+      lanes.step(g, n);
     }
     for (std::size_t i = 0; i < k; ++i) {
-      std::memcpy(call.outputs[i] + first * g.bytes[i], acc[i].data(), std::size_t(n * g.bytes[i]));
+      std::memcpy(call.outputs[i] + first * g.bytes[i], lanes.acc[i].data(),
+                  std::size_t(n * g.bytes[i]));
     }
   }
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/passes/simplify.h"
+
+#include <gtest/gtest.h>
+
+#include "src/ir/hlo_text.h"
+#include "src/ir/shape_inference.h"
+
+namespace tessera::passes {
+namespace {
+
+std::unique_ptr<ir::Module> optimized(const std::string& body) {
+  auto module = ir::parse_hlo("HloModule m\n" + body);
+  inline_calls(module.get());
+  join_async(module.get());
+  eliminate_dead(module.get());
+  while (simplify(module.get()) > 0) {
+  }
+  eliminate_common(module.get());
+  eliminate_dead(module.get());
+  ir::verify(*module);
+  return module;
+}
+
+/// Opcodes of the entry in order, parameters left out.
+std::string ops(const ir::Module& module) {
+  std::string out;
+  for (const auto& i : module.entry()->instructions()) {
+    if (i->is(ir::Opcode::parameter)) continue;
+    out += (out.empty() ? "" : " ") + std::string(ir::name(i->opcode));
+  }
+  return out;
+}
+
+TEST(Simplify, OpsThatDoNothingGo) {
+  const auto m = optimized(R"(
+ENTRY main {
+  x = f32[4,8] parameter(0)
+  a = f32[4,8] copy(x)
+  b = f32[4,8] reshape(a)
+  c = f32[4,8] transpose(b), dimensions={0,1}
+  d = f32[4,8] convert(c)
+  e = f32[4,8] slice(d), slice={[0:4], [0:8]}
+  zero = f32[] constant(0)
+  f = f32[4,8] pad(e, zero), padding=0_0x0_0
+  g = f32[4,8] concatenate(f), dimensions={1}
+  s = f32[4,8] custom-call(g), custom_call_target="Sharding", sharding={replicated}
+  ROOT n = f32[4,8] negate(s)
+}
+)");
+  EXPECT_EQ(ops(*m), "negate");
+}
+
+TEST(Simplify, ReshapesAndTransposesCompose) {
+  EXPECT_EQ(ops(*optimized(R"(
+ENTRY main {
+  x = f32[4,8] parameter(0)
+  a = f32[2,2,8] reshape(x)
+  b = f32[32] reshape(a)
+  ROOT c = f32[4,8] reshape(b)
+}
+)")),
+            "");
+  EXPECT_EQ(ops(*optimized(R"(
+ENTRY main {
+  x = f32[4,8,2] parameter(0)
+  a = f32[8,2,4] transpose(x), dimensions={1,2,0}
+  ROOT c = f32[4,8,2] transpose(a), dimensions={2,0,1}
+}
+)")),
+            "");
+  // Only dims of size one move: the bytes stay.
+  EXPECT_EQ(ops(*optimized(R"(
+ENTRY main {
+  x = f32[4,1,8] parameter(0)
+  ROOT a = f32[1,4,8] transpose(x), dimensions={1,0,2}
+}
+)")),
+            "reshape");
+}
+
+TEST(Simplify, TuplesAreSeenThrough) {
+  const auto m = optimized(R"(
+ENTRY main {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  t = (f32[4], f32[4]) tuple(x, y)
+  a = f32[4] get-tuple-element(t), index=0
+  b = f32[4] get-tuple-element(t), index=1
+  ROOT s = f32[4] subtract(b, a)
+}
+)");
+  EXPECT_EQ(ops(*m), "subtract");
+  EXPECT_EQ(m->entry()->root()->operand(0)->name, "y");
+}
+
+TEST(Simplify, CallsAreInlinedWithTheirCallees) {
+  const auto m = optimized(R"(
+inner {
+  p = f32[4] parameter(0)
+  ROOT n = f32[4] negate(p)
+}
+outer {
+  p = f32[4] parameter(0)
+  q = f32[4] call(p), to_apply=inner
+  ROOT r = f32[4] add(p, q)
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  a = f32[4] call(x), to_apply=outer
+  ROOT b = f32[4] call(a), to_apply=outer
+}
+)");
+  EXPECT_EQ(ops(*m), "negate add negate add");
+  EXPECT_EQ(m->computations().size(), 1u);
+}
+
+TEST(Simplify, EqualInstructionsBecomeOne) {
+  const auto m = optimized(R"(
+ENTRY main {
+  x = f32[4] parameter(0)
+  c = f32[] constant(2)
+  d = f32[] constant(2)
+  e = f32[] constant(3)
+  cb = f32[4] broadcast(c), dimensions={}
+  db = f32[4] broadcast(d), dimensions={}
+  eb = f32[4] broadcast(e), dimensions={}
+  a = f32[4] multiply(x, cb)
+  b = f32[4] multiply(x, db)
+  f = f32[4] multiply(x, eb)
+  s = f32[4] add(a, b)
+  ROOT r = f32[4] add(s, f)
+}
+)");
+  EXPECT_EQ(ops(*m), "constant constant broadcast broadcast multiply multiply add add");
+}
+
+TEST(Simplify, BarriersKeepCopiesApart) {
+  const auto m = optimized(R"(
+ENTRY main {
+  x = f32[4] parameter(0)
+  b = f32[4] opt-barrier(x)
+  c = f32[4] opt-barrier(x)
+  d = f32[4] negate(b)
+  e = f32[4] negate(c)
+  ROOT r = f32[4] add(d, e)
+}
+)");
+  EXPECT_EQ(ops(*m), "opt-barrier opt-barrier negate negate add");
+}
+
+TEST(Simplify, StartAndDoneBecomeThePlainCollective) {
+  const auto m = optimized(R"(
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  s = f32[4] all-reduce-start(x), replica_groups={{0}}, to_apply=sum
+  d = f32[4] all-reduce-done(s)
+  g = (f32[4], f32[4]) all-gather-start(d), replica_groups={{0}}, dimensions={0}
+  ROOT h = f32[4] all-gather-done(g)
+}
+)");
+  EXPECT_EQ(ops(*m), "all-reduce all-gather");
+}
+
+}  // namespace
+}  // namespace tessera::passes
