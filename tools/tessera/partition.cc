@@ -16,8 +16,12 @@ struct Options {
 };
 
 int partition(const Options& options) {
-  const auto executable =
-      compiler::compile(ir::parse_hlo(read_text(options.module), options.module));
+  auto module = ir::parse_hlo(read_text(options.module), options.module);
+  // Text without num_partitions still says by its shardings how many devices it is for.
+  if (module->num_partitions == 1 && module->mesh) {
+    module->num_partitions = module->mesh->num_devices();
+  }
+  const auto executable = compiler::compile(std::move(module));
   write_text(options.output, ir::to_string(executable->partitioned()));
   if (!options.stats) return 0;
   for (const spmd::CommunicationRecord& r : executable->report().records) {
