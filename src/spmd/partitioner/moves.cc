@@ -267,6 +267,8 @@ RoutePlan deposit_plan(const RoutePart& part, std::int64_t ways, std::int64_t si
   plan.block = size;
   RouteMove m;
   m.rows = part.rows;
+  m.array.assign(std::size_t(ways), 0);
+  m.target.assign(std::size_t(ways), -1);
   m.cut.assign(std::size_t(ways), 0);
   m.place = part.start;
   for (std::size_t c = 0; c < std::size_t(ways); ++c) {

@@ -2,7 +2,6 @@
 #include "src/spmd/partitioner/route.h"
 
 #include <algorithm>
-#include <map>
 
 #include "src/spmd/partitioner/context.h"
 
@@ -71,7 +70,6 @@ std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
 
 RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
   RouteMove m;
-  m.array = bundle.edges.front().part->array;
   m.rows = bundle.rows;
   const std::size_t n = std::size_t(ways);
   m.target.assign(n, -1);
@@ -80,16 +78,19 @@ RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
   // Devices that take no part copy a participant's numbers, so that tables stay simple.
   const Edge& first = bundle.edges.front();
   auto cut = [&](const Edge& e) {
-    return std::min(e.lo - e.part->start[std::size_t(e.source)], e.part->rows - m.rows);
+    const std::int64_t first = e.lo - e.part->start[std::size_t(e.source)];
+    return std::max<std::int64_t>(std::min(first, e.part->rows - m.rows), 0);
   };
   auto place = [&](const Edge& e) {
     return e.part->start[std::size_t(e.source)] + cut(e) - e.target * block;
   };
+  m.array.assign(n, std::int64_t(first.part->array));
   m.cut.assign(n, cut(first));
   m.place.assign(n, place(first));
   for (const Edge& e : bundle.edges) {
     const std::size_t t = std::size_t(e.target);
     m.target[std::size_t(e.source)] = e.target;
+    m.array[std::size_t(e.source)] = std::int64_t(e.part->array);
     m.cut[std::size_t(e.source)] = cut(e);
     m.place[t] = place(e);
     m.lo[t] = e.lo - e.target * block;
@@ -106,7 +107,7 @@ RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std
   plan.ways = ways;
   plan.block = block;
   Dims received(std::size_t(ways), 0);
-  std::map<std::size_t, std::vector<Edge>> travels;
+  std::vector<Edge> travels;
   for (const RoutePart& part : parts) {
     std::vector<Edge> stays;
     for (std::int64_t c = 0; c < ways; ++c) {
@@ -117,7 +118,7 @@ RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std
         if (part.everywhere && d != c) continue;
         Edge e{c, d, std::max(begin, d * block), std::min(end, (d + 1) * block), 0, &part};
         e.key = mirrored ? mod(c + d, ways) : mod(d - c, ways);
-        (c == d ? stays : travels[part.array]).push_back(e);
+        (c == d ? stays : travels).push_back(e);
       }
     }
     if (stays.empty()) continue;
@@ -125,13 +126,11 @@ RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std
     for (const Edge& e : stays) all.rows = std::max(all.rows, e.rows());
     plan.moves.push_back(move_of(all, ways, block));
   }
-  for (auto& [array, edges] : travels) {
-    for (const Bundle& b : bundles_of(std::move(edges), ways)) {
-      plan.moves.push_back(move_of(b, ways, block));
-      plan.moves.back().travels = true;
-      ++plan.permutes;
-      for (const Edge& e : b.edges) received[std::size_t(e.target)] += b.rows;
-    }
+  for (const Bundle& bundle : bundles_of(std::move(travels), ways)) {
+    plan.moves.push_back(move_of(bundle, ways, block));
+    plan.moves.back().travels = true;
+    ++plan.permutes;
+    for (const Edge& e : bundle.edges) received[std::size_t(e.target)] += bundle.rows;
   }
   for (std::int64_t r : received) plan.rows_received = std::max(plan.rows_received, r);
   return plan;
@@ -163,9 +162,21 @@ ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
   if (fill) acc = b().splat(fill, out);
   for (std::size_t i : order) {
     const RouteMove& m = plan.moves[i];
-    ir::Instruction* x = arrays[m.array];
-    if (m.rows < x->shape.dim(dim)) {
-      x = dynamic_slice_dim(x, dim, lookup(m.cut, axes), m.rows);
+    // Each device takes the rows from the array that it sends of.
+    Dims used = m.array;
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    ir::Instruction* x = nullptr;
+    for (std::int64_t a : used) {
+      ir::Instruction* rows_of = arrays[std::size_t(a)];
+      if (rows_of->shape.dim(dim) < m.rows) rows_of = resized(rows_of, dim, m.rows);
+      rows_of = dynamic_slice_dim(rows_of, dim, lookup(m.cut, axes), m.rows);
+      if (!x) {
+        x = rows_of;
+        continue;
+      }
+      ir::Instruction* is_this = b().compare(ir::Direction::eq, lookup(m.array, axes), index(a));
+      x = b().select(b().splat(is_this, x->shape.dims), rows_of, x);
     }
     if (m.travels) {
       std::vector<std::pair<std::int64_t, std::int64_t>> pairs;

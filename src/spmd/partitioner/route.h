@@ -13,7 +13,7 @@ namespace tessera::spmd {
 /// A local array that is laid along the destination's index space: on the device at coordinate c,
 /// row r is row start[c] + r of the destination, and rows lo[c] <= i < hi[c] of it are valid.
 struct RoutePart {
-  std::size_t array = 0;    ///< parts of one local array may travel together
+  std::size_t array = 0;    ///< which of the local arrays
   std::int64_t rows = 0;    ///< of the local array
   Dims start, lo, hi;       ///< one per coordinate
   bool everywhere = false;  ///< each device holds it all: nothing travels
@@ -22,7 +22,7 @@ struct RoutePart {
 /// Rows of one part that travel in one permute: each device sends to one other at most and receives
 /// from one at most.
 struct RouteMove {
-  std::size_t array = 0;
+  Dims array;             ///< by source coordinate: whose rows
   bool travels = false;   ///< needs a permute
   std::int64_t rows = 0;  ///< that are sent
   Dims target;            ///< by source coordinate; -1: sends nothing
