@@ -40,9 +40,10 @@ class PerDeviceFunction {
   PerDeviceFunction() = default;
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, PerDeviceFunction>)
-      PerDeviceFunction(F f) {  // NOLINT: implicit by design
-    call_ = [f = std::move(f)](const std::vector<std::any>& args) mutable {
-      return invoke(f, args);
+      PerDeviceFunction(F f,  // NOLINT: implicit by design
+                        Location location = Location::current()) {
+    call_ = [f = std::move(f), location](const std::vector<std::any>& args) mutable {
+      return invoke(f, args, location);
     };
   }
   explicit operator bool() const { return call_ != nullptr; }
@@ -51,40 +52,57 @@ class PerDeviceFunction {
  private:
   static constexpr std::size_t kMostArguments = 8;
 
-  [[noreturn]] static void wrong_count(std::size_t takes, std::size_t given);
-  [[noreturn]] static void wrong_type(std::size_t position);
+  [[noreturn]] static void wrong_count(std::size_t takes, std::size_t given, Location);
+  [[noreturn]] static void wrong_type(std::size_t position, Location);
 
   template <class T>
-  static T pick(const std::vector<std::any>& args, std::size_t i) {
-    if (const T* value = std::any_cast<T>(&args[i])) return *value;
-    wrong_type(i);
+  static T pick(const std::vector<std::any>& args, std::size_t i, Location location) {
+    using Held = internal::traced_type<T>;
+    if (const Held* value = std::any_cast<Held>(&args[i])) {
+      if constexpr (std::is_same_v<T, Operand>) {
+        return Operand(*value, location);
+      } else {
+        return *value;
+      }
+    }
+    wrong_type(i, location);
+  }
+  template <class R>
+  static std::vector<Array> leaves_of(const R& result) {
+    static_assert(internal::is_tree<R>(),
+                  "tessera: a per-device function must return a tree of Array");
+    return tree_leaves(result);
   }
   template <class F>
-  static std::vector<Array> invoke(F& f, const std::vector<std::any>& args) {
+  static std::vector<Array> invoke(F& f, const std::vector<std::any>& args, Location location) {
     if constexpr (internal::KnownSignature<F>) {
       using Args = typename internal::args_of<F>::type;
       constexpr std::size_t n = std::tuple_size_v<Args>;
-      if (args.size() != n) wrong_count(n, args.size());
+      if (args.size() != n) wrong_count(n, args.size(), location);
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return tree_leaves(
-            f(pick<internal::traced_type<std::tuple_element_t<I, Args>>>(args, I)...));
+        return call(f, pick<std::tuple_element_t<I, Args>>(args, I, location)...);
       }
       (std::make_index_sequence<n>{});
     } else {
-      return invoke_generic<0>(f, args);
+      return invoke_generic<0>(f, args, location);
     }
   }
+  template <class F, class... A>
+  static std::vector<Array> call(F& f, A... args) {
+    return leaves_of(f(args...));
+  }
   template <std::size_t N, class F>
-  static std::vector<Array> invoke_generic(F& f, const std::vector<std::any>& args) {
+  static std::vector<Array> invoke_generic(F& f, const std::vector<std::any>& args,
+                                           Location location) {
     if constexpr (N > kMostArguments) {
-      wrong_count(kMostArguments, args.size());
+      wrong_count(kMostArguments, args.size(), location);
     } else {
-      if (args.size() != N) return invoke_generic<N + 1>(f, args);
+      if (args.size() != N) return invoke_generic<N + 1>(f, args, location);
       return [&]<std::size_t... I>(std::index_sequence<I...>)->std::vector<Array> {
         if constexpr (std::is_invocable_v<F&, decltype((void(I), Array()))...>) {
-          return tree_leaves(f(pick<Array>(args, I)...));
+          return leaves_of(f(pick<Array>(args, I, location)...));
         } else {
-          wrong_count(N + 1, args.size());
+          wrong_count(N + 1, args.size(), location);
         }
       }
       (std::make_index_sequence<N>{});
@@ -199,7 +217,7 @@ struct custom_args<F, Statics> {
 /// @endcode
 /// Static arguments (`custom_partitioning(f, static_argnums<0>)`) come first in every callback.
 template <class F, class Statics>
-class CustomPartitioning {
+class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>, F> {
   using KnownArgs = typename internal::custom_args<F, Statics>::type;
   using StaticTuple =
       typename internal::statics_of<KnownArgs, Statics,
@@ -244,14 +262,15 @@ class CustomPartitioning {
     return state_->callbacks.partition;
   }
 
+  /// The call; `location` is named in messages.
   template <class... Given>
-  auto operator()(Given&&... given) const {
+  auto call_at(Location location, Given&&... given) const {
     using Args = internal::call_args_t<F, Statics, Given...>;
-    static_assert(sizeof...(Given) == std::tuple_size_v<Args>,
-                  "tessera: the function is called with another number of arguments than it takes");
-    internal::check_arguments<Args, Statics>(std::make_index_sequence<std::tuple_size_v<Args>>{});
-    Args args{std::forward<Given>(given)...};
-    return call(args, std::make_index_sequence<std::tuple_size_v<Args>>{});
+    using Seq = std::make_index_sequence<std::tuple_size_v<Args>>;
+    if constexpr (internal::check_arguments<Args, Statics>(Seq{})) {
+      Args args{std::forward<Given>(given)...};
+      return call(args, location, Seq{});
+    }
   }
 
  private:
@@ -303,14 +322,14 @@ class CustomPartitioning {
   }
 
   template <class Args, std::size_t... I>
-  auto call(const Args& args, std::index_sequence<I...>) const {
+  auto call(const Args& args, Location location, std::index_sequence<I...>) const {
     using R = std::remove_cvref_t<std::invoke_result_t<F&, std::tuple_element_t<I, Args>&...>>;
     static_assert(internal::is_tree<R>(),
                   "tessera: a custom_partitioning function must return a tree of Array");
     if (!state_->defined) {
       throw ValueError("custom_partitioning function '" + state_->name +
                            "' has no callbacks: call def_partition first",
-                       state_->location);
+                       location.known() ? location : state_->location);
     }
     std::vector<Array> leaves;
     (add_leaves<I>(std::get<I>(args), leaves), ...);
@@ -359,7 +378,7 @@ class CustomPartitioning {
       return tree_leaves(*prototype);
     };
     const std::vector<Array> results =
-        internal::call_custom_partitioning(leaves, std::move(bound), body, Location());
+        internal::call_custom_partitioning(leaves, std::move(bound), body, location);
     return tree_unflatten(*prototype, results);
   }
 

@@ -12,14 +12,16 @@
 
 namespace tessera {
 
-void PerDeviceFunction::wrong_count(std::size_t takes, std::size_t given) {
+void PerDeviceFunction::wrong_count(std::size_t takes, std::size_t given, Location location) {
   throw TypeError("the per-device function takes " + std::to_string(takes) +
-                  " arguments, and the partitioned function has " + std::to_string(given));
+                      " arguments, and the partitioned function has " + std::to_string(given),
+                  location);
 }
-void PerDeviceFunction::wrong_type(std::size_t position) {
+void PerDeviceFunction::wrong_type(std::size_t position, Location location) {
   throw TypeError("argument " + std::to_string(position) +
-                  " of the per-device function has another type than that of the partitioned "
-                  "function");
+                      " of the per-device function has another type than that of the partitioned "
+                      "function",
+                  location);
 }
 
 namespace internal {

@@ -187,7 +187,17 @@ std::string ShardingRule::to_string() const {
     out += (first ? "'" : ", '") + factor + "': " + std::to_string(size);
     first = false;
   }
-  return out + "})";
+  out += "}";
+  auto add_set = [&](const char* name, const std::vector<std::string>& factors) {
+    if (factors.empty()) return;
+    out += std::string(" ") + name + "={";
+    for (std::size_t i = 0; i < factors.size(); ++i) out += (i ? ", '" : "'") + factors[i] + "'";
+    out += "}";
+  };
+  add_set("reduction", options_.reduction_factors);
+  add_set("need_replication", options_.need_replication_factors);
+  add_set("permutation", options_.permutation_factors);
+  return out + ")";
 }
 
 namespace frontend {
