@@ -98,6 +98,7 @@ bool attributes_fit(Opcode op, const Attributes& a) {
 struct Verifier {
   const Module& module;
   std::unordered_set<const Computation*> owned;
+  mutable std::int64_t mesh_devices = 0;  ///< of the shardings seen so far
 
   [[noreturn]] void fail(const Instruction& i, const std::string& what) const {
     throw ValueError("instruction " + i.describe() + " of " + i.parent->name() + ": " + what,
@@ -149,11 +150,17 @@ struct Verifier {
     take(s.replicated);
     take(s.unreduced);
     take(s.manual);
-    if (s.mesh != nullptr && module.num_partitions > 1 &&
-        s.mesh->num_devices() > module.num_partitions) {
-      fail(i, "sharding on a mesh of " + std::to_string(s.mesh->num_devices()) +
-                  " devices in a module of " + std::to_string(module.num_partitions) +
-                  " partitions");
+    if (s.mesh == nullptr) return;
+    std::int64_t devices = s.mesh->num_devices();
+    if (devices == 1) return;
+    if (module.num_partitions > 1 && devices != module.num_partitions) {
+      fail(i, "sharding on a mesh of " + std::to_string(devices) + " devices in a module of " +
+                  std::to_string(module.num_partitions) + " partitions");
+    }
+    if (mesh_devices == 0) mesh_devices = devices;
+    if (devices != mesh_devices) {
+      fail(i, "sharding on a mesh of " + std::to_string(devices) +
+                  " devices, and others of the module are on " + std::to_string(mesh_devices));
     }
   }
 
@@ -245,7 +252,7 @@ struct Verifier {
 }  // namespace
 
 void verify_structure(const Module& module) {
-  Verifier v{module, {}};
+  Verifier v{module, {}, 0};
   if (module.entry() == nullptr) throw ValueError("module " + module.name + " has no entry");
   if (module.num_partitions < 1 || module.replica_count < 1) {
     throw ValueError("module " + module.name + " is for " + std::to_string(module.num_partitions) +

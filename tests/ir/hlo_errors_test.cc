@@ -245,6 +245,16 @@ TEST(HloModuleErrors, ShardingBeyondThePartitions) {
       "t.hlo:2|8 devices in a module of 4 partitions");
 }
 
+TEST(HloModuleErrors, MeshesOfDifferentSizes) {
+  EXPECT_THROW(
+      parse_hlo(R"(HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=4]>}}
+ENTRY e {
+  a = f32[8] parameter(0), sharding={devices=[8]<=[8]}
+  ROOT b = f32[8] copy(a), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"x\"}]>"}
+})"),
+      ValueError);
+}
+
 TEST(HloModuleErrors, NotSupportedYet) {
   auto refuse = [](const std::string& body, const std::string& parts) {
     expect_error<NotImplementedError>(with_body(body), parts);
