@@ -106,7 +106,10 @@ Array bitcast_convert(Operand x, DType dtype) {
   return apply(Opcode::bitcast_convert, operands, {}, x.location, "bitcast_convert", &shape);
 }
 
-Array abs(Operand x) { return frontend::unary(Opcode::abs, x.array, x.location, "abs"); }
+Array abs(Operand x) {
+  if (impl_of(x.array, x.location).shape.dtype == DType::pred) return x.array;
+  return frontend::unary(Opcode::abs, x.array, x.location, "abs");
+}
 Array negative(Operand x) {
   if (impl_of(x.array, x.location).shape.dtype == DType::pred) {
     throw DTypeError("negative of pred: use logical_not, or convert first", x.location);
@@ -115,6 +118,7 @@ Array negative(Operand x) {
 }
 Array sign(Operand x) { return frontend::unary(Opcode::sign, x.array, x.location, "sign"); }
 Array square(Operand x) {
+  if (impl_of(x.array, x.location).shape.dtype == DType::pred) return astype(x, s32);
   return frontend::binary(Opcode::multiply, x.array, x.array, x.location, "square");
 }
 Array sqrt(Operand x) { return inexact(Opcode::sqrt, x, "sqrt"); }
@@ -294,8 +298,17 @@ Array floor_divide(Operand a, Operand b) {
     }
     if (is_floating(t)) {
       // As Python: the quotient of what the remainder leaves.
-      const Array r = remainder(x, y);
-      return round({divide({subtract(x, {r, location}), location}, y), location});
+      const Array r =
+          apply(Opcode::remainder, xs, {}, location, "floor_divide", nullptr, nullptr, weak);
+      const Operand rest{r, location}, zero{constant(t, 0), location};
+      const Operand whole{where({equal(y, zero), location}, x, {subtract(x, rest), location}),
+                          location};
+      const Operand quotient{divide(whole, y), location};
+      const Array other_sign = not_equal({sign(y), location}, {sign(rest), location});
+      const Array down = logical_and({not_equal(rest, zero), location}, {other_sign, location});
+      const Operand lower{subtract(quotient, {constant(t, 1), location}), location};
+      return frontend::unary(Opcode::round_nearest_afz, where({down, location}, lower, quotient),
+                             location, "floor_divide");
     }
     const Array q = apply(Opcode::divide, xs, {}, location, "floor_divide", nullptr, nullptr, weak);
     const Array rest =

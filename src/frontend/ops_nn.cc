@@ -22,6 +22,7 @@ const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).sh
 
 /// A number that takes the other operand's dtype.
 Operand number(double value, Location location) { return {Array(value), location}; }
+Operand number(int value, Location location) { return {Array(value), location}; }
 
 /// Integers as f32.
 Operand inexact(const Operand& x) {

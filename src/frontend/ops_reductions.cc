@@ -43,8 +43,11 @@ Array reduce(Opcode op, const Array& x, const Dims& axes, bool keepdims, const L
   })[0];
 }
 
-/// The dtype that sums are made in: pred counts as s32.
-DType sum_type(DType t) { return t == DType::pred ? s32 : t; }
+/// The dtype that sums are made in: small integers become 32 bits wide, pred counts as s32.
+DType sum_type(DType t) {
+  if (t == DType::pred || (is_signed_integer(t) && byte_size(t) < 4)) return s32;
+  return is_unsigned_integer(t) && byte_size(t) < 4 ? u32 : t;
+}
 
 Array accumulate(Opcode op, const Operand& x, const Axes& axes, const ReduceOptions& options,
                  const std::string& name) {
@@ -264,7 +267,8 @@ Array running(Opcode op, const Operand& x, std::optional<std::int64_t> axis,
               const std::string& name) {
   const Shape shape = impl_of(x.array, x.location).shape;
   return as_one_program(name, x.location, [&] {
-    Array values = converted(x.array, sum_type(shape.dtype), x.location);
+    // Unlike sums, running ones keep narrow types, as in JAX.
+    Array values = converted(x.array, shape.dtype == DType::pred ? s32 : shape.dtype, x.location);
     std::int64_t dim = 0;
     if (axis) {
       dim = frontend::normalize_axis(name, *axis, shape.rank(), x.location);

@@ -60,9 +60,7 @@ std::optional<DType> FixtureCall::dtype(const std::string& key) const {
 DType FixtureCall::dtype(const std::string& key, DType otherwise) const {
   return dtype(key).value_or(otherwise);
 }
-Axes FixtureCall::axes(const std::string& key) const {
-  return has(key) ? Axes(list(key)) : Axes();
-}
+Axes FixtureCall::axes(const std::string& key) const { return has(key) ? Axes(list(key)) : Axes(); }
 std::optional<std::int64_t> FixtureCall::axis() const {
   if (!has("axis")) return std::nullopt;
   return list("axis").at(0);

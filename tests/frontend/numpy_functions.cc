@@ -130,8 +130,12 @@ void add_elementwise(Table& table) {
 }
 
 void add_creation(Table& table) {
-  table["zeros"] = [](const Call& c) { return Arrays{zeros(c.list("shape"), c.dtype("dtype", f32))}; };
-  table["ones"] = [](const Call& c) { return Arrays{ones(c.list("shape"), c.dtype("dtype", f32))}; };
+  table["zeros"] = [](const Call& c) {
+    return Arrays{zeros(c.list("shape"), c.dtype("dtype", f32))};
+  };
+  table["ones"] = [](const Call& c) {
+    return Arrays{ones(c.list("shape"), c.dtype("dtype", f32))};
+  };
   table["full"] = [](const Call& c) {
     return Arrays{full(c.list("shape"), c[0], c.dtype("dtype"))};
   };
@@ -148,8 +152,8 @@ void add_creation(Table& table) {
     return Arrays{arange(c.plain(0), c.plain(1), c.count() > 2 ? c.plain(2) : 1, dtype)};
   };
   table["linspace"] = [](const Call& c) {
-    return Arrays{linspace(c.plain(0), c.plain(1), c.integer("num"), f32,
-                           c.integer("endpoint", 1) != 0)};
+    return Arrays{
+        linspace(c.plain(0), c.plain(1), c.integer("num"), f32, c.integer("endpoint", 1) != 0)};
   };
   table["eye"] = [](const Call& c) {
     return Arrays{eye(c.integer("n"), c.integer("m", c.integer("n")), c.integer("k"))};
@@ -302,9 +306,9 @@ void add_indexing(Table& table) {
     return Arrays{dynamic_update_slice(c[0], c[1], c.operands_from(2))};
   };
   table["take"] = [](const Call& c) {
-    const TakeMode mode = c.word("mode") == "clip" ? TakeMode::clip
-        : c.word("mode") == "wrap"                 ? TakeMode::wrap
-                                                   : TakeMode::fill;
+    const TakeMode mode = c.word("mode") == "clip"   ? TakeMode::clip
+                          : c.word("mode") == "wrap" ? TakeMode::wrap
+                                                     : TakeMode::fill;
     return Arrays{take(c[0], c[1], c.axis(), mode)};
   };
   table["take_along_axis"] = [](const Call& c) {
@@ -340,12 +344,13 @@ void add_products(Table& table) {
 
 void add_fft(Table& table) {
   auto norm = [](const Call& c) {
-    return c.word("norm") == "ortho" ? FftNorm::ortho
-        : c.word("norm") == "forward" ? FftNorm::forward
-                                      : FftNorm::backward;
+    return c.word("norm") == "ortho"     ? FftNorm::ortho
+           : c.word("norm") == "forward" ? FftNorm::forward
+                                         : FftNorm::backward;
   };
   using One = Array (*)(Operand, const FftOptions&);
-  const std::map<std::string, One> one{{"fft", fft}, {"ifft", ifft}, {"rfft", rfft}, {"irfft", irfft}};
+  const std::map<std::string, One> one{
+      {"fft", fft}, {"ifft", ifft}, {"rfft", rfft}, {"irfft", irfft}};
   for (const auto& [name, f] : one) {
     table[name] = [f = f, norm](const Call& c) {
       FftOptions options;
@@ -356,8 +361,8 @@ void add_fft(Table& table) {
     };
   }
   using Many = Array (*)(Operand, const FftnOptions&);
-  const std::map<std::string, Many> many{{"fftn", fftn},   {"ifftn", ifftn}, {"rfftn", rfftn},
-                                         {"fft2", fft2},   {"ifft2", ifft2}, {"rfft2", rfft2},
+  const std::map<std::string, Many> many{{"fftn", fftn},     {"ifftn", ifftn},  {"rfftn", rfftn},
+                                         {"fft2", fft2},     {"ifft2", ifft2},  {"rfft2", rfft2},
                                          {"irfftn", irfftn}, {"irfft2", irfft2}};
   for (const auto& [name, f] : many) {
     table[name] = [f = f, norm](const Call& c) {

@@ -15,10 +15,13 @@ using testing::FixtureCase;
 /// Functions that the fixtures have and Tessera doesn't.
 const std::set<std::string> kNotThere{"cross", "norm"};
 
+/// Cases that mean something else in Tessera: round (numpy's rint) leaves integers integers.
+const std::set<std::string> kNotMeant{"rint_1"};
+
 std::vector<FixtureCase> cases_of(const std::string& function) {
   std::vector<FixtureCase> out;
   for (const FixtureCase& c : testing::read_fixtures("numpy_ops.txt")) {
-    if (c.call == function) out.push_back(c);
+    if (c.call == function && !kNotMeant.count(c.name)) out.push_back(c);
   }
   return out;
 }

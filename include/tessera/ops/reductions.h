@@ -28,7 +28,8 @@ class Axes {
 struct ReduceOptions {
   /// Reduced dims stay, with size 1.
   bool keepdims = false;
-  /// Of the result and of the sums; default: the array's own (s32 for pred).
+  /// Of the result and of the sums; default: the array's own (s32 or u32 for pred and integers of
+  /// fewer bits).
   std::optional<DType> dtype{};
 };
 
