@@ -32,7 +32,7 @@ std::unique_ptr<Module> HloParser::run() {
   }
   if (layout_at_.data() != nullptr) check_entry_layout();
   resolve_shardings(in_, module_.get(), pending_, sdy_meshes_, meshes_at_);
-  verify_structure(*module_);
+  verify_structure(*module_, false);
   return std::move(module_);
 }
 

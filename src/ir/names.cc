@@ -9,6 +9,8 @@
 namespace tessera::ir {
 
 bool is_reserved_name(std::string_view s) {
+  // Most names have a number behind a dot, and no reserved word has a dot.
+  if (s.find('.') != std::string_view::npos) return false;
   static constexpr std::string_view kWords[] = {"ENTRY",
                                                 "HloModule",
                                                 "ROOT",

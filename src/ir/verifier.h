@@ -6,6 +6,7 @@
 namespace tessera::ir {
 
 /// What verify() checks, but for the shapes: order, names, callees, parameters, shardings, aliases.
-void verify_structure(const Module& module);
+/// Names are the slowest part; a parser, whose names are checked as they come, leaves them out.
+void verify_structure(const Module& module, bool names = true);
 
 }  // namespace tessera::ir
