@@ -132,24 +132,24 @@ class Simulation {
   }
 
   void step(const ReshardStep& s) {
+    extra_bytes_ = 0;
+    extra_collectives_ = 0;
+    std::int64_t all_parts = 1;
+    for (int a : s.axes) all_parts *= mesh_->axes[std::size_t(a)].size;
+    auto dim_of = [](int d) { return std::size_t(d < 0 ? 0 : d); };
+    // Rows that stand on the wrong side of a boundary go first ...
+    if ((s.kind == Kind::slice && s.dim >= 0) || s.kind == Kind::reduce_scatter) {
+      std::int64_t block = s.padded[dim_of(s.dim)] / s.after.shards(s.dim);
+      reblock(now_, dim_of(s.dim), all_parts * block);
+    } else if (s.kind == Kind::all_to_all) {
+      std::int64_t block = s.padded[dim_of(s.to_dim)] / s.after.shards(s.to_dim);
+      reblock(now_, dim_of(s.to_dim), all_parts * block);
+    }
+    if (s.kind == Kind::all_to_all) sent_ = bytes();
     const std::vector<Local> before = shards_;
     const auto n = shards_.size();
-    auto grow = [&](std::size_t device, std::size_t dim) {
-      Local x = before[device];
-      if (ways(now_, dim) == 1 && ways(s.after, dim) > 1) {
-        x = resized(x, dim, s.padded[dim]);
-      }
-      return x;
-    };
-    auto cut = [&](Local x, std::size_t dim) {
-      if (ways(now_, dim) > 1 && ways(s.after, dim) == 1) {
-        EXPECT_EQ(s.padded[dim], dims_[dim]);
-        x = resized(x, dim, dims_[dim]);
-      } else if (ways(now_, dim) > 1) {
-        EXPECT_EQ(s.padded[dim], padded_[dim]) << "padding changed under a split dim";
-      }
-      return x;
-    };
+    auto grow = [&](std::size_t device, std::size_t) { return before[device]; };
+    auto cut = [&](Local x, std::size_t) { return x; };
     std::int64_t parts = 1;
     for (int a : s.axes) parts *= mesh_->axes[std::size_t(a)].size;
     for (std::size_t device = 0; device < n; ++device) {
@@ -201,8 +201,40 @@ class Simulation {
       EXPECT_EQ(targets, std::vector<int>(n, 1));
     }
     now_ = s.after;
+    // ... or last.
+    if (s.kind == Kind::all_gather || s.kind == Kind::all_to_all) {
+      reblock(now_, dim_of(s.dim), s.padded[dim_of(s.dim)] / s.after.shards(s.dim));
+    }
     padded_ = s.padded;
+    EXPECT_EQ(padded_, padded_dims(now_, dims_));
     verify();
+  }
+
+  /// Brings a dim to blocks of `rows` rows.
+  void reblock(const TensorSharding& s, std::size_t dim, std::int64_t rows) {
+    const std::int64_t have = shards_[0].dims[dim], ways = s.shards(std::int64_t(dim));
+    if (have == rows) return;
+    const std::vector<Local> before = shards_;
+    double row = have > 0 ? double(bytes()) / double(have) : 0;
+    for (std::size_t device = 0; device < shards_.size(); ++device) {
+      std::vector<Local> all;
+      for (std::size_t m : group(std::int64_t(device), s.dims[dim].axes)) all.push_back(before[m]);
+      Local whole = resized(resized(joined(all, dim), dim, dims_[dim]), dim, rows * ways);
+      shards_[device] = part(whole, dim, ways, s.shard_coordinates(std::int64_t(device))[dim]);
+    }
+    std::map<std::int64_t, std::int64_t> moved;  // by distance, the most that a device gets
+    for (std::int64_t to = 0; to < ways; ++to) {
+      std::map<std::int64_t, std::int64_t> got;
+      for (std::int64_t r = to * rows; r < std::min((to + 1) * rows, dims_[dim]); ++r) {
+        ++got[r / have - to];
+      }
+      got.erase(0);
+      for (auto [distance, count] : got) moved[distance] = std::max(moved[distance], count);
+    }
+    for (auto [distance, count] : moved) {
+      extra_bytes_ += double(count) * row;
+      ++extra_collectives_;
+    }
   }
 
   /// Every device holds the block of the padded array that the sharding gives it.
@@ -222,6 +254,10 @@ class Simulation {
     }
   }
 
+  double extra_bytes() const { return extra_bytes_; }
+  int extra_collectives() const { return extra_collectives_; }
+  /// What an all-to-all took in, padding included.
+  double sent() const { return double(sent_); }
   std::int64_t bytes() const { return std::int64_t(shards_[0].values.size()) * 4; }
   const TensorSharding& now() const { return now_; }
 
@@ -260,12 +296,6 @@ class Simulation {
     return x;
   }
 
-  std::int64_t ways(const TensorSharding& s, std::size_t dim) const {
-    std::int64_t n = 1;
-    for (int a : s.dims[dim].axes) n *= mesh_->axes[std::size_t(a)].size;
-    return n;
-  }
-
   static std::int64_t summand(std::int64_t total, const std::vector<std::int64_t>& at) {
     std::int64_t h = total * 31;
     for (std::int64_t c : at) h = (h * 17 + c * 7 + 3) % 1009;
@@ -288,6 +318,9 @@ class Simulation {
   TensorSharding now_;
   Dims padded_;
   std::vector<Local> shards_;
+  double extra_bytes_ = 0;
+  int extra_collectives_ = 0;
+  std::int64_t sent_ = 0;
 };
 
 double received(const ReshardStep& s, const MeshRef& mesh, double before, double after,
@@ -329,19 +362,13 @@ void run(const TensorSharding& from, const TensorSharding& to, const Dims& dims)
   double bytes = 0;
   int collectives = 0;
   for (const ReshardStep& step : plan.steps) {
-    TensorSharding before_sharding = simulation.now();
     double before = double(simulation.bytes());
     simulation.step(step);
     if (::testing::Test::HasFatalFailure()) return;
     double after = double(simulation.bytes());
-    // What an all-to-all sends is padded on both dims.
-    double sent = before;
-    if (step.kind == Kind::all_to_all && before_sharding.shards(step.to_dim) == 1) {
-      auto d = std::size_t(step.to_dim);
-      if (dims[d] > 0) sent = before / double(dims[d]) * double(step.padded[d]);
-    }
-    bytes += received(step, mesh, before, after, sent);
-    collectives += step.kind != Kind::slice;
+    // A gather's figure is before the rows at its boundaries move; so is its result.
+    bytes += received(step, mesh, before, after, simulation.sent()) + simulation.extra_bytes();
+    collectives += (step.kind != Kind::slice) + simulation.extra_collectives();
   }
   EXPECT_EQ(simulation.now().shards(), to.shards());
   for (std::int64_t device = 0; device < mesh->num_devices(); ++device) {
@@ -507,12 +534,20 @@ TEST(Planner, UnevenDimsKeepTheirBlocks) {
   }
 }
 
-TEST(Planner, AFullGatherIsTold) {
-  // No sequence of even cuts leads from one uneven split to another.
+TEST(Planner, UnevenDimsAreNotGatheredWhole) {
   MeshRef m = make_logical_mesh({{"x", 2}, {"y", 4}});
-  EXPECT_TRUE(plan_reshard(with(m, {{0}}), with(m, {{1}}), {5}, 4).full_gather);
+  // 10 rows in 4 blocks of 3, then in 8 of 2: rows go to a neighbour, no more.
+  ReshardPlan plan = plan_reshard(with(m, {{1}}), with(m, {{1, 0}}), {10}, 4);
+  EXPECT_FALSE(plan.full_gather);
+  EXPECT_LT(plan.bytes_received, 4 * 3);
+}
+
+TEST(Planner, AFullGatherIsTold) {
+  MeshRef m = make_logical_mesh({{"x", 2}, {"y", 4}});
   EXPECT_FALSE(plan_reshard(with(m, {{0}}), with(m, {{}}), {5}, 4).full_gather);
   EXPECT_FALSE(plan_reshard(with(m, {{0}}), with(m, {{1}}), {16}, 4).full_gather);
+  // On one element nothing is cheaper than all of it.
+  EXPECT_TRUE(plan_reshard(with(m, {{0}}), with(m, {{1}}), {1}, 4).full_gather);
 }
 
 }  // namespace

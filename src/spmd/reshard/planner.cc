@@ -61,8 +61,6 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
             Correspondence* map) {
   const LogicalMesh& mesh = *ends.mesh;
   const int rank = int(ends.dims.size());
-  Dims from_padded = padded_dims(ends.from, ends.dims);
-  Dims to_padded = padded_dims(ends.to, ends.dims);
   std::vector<int> axes;
   const bool idle_axes = int(mesh.axes.size()) <= kSmallMesh && ends.from.unreduced.empty();
   for (int a = 0; a < int(mesh.axes.size()); ++a) {
@@ -78,7 +76,6 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
     for (int d = 0; d < rank; ++d) {
       const auto& f = ends.from.dims[std::size_t(d)].axes;
       const auto& t = ends.to.dims[std::size_t(d)].axes;
-      if (f != t && from_padded[std::size_t(d)] != to_padded[std::size_t(d)]) continue;
       for (std::size_t k = 0; k < std::min(f.size(), t.size()) && f[k] == t[k]; ++k) {
         map->fixed[std::size_t(d)].push_back(f[k]);
         axes.erase(std::remove(axes.begin(), axes.end(), f[k]), axes.end());
@@ -103,27 +100,25 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
     auto u = std::size_t(d);
     std::size_t fixed = map->fixed[u].size();
     bool moves = ends.from.dims[u].axes.size() > fixed || ends.to.dims[u].axes.size() > fixed;
-    double fixed_ways = double(ways_of(mesh, map->fixed[u]));
-    double whole = fixed_ways > 1 ? double(from_padded[u]) / fixed_ways : double(ends.dims[u]);
+    std::int64_t fixed_ways = ways_of(mesh, map->fixed[u]);
     if (crowded && !moves) {
-      problem->element_bytes *= whole;
+      problem->element_bytes *= double(ceil_div(ends.dims[u], fixed_ways));
       continue;
     }
     int i = problem->dims++;
     if (i >= kMaxDims) return false;
     map->dims.push_back(d);
-    problem->whole[std::size_t(i)] = whole;
-    problem->source_padded[std::size_t(i)] = double(from_padded[u]) / fixed_ways;
-    problem->target_padded[std::size_t(i)] = double(to_padded[u]) / fixed_ways;
+    problem->size[std::size_t(i)] = ends.dims[u];
+    problem->fixed_ways[std::size_t(i)] = fixed_ways;
   }
   problem->axes = int(map->blocks.size());
   if (problem->axes > kMaxAxes) return false;
 
-  auto place = [&](const TensorSharding& s, bool target) {
+  auto place = [&](const TensorSharding& s) {
     Placement p;
     for (int b = 0; b < problem->axes; ++b) {
       int lead = map->blocks[std::size_t(b)].front();
-      problem->axis_size[std::size_t(b)] = double(ways_of(mesh, map->blocks[std::size_t(b)]));
+      problem->axis_size[std::size_t(b)] = ways_of(mesh, map->blocks[std::size_t(b)]);
       if (contains(s.unreduced, lead)) p.axis[std::size_t(b)] = Placement::kUnreduced;
     }
     for (int i = 0; i < problem->dims; ++i) {
@@ -136,89 +131,75 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
           }
         }
       }
-      auto u = std::size_t(i);
-      if (target || count == 0 || problem->source_padded[u] == problem->target_padded[u]) {
-        p.target_padding = std::uint16_t(p.target_padding | 1u << i);
-      }
     }
     return p;
   };
-  problem->source = place(ends.from, false);
-  problem->target = place(ends.to, true);
+  problem->source = place(ends.from);
+  problem->target = place(ends.to);
   return true;
 }
 
 /// The way that always exists: gather what differs, dim by dim, then cut.
 SearchResult gather_and_slice(const SearchProblem& problem) {
-  SearchResult result;
-  Placement now = problem.source;
-  double bytes = reshard::shard_bytes(problem, now);
-  auto add = [&](Kind kind, int dim, std::vector<std::uint8_t> axes, double received) {
-    double after = reshard::shard_bytes(problem, now);
-    result.steps.push_back(
-        {kind, dim, dim, std::move(axes), now, received, bytes + std::max(after, received)});
-    if (kind != Kind::slice) result.cost += received + problem.model.latency_bytes;
-    bytes = after;
-  };
-  auto list = [&](const Placement& p, int dim) {
-    std::vector<std::uint8_t> axes;
-    for (int place = 0;; ++place) {
-      auto end = p.axis.begin() + problem.axes;
-      auto it = std::find(p.axis.begin(), end, Placement::code(dim, place));
-      if (it == end) return axes;
-      axes.push_back(std::uint8_t(it - p.axis.begin()));
+  SearchProblem first = problem, second = problem;
+  // Where both ends agree from the major side on, and neither has partial sums.
+  Placement middle;
+  std::array<char, kMaxDims> agree;
+  agree.fill(1);
+  for (int place = 0; place < kMaxAxes; ++place) {
+    for (int d = 0; d < problem.dims; ++d) {
+      bool same = false;
+      for (int a = 0; a < problem.axes; ++a) {
+        std::uint8_t code = Placement::code(d, place);
+        same |= problem.source.axis[std::size_t(a)] == code &&
+                problem.target.axis[std::size_t(a)] == code;
+      }
+      agree[std::size_t(d)] = agree[std::size_t(d)] && same;
+      for (int a = 0; agree[std::size_t(d)] && a < problem.axes; ++a) {
+        if (problem.source.axis[std::size_t(a)] == Placement::code(d, place)) {
+          middle.axis[std::size_t(a)] = Placement::code(d, place);
+        }
+      }
     }
-  };
-  std::vector<std::uint8_t> summed;
-  double parts = 1;
-  for (int a = 0; a < problem.axes; ++a) {
-    auto u = std::size_t(a);
-    if (now.axis[u] == Placement::kUnreduced && problem.target.axis[u] != Placement::kUnreduced) {
-      summed.push_back(std::uint8_t(a));
-      parts *= problem.axis_size[u];
-      now.axis[u] = Placement::kUnused;
-    }
-  }
-  if (!summed.empty()) add(Kind::all_reduce, -1, summed, 2 * bytes * (parts - 1) / parts);
-  for (int d = 0; d < problem.dims; ++d) {
-    auto have = list(now, d), want = list(problem.target, d);
-    std::size_t common = 0;
-    while (common < std::min(have.size(), want.size()) && have[common] == want[common]) ++common;
-    if (!(now.target_padding >> d & 1)) common = 0;
-    if (common == have.size()) continue;
-    std::vector<std::uint8_t> axes(have.begin() + std::ptrdiff_t(common), have.end());
-    parts = 1;
-    for (auto a : axes) {
-      parts *= problem.axis_size[a];
-      now.axis[a] = Placement::kUnused;
-    }
-    if (common == 0) now.target_padding = std::uint16_t(now.target_padding | 1u << d);
-    add(Kind::all_gather, d, axes, bytes * (parts - 1));
-  }
-  for (int d = 0; d < problem.dims; ++d) {
-    auto have = list(now, d), want = list(problem.target, d);
-    if (have.size() == want.size()) continue;
-    std::vector<std::uint8_t> axes(want.begin() + std::ptrdiff_t(have.size()), want.end());
-    for (auto a : axes) now.axis[a] = problem.target.axis[a];
-    add(Kind::slice, d, axes, 0);
   }
   for (int a = 0; a < problem.axes; ++a) {
     auto u = std::size_t(a);
-    if (problem.target.axis[u] != now.axis[u]) {
-      now.axis[u] = problem.target.axis[u];
-      add(Kind::slice, -1, {std::uint8_t(a)}, 0);
+    if (problem.source.axis[u] == Placement::kUnreduced &&
+        problem.target.axis[u] == Placement::kUnreduced) {
+      middle.axis[u] = Placement::kUnreduced;
     }
   }
-  TESSERA_CHECK(now == problem.target, "a reshard did not arrive");
-  return result;
+  first.target = middle;
+  second.source = middle;
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  auto down = reshard::search(first, kNoLimit, std::numeric_limits<int>::max());
+  auto up = reshard::search(second, kNoLimit, std::numeric_limits<int>::max());
+  TESSERA_CHECK(down && up, "a reshard did not arrive");
+  down->cost += up->cost;
+  for (SearchStep& step : up->steps) down->steps.push_back(std::move(step));
+  return std::move(*down);
 }
 
-/// Slices of one dim in a row become one step.
+/// Slices of one dim in a row become one step, where their blocks nest.
 void join_slices(const SearchProblem& problem, std::vector<SearchStep>* steps) {
+  // Blocks of what a slice divides, and of that what it divides itself.
+  auto nests = [&](const SearchStep& step) {
+    if (step.dim < 0) return true;
+    auto d = std::size_t(step.dim);
+    std::int64_t ways = problem.fixed_ways[d];
+    for (int a = 0; a < problem.axes; ++a) {
+      std::uint8_t code = step.after.axis[std::size_t(a)];
+      if (code < Placement::kUnreduced && code >> 4 == step.dim) {
+        ways *= problem.axis_size[std::size_t(a)];
+      }
+    }
+    return problem.size[d] % ways == 0;
+  };
   std::vector<SearchStep> joined;
   for (SearchStep& step : *steps) {
     if (!joined.empty() && step.kind == Kind::slice && joined.back().kind == Kind::slice &&
-        step.dim == joined.back().dim) {
+        step.dim == joined.back().dim && step.collectives == 0 && joined.back().collectives == 0 &&
+        nests(step)) {
       joined.back().axes.insert(joined.back().axes.end(), step.axes.begin(), step.axes.end());
       joined.back().after = step.after;
     } else {
@@ -299,25 +280,10 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostMo
       out.axes.insert(out.axes.end(), block.begin(), block.end());
     }
     out.after = to_sharding(problem, map, ends, step.after);
-    out.padded = ends.dims;
-    for (int i = 0; i < problem.dims; ++i) {
-      auto d = std::size_t(map.dims[std::size_t(i)]);
-      bool target_padding = step.after.target_padding >> i & 1;
-      if (ways_of(*ends.mesh, out.after.dims[d].axes) == 1) continue;
-      std::int64_t source_ways = ends.from.shards(std::int64_t(d));
-      std::int64_t target_ways = ends.to.shards(std::int64_t(d));
-      std::int64_t ways = target_padding ? target_ways : source_ways;
-      out.padded[d] = ceil_div(ends.dims[d], ways) * ways;
-    }
-    for (std::size_t d = 0; d < ends.dims.size(); ++d) {
-      if (std::find(map.dims.begin(), map.dims.end(), int(d)) == map.dims.end()) {
-        std::int64_t ways = ends.to.shards(std::int64_t(d));
-        out.padded[d] = ceil_div(ends.dims[d], ways) * ways;
-      }
-    }
+    out.padded = padded_dims(out.after, ends.dims);
+    plan.bytes_received += step.bytes;
+    plan.collectives += step.collectives;
     if (step.kind != Kind::slice) {
-      plan.bytes_received += step.bytes;
-      ++plan.collectives;
       if (!replicated_end && ends.mesh->num_devices() > 1 && out.after.is_replicated()) {
         plan.full_gather = true;
       }

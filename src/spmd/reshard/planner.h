@@ -28,7 +28,7 @@ struct ReshardStep {
   int to_dim = 0;
   std::vector<int> axes;  ///< major to minor
   TensorSharding after;   ///< the sharding once the step is done
-  /// Global dims with the padding that the shards have once the step is done; see padded_dims.
+  /// padded_dims of `after`.
   Dims padded;
 };
 
@@ -52,15 +52,16 @@ struct ReshardPlan {
 ///
 /// Axes of size 1 move nothing: the last step's sharding is `to` but for those.
 ///
-/// Uneven dims. A dim of size d split n ways (n > 1) is stored as n equal blocks of the dim padded
-/// at its end to `padded` = a multiple of n; an unsplit dim is stored unpadded. Each step's blocks
-/// nest in those before it, since `padded` of a dim changes only where the dim is whole on each
-/// device. So a step is carried out as follows, with `before` the padded dims of the step before
-/// (padded_dims(from) for the first):
-///  - a dim that is unsplit before and split after is first padded at its end from d to `padded`;
-///  - slice, all_gather, all_to_all, reduce_scatter then cut or join equal blocks, exactly;
-///  - a dim that is split before and unsplit after is last cut at its end to d.
-/// Sizes of shards between are padded[i] / after.shards(i).
+/// Uneven dims. A dim of size d split n ways is stored as n equal blocks of ceil(d / n) rows, what
+/// is beyond d being padding at the end (padded_dims). Where the blocks before and after a step
+/// don't nest, some rows have to be moved along the dim besides: with k = the parts that the step
+/// makes or joins,
+///  - slice, reduce_scatter, and all_to_all on `to_dim`: first, so that each device has k blocks of
+///    the new size;
+///  - all_gather, and all_to_all on `dim`: last, from k joined blocks of the old size to one of the
+///    new size.
+/// A dim that is whole on each device is only padded or cut at its end. What these moves receive is
+/// part of the plan's figures, one permute for each distance that rows go.
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                          std::int64_t element_bytes, const CostModel& model = {});
 

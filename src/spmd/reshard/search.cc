@@ -2,10 +2,9 @@
 #include "src/spmd/reshard/search.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <queue>
 #include <unordered_map>
 
@@ -25,7 +24,7 @@ struct PlacementHash {
     std::uint64_t a, b;
     std::memcpy(&a, p.axis.data(), 8);
     std::memcpy(&b, p.axis.data() + 8, 8);
-    std::uint64_t h = a * 0x9E3779B97F4A7C15ull ^ (b + p.target_padding) * 0xC2B2AE3D27D4EB4Full;
+    std::uint64_t h = a * 0x9E3779B97F4A7C15ull ^ b * 0xC2B2AE3D27D4EB4Full;
     return std::size_t(h ^ h >> 29);
   }
 };
@@ -34,12 +33,11 @@ struct PlacementHash {
 struct Lists {
   std::array<std::uint8_t, kMaxDims> count{};
   std::array<std::array<std::uint8_t, kMaxAxes>, kMaxDims> axes;
-  std::array<double, kMaxDims> ways;
+  std::array<std::int64_t, kMaxDims> ways;  ///< all, the fixed ones too
   unsigned unreduced = 0, unused = 0;
-  std::uint16_t target_padding = 0;
 
-  Lists(const SearchProblem& problem, const Placement& p) : target_padding(p.target_padding) {
-    for (int d = 0; d < problem.dims; ++d) ways[d] = 1;
+  Lists(const SearchProblem& problem, const Placement& p) {
+    for (int d = 0; d < problem.dims; ++d) ways[d] = problem.fixed_ways[d];
     for (int a = 0; a < problem.axes; ++a) {
       std::uint8_t c = p.axis[a];
       if (c == Placement::kUnused) {
@@ -55,16 +53,20 @@ struct Lists {
   }
 };
 
-double padded(const SearchProblem& problem, unsigned target_padding, int dim) {
-  return target_padding >> dim & 1 ? problem.target_padded[dim] : problem.source_padded[dim];
+std::int64_t extent(const SearchProblem& problem, const Lists& s, int dim) {
+  return ceil_div(problem.size[dim], s.ways[dim]);
 }
 
-double extent(const SearchProblem& problem, const Lists& s, int dim) {
-  if (s.ways[dim] == 1) return problem.whole[dim];
-  return padded(problem, s.target_padding, dim) / s.ways[dim];
-}
-
-bool divides(double parts, double whole) { return std::fmod(whole, parts) == 0; }
+/// One step as it is tried: where it leads is a Placement beside it.
+struct Move {
+  Kind kind = Kind::slice;
+  int dim = -1, to_dim = -1;
+  const std::uint8_t* axes = nullptr;
+  int axis_count = 0;
+  double bytes = 0;  ///< received
+  double held = 0;   ///< bytes of the operand
+  int collectives = 0;
+};
 
 struct Node {
   Placement state;
@@ -74,10 +76,11 @@ struct Node {
   bool closed = false;
   // The step that led here.
   Kind kind = Kind::slice;
-  std::int8_t dim = 0, to_dim = 0;
+  std::int8_t dim = -1, to_dim = -1;
   std::uint8_t axis_count = 0;
   std::array<std::uint8_t, kMaxAxes> axes;
   double bytes = 0, peak = 0;
+  int collectives = 0;
 };
 
 class Search {
@@ -89,7 +92,7 @@ class Search {
   }
 
   std::optional<SearchResult> run(int expansions) {
-    reach(problem_.source, -1, Kind::slice, 0, 0, nullptr, 0, 0, 0);
+    reach(problem_.source, -1, {});
     while (!queue_.empty()) {
       auto [f, order, index] = queue_.top();
       queue_.pop();
@@ -115,7 +118,7 @@ class Search {
       for (int d = 0; d < problem_.dims && nested; ++d) {
         int common = std::min(s.count[d], target_.count[d]);
         nested = std::equal(s.axes[d].begin(), s.axes[d].begin() + common, target_.axes[d].begin());
-        overlap *= std::min(extent(problem_, s, d), extent(problem_, target_, d));
+        overlap *= double(std::min(extent(problem_, s, d), extent(problem_, target_, d)));
       }
       left = nested ? target_bytes_ - overlap : target_bytes_;
       if (left <= 0) return 0;
@@ -123,18 +126,16 @@ class Search {
     return left + problem_.model.latency_bytes;
   }
 
-  void reach(const Placement& state, int parent, Kind kind, int dim, int to_dim,
-             const std::uint8_t* axes, int axis_count, double bytes, double before_bytes) {
+  void reach(const Placement& state, int parent, const Move& move) {
     double peak = 0, step = 0;
     if (parent >= 0) {
       // A sum is formed in its operand's place.
-      bool in_place = kind == Kind::all_reduce || kind == Kind::reduce_scatter;
-      peak = in_place ? before_bytes : before_bytes + shard_bytes(problem_, state);
-      if (kind != Kind::slice && peak > limit_ * (1 + 1e-9)) return;
-      step = kStepCharge + bytes;
-      if (kind != Kind::slice) {
-        step += problem_.model.latency_bytes * collectives(kind, parent, state) +
-                problem_.model.bytes_per_peak_byte * std::max(0.0, peak - both_ends_);
+      bool in_place = move.kind == Kind::all_reduce || move.kind == Kind::reduce_scatter;
+      peak = in_place ? move.held : move.held + shard_bytes(problem_, state);
+      if (move.kind != Kind::slice && peak > limit_ * (1 + 1e-9)) return;
+      step = kStepCharge + move.bytes + problem_.model.latency_bytes * move.collectives;
+      if (move.kind != Kind::slice) {
+        step += problem_.model.bytes_per_peak_byte * std::max(0.0, peak - both_ends_);
       }
     }
     auto [it, fresh] = index_.try_emplace(state, int(nodes_.size()));
@@ -149,42 +150,25 @@ class Search {
     node.distance = distance;
     node.closed = false;
     node.parent = parent;
-    node.kind = kind;
-    node.dim = std::int8_t(dim);
-    node.to_dim = std::int8_t(to_dim);
-    node.axis_count = std::uint8_t(axis_count);
-    std::copy(axes, axes + axis_count, node.axes.begin());
-    node.bytes = bytes;
+    node.kind = move.kind;
+    node.dim = std::int8_t(move.dim);
+    node.to_dim = std::int8_t(move.to_dim);
+    node.axis_count = std::uint8_t(move.axis_count);
+    std::copy(move.axes, move.axes + move.axis_count, node.axes.begin());
+    node.bytes = move.bytes;
     node.peak = peak;
+    node.collectives = move.collectives;
     queue_.push({distance + node.estimate, order_++, it->second});
   }
 
-  /// A gather of several dims is one collective for each.
-  int collectives(Kind kind, int parent, const Placement& state) const {
-    if (kind != Kind::all_gather) return 1;
-    unsigned dims = 0;
-    for (int a = 0; a < problem_.axes; ++a) {
-      std::uint8_t c = nodes_[parent].state.axis[a];
-      if (c != state.axis[a]) dims |= 1u << (c >> 4);
-    }
-    return std::popcount(dims);
-  }
-
-  /// Calls use(target_padding) for each way that dim `d` can take `parts` more cuts.
-  template <class Use>
-  void for_each_padding(const Lists& s, int d, double parts, Use use) const {
-    unsigned bit = 1u << d;
-    if (s.ways[d] > 1) {
-      if (divides(s.ways[d] * parts, padded(problem_, s.target_padding, d))) {
-        use(s.target_padding);
-      }
-      return;
-    }
-    if (divides(parts, problem_.target_padded[d])) use(s.target_padding | bit);
-    if (problem_.source_padded[d] != problem_.target_padded[d] &&
-        divides(parts, problem_.source_padded[d])) {
-      use(s.target_padding & ~bit);
-    }
+  /// Adds what it takes that a dim in `ways` blocks of `from` rows gets blocks of `to`. `row`:
+  /// bytes of one row.
+  void add_reblock(Move* move, int dim, std::int64_t ways, std::int64_t from, std::int64_t to,
+                   double row) const {
+    if (from == to || ways == 1) return;
+    Reblock r = reblock(ways, problem_.size[dim], from, to);
+    move->bytes += double(r.rows) * row;
+    move->collectives += r.permutes;
   }
 
   void expand(int index) {
@@ -194,30 +178,55 @@ class Search {
     slices(index, state, s, bytes);
     masks(index, state, s, bytes);
     for (int d = 0; d < problem_.dims; ++d) all_to_alls(index, state, s, bytes, d);
-    gathers(index, state, s, bytes, 0, bytes, 0);
+    Move gather;
+    gather.kind = Kind::all_gather;
+    gather.held = bytes;
+    gathers(index, state, s, 0, bytes, gather);
     if (unsigned clear = s.unreduced & ~target_.unreduced; clear != 0) {
       reductions(index, state, s, bytes, clear);
     }
-    if (problem_.axes <= kFreeAxes) {
-      all_permutes(index, state, s, bytes);
-    } else {
-      useful_permutes(index, state, s, bytes);
-    }
+    Placement next = cleared(state, s);
+    bool few = problem_.axes <= kFreeAxes;
+    int budget = few ? std::numeric_limits<int>::max() : kMaxPermutes;
+    fill(index, s, bytes, next, s.unused | used(s), 0, 0, 1, !few, budget);
+  }
+
+  /// Rows of a dim that a device has, and bytes of one.
+  std::int64_t rows(const Lists& s, int d) const { return extent(problem_, s, d); }
+  double row(const Lists& s, int d, double bytes) const {
+    return rows(s, d) > 0 ? bytes / double(rows(s, d)) : 0;
   }
 
   void slices(int index, const Placement& state, const Lists& s, double bytes) {
-    for (int a = 0; a < problem_.axes; ++a) {
-      if (!(s.unused >> a & 1)) continue;
-      for (int d = 0; d < problem_.dims; ++d) {
-        for_each_padding(s, d, problem_.axis_size[a], [&](unsigned padding) {
-          Placement next = state;
-          next.axis[a] = Placement::code(d, s.count[d]);
-          next.target_padding = std::uint16_t(padding);
-          std::uint8_t axis = std::uint8_t(a);
-          reach(next, index, Kind::slice, d, d, &axis, 1, 0, bytes);
-        });
+    for (int d = 0; d < problem_.dims; ++d) {
+      for (int a = 0; a < problem_.axes; ++a) {
+        std::uint8_t axis = std::uint8_t(a);
+        if (s.unused >> a & 1) slice(index, state, s, bytes, d, &axis, 1);
       }
+      // Uneven blocks of blocks are no blocks: the target's are cut at once.
+      const std::uint8_t* next = target_.axes[d].data() + s.count[d];
+      int run = 0;
+      while (s.count[d] + run < target_.count[d] && (s.unused >> next[run] & 1)) ++run;
+      for (int count = 2; count <= run; ++count) slice(index, state, s, bytes, d, next, count);
     }
+  }
+
+  void slice(int index, const Placement& state, const Lists& s, double bytes, int d,
+             const std::uint8_t* axes, int count) {
+    Placement next = state;
+    std::int64_t parts = 1;
+    for (int k = 0; k < count; ++k) {
+      next.axis[axes[k]] = Placement::code(d, s.count[d] + k);
+      parts *= problem_.axis_size[axes[k]];
+    }
+    Move move;
+    move.dim = move.to_dim = d;
+    move.axes = axes;
+    move.axis_count = count;
+    move.held = bytes;
+    std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * parts);
+    add_reblock(&move, d, s.ways[d], rows(s, d), parts * block, row(s, d, bytes));
+    reach(next, index, move);
   }
 
   /// A copied value becomes a sum: one device along the axis keeps it, the others have zeros.
@@ -228,113 +237,126 @@ class Search {
       Placement next = state;
       next.axis[a] = Placement::kUnreduced;
       std::uint8_t axis = std::uint8_t(a);
-      reach(next, index, Kind::slice, -1, -1, &axis, 1, 0, bytes);
+      Move move;
+      move.axes = &axis;
+      move.axis_count = 1;
+      move.held = bytes;
+      reach(next, index, move);
     }
   }
 
   void all_to_alls(int index, const Placement& state, const Lists& s, double bytes, int d) {
     Placement gathered = state;
-    double parts = 1;
+    std::int64_t parts = 1;
     for (int first = s.count[d] - 1; first >= 0; --first) {
       int moved = s.count[d] - first;
       const std::uint8_t* axes = s.axes[d].data() + first;
       gathered.axis[axes[0]] = Placement::kUnused;
       parts *= problem_.axis_size[axes[0]];
-      // A dim that is whole has no padding; the flag is then set, so that equal states are equal.
-      if (first == 0) gathered.target_padding = std::uint16_t(gathered.target_padding | 1u << d);
       for (int to = 0; to < problem_.dims; ++to) {
         if (to == d) continue;
-        for_each_padding(s, to, parts, [&](unsigned padding) {
-          Placement next = gathered;
-          next.target_padding =
-              std::uint16_t((next.target_padding & ~(1u << to)) | (padding & 1u << to));
-          for (int k = 0; k < moved; ++k) {
-            next.axis[axes[k]] = Placement::code(to, s.count[to] + k);
-          }
-          double sent = bytes;  // what travels is the padded block
-          if (s.ways[to] == 1 && problem_.whole[to] > 0) {
-            sent = bytes / problem_.whole[to] * padded(problem_, padding, to);
-          }
-          reach(next, index, Kind::all_to_all, d, to, axes, moved, sent * (parts - 1) / parts,
-                bytes);
-        });
+        Placement next = gathered;
+        for (int k = 0; k < moved; ++k) {
+          next.axis[axes[k]] = Placement::code(to, s.count[to] + k);
+        }
+        Move move;
+        move.kind = Kind::all_to_all;
+        move.dim = d;
+        move.to_dim = to;
+        move.axes = axes;
+        move.axis_count = moved;
+        move.held = bytes;
+        move.collectives = 1;
+        // What travels is padded to whole blocks.
+        std::int64_t block = ceil_div(problem_.size[to], s.ways[to] * parts);
+        add_reblock(&move, to, s.ways[to], rows(s, to), parts * block, row(s, to, bytes));
+        double sent = row(s, to, bytes) * double(parts * block);
+        move.bytes += sent * double(parts - 1) / double(parts);
+        std::int64_t ways = s.ways[d] / parts, joined = rows(s, d) * parts;
+        double line = rows(s, d) > 0 ? sent / double(joined) : 0;
+        add_reblock(&move, d, ways, joined, ceil_div(problem_.size[d], ways), line);
+        reach(next, index, move);
       }
     }
   }
 
-  /// Gathers of one or more dims, which count as one: what lies between is not held.
-  void gathers(int index, const Placement& state, const Lists& s, double source_bytes, int from_dim,
-               double bytes, double received) {
+  /// Gathers of one or more dims, which count as one: what lies between is not held against them.
+  void gathers(int index, const Placement& state, const Lists& s, int from_dim, double bytes,
+               const Move& before) {
     for (int d = from_dim; d < problem_.dims; ++d) {
       Placement next = state;
-      double parts = 1;
+      std::int64_t parts = 1;
       for (int first = s.count[d] - 1; first >= 0; --first) {
         int a = s.axes[d][first];
         next.axis[a] = Placement::kUnused;
         parts *= problem_.axis_size[a];
-        if (first == 0) next.target_padding = std::uint16_t(next.target_padding | 1u << d);
-        double all_received = received + bytes * (parts - 1);
-        reach(next, index, Kind::all_gather, -1, -1, nullptr, 0, all_received, source_bytes);
-        gathers(index, next, s, source_bytes, d + 1, shard_bytes(problem_, next), all_received);
+        Move move = before;
+        move.bytes += bytes * double(parts - 1);
+        ++move.collectives;
+        std::int64_t ways = s.ways[d] / parts;
+        add_reblock(&move, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
+                    row(s, d, bytes));
+        reach(next, index, move);
+        if (problem_.joint_gathers) {
+          gathers(index, next, s, d + 1, shard_bytes(problem_, next), move);
+        }
       }
     }
   }
 
   void reductions(int index, const Placement& state, const Lists& s, double bytes, unsigned clear) {
     std::array<std::uint8_t, kMaxAxes> axes;
-    int count = 0;
+    Move move;
+    move.kind = Kind::all_reduce;
+    move.axes = axes.data();
+    move.held = bytes;
+    move.collectives = 1;
     double parts = 1;
     Placement next = state;
     for (int a = 0; a < problem_.axes; ++a) {
       if (!(clear >> a & 1)) continue;
-      axes[count++] = std::uint8_t(a);
-      parts *= problem_.axis_size[a];
+      axes[move.axis_count++] = std::uint8_t(a);
+      parts *= double(problem_.axis_size[a]);
       next.axis[a] = Placement::kUnused;
     }
-    reach(next, index, Kind::all_reduce, -1, -1, axes.data(), count,
-          2 * bytes * (parts - 1) / parts, bytes);
+    move.bytes = 2 * bytes * (parts - 1) / parts;
+    reach(next, index, move);
+    const bool all = move.axis_count <= kFreeAxes;
     for (int d = 0; d < problem_.dims; ++d) {
-      scatter(index, state, s, bytes, clear, d, axes, 0, 1, count <= kFreeAxes);
+      scatter(index, state, s, bytes, clear, d, axes, 0, 1, all);
     }
   }
 
   /// Appends to dim `d` ordered choices of the unreduced axes; only the axes that the target has
   /// there next, if there are too many to try all.
   void scatter(int index, const Placement& state, const Lists& s, double bytes, unsigned left,
-               int d, std::array<std::uint8_t, kMaxAxes>& axes, int count, double parts, bool all) {
+               int d, std::array<std::uint8_t, kMaxAxes>& axes, int count, std::int64_t parts,
+               bool all) {
     for (int a = 0; a < problem_.axes; ++a) {
       if (!(left >> a & 1)) continue;
       int place = s.count[d] + count;
       bool next_of_target = place < target_.count[d] && target_.axes[d][place] == a;
       if (!all && count > 0 && !next_of_target) continue;
       axes[count] = std::uint8_t(a);
-      double all_parts = parts * problem_.axis_size[a];
-      for_each_padding(s, d, all_parts, [&](unsigned padding) {
-        Placement next = state;
-        next.target_padding = std::uint16_t(padding);
-        for (int k = 0; k <= count; ++k) {
-          next.axis[axes[k]] = Placement::code(d, s.count[d] + k);
-        }
-        reach(next, index, Kind::reduce_scatter, d, d, axes.data(), count + 1,
-              shard_bytes(problem_, next) * (all_parts - 1), bytes);
-      });
+      std::int64_t all_parts = parts * problem_.axis_size[a];
+      Placement next = state;
+      for (int k = 0; k <= count; ++k) next.axis[axes[k]] = Placement::code(d, s.count[d] + k);
+      Move move;
+      move.kind = Kind::reduce_scatter;
+      move.dim = move.to_dim = d;
+      move.axes = axes.data();
+      move.axis_count = count + 1;
+      move.held = bytes;
+      move.collectives = 1;
+      std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * all_parts);
+      add_reblock(&move, d, s.ways[d], rows(s, d), all_parts * block, row(s, d, bytes));
+      move.bytes += row(s, d, bytes) * double(block) * double(all_parts - 1);
+      reach(next, index, move);
       scatter(index, state, s, bytes, left & ~(1u << a), d, axes, count + 1, all_parts, all);
     }
   }
 
   // --- permutes: other axes on the dims, the shards' shape the same -----------------------------
-
-  void all_permutes(int index, const Placement& state, const Lists& s, double bytes) {
-    Placement next = cleared(state, s);
-    int budget = std::numeric_limits<int>::max();
-    fill(index, s, bytes, next, s.unused | used(s), 0, 0, 1, false, budget);
-  }
-
-  void useful_permutes(int index, const Placement& state, const Lists& s, double bytes) {
-    Placement next = cleared(state, s);
-    int budget = kMaxPermutes;
-    fill(index, s, bytes, next, s.unused | used(s), 0, 0, 1, true, budget);
-  }
 
   static unsigned used(const Lists& s) {
     unsigned mask = 0;
@@ -355,20 +377,25 @@ class Search {
   /// Fills place `place` of dim `d` with every axis that fits. `useful`: with the one that the
   /// target has there, if that fits; behind it only in ascending order.
   void fill(int index, const Lists& s, double bytes, Placement& next, unsigned left, int d,
-            int place, double ways, bool useful, int& budget, int least = 0) {
+            int place, std::int64_t ways, bool useful, int& budget, int least = 0) {
     if (budget <= 0) return;
     if (d == problem_.dims) {
       if (next == nodes_[index].state) return;
       --budget;
-      reach(next, index, Kind::permute, -1, -1, nullptr, 0, bytes, bytes);
+      Move move;
+      move.kind = Kind::permute;
+      move.bytes = move.held = bytes;
+      move.collectives = 1;
+      reach(next, index, move);
       return;
     }
-    if (ways == s.ways[d]) {
+    const std::int64_t all_ways = s.ways[d] / problem_.fixed_ways[d];
+    if (ways == all_ways) {
       fill(index, s, bytes, next, left, d + 1, 0, 1, useful, budget);
       return;
     }
     auto fits = [&](int a) {
-      return (left >> a & 1) && divides(ways * problem_.axis_size[a], s.ways[d]);
+      return (left >> a & 1) && all_ways % (ways * problem_.axis_size[a]) == 0;
     };
     auto use = [&](int a, int next_least) {
       next.axis[a] = Placement::code(d, place);
@@ -402,38 +429,62 @@ class Search {
       step.after = n.state;
       step.bytes = n.bytes;
       step.peak = n.peak;
+      step.collectives = n.collectives;
       result.steps.push_back(std::move(step));
     }
     std::reverse(result.steps.begin(), result.steps.end());
     return result;
   }
 
-  /// One step a dim, last first. The peak is that of all together.
+  /// One step a dim, last first. The dims that grow least come first, so that little is held
+  /// between, unless padding makes that dearer.
   void trace_gathers(const Node& n, std::vector<SearchStep>* steps) const {
-    Placement state = nodes_[n.parent].state;
-    const Lists before(problem_, state), after(problem_, n.state);
-    std::vector<SearchStep> gathers;
+    const Lists before(problem_, nodes_[n.parent].state), after(problem_, n.state);
+    std::vector<int> dims;
     for (int d = 0; d < problem_.dims; ++d) {
-      if (before.count[d] == after.count[d]) continue;
+      if (before.count[d] != after.count[d]) dims.push_back(d);
+    }
+    std::vector<SearchStep> in_order = gather_steps(n, before, after, dims);
+    std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
+      return before.ways[a] / after.ways[a] < before.ways[b] / after.ways[b];
+    });
+    std::vector<SearchStep> smallest_first = gather_steps(n, before, after, dims);
+    auto bytes = [](const std::vector<SearchStep>& list) {
+      double sum = 0;
+      for (const SearchStep& step : list) sum += step.bytes;
+      return sum;
+    };
+    const auto& best = bytes(smallest_first) <= bytes(in_order) ? smallest_first : in_order;
+    steps->insert(steps->end(), best.rbegin(), best.rend());
+  }
+
+  std::vector<SearchStep> gather_steps(const Node& n, const Lists& before, const Lists& after,
+                                       const std::vector<int>& dims) const {
+    std::vector<SearchStep> gathers;
+    Placement state = nodes_[n.parent].state;
+    for (int d : dims) {
       SearchStep step;
       step.kind = Kind::all_gather;
       step.dim = step.to_dim = d;
-      double bytes = shard_bytes(problem_, state), parts = 1;
+      double bytes = shard_bytes(problem_, state);
+      std::int64_t parts = before.ways[d] / after.ways[d];
       for (int k = after.count[d]; k < before.count[d]; ++k) {
         int a = before.axes[d][k];
         step.axes.push_back(std::uint8_t(a));
         state.axis[a] = Placement::kUnused;
-        parts *= problem_.axis_size[a];
       }
-      unsigned bit = 1u << d;
-      state.target_padding =
-          std::uint16_t((state.target_padding & ~bit) | (n.state.target_padding & bit));
+      Move move;
+      move.bytes = bytes * double(parts - 1);
+      move.collectives = 1;
+      add_reblock(&move, d, after.ways[d], rows(before, d) * parts, rows(after, d),
+                  row(before, d, bytes));
+      step.bytes = move.bytes;
+      step.collectives = move.collectives;
       step.after = state;
-      step.bytes = bytes * (parts - 1);
       step.peak = n.peak;
       gathers.push_back(std::move(step));
     }
-    steps->insert(steps->end(), gathers.rbegin(), gathers.rend());
+    return gathers;
   }
 
   struct Item {
@@ -456,16 +507,34 @@ class Search {
 }  // namespace
 
 double shard_bytes(const SearchProblem& problem, const Placement& p) {
-  std::array<double, kMaxDims> ways;
-  for (int d = 0; d < problem.dims; ++d) ways[d] = 1;
+  std::array<std::int64_t, kMaxDims> ways;
+  for (int d = 0; d < problem.dims; ++d) ways[d] = problem.fixed_ways[d];
   for (int a = 0; a < problem.axes; ++a) {
     if (p.axis[a] < Placement::kUnreduced) ways[p.axis[a] >> 4] *= problem.axis_size[a];
   }
   double bytes = problem.element_bytes;
-  for (int d = 0; d < problem.dims; ++d) {
-    bytes *= ways[d] == 1 ? problem.whole[d] : padded(problem, p.target_padding, d) / ways[d];
-  }
+  for (int d = 0; d < problem.dims; ++d) bytes *= double(ceil_div(problem.size[d], ways[d]));
   return bytes;
+}
+
+Reblock reblock(std::int64_t ways, std::int64_t size, std::int64_t from, std::int64_t to) {
+  // Rows go in one permute per distance; it takes as many as the device that gets most.
+  std::map<std::int64_t, std::int64_t> rows;  // by distance
+  for (std::int64_t i = 0; i < ways && from > 0; ++i) {
+    std::int64_t lo = std::min(i * to, size), hi = std::min(lo + to, size);
+    for (std::int64_t at = lo; at < hi;) {
+      std::int64_t source = at / from, end = std::min(hi, (source + 1) * from);
+      if (source != i) {
+        std::int64_t& most = rows[source - i];
+        most = std::max(most, end - at);
+      }
+      at = end;
+    }
+  }
+  Reblock r;
+  for (const auto& [distance, count] : rows) r.rows += count;
+  r.permutes = int(rows.size());
+  return r;
 }
 
 std::optional<SearchResult> search(const SearchProblem& problem, double peak_limit,

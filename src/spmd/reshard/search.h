@@ -21,8 +21,6 @@ struct Placement {
   static std::uint8_t code(int dim, int place) { return std::uint8_t(dim << 4 | place); }
 
   std::array<std::uint8_t, kMaxAxes> axis;
-  /// Bit i: dim i is padded as in the target (always set if source and target pad alike).
-  std::uint16_t target_padding = 0;
 
   Placement() { axis.fill(kUnused); }
   friend bool operator==(const Placement&, const Placement&) = default;
@@ -30,11 +28,13 @@ struct Placement {
 
 struct SearchProblem {
   int axes = 0, dims = 0;
-  std::array<double, kMaxAxes> axis_size{};
-  std::array<double, kMaxDims> whole{};          ///< extent of the dim where no axis splits it
-  std::array<double, kMaxDims> source_padded{};  ///< extent to be cut in equal blocks
-  std::array<double, kMaxDims> target_padded{};
+  std::array<std::int64_t, kMaxAxes> axis_size{};
+  std::array<std::int64_t, kMaxDims> size{};
+  /// Parts that a dim is always in, by axes that stay where they are.
+  std::array<std::int64_t, kMaxDims> fixed_ways{};
   double element_bytes = 4;  ///< times the extents of dims that are left out
+  /// Gathers of several dims in a row count as one: what lies between is not held against them.
+  bool joint_gathers = true;
   Placement source, target;
   CostModel model;
 };
@@ -46,6 +46,7 @@ struct SearchStep {
   Placement after;
   double bytes = 0;  ///< received by one device
   double peak = 0;   ///< bytes held before and after
+  int collectives = 0;
 };
 
 struct SearchResult {
@@ -55,6 +56,13 @@ struct SearchResult {
 
 /// A*: empty if `expansions` states were looked at, or no path keeps to `peak_limit` bytes.
 std::optional<SearchResult> search(const SearchProblem& problem, double peak_limit, int expansions);
+
+/// Moving an uneven dim from blocks of `from` rows on each of `ways` devices to blocks of `to`.
+struct Reblock {
+  std::int64_t rows = 0;  ///< received by one device
+  int permutes = 0;
+};
+Reblock reblock(std::int64_t ways, std::int64_t size, std::int64_t from, std::int64_t to);
 
 /// Bytes of one shard.
 double shard_bytes(const SearchProblem& problem, const Placement& placement);
