@@ -214,7 +214,17 @@ std::string_view HloLexer::value() {
     char c = *p_;
     if (c == '[' || c == '(' || c == '{') {
       balanced();
-      if (named_mesh && c == '[') skip();
+      if (named_mesh && c == '[') {
+        // `mesh['a'=2], device_ids=(1,0) {'a'}` is one value in spite of the comma.
+        skip();
+        const char* comma = p_;
+        if (accept(',') && accept_word("device_ids") && accept('=') && peek() == '(') {
+          balanced();
+          skip();
+        } else {
+          p_ = comma;
+        }
+      }
       if (named_mesh && c == '{') break;
       continue;
     }

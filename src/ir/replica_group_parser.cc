@@ -116,6 +116,12 @@ std::vector<std::vector<std::int64_t>> named_groups(HloLexer& in,
     in.expect(']', "after the axes of the mesh");
   }
   std::int64_t count = checked_product(in, at, sizes);
+  if (in.accept(',')) {
+    in.accept_word("device_ids");
+    in.expect('=', "after device_ids");
+    if (in.peek() != '(') in.fail("expected '(' before the device ids");
+    device_ids = in.balanced();
+  }
   Dims strides = row_major_strides(sizes);
   // Parts of axes in the group, major to minor, as (stride, size) of positions.
   std::vector<std::pair<std::int64_t, std::int64_t>> parts;

@@ -148,6 +148,11 @@ const Form kForms[] = {
      "p = f32[4] parameter(0)\nROOT r = f32[8] all-gather(p), channel_id=1, "
      "replica_groups=mesh['a'=2,'b'=2] {'b'}, device_ids=([2,2]T(1,0)), dimensions={0}",
      "r = f32[8]{0} all-gather(p), channel_id=1, replica_groups={{0,2},{1,3}}, dimensions={0}"},
+    {"GroupsNamedDeviceIdsInside",
+     "p = f32[4] parameter(0)\nROOT r = f32[8] all-gather(p), channel_id=1, "
+     "replica_groups=mesh['a'=1,'b'=4,'c'=2], device_ids=([2,4]T(1,0)) {'c'}, dimensions={0}",
+     "r = f32[8]{0} all-gather(p), channel_id=1, replica_groups={{0,4},{1,5},{2,6},{3,7}}, "
+     "dimensions={0}"},
     {"GroupsEmpty",
      "p = f32[4] parameter(0)\nROOT r = f32[4] all-to-all(p), replica_groups={}, dimensions={0}",
      "r = f32[4]{0} all-to-all(p), replica_groups={}, dimensions={0}"},
