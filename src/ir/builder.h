@@ -60,6 +60,7 @@ class Builder {
   Instruction* call(Computation* callee, std::vector<Instruction*> operands);
   Instruction* while_loop(Computation* condition, Computation* body, Instruction* init,
                           std::optional<std::int64_t> trip_count = {});
+  /// s32 index: branch `index` (the last one if it is out of range). pred: branches[0] if true.
   Instruction* conditional(Instruction* pred_or_index, std::vector<Instruction*> operands,
                            std::vector<Computation*> branches);
   Instruction* fft(Instruction* x, FftType type, Dims lengths);
