@@ -22,7 +22,7 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
-    Value* v = p.user_count(o) == 1 ? p.raw(o) : p.value(o);
+    Value* v = p.operand_value(o);
     const bool forced = split_result && !v->sharding.is_replicated() &&
                         v->sharding.unreduced.empty() && layout.operands[i].is_replicated();
     operands.push_back(nullptr);
@@ -39,7 +39,7 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
   for (std::size_t i = 0; i < parts.size(); ++i) {
     results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
   }
-  p.define_from(source, results);
+  p.define(source, results);
 }
 
 }  // namespace tessera::spmd

@@ -35,6 +35,8 @@ struct Value {
   Value* home = nullptr;                    ///< first form of the same array
   std::vector<Value*> forms;                ///< of home: the array in all layouts made so far
   std::map<std::string, ir::Instruction*> masked;  ///< by dims and neutral element
+  /// Of home: makes it in any layout without communication (constants, iotas, broadcast scalars).
+  std::function<ir::Instruction*(const TensorSharding&)> remake;
 };
 
 /// Why data moves, for the report.
@@ -101,6 +103,8 @@ class ComputationPartitioner {
   // ----- values of the source program
   /// Leaves of an instruction, in the layouts that propagation declared.
   std::vector<Value*> leaves(const ir::Instruction& source);
+  /// Leaves as they were computed.
+  const std::vector<Value*>& raw_leaves(const ir::Instruction& source) const;
   /// An array in its declared layout.
   Value* value(const ir::Instruction& source);
   /// An array as it was computed; it may hold partial sums still.
@@ -112,9 +116,13 @@ class ComputationPartitioner {
   TensorSharding declared_array(const ir::Instruction& source) const {
     return module_.shardings_of(source).front();
   }
+  /// In any layouts: they are brought to the declared ones when somebody needs them so.
   void define(const ir::Instruction& source, std::vector<Value*> leaves);
   void define(const ir::Instruction& source, Value* v) { define(source, std::vector{v}); }
   Value* make(ir::Instruction* local, TensorSharding sharding, const Shape& global);
+  /// A value that can be made anew in any layout.
+  Value* make_free(std::function<ir::Instruction*(const TensorSharding&)> remake,
+                   const TensorSharding& sharding, const Shape& global);
   /// Users of a source instruction, each once.
   std::size_t user_count(const ir::Instruction& source) const;
 
@@ -164,12 +172,11 @@ class ComputationPartitioner {
   std::vector<ir::Computation*> import_called(const ir::Instruction& source);
   /// The cheapest layout by a rule (which the caller may have restricted).
   ComputeLayout layout_for(const ir::Instruction& source, const FactorRule& rule);
+  /// An operand as computed, if nobody else uses it; else in its declared layout.
+  Value* operand_value(const ir::Instruction& operand);
   /// Operands as computed (partial sums allowed), brought to a layout.
   std::vector<Value*> operands_in(const ir::Instruction& source,
                                   const std::vector<TensorSharding>& layout);
-  /// Defines the result from one in some layout, resharding it to the declared one (later, if it is
-  /// a partial sum).
-  void define_from(const ir::Instruction& source, const std::vector<Value*>& computed);
   /// Operands gathered, the op computed whole on each device.
   void replicate(const ir::Instruction& source, const std::string& reason);
   /// An operand gathered whole since the op needs it so: in the report a full gather, or an error

@@ -30,7 +30,7 @@ void define_results(ComputationPartitioner& p, const ir::Instruction& source,
   for (std::size_t i = 0; i < parts.size(); ++i) {
     values.push_back(p.make(parts[i], layouts[i], shapes[i]));
   }
-  p.define_from(source, values);
+  p.define(source, values);
 }
 
 }  // namespace
@@ -38,14 +38,14 @@ void define_results(ComputationPartitioner& p, const ir::Instruction& source,
 void partition_tuple(ComputationPartitioner& p, const ir::Instruction& source) {
   std::vector<Value*> out;
   for (const ir::Instruction* o : source.operands) {
-    for (Value* v : p.leaves(*o)) out.push_back(v);
+    for (Value* v : p.raw_leaves(*o)) out.push_back(v);
   }
   p.define(source, std::move(out));
 }
 
 void partition_get_tuple_element(ComputationPartitioner& p, const ir::Instruction& source) {
   const ir::Instruction& tuple = *source.operand(0);
-  std::vector<Value*> all = p.leaves(tuple);
+  const std::vector<Value*>& all = p.raw_leaves(tuple);
   std::size_t begin = 0;
   const std::int64_t index = source.get<ir::GetTupleElementAttrs>().index;
   for (std::int64_t i = 0; i < index; ++i) {

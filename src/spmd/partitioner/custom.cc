@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/partitioner/families.h"
+#include "src/spmd/propagation/meshes.h"
 
 namespace tessera::spmd {
 
@@ -99,16 +100,20 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
     for (std::size_t i = 0; i < parts.size(); ++i) {
       values.push_back(p.make(parts[i], p.whole(results[i].rank()), results[i]));
     }
-    return p.define_from(source, values);
+    return p.define(source, values);
   }
   std::vector<ir::ShapeWithSharding> args, outs;
+  // The callback knows the axes by their own names, whole where the program has them whole.
+  const MeshRef& program_mesh = p.module().source().mesh;
+  const MeshRef mesh = program_mesh ? program_mesh : p.mesh();
   for (const ir::Instruction* o : source.operands) {
-    args.push_back({o->shape, p.declared_array(*o)});
+    args.push_back({o->shape, propagation::coarsened(p.declared_array(*o), mesh)});
   }
   const std::vector<TensorSharding> wanted = p.declared(source);
-  for (std::size_t i = 0; i < results.size(); ++i) outs.push_back({results[i], wanted[i]});
-  ir::CustomPartitioner::Partition chosen =
-      hook.partition(p.module().target(), p.mesh(), args, outs);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    outs.push_back({results[i], propagation::coarsened(wanted[i], mesh)});
+  }
+  ir::CustomPartitioner::Partition chosen = hook.partition(p.module().target(), mesh, args, outs);
   const std::string name = hook.name();
   if (chosen.args.size() != args.size() || chosen.results.size() != outs.size() || !chosen.body) {
     throw ValueError("custom_partitioning of " + name + ": partition returned " +
@@ -143,7 +148,7 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
                p.local_shape(results[i], s));
     values.push_back(p.make(parts[i], s, results[i]));
   }
-  p.define_from(source, values);
+  p.define(source, values);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void contract(ComputationPartitioner& p, const ir::Instruction& source, const Fa
       p.masked(operands[1], rhs_dims, p.constant_scalar(operands[1]->shape.dtype, 0));
   ir::Instruction* x =
       p.emit_local(source, {lhs, rhs}, p.local_shape(source.shape, layout.results.front()));
-  p.define_from(source, {p.make(x, layout.results.front(), source.shape)});
+  p.define(source, {p.make(x, layout.results.front(), source.shape)});
 }
 
 }  // namespace

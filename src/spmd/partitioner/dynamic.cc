@@ -22,11 +22,6 @@ ir::Instruction* clamped(ComputationPartitioner& p, ir::Instruction* at, std::in
   return b.convert(at, s32);
 }
 
-Value* operand_value(ComputationPartitioner& p, const ir::Instruction& source, std::size_t i) {
-  const ir::Instruction& o = *source.operand(i);
-  return p.user_count(o) == 1 ? p.raw(o) : p.value(o);
-}
-
 Dims changed_dims(const Dims& whole, const Dims& part) {
   Dims out;
   for (std::size_t d = 0; d < whole.size(); ++d) {
@@ -101,7 +96,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
   const Dims changed = changed_dims(in, sizes);
   const TensorSharding wanted = reduced(p.declared_array(source));
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  Value* v = operand_value(p, source, 0);
+  Value* v = p.operand_value(*source.operand(0));
   std::optional<double> least;
   TensorSharding layout, result;
   for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted})) {
@@ -125,7 +120,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
     operands.insert(operands.end(), starts.begin(), starts.end());
     const Shape local = p.local_shape(source.shape, result);
     x = p.emit_local(source, operands, local, ir::DynamicSliceAttrs{local.dims});
-    return p.define_from(source, {p.make(x, result, source.shape)});
+    return p.define(source, {p.make(x, result, source.shape)});
   }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
   x = as_bits(b, x);
@@ -158,7 +153,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
   Value* sum = p.make(x, result, Shape(x->shape.dtype, source.shape.dims));
   sum = p.reshard(sum, wanted, "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
-  p.define_from(source, {p.make(x, sum->sharding, source.shape)});
+  p.define(source, {p.make(x, sum->sharding, source.shape)});
 }
 
 void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -167,7 +162,7 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
   const Dims changed = changed_dims(in, sizes);
   const TensorSharding wanted = reduced(p.declared_array(source));
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  Value *v = operand_value(p, source, 0), *u = operand_value(p, source, 1);
+  Value *v = p.operand_value(*source.operand(0)), *u = p.operand_value(*source.operand(1));
   std::optional<double> least;
   TensorSharding layout;
   for (const TensorSharding& s : layouts(p, in, changed, {wanted, v->sharding})) {
@@ -216,7 +211,7 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
   x = b.dynamic_update_slice(x, update, starts);
   if (pads) x = b.slice(x, begin, end);
   if (mine) x = b.select(b.splat(mine, x->shape.dims), x, old);
-  p.define_from(source, {p.make(x, layout, source.shape)});
+  p.define(source, {p.make(x, layout, source.shape)});
 }
 
 }  // namespace tessera::spmd

@@ -9,10 +9,6 @@ namespace tessera::spmd {
 
 namespace {
 
-Value* operand_value(ComputationPartitioner& p, const ir::Instruction& o) {
-  return p.user_count(o) == 1 ? p.raw(o) : p.value(o);
-}
-
 /// Partial sums over the same axes can be added before they are completed: one reduction, not two.
 bool adds_partial_sums(ComputationPartitioner& p, const ir::Instruction& source) {
   if (!source.is(ir::Opcode::add) && !source.is(ir::Opcode::subtract)) return false;
@@ -38,8 +34,9 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
   const TensorSharding wanted = p.declared_array(source);
   bool agree = wanted.unreduced.empty();
   for (const ir::Instruction* o : source.operands) {
-    TensorSharding s = operand_value(p, *o)->sharding;
-    agree &= o->shape.rank() == 0 ? s.is_replicated() : same_layout(s, wanted);
+    Value* v = p.operand_value(*o);
+    agree &= o->shape.rank() == 0 ? v->sharding.is_replicated()
+                                  : v->home->remake || same_layout(v->sharding, wanted);
   }
   std::vector<TensorSharding> layout;
   TensorSharding result = wanted;
@@ -57,7 +54,7 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
   std::vector<ir::Instruction*> operands;
   for (Value* v : p.operands_in(source, layout)) operands.push_back(v->local);
   ir::Instruction* x = p.emit_local(source, operands, p.local_shape(source.shape, result));
-  p.define_from(source, {p.make(x, result, source.shape)});
+  p.define(source, {p.make(x, result, source.shape)});
 }
 
 void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -69,13 +66,30 @@ void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& sourc
     s.dims[i].axes = wanted.dims[std::size_t(dims[i])].axes;
   }
   Value* v = p.operands_in(source, {s}).front();
+  if (source.operand(0)->shape.rank() == 0) {
+    ir::Instruction* scalar = v->local;
+    const Dims global = source.shape.dims;
+    return p.define(source, p.make_free(
+                                [&p, scalar, global](const TensorSharding& to) {
+                                  return p.b().splat(scalar, to.shard_dims(global));
+                                },
+                                wanted, source.shape));
+  }
   ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, wanted));
-  p.define_from(source, {p.make(x, wanted, source.shape)});
+  p.define(source, {p.make(x, wanted, source.shape)});
 }
 
 void partition_transpose(ComputationPartitioner& p, const ir::Instruction& source) {
   const Dims& perm = source.get<ir::DimensionsAttrs>().dims;
-  Value* v = operand_value(p, *source.operand(0));
+  Value* v = p.operand_value(*source.operand(0));
+  if (v->home->remake) {
+    TensorSharding s = p.whole(source.shape.rank());
+    const TensorSharding wanted = reduced(p.declared_array(source));
+    for (std::size_t i = 0; i < perm.size(); ++i) {
+      s.dims[std::size_t(perm[i])] = wanted.dims[i];
+    }
+    v = p.reshard(v, s, p.operand_reason(source, 0));
+  }
   TensorSharding s = v->sharding;
   for (std::size_t i = 0; i < perm.size(); ++i) {
     s.dims[i] = v->sharding.dims[std::size_t(perm[i])];
@@ -83,11 +97,11 @@ void partition_transpose(ComputationPartitioner& p, const ir::Instruction& sourc
   ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, s));
   Value* made = p.make(x, s, source.shape);
   made->partial_op = v->partial_op;
-  p.define_from(source, {made});
+  p.define(source, {made});
 }
 
 void partition_constraint(ComputationPartitioner& p, const ir::Instruction& source) {
-  Value* v = operand_value(p, *source.operand(0));
+  Value* v = p.operand_value(*source.operand(0));
   p.define(source, p.reshard(v, p.declared_array(source), "sharding constraint"));
 }
 

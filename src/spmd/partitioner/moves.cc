@@ -82,10 +82,6 @@ Placed place_concat(std::int64_t ways, std::int64_t size, std::int64_t first, st
   return p;
 }
 
-Value* value_of(ComputationPartitioner& p, const ir::Instruction& o) {
-  return p.user_count(o) == 1 ? p.raw(o) : p.value(o);
-}
-
 /// An array whose rows go into the result. Parts of a concatenation may be slices of one array.
 struct Source {
   Value* value = nullptr;
@@ -302,7 +298,7 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     const std::size_t i = std::size_t(d);
     return place_slice(ways, in[i], attrs.starts[i], stride(d), out[i]);
   };
-  const std::vector<Source> from{{value_of(p, *source.operand(0))}};
+  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
   const Candidate c = choose(p, source, from, changed, placer, false, true);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   ir::SliceAttrs local{Dims(in.size(), 0), x->shape.dims, Dims(in.size(), 1)};
@@ -335,11 +331,11 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     }
   }
   p.transfer = {};
-  if (!c.summed) return p.define_from(source, {p.make(x, c.layout, source.shape)});
+  if (!c.summed) return p.define(source, {p.make(x, c.layout, source.shape)});
   Value* sum = p.make(x, summed_layout(c, changed), Shape(x->shape.dtype, out));
   sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
   x = from_bits(p.b(), sum->local, dtype);
-  p.define_from(source, {p.make(x, sum->sharding, source.shape)});
+  p.define(source, {p.make(x, sum->sharding, source.shape)});
 }
 
 void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -360,9 +356,9 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
     // Nothing but the filling.
     const TensorSharding wanted = reduced(p.declared_array(source));
     ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
-    return p.define_from(source, {p.make(x, wanted, source.shape)});
+    return p.define(source, {p.make(x, wanted, source.shape)});
   }
-  const std::vector<Source> from{{value_of(p, *source.operand(0))}};
+  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
   const Candidate c = choose(p, source, from, changed, placer, false, false);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   p.transfer = transfer_of(source, c, "rows");
@@ -385,7 +381,7 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
   }
   p.transfer = {};
   if (pads) x = p.b().pad(x, fill->local, local);
-  p.define_from(source, {p.make(x, c.layout, source.shape)});
+  p.define(source, {p.make(x, c.layout, source.shape)});
 }
 
 void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -393,7 +389,7 @@ void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source)
   Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
     return place_reverse(ways, source.shape.dim(d));
   };
-  const std::vector<Source> from{{value_of(p, *source.operand(0))}};
+  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
   const Candidate c = choose(p, source, from, dims, placer, true, false);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   x = p.emit_local(source, {x}, x->shape);
@@ -404,7 +400,7 @@ void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source)
                      c.layout.dims[std::size_t(d)].axes, nullptr, source.shape);
   }
   p.transfer = {};
-  p.define_from(source, {p.make(x, c.layout, source.shape)});
+  p.define(source, {p.make(x, c.layout, source.shape)});
 }
 
 void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -427,7 +423,7 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
     from.push_back(s);
   }
   std::vector<Value*> values;
-  for (const ir::Instruction* o : arrays) values.push_back(value_of(p, *o));
+  for (const ir::Instruction* o : arrays) values.push_back(p.operand_value(*o));
   for (Source& s : from) s.value = values[s.array];
   Placer placer = [&](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
     return place_concat(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
@@ -458,7 +454,7 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
                      c.layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
     p.transfer = {};
   }
-  p.define_from(source, {p.make(x, c.layout, source.shape)});
+  p.define(source, {p.make(x, c.layout, source.shape)});
 }
 
 }  // namespace tessera::spmd

@@ -18,6 +18,9 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
     // Nothing is sharded: the devices, if there are several, all do the same.
     mesh_ = make_logical_mesh({{"devices", source.num_partitions}});
   }
+  // Pieces of axes may go different ways within an op, also where all shardings take axes whole.
+  MeshRef pieces = refine_to_primes(mesh_);
+  if (pieces->axes != mesh_->axes) mesh_ = pieces;
   devices_ = mesh_->num_devices();
   target_ = std::make_unique<ir::Module>(source.name);
   target_->num_partitions = devices_;
@@ -186,9 +189,7 @@ std::size_t ComputationPartitioner::user_count(const ir::Instruction& source) co
 }
 
 std::vector<Value*> ComputationPartitioner::leaves(const ir::Instruction& source) {
-  auto it = values_.find(&source);
-  TESSERA_CHECK(it != values_.end(), source.describe() + " is used before it is defined");
-  std::vector<Value*> out = it->second;
+  std::vector<Value*> out = raw_leaves(source);
   std::vector<TensorSharding> wanted = declared(source);
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!out[i]->shape.is_array() || same_layout(out[i]->sharding, wanted[i])) continue;
@@ -210,11 +211,16 @@ Value* ComputationPartitioner::value(const ir::Instruction& source) {
   return all.front();
 }
 
-Value* ComputationPartitioner::raw(const ir::Instruction& source) {
+const std::vector<Value*>& ComputationPartitioner::raw_leaves(const ir::Instruction& source) const {
   auto it = values_.find(&source);
-  TESSERA_CHECK(it != values_.end() && it->second.size() == 1,
-                source.describe() + " has no single value");
-  return it->second.front();
+  TESSERA_CHECK(it != values_.end(), source.describe() + " is used before it is defined");
+  return it->second;
+}
+
+Value* ComputationPartitioner::raw(const ir::Instruction& source) {
+  const std::vector<Value*>& all = raw_leaves(source);
+  TESSERA_CHECK(all.size() == 1, source.describe() + " has no single value");
+  return all.front();
 }
 
 std::string ComputationPartitioner::operand_reason(const ir::Instruction& source,
@@ -274,10 +280,17 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
   std::vector<TensorSharding> operand_shardings;
   for (const ir::Instruction* o : source.operands) {
     operand_shapes.push_back(o->shape);
-    operand_shardings.push_back(user_count(*o) == 1 ? raw(*o)->sharding : declared_array(*o));
+    Value* v = operand_value(*o);
+    operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
   }
   return choose_layout(rule, operand_shapes, operand_shardings, result_shapes, declared(source),
                        flops_of(source), cost());
+}
+
+Value* ComputationPartitioner::operand_value(const ir::Instruction& operand) {
+  if (user_count(operand) == 1) return raw(operand);
+  Value* v = raw(operand);
+  return v->home->remake ? v : value(operand);
 }
 
 std::vector<Value*> ComputationPartitioner::operands_in(const ir::Instruction& source,
@@ -285,22 +298,9 @@ std::vector<Value*> ComputationPartitioner::operands_in(const ir::Instruction& s
   std::vector<Value*> out;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
-    // A partial sum with one user goes straight to where it is used.
-    Value* v = user_count(o) == 1 ? raw(o) : value(o);
-    out.push_back(reshard(v, layout[i], operand_reason(source, i)));
+    out.push_back(reshard(operand_value(o), layout[i], operand_reason(source, i)));
   }
   return out;
-}
-
-void ComputationPartitioner::define_from(const ir::Instruction& source,
-                                         const std::vector<Value*>& computed) {
-  std::vector<Value*> out = computed;
-  std::vector<TensorSharding> wanted = declared(source);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (!out[i]->shape.is_array() || !out[i]->sharding.unreduced.empty()) continue;
-    out[i] = reshard(out[i], wanted[i], "result of " + op_label(source));
-  }
-  define(source, std::move(out));
 }
 
 double ComputationPartitioner::gathered(const ir::Instruction& source, std::size_t i, Value* v,
@@ -352,7 +352,7 @@ void ComputationPartitioner::replicate(const ir::Instruction& source, const std:
   for (std::size_t i = 0; i < parts.size(); ++i) {
     results.push_back(make(parts[i], whole(shapes[i].rank()), shapes[i]));
   }
-  define_from(source, results);
+  define(source, results);
 }
 
 std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,

@@ -110,7 +110,7 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
     for (std::size_t i = 0; i < parts.size(); ++i) {
       results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
     }
-    return p.define_from(source, results);
+    return p.define(source, results);
   }
   if (identity) {
     ir::Instruction* neutral = b.constant(*identity);
@@ -118,18 +118,18 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
                                       p.local_shape(source.shape, layout.results[0]));
     Value* partial = p.make(x, layout.results[0], source.shape);
     partial->partial_op = *op;
-    if (is_literal(*source.operand(1), *identity)) return p.define_from(source, {partial});
+    if (is_literal(*source.operand(1), *identity)) return p.define(source, {partial});
     Value* sum =
         p.reshard(partial, reduced(p.declared_array(source)), "result of " + op_label(source));
     x = b.binary(*op, b.splat(inits[0], sum->local->shape.dims), sum->local);
-    return p.define_from(source, {p.make(x, sum->sharding, source.shape)});
+    return p.define(source, {p.make(x, sum->sharding, source.shape)});
   }
   for (std::size_t i = 0; i < count; ++i) inputs.push_back(p.masked(values[i], dims, inits[i]));
   inputs.insert(inputs.end(), inits.begin(), inits.end());
   std::vector<TensorSharding> partial_layout;
   for (const TensorSharding& s : layout.results) partial_layout.push_back(reduced(s));
   ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, partial_layout));
-  p.define_from(source, reduce_gathered(p, source, p.unpack(x), inits, layout, axes));
+  p.define(source, reduce_gathered(p, source, p.unpack(x), inits, layout, axes));
 }
 
 }  // namespace tessera::spmd

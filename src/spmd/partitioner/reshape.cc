@@ -155,7 +155,7 @@ double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::In
 void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source) {
   const ir::Instruction& operand = *source.operand(0);
   const Dims &in = operand.shape.dims, &out = source.shape.dims;
-  Value* v = p.user_count(operand) == 1 ? p.raw(operand) : p.value(operand);
+  Value* v = p.operand_value(operand);
   const TensorSharding wanted = reduced(p.declared_array(source));
   std::vector<Plan> candidates;
   const TensorSharding whole_in = p.whole(operand.shape.rank());
@@ -210,7 +210,7 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
     x = b.reshape(x, spread);
   }
   x = b.reshape(x, local_out);
-  p.define_from(source, {p.make(x, best->out, source.shape)});
+  p.define(source, {p.make(x, best->out, source.shape)});
 }
 
 }  // namespace tessera::spmd

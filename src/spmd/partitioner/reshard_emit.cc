@@ -67,6 +67,7 @@ Value* ComputationPartitioner::cheapest_form(Value* v, const TensorSharding& to,
 }
 
 double ComputationPartitioner::reshard_price(Value* v, const TensorSharding& to) const {
+  if (v->home->remake && to.unreduced.empty()) return 0;
   double price = 0;
   cheapest_form(v, to, &price);
   return price;
@@ -74,9 +75,18 @@ double ComputationPartitioner::reshard_price(Value* v, const TensorSharding& to)
 
 Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
                                        const std::string& reason) {
+  for (Value* f : v->home->forms) {
+    if (same_layout(f->sharding, to)) return f;
+  }
+  if (v->home->remake && to.unreduced.empty()) {
+    Value* made = make(v->home->remake(to), to, v->shape);
+    made->home = v->home;
+    made->origin = v->origin;
+    v->home->forms.push_back(made);
+    return made;
+  }
   double price = 0;
   Value* from = cheapest_form(v, to, &price);
-  if (same_layout(from->sharding, to)) return from;
   ReshardPlan plan = plan_reshard(from->sharding, to, v->shape.dims,
                                   std::int64_t(byte_size(v->shape.dtype)), cost());
   if (plan.full_gather && module_.options().full_gather_is_error) {

@@ -60,28 +60,40 @@ void partition_constant(ComputationPartitioner& p, const ir::Instruction& source
   }
   if (!attrs.elided && source.shape.rank() > 0 && is_splat(l)) {
     Literal one(Shape(l.dtype(), {}), std::span(l.bytes(), byte_size(l.dtype())));
-    ir::Instruction* x = p.b().splat(p.b().constant(one), wanted.shard_dims(source.shape.dims));
-    return p.define(source, p.make(x, wanted, source.shape));
+    ir::Instruction* scalar = p.b().constant(one);
+    const Dims global = source.shape.dims;
+    return p.define(source, p.make_free(
+                                [&p, scalar, global](const TensorSharding& to) {
+                                  return p.b().splat(scalar, to.shard_dims(global));
+                                },
+                                wanted, source.shape));
   }
   ir::Instruction* x = attrs.elided ? p.emit_local(source, {}, source.shape) : p.b().constant(l);
-  p.define_from(source, {p.make(x, p.whole(source.shape.rank()), source.shape)});
+  if (attrs.elided) return p.define(source, p.make(x, wanted, source.shape));
+  Value* whole = p.make(x, p.whole(source.shape.rank()), source.shape);
+  p.define(source, p.make_free(
+                       [&p, whole](const TensorSharding& to) {
+                         return p.reshard(whole, to, "constant")->local;
+                       },
+                       wanted, source.shape));
 }
 
 void partition_iota(ComputationPartitioner& p, const ir::Instruction& source) {
-  const TensorSharding wanted = p.declared_array(source);
   const std::int64_t dim = source.get<ir::IotaAttrs>().dim;
-  const Shape local = p.local_shape(source.shape, wanted);
-  ir::Builder& b = p.b();
-  if (wanted.shards(dim) == 1) {
-    return p.define(source, p.make(b.iota(local, dim), wanted, source.shape));
-  }
-  // Sums are exact in integers only, so that others are converted at the end.
-  const bool wide = is_integer(local.dtype) && byte_size(local.dtype) >= 4;
-  const DType exact = wide ? local.dtype : s32;
-  ir::Instruction* x = b.iota(Shape(exact, local.dims), dim);
-  ir::Instruction* offset = b.convert(p.shard_offset(wanted, dim, source.shape.dim(dim)), exact);
-  x = b.binary(ir::Opcode::add, x, b.splat(offset, local.dims));
-  p.define(source, p.make(b.convert(x, local.dtype), wanted, source.shape));
+  const Shape global = source.shape;
+  auto made = [&p, dim, global](const TensorSharding& to) {
+    const Shape local = p.local_shape(global, to);
+    ir::Builder& b = p.b();
+    if (to.shards(dim) == 1) return b.iota(local, dim);
+    // Sums are exact in integers only, so that others are converted at the end.
+    const bool wide = is_integer(local.dtype) && byte_size(local.dtype) >= 4;
+    const DType exact = wide ? local.dtype : s32;
+    ir::Instruction* x = b.iota(Shape(exact, local.dims), dim);
+    ir::Instruction* offset = b.convert(p.shard_offset(to, dim, global.dim(dim)), exact);
+    x = b.binary(ir::Opcode::add, x, b.splat(offset, local.dims));
+    return b.convert(x, local.dtype);
+  };
+  p.define(source, p.make_free(made, p.declared_array(source), global));
 }
 
 void partition_rng(ComputationPartitioner& p, const ir::Instruction& source) {

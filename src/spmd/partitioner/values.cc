@@ -86,6 +86,14 @@ Value* ComputationPartitioner::make(ir::Instruction* local, TensorSharding shard
   return &v;
 }
 
+Value* ComputationPartitioner::make_free(
+    std::function<ir::Instruction*(const TensorSharding&)> remake, const TensorSharding& sharding,
+    const Shape& global) {
+  Value* v = make(remake(sharding), sharding, global);
+  v->remake = std::move(remake);
+  return v;
+}
+
 Shape ComputationPartitioner::local_shape(const Shape& global, const TensorSharding& s) const {
   if (!global.is_array()) return global;
   return Shape(global.dtype, s.shard_dims(global.dims));
