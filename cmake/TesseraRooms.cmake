@@ -33,6 +33,12 @@ function(tessera_add_rooms)
     target_link_libraries(tessera_${room}
       PRIVATE tessera_build_flags ${tessera_private_deps}
       PUBLIC Threads::Threads)
+    if(room STREQUAL "codegen")
+      # Kernels are loops over arrays: vectorised, also where a comparison or a libm call might
+      # set flags that nobody reads.
+      target_compile_options(tessera_${room} PRIVATE
+        $<$<CONFIG:Release,RelWithDebInfo>:-O3;-fno-math-errno;-fno-trapping-math>)
+    endif()
     if(TESSERA_TASK_POOL STREQUAL "TBB")
       target_compile_definitions(tessera_${room} PRIVATE TESSERA_TASK_POOL_TBB=1)
     else()

@@ -3,6 +3,7 @@
 #include "src/codegen/emitter.h"
 #include "src/codegen/kernels/fft.h"
 #include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/reduce_window.h"
 #include "src/codegen/kernels/sort.h"
 
 namespace tessera::codegen {
@@ -20,6 +21,9 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
 }  // namespace
 
 bool emit_sort(Emitter& e, const ir::Instruction& i) { return emit(e, i, sort_kernel(i)); }
+bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
+  return emit(e, i, reduce_window_kernel(i));
+}
 bool emit_fft(Emitter& e, const ir::Instruction& i) { return emit(e, i, fft_kernel(i)); }
 bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }
 bool emit_scatter(Emitter& e, const ir::Instruction& i) {

@@ -226,9 +226,9 @@ void Emitter::emit(const ir::Instruction& i) {
       break;
   }
   if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
-    throw NotImplementedError(std::string(ir::name(i.opcode)) + " (" + i.describe() +
-                                  ") can't run here yet",
-                              i.location());
+    throw NotImplementedError(
+        std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",
+        i.location());
   }
   if (on_the_fly(i)) return;
   const std::int64_t loop = loop_of(i);
@@ -253,6 +253,8 @@ void Emitter::emit(const ir::Instruction& i) {
       case Opcode::reduce:
       case Opcode::map:
         return emit_reduce(*this, i);
+      case Opcode::reduce_window:
+        return emit_reduce_window(*this, i);
       case Opcode::sort:
         return emit_sort(*this, i);
       case Opcode::fft:

@@ -89,6 +89,7 @@ bool emit_iota(Emitter& e, const ir::Instruction& i);
 bool emit_movement(Emitter& e, const ir::Instruction& i);
 bool emit_dot(Emitter& e, const ir::Instruction& i);
 bool emit_reduce(Emitter& e, const ir::Instruction& i);
+bool emit_reduce_window(Emitter& e, const ir::Instruction& i);
 bool emit_sort(Emitter& e, const ir::Instruction& i);
 bool emit_fft(Emitter& e, const ir::Instruction& i);
 bool emit_gather(Emitter& e, const ir::Instruction& i);

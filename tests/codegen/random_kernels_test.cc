@@ -392,6 +392,41 @@ TEST(RandomKernels, Reduce) {
   }
 }
 
+TEST(RandomKernels, ReduceWindow) {
+  const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::minimum};
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    if (t == DType::pred) continue;
+    const Opcode op = is_complex(t) ? Opcode::add : r.pick(ops);
+    Program p;
+    const Dims dims = r.dims(1 + r.below(3), r.chance(0.1) ? 40 : 6);
+    ir::WindowAttrs window;
+    window.dims.resize(dims.size());
+    const bool running = r.chance(0.4);
+    const auto scanned = std::size_t(r.below(std::int64_t(dims.size())));
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      ir::WindowDim& w = window.dims[d];
+      if (running) {
+        if (d != scanned || dims[d] == 0) continue;
+        w.size = dims[d];
+        (r.chance(0.5) ? w.pad_low : w.pad_high) = dims[d] - 1;
+        continue;
+      }
+      w.size = 1 + r.below(3);
+      w.stride = 1 + r.below(2);
+      w.lhs_dilation = 1 + r.below(2);
+      w.rhs_dilation = 1 + r.below(2);
+      w.pad_low = r.below(4);
+      w.pad_high = 4;
+    }
+    p.check(p.b.emit(Opcode::reduce_window,
+                     {p.argument(r.literal(t, dims)), p.argument(r.literal(t, {}))}, window,
+                     {ir::scalar_computation(&p.module, op, t)}),
+            seed, 100);
+  }
+}
+
 /// (value, index) of the largest element, the first of equal ones.
 ir::Computation* argmax_computation(ir::Module* m, DType t) {
   ir::Computation* c = m->add_computation("argmax");

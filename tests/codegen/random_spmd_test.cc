@@ -151,8 +151,7 @@ class RandomSpmd {
     Instruction* x;
     if (lockstep) {
       ir::Computation* sum = ir::scalar_computation(module_.get(), Opcode::maximum, DType::f32);
-      x = b.all_reduce(first_element(b, pick(values)), sum,
-                       ir::DeviceGroups::over(mesh_, {0, 1}));
+      x = b.all_reduce(first_element(b, pick(values)), sum, ir::DeviceGroups::over(mesh_, {0, 1}));
     } else {
       x = first_element(b, pick(values));
     }
@@ -167,8 +166,8 @@ class RandomSpmd {
     {
       ir::Builder c(condition);
       Instruction* p = c.parameter(0, init->shape);
-      condition->set_root(c.compare(ir::Direction::lt, c.get_tuple_element(p, 0),
-                                    c.get_tuple_element(p, 1)));
+      condition->set_root(
+          c.compare(ir::Direction::lt, c.get_tuple_element(p, 0), c.get_tuple_element(p, 1)));
     }
     ir::Computation* body = module_->add_computation("body");
     {
@@ -176,8 +175,7 @@ class RandomSpmd {
       Instruction* p = c.parameter(0, init->shape);
       std::vector<Instruction*> inner{c.get_tuple_element(p, 2), c.get_tuple_element(p, 3)};
       grow(c, &inner, 1 + below(4), depth - 1, lockstep);
-      Instruction* next =
-          c.binary(Opcode::add, c.get_tuple_element(p, 0), c.scalar(DType::s32, 1));
+      Instruction* next = c.binary(Opcode::add, c.get_tuple_element(p, 0), c.scalar(DType::s32, 1));
       body->set_root(c.tuple({next, c.get_tuple_element(p, 1), inner.back(), pick(inner)}));
     }
     Instruction* w = b.while_loop(condition, body, init);
@@ -222,8 +220,7 @@ class RandomSpmd {
                                        {coordinate(b), b.scalar(DType::s32, 0)});
           break;
         case 2: {
-          Instruction* row =
-              b.dynamic_slice(x, {coordinate(b), b.scalar(DType::s32, 0)}, {1, 8});
+          Instruction* row = b.dynamic_slice(x, {coordinate(b), b.scalar(DType::s32, 0)}, {1, 8});
           out = b.binary(Opcode::add, y, b.broadcast(b.reshape(row, {8}), kDims, {1}));
           break;
         }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "src/codegen/kernels/block_loops.h"
+#include "src/codegen/kernels/float_math.h"
 
 namespace tessera::codegen {
 namespace {
@@ -29,12 +30,10 @@ UNARY(Ceil, std::ceil(x))
 UNARY(Cos, std::cos(x))
 UNARY(Cosh, std::cosh(x))
 UNARY(Erf, std::erf(x))
-UNARY(Exp, std::exp(x))
 UNARY(Expm1, std::expm1(x))
 UNARY(Floor, std::floor(x))
 UNARY(Log, std::log(x))
 UNARY(Log1p, std::log1p(x))
-UNARY(Logistic, T(1) / (T(1) + std::exp(-x)))
 UNARY(Negate, -x)
 UNARY(RoundAway, std::round(x))
 UNARY(RoundEven, std::nearbyint(x))  // the rounding mode is never changed here
@@ -44,8 +43,22 @@ UNARY(Sin, std::sin(x))
 UNARY(Sinh, std::sinh(x))
 UNARY(Sqrt, std::sqrt(x))
 UNARY(Tan, std::tan(x))
-UNARY(Tanh, std::tanh(x))
 #undef UNARY
+
+struct Exp {
+  double operator()(double x) const { return std::exp(x); }
+  float operator()(float x) const { return exp_float(x); }
+};
+struct Tanh {
+  double operator()(double x) const { return std::tanh(x); }
+  float operator()(float x) const { return tanh_float(x); }
+};
+struct Logistic {
+  template <class T>
+  T operator()(T x) const {
+    return T(1) / (T(1) + Exp{}(-x));
+  }
+};
 
 struct IsFinite {
   template <class T>

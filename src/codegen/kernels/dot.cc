@@ -175,7 +175,8 @@ bool contains(const Dims& list, std::int64_t d) {
 
 /// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
 /// groups, so that BLAS's flags do the rest.
-DotSide side(std::int64_t rank, const Dims& batch, const Dims& contracting, bool contracted_first) {
+DotSide side(std::int64_t rank, const Dims& batch, const Dims& contracting, bool contracted_first,
+             bool either) {
   Dims free;
   for (std::int64_t d = 0; d < rank; ++d) {
     if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
@@ -190,7 +191,9 @@ DotSide side(std::int64_t rank, const Dims& batch, const Dims& contracting, bool
   };
   for (const bool contracted : {contracted_first, !contracted_first}) {
     const Dims perm = order(contracted);
-    if (std::is_sorted(perm.begin(), perm.end())) return {{}, contracted};
+    if (std::is_sorted(perm.begin(), perm.end()) && (either || contracted == contracted_first)) {
+      return {{}, contracted};
+    }
   }
   return {order(contracted_first), contracted_first};
 }
@@ -261,8 +264,10 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   static std::once_flag once;
   std::call_once(once, [] { openblas_set_num_threads(1); });
 
-  plan.lhs = side(l.rank(), attrs.lhs_batch, attrs.lhs_contracting, false);
-  plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true);
+  // Our own loops run along rows of the right side; BLAS takes either.
+  const bool blas = is_floating(t) || is_complex(t);
+  plan.lhs = side(l.rank(), attrs.lhs_batch, attrs.lhs_contracting, false, true);
+  plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true, blas);
   auto a = std::make_shared<DotAttrs>();
   a->batch = product(l.dims, attrs.lhs_batch);
   a->k = product(l.dims, attrs.lhs_contracting);
@@ -289,7 +294,6 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     }
     spec.function = function;
     spec.units = a->split_columns ? a->batch * a->n : a->batch * a->m;
-    const bool blas = t == DType::f32 || t == DType::f64 || is_complex(t);
     const double rate = t == DType::f32 ? 0.025 : t == DType::f64 ? 0.05 : blas ? 0.15 : 0.5;
     spec.nanoseconds = 100 + rate * double(a->batch) * double(a->m) * double(a->n) * double(a->k);
   }

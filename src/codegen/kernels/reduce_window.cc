@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/reduce_window.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "src/base/literal_util.h"
+#include "src/codegen/block_ops.h"
+#include "src/ir/builder.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+using ir::WindowDim;
+using runtime::KernelCall;
+
+/// Sums are held wider than their elements and rounded once.
+DType held_type(DType t) {
+  return t == DType::f16 || t == DType::bf16 || t == DType::f32 ? DType::f64 : t;
+}
+
+/// Elements between their own type and the held one.
+struct Types {
+  DType element = DType::f32, held = DType::f64;
+  BlockFunction widen = nullptr, lift = nullptr, narrow = nullptr;
+
+  explicit Types(DType t) : element(t), held(held_type(t)) {
+    if (held == element) return;
+    lift = lift_block(element);  // null for f32
+    widen = convert_block(DType::f32, held);
+    narrow = convert_block(held, element);
+  }
+  std::size_t element_bytes() const { return byte_size(element); }
+  std::size_t held_bytes() const { return byte_size(held); }
+
+  void load(const std::byte* from, std::byte* to, std::int64_t n) const {
+    const std::byte* in[] = {from};
+    if (held == element) {
+      copy_block(element_bytes())({nullptr, to, in, 0, n});
+      return;
+    }
+    std::vector<float> floats;
+    if (lift != nullptr) {
+      floats.resize(std::size_t(n));
+      lift({nullptr, reinterpret_cast<std::byte*>(floats.data()), in, 0, n});
+      in[0] = reinterpret_cast<const std::byte*>(floats.data());
+    }
+    widen({nullptr, to, in, 0, n});
+  }
+  void store(const std::byte* held_values, std::byte* to, std::int64_t n) const {
+    const std::byte* in[] = {held_values};
+    (held == element ? copy_block(element_bytes()) : narrow)({nullptr, to, in, 0, n});
+  }
+};
+
+void combine(BlockFunction op, std::byte* acc, const std::byte* value, std::int64_t n) {
+  const std::byte* in[] = {acc, value};
+  op({nullptr, acc, in, 0, n});
+}
+
+// -- Running reductions -------------------------------------------------------------------------
+
+struct ScanAttrs {
+  explicit ScanAttrs(DType t) : types(t) {}
+  Types types;
+  BlockFunction op = nullptr;
+  bool sums = false;
+  std::int64_t a = 1, n = 1, b = 1;  ///< the array is [a, n, b], scanned along n
+  bool backward = false;
+};
+
+template <class T, class Sum>
+void running_sums(const T* in, T* out, std::int64_t n, std::int64_t step, Sum sum) {
+  for (std::int64_t i = 0; i < n; ++i, in += step, out += step) {
+    sum = Sum(sum + Sum(*in));
+    *out = T(sum);
+  }
+}
+
+/// One contiguous row of a sum: a plain loop, as the step from element to element is what it costs.
+bool run_sums(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out) {
+  const auto go = [&](auto tag, auto wide) {
+    using T = decltype(tag);
+    const std::int64_t first = s.backward ? s.n - 1 : 0;
+    running_sums(reinterpret_cast<const T*>(in) + first, reinterpret_cast<T*>(out) + first, s.n,
+                 s.backward ? -1 : 1, decltype(wide)(*reinterpret_cast<const T*>(init)));
+    return true;
+  };
+  switch (s.types.element) {
+    case DType::f32:
+      return go(float{}, double{});
+    case DType::f64:
+      return go(double{}, double{});
+    case DType::s32:
+    case DType::u32:
+      return go(std::uint32_t{}, std::uint32_t{});
+    case DType::s64:
+    case DType::u64:
+      return go(std::uint64_t{}, std::uint64_t{});
+    default:
+      return false;
+  }
+}
+
+void run_scan(const KernelCall& call) {
+  const auto& s = *static_cast<const ScanAttrs*>(call.attributes);
+  const auto size = std::int64_t(s.types.element_bytes());
+  const auto wide = std::int64_t(s.types.held_bytes());
+  constexpr std::int64_t kLanes = 512;
+  std::vector<std::byte> acc(static_cast<std::size_t>(kLanes * wide)), value(acc.size());
+  // Units: stretches of up to kLanes of b, row of a by row.
+  const std::int64_t chunks = ceil_div(s.b, kLanes);
+  for (std::int64_t unit = call.begin; unit < call.end; ++unit) {
+    const std::int64_t a = unit / chunks, column = unit % chunks * kLanes;
+    const std::int64_t lanes = std::min(kLanes, s.b - column);
+    const std::int64_t base = (a * s.n * s.b + column) * size;
+    if (s.sums && s.b == 1 &&
+        run_sums(s, call.inputs[0] + base, call.inputs[1], call.outputs[0] + base)) {
+      continue;
+    }
+    s.types.load(call.inputs[1], value.data(), 1);
+    const std::byte* init[] = {value.data()};
+    copy_block(std::size_t(wide))({nullptr, acc.data(), init, 1, lanes});
+    for (std::int64_t k = 0; k < s.n; ++k) {
+      const std::int64_t at = base + (s.backward ? s.n - 1 - k : k) * s.b * size;
+      s.types.load(call.inputs[0] + at, value.data(), lanes);
+      combine(s.op, acc.data(), value.data(), lanes);
+      s.types.store(acc.data(), call.outputs[0] + at, lanes);
+    }
+  }
+}
+
+std::optional<KernelSpec> scan(const Shape& shape, const Shape& result,
+                               const std::vector<WindowDim>& window, Opcode op, BlockFunction f) {
+  if (!(shape == result)) return std::nullopt;
+  std::int64_t dim = -1;
+  for (std::int64_t d = 0; d < shape.rank(); ++d) {
+    const WindowDim& w = window[std::size_t(d)];
+    if (w == WindowDim{}) continue;
+    if (dim >= 0) return std::nullopt;
+    dim = d;
+  }
+  if (dim < 0) return std::nullopt;
+  const WindowDim& w = window[std::size_t(dim)];
+  const std::int64_t n = shape.dim(dim);
+  WindowDim forward, backward;
+  forward.size = backward.size = n;
+  forward.pad_low = backward.pad_high = n - 1;
+  if (!(w == forward) && !(w == backward)) return std::nullopt;
+  auto s = std::make_shared<ScanAttrs>(shape.dtype);
+  s->op = f;
+  s->sums = op == Opcode::add;
+  s->backward = !(w == forward);
+  s->n = n;
+  for (std::int64_t d = 0; d < dim; ++d) s->a *= shape.dim(d);
+  for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s->b *= shape.dim(d);
+  KernelSpec spec;
+  spec.function = run_scan;
+  spec.units = shape.element_count() == 0 ? 0 : s->a * ceil_div(s->b, 512);
+  spec.nanoseconds = 100 + 2 * double(shape.element_count());
+  spec.attributes = std::move(s);
+  return spec;
+}
+
+// -- Other windows ------------------------------------------------------------------------------
+
+struct WindowAttrs {
+  explicit WindowAttrs(DType t) : types(t) {}
+  Types types;
+  BlockFunction op = nullptr;
+  Dims dims, out_dims, strides;
+  std::vector<WindowDim> window;
+};
+
+/// Position in the array of an output's window element along one dim; -1: padding, or between
+/// dilated elements.
+std::int64_t source(const WindowDim& w, std::int64_t dim, std::int64_t out, std::int64_t offset) {
+  const std::int64_t p = out * w.stride + offset * w.rhs_dilation - w.pad_low;
+  if (p < 0 || p % w.lhs_dilation != 0 || p / w.lhs_dilation >= dim) return -1;
+  return p / w.lhs_dilation;
+}
+
+bool advance(Dims* index, const std::vector<WindowDim>& window) {
+  for (std::size_t d = index->size(); d-- > 0;) {
+    if (++(*index)[d] < window[d].size) return true;
+    (*index)[d] = 0;
+  }
+  return false;
+}
+
+/// Units are the rows of the result. All windows of a row take their k-th elements together.
+void run_windows(const KernelCall& call) {
+  const auto& w = *static_cast<const WindowAttrs*>(call.attributes);
+  const std::size_t rank = w.dims.size(), last = rank - 1;
+  const auto size = std::int64_t(w.types.element_bytes());
+  const std::int64_t length = w.out_dims[last];
+  std::vector<std::byte> acc(std::size_t(length) * w.types.held_bytes()), value(acc.size()),
+      packed(std::size_t(length * size));
+  Dims position(rank);
+  for (std::int64_t row = call.begin; row < call.end; ++row) {
+    std::int64_t rest = row;
+    for (std::size_t d = last; d-- > 0;) {
+      position[d] = rest % w.out_dims[d];
+      rest /= w.out_dims[d];
+    }
+    w.types.load(call.inputs[1], value.data(), 1);
+    const std::byte* init[] = {value.data()};
+    copy_block(w.types.held_bytes())({nullptr, acc.data(), init, 1, length});
+    Dims offset(rank);
+    do {
+      std::int64_t base = 0;
+      bool inside = true;
+      for (std::size_t d = 0; d < last && inside; ++d) {
+        const std::int64_t at = source(w.window[d], w.dims[d], position[d], offset[d]);
+        inside = at >= 0;
+        base += at * w.strides[d];
+      }
+      if (!inside) continue;
+      // Runs of outputs whose window element exists.
+      for (std::int64_t j = 0; j < length;) {
+        if (source(w.window[last], w.dims[last], j, offset[last]) < 0) {
+          ++j;
+          continue;
+        }
+        const std::int64_t begin = j;
+        for (; j < length; ++j) {
+          const std::int64_t at = source(w.window[last], w.dims[last], j, offset[last]);
+          if (at < 0) break;
+          std::memcpy(packed.data() + (j - begin) * size, call.inputs[0] + (base + at) * size,
+                      std::size_t(size));
+        }
+        w.types.load(packed.data(), value.data(), j - begin);
+        combine(w.op, acc.data() + std::size_t(begin) * w.types.held_bytes(), value.data(),
+                j - begin);
+      }
+    } while (advance(&offset, w.window));
+    w.types.store(acc.data(), call.outputs[0] + row * length * size, length);
+  }
+}
+
+}  // namespace
+
+KernelSpec reduce_window_kernel(const ir::Instruction& in) {
+  KernelSpec spec;
+  if (in.operands.size() != 2 || in.shape.is_tuple) return spec;
+  const Shape& shape = in.operand(0)->shape;
+  const auto op = ir::as_binary_reducer(*in.called.at(0));
+  if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0) return spec;
+  const BlockFunction f = binary_block(*op, held_type(shape.dtype));
+  if (f == nullptr) return spec;
+  const auto& window = in.get<ir::WindowAttrs>().dims;
+  for (const WindowDim& w : window) {
+    if (w.reversal) return spec;
+  }
+  if (auto running = scan(shape, in.shape, window, *op, f)) return *running;
+  auto attrs = std::make_shared<WindowAttrs>(shape.dtype);
+  attrs->op = f;
+  attrs->dims = shape.dims;
+  attrs->out_dims = in.shape.dims;
+  attrs->strides = row_major_strides(shape.dims);
+  attrs->window = window;
+  spec.function = run_windows;
+  const std::int64_t length = in.shape.dims.back();
+  spec.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
+  double taps = 1;
+  for (const WindowDim& w : window) taps *= double(w.size);
+  if (taps == 0) return KernelSpec();  // all results are the initial value: left to the evaluator
+  spec.nanoseconds = 100 + 3 * taps * double(in.shape.element_count());
+  spec.attributes = std::move(attrs);
+  return spec;
+}
+
+}  // namespace tessera::codegen
