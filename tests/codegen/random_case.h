@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random arrays and programs of one operation, run by kernels and by the evaluator.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "src/base/literal_util.h"
+#include "src/evaluator/evaluator.h"
+#include "src/ir/builder.h"
+#include "tests/codegen/run_module.h"
+#include "tests/support/fixtures.h"
+
+namespace tessera::testing {
+
+using ir::Instruction;
+using ir::Opcode;
+
+inline const std::vector<DType> kTypes = {DType::pred, DType::s8,  DType::s16,  DType::s32,
+                                          DType::s64,  DType::u8,  DType::u16,  DType::u32,
+                                          DType::u64,  DType::f16, DType::bf16, DType::f32,
+                                          DType::f64,  DType::c64, DType::c128};
+
+struct Random {
+  std::mt19937_64 engine;
+  explicit Random(std::uint64_t seed) : engine(seed) {}
+  std::int64_t below(std::int64_t n) { return std::int64_t(engine() % std::uint64_t(n)); }
+  bool chance(double p) { return double(below(1 << 20)) < p * (1 << 20); }
+  template <class T>
+  const T& pick(const std::vector<T>& v) {
+    return v[std::size_t(below(std::int64_t(v.size())))];
+  }
+  Dims dims(std::int64_t rank, std::int64_t most = 6) {
+    Dims out;
+    for (std::int64_t d = 0; d < rank; ++d) out.push_back(chance(0.04) ? 0 : 1 + below(most));
+    return out;
+  }
+  Dims permutation(std::int64_t rank) {
+    Dims out(static_cast<std::size_t>(rank));
+    std::iota(out.begin(), out.end(), 0);
+    std::shuffle(out.begin(), out.end(), engine);
+    return out;
+  }
+  /// `special`: also extreme numbers, infinities and NaNs.
+  Literal literal(DType t, const Dims& dims, bool special = false) {
+    Literal out(Shape(t, dims));
+    std::vector<double> re, im;
+    for (std::int64_t i = 0; i < out.element_count(); ++i) {
+      re.push_back(number(t, special));
+      im.push_back(number(t, special));
+    }
+    dispatch_dtype(t, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      auto data = out.mutable_data<T>();
+      for (std::size_t i = 0; i < data.size(); ++i) {
+        if constexpr (is_complex_v<T>) {
+          using R = typename T::value_type;
+          data[i] = T(R(re[i]), R(im[i]));
+        } else {
+          data[i] = convert_element<T>(re[i]);
+          if (special && std::is_integral_v<T> && chance(0.2)) {
+            std::memset(static_cast<void*>(&data[i]), chance(0.5) ? 0xff : 0, sizeof(T));
+            if (chance(0.3)) reinterpret_cast<std::uint8_t*>(&data[i])[sizeof(T) - 1] = 0x80;
+          }
+        }
+      }
+    });
+    return out;
+  }
+  double number(DType t, bool special) {
+    if (special && (is_floating(t) || is_complex(t)) && chance(0.15)) {
+      static const std::vector<double> odd = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e30, -1e-30};
+      return pick(odd);
+    }
+    if (is_integer(t)) return double(below(200) - (is_signed_integer(t) ? 100 : 0));
+    if (t == DType::pred) return double(below(2));
+    return double(below(4001) - 2000) / 512;
+  }
+};
+
+struct Program {
+  ir::Module module{"m"};
+  ir::Computation* entry = nullptr;
+  std::vector<Literal> arguments;
+  ir::Builder b{nullptr};
+
+  Program() : entry(module.add_computation("main")), b(entry) { module.set_entry(entry); }
+  Instruction* argument(Literal value) {
+    arguments.push_back(std::move(value));
+    return b.parameter(std::int64_t(arguments.size()) - 1, arguments.back().shape());
+  }
+  /// The type's precision leaves this; sums of many elements more.
+  void check(Instruction* root, std::uint64_t seed, double more = 1) {
+    entry->set_root(root);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(module));
+    try {
+      const Literal want = evaluator::evaluate(module, arguments);
+      const std::vector<Literal> got = run_module(module, arguments);
+      std::vector<Literal> leaves;
+      append_leaves(want, leaves);
+      ASSERT_EQ(got.size(), leaves.size());
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        EXPECT_EQ(difference(got[i], leaves[i], tolerance(leaves[i].dtype(), more)), "");
+      }
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
+  }
+  static Tolerance tolerance(DType t, double more) {
+    Tolerance out;
+    const double eps = t == DType::bf16                      ? 8e-3
+                       : t == DType::f16                     ? 1e-3
+                       : t == DType::f32 || t == DType::c64  ? 1e-6
+                       : t == DType::f64 || t == DType::c128 ? 1e-14
+                                                             : 0;
+    out.kind = eps == 0 ? Tolerance::Kind::exact : Tolerance::Kind::close;
+    out.relative = eps * more;
+    out.absolute = more > 1 ? eps * more : 0;
+    return out;
+  }
+};
+
+constexpr std::uint64_t kPrograms = 400;
+
+}  // namespace tessera::testing
