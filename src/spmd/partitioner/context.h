@@ -109,12 +109,11 @@ class ComputationPartitioner {
   Value* value(const ir::Instruction& source);
   /// An array as it was computed; it may hold partial sums still.
   Value* raw(const ir::Instruction& source);
-  /// Declared shardings of the leaves; whole if nothing was declared.
-  std::vector<TensorSharding> declared(const ir::Instruction& source) const {
-    return module_.shardings_of(source);
-  }
+  /// Declared shardings of the leaves; whole if nothing was declared. What only a constraint uses
+  /// is wanted as the constraint says.
+  std::vector<TensorSharding> declared(const ir::Instruction& source) const;
   TensorSharding declared_array(const ir::Instruction& source) const {
-    return module_.shardings_of(source).front();
+    return declared(source).front();
   }
   /// In any layouts: they are brought to the declared ones when somebody needs them so.
   void define(const ir::Instruction& source, std::vector<Value*> leaves);
@@ -198,6 +197,9 @@ class ComputationPartitioner {
   ir::Instruction* position();
   ir::Instruction* apply(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
                          const Dims& padded, const Shape& global, ir::Opcode partial_op);
+  /// Slices of several dims in a row, as one. Returns how many; none if there is but one.
+  std::size_t emit_slices(const ReshardPlan& plan, std::size_t first, ir::Instruction** x,
+                          const TensorSharding& before, const Dims& padded);
   ir::Instruction* reblock(ir::Instruction* x, std::int64_t dim, std::int64_t size,
                            const std::vector<int>& axes, std::int64_t from_block,
                            std::int64_t to_block, const Shape& global);
@@ -215,6 +217,7 @@ class ComputationPartitioner {
   std::deque<Value> storage_;
   std::unordered_map<const ir::Instruction*, std::vector<Value*>> values_;
   std::vector<std::size_t> user_counts_;
+  std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;
   std::map<std::vector<int>, ir::Instruction*> coordinates_;
@@ -233,6 +236,8 @@ TensorSharding reduced(TensorSharding s);
 bool contains(const Dims& dims, std::int64_t d);
 /// Axes of `s` on any dim.
 std::vector<int> used_axes(const TensorSharding& s);
+/// A with_sharding_constraint.
+bool is_constraint(const ir::Instruction& instruction);
 /// Bytes of a local array.
 double byte_count(const ir::Instruction* x);
 /// "dot (model.cc:12)"

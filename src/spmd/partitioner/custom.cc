@@ -156,9 +156,7 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::CustomCallAttrs>();
   if (attrs.partitioner) return partition_custom(p, source);
-  if (attrs.target == ir::kShardingTarget || attrs.target == "xla.sdy.FuncResultSharding") {
-    return partition_constraint(p, source);
-  }
+  if (is_constraint(source)) return partition_constraint(p, source);
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
                              "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
     if (attrs.target == manual) {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "src/base/check.h"
+#include "src/ir/hooks.h"
 #include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/partitioner/families.h"
@@ -112,13 +113,34 @@ void ModulePartitioner::finish_report() {
   }
 }
 
+bool is_constraint(const ir::Instruction& instruction) {
+  if (!instruction.is(ir::Opcode::custom_call)) return false;
+  const std::string& target = instruction.get<ir::CustomCallAttrs>().target;
+  return target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding";
+}
+
 // ----- one computation
 
 ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
                                                const ir::Computation& source,
                                                ir::Computation* target)
     : module_(module), source_(source), builder_(target) {
-  for (const auto& users : ir::users_of(source)) user_counts_.push_back(users.size());
+  const auto users = ir::users_of(source);
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    user_counts_.push_back(users[i].size());
+    const ir::Instruction* used = source.instructions()[i].get();
+    if (users[i].size() == 1 && is_constraint(*users[i].front()) && used != source.root() &&
+        !used->is(ir::Opcode::parameter)) {
+      constraint_of_[used] = users[i].front();
+    }
+  }
+}
+
+std::vector<TensorSharding> ComputationPartitioner::declared(const ir::Instruction& source) const {
+  if (auto it = constraint_of_.find(&source); it != constraint_of_.end()) {
+    return module_.shardings_of(*it->second);
+  }
+  return module_.shardings_of(source);
 }
 
 void ComputationPartitioner::run(bool is_entry) {

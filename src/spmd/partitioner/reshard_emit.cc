@@ -89,6 +89,8 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   Value* from = cheapest_form(v, to, &price);
   ReshardPlan plan = plan_reshard(from->sharding, to, v->shape.dims,
                                   std::int64_t(byte_size(v->shape.dtype)), cost());
+  // Partial sums lie whole on each device already.
+  plan.full_gather = plan.full_gather && !holds_all(from->sharding);
   if (plan.full_gather && module_.options().full_gather_is_error) {
     throw CompileError(op_label(*current_) + ": " + reason + " of shape " + v->shape.to_string() +
                            " goes from " + from->sharding.to_spec_string() + " to " +
@@ -102,7 +104,14 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   ir::Instruction* x = from->local;
   const TensorSharding* before = &from->sharding;
   Dims padded = padded_dims(from->sharding, v->shape.dims);
-  for (const ReshardStep& step : plan.steps) {
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (std::size_t count = emit_slices(plan, i, &x, *before, padded); count > 0) {
+      i += count - 1;
+      before = &plan.steps[i].after;
+      padded = plan.steps[i].padded;
+      continue;
+    }
+    const ReshardStep& step = plan.steps[i];
     transfer = {from->sharding.to_spec_string(), to.to_spec_string(), reason,
                 keep.full_gather || (plan.full_gather && holds_all(step.after))};
     x = apply(step, x, *before, padded, v->shape, from->partial_op);
@@ -119,6 +128,31 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   made->origin = v->origin;
   v->home->forms.push_back(made);
   return made;
+}
+
+std::size_t ComputationPartitioner::emit_slices(const ReshardPlan& plan, std::size_t first,
+                                                ir::Instruction** x, const TensorSharding& before,
+                                                const Dims& padded) {
+  const Dims& dims = (*x)->shape.dims;
+  std::vector<ir::Instruction*> starts(dims.size(), index(0));
+  Dims sizes = dims;
+  std::size_t count = 0;
+  for (std::size_t i = first; i < plan.steps.size(); ++i, ++count) {
+    const ReshardStep& step = plan.steps[i];
+    if (step.kind != ReshardStep::Kind::slice || step.dim < 0) break;
+    const std::size_t d = std::size_t(step.dim);
+    const std::int64_t k = ways(step.axes);
+    const std::int64_t block = step.padded[d] / step.after.shards(step.dim);
+    const bool nests = padded[d] / before.shards(step.dim) == k * block;
+    if (!nests || sizes[d] != dims[d]) break;
+    Dims offsets;
+    for (std::int64_t c = 0; c < k; ++c) offsets.push_back(c * block);
+    starts[d] = lookup(offsets, step.axes);
+    sizes[d] = block;
+  }
+  if (count < 2) return 0;
+  *x = b().dynamic_slice(*x, std::move(starts), std::move(sizes));
+  return count;
 }
 
 ir::Instruction* ComputationPartitioner::reblock(ir::Instruction* x, std::int64_t dim,
