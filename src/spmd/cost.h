@@ -9,7 +9,7 @@ namespace tessera::spmd {
 /// small charges that break ties.
 struct CostModel {
   /// Bytes-equivalent of starting one collective.
-  double latency_bytes = 64;
+  double latency_bytes = 256;
   /// Bytes-equivalent of one flop executed by one device.
   double bytes_per_flop = 0.003;
   /// Bytes-equivalent of a byte of peak memory above source + target shard.

@@ -27,6 +27,13 @@ std::vector<ir::Computation*> device_callees(const Instruction& i) {
   }
 }
 
+/// with_sharding_constraint, or JAX's note of a function's result sharding.
+bool is_constraint(const Instruction& i) {
+  if (!i.is(Opcode::custom_call)) return false;
+  const std::string& target = i.get<ir::CustomCallAttrs>().target;
+  return target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding";
+}
+
 class Builder {
  public:
   Builder(ir::Module* module, MeshRef mesh) : module_(module), mesh_(std::move(mesh)) {}
@@ -356,8 +363,7 @@ class Builder {
       graph_.rules.push_back(std::move(*rule));
       op.rule = &graph_.rules.back();
     }
-    bool constraint = i.is(Opcode::custom_call);
-    op.elementwise = ir::is_elementwise(i.opcode) || constraint;
+    op.elementwise = ir::is_elementwise(i.opcode);
     switch (i.opcode) {
       case Opcode::broadcast:
         op.family = Family::broadcast;
@@ -371,8 +377,7 @@ class Builder {
         op.family = Family::alike;
         break;
       case Opcode::custom_call:
-        op.family = i.get<ir::CustomCallAttrs>().target == ir::kShardingTarget ? Family::alike
-                                                                               : Family::other;
+        op.family = is_constraint(i) ? Family::alike : Family::other;
         op.elementwise = op.family == Family::alike;
         break;
       default:
@@ -412,7 +417,7 @@ class Builder {
     for (ir::Computation* c : graph_.computations) {
       for (const auto& i : c->instructions()) {
         if (!i->is(Opcode::custom_call) || i->operands.size() != 1) continue;
-        if (i->get<ir::CustomCallAttrs>().target != ir::kShardingTarget) continue;
+        if (!is_constraint(*i)) continue;
         if (!i->shape.is_array()) continue;
         int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i.get());
         if (from != to) constraints[from].push_back(to);
