@@ -11,8 +11,9 @@ namespace tessera::bench {
 namespace {
 
 /// Most elements of floating type that are alive at once, each until its last use. Reshapes hold
-/// nothing of their own; the argument and the result are values like others.
-double peak_elements(const ir::Module& module) {
+/// nothing of their own; the argument and the result are values like others. `joint`: gathers of
+/// several dims in a row count as one, from the first one's operand to the last one's result.
+double peak_elements(const ir::Module& module, bool joint) {
   const ir::Computation& entry = *module.entry();
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> storage;
   std::unordered_map<const ir::Instruction*, std::int64_t> last_use;
@@ -23,7 +24,17 @@ double peak_elements(const ir::Module& module) {
     for (const ir::Instruction* o : i->operands) last_use[storage[o]] = i->index;
   }
   last_use[storage[entry.root()]] = std::int64_t(entry.instructions().size());
-  auto size = [](const ir::Instruction* i) {
+  std::unordered_map<const ir::Instruction*, bool> between;
+  for (const auto& i : entry.instructions()) {
+    if (!joint || !i->is(ir::Opcode::all_gather)) continue;
+    const ir::Instruction* o = storage[i->operand(0)];
+    if (!o->is(ir::Opcode::all_gather) || last_use[o] != i->index) continue;
+    between[o] = true;
+    std::int64_t& source = last_use[storage[o->operand(0)]];
+    source = std::max(source, i->index);
+  }
+  auto size = [&](const ir::Instruction* i) {
+    if (between.count(i)) return 0.0;
     if (!i->shape.is_array() || i->shape.dtype != DType::f32) return 0.0;
     return double(i->shape.element_count());
   };
@@ -48,14 +59,16 @@ double peak_elements(const ir::Module& module) {
 }
 
 int run(const SweepOptions& options) {
-  int cases = 0, above = 0, over = 0;
+  int cases = 0, above = 0, over = 0, rows = 0;
   std::int64_t collectives = 0;
   double total = 0, xla_total = 0, bound_total = 0, worst = 0, ms = 0, slowest = 0;
   bool read = for_each_case(options.file, [&](SweepCase& c) {
     const ir::Instruction &from = *c.global->entry()->parameter(0),
                           &to = *c.global->entry()->root();
     double got = c.count.total_bytes / 4, xla = c.line["xla"].get<double>();
-    double peak = peak_elements(*c.device) / (shard_elements(from) + shard_elements(to));
+    const double ends = shard_elements(from) + shard_elements(to);
+    const double peak = peak_elements(*c.device, true) / ends;
+    rows += peak_elements(*c.device, false) > ends;
     std::string how;
     for (const auto& [name, kind] : c.count.kinds) {
       how += " " + std::to_string(kind.count) + " " + name;
@@ -80,10 +93,11 @@ int run(const SweepOptions& options) {
   if (!read || cases == 0) return 2;
   std::printf(
       "%d reshards: received %.0f elements, xla %.0f, ratio %.3f, lower bound %.0f; %lld "
-      "collectives\n%d above xla; %d hold more than source + target shard (most: %.2f of it)\n"
+      "collectives\n%d above xla; %d hold more than source + target shard (most: %.2f of it); %d "
+      "do between gathers in a row\n"
       "partitioning %.3f ms each, at most %.3f ms\n",
       cases, total, xla_total, total / xla_total, bound_total, static_cast<long long>(collectives),
-      above, over, worst, ms / cases, slowest);
+      above, over, worst, rows, ms / cases, slowest);
   return above > 0 || over > 0;
 }
 
