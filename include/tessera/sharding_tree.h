@@ -32,6 +32,8 @@ class ShardingTree {
   ShardingTree(std::nullptr_t) : kind_(Kind::none) {}
   ShardingTree(const Sharding& s) : kind_(Kind::sharding), sharding_(s) {}
   ShardingTree(const PartitionSpec& spec) : kind_(Kind::spec), spec_(spec) {}
+  /// The name of an axis alone is no spec: say P("x").
+  ShardingTree(const char*) = delete;
 
   static ShardingTree sequence(std::vector<ShardingTree> children);
   static ShardingTree dictionary(std::vector<std::pair<std::string, ShardingTree>> children);

@@ -34,6 +34,8 @@ std::vector<Array> call_custom_partitioning(
   if (!location.known()) location = callbacks.location;
   const std::string name = callbacks.name;
   frontend::Trace inner(name, trace);
+  inner.forbid_captures("the function of custom_partitioning '" + name +
+                        "': pass it as an argument, so that it can be partitioned");
   std::vector<Array> parameters, results;
   for (const Array& leaf : leaves) {
     parameters.push_back(inner.add_parameter(frontend::abstract_value(leaf)));
@@ -43,13 +45,6 @@ std::vector<Array> call_custom_partitioning(
     const frontend::ActiveTrace active(&inner);
     results = body(parameters);
     computation = inner.finish(results, location);
-  }
-  if (!inner.captures().empty()) {
-    throw TracerError("custom_partitioning function '" + name + "' uses an array (" +
-                          inner.captures()[0].type_string() +
-                          ") that isn't among its arguments: pass it as one, so that it can be "
-                          "partitioned",
-                      location);
   }
   std::vector<Shape> shapes;
   for (const Array& r : results) shapes.push_back(frontend::abstract_value(r).shape);
@@ -148,6 +143,38 @@ std::vector<Dims> dims_of(const std::vector<ir::ShapeWithSharding>& values) {
 }
 }  // namespace
 
+namespace {
+/// Takes axes off dims that a rule wants whole: what is left splits only the factors major to the
+/// first one that needs replication.
+void keep_whole(const ir::FactorRuleSpec& rule,
+                const std::vector<std::vector<std::vector<int>>>& factors,
+                std::vector<ir::ShapeWithSharding>* values) {
+  auto needed_whole = [&](int f) {
+    return std::find(rule.need_replication.begin(), rule.need_replication.end(), f) !=
+           rule.need_replication.end();
+  };
+  for (std::size_t v = 0; v < values->size(); ++v) {
+    std::optional<TensorSharding>& s = (*values)[v].sharding;
+    if (!s || s->kind != TensorSharding::Kind::axes) continue;
+    for (std::size_t d = 0; d < s->dims.size() && d < factors[v].size(); ++d) {
+      const std::vector<int>& dim = factors[v][d];
+      const auto first = std::find_if(dim.begin(), dim.end(), needed_whole);
+      if (first == dim.end()) continue;
+      std::int64_t room = 1;
+      for (auto f = dim.begin(); f != first; ++f) room *= rule.factor_sizes[std::size_t(*f)];
+      std::vector<int> kept;
+      for (int axis : s->dims[d].axes) {
+        const std::int64_t ways = s->mesh->axes[std::size_t(axis)].size;
+        if (room % ways != 0) break;
+        room /= ways;
+        kept.push_back(axis);
+      }
+      s->dims[d].axes = std::move(kept);
+    }
+  }
+}
+}  // namespace
+
 std::optional<ir::FactorRuleSpec> UserPartitioner::rule(
     const MeshRef&, const std::vector<ir::ShapeWithSharding>& args,
     const std::vector<ir::ShapeWithSharding>& results) {
@@ -173,8 +200,13 @@ std::vector<TensorSharding> UserPartitioner::propagate_user_sharding(
 }
 
 ir::CustomPartitioner::Partition UserPartitioner::partition(
-    ir::Module* module, const MeshRef& mesh, const std::vector<ir::ShapeWithSharding>& args,
-    const std::vector<ir::ShapeWithSharding>& results) {
+    ir::Module* module, const MeshRef& mesh, const std::vector<ir::ShapeWithSharding>& given_args,
+    const std::vector<ir::ShapeWithSharding>& given_results) {
+  std::vector<ir::ShapeWithSharding> args = given_args, results = given_results;
+  if (const auto factors = rule(mesh, args, results)) {
+    keep_whole(*factors, factors->operands, &args);
+    keep_whole(*factors, factors->results, &results);
+  }
   const tessera::Partition made = callbacks_.partition(mesh_, infos(args), infos(results));
   const std::string who = "partition of '" + callbacks_.name + "'";
   if (!made.lower_fn) {
@@ -192,8 +224,8 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
   Trace trace(callbacks_.name, module);
   trace.bind_manual_mesh(made.mesh.empty() || made.mesh == mesh_ ? mesh
                                                                  : logical_mesh_of(made.mesh));
-  trace.forbid_captured_tracers("the per-device function that partition of '" + callbacks_.name +
-                                "' returned: it may use its arguments only (and plain scalars)");
+  trace.forbid_captures("the per-device function that partition of '" + callbacks_.name +
+                        "' returned: it may use its arguments and values made in it");
   std::vector<Array> parameters;
   for (std::size_t i = 0; i < args.size(); ++i) {
     parameters.push_back(trace.add_parameter(

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <mutex>
 
+#include "src/base/log.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
+#include "src/frontend/jit_cache.h"
 #include "src/frontend/jit_stages.h"
 #include "src/frontend/sharding_prefix.h"
 #include "src/frontend/shardings.h"
@@ -22,32 +24,6 @@ namespace internal {
 
 namespace {
 
-/// What must agree for a compiled entry to serve a call, per leaf.
-struct LeafKey {
-  Shape shape;
-  bool weak = false;
-  bool committed = false;
-  Sharding sharding;
-
-  bool matches(const ArrayImpl& impl) const {
-    if (impl.shape.dtype != shape.dtype || impl.weak != weak || impl.committed != committed ||
-        impl.shape.dims != shape.dims) {
-      return false;
-    }
-    if (!committed || &impl.sharding.impl() == &sharding.impl()) return true;
-    return impl.sharding == sharding;
-  }
-};
-
-struct Entry {
-  std::string signature;
-  Mesh context;
-  std::vector<LeafKey> leaves;
-  frontend::BoundProgram bound;
-  std::vector<Array> captures;
-  std::shared_ptr<void> prototype;
-};
-
 std::uint64_t next_function_id() {
   static std::atomic<std::uint64_t> counter{1};
   return counter.fetch_add(1);
@@ -62,7 +38,7 @@ struct JitCore::State {
   std::string name;
   std::uint64_t id = next_function_id();
   std::mutex mutex;
-  std::vector<std::shared_ptr<const Entry>> entries;
+  std::vector<std::shared_ptr<const JitEntry>> entries;
   std::atomic<std::int64_t> traces{0};
 
   std::string argument_name(int position) const {
@@ -86,8 +62,9 @@ struct JitCore::State {
   Traced trace_root(const CallInfo& info, Location where);
   std::vector<Array> call_inside(Trace& outer, const CallInfo& info,
                                  std::shared_ptr<void>* prototype, Location where);
-  std::shared_ptr<const Entry> find(const CallInfo& info, const Mesh& context);
-  std::shared_ptr<const Entry> compile(const CallInfo& info, const Mesh& context, Location where);
+  std::shared_ptr<const JitEntry> find(const CallInfo& info, const Mesh& context);
+  std::shared_ptr<const JitEntry> compile(const CallInfo& info, const Mesh& context,
+                                          Location where);
 };
 
 JitCore::JitCore(JitOptions options, Location location, bool pjit)
@@ -233,24 +210,16 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   return out;
 }
 
-std::shared_ptr<const Entry> JitCore::State::find(const CallInfo& info, const Mesh& context) {
+std::shared_ptr<const JitEntry> JitCore::State::find(const CallInfo& info, const Mesh& context) {
   const std::lock_guard lock(mutex);
   for (const auto& entry : entries) {
-    if (entry->leaves.size() != info.leaves.size() || entry->signature != info.signature ||
-        !(entry->context == context)) {
-      continue;
-    }
-    bool same = true;
-    for (std::size_t i = 0; same && i < info.leaves.size(); ++i) {
-      same = entry->leaves[i].matches(*info.leaves[i].impl());
-    }
-    if (same) return entry;
+    if (entry->matches(info.signature, context, info.leaves)) return entry;
   }
   return nullptr;
 }
 
-std::shared_ptr<const Entry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
-                                                     Location where) {
+std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
+                                                        Location where) {
   const auto names = leaf_names(info);
   for (std::size_t i = 0; i < info.leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
@@ -261,14 +230,16 @@ std::shared_ptr<const Entry> JitCore::State::compile(const CallInfo& info, const
     }
     check_alive(impl, where);
   }
+  {
+    const std::lock_guard lock(mutex);
+    log_info("tracing '" + name + "', called at " + where.to_string() + ": " +
+             explain_miss(entries, info.signature, context, info.leaves, names));
+  }
   Traced traced = trace_root(info, where);
-  auto entry = std::make_shared<Entry>();
+  auto entry = std::make_shared<JitEntry>();
   entry->signature = info.signature;
   entry->context = context;
-  for (const Array& leaf : info.leaves) {
-    const ArrayImpl& impl = *leaf.impl();
-    entry->leaves.push_back({impl.shape, impl.weak, impl.committed, impl.sharding});
-  }
+  for (const Array& leaf : info.leaves) entry->leaves.push_back(LeafKey::of(*leaf.impl()));
   entry->captures = traced.captures;
   entry->prototype = traced.prototype;
   std::vector<Array> args = info.leaves;
@@ -282,6 +253,9 @@ std::shared_ptr<const Entry> JitCore::State::compile(const CallInfo& info, const
 std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
                                                std::shared_ptr<void>* prototype, Location where) {
   std::string key = std::to_string(id) + ";" + info.signature;
+  if (const Mesh context = current_mesh(); !context.empty()) {
+    key += ";" + context.to_string() + to_string(context.device_ids());
+  }
   for (const Array& leaf : info.leaves) {
     const ArrayImpl& impl = impl_of(leaf, where);
     key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
@@ -341,7 +315,7 @@ std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* pr
   if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
   const Mesh context = current_mesh();
   for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
-  std::shared_ptr<const Entry> entry = state_->find(info, context);
+  std::shared_ptr<const JitEntry> entry = state_->find(info, context);
   if (!entry) {
     entry = state_->compile(info, context, where);
   }

@@ -101,6 +101,12 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   }
   if (!forbid_captures_.empty()) {
     const bool tracer = impl.kind == ArrayImpl::Kind::tracer;
+    if (!tracer && !impl.committed) {
+      values_.push_back(array);
+      ir::Instruction* value = builder_.constant(to_literal(array, location));
+      captured_.emplace(&impl, value);
+      return value;
+    }
     throw TracerError((tracer ? "a " + described(impl) : "the array " + impl.shape.to_string()) +
                           " from outside was used in " + forbid_captures_,
                       location);

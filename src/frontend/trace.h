@@ -65,8 +65,9 @@ class Trace {
   /// Mesh whose axes are bound to collectives (per-device code); null if none, searched outwards.
   MeshRef manual_mesh() const;
   void bind_manual_mesh(MeshRef mesh) { manual_mesh_ = std::move(mesh); }
-  /// False in a partition callback: outer tracers may not be captured.
-  void forbid_captured_tracers(std::string why) { forbid_captures_ = std::move(why); }
+  /// Outer tracers and committed arrays may not be used inside (TracerError, `where` names the
+  /// function); uncommitted ones are values, which become constants.
+  void forbid_captures(std::string where) { forbid_captures_ = std::move(where); }
   const std::string& path() const { return path_; }
   /// Functions traced into this module already, by function, argument types and static values:
   /// calling one again calls the same computation.
@@ -91,6 +92,8 @@ class Trace {
   ir::Builder builder_;
   std::uint64_t id_;
   std::vector<Array> captures_;
+  std::vector<Array>
+      values_;  ///< outer arrays that became constants: kept, as captured_ knows them
   std::unordered_map<const void*, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
   std::map<std::string, CachedCall> calls_;

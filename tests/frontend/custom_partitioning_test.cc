@@ -341,10 +341,13 @@ TEST(CustomPartitioning, Behaviour_264_RulesMadePerCall) {
   };
   auto f = custom_partitioning(body, static_argnums<0>, "per_call");
   std::vector<int> asked;
+  PartitionSpec offered;
   f.def_partition(
       {.partition =
-           [&](int, const Mesh& m, const ShapeInfos&, const ShapeInfos& results) {
+           [&](int, const Mesh& m, const ShapeInfos& args, const ShapeInfos& results) {
              const Sharding s = results[0].sharding;
+             offered = NamedSharding(s).spec();
+             EXPECT_EQ(NamedSharding(args[0].sharding).spec(), offered);
              return Partition{m, [](Array a, Array b) { return a * b; }, {s}, {s, s}};
            },
        .sharding_rule_fn =
@@ -361,9 +364,8 @@ TEST(CustomPartitioning, Behaviour_264_RulesMadePerCall) {
     auto g = jit([&](Array a, Array b) { return f(axis, a, b); });
     const Array z = g(put(x, mesh, P(nullptr, nullptr, "x")), x);
     expect_close(z, x * x);
-    const bool kept = axis == 0;
-    EXPECT_EQ(z.sharding().is_fully_replicated(), !kept) << z.sharding().to_string();
-    if (kept) EXPECT_EQ(z.sharding(), NamedSharding(mesh, P(nullptr, nullptr, "x")));
+    // A dim that is needed whole isn't split in what partition is offered.
+    EXPECT_EQ(offered, axis == 0 ? P(nullptr, nullptr, "x") : P(nullptr, nullptr, nullptr));
   }
   EXPECT_EQ(std::set<int>(asked.begin(), asked.end()), (std::set<int>{0, 2}));
   f.def_partition(
@@ -550,20 +552,34 @@ TEST(CustomPartitioning, Behaviour_288_CallbacksLiveAsLongAsPrograms) {
   expect_close(compiled(x), counting({8}) + 5);
 }
 
-TEST(CustomPartitioning, CapturesAreRefused) {
+TEST(CustomPartitioning, CapturesAreRefusedAndValuesAreConstants) {
   const Mesh mesh = mesh_of({{"x", 8}});
-  const Array w = counting({8}), x = put(counting({8}), mesh, P("x"));
-  auto in_body = custom_partitioning([&](Array a) { return a + w; }, "capturing");
-  in_body.def_partition({.partition =
-                             [](const Mesh& m, const ShapeInfos&, const ShapeInfos&) {
-                               return Partition{m, [](Array a) { return a; }, {}, {}};
-                             },
-                         .sharding_rule = "i -> i"});
-  expect_error<TracerError>([&] { jit([&](Array a) { return in_body(a); })(x); },
-                            {"'capturing'", "f32[8]", "argument", kNear});
-  auto per_device = identity_with([&](Array a) { return a + w; });
-  expect_error<TracerError>([&] { jit([&](Array a) { return per_device(a); })(x); },
-                            {"'identity'", "f32[8]", kNear});
+  const Array x = put(counting({8}), mesh, P("x"));
+  auto capturing = [&](const Array& w) {
+    auto f = custom_partitioning([w](Array a) { return a + w; }, "capturing");
+    f.def_partition(
+        {.partition =
+             [](const Mesh& m, const ShapeInfos& args, const ShapeInfos&) {
+               return Partition{
+                   m, [](Array a) { return a; }, {args[0].sharding}, {args[0].sharding}};
+             },
+         .sharding_rule = "i -> i"});
+    return [f, x] { return jit([&](Array a) { return f(a); })(x); };
+  };
+  expect_error<TracerError>(capturing(x), {"'capturing'", "f32[8]", "argument", kNear});
+  (void)capturing(counting({8}))();
+  auto per_device = [&](const Array& w) {
+    auto f = identity_with([w](Array a) { return a + w; });
+    return [f, x] { return jit([&](Array a) { return f(a); })(x); };
+  };
+  expect_error<TracerError>(per_device(put(Array(2.f), mesh, P())), {"'identity'", "f32[]"});
+  expect_close(per_device(array<float>({10}))(), counting({8}) + 10);
+  // A tracer of the program around it.
+  auto leaking = jit([&](Array a) {
+    auto f = identity_with([a](Array b) { return b + a; });
+    return f(a);
+  });
+  expect_error<TracerError>([&] { leaking(x); }, {"traced array", "f32[8]"});
 }
 
 TEST(CustomPartitioning, ExceptionsOfCallbacksArriveUnchanged) {
