@@ -126,14 +126,10 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
   std::vector<const std::vector<std::int32_t>*> group(who.size());
   std::vector<std::int64_t> place(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
-    for (const auto& g : exchange.groups) {
-      const auto it = exchange.kind == Kind::collective_permute
-                          ? (g[1] == who.devices[i] ? g.begin() + 1 : g.end())
-                          : std::find(g.begin(), g.end(), who.devices[i]);
-      if (it == g.end()) continue;
-      group[i] = &g;
-      place[i] = it - g.begin();
-    }
+    const auto& member = exchange.memberships[std::size_t(who.devices[i])];
+    if (member.group < 0) continue;
+    group[i] = &exchange.groups[std::size_t(member.group)];
+    place[i] = member.place;
   }
   const auto zeros = [&] {
     Cell z = Storage::allocate(std::size_t(output.bytes));
@@ -163,28 +159,31 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
   }
 
   const std::int64_t outer = part.outer, chunk = part.chunk;
+  const DeviceClasses& sources = classes(slot(part.input).classes);
+  const auto source_class = [&](std::int32_t device) {
+    return sources.class_of[std::size_t(device)];
+  };
+  std::vector<std::int32_t> readers;  // of each input class, where its memory might be taken over
+  if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
+    readers.resize(std::size_t(sources.count()));
+    for (const auto* g : group) {
+      TESSERA_CHECK(g != nullptr, "a device is in no group of an all-reduce");
+      for (const std::int32_t m : *g) ++readers[std::size_t(source_class(m))];
+    }
+  }
   std::vector<std::byte*> to(who.size());
   std::vector<std::uint8_t> in_place(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
     TESSERA_CHECK(group[i] != nullptr, "a device is in no group of an exchange");
     Cell& target = cell(part.output, who.classes[i]);
+    const std::int32_t first = (*group[i])[0];
     if (group[i]->size() == 1) {
-      target = cell_of(part.input, (*group[i])[0]);
+      target = cell_of(part.input, first);
       continue;
     }
-    if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
-      // The first member's cell, if no other class reads it.
-      const std::int32_t first = (*group[i])[0];
-      const DeviceClasses& relation = classes(slot(part.input).classes);
-      const std::int32_t c = relation.class_of[std::size_t(first)];
-      bool shared = false;
-      for (std::size_t j = 0; j < who.size() && !shared; ++j) {
-        for (std::size_t m = 0; m < group[j]->size(); ++m) {
-          shared |= relation.class_of[std::size_t((*group[j])[m])] == c && (j != i || m != 0);
-        }
-      }
-      Cell& source = cell(part.input, c);
-      if (!shared && sole_owner(source)) {
+    if (!readers.empty() && readers[std::size_t(source_class(first))] == 1) {
+      Cell& source = cell_of(part.input, first);
+      if (sole_owner(source)) {
         target = source;  // both slots hold it until the input is released
         in_place[i] = 1;
       }

@@ -10,6 +10,17 @@
 namespace tessera::runtime {
 namespace {
 
+void enter_members(const Plan& plan, Exchange* exchange) {
+  exchange->memberships.assign(std::size_t(plan.num_devices), {});
+  const bool pairs = exchange->kind == Exchange::Kind::collective_permute;
+  for (std::size_t g = 0; g < exchange->groups.size(); ++g) {
+    const auto& group = exchange->groups[g];
+    for (std::size_t place = pairs ? 1 : 0; place < group.size(); ++place) {
+      exchange->memberships.at(std::size_t(group[place])) = {std::int32_t(g), std::int32_t(place)};
+    }
+  }
+}
+
 void cut(const Plan& plan, Block* block) {
   block->stretches.clear();
   const auto classes_of = [&](SlotId slot) { return plan.slots[std::size_t(slot)].classes; };
@@ -21,6 +32,7 @@ void cut(const Plan& plan, Block* block) {
     } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
       for (Branch& branch : conditional->branches) cut(plan, &branch.block);
     }
+    if (auto* exchange = std::get_if<Exchange>(&step.what)) enter_members(plan, exchange);
     const auto* task = std::get_if<KernelTask>(&step.what);
     const ClassesId classes = task ? classes_of(task->outputs.at(0)) : -1;
     if (task) {

@@ -88,6 +88,12 @@ struct Exchange {
   std::int64_t element_bytes = 1;
   /// The output may take the memory of the group's first member (all-reduce whose input dies).
   bool input_dies = false;
+  /// Of each device, its group (-1: none; of a permute, the pair that it is the target of) and its
+  /// place there. Set by finalize.
+  struct Membership {
+    std::int32_t group = -1, place = 0;
+  };
+  std::vector<Membership> memberships;
 };
 
 /// Hands values on without copying. `steal`: `from` is not needed afterwards.
