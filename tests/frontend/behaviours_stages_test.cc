@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Behaviours 161 to 188 of docs/behaviours.md: donation, caches, stages and texts of jit.
+#include <tessera/jit.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include <tessera/control_flow.h>
+#include <tessera/ops/elementwise.h>
+#include <tessera/ops/products.h>
+#include <tessera/ops/reductions.h>
+
+#include "src/base/log.h"
+#include "src/frontend/execute.h"
+#include "tests/frontend/frontend_testing.h"
+
+namespace tessera::testing {
+namespace {
+
+using frontend::compilation_count;
+
+/// What is logged while it lives, info included.
+class LogCapture {
+ public:
+  LogCapture() {
+    if (const char* level = std::getenv("TESSERA_LOG")) level_ = level;
+    setenv("TESSERA_LOG", "info", 1);
+    set_log_sink([this](LogLevel, const std::string& line) { text += line + "\n"; });
+  }
+  ~LogCapture() {
+    set_log_sink({});
+    if (level_) {
+      setenv("TESSERA_LOG", level_->c_str(), 1);
+    } else {
+      unsetenv("TESSERA_LOG");
+    }
+  }
+  std::string text;
+
+ private:
+  std::optional<std::string> level_;
+};
+
+TEST(Donation, Behaviour_161_DonatedArgumentsAreDeleted) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array x, Array y) { return x * 2 + y; }, {.donate_argnums = {0}});
+  const Array x = put(counting({8}), mesh, P("x")), y = put(counting({8}), mesh, P("x"));
+  expect_close(floats(f(x, y)), floats(counting({8}, 3)));
+  EXPECT_TRUE(x.is_deleted());
+  EXPECT_FALSE(y.is_deleted());
+  using Tree = std::map<std::string, std::pair<Array, Array>>;
+  auto g = jit([](Tree t, Array k) { return tree_map([&](const Array& a) { return a + k; }, t); },
+               {.donate_argnums = {0}});
+  const Tree t{{"a", {counting({2}), counting({3})}}, {"b", {counting({4}), counting({5})}}};
+  const Tree next = g(t, 1);
+  for (const Array& leaf : tree_leaves(t)) EXPECT_TRUE(leaf.is_deleted());
+  expect_close(floats(next.at("b").second), {1, 2, 3, 4, 5});
+}
+
+TEST(Donation, Behaviour_162_UnusableDonationsStayAlive) {
+  LogCapture log;
+  auto f =
+      jit([](Array x) { return matmul(x, transpose(x)); }, {.donate_argnums = {0}, .name = "gram"});
+  const Array x = counting({2, 3});
+  (void)f(x);
+  EXPECT_FALSE(x.is_deleted());
+  EXPECT_TRUE(has(log.text, "argument 0 of 'gram' (f32[2,3]) is not usable")) << log.text;
+}
+
+TEST(Donation, Behaviour_163_SameBytesInAnotherShape) {
+  const Mesh mesh = mesh_of({{"x", 2}, {"y", 4}});
+  auto f = jit(
+      [](Array a, Array b) {
+        return std::pair{reshape(a, {4, 16}) + 1, transpose(b)};
+      },
+      {.out_shardings = tree(NamedSharding(mesh, P("y")), NamedSharding(mesh, P("x"))),
+       .donate_argnums = {0, 1}});
+  const Array a = put(counting({8, 8}), mesh, P("x", nullptr)),
+              b = put(counting({4, 8}), mesh, P("x"));
+  const auto [c, d] = f(a, b);
+  expect_close(floats(c), floats(counting({64}) + 1));
+  expect_close(d, transpose(counting({4, 8})));
+  // a has 32 numbers per device and no result has; b's 16 fit a result of 16.
+  EXPECT_FALSE(a.is_deleted());
+  EXPECT_TRUE(b.is_deleted());
+}
+
+TEST(Donation, Behaviour_164_ResultsChosenByPropagation) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit(
+      [](Array a, Array b) {
+        return std::pair{a + 1, b + 1};
+      },
+      {.donate_argnums = {0, 1}});
+  const Array split = put(counting({8}), mesh, P("x")), whole = put(counting({8}), mesh, P());
+  const auto [a, b] = f(split, whole);
+  EXPECT_TRUE(split.is_deleted());
+  EXPECT_TRUE(whole.is_deleted());
+  EXPECT_EQ(a.sharding(), NamedSharding(mesh, P("x")));
+  EXPECT_TRUE(b.is_fully_replicated());
+}
+
+TEST(Donation, Behaviour_165_UncommittedArraysThatAreReplicated) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array a, Array b) { return a + b; },
+               {.out_shardings = NamedSharding(mesh, P()), .donate_argnums = {0}});
+  const Array a = counting({8});
+  expect_close(f(a, put(counting({8}), mesh, P())), counting({8}, 2));
+  EXPECT_TRUE(a.is_deleted());
+}
+
+TEST(Donation, Behaviour_166_TheArgumentItselfAsResult) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array a) { return a; }, {.donate_argnums = {0}});
+  const Array a = put(counting({8}), mesh, P("x"));
+  const Array b = f(a);
+  EXPECT_TRUE(a.is_deleted());
+  expect_close(b, counting({8}));
+  expect_close(b + 1, counting({8}) + 1);
+}
+
+TEST(Caching, Behaviour_168_MeshesMadeAgain) {
+  int runs = 0;
+  auto f = pjit(
+      [&](Array x) {
+        ++runs;
+        return x + 1;
+      },
+      {.in_shardings = P("x"), .out_shardings = P("x")});
+  for (int i = 0; i < 2; ++i) {
+    const Mesh mesh(devices(), {4, 2}, {"x", "y"});
+    const MeshScope scope(mesh);
+    (void)f(counting({8}));
+  }
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(Caching, Behaviour_170_WrappingAgain) {
+  const Array x = counting({8});
+  auto body = [](Array a) { return a * 17 + 4; };
+  const std::int64_t before = compilation_count();
+  for (int i = 0; i < 10; ++i) (void)jit(body)(x);
+  EXPECT_EQ(compilation_count(), before + 1);
+  for (int i = 0; i < 10; ++i) (void)jit([i](Array a) { return a * 19 + i; })(x);
+  EXPECT_EQ(compilation_count(), before + 11);
+}
+
+TEST(Caching, Behaviour_171_OtherDevicesRunTheSameProgram) {
+  auto f = jit([](Array a) { return a * 23 + sum(a); });
+  const std::vector<Device> all = devices();
+  const Mesh low({all.begin(), all.begin() + 4}, "x"), high({all.begin() + 4, all.end()}, "x");
+  const Array a = f(put(counting({8}), low, P("x")));
+  const std::int64_t before = compilation_count();
+  const Array b = f(put(counting({8}), high, P("x")));
+  EXPECT_EQ(compilation_count(), before);
+  EXPECT_EQ(b.sharding(), NamedSharding(high, P("x")));
+  expect_close(a, b);
+}
+
+TEST(Caching, Behaviour_173_MissesAreExplained) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array a, std::vector<Array> b, int n) { return a * n + b[0]; }, static_argnums<2>,
+               {.name = "step", .arg_names = {"a", "b"}});
+  const Array x = put(counting({8}), mesh, P("x"));
+  LogCapture log;
+  auto expect = [&](const std::vector<std::string>& parts) {
+    for (const std::string& part : parts)
+      EXPECT_TRUE(has(log.text, part)) << part << " in\n" << log.text;
+    log.text.clear();
+  };
+  (void)f(x, {x}, 1);
+  expect({"tracing 'step'", here(-1), "first call"});
+  (void)f(x, {x}, 1);
+  EXPECT_EQ(log.text, "");
+  (void)f(x, {put(counting({8}).astype(s32), mesh, P("x"))}, 1);
+  expect({"b[0] of 'step' is s32[8]", "was f32[8]", "PartitionSpec('x')"});
+  (void)f(put(counting({8}), mesh, P()), {x}, 1);
+  expect({"a of 'step' is f32[8]", "as PartitionSpec(), was f32[8]", "as PartitionSpec('x')"});
+  (void)f(x, {x}, 2);
+  expect({"static arguments", ";2=2", ";2=1"});
+  (void)f(3, {x}, 1);
+  expect({"a of 'step' is s32[] (a plain number)"});
+}
+
+TEST(Caching, Behaviour_174_InnerFunctionsAreLoweredOnce) {
+  auto inner = jit([](Array x) { return sin(x); }, {.name = "inner"});
+  auto one = jit([&](Array x) { return inner(inner(inner(inner(x)))); });
+  const std::string text = one.lower(counting({3})).as_text();
+  EXPECT_EQ(inner.trace_count(), 1);
+  EXPECT_EQ(count(text, " sine("), 1u) << text;
+  auto left = jit([&](Array x) { return inner(x); }), right = left;
+  auto both = jit([&](Array x) { return left(x) + right(x) + inner(x); });
+  EXPECT_EQ(count(both.lower(counting({3})).as_text(), " sine("), 1u);
+}
+
+TEST(Stages, Behaviour_175_LowerCompileCall) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array a, Array b) { return a + b; }, {.donate_argnums = {1}});
+  const auto lowered =
+      f.lower(shape_dtype_struct({8}, f32, NamedSharding(mesh, P("x"))), counting({8}));
+  EXPECT_EQ(lowered.args_info()[0].donated, false);
+  EXPECT_EQ(lowered.args_info()[1].donated, true);
+  const auto compiled = lowered.compile();
+  EXPECT_EQ(compiled.args_info()[1].donated, true);
+  expect_close(compiled(counting({8}), counting({8})), counting({8}, 2));
+  EXPECT_EQ(f.cache_size(), 0);
+}
+
+TEST(Stages, Behaviour_176_OtherTreesAndTypes) {
+  using Tree = std::map<std::string, Array>;
+  auto f = jit([](Tree t, Array, Array c) { return t.at("a") + c; },
+               {.name = "f", .arg_names = {"t", "unused", "c"}});
+  const Array x = counting({4});
+  const auto compiled = f.lower(Tree{{"a", x}}, x, x).compile();
+  expect_close(compiled(Tree{{"a", x}}, x, x), x * 2);
+  expect_error<TypeError>(
+      [&] {
+        (void)compiled(Tree{{"b", x}}, x, x);
+      },
+      {"'f'", "tree", "'a'", "'b'", kNear});
+  const std::string text = expect_error<TypeError>(
+      [&] {
+        (void)compiled(Tree{{"a", x}}, x.astype(s32), counting({5}));
+      },
+      {"unused of 'f'", "f32[4]", "s32[4]", "c of 'f'", "f32[5]", kNear});
+  EXPECT_FALSE(has(text, "t['a'] of")) << text;
+}
+
+TEST(Stages, Behaviour_177_OtherShardings) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array a, Array b, Array c) { return a + b + c; });
+  const Array split = put(counting({8}), mesh, P("x")), whole = put(counting({8}), mesh, P());
+  const auto compiled = f.lower(split, split, split).compile();
+  const std::string text = expect_error<ValueError>(
+      [&] { (void)compiled(whole, split, whole); },
+      {"argument 0", "argument 2", "PartitionSpec('x')", "PartitionSpec()", kNear});
+  EXPECT_FALSE(has(text, "argument 1")) << text;
+  expect_close(compiled(split, counting({8}), split), counting({8}, 3));
+}
+
+TEST(Stages, Behaviour_181_UnusedArgumentsHaveShardings) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array, Array b) { return b; });
+  const auto compiled = f.lower(counting({4}), put(counting({8}), mesh, P("x"))).compile();
+  ASSERT_EQ(compiled.input_shardings().size(), 2u);
+  EXPECT_EQ(compiled.input_shardings()[1], NamedSharding(mesh, P("x")));
+}
+
+TEST(Stages, Behaviour_182_Analyses) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = jit([](Array a) { return matmul(a, transpose(a)); },
+               {.out_shardings = NamedSharding(mesh, P())});
+  const auto compiled = f.lower(put(counting({8, 16}), mesh, P("x"))).compile();
+  EXPECT_GE(compiled.cost_analysis().flops, 2.0 * 8 * 8 * 16 / 8);
+  EXPECT_GT(compiled.cost_analysis().bytes_received, 0);
+  EXPECT_EQ(compiled.memory_analysis().argument_bytes, 4 * 16);
+  EXPECT_EQ(compiled.memory_analysis().output_bytes, 4 * 64);
+  ASSERT_FALSE(compiled.collectives().empty());
+  EXPECT_TRUE(has(compiled.collectives()[0].location, "behaviours_stages_test.cc"));
+}
+
+TEST(Stages, Behaviour_184_CompilingInThreads) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const Array x = put(counting({8}), mesh, P("x"));
+  auto f = jit([](Array a) { return cumsum(a) * 31; });
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 5; ++t) {
+    threads.emplace_back([&] { right += floats(f.lower(x).compile()(x))[7] == 28 * 31; });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(right, 5);
+}
+
+TEST(Stages, Behaviour_185_MeshScopesOfThreads) {
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 10; ++t) {
+    threads.emplace_back([&, t] {
+      const Mesh mesh = t % 2 ? mesh_of({{"x", 8}}) : mesh_of({{"x", 2}, {"y", 4}});
+      const MeshScope scope(mesh);
+      auto f =
+          pjit([t](Array a) { return a * t; }, {.in_shardings = P("x"), .out_shardings = P("x")});
+      for (int k = 0; k < 2; ++k) {
+        const Array y = f(counting({8}));
+        right += floats(y)[5] == float(5 * t) && y.sharding() == NamedSharding(mesh, P("x"));
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(right, 20);
+}
+
+TEST(Stages, Behaviour_188_TextsShowShardings) {
+  const Mesh mesh = mesh_of({{"x", 2}, {"y", 4}});
+  auto f = jit(
+      [&](Array a) {
+        return with_sharding_constraint(a * 2, NamedSharding(mesh, P(UNCONSTRAINED, nullptr)));
+      },
+      {.in_shardings = NamedSharding(mesh, P("x", "y")),
+       .out_shardings = NamedSharding(mesh, P(nullptr, "x"))});
+  const std::string text = f.lower(counting({8, 8})).as_text();
+  EXPECT_TRUE(has(text, "num_partitions=8")) << text;
+  EXPECT_TRUE(has(text, "sharding={devices=[2,4]<=[8]}")) << text;
+  EXPECT_TRUE(has(text, "custom_call_target=\"Sharding\"")) << text;
+  EXPECT_TRUE(has(text, "{?}")) << text;
+  EXPECT_TRUE(has(text, "[1,2,4]<=[8] last_tile_dim_replicate")) << text;
+}
+
+}  // namespace
+}  // namespace tessera::testing
