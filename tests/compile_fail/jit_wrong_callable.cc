@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT-ERROR: tessera: the callable given to jit can.t be called with these arguments
+#include <tessera/jit.h>
+
+using namespace tessera;
+
+// A generic callable is checked with the arguments of the call.
+#ifdef TESSERA_OK
+Array call(Array x) {
+  return jit([](auto a) { return a; })(x);
+}
+#else
+auto call(Array x) {
+  return jit([](auto a) { return a; })(x, x);
+}
+#endif
