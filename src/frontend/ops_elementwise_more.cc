@@ -79,8 +79,7 @@ Array nextafter(Operand a, Operand b) {
     const Located from_zero = choose(y > 0.0, least, -least);
     Located out = choose(x == 0.0, from_zero, moved);
     out = choose(x == y, y, out);
-    const Located nan = x + y;
-    return choose(nan != nan, nan, out).array;
+    return choose((x != x) | (y != y), x + y, out).array;
   });
 }
 

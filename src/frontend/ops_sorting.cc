@@ -26,16 +26,20 @@ ir::Instruction* splat(ir::Builder& b, ir::Instruction* like, double value) {
   return b.splat(b.scalar(like->shape.dtype, value), like->shape.dims);
 }
 
-/// A float with its zeros made one and its NaNs made one, for the total order.
-ir::Instruction* canonical(ir::Builder& b, ir::Instruction* x) {
+/// Are -0 and 0 equal, or does -0 come first?
+enum class Zeros { equal, ordered };
+
+/// A float with its zeros made one (or not) and its NaNs made one, for the total order.
+ir::Instruction* canonical(ir::Builder& b, ir::Instruction* x, Zeros zeros) {
   ir::Instruction* zero = splat(b, x, 0);
   ir::Instruction* nan = splat(b, x, std::numeric_limits<double>::quiet_NaN());
-  x = b.select(b.compare(ir::Direction::eq, x, zero), zero, x);
+  if (zeros == Zeros::equal) x = b.select(b.compare(ir::Direction::eq, x, zero), zero, x);
   return b.select(b.compare(ir::Direction::ne, x, x), nan, x);
 }
 
 /// x < y in the order of sorting; scalars or whole arrays.
-ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instruction* y) {
+ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instruction* y,
+                              Zeros zeros = Zeros::equal) {
   const DType t = x->shape.dtype;
   if (is_complex(t)) {
     ir::Instruction *xr = b.unary(Opcode::real, x), *yr = b.unary(Opcode::real, y);
@@ -47,14 +51,14 @@ ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instructio
     return b.binary(Opcode::or_, real_before, b.binary(Opcode::and_, tie, imag_before));
   }
   if (is_floating(t)) {
-    return b.compare(ir::Direction::lt, canonical(b, x), canonical(b, y),
+    return b.compare(ir::Direction::lt, canonical(b, x, zeros), canonical(b, y, zeros),
                      ir::ComparisonType::total_order);
   }
   return b.compare(ir::Direction::lt, x, y);
 }
 
-ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operands,
-                            bool descending) {
+ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operands, bool descending,
+                            Zeros zeros) {
   ir::Builder b(module->add_computation(descending ? "descending" : "ascending"));
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Shape scalar(operands[i].dtype(), {});
@@ -62,7 +66,8 @@ ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operan
     b.parameter(std::int64_t(2 * i + 1), scalar);
   }
   ir::Instruction *x = b.computation()->parameter(0), *y = b.computation()->parameter(1);
-  b.computation()->set_root(descending ? comes_before(b, y, x) : comes_before(b, x, y));
+  b.computation()->set_root(descending ? comes_before(b, y, x, zeros)
+                                       : comes_before(b, x, y, zeros));
   return b.computation();
 }
 
@@ -77,19 +82,28 @@ std::pair<Array, std::int64_t> along(const std::string& op, const Operand& x,
 
 }  // namespace
 
+namespace {
+
+std::vector<Array> sorted(const std::vector<Array>& operands, std::int64_t dim, bool descending,
+                          Zeros zeros, Location location, const std::string& name) {
+  std::vector<Array> out = frontend::apply_many(
+      Opcode::sort, operands, ir::SortAttrs{dim, true}, location, name, nullptr,
+      [&](ir::Module* module) {
+        return std::vector<ir::Computation*>{comparator(module, operands, descending, zeros)};
+      });
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = frontend::converted(out[i], out[i].dtype(), location, operands[i].weak_type());
+  }
+  return out;
+}
+
+}  // namespace
+
 namespace frontend {
 
 std::vector<Array> sorted_together(const std::vector<Array>& operands, std::int64_t dim,
                                    bool descending, Location location, const std::string& name) {
-  std::vector<Array> out =
-      apply_many(Opcode::sort, operands, ir::SortAttrs{dim, true}, location, name, nullptr,
-                 [&](ir::Module* module) {
-                   return std::vector<ir::Computation*>{comparator(module, operands, descending)};
-                 });
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = converted(out[i], out[i].dtype(), location, operands[i].weak_type());
-  }
-  return out;
+  return sorted(operands, dim, descending, Zeros::equal, location, name);
 }
 
 }  // namespace frontend
@@ -125,8 +139,9 @@ std::pair<Array, Array> top_k(Operand x, std::int64_t k) {
                      x.location);
   }
   const std::vector<Array> both = frontend::as_one_program("top_k", x.location, [&] {
-    std::vector<Array> all = frontend::sorted_together(
-        {x.array, iota(s32, shape.dims, last, x.location)}, last, true, x.location, "top_k");
+    // In contrast to sort, JAX's top_k puts 0 before -0.
+    std::vector<Array> all = sorted({x.array, iota(s32, shape.dims, last, x.location)}, last, true,
+                                    Zeros::ordered, x.location, "top_k");
     for (Array& a : all) a = frontend::sliced_dim(a, last, 0, k, x.location, "top_k");
     return all;
   });

@@ -111,4 +111,35 @@ std::string run_jitted(const FixtureFunction& f, const FixtureCase& c) {
   return check_results(jitted(device_operands(c)), c);
 }
 
+std::string run_sharded(const FixtureFunction& f, const FixtureCase& c) {
+  const Mesh mesh = make_mesh({{"x", 2}, {"y", 2}, {"z", 2}});
+  const char* const axes[] = {"x", "y", "z"};
+  std::vector<Array> operands = device_operands(c);
+  int next = 0;
+  for (Array& operand : operands) {
+    std::vector<SpecEntry> entries;
+    for (std::int64_t size : operand.shape()) {
+      // Not all in the same place: operands meet in different layouts.
+      const bool split = size % 2 == 0 && entries.size() < 3;
+      entries.push_back(split ? SpecEntry(axes[(entries.size() + std::size_t(next)) % 3])
+                              : SpecEntry(nullptr));
+    }
+    ++next;
+    operand = device_put(operand, NamedSharding(mesh, PartitionSpec::from_entries(entries)));
+  }
+  FixtureCase loose = c;
+  Tolerance& t = loose.tolerance;
+  for (const Literal& want : c.results) {
+    if (!is_floating(want.dtype()) && !is_complex(want.dtype())) continue;
+    if (t.kind != Tolerance::Kind::close) t = {Tolerance::Kind::close, 0, 0, 0};
+    const DType part = real_type(want.dtype());
+    const double step = part == f64 ? 1e-13 : part == f32 ? 2e-6 : part == f16 ? 2e-3 : 2e-2;
+    t.relative = std::max(t.relative, step);
+    t.absolute = std::max(t.absolute, step);
+  }
+  auto jitted =
+      jit([&](std::vector<Array> arrays) { return f(FixtureCall(c, std::move(arrays))); });
+  return check_results(jitted(operands), loose);
+}
+
 }  // namespace tessera::testing

@@ -58,5 +58,8 @@ std::string run_traced(const FixtureFunction& f, const FixtureCase& c);
 std::string run_eagerly(const FixtureFunction& f, const FixtureCase& c);
 /// Under jit.
 std::string run_jitted(const FixtureFunction& f, const FixtureCase& c);
+/// Under jit, operands split over eight devices where their sizes allow it. Sums are then made in
+/// another order: floats may differ by a little more.
+std::string run_sharded(const FixtureFunction& f, const FixtureCase& c);
 
 }  // namespace tessera::testing

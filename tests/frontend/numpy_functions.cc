@@ -164,8 +164,13 @@ void add_creation(Table& table) {
   table["tril"] = [](const Call& c) { return Arrays{tril(c[0], c.integer("k"))}; };
   table["triu"] = [](const Call& c) { return Arrays{triu(c[0], c.integer("k"))}; };
   table["diag"] = [](const Call& c) { return Arrays{diag(c[0], c.integer("k"))}; };
-  table["diagonal"] = [](const Call& c) { return Arrays{diagonal(c[0], c.integer("offset"))}; };
-  table["trace"] = [](const Call& c) { return Arrays{trace(c[0])}; };
+  table["diagonal"] = [](const Call& c) {
+    return Arrays{
+        diagonal(c[0], c.integer("offset"), c.integer("axis1", 0), c.integer("axis2", 1))};
+  };
+  table["trace"] = [](const Call& c) {
+    return Arrays{trace(c[0], c.integer("offset"), c.integer("axis1", 0), c.integer("axis2", 1))};
+  };
   table["meshgrid"] = [](const Call& c) {
     return meshgrid(c.operands(), c.word("indexing", "xy") == "xy");
   };
@@ -238,6 +243,11 @@ void add_shapes(Table& table) {
   table["array_split"] = [](const Call& c) {
     return array_split(c[0], c.integer("sections"), c.integer("axis"));
   };
+  table["unstack"] = [](const Call& c) { return unstack(c[0], c.integer("axis")); };
+  table["broadcast_arrays"] = [](const Call& c) { return broadcast_arrays(c.operands()); };
+  table["atleast_1d"] = [](const Call& c) { return Arrays{atleast_1d(c[0])}; };
+  table["atleast_2d"] = [](const Call& c) { return Arrays{atleast_2d(c[0])}; };
+  table["glu"] = [](const Call& c) { return Arrays{glu(c[0], c.integer("axis", -1))}; };
   table["tile"] = [](const Call& c) { return Arrays{tile(c[0], c.list("reps"))}; };
   table["repeat"] = [](const Call& c) {
     return Arrays{repeat(c[0], c.integer("repeats"), c.axis())};
@@ -264,8 +274,9 @@ void add_shapes(Table& table) {
   };
 }
 
-/// numpy's text of an index: "[1:3,None,...,-1]".
-std::vector<IndexItem> index_items(std::string text) {
+/// numpy's text of an index: "[1:3,None,...,-1,a0]".
+std::vector<IndexItem> index_items(const Call& c) {
+  const std::string text = c.word("at");
   std::vector<IndexItem> out;
   std::istringstream terms(text.substr(1, text.size() - 2));
   for (std::string term; std::getline(terms, term, ',');) {
@@ -273,6 +284,8 @@ std::vector<IndexItem> index_items(std::string text) {
       out.emplace_back(ellipsis);
     } else if (term == "None") {
       out.emplace_back(newaxis);
+    } else if (term[0] == 'a') {
+      out.emplace_back(c[1 + std::size_t(term[1] - '0')]);
     } else if (term.find(':') == std::string::npos) {
       out.emplace_back(std::int64_t(std::stoll(term)));
     } else {
@@ -295,7 +308,7 @@ std::vector<IndexItem> index_items(std::string text) {
 }
 
 void add_indexing(Table& table) {
-  table["index"] = [](const Call& c) { return Arrays{index(c[0], index_items(c.word("at")))}; };
+  table["index"] = [](const Call& c) { return Arrays{index(c[0], index_items(c))}; };
   table["slice"] = [](const Call& c) {
     return Arrays{slice(c[0], c.list("start"), c.list("stop"), c.list("stride"))};
   };
@@ -314,11 +327,31 @@ void add_indexing(Table& table) {
   table["take_along_axis"] = [](const Call& c) {
     return Arrays{take_along_axis(c[0], c[1], c.axis())};
   };
-  table["sort"] = [](const Call& c) {
-    return Arrays{sort(c[0], c.integer("axis", -1), c.integer("descending") != 0)};
+  auto sort_axis = [](const Call& c) {
+    return c.word("axis") == "none" ? std::nullopt
+                                    : std::optional<std::int64_t>(c.integer("axis", -1));
   };
-  table["argsort"] = [](const Call& c) {
-    return Arrays{argsort(c[0], c.integer("axis", -1), c.integer("descending") != 0)};
+  table["sort"] = [=](const Call& c) {
+    return Arrays{sort(c[0], sort_axis(c), c.integer("descending") != 0)};
+  };
+  table["argsort"] = [=](const Call& c) {
+    return Arrays{argsort(c[0], sort_axis(c), c.integer("descending") != 0)};
+  };
+  table["dynamic_slice_in_dim"] = [](const Call& c) {
+    return Arrays{dynamic_slice_in_dim(c[0], c[1], c.integer("size"), c.integer("axis"))};
+  };
+  table["dynamic_update_slice_in_dim"] = [](const Call& c) {
+    return Arrays{dynamic_update_slice_in_dim(c[0], c[1], c[2], c.integer("axis"))};
+  };
+  table["dynamic_index_in_dim"] = [](const Call& c) {
+    return Arrays{dynamic_index_in_dim(c[0], c[1], c.integer("axis"), c.integer("keepdims") != 0)};
+  };
+  table["dynamic_update_index_in_dim"] = [](const Call& c) {
+    return Arrays{dynamic_update_index_in_dim(c[0], c[1], c[2], c.integer("axis"))};
+  };
+  table["slice_in_dim"] = [](const Call& c) {
+    return Arrays{slice_in_dim(c[0], c.integer("start"), c.integer("stop"), c.integer("stride", 1),
+                               c.integer("axis"))};
   };
   table["top_k"] = [](const Call& c) {
     const auto [values, places] = top_k(c[0], c.integer("k"));
@@ -368,10 +401,12 @@ void add_fft(Table& table) {
     table[name] = [f = f, norm](const Call& c) {
       FftnOptions options;
       options.axes = c.axes("axes");
+      if (c.has("s")) options.s = c.list("s");
       options.norm = norm(c);
       return Arrays{f(c[0], options)};
     };
   }
+  table["rfftfreq"] = [](const Call& c) { return Arrays{rfftfreq(c.integer("n"))}; };
   table["fftfreq"] = [](const Call& c) { return Arrays{fftfreq(c.integer("n"))}; };
   table["fftshift"] = [](const Call& c) { return Arrays{fftshift(c[0])}; };
   table["ifftshift"] = [](const Call& c) { return Arrays{ifftshift(c[0])}; };

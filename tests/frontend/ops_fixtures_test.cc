@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Array operations against jax.numpy's results: traced and evaluated, run eagerly, run under jit.
+// Array operations against jax.numpy's results: traced and evaluated, run eagerly, run under jit on
+// one device and on eight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,6 +56,7 @@ class NumpyOps : public ::testing::TestWithParam<std::string> {
 TEST_P(NumpyOps, TracedAndEvaluated) { check(testing::run_traced); }
 TEST_P(NumpyOps, Eagerly) { check(testing::run_eagerly); }
 TEST_P(NumpyOps, UnderJit) { check(testing::run_jitted); }
+TEST_P(NumpyOps, Sharded) { check(testing::run_sharded); }
 
 INSTANTIATE_TEST_SUITE_P(All, NumpyOps, ::testing::ValuesIn(functions()),
                          [](const auto& info) { return info.param; });

@@ -157,6 +157,7 @@ class Random : public ::testing::TestWithParam<std::string> {
 TEST_P(Random, TracedAndEvaluated) { check(testing::run_traced); }
 TEST_P(Random, Eagerly) { check(testing::run_eagerly); }
 TEST_P(Random, UnderJit) { check(testing::run_jitted); }
+TEST_P(Random, Sharded) { check(testing::run_sharded); }
 
 INSTANTIATE_TEST_SUITE_P(All, Random, ::testing::ValuesIn(functions()),
                          [](const auto& info) { return info.param; });

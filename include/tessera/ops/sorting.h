@@ -16,7 +16,7 @@ Array sort(Operand x, std::optional<std::int64_t> axis = -1, bool descending = f
 /// Positions (s32) that sort; equal elements keep their order.
 Array argsort(Operand x, std::optional<std::int64_t> axis = -1, bool descending = false);
 /// The k largest elements of the last dim, in descending order, and their positions (s32). NaN
-/// counts as largest.
+/// counts as largest, 0 as larger than -0.
 std::pair<Array, Array> top_k(Operand x, std::int64_t k);
 /// Where each value would be put into a sorted vector (s32): before equal elements, or after them.
 Array searchsorted(Operand sorted, Operand values, bool right = false);
