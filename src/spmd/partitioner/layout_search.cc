@@ -23,7 +23,9 @@ namespace {
 constexpr std::size_t kSingleAxes = 3;
 constexpr std::size_t kMaxBlocks = 8;
 constexpr int kMaxFactors = 30;
-constexpr std::size_t kMaxLayouts = 20000;
+constexpr std::size_t kMaxLayouts = 5000;
+// Reshards that are planned to tell layouts apart; the likeliest layouts come first.
+constexpr int kMaxPlans = 300;
 constexpr std::size_t kCachedLayouts = 1 << 12;
 
 using FactorAxes = std::vector<std::vector<int>>;
@@ -363,6 +365,7 @@ class LayoutSearch {
   double cost_of(std::int64_t choice) {
     Choice& c = choices_[std::size_t(choice)];
     if (c.cost < 0) {
+      ++plans_;
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
       c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
@@ -380,10 +383,10 @@ class LayoutSearch {
     const Candidate* winner = nullptr;
     for (std::size_t i : order) {
       const Candidate& c = found_[i];
-      if (c.bound >= least) break;
-      double cost = work(c.axes);
+      if (c.bound >= least || (winner && plans_ >= kMaxPlans)) break;
+      double cost = c.bound;
       for (std::int64_t choice : c.choices) {
-        cost += cost_of(choice);
+        cost += cost_of(choice) - choices_[std::size_t(choice)].bound;
         if (cost >= least) break;
       }
       if (cost < least) {
@@ -422,6 +425,7 @@ class LayoutSearch {
   std::vector<Projection> projections_;
   std::vector<std::vector<int>> blocks_;
   std::vector<Candidate> found_;
+  int plans_ = 0;
   std::vector<Choice> choices_;
   std::unordered_map<std::string, std::int64_t> choice_index_;
 };
