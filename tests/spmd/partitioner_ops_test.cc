@@ -248,11 +248,34 @@ TEST(PartitionIndexed, OutOfRangeIndicesAreClampedByTheWhole) {
   EXPECT_EQ(c.collectives(), 0) << c.text;
 }
 
-TEST(PartitionUnknown, OperandsAreGatheredAndTheReportSaysSo) {
+TEST(PartitionWindow, RunningSumExchangesOneTotalPerDevice) {
+  for (const char* n : {"64", "61"}) {
+    const std::string size(n), reach = std::to_string(std::stoi(size) - 1);
+    PartitionCase c =
+        check_partition("a = f32[" + size + "] parameter(0), sharding={devices=[8]<=[8]}\n" +
+                        "i = f32[] constant(0)\n ROOT s = f32[" + size +
+                        "] reduce-window(a, i), window={size=" + size + " pad=" + reach +
+                        "_0}, to_apply=add, sharding={devices=[8]<=[8]}");
+    EXPECT_EQ(c.collectives(), 1) << c.text;
+    EXPECT_EQ(c.bytes(), 8 * 4 * 7 / 8.0) << c.text;
+  }
+}
+
+TEST(PartitionWindow, NeighboursRowsAreFetched) {
+  PartitionCase c = check_partition(R"(
+    a = f32[64,32] parameter(0), sharding={devices=[8,1]<=[8]}
+    i = f32[] constant(0)
+    ROOT s = f32[64,32] reduce-window(a, i), window={size=3x1 pad=1_1x0_0}, to_apply=add,
+      sharding={devices=[8,1]<=[8]})");
+  EXPECT_EQ(c.count(Opcode::collective_permute), 2) << c.text;
+  EXPECT_EQ(c.collectives(), 2) << c.text;
+  EXPECT_EQ(c.bytes(), 2 * 32 * 4) << c.text;
+}
+
+TEST(PartitionUnsplittable, OperandsAreGatheredAndTheReportSaysSo) {
   PartitionCase c = check_partition(R"(
     a = f32[64] parameter(0), sharding={devices=[8]<=[8]}
-    i = f32[] constant(0)
-    ROOT s = f32[64] reduce-window(a, i), window={size=64 pad=63_0}, to_apply=add,
+    ROOT s = f32[64] sort(a), dimensions={0}, is_stable=true, to_apply=less,
       metadata={source_file="model.cc" source_line=12}, sharding={devices=[8]<=[8]})");
   EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
   EXPECT_TRUE(c.full_gather());

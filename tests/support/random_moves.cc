@@ -206,13 +206,86 @@ void RandomScope::window() {
   const std::int64_t n = k.x->shape.dims[d];
   ir::WindowAttrs w;
   w.dims.resize(k.x->shape.dims.size());
-  const std::int64_t size = dice_.chance(0.5) ? n : std::min<std::int64_t>(n, 3);
-  w.dims[d].size = size;
-  w.dims[d].pad_low = size - 1;
+  ir::WindowDim& at = w.dims[d];
+  if (dice_.chance(0.5)) {
+    // A running sum from either end.
+    at.size = n;
+    (dice_.chance(0.7) ? at.pad_low : at.pad_high) = n - 1;
+  } else {
+    at.size = std::min<std::int64_t>(n, dice_.between(1, 4));
+    at.stride = dice_.between(1, 3);
+    at.pad_low = dice_.below(at.size);
+    at.pad_high = dice_.below(at.size);
+    if (dice_.chance(0.2)) at.lhs_dilation = 2;
+    if (dice_.chance(0.2) && (at.size - 1) * 2 < n) at.rhs_dilation = 2;
+  }
   const DType t = k.x->shape.dtype;
-  add(small({b_.emit(Opcode::reduce_window, {k.x, b_.scalar(t, 0)}, w,
-                     {ir::scalar_computation(b_.module(), Opcode::add, t)}),
-             k.bound * double(size)}));
+  const bool highest = dice_.chance(0.3);
+  add(small(
+      {b_.emit(Opcode::reduce_window, {k.x, b_.scalar(t, highest ? -50 : 0)}, w,
+               {ir::scalar_computation(b_.module(), highest ? Opcode::maximum : Opcode::add, t)}),
+       std::max(k.bound, 50.0) * double(at.size)}));
+}
+
+void RandomScope::convolution() {
+  static const std::vector<std::int64_t> sizes = {1, 2, 3, 4, 8};
+  const std::int64_t batch = dice_.pick(sizes), in = dice_.pick(sizes), out = dice_.pick(sizes);
+  const std::int64_t rows = dice_.between(1, 13);
+  // Windows over the input, or a window as large as it (the gradient of a kernel).
+  const bool large = dice_.chance(0.3);
+  const std::int64_t taps = large ? rows : std::min<std::int64_t>(rows, dice_.between(1, 4));
+  Known x = as_shape(any(), {batch, rows, in}), k = as_shape(any(), {taps, in, out});
+  if (exact() && x.bound * k.bound * double(taps * in) > double(1 << 23)) return;
+  ir::ConvolutionAttrs a;
+  a.input_batch = 0;
+  a.input_spatial = {1};
+  a.input_feature = 2;
+  a.kernel_spatial = {0};
+  a.kernel_input_feature = 1;
+  a.kernel_output_feature = 2;
+  a.output_batch = 0;
+  a.output_spatial = {1};
+  a.output_feature = 2;
+  ir::WindowDim w;
+  w.size = taps;
+  if (large) {
+    w.pad_low = dice_.between(0, 2);
+    w.pad_high = dice_.between(0, 2);
+  } else {
+    w.pad_low = dice_.below(taps);
+    w.pad_high = dice_.below(taps);
+    w.stride = dice_.between(1, 2);
+    if (dice_.chance(0.2)) w.lhs_dilation = 2;
+    if (dice_.chance(0.2) && (taps - 1) * 2 < rows) w.rhs_dilation = 2;
+  }
+  w.reversal = dice_.chance(0.2);
+  a.window = {w};
+  add(small({b_.emit(Opcode::convolution, {x.x, k.x}, a), x.bound * k.bound * double(taps * in)}));
+}
+
+void RandomScope::integers() {
+  Known k = any_float();
+  if (!exact()) return;
+  ir::Instruction* x = b_.convert(k.x, s32);
+  const Dims& dims = x->shape.dims;
+  Known other = as_shape(any(), dims);
+  ir::Instruction* y = b_.convert(other.x, s32);
+  static const std::vector<Opcode> ops = {Opcode::and_, Opcode::or_, Opcode::xor_, Opcode::divide,
+                                          Opcode::remainder};
+  x = b_.binary(dice_.pick(ops), x, y);
+  if (dice_.chance(0.3)) x = b_.unary(Opcode::popcnt, x);
+  Dims all;
+  for (std::int64_t d = 0; d < x->shape.rank(); ++d) {
+    if (dice_.chance(0.3)) all.push_back(d);
+  }
+  if (!all.empty()) {
+    static const std::vector<Opcode> reducers = {Opcode::and_, Opcode::or_, Opcode::xor_};
+    const Opcode op = dice_.pick(reducers);
+    x = b_.reduce(x, b_.scalar(s32, op == Opcode::and_ ? -1 : 0), all,
+                  ir::scalar_computation(b_.module(), op, s32));
+  }
+  // Any bits may be set by now.
+  add({b_.emit(Opcode::clamp, {b_.scalar(s32, -9), x, b_.scalar(s32, 9)}), 9});
 }
 
 void RandomScope::loop() {

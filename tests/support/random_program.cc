@@ -84,14 +84,19 @@ RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& opt
   Dice dice(seed);
   static const std::vector<std::vector<std::pair<std::string, std::int64_t>>> meshes = {
       {{"x", 8}}, {{"x", 2}, {"y", 4}}, {{"x", 2}, {"y", 2}, {"z", 2}}};
+  static const std::vector<std::vector<std::pair<std::string, std::int64_t>>> odd_meshes = {
+      {{"x", 3}, {"y", 2}}, {{"x", 2}, {"one", 1}, {"y", 2}}, {{"x", 5}}, {{"x", 1}}};
+  const auto& axes = dice.chance(0.1) ? dice.pick(odd_meshes) : dice.pick(meshes);
   std::vector<std::int64_t> order;
   if (dice.chance(0.15)) {
-    for (std::int64_t d = 0; d < 8; ++d) order.push_back(d);
-    for (std::int64_t i = 8; i > 1; --i) {
+    std::int64_t devices = 1;
+    for (const auto& [name, size] : axes) devices *= size;
+    for (std::int64_t d = 0; d < devices; ++d) order.push_back(d);
+    for (std::int64_t i = devices; i > 1; --i) {
       std::swap(order[std::size_t(i - 1)], order[std::size_t(dice.below(i))]);
     }
   }
-  MeshRef mesh = make_logical_mesh(dice.pick(meshes), order);
+  MeshRef mesh = make_logical_mesh(axes, order);
   if (dice.chance(0.15)) mesh = refine_to_primes(mesh);
 
   RandomProgram out;

@@ -70,6 +70,8 @@ class RandomScope {
   void take();
   void scatter_add();
   void window();
+  void convolution();
+  void integers();
   void constraint();
   void loop();
   void branch();

@@ -32,6 +32,8 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
       return partition_dot(p, source);
     case Opcode::convolution:
       return partition_convolution(p, source);
+    case Opcode::reduce_window:
+      return partition_reduce_window(p, source);
     case Opcode::reduce:
       return partition_reduce(p, source);
     case Opcode::slice:
@@ -73,7 +75,6 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::fft:
     case Opcode::cholesky:
     case Opcode::triangular_solve:
-    case Opcode::reduce_window:
     case Opcode::select_and_scatter:
     case Opcode::topk:
     case Opcode::map:

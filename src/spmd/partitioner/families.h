@@ -21,7 +21,9 @@ void partition_constraint(ComputationPartitioner& p, const ir::Instruction& sour
 void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source);
 // dot.cc
 void partition_dot(ComputationPartitioner& p, const ir::Instruction& source);
+// windows.cc
 void partition_convolution(ComputationPartitioner& p, const ir::Instruction& source);
+void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source);
 // reduce.cc
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source);
 // reshape.cc
@@ -46,6 +48,9 @@ void partition_conditional(ComputationPartitioner& p, const ir::Instruction& sou
 void partition_barrier(ComputationPartitioner& p, const ir::Instruction& source);
 // custom.cc
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source);
+
+/// The constant, copies looked through, equals `value`.
+bool is_literal(const ir::Instruction& x, const Literal& value);
 
 /// A value that holds zeros wherever another device's part lies, so that partial sums move it
 /// exactly: floats as integers of the same bits. `restore` brings the sum back.

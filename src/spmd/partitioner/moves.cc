@@ -39,21 +39,6 @@ Placed place_slice(std::int64_t ways, std::int64_t size, std::int64_t start, std
   return p;
 }
 
-Placed place_pad(std::int64_t ways, std::int64_t size, const ir::PadDim& pad, std::int64_t out,
-                 std::int64_t block) {
-  Placed p;
-  const std::int64_t step = pad.interior + 1;
-  p.part.rows = (block - 1) * step + 1;
-  for (std::int64_t c = 0; c < ways; ++c) {
-    const std::int64_t start = pad.low + step * c * block;
-    const std::int64_t valid = std::clamp<std::int64_t>(size - c * block, 0, block);
-    p.part.start.push_back(start);
-    p.part.lo.push_back(std::max<std::int64_t>(start, 0));
-    p.part.hi.push_back(valid == 0 ? 0 : std::min(start + (valid - 1) * step + 1, out));
-  }
-  return p;
-}
-
 Placed place_reverse(std::int64_t ways, std::int64_t size) {
   Placed p;
   const std::int64_t block = ceil_div(size, ways);
@@ -259,7 +244,6 @@ ir::Instruction* take_strided(ComputationPartitioner& p, ir::Instruction* x, std
 /// A plan in which each device puts its rows where they belong in the whole result.
 RoutePlan deposit_plan(const RoutePart& part, std::int64_t ways, std::int64_t size) {
   RoutePlan plan;
-  plan.ways = ways;
   plan.block = size;
   RouteMove m;
   m.rows = part.rows;
@@ -348,7 +332,7 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
   }
   Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
     const std::size_t i = std::size_t(d);
-    return place_pad(ways, in[i], attrs.dims[i], out[i], ceil_div(in[i], ways));
+    return Placed{spread_part(ways, in[i], attrs.dims[i].low, attrs.dims[i].interior, out[i]), {}};
   };
   Value* fill = p.value(*source.operand(1));
   fill = p.reshard(fill, p.whole(0), p.operand_reason(source, 1));

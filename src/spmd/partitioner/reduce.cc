@@ -9,6 +9,13 @@
 
 namespace tessera::spmd {
 
+bool is_literal(const ir::Instruction& x, const Literal& value) {
+  const ir::Instruction* at = &x;
+  while (at->is(ir::Opcode::copy)) at = at->operand(0);
+  return at->is(ir::Opcode::constant) && !at->get<ir::ConstantAttrs>().elided &&
+         at->get<ir::ConstantAttrs>().value == value;
+}
+
 namespace {
 
 /// reducer(x, x) = x: built of comparisons and selections only.
@@ -30,13 +37,6 @@ bool only_selects(const ir::Computation& reducer) {
     }
   }
   return true;
-}
-
-bool is_literal(const ir::Instruction& x, const Literal& value) {
-  const ir::Instruction* at = &x;
-  while (at->is(ir::Opcode::copy)) at = at->operand(0);
-  return at->is(ir::Opcode::constant) && !at->get<ir::ConstantAttrs>().elided &&
-         at->get<ir::ConstantAttrs>().value == value;
 }
 
 /// One partial result per device, gathered along a new leading dim and reduced again.

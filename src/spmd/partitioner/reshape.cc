@@ -142,8 +142,9 @@ double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::In
   double shards = 1;
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {
-    double local = double(source.shape.element_count() * width) / shards * double(s.plan.ways);
-    total += local * double(s.plan.rows_received) / double(s.plan.block * s.plan.ways) +
+    const double ways = double(p.ways(s.axes));
+    const double local = double(source.shape.element_count() * width) / shards * ways;
+    total += local * double(s.plan.rows_received) / (double(s.plan.block) * ways) +
              p.cost().latency_bytes * s.plan.permutes;
   }
   // Work that several devices do alike is paid as if it were bytes, to break ties.

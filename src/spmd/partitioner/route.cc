@@ -24,6 +24,21 @@ RoutePart block_part(std::int64_t ways, std::int64_t size, std::int64_t from) {
   return p;
 }
 
+RoutePart spread_part(std::int64_t ways, std::int64_t size, std::int64_t low, std::int64_t interior,
+                      std::int64_t out) {
+  RoutePart p;
+  const std::int64_t step = interior + 1, block = ceil_div(size, ways);
+  p.rows = (block - 1) * step + 1;
+  for (std::int64_t c = 0; c < ways; ++c) {
+    const std::int64_t start = low + step * c * block;
+    const std::int64_t valid = std::clamp<std::int64_t>(size - c * block, 0, block);
+    p.start.push_back(start);
+    p.lo.push_back(std::max<std::int64_t>(start, 0));
+    p.hi.push_back(valid == 0 ? 0 : std::min(start + (valid - 1) * step + 1, out));
+  }
+  return p;
+}
+
 namespace {
 
 /// Rows that one device of a part has for another.
@@ -68,10 +83,10 @@ std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
   return bundles;
 }
 
-RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
+RouteMove move_of(const Bundle& bundle, const Dims& begin) {
   RouteMove m;
   m.rows = bundle.rows;
-  const std::size_t n = std::size_t(ways);
+  const std::size_t n = begin.size();
   m.target.assign(n, -1);
   m.lo.assign(n, 0);
   m.hi.assign(n, 0);
@@ -82,7 +97,7 @@ RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
     return std::max<std::int64_t>(std::min(first, e.part->rows - m.rows), 0);
   };
   auto place = [&](const Edge& e) {
-    return e.part->start[std::size_t(e.source)] + cut(e) - e.target * block;
+    return e.part->start[std::size_t(e.source)] + cut(e) - begin[std::size_t(e.target)];
   };
   m.array.assign(n, std::int64_t(first.part->array));
   m.cut.assign(n, cut(first));
@@ -93,8 +108,8 @@ RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
     m.array[std::size_t(e.source)] = std::int64_t(e.part->array);
     m.cut[std::size_t(e.source)] = cut(e);
     m.place[t] = place(e);
-    m.lo[t] = e.lo - e.target * block;
-    m.hi[t] = e.hi - e.target * block;
+    m.lo[t] = e.lo - begin[t];
+    m.hi[t] = e.hi - begin[t];
   }
   return m;
 }
@@ -103,20 +118,28 @@ RouteMove move_of(const Bundle& bundle, std::int64_t ways, std::int64_t block) {
 
 RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std::int64_t size,
                      std::int64_t block, bool mirrored) {
+  Dims begin;
+  for (std::int64_t c = 0; c < ways; ++c) begin.push_back(c * block);
+  return plan_windows(parts, begin, size, block, mirrored);
+}
+
+RoutePlan plan_windows(const std::vector<RoutePart>& parts, const Dims& begin, std::int64_t size,
+                       std::int64_t block, bool mirrored) {
+  const std::int64_t ways = std::int64_t(begin.size());
   RoutePlan plan;
-  plan.ways = ways;
   plan.block = block;
   Dims received(std::size_t(ways), 0);
   std::vector<Edge> travels;
   for (const RoutePart& part : parts) {
     std::vector<Edge> stays;
     for (std::int64_t c = 0; c < ways; ++c) {
-      const std::int64_t begin = std::max<std::int64_t>(part.lo[std::size_t(c)], 0);
-      const std::int64_t end = std::min(part.hi[std::size_t(c)], size);
-      if (begin >= end || block == 0) continue;
-      for (std::int64_t d = begin / block; d <= (end - 1) / block; ++d) {
+      const std::int64_t low = std::max<std::int64_t>(part.lo[std::size_t(c)], 0);
+      const std::int64_t high = std::min(part.hi[std::size_t(c)], size);
+      for (std::int64_t d = 0; d < ways; ++d) {
         if (part.everywhere && d != c) continue;
-        Edge e{c, d, std::max(begin, d * block), std::min(end, (d + 1) * block), 0, &part};
+        const std::int64_t from = begin[std::size_t(d)];
+        Edge e{c, d, std::max(low, from), std::min(high, from + block), 0, &part};
+        if (e.lo >= e.hi) continue;
         e.key = mirrored ? mod(c + d, ways) : mod(d - c, ways);
         (c == d ? stays : travels).push_back(e);
       }
@@ -124,10 +147,10 @@ RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std
     if (stays.empty()) continue;
     Bundle all{stays, {}, {}, 0};
     for (const Edge& e : stays) all.rows = std::max(all.rows, e.rows());
-    plan.moves.push_back(move_of(all, ways, block));
+    plan.moves.push_back(move_of(all, begin));
   }
   for (const Bundle& bundle : bundles_of(std::move(travels), ways)) {
-    plan.moves.push_back(move_of(bundle, ways, block));
+    plan.moves.push_back(move_of(bundle, begin));
     plan.moves.back().travels = true;
     ++plan.permutes;
     for (const Edge& e : bundle.edges) received[std::size_t(e.target)] += bundle.rows;
@@ -148,7 +171,7 @@ ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
   for (const RouteMove& m : plan.moves) {
     if (m.travels) rows += double(m.rows) * double(m.target.size() - idle(m));
   }
-  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(plan.ways) / rows;
+  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(ways(axes)) / rows;
   Dims out = arrays.front()->shape.dims;
   out[std::size_t(dim)] = block;
   const DType dtype = arrays.front()->shape.dtype;

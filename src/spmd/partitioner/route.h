@@ -32,7 +32,6 @@ struct RouteMove {
 };
 
 struct RoutePlan {
-  std::int64_t ways = 1;
   std::int64_t block = 0;  ///< rows of the destination's shards
   std::vector<RouteMove> moves;
   /// Rows that the busiest device receives from others.
@@ -44,6 +43,15 @@ struct RoutePlan {
 /// coordinates have the same sum (reversals), rather than the same difference, go together first.
 RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std::int64_t size,
                      std::int64_t block, bool mirrored = false);
+/// The same where the device at coordinate c wants rows [begin[c], begin[c] + block), which may
+/// overlap others' and reach outside of the array.
+RoutePlan plan_windows(const std::vector<RoutePart>& parts, const Dims& begin, std::int64_t size,
+                       std::int64_t block, bool mirrored = false);
+
+/// Shards whose row i goes to row low + i * (interior + 1) of an array of `out` rows; the local
+/// arrays have been spread by `interior` already.
+RoutePart spread_part(std::int64_t ways, std::int64_t size, std::int64_t low, std::int64_t interior,
+                      std::int64_t out);
 
 /// Blocks of `from` rows of an array of `size` rows, as a part.
 RoutePart block_part(std::int64_t ways, std::int64_t size, std::int64_t from);
