@@ -299,10 +299,11 @@ void RandomScope::reduce() {
                 1});
   }
   if (exact() && dice_.chance(0.15)) {
-    // Signs multiply exactly.
-    return add({b_.reduce(b_.unary(Opcode::sign, k.x), b_.scalar(t, 1), dims,
-                          ir::scalar_computation(b_.module(), Opcode::multiply, t)),
-                1});
+    // Signs multiply exactly, but for the sign of zero.
+    return add(
+        no_negative_zero({b_.reduce(b_.unary(Opcode::sign, k.x), b_.scalar(t, 1), dims,
+                                    ir::scalar_computation(b_.module(), Opcode::multiply, t)),
+                          1}));
   }
   Opcode op = Opcode::add;
   double init = dice_.chance(0.2) ? 3 : 0, bound = k.bound * count + 3;

@@ -18,7 +18,7 @@ void partition_dot(ComputationPartitioner& p, const ir::Instruction& source) {
       p.masked(operands[1], attrs.rhs_contracting, p.constant_scalar(operands[1]->shape.dtype, 0));
   ir::Instruction* x =
       p.emit_local(source, {lhs, rhs}, p.local_shape(source.shape, layout.results.front()));
-  p.define(source, {p.make(x, layout.results.front(), source.shape)});
+  p.define(source, p.make(x, layout.results.front(), source.shape));
 }
 
 }  // namespace tessera::spmd

@@ -120,7 +120,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
     operands.insert(operands.end(), starts.begin(), starts.end());
     const Shape local = p.local_shape(source.shape, result);
     x = p.emit_local(source, operands, local, ir::DynamicSliceAttrs{local.dims});
-    return p.define(source, {p.make(x, result, source.shape)});
+    return p.define(source, p.make(x, result, source.shape));
   }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
   x = as_bits(b, x);
@@ -153,7 +153,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
   Value* sum = p.make(x, result, Shape(x->shape.dtype, source.shape.dims));
   sum = p.reshard(sum, wanted, "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
-  p.define(source, {p.make(x, sum->sharding, source.shape)});
+  p.define(source, p.make(x, sum->sharding, source.shape));
 }
 
 void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -211,7 +211,7 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
   x = b.dynamic_update_slice(x, update, starts);
   if (pads) x = b.slice(x, begin, end);
   if (mine) x = b.select(b.splat(mine, x->shape.dims), x, old);
-  p.define(source, {p.make(x, layout, source.shape)});
+  p.define(source, p.make(x, layout, source.shape));
 }
 
 }  // namespace tessera::spmd

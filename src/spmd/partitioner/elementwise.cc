@@ -54,7 +54,7 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
   std::vector<ir::Instruction*> operands;
   for (Value* v : p.operands_in(source, layout)) operands.push_back(v->local);
   ir::Instruction* x = p.emit_local(source, operands, p.local_shape(source.shape, result));
-  p.define(source, {p.make(x, result, source.shape)});
+  p.define(source, p.make(x, result, source.shape));
 }
 
 void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -76,7 +76,7 @@ void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& sourc
                                 wanted, source.shape));
   }
   ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, wanted));
-  p.define(source, {p.make(x, wanted, source.shape)});
+  p.define(source, p.make(x, wanted, source.shape));
 }
 
 void partition_transpose(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -97,7 +97,7 @@ void partition_transpose(ComputationPartitioner& p, const ir::Instruction& sourc
   ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, s));
   Value* made = p.make(x, s, source.shape);
   made->partial_op = v->partial_op;
-  p.define(source, {made});
+  p.define(source, made);
 }
 
 void partition_constraint(ComputationPartitioner& p, const ir::Instruction& source) {

@@ -100,7 +100,7 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
   const Shape result = p.local_shape(source.shape, layout.results[0]);
   if (served.empty()) {
     x = p.emit_local(source, {x, indices}, result, local);
-    return p.define(source, {p.make(x, layout.results[0], source.shape)});
+    return p.define(source, p.make(x, layout.results[0], source.shape));
   }
   indices = narrow_indices(p, indices);
   std::vector<ir::Instruction*> low, high;
@@ -135,7 +135,7 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
   Value* sum = p.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
   sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
-  p.define(source, {p.make(x, sum->sharding, source.shape)});
+  p.define(source, p.make(x, sum->sharding, source.shape));
 }
 
 void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source) {

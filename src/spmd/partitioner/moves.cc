@@ -315,11 +315,11 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     }
   }
   p.transfer = {};
-  if (!c.summed) return p.define(source, {p.make(x, c.layout, source.shape)});
+  if (!c.summed) return p.define(source, p.make(x, c.layout, source.shape));
   Value* sum = p.make(x, summed_layout(c, changed), Shape(x->shape.dtype, out));
   sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
   x = from_bits(p.b(), sum->local, dtype);
-  p.define(source, {p.make(x, sum->sharding, source.shape)});
+  p.define(source, p.make(x, sum->sharding, source.shape));
 }
 
 void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -340,7 +340,7 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
     // Nothing but the filling.
     const TensorSharding wanted = reduced(p.declared_array(source));
     ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
-    return p.define(source, {p.make(x, wanted, source.shape)});
+    return p.define(source, p.make(x, wanted, source.shape));
   }
   const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
   const Candidate c = choose(p, source, from, changed, placer, false, false);
@@ -365,7 +365,7 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
   }
   p.transfer = {};
   if (pads) x = p.b().pad(x, fill->local, local);
-  p.define(source, {p.make(x, c.layout, source.shape)});
+  p.define(source, p.make(x, c.layout, source.shape));
 }
 
 void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -384,7 +384,7 @@ void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source)
                      c.layout.dims[std::size_t(d)].axes, nullptr, source.shape);
   }
   p.transfer = {};
-  p.define(source, {p.make(x, c.layout, source.shape)});
+  p.define(source, p.make(x, c.layout, source.shape));
 }
 
 void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -438,7 +438,7 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
                      c.layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
     p.transfer = {};
   }
-  p.define(source, {p.make(x, c.layout, source.shape)});
+  p.define(source, p.make(x, c.layout, source.shape));
 }
 
 }  // namespace tessera::spmd

@@ -118,11 +118,11 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
                                       p.local_shape(source.shape, layout.results[0]));
     Value* partial = p.make(x, layout.results[0], source.shape);
     partial->partial_op = *op;
-    if (is_literal(*source.operand(1), *identity)) return p.define(source, {partial});
+    if (is_literal(*source.operand(1), *identity)) return p.define(source, partial);
     Value* sum =
         p.reshard(partial, reduced(p.declared_array(source)), "result of " + op_label(source));
     x = b.binary(*op, b.splat(inits[0], sum->local->shape.dims), sum->local);
-    return p.define(source, {p.make(x, sum->sharding, source.shape)});
+    return p.define(source, p.make(x, sum->sharding, source.shape));
   }
   for (std::size_t i = 0; i < count; ++i) inputs.push_back(p.masked(values[i], dims, inits[i]));
   inputs.insert(inputs.end(), inits.begin(), inits.end());

@@ -211,7 +211,7 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
     x = b.reshape(x, spread);
   }
   x = b.reshape(x, local_out);
-  p.define(source, {p.make(x, best->out, source.shape)});
+  p.define(source, p.make(x, best->out, source.shape));
 }
 
 }  // namespace tessera::spmd

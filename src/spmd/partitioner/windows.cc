@@ -209,7 +209,7 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
     }
     x = p.emit_local(source, {x, init}, p.local_shape(out, split.results[0]), local);
   }
-  p.define(source, {p.make(x, split.results[0], out)});
+  p.define(source, p.make(x, split.results[0], out));
 }
 
 void partition_convolution(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -289,7 +289,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
     local.window[s] = bare(attrs.window[s], kernel->shape.dim(attrs.kernel_spatial[s]));
   }
   x = p.emit_local(source, {x, kernel}, p.local_shape(source.shape, layout.results.front()), local);
-  p.define(source, {p.make(x, layout.results.front(), source.shape)});
+  p.define(source, p.make(x, layout.results.front(), source.shape));
 }
 
 }  // namespace tessera::spmd
