@@ -11,7 +11,7 @@ namespace tessera::internal {
 }
 
 /// An invariant of our own: always on, throws InternalError. The detail is only built on failure.
-#define TESSERA_CHECK(condition, detail)                                                   \
-  (static_cast<bool>(condition)                                                            \
-       ? void(0)                                                                           \
+#define TESSERA_CHECK(condition, detail) \
+  (static_cast<bool>(condition)          \
+       ? void(0)                         \
        : ::tessera::internal::check_failed(__FILE__, __LINE__, #condition, (detail)))

@@ -83,13 +83,14 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
     chooser.add(use.sharding, "the sharding used inside at " + use.location.to_string(),
                 use.location);
   }
-  const Mesh context = current_mesh();
+  // Single operations outside of jit stay where their operands are.
+  const Mesh context = program.is_jit ? current_mesh() : Mesh();
   Choice choice = chooser.choice();
   if (!context.empty()) {
     if (choice.devices.empty()) return {context.devices(), "the mesh in scope", true};
     const std::set<Device> a(choice.devices.begin(), choice.devices.end());
     const std::set<Device> b(context.devices().begin(), context.devices().end());
-    if (program.is_jit && a != b) {
+    if (a != b) {
       throw ValueError("incompatible devices for '" + program.name + "': " + choice.who +
                            " is on " + device_text(choice.devices) + ", and the mesh in scope " +
                            context.to_string() + " has " + device_text(context.devices()),

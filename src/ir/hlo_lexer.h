@@ -19,6 +19,7 @@ class HloLexer {
   /// Goes to a place of the same text.
   void seek(const char* p) { p_ = p; }
   const char* end() const { return end_; }
+  std::int64_t size() const { return end_ - begin_; }
 
   /// Passes over blanks and comments.
   void skip() {

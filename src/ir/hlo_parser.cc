@@ -164,7 +164,7 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
     const char* number_at = in_.position();
     std::int64_t number = in_.integer("the number of the parameter");
     i->attrs = ParameterAttrs{number};
-    if (number < 0 || number > in_.end() - start) {
+    if (number < 0 || number > in_.size()) {
       // A computation must have all smaller ones too, and those take text.
       in_.fail_at(number_at, "parameter number " + std::to_string(number) +
                                  "; parameters are numbered from 0 without gaps");

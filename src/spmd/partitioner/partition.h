@@ -13,11 +13,11 @@ namespace tessera::spmd {
 
 /// One communication that the partitioner put in, for the report.
 struct CommunicationRecord {
-  std::string kind;         ///< "all-gather", ...
-  std::string instruction;  ///< name in the partitioned module
-  std::string for_op;       ///< the user's op: "dot", op path
-  Location location;        ///< the user's line
-  std::string from, to;     ///< specs in axis names
+  std::string kind;           ///< "all-gather", ...
+  std::string instruction;    ///< name in the partitioned module
+  std::string for_op;         ///< the user's op: "dot", op path
+  Location location;          ///< the user's line
+  std::string from, to;       ///< specs in axis names
   double bytes_received = 0;  ///< per execution, by one device
   bool full_gather = false;   ///< a device comes to hold all of the tensor without need
   std::string reason;         ///< "operand 1 of dot", "result", "no rule for custom-call foo", ...
