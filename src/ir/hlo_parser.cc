@@ -128,7 +128,6 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
   Instruction* i = owned.get();
   i->name = std::string(name);
   in_.skip();
-  const char* start = in_.position();
   bool declared = in_.at_shape();
   if (declared) i->shape = in_.shape();
   in_.skip();
