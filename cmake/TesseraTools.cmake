@@ -15,4 +15,11 @@ foreach(main IN LISTS mains)
   target_compile_definitions(tool_${name} PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
   target_link_libraries(tool_${name} PRIVATE
     tessera::tessera tessera_build_flags CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+  if(TESSERA_INSTALL)
+    # Finds the library beside itself, wherever the tree is moved.
+    include(GNUInstallDirs)
+    file(RELATIVE_PATH to_library "/p/${CMAKE_INSTALL_BINDIR}" "/p/${CMAKE_INSTALL_LIBDIR}")
+    set_target_properties(tool_${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
+    install(TARGETS tool_${name} RUNTIME COMPONENT runtime)
+  endif()
 endforeach()

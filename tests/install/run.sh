@@ -32,6 +32,11 @@ library=$(find "$prefix" -name 'libtessera.so.0.1')
 test -n "$library" || { echo "FAILED: no libtessera.so.0.1 in the prefix"; exit 1; }
 libdir=$(dirname "$library")
 
+if [ -x "$binary/tessera" ]; then
+  "$prefix/bin/tessera" devices >"$work/log" 2>&1 ||
+    { cat "$work/log"; echo "FAILED: the installed command does not run"; exit 1; }
+fi
+
 "$cmake" -S "$source/tests/install/consumer" -B "$work/build" -G "$generator" \
   -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
   >"$work/log" 2>&1 || { cat "$work/log"; echo "FAILED: find_package(tessera)"; exit 1; }
