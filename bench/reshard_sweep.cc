@@ -12,7 +12,8 @@ namespace {
 
 /// Most elements of floating type that are alive at once, each until its last use. Reshapes hold
 /// nothing of their own; the argument and the result are values like others. `joint`: gathers of
-/// several dims in a row count as one, from the first one's operand to the last one's result.
+/// several dims in a row count as one, from the first one's operand to the last one's result, as
+/// the executor does them.
 double peak_elements(const ir::Module& module, bool joint) {
   const ir::Computation& entry = *module.entry();
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> storage;
@@ -94,7 +95,7 @@ int run(const SweepOptions& options) {
   std::printf(
       "%d reshards: received %.0f elements, xla %.0f, ratio %.3f, lower bound %.0f; %lld "
       "collectives\n%d above xla; %d hold more than source + target shard (most: %.2f of it); %d "
-      "do between gathers in a row\n"
+      "would if gathers in a row were done one by one\n"
       "partitioning %.3f ms each, at most %.3f ms\n",
       cases, total, xla_total, total / xla_total, bound_total, static_cast<long long>(collectives),
       above, over, worst, rows, ms / cases, slowest);

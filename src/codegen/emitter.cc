@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "src/codegen/join_gathers.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
 #include "src/codegen/loop_program.h"
@@ -301,6 +302,7 @@ BuiltPlan build_plan(const ir::Module& module) {
   }
   Emitter emitter(&state, entry, facts, &plan.entry);
   plan.results = emitter.run(parameters);
+  join_gathers(&plan);
   return built;
 }
 

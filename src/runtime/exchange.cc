@@ -59,10 +59,11 @@ struct Piece {
 
 }  // namespace
 
-void Machine::check_groups(const Step& step, const Exchange& exchange,
+void Machine::check_groups(const Step& step, Exchange::Kind kind,
+                           const std::vector<std::vector<std::int32_t>>& groups,
                            const ActiveSet& active) const {
   if (active.everything()) return;
-  for (const auto& group : exchange.groups) {
+  for (const auto& group : groups) {
     const auto there = std::count_if(group.begin(), group.end(),
                                      [&](std::int32_t d) { return active.contains(d); });
     if (there == 0 || there == std::int64_t(group.size())) continue;
@@ -78,13 +79,17 @@ void Machine::check_groups(const Step& step, const Exchange& exchange,
     throw RuntimeError(
         fmt::format("device {} does not take part in {} {} with its group {}: {}. All devices of "
                     "a group, or none, must reach a collective",
-                    missing, runtime::name(exchange.kind), at(step), list(group), why),
+                    missing, runtime::name(kind), at(step), list(group), why),
         step.location);
   }
 }
 
 void Machine::run_exchange(const Step& step, const Exchange& exchange, const ActiveSet& active) {
-  check_groups(step, exchange, active);
+  for (const Exchange::Gather& gather : exchange.before) {
+    check_groups(step, exchange.kind, gather.groups, active);
+  }
+  check_groups(step, exchange.kind, exchange.groups, active);
+  if (!exchange.before.empty()) return joint_gather(exchange, active);
   std::int64_t bytes = 0;
   for (const Exchange::Part& part : exchange.parts) {
     exchange_part(exchange, part, active);

@@ -56,8 +56,12 @@ class Machine {
 
   // exchange.cc
   void run_exchange(const Step& step, const Exchange& exchange, const ActiveSet& active);
-  void check_groups(const Step& step, const Exchange& exchange, const ActiveSet& active) const;
+  void check_groups(const Step& step, Exchange::Kind kind,
+                    const std::vector<std::vector<std::int32_t>>& groups,
+                    const ActiveSet& active) const;
   void exchange_part(const Exchange& exchange, const Exchange::Part& part, const ActiveSet& active);
+  // joint_gather.cc
+  void joint_gather(const Exchange& exchange, const ActiveSet& active);
 
   const Plan& plan_;
   RunCounters* counters_;

@@ -10,14 +10,23 @@
 namespace tessera::runtime {
 namespace {
 
-void enter_members(const Plan& plan, Exchange* exchange) {
-  exchange->memberships.assign(std::size_t(plan.num_devices), {});
-  const bool pairs = exchange->kind == Exchange::Kind::collective_permute;
-  for (std::size_t g = 0; g < exchange->groups.size(); ++g) {
-    const auto& group = exchange->groups[g];
-    for (std::size_t place = pairs ? 1 : 0; place < group.size(); ++place) {
-      exchange->memberships.at(std::size_t(group[place])) = {std::int32_t(g), std::int32_t(place)};
+std::vector<Exchange::Membership> members_of(const Plan& plan,
+                                             const std::vector<std::vector<std::int32_t>>& groups,
+                                             bool pairs) {
+  std::vector<Exchange::Membership> members(std::size_t(plan.num_devices));
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t place = pairs ? 1 : 0; place < groups[g].size(); ++place) {
+      members.at(std::size_t(groups[g][place])) = {std::int32_t(g), std::int32_t(place)};
     }
+  }
+  return members;
+}
+
+void enter_members(const Plan& plan, Exchange* exchange) {
+  const bool pairs = exchange->kind == Exchange::Kind::collective_permute;
+  exchange->memberships = members_of(plan, exchange->groups, pairs);
+  for (Exchange::Gather& gather : exchange->before) {
+    gather.memberships = members_of(plan, gather.groups, false);
   }
 }
 
@@ -96,6 +105,9 @@ void print(const Plan& plan, const Block& block, int indent, std::string* out) {
       } else if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
         *out += fmt::format(": {} in {} groups", runtime::name(exchange->kind),
                             exchange->groups.size());
+        for (const auto& gather : exchange->before) {
+          *out += fmt::format(" of all-gather in {} groups", gather.groups.size());
+        }
         for (const auto& p : exchange->parts) {
           *out += fmt::format(" {} <- {}", list(plan, {p.output}), list(plan, {p.input}));
         }

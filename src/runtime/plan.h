@@ -94,6 +94,15 @@ struct Exchange {
     std::int32_t group = -1, place = 0;
   };
   std::vector<Membership> memberships;
+
+  /// A gather done before this one in the same step, so that what lies between is never held.
+  struct Gather {
+    std::vector<std::vector<std::int32_t>> groups;
+    std::int64_t outer = 1, chunk = 0;    ///< as in Part
+    std::vector<Membership> memberships;  ///< set by finalize
+  };
+  /// Of an all-gather of one part: the first one done comes first.
+  std::vector<Gather> before;
 };
 
 /// Hands values on without copying. `steal`: `from` is not needed afterwards.

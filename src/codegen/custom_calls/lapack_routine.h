@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// One LAPACK routine as a custom call: what it takes and gives, and one batch of its work.
+#pragma once
+
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <tessera/call_attributes.h>
+
+#include "src/codegen/custom_calls/lapack_symbols.h"
+
+namespace tessera::codegen::lapack {
+
+/// A routine's letters and numbers, from attributes or from the scalar operands of the older form.
+struct Options {
+  char side = 'L', uplo = 'L', trans = 'N', diag = 'N';
+  char mode = 'V', left = 'V', right = 'V', sort = 'N';
+  bool transpose = false;
+  std::int64_t low = 1, high = 0;
+  /// Factor of the right-hand side (trsm of the older form): bytes of an element; null: one.
+  const void* alpha = nullptr;
+};
+
+/// Memory that stays from batch to batch.
+class Workspace {
+ public:
+  /// `which`: a number for each piece in use at one time.
+  template <class T>
+  T* get(int which, std::int64_t count) {
+    auto& bytes = pieces_[std::size_t(which)];
+    const std::size_t need = (std::size_t(count > 0 ? count : 1) * sizeof(T) + 15) / 16;
+    if (bytes.size() < need) bytes.resize(need);
+    return reinterpret_cast<T*>(bytes.data());
+  }
+
+ private:
+  struct alignas(16) Chunk {
+    std::byte bytes[16];
+  };
+  std::array<std::vector<Chunk>, 24> pieces_;
+};
+
+inline constexpr int kSlots = 6;
+
+/// One batch. Matrices are column-major and may be overwritten; others are the call's own buffers,
+/// of which inputs must not be written.
+struct Batch {
+  Options options;
+  std::array<std::int64_t, 128> sizes{};  ///< by symbol: sizes['m']
+  std::array<void*, kSlots> in{}, out{};
+  Workspace* work = nullptr;
+
+  Int size(char symbol) const { return Int(sizes[std::size_t(symbol)]); }
+  template <class T>
+  T* input(int slot) const {
+    return static_cast<T*>(in[std::size_t(slot)]);
+  }
+  template <class T>
+  T* output(int slot) const {
+    return static_cast<T*>(out[std::size_t(slot)]);
+  }
+  /// The matrix of an input becomes that of an output of the same shape.
+  void pass(int input_slot, int output_slot) {
+    std::swap(in[std::size_t(input_slot)], out[std::size_t(output_slot)]);
+  }
+};
+
+using BatchFunction = void (*)(Batch& batch);
+
+/// Leaves are described as `T0:m,n`: type (T: the routine's own, R: its real type, C: its complex
+/// one, i: s32), slot, and dims behind the batch's. Two dims are a matrix. Symbols: k is min(m,n),
+/// h is n-1; `*` in front of one: the routine is independent along it. S is a scalar that says what
+/// a shape or an attribute says (older form), W a workspace.
+struct Routine {
+  std::string name;  ///< with `?` for the letter of the type: "lapack_?potrf_ffi"
+  std::string complex_name;
+  std::string operands, results, complex_results;
+  void (*decode)(const CallAttributes& attributes, Options* options) = nullptr;
+  /// From scalar operands, as integers in order.
+  void (*decode_scalars)(const std::vector<std::int64_t>& scalars, Options* options) = nullptr;
+  /// What sizes and options must fulfil; empty, or what is wrong.
+  std::string (*misfit)(const Batch& batch) = nullptr;
+  /// For f32, f64, c64, c128; null where the type has none.
+  std::array<BatchFunction, 4> run{};
+  /// Operations per element of the greatest matrix, over its smaller dim.
+  double cost = 1;
+};
+
+template <class T>
+struct RealOf {
+  using type = T;
+};
+template <class T>
+struct RealOf<std::complex<T>> {
+  using type = T;
+};
+template <class T>
+using real_of = typename RealOf<T>::type;
+template <class T>
+inline constexpr bool is_complex_type = !std::is_same_v<T, real_of<T>>;
+
+/// A workspace size that LAPACK gave as a float, which may have lost its last digits.
+template <class T>
+Int workspace_size(const T& query) {
+  const double v = double(std::real(query));
+  const double slack = std::is_same_v<real_of<T>, float> ? v * 1.2e-7 : 0;
+  return Int(std::max(1.0, v + slack + 0.5));
+}
+
+// lapack_solvers.cc: factorisations and solvers; lapack_spectra.cc: eigenvalues and singular values.
+std::vector<Routine> solvers();
+std::vector<Routine> spectra();
+
+}  // namespace tessera::codegen::lapack

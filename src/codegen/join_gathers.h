@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/runtime/plan.h"
+
+namespace tessera::codegen {
+
+/// All-gathers of which one takes the other's result, and nobody else does, become one step: a
+/// device then holds its part and the whole, never what lies between.
+void join_gathers(runtime::Plan* plan);
+
+}  // namespace tessera::codegen
