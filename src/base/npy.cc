@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+namespace tessera {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are written in this byte order");
+
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+constexpr std::int64_t kMaxRank = 64;
+
+/// The header: a Python dict of 'descr', 'fortran_order' and 'shape'.
+struct Header {
+  std::string descr;
+  std::optional<bool> fortran;
+  std::optional<Dims> shape;
+};
+
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& who) : text_(text), who_(who) {}
+
+  Header parse() {
+    Header out;
+    bool has_descr = false;
+    expect('{');
+    while (!take('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr") {
+        skip();
+        if (peek() != '\'' && peek() != '"') fail("it holds records; only plain types are read");
+        out.descr = quoted();
+        has_descr = true;
+      } else if (key == "fortran_order") {
+        out.fortran = boolean();
+      } else if (key == "shape") {
+        out.shape = shape();
+      } else {
+        fail("an unknown key '" + key + "'");
+      }
+      if (!take(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip();
+    if (at_ != text_.size()) fail("text after the dict");
+    if (!has_descr || !out.fortran || !out.shape) {
+      fail("descr, fortran_order and shape are needed");
+    }
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw IoError(who_ + ": the header of this .npy file can't be read: " + what + " (character " +
+                  std::to_string(at_) + " of it)");
+  }
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  void skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) {
+      ++at_;
+    }
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail(std::string("expected '") + c + "'");
+  }
+  bool word(std::string_view w) {
+    skip();
+    if (text_.substr(at_, w.size()) != w) return false;
+    at_ += w.size();
+    return true;
+  }
+  std::string quoted() {
+    skip();
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') fail("expected a quoted word");
+    const std::size_t end = text_.find(quote, at_ + 1);
+    if (end == std::string_view::npos) fail("a quote is not closed");
+    std::string out(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    return out;
+  }
+  bool boolean() {
+    if (word("True")) return true;
+    if (word("False")) return false;
+    fail("expected True or False");
+  }
+  Dims shape() {
+    Dims out;
+    expect('(');
+    while (!take(')')) {
+      skip();
+      if (!std::isdigit(static_cast<unsigned char>(peek()))) fail("expected a size");
+      std::int64_t size = 0;
+      while (std::isdigit(static_cast<unsigned char>(peek()))) {
+        if (__builtin_mul_overflow(size, 10, &size) ||
+            __builtin_add_overflow(size, std::int64_t(peek() - '0'), &size)) {
+          fail("a size that no 64-bit number holds");
+        }
+        ++at_;
+      }
+      if (peek() == 'L') ++at_;  // as Python 2 wrote it
+      out.push_back(size);
+      if (std::int64_t(out.size()) > kMaxRank) fail("more dimensions than numpy allows");
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return out;
+  }
+
+  std::string_view text_;
+  const std::string& who_;
+  std::size_t at_ = 0;
+};
+
+struct Element {
+  DType dtype;
+  bool swap = false;
+};
+
+/// '<f4' and the like.
+Element element_of(const std::string& descr, std::optional<DType> as, const std::string& who) {
+  auto refuse = [&](const std::string& why) -> IoError {
+    return IoError(who + ": elements of numpy type '" + descr + "' " + why);
+  };
+  std::string_view d = descr;
+  char order = '=';
+  if (!d.empty() && std::string_view("<>=|").find(d[0]) != std::string_view::npos) {
+    order = d[0];
+    d.remove_prefix(1);
+  }
+  if (d == "?") d = "b1";
+  if (d.size() < 2 || d.size() > 3 ||
+      !std::all_of(d.begin() + 1, d.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    throw refuse("have no counterpart");
+  }
+  const char kind = d[0];
+  std::size_t width = 0;
+  for (char c : d.substr(1)) width = width * 10 + std::size_t(c - '0');
+  const bool swap = order == '>' && width > 1;
+
+  // Raw bytes, and the kinds that libraries of small types register in their place.
+  const bool numpy_lacks_it = as && byte_size(*as) == width && [&] {
+    switch (*as) {
+      case DType::bf16:
+        return kind == 'V';
+      case DType::s1:
+      case DType::s2:
+      case DType::s4:
+        return kind == 'V' || kind == 'i';
+      case DType::u1:
+      case DType::u2:
+      case DType::u4:
+        return kind == 'V' || kind == 'u';
+      default:
+        return is_floating(*as) && width == 1 && (kind == 'V' || kind == 'f');
+    }
+  }();
+  if (numpy_lacks_it) return {*as, swap};
+  switch (kind) {
+    case 'b':
+      if (width == 1) return {DType::pred, false};
+      break;
+    case 'i':
+      if (width == 1) return {DType::s8, swap};
+      if (width == 2) return {DType::s16, swap};
+      if (width == 4) return {DType::s32, swap};
+      if (width == 8) return {DType::s64, swap};
+      break;
+    case 'u':
+      if (width == 1) return {DType::u8, swap};
+      if (width == 2) return {DType::u16, swap};
+      if (width == 4) return {DType::u32, swap};
+      if (width == 8) return {DType::u64, swap};
+      break;
+    case 'f':
+      if (width == 2) return {DType::f16, swap};
+      if (width == 4) return {DType::f32, swap};
+      if (width == 8) return {DType::f64, swap};
+      break;
+    case 'c':
+      if (width == 8) return {DType::c64, swap};
+      if (width == 16) return {DType::c128, swap};
+      break;
+    case 'V':
+      throw refuse("are raw bytes of " + std::to_string(width) + ", and " +
+                   (as ? std::string(name(*as)) + " is wanted, of " + std::to_string(byte_size(*as))
+                       : std::string("nothing says of which type")));
+    default:
+      break;
+  }
+  throw refuse("have no counterpart");
+}
+
+void swap_bytes(std::byte* data, std::int64_t elements, DType dtype) {
+  // Both halves of a complex number are turned by themselves.
+  const std::size_t width = byte_size(dtype) / (is_complex(dtype) ? 2 : 1);
+  const std::size_t count = std::size_t(elements) * (is_complex(dtype) ? 2 : 1);
+  for (std::size_t i = 0; i < count; ++i) std::reverse(data + i * width, data + (i + 1) * width);
+}
+
+/// From column-major to row-major.
+Literal from_fortran(const Shape& shape, const std::byte* from) {
+  Literal out(shape);
+  std::byte* to = out.mutable_bytes();
+  const std::size_t width = byte_size(shape.dtype);
+  const std::int64_t count = out.element_count();
+  Dims index(shape.dims.size(), 0);
+  const Dims strides = row_major_strides(shape.dims);
+  std::int64_t position = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + std::size_t(position) * width, from + std::size_t(i) * width, width);
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      position += strides[d];
+      if (++index[d] < shape.dims[d]) break;
+      position -= strides[d] * shape.dims[d];
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+std::string descr_of(DType dtype) {
+  switch (dtype) {
+    case DType::pred:
+      return "|b1";
+    case DType::s8:
+      return "|i1";
+    case DType::u8:
+      return "|u1";
+    case DType::s16:
+    case DType::s32:
+    case DType::s64:
+      return "<i" + std::to_string(byte_size(dtype));
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+      return "<u" + std::to_string(byte_size(dtype));
+    case DType::f16:
+    case DType::f32:
+    case DType::f64:
+      return "<f" + std::to_string(byte_size(dtype));
+    case DType::c64:
+    case DType::c128:
+      return "<c" + std::to_string(byte_size(dtype));
+    case DType::token:
+      throw ValueError("a token can't be written as .npy");
+    case DType::bf16:
+      return "<V2";
+    default:
+      return "<V1";
+  }
+}
+
+}  // namespace
+
+Literal parse_npy(std::string_view bytes, const std::string& who, std::optional<DType> as) {
+  auto cut = [&] { return IoError(who + ": the .npy file is cut short"); };
+  if (bytes.substr(0, kMagic.size()) != kMagic) throw IoError(who + " is no .npy file");
+  if (bytes.size() < 8) throw cut();
+  const int version = static_cast<unsigned char>(bytes[6]);
+  if (version < 1 || version > 3) {
+    throw IoError(who + ": .npy format " + std::to_string(version) +
+                  " is unknown; 1 to 3 are read");
+  }
+  const std::size_t length_bytes = version == 1 ? 2 : 4;
+  const std::size_t begin = 8 + length_bytes;
+  if (bytes.size() < begin) throw cut();
+  std::size_t length = 0;
+  for (std::size_t i = length_bytes; i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(bytes[8 + i]);
+  }
+  if (length > bytes.size() - begin) throw cut();
+  const Header header = HeaderParser(bytes.substr(begin, length), who).parse();
+  const Element element = element_of(header.descr, as, who);
+  const Shape shape(element.dtype, *header.shape);
+  std::int64_t need = 0;
+  try {
+    need = shape.byte_count();
+  } catch (const ValueError& e) {
+    throw IoError(who + ": " + e.message());
+  }
+  const std::string_view data = bytes.substr(begin + length);
+  if (std::uint64_t(need) > data.size()) {
+    throw IoError(who + ": the .npy file is cut short: " + shape.to_string() + " takes " +
+                  std::to_string(need) + " bytes and " + std::to_string(data.size()) +
+                  " are there");
+  }
+  const auto* from = reinterpret_cast<const std::byte*>(data.data());
+  Literal out = *header.fortran && shape.rank() > 1
+                    ? from_fortran(shape, from)
+                    : Literal(shape, std::span(from, std::size_t(need)));
+  if (element.swap) swap_bytes(out.mutable_bytes(), out.element_count(), element.dtype);
+  if (element.dtype == DType::pred) {
+    // Elsewhere a truth value is 0 or 1.
+    std::byte* p = out.mutable_bytes();
+    for (std::int64_t i = 0; i < out.element_count(); ++i) p[i] = std::byte(p[i] != std::byte{0});
+  }
+  return out;
+}
+
+Literal read_npy(const std::string& path, std::optional<DType> as) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError("can't read " + path);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  // An empty file makes << fail without anything being wrong with the reading.
+  if (file.bad()) throw IoError("can't read " + path);
+  return parse_npy(std::move(bytes).str(), path, as);
+}
+
+std::string to_npy(const Literal& value) {
+  if (value.is_tuple()) throw ValueError("a tuple can't be written as .npy; write its elements");
+  std::string shape;
+  for (const std::int64_t d : value.dims()) shape += std::to_string(d) + ", ";
+  if (value.dims().size() > 1) shape.resize(shape.size() - 2);
+  if (value.dims().size() == 1) shape.pop_back();
+  std::string header = "{'descr': '" + descr_of(value.dtype()) +
+                       "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  // The data begin at a multiple of 64, after a line end.
+  const std::size_t unpadded = 10 + header.size() + 1;
+  header.append((64 - unpadded % 64) % 64, ' ');
+  header += '\n';
+  TESSERA_CHECK(header.size() <= std::numeric_limits<std::uint16_t>::max(), "header of a .npy");
+  std::string out(kMagic);
+  out += '\x01';
+  out += '\0';
+  out += char(header.size() & 0xff);
+  out += char(header.size() >> 8);
+  out += header;
+  out.append(reinterpret_cast<const char*>(value.bytes()), value.byte_count());
+  return out;
+}
+
+void write_npy(const std::string& path, const Literal& value) {
+  const std::string bytes = to_npy(value);
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), std::streamsize(bytes.size()));
+  file.close();
+  if (!file) throw IoError("can't write " + path);
+}
+
+}  // namespace tessera

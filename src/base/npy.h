@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// numpy's .npy files, formats 1 to 3.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/base/literal.h"
+
+namespace tessera {
+
+/// Reads an array. Types that numpy itself lacks (bf16, f8 kinds, integers below 8 bits) lie in a
+/// file as raw bytes (`V2`, `V1`); `as` says which type those are and has no effect on others.
+/// Fortran order and foreign byte order are turned. IoError, naming `path`: not such a file, cut
+/// short, a type without a counterpart here. Nothing larger than the file is ever allocated.
+Literal read_npy(const std::string& path, std::optional<DType> as = std::nullopt);
+/// The same of a file's bytes; `who` names them in messages.
+Literal parse_npy(std::string_view bytes, const std::string& who,
+                  std::optional<DType> as = std::nullopt);
+
+/// Types that numpy lacks become raw bytes. IoError if the file can't be written; ValueError for
+/// tuples and tokens.
+void write_npy(const std::string& path, const Literal& value);
+std::string to_npy(const Literal& value);
+
+}  // namespace tessera
