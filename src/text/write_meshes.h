@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meshes and shardings in sdy's form.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "src/ir/module.h"
+
+namespace tessera::text {
+
+/// The meshes that a module's shardings are on, as symbols of the text.
+class MeshSymbols {
+ public:
+  /// `taken`: symbols that are in use; names of meshes are added to it.
+  MeshSymbols(const ir::Module& module, const std::vector<ir::Computation*>& computations,
+              std::set<std::string>* taken);
+
+  /// `sdy.mesh @mesh = <["x"=2, "y"=4]>` for each mesh, a line each.
+  void append_definitions(std::string& out) const;
+  /// `<@mesh, [{"x"}, {}]>`. Not for shardings with manual axes, which sdy lacks.
+  void append_sharding(std::string& out, const TensorSharding& s, std::int64_t rank) const;
+  /// A list of shardings of a manual computation, its meshes renamed.
+  std::string renamed_list(const ir::Instruction& i, std::string_view list) const;
+
+ private:
+  struct Mesh {
+    MeshRef mesh;
+    std::string symbol;
+  };
+  const std::string& add(const MeshRef& mesh);
+  const std::string& symbol_of(const MeshRef& mesh) const;
+  std::string unused(const std::string& name);
+  void note(const TensorSharding& s);
+  /// Calls visit(mesh) for each mesh in the list and puts what it returns in its place.
+  template <class F>
+  std::string for_meshes(const ir::Instruction& i, std::string_view list, F&& visit) const;
+
+  const ir::Module& module_;
+  std::set<std::string>* taken_;
+  std::vector<Mesh> meshes_;                        // few: looked through in order
+  std::unordered_map<MeshRef, std::size_t> known_;  // keeps the meshes that lists were read to
+  std::map<std::int64_t, std::string> single_;      // devices of maximal shardings
+  std::string empty_;                               // the mesh without axes, if one is needed
+};
+
+}  // namespace tessera::text
