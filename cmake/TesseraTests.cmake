@@ -21,6 +21,8 @@ target_compile_definitions(tessera_test_support PRIVATE
 
 # Tests that compare with the evaluator, though their room doesn't include it.
 set(tessera_test_also_spmd evaluator)
+# Sources of the tools that a room's tests check.
+set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
 
 function(tessera_add_room_tests room)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cc")
@@ -29,7 +31,7 @@ function(tessera_add_room_tests room)
     return()
   endif()
   set(name tessera_${room}_tests)
-  add_executable(${name} ${sources})
+  add_executable(${name} ${sources} ${tessera_test_tools_${room}})
   foreach(part IN LISTS tessera_below_${room} tessera_test_also_${room} ITEMS ${room})
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
   endforeach()

@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots and reductions: kernels that may need their operands in another order or type first.
+// Dots, convolutions and reductions: kernels that may need their operands in another order or type
+// first.
 #include "src/codegen/emitter.h"
+#include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/codegen/loop_program.h"
 
 namespace tessera::codegen {
+
+namespace {
+
+/// Whether the loops can turn one type into the other.
+bool converts(const Shape& shape, DType to) {
+  if (shape.dtype == to) return true;
+  ir::Instruction convert;
+  convert.opcode = ir::Opcode::convert;
+  convert.shape = Shape(to, shape.dims);
+  LoopBuilder probe;
+  return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
+}
+
+}  // namespace
 
 bool emit_dot(Emitter& e, const ir::Instruction& i) {
   // Products in a wider type than the operands': converting first is exact.
@@ -21,12 +37,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
     sides[k].shape = Shape(t, i.operand(std::size_t(k))->shape.dims);
     same.operands.push_back(&sides[k]);
     const DType from = i.operand(std::size_t(k))->shape.dtype;
-    if (from == t) continue;
-    ir::Instruction convert;
-    convert.opcode = ir::Opcode::convert;
-    convert.shape = sides[k].shape;
-    LoopBuilder probe;
-    if (!probe.apply(convert, {probe.contiguous(from)})) return false;
+    if (!converts(Shape(from, sides[k].shape.dims), t)) return false;
   }
   DotPlan plan = dot_kernel(same);
   if (!plan.kernel) return false;
@@ -37,6 +48,35 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
     inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
   }
   e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
+  return true;
+}
+
+bool emit_convolution(Emitter& e, const ir::Instruction& i) {
+  // Sums of 16-bit floats are held in f32 and rounded once.
+  const DType t =
+      is_floating(i.shape.dtype) && byte_size(i.shape.dtype) < 4 ? DType::f32 : i.shape.dtype;
+  const Shape made_type(t, i.shape.dims);
+  for (const ir::Instruction* o : i.operands) {
+    if (!converts(o->shape, t)) return false;
+  }
+  if (!converts(made_type, i.shape.dtype)) return false;
+  ConvolutionPlan plan = convolution_kernel(i, t);
+  if (!plan.kernel) return false;
+  std::vector<SlotId> inputs;
+  for (const auto& [o, perm] :
+       {std::pair{i.operand(0), &plan.input}, std::pair{i.operand(1), &plan.filter}}) {
+    const SlotId s = e.converted(i, e.slot(*o), o->shape, t);
+    inputs.push_back(e.transposed(i, s, Shape(t, o->shape.dims), *perm));
+  }
+  if (plan.result.empty() && t == i.shape.dtype) {
+    e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
+    return true;
+  }
+  const Shape made(t, plan.made);
+  SlotId out = e.temporary(made.byte_count(), e.facts(i).classes);
+  e.task(i, std::move(plan.kernel), std::move(inputs), {out});
+  out = e.transposed(i, out, made, plan.result);
+  e.alias(i, {e.converted(i, out, made_type, i.shape.dtype)});
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include "src/codegen/kernels/fft.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/reduce_window.h"
+#include "src/codegen/kernels/select_and_scatter.h"
 #include "src/codegen/kernels/sort.h"
 
 namespace tessera::codegen {
@@ -23,6 +24,9 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
 bool emit_sort(Emitter& e, const ir::Instruction& i) { return emit(e, i, sort_kernel(i)); }
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, reduce_window_kernel(i));
+}
+bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {
+  return emit(e, i, select_and_scatter_kernel(i));
 }
 bool emit_fft(Emitter& e, const ir::Instruction& i) { return emit(e, i, fft_kernel(i)); }
 bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }

@@ -251,11 +251,15 @@ void Emitter::emit(const ir::Instruction& i) {
         return emit_movement(*this, i);
       case Opcode::dot:
         return emit_dot(*this, i);
+      case Opcode::convolution:
+        return emit_convolution(*this, i);
       case Opcode::reduce:
       case Opcode::map:
         return emit_reduce(*this, i);
       case Opcode::reduce_window:
         return emit_reduce_window(*this, i);
+      case Opcode::select_and_scatter:
+        return emit_select_and_scatter(*this, i);
       case Opcode::sort:
         return emit_sort(*this, i);
       case Opcode::fft:

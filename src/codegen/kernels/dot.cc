@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/codegen/kernels/dot.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <complex>
-#include <mutex>
 #include <vector>
 
 #include "src/base/literal_util.h"
+#include "src/codegen/kernels/gemm.h"
 
 namespace tessera::codegen {
 namespace {
@@ -37,27 +35,6 @@ void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&&
   }
 }
 
-// One overload per type that BLAS has.
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda,
-          const float* b, int ldb, float* c, int ldc) {
-  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
-}
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda,
-          const double* b, int ldb, double* c, int ldc) {
-  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
-}
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const std::complex<float>* a,
-          int lda, const std::complex<float>* b, int ldb, std::complex<float>* c, int ldc) {
-  const std::complex<float> one = 1, zero = 0;
-  cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
-}
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
-          const std::complex<double>* a, int lda, const std::complex<double>* b, int ldb,
-          std::complex<double>* c, int ldc) {
-  const std::complex<double> one = 1, zero = 0;
-  cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
-}
-
 template <class T>
 void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
   lhs += block.batch * a.m * a.k;
@@ -71,7 +48,7 @@ void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T
 }
 
 template <class T>
-void run_blas(const KernelCall& call) {
+void run_gemm(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
@@ -104,35 +81,6 @@ void run_half(const KernelCall& call) {
     for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
       for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
         out[(block.batch * a.m + i) * a.n + j] = H(o[std::size_t(i * a.n + j)]);
-      }
-    }
-  });
-}
-
-/// Integers wrap.
-template <class T>
-void run_integer(const KernelCall& call) {
-  using W = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](const Block& block) {
-    const T* lhs = reinterpret_cast<const T*>(call.inputs[0]) + block.batch * a.m * a.k;
-    const T* rhs = reinterpret_cast<const T*>(call.inputs[1]) + block.batch * a.k * a.n;
-    T* out = reinterpret_cast<T*>(call.outputs[0]) + block.batch * a.m * a.n;
-    std::vector<W> sum(std::size_t(block.n));
-    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
-      std::fill(sum.begin(), sum.end(), W(0));
-      for (std::int64_t p = 0; p < a.k; ++p) {
-        const W x = W(a.lhs_transposed ? lhs[p * a.m + i] : lhs[i * a.k + p]);
-        if (a.rhs_transposed) {
-          const T* column = rhs + block.n0 * a.k + p;
-          for (std::int64_t j = 0; j < block.n; ++j) sum[std::size_t(j)] += x * W(column[j * a.k]);
-        } else {
-          const T* row = rhs + p * a.n + block.n0;
-          for (std::int64_t j = 0; j < block.n; ++j) sum[std::size_t(j)] += x * W(row[j]);
-        }
-      }
-      for (std::int64_t j = 0; j < block.n; ++j) {
-        out[i * a.n + block.n0 + j] = T(sum[std::size_t(j)]);
       }
     }
   });
@@ -215,33 +163,33 @@ std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contr
 runtime::KernelFunction function_for(DType t) {
   switch (t) {
     case DType::f32:
-      return run_blas<float>;
+      return run_gemm<float>;
     case DType::f64:
-      return run_blas<double>;
+      return run_gemm<double>;
     case DType::c64:
-      return run_blas<std::complex<float>>;
+      return run_gemm<std::complex<float>>;
     case DType::c128:
-      return run_blas<std::complex<double>>;
+      return run_gemm<std::complex<double>>;
     case DType::f16:
       return run_half<Half>;
     case DType::bf16:
       return run_half<BFloat16>;
     case DType::s8:
-      return run_integer<std::int8_t>;
+      return run_gemm<std::int8_t>;
     case DType::s16:
-      return run_integer<std::int16_t>;
+      return run_gemm<std::int16_t>;
     case DType::s32:
-      return run_integer<std::int32_t>;
+      return run_gemm<std::int32_t>;
     case DType::s64:
-      return run_integer<std::int64_t>;
+      return run_gemm<std::int64_t>;
     case DType::u8:
-      return run_integer<std::uint8_t>;
+      return run_gemm<std::uint8_t>;
     case DType::u16:
-      return run_integer<std::uint16_t>;
+      return run_gemm<std::uint16_t>;
     case DType::u32:
-      return run_integer<std::uint32_t>;
+      return run_gemm<std::uint32_t>;
     case DType::u64:
-      return run_integer<std::uint64_t>;
+      return run_gemm<std::uint64_t>;
     case DType::pred:
       return run_pred;
     default:
@@ -260,9 +208,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   if (l.dtype != t || r.dtype != t) return plan;
   runtime::KernelFunction function = function_for(t);
   if (function == nullptr) return plan;
-  // BLAS's threads would fight with ours.
-  static std::once_flag once;
-  std::call_once(once, [] { openblas_set_num_threads(1); });
+  keep_blas_to_one_thread();
 
   // Our own loops run along rows of the right side; BLAS takes either.
   const bool blas = is_floating(t) || is_complex(t);

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/convolution.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "src/base/shape.h"
+#include "src/codegen/kernels/gemm.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+struct ConvolutionAttrs {
+  std::vector<ir::WindowDim> window;
+  Dims in, out;                   ///< spatial
+  std::int64_t features = 0;      ///< of the input
+  std::int64_t per_group = 0;     ///< input features that one result feature sees
+  std::int64_t out_features = 0;  ///< of all groups
+  std::int64_t groups = 1;        ///< of features or of the batch
+  bool groups_split_batch = false;
+  std::int64_t batch = 0;   ///< of the result
+  std::int64_t taps = 1;    ///< positions of the window
+  bool whole_rows = false;  ///< the patches are the input as it stands
+};
+
+/// Rows of patches made at a time: enough for BLAS, small enough for the cache.
+std::int64_t rows_at_once(std::int64_t width) {
+  return std::clamp<std::int64_t>(32768 / std::max<std::int64_t>(width, 1), 16, 512);
+}
+
+/// One row: what the window at `position` of batch `b` sees of one group's features.
+template <class T>
+void make_patch(const ConvolutionAttrs& a, const T* input, std::int64_t b, const Dims& position,
+                std::int64_t first_feature, Dims* tap, T* row) {
+  const std::size_t rank = a.window.size();
+  std::fill(tap->begin(), tap->end(), 0);
+  for (std::int64_t n = 0; n < a.taps; ++n, row += a.per_group) {
+    std::int64_t at = b;
+    bool inside = true;
+    for (std::size_t d = 0; d < rank && inside; ++d) {
+      const ir::WindowDim& w = a.window[d];
+      const std::int64_t k = w.reversal ? w.size - 1 - (*tap)[d] : (*tap)[d];
+      const std::int64_t p = position[d] * w.stride + k * w.rhs_dilation - w.pad_low;
+      inside = p >= 0 && p % w.lhs_dilation == 0 && p / w.lhs_dilation < a.in[d];
+      at = at * a.in[d] + (inside ? p / w.lhs_dilation : 0);
+    }
+    if (inside) {
+      std::copy_n(input + at * a.features + first_feature, a.per_group, row);
+    } else {
+      std::fill_n(row, a.per_group, T(0));
+    }
+    for (std::size_t d = rank; d-- > 0;) {
+      if (++(*tap)[d] < a.window[d].size) break;
+      (*tap)[d] = 0;
+    }
+  }
+}
+
+template <class T>
+void run(const KernelCall& call) {
+  const auto& a = *static_cast<const ConvolutionAttrs*>(call.attributes);
+  const T* input = reinterpret_cast<const T*>(call.inputs[0]);
+  const T* filter = reinterpret_cast<const T*>(call.inputs[1]);
+  T* out = reinterpret_cast<T*>(call.outputs[0]);
+  const std::int64_t width = a.taps * a.per_group, columns = a.out_features / a.groups;
+  const auto multiply = [&](const T* patches, std::int64_t lda, std::int64_t row,
+                            std::int64_t count, std::int64_t group) {
+    gemm(CblasNoTrans, CblasNoTrans, int(count), int(columns), int(width), patches, int(lda),
+         filter + group * columns, int(a.out_features),
+         out + row * a.out_features + group * columns, int(a.out_features));
+  };
+  if (width == 0) {
+    std::fill_n(out + call.begin * a.out_features, (call.end - call.begin) * a.out_features, T(0));
+    return;
+  }
+  if (a.whole_rows) {
+    return multiply(input + call.begin * a.features, a.features, call.begin, call.end - call.begin,
+                    0);
+  }
+  std::int64_t positions = 1;
+  for (const std::int64_t d : a.out) positions *= d;
+  const std::int64_t most = rows_at_once(width);
+  std::vector<T> patches(std::size_t(std::min(most, call.end - call.begin) * width));
+  Dims position(a.out.size()), tap(a.out.size());
+  for (std::int64_t row = call.begin; row < call.end; row += most) {
+    const std::int64_t count = std::min(most, call.end - row);
+    for (std::int64_t g = 0; g < a.groups; ++g) {
+      for (std::int64_t r = 0; r < count; ++r) {
+        std::int64_t rest = (row + r) % positions, b = (row + r) / positions;
+        for (std::size_t d = a.out.size(); d-- > 0;) {
+          position[d] = rest % a.out[d];
+          rest /= a.out[d];
+        }
+        if (a.groups_split_batch) b += g * a.batch;
+        make_patch(a, input, b, position, a.groups_split_batch ? 0 : g * a.per_group, &tap,
+                   patches.data() + r * width);
+      }
+      multiply(patches.data(), width, row, count, g);
+    }
+  }
+}
+
+void run_nothing(const KernelCall&) {}
+
+runtime::KernelFunction function_for(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run<float>;
+    case DType::f64:
+      return run<double>;
+    case DType::c64:
+      return run<std::complex<float>>;
+    case DType::c128:
+      return run<std::complex<double>>;
+    case DType::s8:
+    case DType::u8:
+      return run<std::uint8_t>;
+    case DType::s16:
+    case DType::u16:
+      return run<std::uint16_t>;
+    case DType::s32:
+    case DType::u32:
+      return run<std::uint32_t>;
+    case DType::s64:
+    case DType::u64:
+      return run<std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+Dims unless_identity(Dims perm) {
+  if (std::is_sorted(perm.begin(), perm.end())) perm.clear();
+  return perm;
+}
+
+}  // namespace
+
+ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
+  ConvolutionPlan plan;
+  const auto& c = in.get<ir::ConvolutionAttrs>();
+  const Shape &x = in.operand(0)->shape, &w = in.operand(1)->shape;
+  const runtime::KernelFunction function = function_for(type);
+  if (function == nullptr) return plan;
+  keep_blas_to_one_thread();
+
+  auto a = std::make_shared<ConvolutionAttrs>();
+  a->window = c.window;
+  plan.input = {c.input_batch};
+  plan.made = {in.shape.dim(c.output_batch)};
+  Dims made_order = {c.output_batch};  // the op's dim of each dim made
+  for (std::size_t d = 0; d < c.window.size(); ++d) {
+    plan.input.push_back(c.input_spatial[d]);
+    plan.filter.push_back(c.kernel_spatial[d]);
+    plan.made.push_back(in.shape.dim(c.output_spatial[d]));
+    made_order.push_back(c.output_spatial[d]);
+    a->in.push_back(x.dim(c.input_spatial[d]));
+    a->out.push_back(in.shape.dim(c.output_spatial[d]));
+    a->taps *= c.window[d].size;
+  }
+  plan.input.push_back(c.input_feature);
+  plan.filter.push_back(c.kernel_input_feature);
+  plan.filter.push_back(c.kernel_output_feature);
+  plan.made.push_back(in.shape.dim(c.output_feature));
+  made_order.push_back(c.output_feature);
+  plan.result.resize(made_order.size());
+  for (std::size_t d = 0; d < made_order.size(); ++d) {
+    plan.result[std::size_t(made_order[d])] = std::int64_t(d);
+  }
+  plan.input = unless_identity(std::move(plan.input));
+  plan.filter = unless_identity(std::move(plan.filter));
+  plan.result = unless_identity(std::move(plan.result));
+
+  a->features = x.dim(c.input_feature);
+  a->per_group = w.dim(c.kernel_input_feature);
+  a->out_features = w.dim(c.kernel_output_feature);
+  a->groups_split_batch = c.batch_group_count > 1;
+  a->groups = a->groups_split_batch ? c.batch_group_count : c.feature_group_count;
+  a->batch = plan.made.front();
+  a->whole_rows =
+      a->groups == 1 && std::all_of(c.window.begin(), c.window.end(), [](ir::WindowDim d) {
+        d.reversal = false;  // of one tap
+        return d == ir::WindowDim();
+      });
+  const std::int64_t width = a->taps * a->per_group, limit = std::int64_t(1) << 31;
+  const std::int64_t positions =
+      std::accumulate(a->out.begin(), a->out.end(), a->batch, std::multiplies<>());
+  if (std::max({width, a->out_features, a->features, positions}) >= limit) {
+    throw CompileError(
+        "convolution " + in.describe() + " has 2^31 or more of one kind: BLAS lacks that",
+        in.location());
+  }
+  plan.kernel.function = in.shape.element_count() == 0 ? run_nothing : function;
+  plan.kernel.units = in.shape.element_count() == 0 ? 0 : positions;
+  plan.kernel.nanoseconds = 200 + double(positions) * double(width) *
+                                      (0.5 + 0.05 * double(a->out_features) /
+                                                 double(std::max<std::int64_t>(a->groups, 1)));
+  plan.kernel.attributes = std::move(a);
+  return plan;
+}
+
+}  // namespace tessera::codegen

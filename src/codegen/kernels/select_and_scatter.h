@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/codegen/kernel_spec.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// Inputs: array, source, initial value. Empty unless the selection is a comparison of numbers and
+/// the updates are added.
+KernelSpec select_and_scatter_kernel(const ir::Instruction& select_and_scatter);
+
+}  // namespace tessera::codegen

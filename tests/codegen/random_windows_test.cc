@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random convolutions and selections by windows against the evaluator.
+#include "tests/codegen/random_case.h"
+
+namespace tessera::testing {
+namespace {
+
+/// No value of the random arrays makes sums lose more than their type's precision.
+constexpr double kSums = 300;
+
+TEST(RandomKernels, Convolution) {
+  for (std::uint64_t seed = 0; seed < 2 * kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(kTypes);
+    if (t == DType::pred) continue;
+    const std::int64_t spatial = r.below(4);
+    const std::int64_t feature_groups = r.chance(0.3) ? 1 + r.below(3) : 1;
+    const std::int64_t batch_groups = feature_groups == 1 && r.chance(0.3) ? 1 + r.below(3) : 1;
+    const std::int64_t per_group = 1 + r.below(5);
+    Dims x(std::size_t(spatial + 2)), w(x.size());
+    const Dims xi = r.permutation(spatial + 2), wi = r.permutation(spatial + 2),
+               oi = r.permutation(spatial + 2);
+    const bool in_order = r.chance(0.4);
+    const auto place = [&](const Dims& shuffled, std::int64_t k) {
+      return in_order ? k : shuffled[std::size_t(k)];
+    };
+    ir::ConvolutionAttrs c;
+    c.feature_group_count = feature_groups;
+    c.batch_group_count = batch_groups;
+    c.input_batch = place(xi, 0);
+    c.input_feature = place(xi, spatial + 1);
+    c.kernel_input_feature = place(wi, spatial);
+    c.kernel_output_feature = place(wi, spatial + 1);
+    c.output_batch = place(oi, 0);
+    c.output_feature = place(oi, spatial + 1);
+    const auto at = [](Dims& d, std::int64_t i) -> std::int64_t& { return d[std::size_t(i)]; };
+    at(x, c.input_batch) = batch_groups * (1 + r.below(3));
+    at(x, c.input_feature) = feature_groups * per_group;
+    at(w, c.kernel_input_feature) = per_group;
+    at(w, c.kernel_output_feature) = feature_groups * batch_groups * (1 + r.below(5));
+    for (std::int64_t d = 0; d < spatial; ++d) {
+      c.input_spatial.push_back(place(xi, d + 1));
+      c.kernel_spatial.push_back(place(wi, d));
+      c.output_spatial.push_back(place(oi, d + 1));
+      ir::WindowDim win;
+      win.size = 1 + r.below(3);
+      if (r.chance(0.7)) {
+        win.stride = 1 + r.below(2);
+        win.lhs_dilation = 1 + r.below(2);
+        win.rhs_dilation = 1 + r.below(2);
+        win.pad_low = r.below(4) - 1;
+        win.pad_high = 4;
+        win.reversal = r.chance(0.3);
+      }
+      at(x, c.input_spatial.back()) = 3 + r.below(r.chance(0.1) ? 30 : 5);
+      at(w, c.kernel_spatial.back()) = win.size;
+      c.window.push_back(win);
+    }
+    Program p;
+    p.check(p.b.emit(Opcode::convolution,
+                     {p.argument(r.literal(t, x)), p.argument(r.literal(t, w))}, c),
+            seed, kSums);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+ir::Computation* comparison(ir::Module* m, DType t, ir::Direction direction, bool swapped) {
+  ir::Computation* c = m->add_computation("select");
+  ir::Builder b(c);
+  Instruction* first = b.parameter(0, Shape(t, {}));
+  Instruction* second = b.parameter(1, Shape(t, {}));
+  c->set_root(swapped ? b.compare(direction, second, first) : b.compare(direction, first, second));
+  return c;
+}
+
+TEST(RandomKernels, SelectAndScatter) {
+  const std::vector<ir::Direction> directions = {ir::Direction::ge, ir::Direction::gt,
+                                                 ir::Direction::le, ir::Direction::lt};
+  const std::vector<DType> types = {DType::f32, DType::f64, DType::s32, DType::bf16};
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(types);
+    const std::int64_t rank = 1 + r.below(4);
+    Dims x = r.dims(rank, 8), source;
+    ir::WindowAttrs window;
+    for (std::int64_t& d : x) {
+      ir::WindowDim w;
+      if (r.chance(0.6) && d > 0) {
+        w.size = 1 + r.below(std::min<std::int64_t>(d, 3));
+        w.stride = 1 + r.below(3);
+        w.pad_low = r.below(w.size);
+        w.pad_high = r.below(w.size);
+      }
+      source.push_back(d == 0 ? 0 : (d + w.pad_low + w.pad_high - w.size) / w.stride + 1);
+      window.dims.push_back(w);
+    }
+    Program p;
+    // Few values, so that windows hold equal ones.
+    Literal values = r.literal(t, x, t != DType::s32 && r.chance(0.2));
+    p.check(p.b.emit(Opcode::select_and_scatter,
+                     {p.argument(values), p.argument(r.literal(t, source)),
+                      p.argument(r.literal(t, {}))},
+                     window,
+                     {comparison(&p.module, t, r.pick(directions), r.chance(0.3)),
+                      ir::scalar_computation(&p.module, Opcode::add, t)}),
+            seed, 20);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
