@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/codegen/join_gathers.h"
+#include "src/codegen/custom_calls/call_kernel.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
 #include "src/codegen/loop_program.h"
@@ -217,12 +218,8 @@ void Emitter::emit(const ir::Instruction& i) {
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
       return emit_collective(*this, i);
-    case Opcode::custom_call: {
-      const std::string& target = i.get<ir::CustomCallAttrs>().target;
-      throw CompileError("custom call target \"" + target + "\" of " + i.describe() +
-                             " has no implementation here",
-                         i.location());
-    }
+    case Opcode::custom_call:
+      return emit_custom_call(*this, i);
     default:
       break;
   }

@@ -7,8 +7,10 @@
 
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/dump.h"
+#include "src/ir/custom_call.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
@@ -79,6 +81,9 @@ void partition(Compilation& c) {
   }
 }
 
+// Calls that stand for a program are that program from here on.
+void expand_calls(Compilation& c) { ir::expand_custom_calls(c.module.get(), false); }
+void drop_markers(Compilation& c) { ir::expand_custom_calls(c.module.get(), true); }
 void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
 void join_async(Compilation& c) { passes::join_async(c.module.get()); }
 void simplify(Compilation& c) {
@@ -106,9 +111,11 @@ struct Stage {
 constexpr Stage kStages[] = {
     {"verify", verify, Stage::Leaves::nothing},
     {"input", keep_input, Stage::Leaves::module},
+    {"custom-calls", expand_calls, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},
     {"partition", partition, Stage::Leaves::module},
+    {"markers", drop_markers, Stage::Leaves::nothing},
     {"inline-calls", inline_calls, Stage::Leaves::nothing},
     {"join-async", join_async, Stage::Leaves::nothing},
     {"simplify", simplify, Stage::Leaves::nothing},
@@ -122,6 +129,7 @@ constexpr Stage kStages[] = {
 
 void run_pipeline(Compilation* c) {
   using Clock = std::chrono::steady_clock;
+  codegen::register_builtin_custom_calls();
   const std::string name = c->module->name;
   Dump dump(name);
   std::string times;

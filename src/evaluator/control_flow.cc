@@ -3,7 +3,7 @@
 
 #include "src/evaluator/interpreter.h"
 #include "src/evaluator/ops.h"
-#include "src/ir/hooks.h"
+#include "src/ir/custom_call.h"
 
 namespace tessera::evaluator {
 
@@ -109,9 +109,20 @@ Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& act
     }
     return *operands[0];
   }
-  throw RuntimeError("custom-call to \"" + target + "\" at " + in.describe() +
-                         ": the evaluator doesn't know this target",
-                     in.location());
+  const ir::CustomCallTarget& known = ir::need_custom_call(in);
+  ir::Module scratch;
+  if (const ir::Computation* body = known.body(&scratch, in)) {
+    // Plans are kept by computation, and this one goes.
+    return Interpreter(mode_, devices_).run(*body, active, operands);
+  }
+  const ir::PreparedCall call = known.prepare(in);
+  Values results;
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    std::vector<const Literal*> xs;
+    for (const Values* o : operands) xs.push_back(&(*o)[i]);
+    results.push_back(eval_prepared_call(in, call, xs));
+  }
+  return results;
 }
 
 }  // namespace tessera::evaluator

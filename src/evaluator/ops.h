@@ -7,6 +7,10 @@
 #include "src/base/literal.h"
 #include "src/ir/module.h"
 
+namespace tessera::ir {
+struct PreparedCall;
+}
+
 namespace tessera::evaluator {
 
 using Operands = std::span<const Literal* const>;
@@ -50,6 +54,20 @@ Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state);
 Literal eval_batch_norm_training(const ir::Instruction& in, Operands xs);
 Literal eval_batch_norm_inference(const ir::Instruction& in, Operands xs);
 Literal eval_batch_norm_grad(const ir::Instruction& in, Operands xs);
+
+/// A custom call that computes on buffers.
+Literal eval_prepared_call(const ir::Instruction& in, const ir::PreparedCall& call, Operands xs);
+
+/// rng: numbers of the distribution, drawn from the stream of bits that `counter` starts.
+Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter);
+
+// rare_ops.cc
+Literal eval_ragged_dot(const ir::Instruction& in, Operands xs);
+Literal eval_scaled_dot(const ir::Instruction& in, Operands xs);
+Literal eval_scan(const ir::Instruction& in, Operands xs);
+Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs);
+Literal eval_set_dimension_size(const ir::Instruction& in, const Literal& x, const Literal& size);
+Literal eval_dynamic_reshape(const ir::Instruction& in, Operands xs);
 
 /// evaluate_instruction for everything that needs no interpreter; NotImplementedError otherwise.
 Literal eval_op(const ir::Instruction& in, Operands xs);

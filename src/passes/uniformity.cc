@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/evaluator/evaluator.h"
+#include "src/ir/custom_call.h"
 
 namespace tessera::passes {
 
@@ -35,6 +36,14 @@ bool calls_computations(Opcode op) {
 }
 
 namespace {
+
+/// A call whose target says that equal operands give equal results.
+bool is_pure_call(const ir::Instruction& i) {
+  const auto& attrs = i.get<ir::CustomCallAttrs>();
+  if (attrs.has_side_effect || attrs.partitioner || !i.called.empty()) return false;
+  const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
+  return target && target->is_pure();
+}
 
 constexpr std::int64_t kKnownElements = 64;
 constexpr std::int64_t kKnownOperandElements = 4096;
@@ -147,6 +156,7 @@ class Analysis {
       case Opcode::recv:
       case Opcode::recv_done:
       case Opcode::custom_call:
+        if (is_pure_call(i)) return visit_plain(i, *facts);
         // Nothing says that these give the same on each device.
         return all(i.shape, table_.distinct());
       default:

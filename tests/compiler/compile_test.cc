@@ -248,7 +248,7 @@ ENTRY main {
       << r.executable->evaluator_ops()[0];
 }
 
-TEST(Compile, UnknownCustomCallsAreCompileErrors) {
+TEST(Compile, UnknownCustomCallsAreErrors) {
   try {
     compiler::compile(ir::parse_hlo(R"(
 HloModule m
@@ -258,7 +258,7 @@ ENTRY main {
 }
 )"));
     FAIL() << "compiled";
-  } catch (const CompileError& e) {
+  } catch (const NotImplementedError& e) {
     EXPECT_NE(std::string(e.what()).find("mystery"), std::string::npos) << e.what();
     EXPECT_EQ(e.location().line, 3u);
   }

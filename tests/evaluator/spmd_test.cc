@@ -337,7 +337,7 @@ TEST(SingleMode, CustomCalls) {
   try {
     evaluator::evaluate(p.module, arguments);
     FAIL();
-  } catch (const RuntimeError& e) {
+  } catch (const NotImplementedError& e) {
     EXPECT_NE(std::string(e.what()).find("my_kernel"), std::string::npos);
   }
 }

@@ -77,9 +77,10 @@ using BatchFunction = void (*)(Batch& batch);
 /// h is n-1; `*` in front of one: the routine is independent along it. S is a scalar that says what
 /// a shape or an attribute says (older form), W a workspace.
 struct Routine {
-  std::string name;  ///< with `?` for the letter of the type: "lapack_?potrf_ffi"
-  std::string complex_name;
-  std::string operands, results, complex_results;
+  std::string name;            ///< with `?` for the letter of the type: "lapack_?potrf_ffi"
+  std::string complex_name{};  ///< empty: as `name`
+  std::string operands, results;
+  std::string complex_results{};  ///< empty: as `results`
   void (*decode)(const CallAttributes& attributes, Options* options) = nullptr;
   /// From scalar operands, as integers in order.
   void (*decode_scalars)(const std::vector<std::int64_t>& scalars, Options* options) = nullptr;
@@ -112,7 +113,8 @@ Int workspace_size(const T& query) {
   return Int(std::max(1.0, v + slack + 0.5));
 }
 
-// lapack_solvers.cc: factorisations and solvers; lapack_spectra.cc: eigenvalues and singular values.
+// lapack_solvers.cc: factorisations and solvers; lapack_spectra.cc: eigenvalues and singular
+// values.
 std::vector<Routine> solvers();
 std::vector<Routine> spectra();
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "src/base/check.h"
+#include "src/ir/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/partitioner/context.h"
@@ -265,6 +266,7 @@ ir::Instruction* ComputationPartitioner::emit_local(const ir::Instruction& sourc
   for (const auto& [key, text] : source.frontend_attributes) {
     if (key.rfind("xla.sdy", 0) != 0) x->frontend_attributes[key] = text;
   }
+  if (x->is(ir::Opcode::custom_call)) ir::keep_call_layouts(source, x);
   return x;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/ir/builder.h"
+#include "src/ir/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/rules/rules.h"
 
@@ -185,6 +186,7 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
       instruction.operand(0)->shape.is_array()) {
     return top_k(instruction, instruction.operand(0)->shape.rank() - 1);
   }
+  if (auto spec = ir::custom_call_rule(instruction)) return from_spec(*spec);
   return std::nullopt;
 }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <tessera/dtype.h>
+#include <tessera/error.h>
+
+namespace tessera {
+
+class CallAttributes;
+
+/// A value among the attributes of a custom call, with its type in text: `76 : ui8`, `true`,
+/// `1.0 : f32`, `"L"`, `array<i64: 1, 2>`, `{a = 1 : i32}`.
+class CallAttribute {
+ public:
+  using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                             std::vector<double>, std::map<std::string, CallAttribute>>;
+
+  /// bool is pred; an integer s32, s64, u8, ... by its C++ type; float is f32 and double f64.
+  template <class T>
+  requires std::is_arithmetic_v<T> CallAttribute(T value)  // NOLINT: implicit by design
+      : dtype(type_of<T>()) {
+    if constexpr (std::is_same_v<T, bool>) {
+      this->value = value;
+    } else if constexpr (std::is_integral_v<T>) {
+      this->value = std::int64_t(value);
+    } else {
+      this->value = double(value);
+    }
+  }
+  CallAttribute(const char* text) : dtype(DType::token), value(std::string(text)) {}  // NOLINT
+  CallAttribute(std::string text) : dtype(DType::token), value(std::move(text)) {}    // NOLINT
+  /// array<i64: ...>
+  CallAttribute(std::vector<std::int64_t> values)  // NOLINT: implicit by design
+      : dtype(DType::s64), value(std::move(values)) {}
+  /// array<f64: ...>
+  CallAttribute(std::vector<double> values)  // NOLINT: implicit by design
+      : dtype(DType::f64), value(std::move(values)) {}
+  /// A dictionary.
+  CallAttribute(std::map<std::string, CallAttribute> entries)  // NOLINT: implicit by design
+      : dtype(DType::token), value(std::move(entries)) {}
+  /// The general form.
+  CallAttribute(DType type, Value v) : dtype(type), value(std::move(v)) {}
+
+  /// Of a number or of an array's elements; token for strings and dictionaries.
+  DType dtype;
+  Value value;
+
+  /// As in HLO text.
+  std::string to_string() const;
+  friend bool operator==(const CallAttribute& a, const CallAttribute& b) {
+    return a.dtype == b.dtype && a.value == b.value;
+  }
+
+ private:
+  template <class T>
+  static constexpr DType type_of() {
+    if constexpr (std::is_same_v<T, bool>) return DType::pred;
+    if constexpr (std::is_same_v<T, float>) return DType::f32;
+    if constexpr (std::is_floating_point_v<T>) return DType::f64;
+    constexpr bool is_signed = std::is_signed_v<T>;
+    switch (sizeof(T)) {
+      case 1:
+        return is_signed ? DType::s8 : DType::u8;
+      case 2:
+        return is_signed ? DType::s16 : DType::u16;
+      case 4:
+        return is_signed ? DType::s32 : DType::u32;
+      default:
+        return is_signed ? DType::s64 : DType::u64;
+    }
+  }
+};
+
+/// The attributes of a custom call by name (what JAX passes to `ffi_call` as keywords, and what HLO
+/// text prints as `backend_config={uplo = 76 : ui8}`).
+class CallAttributes {
+ public:
+  using Entries = std::map<std::string, CallAttribute>;
+
+  CallAttributes() = default;
+  CallAttributes(std::initializer_list<std::pair<const std::string, CallAttribute>> entries)
+      : entries_(entries) {}
+  explicit CallAttributes(Entries entries) : entries_(std::move(entries)) {}
+  /// Reads HLO's text: a dictionary; anything else is kept as the opaque string of the older
+  /// interfaces. ParseError names the character.
+  static CallAttributes parse(std::string_view text, Location location = {});
+
+  bool has(const std::string& name) const { return entries_.count(name) > 0; }
+  const Entries& entries() const { return entries_; }
+  /// The string that older custom calls carry instead of attributes.
+  const std::string& opaque() const { return opaque_; }
+
+  /// The value as T: bool, any integer, float or double, std::string, a vector of std::int64_t or
+  /// double. ValueError if there is none, or one that doesn't fit, naming those there are.
+  template <class T>
+  T get(const std::string& name, Location location = Location::current()) const {
+    const CallAttribute& a = find(name, location);
+    if constexpr (std::is_same_v<T, bool>) {
+      if (const bool* b = std::get_if<bool>(&a.value)) return *b;
+    } else if constexpr (std::is_integral_v<T>) {
+      const auto* v = std::get_if<std::int64_t>(&a.value);
+      if (v && std::int64_t(T(*v)) == *v) return T(*v);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (const double* v = std::get_if<double>(&a.value)) return T(*v);
+    } else {
+      if (const T* v = std::get_if<T>(&a.value)) return *v;
+    }
+    wrong_type(name, a, location);
+  }
+  /// The value, or `fallback` if there is none.
+  template <class T>
+  T get_or(const std::string& name, T fallback, Location location = Location::current()) const {
+    return has(name) ? get<T>(name, location) : fallback;
+  }
+
+  /// As in HLO text: `{low = 1 : i32, uplo = 76 : ui8}`; names in order.
+  std::string to_string() const;
+  friend bool operator==(const CallAttributes&, const CallAttributes&) = default;
+
+ private:
+  const CallAttribute& find(const std::string& name, Location location) const;
+  [[noreturn]] void wrong_type(const std::string& name, const CallAttribute& a,
+                               Location location) const;
+
+  Entries entries_;
+  std::string opaque_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/custom_calls/call_kernel.h"
+
+#include "src/ir/custom_call.h"
+
+namespace tessera::codegen {
+namespace {
+
+struct CallAttrs {
+  ir::PreparedCall call;
+  std::vector<Shape> operands, results;
+};
+
+void run_call(const runtime::KernelCall& call) {
+  const auto& attrs = *static_cast<const CallAttrs*>(call.attributes);
+  std::vector<BufferView> operands;
+  std::vector<MutableBufferView> results;
+  operands.reserve(attrs.operands.size());
+  results.reserve(attrs.results.size());
+  for (std::size_t i = 0; i < attrs.operands.size(); ++i) {
+    const Shape& s = attrs.operands[i];
+    operands.emplace_back(s.dtype, std::span<const std::int64_t>(s.dims), call.inputs[i]);
+  }
+  for (std::size_t i = 0; i < attrs.results.size(); ++i) {
+    const Shape& s = attrs.results[i];
+    results.emplace_back(s.dtype, std::span<const std::int64_t>(s.dims), call.outputs[i]);
+  }
+  attrs.call.run(operands, results, call.begin, call.end);
+}
+
+}  // namespace
+
+void emit_custom_call(Emitter& e, const ir::Instruction& i) {
+  const ir::CustomCallTarget& target = ir::need_custom_call(i);
+  auto attrs = std::make_shared<CallAttrs>();
+  attrs->call = target.prepare(i);
+  std::vector<SlotId> inputs;
+  for (const ir::Instruction* o : i.operands) {
+    for (const SlotId s : e.slots(*o)) inputs.push_back(s);
+    for (Shape& leaf : flatten(o->shape)) attrs->operands.push_back(std::move(leaf));
+  }
+  attrs->results = flatten(i.shape);
+  KernelSpec spec;
+  spec.function = run_call;
+  spec.units = attrs->call.units;
+  spec.nanoseconds = attrs->call.nanoseconds;
+  spec.attributes = std::move(attrs);
+  e.task(i, std::move(spec), std::move(inputs), e.results(i));
+}
+
+}  // namespace tessera::codegen

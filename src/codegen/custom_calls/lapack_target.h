@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/codegen/custom_calls/lapack_routine.h"
+#include "src/ir/custom_call.h"
+
+namespace tessera::codegen::lapack {
+
+/// A routine for one element type as the target of custom calls. Leading dims are batches, which
+/// may be split among devices and run in parallel.
+class Target : public ir::CustomCallTarget {
+ public:
+  struct Leaf {
+    enum class Kind : std::uint8_t { matrix, plain, scalar, alpha, workspace };
+    Kind kind = Kind::plain;
+    DType dtype = DType::f32;
+    int slot = -1;
+    std::string dims;  ///< symbols
+    std::vector<bool> free;
+    std::string text;
+  };
+
+  Target(const Routine& routine, DType dtype);
+
+  ir::PreparedCall prepare(const ir::Instruction& call) const override;
+  std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override;
+
+ private:
+  /// What the shapes of one call say.
+  struct Bound {
+    Dims batch;
+    Batch frame;  ///< sizes and options
+  };
+  Bound bind(const ir::Instruction& call) const;
+  void check_layouts(const ir::Instruction& call) const;
+  [[noreturn]] void misfit(const ir::Instruction& call, const std::string& what) const;
+  std::vector<Leaf> leaves(const std::string& text) const;
+
+  Routine routine_;
+  DType dtype_;
+  BatchFunction run_;
+  std::vector<Leaf> operands_, results_;
+};
+
+}  // namespace tessera::codegen::lapack

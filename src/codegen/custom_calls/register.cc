@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cblas.h>
+
+#include <mutex>
+
+#include "src/codegen/custom_calls/custom_calls.h"
+#include "src/codegen/custom_calls/lapack_target.h"
+
+namespace tessera::codegen {
+namespace {
+
+/// tridiagonal_solve_perturbed_ffi has one name for all types.
+class AnyType : public ir::CustomCallTarget {
+ public:
+  explicit AnyType(const lapack::Routine& routine)
+      : f32_(routine, DType::f32), f64_(routine, DType::f64) {}
+  ir::PreparedCall prepare(const ir::Instruction& call) const override {
+    return of(call).prepare(call);
+  }
+  std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override {
+    return of(call).rule(call);
+  }
+
+ private:
+  const lapack::Target& of(const ir::Instruction& call) const {
+    if (!call.operands.empty() && is_complex(call.operand(0)->shape.dtype)) {
+      throw NotImplementedError("custom call to \"" + call.get<ir::CustomCallAttrs>().target +
+                                    "\" (" + call.describe() + ") of complex numbers: only real " +
+                                    "systems are solved",
+                                call.location());
+    }
+    return !call.operands.empty() && call.operand(0)->shape.dtype == DType::f64 ? f64_ : f32_;
+  }
+
+  lapack::Target f32_, f64_;
+};
+
+void add(const lapack::Routine& routine) {
+  if (routine.name.find('?') == std::string::npos) {
+    ir::register_custom_call(routine.name, std::make_shared<AnyType>(routine));
+    return;
+  }
+  const std::pair<char, DType> types[] = {
+      {'s', DType::f32}, {'d', DType::f64}, {'c', DType::c64}, {'z', DType::c128}};
+  for (const auto& [letter, dtype] : types) {
+    std::string name =
+        is_complex(dtype) && !routine.complex_name.empty() ? routine.complex_name : routine.name;
+    name[name.find('?')] = letter;
+    ir::register_custom_call(name, std::make_shared<lapack::Target>(routine, dtype));
+  }
+}
+
+}  // namespace
+
+void register_builtin_custom_calls() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // BLAS's threads would fight with ours.
+    openblas_set_num_threads(1);
+    for (const lapack::Routine& r : lapack::solvers()) add(r);
+    for (const lapack::Routine& r : lapack::spectra()) add(r);
+  });
+}
+
+}  // namespace tessera::codegen
