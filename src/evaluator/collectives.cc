@@ -101,6 +101,42 @@ std::vector<std::vector<std::size_t>> Interpreter::groups_of(
   return out;
 }
 
+Values Interpreter::run_ragged_all_to_all(const ir::Instruction& in, const Active& active,
+                                          const std::vector<const Values*>& operands) {
+  // operands: input, output, where to read, how many rows, where to write, how many arrive.
+  Values out = *operands[1];
+  const auto groups = groups_of(in, active, in.get<ir::CollectiveAttrs>().groups.expand(devices_));
+  for (const auto& group : groups) {
+    for (std::size_t place : group) {
+      const Literal& input = (*operands[0])[place];
+      const Literal *from = &(*operands[2])[place], *rows = &(*operands[3])[place],
+                    *to = &(*operands[4])[place];
+      const std::int64_t each = from->element_count() / std::int64_t(group.size());
+      for (std::int64_t n = 0; n < each * std::int64_t(group.size()); ++n) {
+        Literal& target = out[group[std::size_t(n / each)]];
+        const std::int64_t count = index_at(*rows, n), start = index_at(*from, n),
+                           end = index_at(*to, n);
+        const auto fits = [&](std::int64_t at, const Literal& x) {
+          return at >= 0 && count >= 0 && at <= x.dims()[0] && count <= x.dims()[0] - at;
+        };
+        if (!fits(start, input) || !fits(end, target)) {
+          throw RuntimeError(in.describe() + ": " + std::to_string(count) + " rows from row " +
+                                 std::to_string(start) + " of " + input.shape().to_string() +
+                                 " to row " + std::to_string(end) + " of " +
+                                 target.shape().to_string() + " don't fit",
+                             in.location());
+        }
+        Dims starts(input.dims().size(), 0), sizes = input.dims(), at = starts;
+        starts[0] = start;
+        sizes[0] = count;
+        at[0] = end;
+        write_box(target, sliced(input, starts, sizes), at);
+      }
+    }
+  }
+  return out;
+}
+
 Values Interpreter::run_collective(const ir::Instruction& in, const Active& active,
                                    const std::vector<const Values*>& operands) {
   if (mode_ == Mode::no_collectives) {
@@ -108,6 +144,7 @@ Values Interpreter::run_collective(const ir::Instruction& in, const Active& acti
                            " needs the other devices; run the module with evaluate_spmd",
                        in.location());
   }
+  if (in.is(Opcode::ragged_all_to_all)) return run_ragged_all_to_all(in, active, operands);
   const std::size_t count = operands.size();
   // results[place][operand]
   std::vector<std::vector<Literal>> results(active.size(), std::vector<Literal>(count));

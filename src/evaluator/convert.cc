@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "src/base/small_floats.h"
 #include "src/evaluator/elementwise.h"
 
 namespace tessera::evaluator {
@@ -116,6 +117,16 @@ FloatForm form_of(DType t) {
 
 void apply_reduce_precision(const ir::ReducePrecisionAttrs& attrs, DType t, const std::byte* x,
                             std::byte* result, std::int64_t n) {
+  if (is_small_float(t)) {
+    float wide[kBlock];
+    std::byte* bytes = reinterpret_cast<std::byte*>(wide);
+    for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
+      apply_convert(t, DType::f32, x + begin, bytes, count);
+      apply_reduce_precision(attrs, DType::f32, bytes, bytes, count);
+      apply_convert(DType::f32, t, bytes, result + begin, count);
+    });
+    return;
+  }
   const FloatForm form = form_of(t);
   const std::size_t size = byte_size(t);
   const std::uint64_t one = 1;

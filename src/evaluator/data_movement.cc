@@ -2,6 +2,8 @@
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
+#include "src/evaluator/wide.h"
+#include "src/ir/layouts.h"
 
 namespace tessera::evaluator {
 namespace {
@@ -95,17 +97,53 @@ Literal eval_iota(const ir::Instruction& in) {
   return out;
 }
 
+namespace {
+
+/// The elements' own bits, one after the other, cut anew: types below 8 bits are stored a byte each
+/// but mean their bits only.
+Literal cut_anew(const Literal& x, const Shape& shape) {
+  const int from = bit_width(x.dtype()), to = bit_width(shape.dtype);
+  Literal out(shape);
+  const std::int64_t n = x.element_count();
+  std::vector<std::uint64_t> in_bits(static_cast<std::size_t>(n));
+  load_bits(byte_size(x.dtype()), x.bytes(), n, in_bits.data());
+  std::vector<std::uint64_t> out_bits(std::size_t(out.element_count()), 0);
+  for (std::int64_t bit = 0; bit < n * from; ++bit) {
+    const std::uint64_t one = (in_bits[std::size_t(bit / from)] >> (bit % from)) & 1;
+    out_bits[std::size_t(bit / to)] |= one << (bit % to);
+  }
+  if (is_integer(shape.dtype)) {
+    store(shape.dtype, out_bits.data(), out.element_count(), out.mutable_bytes());
+  } else {
+    store_bits(byte_size(shape.dtype), out_bits.data(), out.element_count(), out.mutable_bytes());
+  }
+  return out;
+}
+
+/// The bytes of `x` as elements of another type and other dims.
+Literal reread(const ir::Instruction& in, const Literal& x, const Shape& shape) {
+  const std::int64_t bits = checked_multiply(shape.element_count(), bit_width(shape.dtype));
+  const std::int64_t had = checked_multiply(x.element_count(), bit_width(x.dtype()));
+  if (bits != had) {
+    throw ShapeError(in.describe() + ": " + x.shape().to_string() + " has " + std::to_string(had) +
+                         " bits and " + shape.to_string() + " " + std::to_string(bits),
+                     in.location());
+  }
+  const bool narrow = bit_width(shape.dtype) < 8 || bit_width(x.dtype()) < 8;
+  if (narrow && shape.dtype != x.dtype()) return cut_anew(x, shape);
+  return Literal(shape, std::span<const std::byte>(x.bytes(), x.byte_count()));
+}
+
+}  // namespace
+
 Literal eval_bitcast(const ir::Instruction& in, const Literal& x) {
   const Shape shape(in.shape.dtype, in.shape.dims);
-  const std::int64_t bits = shape.element_count() * bit_width(shape.dtype);
-  const std::int64_t had = x.element_count() * bit_width(x.dtype());
-  const bool narrow = bit_width(shape.dtype) < 8 || bit_width(x.dtype()) < 8;
-  if (bits != had || (narrow && bit_width(shape.dtype) != bit_width(x.dtype()))) {
-    throw NotImplementedError(in.describe() + ": the evaluator can't read " +
-                                  x.shape().to_string() + " as " + shape.to_string(),
-                              in.location());
+  if (ir::depends_on_layout(in)) {
+    const Dims from = ir::memory_order(in.operands[0]->shape), to = ir::memory_order(in.shape);
+    const Shape in_memory(shape.dtype, ir::permute_dims(shape.dims, to));
+    return permuted(reread(in, permuted(x, from), in_memory), ir::inverse_order(to));
   }
-  return Literal(shape, std::span<const std::byte>(x.bytes(), x.byte_count()));
+  return reread(in, x, shape);
 }
 
 }  // namespace tessera::evaluator

@@ -145,6 +145,28 @@ Literal eval_op(const ir::Instruction& in, Operands xs) {
       return eval_batch_norm_grad(in, xs);
     case Opcode::get_dimension_size:
       return eval_dimension_size(in, *xs[0]);
+    case Opcode::set_dimension_size:
+      return eval_set_dimension_size(in, *xs[0], *xs[1]);
+    case Opcode::dynamic_reshape:
+      return eval_dynamic_reshape(in, xs);
+    case Opcode::ragged_dot:
+      return eval_ragged_dot(in, xs);
+    case Opcode::scaled_dot:
+      return eval_scaled_dot(in, xs);
+    case Opcode::scan:
+      return eval_scan(in, xs);
+    case Opcode::stochastic_convert:
+      return eval_stochastic_convert(in, xs);
+    case Opcode::infeed:
+    case Opcode::outfeed:
+    case Opcode::send:
+    case Opcode::send_done:
+    case Opcode::recv:
+    case Opcode::recv_done:
+      throw NotImplementedError(std::string(ir::name(in.opcode)) + " " + in.describe() +
+                                    " talks to the host while the program runs, which is not " +
+                                    "supported; pass the values as arguments and results",
+                                in.location());
     default:
       if (ir::is_elementwise(in.opcode) && is_lane_op(in.opcode)) return eval_elementwise(in, xs);
       throw NotImplementedError(std::string(ir::name(in.opcode)) + " " + in.describe() +

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "src/base/small_floats.h"
 #include "src/evaluator/elementwise.h"
 
 namespace tessera::evaluator {
@@ -110,6 +111,12 @@ bool real_unary(Opcode op, double* x, std::int64_t n) {
       return true;
     case Opcode::sign:
       each(x, n, sign);
+      return true;
+    case Opcode::abs:
+      each(x, n, [](double v) { return std::fabs(v); });
+      return true;
+    case Opcode::negate:
+      each(x, n, [](double v) { return -v; });
       return true;
     default:
       return false;
@@ -299,7 +306,8 @@ void apply_unary(const ir::Instruction& instruction, DType in, DType out, const 
   const Opcode op = instruction.opcode;
   if (to_real(op, in, out, x, result, n)) return;
   if (in != out) no_such_op(op, in);
-  if ((op == Opcode::abs || op == Opcode::negate) && is_floating(in)) {
+  // Of some small floats -0 is NaN, and some have no sign.
+  if ((op == Opcode::abs || op == Opcode::negate) && is_floating(in) && !is_small_float(in)) {
     return sign_bit(op, in, x, result, n);
   }
   const std::int64_t size = std::int64_t(byte_size(in));

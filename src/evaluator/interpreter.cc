@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/evaluator/interpreter.h"
 
+#include <algorithm>
+
 #include "src/evaluator/ops.h"
+#include "src/ir/text_attributes.h"
 
 namespace tessera::evaluator {
 
@@ -51,6 +54,29 @@ Values Interpreter::run(const ir::Computation& computation, const Active& active
   return std::move(values[std::size_t(computation.root()->index)]);
 }
 
+Values Interpreter::run_random_state(const ir::Instruction& in, const Active& active,
+                                     const std::vector<const Values*>& operands) {
+  constexpr std::uint64_t kFirst = 0x7012395;
+  const auto [at, first] = random_states_.try_emplace(&in, std::array<std::uint64_t, 2>{kFirst, 0});
+  std::array<std::uint64_t, 2>& state = at->second;
+  Values results;
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    if (in.is(Opcode::rng)) {
+      const Literal* xs[] = {&(*operands[0])[i], &(*operands[1])[i]};
+      results.push_back(eval_rng(in, xs, state[0]));
+      continue;
+    }
+    Literal value(Shape(DType::u64, {2}));
+    std::copy(state.begin(), state.end(), value.mutable_data<std::uint64_t>().begin());
+    results.push_back(std::move(value));
+  }
+  const std::uint64_t delta =
+      in.is(Opcode::rng) ? 1 : std::uint64_t(ir::text_integer(in.attrs, "delta", 0));
+  state[0] += delta;
+  if (state[0] < delta) ++state[1];
+  return results;
+}
+
 Values Interpreter::step(const ir::Instruction& in, const Active& active,
                          const std::vector<const Values*>& operands) {
   switch (in.opcode) {
@@ -76,6 +102,9 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
       }
       return results;
     }
+    case Opcode::rng:
+    case Opcode::rng_get_and_update_state:
+      return run_random_state(in, active, operands);
     case Opcode::partition_id: {
       Values results;
       for (std::int64_t device : active) {

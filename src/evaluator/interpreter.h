@@ -2,6 +2,7 @@
 // Walks computations for a set of devices side by side. One device is the plain case.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -54,7 +55,14 @@ class Interpreter {
   Values run_call(const ir::Instruction& in, const Active& active,
                   const std::vector<const Values*>& operands);
 
+  /// rng-get-and-update-state, rng: as XLA does on a CPU, each keeps a state of its own, which all
+  /// devices see alike.
+  Values run_random_state(const ir::Instruction& in, const Active& active,
+                          const std::vector<const Values*>& operands);
+
   // collectives.cc
+  Values run_ragged_all_to_all(const ir::Instruction& in, const Active& active,
+                               const std::vector<const Values*>& operands);
   Values run_collective(const ir::Instruction& in, const Active& active,
                         const std::vector<const Values*>& operands);
   /// Groups as positions in `active`; throws if only a part of one is here.
@@ -66,6 +74,8 @@ class Interpreter {
   std::int64_t devices_;
   std::vector<Divergence> divergences_;
   std::unordered_map<const ir::Computation*, std::unique_ptr<Plan>> plans_;
+  /// What each random operation has drawn so far: 128 bits, low part first.
+  std::unordered_map<const ir::Instruction*, std::array<std::uint64_t, 2>> random_states_;
 };
 
 }  // namespace tessera::evaluator

@@ -2,6 +2,7 @@
 // Counter-based random bits. A state of u64[2] is (key, counter); Philox may have u64[3], whose
 // last two are a counter of 128 bits.
 #include <array>
+#include <cmath>
 
 #include "src/evaluator/ops.h"
 #include "src/evaluator/wide.h"
@@ -140,6 +141,61 @@ Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state) 
   store_bits(byte_size(out.dtype), bits.data(), n, values.mutable_bytes());
   if (!in.shape.is_tuple) return values;
   return Literal::tuple({std::move(next), std::move(values)});
+}
+
+Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter) {
+  const bool normal = in.get<ir::RngAttrs>().kind == "rng_normal";
+  if (!normal && in.get<ir::RngAttrs>().kind != "rng_uniform") {
+    throw NotImplementedError(
+        in.describe() + ": unknown distribution " + in.get<ir::RngAttrs>().kind, in.location());
+  }
+  const DType t = in.shape.dtype;
+  const std::int64_t n = in.shape.element_count();
+  // The stream of an operation is told apart by where it stands.
+  const std::array<Word, 2> key = {Word(in.index), 0x7e55e7a0u};
+  const auto words_at = [&](std::int64_t i) {
+    const std::uint64_t block = std::uint64_t(i);
+    return philox({low(block), high(block), low(counter), high(counter)}, key);
+  };
+  const auto fraction = [](Word a, Word b) {
+    return double(join_words(a, b) >> 11) * 0x1p-53;  // in [0, 1)
+  };
+  Literal out(Shape(t, in.shape.dims));
+  if (domain_of(t) == Domain::integer) {
+    if (normal) {
+      throw DTypeError(
+          in.describe() + ": rng_normal makes floating point numbers, not " + std::string(name(t)),
+          in.location());
+    }
+    const std::uint64_t from = load_all<std::uint64_t>(*xs[0]).at(0);
+    const std::uint64_t span = load_all<std::uint64_t>(*xs[1]).at(0) - from;
+    std::vector<std::uint64_t> v(std::size_t(n), from);
+    for (std::int64_t i = 0; i < n && span != 0; ++i) {
+      const auto w = words_at(i);
+      v[std::size_t(i)] += join_words(w[0], w[1]) % span;
+    }
+    store(t, v.data(), n, out.mutable_bytes());
+    return out;
+  }
+  const double a = load_all<double>(*xs[0]).at(0), b = load_all<double>(*xs[1]).at(0);
+  std::vector<double> v(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto w = words_at(i);
+    const double u = fraction(w[0], w[1]);
+    if (normal) {
+      const double angle = 2 * 3.14159265358979323846 * fraction(w[2], w[3]);
+      v[std::size_t(i)] = a + b * std::sqrt(-2 * std::log(1 - u)) * std::cos(angle);
+    } else {
+      v[std::size_t(i)] = a + (b - a) * u;
+    }
+  }
+  store(t, v.data(), n, out.mutable_bytes());
+  if (normal || !(a < b)) return out;
+  // Rounding may reach the upper bound, which is none of the numbers.
+  std::vector<double> kept = load_all<double>(out);
+  for (double& x : kept) x = x >= b ? a : x;
+  store(t, kept.data(), n, out.mutable_bytes());
+  return out;
 }
 
 }  // namespace tessera::evaluator

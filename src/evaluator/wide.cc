@@ -3,6 +3,8 @@
 
 #include <type_traits>
 
+#include "src/base/small_floats.h"
+
 namespace tessera::evaluator {
 
 Domain domain_of(DType t) {
@@ -22,6 +24,7 @@ int bit_width(DType t) {
       return 2;
     case DType::s4:
     case DType::u4:
+    case DType::f4e2m1fn:
       return 4;
     default:
       return int(byte_size(t) * 8);
@@ -66,6 +69,14 @@ std::uint64_t cut(std::uint64_t v, int width, bool is_signed) {
 
 template <class W>
 void load_as(DType t, const std::byte* from, std::int64_t n, W* to) {
+  if (is_small_float(t)) {
+    if constexpr (std::is_same_v<W, std::uint64_t>) {
+      wrong_domain(t);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) to[i] = small_float_value(t, std::uint8_t(from[i]));
+      return;
+    }
+  }
   dispatch_dtype(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<W, std::uint64_t> && !is_integer_type<T>) {
@@ -99,6 +110,7 @@ void load(DType t, const std::byte* from, std::int64_t n, double* to) { load_as(
 void load(DType t, const std::byte* from, std::int64_t n, Complex* to) { load_as(t, from, n, to); }
 
 void store(DType t, const std::uint64_t* from, std::int64_t n, std::byte* to) {
+  if (is_floating(t)) wrong_domain(t);
   const int width = bit_width(t);
   dispatch_dtype(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -114,6 +126,10 @@ void store(DType t, const std::uint64_t* from, std::int64_t n, std::byte* to) {
 }
 
 void store(DType t, const double* from, std::int64_t n, std::byte* to) {
+  if (is_small_float(t)) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = std::byte(small_float_bits(t, from[i]));
+    return;
+  }
   dispatch_dtype(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (is_integer_type<T> || IsComplex<T>::value) {
@@ -126,6 +142,7 @@ void store(DType t, const double* from, std::int64_t n, std::byte* to) {
 }
 
 void store(DType t, const Complex* from, std::int64_t n, std::byte* to) {
+  if (!is_complex(t)) wrong_domain(t);
   dispatch_dtype(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (IsComplex<T>::value) {

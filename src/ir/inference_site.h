@@ -67,5 +67,6 @@ Shape infer_linear(const Site&);
 Shape infer_control(const Site&);
 Shape infer_collective(const Site&);
 Shape infer_asynchronous(const Site&);
+Shape infer_rare(const Site&);
 
 }  // namespace tessera::ir::inference

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/ir/literal_parser.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 
 namespace tessera::ir {
 namespace {
@@ -32,6 +34,11 @@ class LiteralReader {
   }
 
  private:
+  /// One byte of a literal of small floats.
+  struct SmallFloat {
+    std::uint8_t bits;
+  };
+
   Literal read_tuple(const Shape& shape) {
     in_.expect('(', "before the elements of a tuple literal");
     std::vector<Literal> elements;
@@ -56,6 +63,11 @@ class LiteralReader {
 
   Literal dispatch(const Shape& shape) {
     Literal out(Shape(shape.dtype, shape.dims));
+    if (is_small_float(shape.dtype)) {
+      auto* next = reinterpret_cast<SmallFloat*>(out.mutable_bytes());
+      read_array(shape, 0, next);
+      return out;
+    }
     try {
       dispatch_dtype(shape.dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -236,6 +248,36 @@ class LiteralReader {
     auto wide = parse_float<double>(t, text);
     out = T(wide);
     if (std::isinf(float(out)) && !std::isinf(wide)) {
+      in_.fail_at(text.data(), "'" + std::string(text) + "' does not fit " + std::string(name(t)));
+    }
+    in_.seek(text.data() + text.size());
+  }
+  void read_element(DType t, SmallFloat& out) {
+    std::string_view text = number();
+    std::uint64_t payload = 0;
+    bool negative = false;
+    const int mantissa_bits = std::max(1, small_float_mantissa_bits(t));
+    if (read_nan(text, mantissa_bits, &payload, &negative)) {
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      out.bits = small_float_bits(t, negative ? -nan : nan);
+      if (!std::isnan(small_float_value(t, out.bits))) {
+        in_.fail_at(text.data(), std::string(name(t)) + " has no NaN");
+      }
+      // Another payload, if the type has more than one NaN.
+      const std::uint8_t mask = std::uint8_t((1u << mantissa_bits) - 1);
+      const auto other = std::uint8_t((out.bits & ~unsigned(mask)) | payload);
+      if (payload != std::uint64_t(1) << (mantissa_bits - 1) &&
+          std::isnan(small_float_value(t, other))) {
+        out.bits = other;
+      }
+      return;
+    }
+    auto wide = parse_float<double>(t, text);
+    out.bits = small_float_bits(t, wide);
+    const double kept = small_float_value(t, out.bits);
+    if (!std::isfinite(kept)
+            ? kept != wide
+            : (std::isinf(wide) || t == DType::f4e2m1fn) && std::fabs(wide) > std::fabs(kept) + 1) {
       in_.fail_at(text.data(), "'" + std::string(text) + "' does not fit " + std::string(name(t)));
     }
     in_.seek(text.data() + text.size());

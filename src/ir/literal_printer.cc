@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/ir/literal_text.h"
 #include "src/ir/text_out.h"
 
@@ -90,10 +91,47 @@ void append_element(std::string& out, std::complex<T> v) {
   out += ')';
 }
 
+void append_small_float(std::string& out, DType t, std::uint8_t bits) {
+  const double wide = small_float_value(t, bits);
+  if (std::isnan(wide)) {
+    const std::uint8_t plain = small_float_bits(t, wide);
+    const int mantissa_bits = small_float_mantissa_bits(t);
+    const bool negative = std::signbit(wide);
+    if (bits == plain || mantissa_bits == 0) {
+      out += negative ? "-nan" : "nan";
+    } else {
+      append_nan(out, bits, mantissa_bits, negative);
+    }
+    return;
+  }
+  for (int digits = 1; digits <= 5; ++digits) {
+    char buffer[40];
+    auto end =
+        std::to_chars(buffer, buffer + sizeof buffer, wide, std::chars_format::general, digits).ptr;
+    double read = 0;
+    std::from_chars(buffer, end, read);
+    if (std::isinf(wide) || small_float_bits(t, read) == bits) {
+      out.append(buffer, end);
+      return;
+    }
+  }
+  append_shortest(out, wide);
+}
+
+/// One byte of a literal of small floats.
+struct SmallFloat {
+  std::uint8_t bits;
+};
+
 template <class T>
-const T* append_array(std::string& out, const T* data, const Dims& dims, std::size_t depth) {
+const T* append_array(std::string& out, DType t, const T* data, const Dims& dims,
+                      std::size_t depth) {
   if (depth == dims.size()) {
-    append_element(out, *data);
+    if constexpr (std::is_same_v<T, SmallFloat>) {
+      append_small_float(out, t, data->bits);
+    } else {
+      append_element(out, *data);
+    }
     return data + 1;
   }
   std::int64_t n = dims[depth];
@@ -101,7 +139,7 @@ const T* append_array(std::string& out, const T* data, const Dims& dims, std::si
   out += spaced ? "{ " : "{";
   for (std::int64_t i = 0; i < n; ++i) {
     if (i > 0) out += ", ";
-    data = append_array(out, data, dims, depth + 1);
+    data = append_array(out, t, data, dims, depth + 1);
   }
   out += spaced ? " }" : "}";
   return data;
@@ -133,9 +171,13 @@ void append_literal(std::string& out, const Literal& literal) {
     out += "{}";
     return;
   }
+  if (is_small_float(literal.dtype())) {
+    append_array(out, literal.dtype(), literal.data<SmallFloat>().data(), literal.dims(), 0);
+    return;
+  }
   dispatch_dtype(literal.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    append_array(out, literal.data<T>().data(), literal.dims(), 0);
+    append_array(out, literal.dtype(), literal.data<T>().data(), literal.dims(), 0);
   });
 }
 

@@ -213,6 +213,12 @@ Rule rule_of(Opcode op) {
     case Opcode::infeed:
     case Opcode::outfeed:
       return infer_asynchronous;
+    case Opcode::ragged_dot:
+    case Opcode::scaled_dot:
+    case Opcode::scan:
+    case Opcode::rng_get_and_update_state:
+    case Opcode::dynamic_reshape:
+      return infer_rare;
     default:
       return nullptr;
   }
@@ -234,13 +240,7 @@ Shape infer_shape(Opcode op, std::span<Instruction* const> operands, const Attri
   }
   if (int n = info(op).operands; n >= 0) site.need_operands(std::size_t(n));
   inference::Rule rule = inference::rule_of(op);
-  if (rule == nullptr) {
-    // Nothing computes with these yet; text that declares their shape is carried as it is.
-    if (declared != nullptr) return *declared;
-    throw NotImplementedError("the shape of " + std::string(name(op)) +
-                                  " can't be inferred yet; write it before the opcode",
-                              where);
-  }
+  TESSERA_CHECK(rule != nullptr, std::string(name(op)) + " has no rule for its shape");
   Shape shape = rule(site);
   if (declared != nullptr && shape != *declared) {
     site.shape_error("the result is " + shape.to_string() + " and " + declared->to_string() +

@@ -133,6 +133,25 @@ Shape infer_all_to_all(const Site& site, const CollectiveAttrs& a, std::int64_t 
   return shapes[0];
 }
 
+Shape infer_ragged_all_to_all(const Site& site, std::int64_t group) {
+  site.need_operands(6);
+  site.same_dtype(0, 1);
+  const Shape &in = site.array(0), &out = site.array(1);
+  bool fits = in.rank() == out.rank() && in.rank() > 0;
+  for (std::int64_t d = 1; fits && d < in.rank(); ++d) fits = in.dim(d) == out.dim(d);
+  if (!fits) site.shape_error("operands 0 and 1 must be equal but for the size of dim 0");
+  for (std::size_t i = 2; i < 6; ++i) {
+    const Shape& s = site.array(i);
+    if (!is_integer(s.dtype) || s.rank() != 1 || s.dims != site.shape(2).dims ||
+        s.dims[0] % group != 0) {
+      site.shape_error("operand " + std::to_string(i) +
+                       " must be a vector of integers, equally many for each of the " +
+                       std::to_string(group) + " members of a group");
+    }
+  }
+  return Shape(out.dtype, out.dims);
+}
+
 Shape infer_permute(const Site& site) {
   const auto& pairs = site.get<PermuteAttrs>().source_target_pairs;
   std::vector<std::int64_t> sources, targets;
@@ -180,8 +199,7 @@ Shape infer_collective(const Site& site) {
     case Opcode::all_to_all:
       return infer_all_to_all(site, a, group);
     case Opcode::ragged_all_to_all:
-      site.need_operands_at_least(2);
-      return site.shape(1);
+      return infer_ragged_all_to_all(site, group);
     case Opcode::collective_broadcast:
       return one_or_tuple(array_shapes(site));
     default:

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/ir/text_attributes.h"
+
+#include <charconv>
+
+#include <tessera/error.h>
+
+namespace tessera::ir {
+namespace {
+
+[[noreturn]] void bad(std::string_view key, std::string_view value, const char* wanted) {
+  throw ValueError(std::string(key) + "=" + std::string(value) + " must be " + wanted);
+}
+
+std::int64_t number(std::string_view key, std::string_view value, std::string_view text,
+                    const char* wanted) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  std::int64_t v = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size()) bad(key, value, wanted);
+  return v;
+}
+
+}  // namespace
+
+std::optional<std::string_view> text_attribute(const Attributes& attrs, std::string_view key) {
+  const auto* text = std::get_if<TextAttrs>(&attrs);
+  if (text == nullptr) return std::nullopt;
+  for (const auto& [name, value] : text->items) {
+    if (name == key) return value;
+  }
+  return std::nullopt;
+}
+
+Dims text_dims(const Attributes& attrs, std::string_view key) {
+  constexpr const char* kWanted = "numbers in braces";
+  const std::optional<std::string_view> value = text_attribute(attrs, key);
+  Dims out;
+  if (!value) return out;
+  if (value->size() < 2 || value->front() != '{' || value->back() != '}') bad(key, *value, kWanted);
+  std::string_view rest = value->substr(1, value->size() - 2);
+  if (rest.find_first_not_of(' ') == std::string_view::npos) return out;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    out.push_back(number(key, *value, rest.substr(0, comma), kWanted));
+    if (comma == std::string_view::npos) return out;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::int64_t text_integer(const Attributes& attrs, std::string_view key, std::int64_t otherwise) {
+  const std::optional<std::string_view> value = text_attribute(attrs, key);
+  return value ? number(key, *value, *value, "an integer") : otherwise;
+}
+
+bool text_flag(const Attributes& attrs, std::string_view key) {
+  const std::optional<std::string_view> value = text_attribute(attrs, key);
+  if (!value || *value == "false") return false;
+  if (*value != "true") bad(key, *value, "true or false");
+  return true;
+}
+
+}  // namespace tessera::ir
