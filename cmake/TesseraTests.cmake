@@ -21,6 +21,7 @@ target_compile_definitions(tessera_test_support PRIVATE
 
 # Tests that compare with the evaluator, though their room doesn't include it.
 set(tessera_test_also_spmd evaluator)
+set(tessera_test_also_text evaluator)
 # Sources of the tools that a room's tests check.
 set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings as JAX states them.
-#include "tests/sharding/facts.h"
+// Shardings as JAX states them, through the code of `tessera sharding --jsonl`.
+#include "tools/tessera/sharding_facts.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,10 @@
 
 namespace tessera::test {
 namespace {
+
+// The order of keys means something in a mesh only.
+using Json = nlohmann::json;
+using tool::OrderedJson;
 
 /// Keys of the line that are results, "message" left out: JAX's words are not ours.
 const char* const kResults[] = {
@@ -21,8 +25,8 @@ void check_file(const std::string& path, int at_least) {
   int number = 0, refused = 0, failed = 0;
   for (std::string text; std::getline(file, text) && failed < 10;) {
     ++number;
-    const Json want = Json::parse(text);
-    const Json got = sharding_facts(want);
+    const OrderedJson line = OrderedJson::parse(text);
+    const Json want = line, got = tool::sharding_facts(line);
     refused += want.contains("error");
     for (const char* key : kResults) {
       const Json a = want.contains(key) ? want.at(key) : Json("absent");
@@ -35,7 +39,7 @@ void check_file(const std::string& path, int at_least) {
     }
     if (want.contains("error") && got.contains("message")) {
       // The spec as the user wrote it stands in every refusal.
-      const std::string spec = spec_from_json(want.at("spec")).to_string();
+      const std::string spec = tool::spec_from_json(line.at("spec")).to_string();
       EXPECT_NE(got.at("message").get<std::string>().find(spec), std::string::npos)
           << path << ":" << number << ": " << got.at("message");
     }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json.hpp>
-
-#include <string>
-
 #include <tessera/sharding.h>
 
-namespace tessera::tool {
+#include "tools/tessera/command.h"
 
-using OrderedJson = nlohmann::ordered_json;
+namespace tessera::tool {
 
 /// From "mesh" (name → size, in order), "device_order", "spec", "shape" and maybe "equivalent_to"
 /// ([spec] or spec): these and "hlo", "shard_shape", "index_map", "replica_ids",
@@ -17,7 +13,6 @@ using OrderedJson = nlohmann::ordered_json;
 /// "error" (the kind) and "message" instead. ValueError: keys missing or of a wrong kind.
 OrderedJson sharding_facts(const OrderedJson& line);
 
-/// `P("x", None, ("y", "z"))`, as users write specs; quotes are ' or ". ParseError with the place.
-PartitionSpec parse_spec(const std::string& text);
+PartitionSpec spec_from_json(const OrderedJson& entries);
 
 }  // namespace tessera::tool
