@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations between devices.
+#include <algorithm>
+
+#include "src/sharding/sdy_text.h"
+#include "src/text/reader.h"
+
+namespace tessera::text {
+
+using ir::Instruction;
+using ir::Opcode;
+
+std::optional<std::int64_t> Reader::channel(const Operation& op) {
+  const Attribute* a = op.find("channel_handle");
+  if (a == nullptr) a = op.find("channel_id");
+  if (a == nullptr) return std::nullopt;
+  std::int64_t id = 0;
+  if (a->key == "channel_id") {
+    id = integer(op, "channel_id");
+  } else {
+    Operation parts;
+    parts.at = op.at;
+    parts.name = op.name;
+    parts.attributes = fields(*a);
+    id = integer(parts, "handle");
+  }
+  // 0 means none.
+  if (id <= 0) return std::nullopt;
+  return id;
+}
+
+ir::DeviceGroups Reader::groups(const Operation& op) {
+  const Attribute& a = need(op, "replica_groups");
+  std::string_view value = expanded(a.value);
+  ir::DeviceGroups out;
+  if (value.find("mesh_axes") != std::string_view::npos) {
+    // #stablehlo.replica_group_mesh_axes<mesh_name = @mesh, axes = ["x", ...]>
+    Operation parts;
+    parts.at = op.at;
+    parts.name = op.name;
+    parts.attributes = fields(a);
+    const Attribute* mesh = parts.find("mesh_name");
+    if (mesh == nullptr) mesh = parts.find("mesh");
+    if (mesh == nullptr) in_.fail_at(value.data(), "expected mesh_name = @mesh");
+    std::string_view name = mesh->value;
+    if (!name.empty() && name[0] == '@') name.remove_prefix(1);
+    MeshRef found;
+    for (const auto& [known, text] : meshes_) {
+      if (known == name) found = parse_sdy_mesh(text, std::string(known));
+    }
+    if (!found) in_.fail_at(mesh->value.data(), "there is no mesh @" + std::string(name));
+    const char* back = in_.position();
+    in_.seek(need(parts, "axes").value.data());
+    in_.expect('[', "before the axes");
+    std::vector<int> axes;
+    if (!in_.accept(']')) {
+      do {
+        in_.skip();
+        const char* at = in_.position();
+        std::string_view axis = in_.value();
+        int index = -1;
+        for (std::size_t n = 0; n < found->axes.size(); ++n) {
+          if (axis.find("\"" + found->axes[n].name + "\"") != std::string_view::npos) {
+            index = int(n);
+          }
+        }
+        if (index < 0 || axis.find("sub_axis") != std::string_view::npos) {
+          in_.not_supported_at(at, "groups over '" + std::string(axis) +
+                                       "' are not supported; valid: names of whole axes of @" +
+                                       std::string(name));
+        }
+        axes.push_back(index);
+      } while (in_.accept(','));
+      in_.expect(']', "after the axes");
+    }
+    in_.seek(back);
+    out.lists = ir::DeviceGroups::over(found, axes).expand(module_->num_partitions);
+    return out;
+  }
+  for (Dims& row : integer_rows(op, "replica_groups")) {
+    // Groups of different sizes are filled up with -1.
+    row.erase(std::remove(row.begin(), row.end(), -1), row.end());
+    out.lists.push_back(std::move(row));
+  }
+  return out;
+}
+
+void Reader::device_id(Operation& op) {
+  need_operands(op, 0, 0);
+  set(op, op.info->opcode, {});
+}
+
+void Reader::all_gather(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
+  a.dims = {integer(op, "all_gather_dim")};
+  set_results(op, Opcode::all_gather, op.operands, a);
+}
+
+void Reader::all_reduce(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
+  set_results(op, Opcode::all_reduce, op.operands, a, op.regions);
+}
+
+void Reader::cross_replica_sum(Operation& op) {
+  need_operands(op, 1, 1);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  set(op, Opcode::all_reduce, op.operands, a,
+      {binary_computation(Opcode::add, op.operands[0]->shape.dtype)});
+}
+
+void Reader::reduce_scatter(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
+  a.dims = {integer(op, "scatter_dimension")};
+  set_results(op, Opcode::reduce_scatter, op.operands, a, op.regions);
+}
+
+void Reader::all_to_all(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_results(op, op.operands.size());
+  std::int64_t split = integer(op, "split_dimension"), concat = integer(op, "concat_dimension"),
+               count = integer(op, "split_count");
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.dims = {split};
+  for (std::size_t n = 0; n < op.operands.size(); ++n) {
+    Instruction* x = op.operands[n];
+    const Dims& dims = x->shape.dims;
+    if (split < 0 || split >= x->shape.rank() || concat < 0 || concat >= x->shape.rank() ||
+        count < 1 || dims[std::size_t(split)] % count != 0) {
+      fail(op, "can't split dim " + std::to_string(split) + " of " + mlir_type(x->shape) + " in " +
+                   std::to_string(count) + " parts and join dim " + std::to_string(concat));
+    }
+    x = add(op, Opcode::all_to_all, x->shape, {x}, a);
+    if (split != concat) {
+      // HLO leaves what came from each device along the split dim: move it to the other one.
+      Dims parted = dims, permutation, moved;
+      parted[std::size_t(split)] /= count;
+      parted.insert(parted.begin() + split, count);
+      x = add(op, Opcode::reshape, Shape(x->shape.dtype, parted), {x});
+      for (std::int64_t d = 0; d < std::int64_t(parted.size()); ++d) {
+        if (d != split) permutation.push_back(d);
+      }
+      // `concat` counts dims without the new one.
+      permutation.insert(permutation.begin() + concat, split);
+      for (std::int64_t d : permutation) moved.push_back(parted[std::size_t(d)]);
+      x = add(op, Opcode::transpose, Shape(x->shape.dtype, moved), {x},
+              ir::DimensionsAttrs{permutation});
+      x = add(op, Opcode::reshape, *op.results[n], {x});
+    }
+    op.values.push_back(x);
+  }
+}
+
+void Reader::collective_permute(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_results(op, op.operands.size());
+  ir::PermuteAttrs a;
+  a.channel_id = channel(op);
+  for (const Dims& row : integer_rows(op, "source_target_pairs")) {
+    if (row.size() != 2) fail(op, "needs pairs of a source and a target");
+    a.source_target_pairs.emplace_back(row[0], row[1]);
+  }
+  for (std::size_t n = 0; n < op.operands.size(); ++n) {
+    op.values.push_back(add(op, Opcode::collective_permute, *op.results[n], {op.operands[n]}, a));
+  }
+}
+
+void Reader::collective_broadcast(Operation& op) {
+  need_operands(op, 1, 1);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  set_results(op, Opcode::collective_broadcast, op.operands, a);
+}
+
+}  // namespace tessera::text

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// MLIR's types as shapes.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "src/base/shape.h"
+#include "src/text/cursor.h"
+
+namespace tessera::text {
+
+/// Shapes of a module's types, each kept once: the same text gives the same pointer.
+class Types {
+ public:
+  explicit Types(Cursor& in) : in_(in) {}
+
+  /// `tensor<8x16xf32>`, `tuple<...>`, `!stablehlo.token`, `f32`, `!alias`.
+  const Shape* read();
+  /// True if a type comes next.
+  bool at_type();
+  /// `t, t, ...`
+  void read_list(std::vector<const Shape*>* out);
+  /// `(t, t) -> t` or `(t) -> (t, t)`.
+  void read_function(std::vector<const Shape*>* operands, std::vector<const Shape*>* results);
+  /// One type or a list in parentheses, as after `->`.
+  void read_results(std::vector<const Shape*>* out);
+  void define_alias(std::string_view name, std::string_view text) { aliases_[name] = text; }
+
+ private:
+  Shape parse(int depth);
+  Shape tensor();
+  DType element();
+
+  Cursor& in_;
+  std::unordered_map<std::string_view, const Shape*> known_;
+  std::unordered_map<std::string_view, std::string_view> aliases_;
+  std::deque<Shape> shapes_;
+};
+
+/// The element type of a builtin type's name; empty if there is none. `index` is s64.
+std::optional<DType> dtype_from_mlir(std::string_view name);
+/// As MLIR writes it: tensor<8x16xf32>.
+std::string mlir_type(const Shape& shape);
+
+}  // namespace tessera::text
