@@ -23,3 +23,19 @@ foreach(main IN LISTS mains)
     install(TARGETS tool_${name} RUNTIME COMPONENT runtime)
   endif()
 endforeach()
+
+# tests/tools runs the command as its users do; the library only serves to look into its files.
+if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/tools/*.cc")
+  add_executable(tessera_tools_tests ${sources})
+  target_link_libraries(tessera_tools_tests PRIVATE tessera::tessera tessera_build_flags
+    GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
+  target_compile_definitions(tessera_tools_tests PRIVATE
+    TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TESSERA_TOOL="$<TARGET_FILE:tool_tessera>")
+  add_dependencies(tessera_tools_tests tool_tessera)
+  add_test(NAME tools
+           COMMAND tessera_tools_tests
+                   "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/tools.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(tools PROPERTIES LABELS tools TIMEOUT ${TESSERA_TEST_TIMEOUT})
+endif()

@@ -3,22 +3,62 @@
 // 1 the work failed, 2 wrong usage, 70 a fault of Tessera's own.
 #pragma once
 
+#include <tessera/error.h>
+
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+
+#include "src/compiler/read_module.h"
 
 namespace tessera::tool {
 
+using OrderedJson = nlohmann::ordered_json;
+
 /// Adds a subcommand to the application; `run` is set if it was chosen.
 using Register = void (*)(CLI::App& app, std::function<int()>& run);
+void add_check(CLI::App& app, std::function<int()>& run);
+void add_convert(CLI::App& app, std::function<int()>& run);
 void add_devices(CLI::App& app, std::function<int()>& run);
+void add_opt(CLI::App& app, std::function<int()>& run);
 void add_partition(CLI::App& app, std::function<int()>& run);
+void add_run(CLI::App& app, std::function<int()>& run);
 void add_sharding(CLI::App& app, std::function<int()>& run);
+
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kInternal = 70;
+
+/// A flag's value that can't be meant: exit code 2.
+class UsageError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
 
 /// The whole of a file, "-" for stdin. IoError.
 std::string read_text(const std::string& path);
 /// To a file, "-" for stdout. IoError.
 void write_text(const std::string& path, const std::string& text);
+
+/// A program from a file or, by "-", from stdin, in either form of text.
+struct LoadedModule {
+  std::unique_ptr<ir::Module> module;
+  compiler::TextForm form = compiler::TextForm::hlo;
+  double milliseconds = 0;  ///< for reading
+};
+LoadedModule load_module(const std::string& path);
+
+/// One line that is written over again on stderr, if that is a terminal and nobody asked for quiet.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  void show(const std::string& line);
+
+ private:
+  bool on_;
+  std::size_t shown_ = 0;
+};
 
 }  // namespace tessera::tool

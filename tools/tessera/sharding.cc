@@ -3,8 +3,10 @@
 
 #include <iostream>
 #include <memory>
+#include <sstream>
 
 #include "tools/tessera/command.h"
+#include "tools/tessera/placement.h"
 #include "tools/tessera/sharding_facts.h"
 
 namespace tessera::tool {
@@ -16,28 +18,6 @@ struct Options {
   bool jsonl = false;
 };
 
-/// "data=2,model=4"
-Mesh::Shape parse_mesh(const std::string& text) {
-  Mesh::Shape out;
-  std::istringstream items(text);
-  std::string item;
-  while (std::getline(items, item, ',')) {
-    const std::size_t equals = item.find('=');
-    std::size_t used = 0;
-    std::int64_t size = 0;
-    try {
-      if (equals != std::string::npos) size = std::stoll(item.substr(equals + 1), &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (equals == std::string::npos || equals == 0 || used + equals + 1 != item.size()) {
-      throw ValueError("--mesh '" + text + "': expected name=size,..., got '" + item + "'");
-    }
-    out.emplace_back(item.substr(0, equals), size);
-  }
-  return out;
-}
-
 std::vector<std::int64_t> parse_shape(const std::string& text) {
   std::vector<std::int64_t> out;
   std::istringstream items(text);
@@ -48,7 +28,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
       out.push_back(std::stoll(item, &used));
       if (used != item.size()) throw std::invalid_argument(item);
     } catch (const std::exception&) {
-      throw ValueError("--shape '" + text + "': expected numbers, got '" + item + "'");
+      throw UsageError("--shape '" + text + "': expected numbers, got '" + item + "'");
     }
   }
   return out;

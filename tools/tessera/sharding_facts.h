@@ -3,9 +3,11 @@
 
 #include <tessera/sharding.h>
 
-#include "tools/tessera/command.h"
+#include <nlohmann/json.hpp>
 
 namespace tessera::tool {
+
+using OrderedJson = nlohmann::ordered_json;
 
 /// From "mesh" (name → size, in order), "device_order", "spec", "shape" and maybe "equivalent_to"
 /// ([spec] or spec): these and "hlo", "shard_shape", "index_map", "replica_ids",

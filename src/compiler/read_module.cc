@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/compiler/read_module.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "src/ir/hlo_text.h"
+#include "src/text/stablehlo.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// What follows blanks and comments.
+std::string_view first_words(std::string_view text) {
+  if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+  while (!text.empty()) {
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin == std::string_view::npos) return {};
+    text.remove_prefix(begin);
+    if (text.substr(0, 2) == "//") {
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+    } else if (text.substr(0, 2) == "/*") {
+      const std::size_t end = text.find("*/");
+      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+    } else {
+      break;
+    }
+  }
+  return text;
+}
+
+[[noreturn]] void refuse(std::string_view text, const std::string& file) {
+  const std::string_view begin = first_words(text);
+  std::string what = "it begins with neither 'HloModule' nor 'module'";
+  if (begin.empty()) {
+    what = "it is empty";
+  } else if (text.substr(0, 4) == "ML\xefR") {
+    what = "it is MLIR bytecode; text is read: print the module instead of serializing it";
+  } else if (text.find('\0') != std::string_view::npos) {
+    what = "it holds bytes, not text: print the module instead of serializing it";
+  }
+  throw ParseError(file + ":1:1: this is no HLO and no StableHLO module: " + what);
+}
+
+}  // namespace
+
+const char* name(TextForm form) { return form == TextForm::hlo ? "hlo" : "stablehlo"; }
+
+std::optional<TextForm> text_form(std::string_view text) {
+  const std::string_view begin = first_words(text);
+  auto starts = [&](std::string_view word) { return begin.substr(0, word.size()) == word; };
+  if (starts("HloModule")) return TextForm::hlo;
+  // Aliases (#loc = ...), a module, or what may stand in one.
+  for (const char* word : {"#", "!", "module", "builtin.module", "\"builtin.module\"", "func.func",
+                           "\"func.func\"", "sdy.mesh"}) {
+    if (starts(word)) return TextForm::stablehlo;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
+                                        std::optional<TextForm> form) {
+  if (!form) form = text_form(text);
+  if (!form) refuse(text, file);
+  std::unique_ptr<ir::Module> module;
+  if (*form == TextForm::hlo) {
+    module = ir::parse_hlo(text, file);
+  } else {
+    module = text::parse_stablehlo(text, file);
+  }
+  if (module->num_partitions == 1 && module->mesh) {
+    module->num_partitions = module->mesh->num_devices();
+  }
+  return module;
+}
+
+std::string write_module(const ir::Module& module, TextForm form) {
+  if (form == TextForm::hlo) {
+    ir::PrintOptions options;
+    options.axis_names = true;
+    return ir::to_string(module, options);
+  }
+  return text::to_stablehlo(module);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError("can't read " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) throw IoError("can't read " + path);
+  return std::move(text).str();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs as text, whichever of the two forms they are in.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/ir/module.h"
+
+namespace tessera::compiler {
+
+enum class TextForm { hlo, stablehlo };
+const char* name(TextForm form);
+
+/// By the first word that is no comment; empty if it begins neither.
+std::optional<TextForm> text_form(std::string_view text);
+
+/// Parses and verifies. A module whose shardings are on a mesh is for as many devices as the mesh
+/// has, also if its text does not say so. ParseError with line and column, or saying what the text
+/// is instead (serialized bytes, for example). `file`: for messages.
+std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
+                                        std::optional<TextForm> form = std::nullopt);
+std::string write_module(const ir::Module& module, TextForm form);
+
+/// The whole of a file. IoError.
+std::string read_file(const std::string& path);
+
+}  // namespace tessera::compiler

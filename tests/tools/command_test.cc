@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exit codes, streams and flags of the command.
+#include <gtest/gtest.h>
+
+#include "src/base/literal_util.h"
+#include "src/base/npy.h"
+#include "tests/tools/command_runner.h"
+
+namespace tessera::testing {
+namespace {
+
+std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+constexpr const char* kAdd = R"(HloModule add
+
+ENTRY main {
+  a = f32[8]{0} parameter(0)
+  b = f32[8]{0} parameter(1)
+  ROOT sum = f32[8]{0} add(a, b)
+}
+)";
+
+/// --tol and exit code 1; anything a user may get wrong in usage is 2.
+TEST(Command, WrongUsageIsExitCode2) {
+  const TemporaryFolder folder;
+  const std::string module = folder / "add.hlo";
+  write_file(module, kAdd);
+  const std::vector<std::vector<std::string>> all = {
+      {},
+      {"frobnicate"},
+      {"run"},
+      {"run", module, "--frobnicate"},
+      {"run", module, "--repeat", "many"},
+      {"run", module, "--repeat", "-1"},
+      {"run", module, "--devices", "-3"},
+      {"run", module, "--mesh", "data"},
+      {"run", module, "--mesh", "data=two"},
+      {"run", module, "--mesh", "data=0"},
+      {"run", module, "--mesh", "data=2,data=2"},
+      {"run", module, "--mesh", "data=2", "--devices", "4"},
+      {"run", module, "--in-shardings", "P();P()"},
+      {"run", module, "--mesh", "x=2", "--in-shardings", "P('x')"},
+      {"run", module, "--mesh", "x=2", "--in-shardings", "P('x';P()"},
+      {"check"},
+      {"check", folder.path().string(), "--form", "protobuf"},
+      {"convert", module, "--to", "onnx"},
+      {"opt", module, "--passes", "frobnicate"},
+      {"opt"},
+      {"sharding"},
+      {"sharding", "--mesh", "x", "--shape", "8"},
+  };
+  for (const auto& arguments : all) {
+    const Ran ran = run_tool(arguments);
+    std::string words;
+    for (const std::string& a : arguments) words += " " + a;
+    EXPECT_EQ(ran.code, 2) << words << "\n" << ran.err;
+    EXPECT_EQ(ran.out, "") << words;
+    EXPECT_TRUE(has(ran.err, "--help")) << words << "\n" << ran.err;
+  }
+}
+
+TEST(Command, HelpAndVersionAreResults) {
+  const Ran help = run_tool({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.err, "");
+  for (const char* word : {"run", "partition", "opt", "convert", "check", "devices", "sharding"}) {
+    EXPECT_TRUE(has(help.out, word)) << word;
+    EXPECT_EQ(run_tool({word, "--help"}).code, 0) << word;
+  }
+  EXPECT_TRUE(has(run_tool({"--version"}).out, "tessera "));
+}
+
+TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
+  const TemporaryFolder folder;
+  const std::string module = folder / "add.hlo";
+  write_file(module, kAdd);
+  auto fails = [&](const std::vector<std::string>& arguments, const std::string& message) {
+    const Ran ran = run_tool(arguments);
+    EXPECT_EQ(ran.code, 1) << message << "\n" << ran.err;
+    EXPECT_EQ(ran.out, "") << message;
+    EXPECT_TRUE(has(ran.err, message)) << message << " is not in: " << ran.err;
+  };
+  for (const char* command : {"run", "partition", "convert"}) {
+    fails({command, folder / "missing.mlir"}, "missing.mlir");
+  }
+  const std::string text = folder / "text";
+  write_file(text, "once upon a time");
+  fails({"run", text}, "neither 'HloModule' nor 'module'");
+  write_file(text, "");
+  fails({"partition", text}, "it is empty");
+  write_file(text, std::string("ML\xefR\0\1", 6));
+  fails({"run", text}, "bytecode");
+  write_file(text, "HloModule m\n\nENTRY main {\n  ROOT x = f32[2]{0} frobnicate()\n}\n");
+  fails({"run", text}, ":4:");
+
+  fails({"run", module, "--inputs", folder.path().string()}, "arg0.npy");
+  write_npy(folder / "arg0.npy", Literal(Shape(DType::f32, {8})));
+  write_npy(folder / "arg1.npy", Literal(Shape(DType::f32, {9})));
+  fails({"run", module, "--inputs", folder.path().string()}, "f32[9], and f32[8] is needed");
+  write_npy(folder / "arg1.npy", Literal(Shape(DType::f64, {8})));
+  fails({"run", module, "--inputs", folder.path().string()}, "f64[8], and f32[8] is needed");
+  write_file(folder / "arg1.npy", "\x93NUMPY");
+  fails({"run", module, "--inputs", folder.path().string()}, "cut short");
+
+  fails({"run", module, "--mesh", "x=3", "--in-shardings", "P('x');P()"}, "argument 0 (f32[8])");
+  fails({"run", module, "--mesh", "x=2", "--in-shardings", "P('y');P()"}, "y");
+  fails({"run", of_case("mlp_forward/s1.hlo"), "--devices", "4"}, "8 devices");
+  fails({"check", folder / "nowhere"}, "nowhere");
+  fails({"check", folder.path().string()}, "no case");
+}
+
+TEST(Run, WritesResultsAndReports) {
+  const TemporaryFolder folder;
+  const Ran ran = run_tool({"run", of_case("mlp_forward/s1.hlo"), "--inputs",
+                            of_case("mlp_forward"), "--output-dir", folder / "new/out", "--expect",
+                            of_case("mlp_forward"), "--repeat", "3", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  const Json report = ran.json();
+  EXPECT_EQ(report["module"], "jit_mlp_forward");
+  EXPECT_EQ(report["form"], "hlo");
+  EXPECT_EQ(report["devices"], 8);
+  EXPECT_GT(report["compile_ms"].get<double>(), 0);
+  ASSERT_EQ(report["run_ms"].size(), 3u);
+  for (const Json& ms : report["run_ms"]) EXPECT_GT(ms.get<double>(), 0);
+  EXPECT_EQ(report["ok"], true);
+  EXPECT_TRUE(report["evaluator_ops"].is_array());
+  // Inputs and outputs, each byte stored once, fit between these bounds.
+  const std::int64_t total = report["peak_bytes_total"].get<std::int64_t>();
+  EXPECT_GE(total, 4 * (16 * 32 + 32 * 64 + 64 + 64 * 16 + 16));
+  EXPECT_LT(total, 1 << 20);
+  EXPECT_EQ(report["peak_bytes_per_device"].get<std::int64_t>(), total / 8);
+  // Arguments lie split along contracted dims, so something must be communicated.
+  std::int64_t bytes = 0;
+  for (const auto& [kind, entry] : report["collectives"].items()) {
+    if (!entry.is_object()) continue;
+    EXPECT_GT(entry["count"].get<std::int64_t>(), 0) << kind;
+    bytes += entry["bytes"].get<std::int64_t>();
+  }
+  EXPECT_GT(bytes, 0);
+  EXPECT_EQ(report["collectives"]["total_bytes"].get<std::int64_t>(), bytes);
+  ASSERT_EQ(report["outputs"].size(), 1u);
+  EXPECT_EQ(report["outputs"][0]["type"], "f32[16,16]");
+  const Literal got = read_npy(folder / "new/out/out0.npy");
+  const Literal want = read_npy(of_case("mlp_forward/out0.npy"));
+  ASSERT_EQ(got.shape(), want.shape());
+  for (std::size_t i = 0; i < std::size_t(want.element_count()); ++i) {
+    EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 1e-3);
+  }
+
+  const Ran text = run_tool({"run", of_case("mlp_forward/plain.hlo")});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* key : {"compile_ms: ", "run_ms: ", "peak_bytes_per_device: ", "f32[16,16]"}) {
+    EXPECT_TRUE(has(text.out, key)) << key << "\n" << text.out;
+  }
+}
+
+TEST(Run, WrongResultsAreExitCode1) {
+  const TemporaryFolder folder;
+  Literal want = read_npy(of_case("mlp_forward/out0.npy"));
+  want.mutable_data<float>()[17] += 0.5f;
+  write_npy(folder / "out0.npy", want);
+  const std::vector<std::string> base = {
+      "run",      of_case("mlp_forward/plain.hlo"), "--inputs", of_case("mlp_forward"),
+      "--expect", folder.path().string(),           "--json"};
+  const Ran ran = run_tool(base);
+  EXPECT_EQ(ran.code, 1);
+  const Json report = ran.json();
+  EXPECT_EQ(report["ok"], false);
+  EXPECT_TRUE(has(report["outputs"][0]["where"].get<std::string>(), "[1,1]: "));
+  auto lenient = base;
+  lenient.insert(lenient.end(), {"--tol", "1"});
+  EXPECT_EQ(run_tool(lenient).code, 0);
+  // A number where a NaN is expected is wrong whatever the tolerance.
+  want.mutable_data<float>()[0] = std::nanf("");
+  write_npy(folder / "out0.npy", want);
+  EXPECT_EQ(run_tool(lenient).code, 1);
+  write_npy(folder / "out0.npy", Literal(Shape(DType::f32, {16, 15})));
+  const Ran shape = run_tool(base);
+  EXPECT_EQ(shape.code, 1);
+  EXPECT_TRUE(has(shape.err, "f32[16,15]")) << shape.err;
+}
+
+TEST(Run, TakesMeshAndShardingsFromFlags) {
+  for (const auto& [mesh, specs, devices] :
+       {std::tuple("data=2,model=4", "P('data', None);P(None, 'model');P('model');P();P()", 8),
+        std::tuple("x=4", "P(('x',));PartitionSpec();P();P(\"x\",None);P()", 4)}) {
+    const Ran ran = run_tool({"run", of_case("mlp_forward/plain.hlo"), "--inputs",
+                              of_case("mlp_forward"), "--expect", of_case("mlp_forward"), "--mesh",
+                              mesh, "--in-shardings", specs, "--json"});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(ran.json()["devices"], devices);
+    EXPECT_GT(ran.json()["collectives"]["total_bytes"].get<int>(), 0);
+  }
+  // The same flags over a module with shardings on another mesh.
+  const Ran other =
+      run_tool({"run", of_case("mlp_forward/s1.hlo"), "--inputs", of_case("mlp_forward"),
+                "--expect", of_case("mlp_forward"), "--mesh", "a=2", "--json"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(other.json()["devices"], 2);
+  EXPECT_EQ(other.json()["collectives"]["total_bytes"], 0);  // everything is everywhere
+  const Ran one =
+      run_tool({"run", of_case("mlp_forward/s1.hlo"), "--inputs", of_case("mlp_forward"),
+                "--expect", of_case("mlp_forward"), "--devices", "1", "--json"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.json()["devices"], 1);
+}
+
+TEST(Run, RandomInputsFollowTheSeed) {
+  const TemporaryFolder folder;
+  auto result = [&](const std::string& seed, const std::string& where) {
+    const Ran ran = run_tool({"run", "-", "--seed", seed, "--output-dir", folder / where}, kAdd);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return read_file(folder / where + "/out0.npy");
+  };
+  const std::string first = result("1", "a");
+  EXPECT_EQ(first, result("1", "b"));
+  EXPECT_NE(first, result("2", "c"));
+}
+
+TEST(Run, SmallTypesAreRawBytesInFiles) {
+  const TemporaryFolder folder;
+  Literal x = make_literal(DType::bf16, {4}, std::vector<float>{1, 2, -3, 0.5});
+  write_npy(folder / "arg0.npy", x);
+  const Ran ran = run_tool(
+      {"run", "-", "--inputs", folder.path().string(), "--output-dir", folder.path().string()},
+      "HloModule m\n\nENTRY main {\n  x = bf16[4]{0} parameter(0)\n"
+      "  ROOT y = bf16[4]{0} add(x, x)\n}\n");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string bytes = read_file(folder / "out0.npy");
+  EXPECT_TRUE(has(bytes, "'<V2'")) << bytes.substr(0, 60);
+  EXPECT_EQ(to_vector<float>(read_npy(folder / "out0.npy", DType::bf16)),
+            (std::vector<float>{2, 4, -6, 1}));
+}
+
+TEST(Partition, PrintsOneDevicesProgram) {
+  const TemporaryFolder folder;
+  const Ran ran = run_tool({"partition", of_case("rnn_scan/s0.hlo"), "--stats"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out.substr(0, 9), "HloModule");
+  EXPECT_TRUE(has(ran.out, "num_partitions=8"));
+  EXPECT_TRUE(has(ran.out, "known_trip_count"));
+  EXPECT_TRUE(has(ran.err, "flops"));
+  // The text is a module again.
+  const Ran again = run_tool({"opt", "-"}, ran.out);
+  EXPECT_EQ(again.code, 0) << again.err;
+
+  const std::string file = folder / "out.hlo";
+  const Ran json = run_tool({"partition", of_case("mlp_forward/s1.hlo"), "-o", file, "--json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(json.err, "");
+  const Json stats = json.json();
+  EXPECT_EQ(stats["devices"], 8);
+  EXPECT_GT(stats["flops"].get<double>(), 0);
+  EXPECT_GT(stats["peak_bytes_per_device"].get<double>(), 0);
+  ASSERT_FALSE(stats["collectives"].empty());
+  for (const Json& c : stats["collectives"]) {
+    for (const char* key : {"kind", "bytes", "op", "location", "from", "to", "reason"}) {
+      EXPECT_TRUE(c.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(read_file(file).substr(0, 9), "HloModule");
+}
+
+TEST(Opt, RunsThePassesAsked) {
+  const std::string module =
+      "HloModule m\n\nENTRY main {\n  x = f32[4]{0} parameter(0)\n"
+      "  unused = f32[4]{0} multiply(x, x)\n  one = f32[4]{0} exponential(x)\n"
+      "  two = f32[4]{0} exponential(x)\n  ROOT y = f32[4]{0} add(one, two)\n}\n";
+  auto count = [](const std::string& text, const std::string& word) {
+    int n = 0;
+    for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  const Ran nothing = run_tool({"opt", "-"}, module);
+  EXPECT_EQ(count(nothing.out, "exponential("), 2) << nothing.err;
+  EXPECT_EQ(count(nothing.out, "multiply("), 1);
+  const Ran both = run_tool({"opt", "-", "--passes", "eliminate-common,eliminate-dead"}, module);
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(count(both.out, "exponential("), 1) << both.out;
+  EXPECT_EQ(count(both.out, "multiply("), 0);
+  const Ran sharded =
+      run_tool({"opt", of_case("mlp_forward/s1.hlo"), "--passes", "propagate,partition"});
+  EXPECT_EQ(sharded.code, 0) << sharded.err;
+  EXPECT_TRUE(has(sharded.out, "num_partitions=8"));
+  const Ran list = run_tool({"opt", "--list"});
+  EXPECT_EQ(list.code, 0);
+  for (const char* pass : {"propagate", "partition", "simplify", "eliminate-dead"}) {
+    EXPECT_TRUE(has(list.out, pass)) << pass;
+  }
+}
+
+TEST(Check, SaysWhatIsWrong) {
+  const TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  fs::copy(corpus_dir() / "batched_matmul", folder.path() / "batched_matmul");
+  fs::copy(corpus_dir() / "cond_switch", folder.path() / "cond_switch");
+  const std::vector<std::string> command = {"check", folder.path().string(), "--form", "hlo"};
+  const Ran right = run_tool(command);
+  EXPECT_EQ(right.code, 0) << right.out << right.err;
+  EXPECT_EQ(right.err, "");  // no progress line: this is no terminal
+  EXPECT_TRUE(has(right.out, "8 right, 0 wrong")) << right.out;
+  Literal spoilt = read_npy(folder / "cond_switch/out0.npy");
+  spoilt.mutable_data<float>()[0] += 1;
+  write_npy(folder / "cond_switch/out0.npy", spoilt);
+  auto json = command;
+  json.push_back("--json");
+  const Ran wrong = run_tool(json);
+  EXPECT_EQ(wrong.code, 1);
+  const Json report = wrong.json();
+  EXPECT_EQ(report["right"], 4);
+  EXPECT_EQ(report["wrong"], 4);
+  for (const Json& row : report["rows"]) {
+    EXPECT_EQ(row["ok"].get<bool>(), row["case"] == "batched_matmul");
+    EXPECT_EQ(row["devices"].get<int>(), row["variant"] == "plain" ? 1 : 8);
+    if (!row["ok"].get<bool>()) {
+      EXPECT_TRUE(has(row["what"].get<std::string>(), "out0 at [0,0]"));
+    }
+  }
+  auto one = json;
+  one.insert(one.end(), {"--only", "batched_matmul/s2", "--devices", "1"});
+  const Json rows = run_tool(one).json()["rows"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["devices"], 1);
+  EXPECT_EQ(rows[0]["ok"], true);
+}
+
+TEST(Devices, AreListed) {
+  const Ran lines = run_tool({"devices"});
+  EXPECT_EQ(lines.code, 0);
+  EXPECT_TRUE(has(lines.out, "cpu:0\n"));
+  const Json json = run_tool({"devices", "--json"}).json();
+  ASSERT_FALSE(json["devices"].empty());
+  EXPECT_EQ(json["devices"][0]["id"], 0);
+  EXPECT_EQ(json["devices"][0]["platform"], "cpu");
+}
+
+TEST(ShardingCommand, ShowsAPlacement) {
+  const Ran ran =
+      run_tool({"sharding", "--mesh", "x=2,y=4", "--spec", "P('x', None)", "--shape", "8,16"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "devices=[2,1,4]<=[8] last_tile_dim_replicate")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "shard (4, 16)"));
+}
+
+}  // namespace
+}  // namespace tessera::testing

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/tessera/command.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace tessera::tool {
+
+std::string read_text(const std::string& path) {
+  if (path != "-") return compiler::read_file(path);
+  std::ostringstream text;
+  text << std::cin.rdbuf();
+  return std::move(text).str();
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text << std::flush;
+    if (!std::cout) throw IoError("can't write to standard output");
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) throw IoError("can't write " + path);
+}
+
+LoadedModule load_module(const std::string& path) {
+  const std::string text = read_text(path);
+  const auto start = std::chrono::steady_clock::now();
+  LoadedModule out;
+  const auto form = compiler::text_form(text);
+  out.module = compiler::read_module(text, path == "-" ? "<stdin>" : path, form);
+  out.form = *form;  // a text without a form is refused
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  out.milliseconds = took.count();
+  return out;
+}
+
+Progress::Progress() {
+  const char* term = std::getenv("TERM");
+  on_ = isatty(STDERR_FILENO) != 0 && std::getenv("CI") == nullptr && term != nullptr &&
+        std::strcmp(term, "dumb") != 0;
+}
+
+void Progress::show(const std::string& line) {
+  if (!on_) return;
+  std::cerr << '\r' << line;
+  if (line.size() < shown_) std::cerr << std::string(shown_ - line.size(), ' ');
+  std::cerr << std::flush;
+  shown_ = line.size();
+}
+
+Progress::~Progress() {
+  if (on_ && shown_ > 0) std::cerr << '\r' << std::string(shown_, ' ') << '\r' << std::flush;
+}
+
+}  // namespace tessera::tool

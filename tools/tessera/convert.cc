@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/tessera/command.h"
+
+namespace tessera::tool {
+namespace {
+
+struct Options {
+  std::string module, output = "-", to;
+};
+
+int convert(const Options& options) {
+  using compiler::TextForm;
+  const LoadedModule loaded = load_module(options.module);
+  TextForm to = loaded.form == TextForm::hlo ? TextForm::stablehlo : TextForm::hlo;
+  if (!options.to.empty()) {
+    to = options.to == compiler::name(TextForm::hlo) ? TextForm::hlo : TextForm::stablehlo;
+  }
+  write_text(options.output, compiler::write_module(*loaded.module, to));
+  return kDone;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, std::function<int()>& run) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("convert", "Turn HLO text into StableHLO text, or back");
+  command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
+  command->add_option("-o,--output", options->output, "File to write; - is stdout");
+  command->add_option("--to", options->to, "Form to write (default: the other one)")
+      ->check(CLI::IsMember({"hlo", "stablehlo"}));
+  command->callback([&run, options] { run = [options] { return convert(*options); }; });
+}
+
+}  // namespace tessera::tool

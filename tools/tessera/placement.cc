@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/tessera/placement.h"
+
+#include <tessera/sharding.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <sstream>
+
+#include "src/ir/hooks.h"
+#include "tools/tessera/command.h"
+
+namespace tessera::tool {
+
+Mesh::Shape parse_mesh(const std::string& text) {
+  Mesh::Shape out;
+  std::istringstream items(text);
+  std::string item;
+  while (std::getline(items, item, ',')) {
+    const std::size_t equals = item.find('=');
+    std::size_t used = 0;
+    std::int64_t size = 0;
+    try {
+      if (equals != std::string::npos) size = std::stoll(item.substr(equals + 1), &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (equals == std::string::npos || equals == 0 || used == 0 ||
+        used + equals + 1 != item.size()) {
+      throw UsageError("--mesh '" + text + "': expected name=size,..., got '" + item + "'");
+    }
+    const std::string axis = item.substr(0, equals);
+    if (size < 1 || size > (std::int64_t(1) << 20)) {
+      throw UsageError("--mesh '" + text + "': axis " + axis + " can't have size " +
+                       std::to_string(size));
+    }
+    for (const auto& [other, unused] : out) {
+      if (other == axis) throw UsageError("--mesh '" + text + "': axis " + axis + " stands twice");
+    }
+    out.emplace_back(axis, size);
+  }
+  if (out.empty()) throw UsageError("--mesh '" + text + "': expected name=size,...");
+  return out;
+}
+
+namespace {
+
+class SpecParser {
+ public:
+  explicit SpecParser(const std::string& text) : text_(text) {}
+
+  PartitionSpec parse() {
+    skip();
+    std::string name;
+    while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_]))) {
+      name += text_[at_++];
+    }
+    if (!name.empty() && name != "P" && name != "PartitionSpec") fail("expected P(...)");
+    expect('(');
+    std::vector<SpecEntry> entries;
+    while (!take(')')) {
+      if (take('(')) {
+        std::vector<std::string> axes;
+        while (!take(')')) {
+          axes.push_back(quoted());
+          if (!take(',')) {
+            expect(')');
+            break;
+          }
+        }
+        entries.emplace_back(axes);
+      } else if (text_.compare(at_, 4, "None") == 0) {
+        at_ += 4;
+        entries.emplace_back(nullptr);
+      } else {
+        entries.emplace_back(quoted());
+      }
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    skip();
+    if (at_ != text_.size()) fail("text after the spec");
+    return PartitionSpec::from_entries(entries);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw ParseError("spec '" + text_ + "', character " + std::to_string(at_ + 1) + ": " + what);
+  }
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    skip();
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail(std::string("expected '") + c + "'");
+  }
+  std::string quoted() {
+    skip();
+    if (at_ >= text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) {
+      fail("expected None, a quoted axis or a list of them");
+    }
+    const std::size_t end = text_.find(text_[at_], at_ + 1);
+    if (end == std::string::npos) fail("a quote is not closed");
+    std::string out = text_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    skip();
+    return out;
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+PartitionSpec parse_spec(const std::string& text) { return SpecParser(text).parse(); }
+
+std::vector<PartitionSpec> parse_specs(const std::string& text) {
+  std::vector<PartitionSpec> out;
+  std::istringstream items(text);
+  std::string item;
+  while (std::getline(items, item, ';')) {
+    try {
+      out.push_back(parse_spec(item));
+    } catch (const ValueError& e) {
+      throw UsageError("--in-shardings: " + e.message());
+    }
+  }
+  return out;
+}
+
+namespace {
+
+/// Whole axes of a mesh that may be refined.
+Mesh::Shape whole_axes(const LogicalMesh& mesh) {
+  Mesh::Shape out;
+  for (const MeshAxis& axis : mesh.axes) {
+    const bool known =
+        std::any_of(out.begin(), out.end(), [&](const auto& a) { return a.first == axis.name; });
+    if (!known) out.emplace_back(axis.name, axis.full);
+  }
+  return out;
+}
+
+void drop_shardings(ir::Module* module) {
+  for (const auto& computation : module->computations()) {
+    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
+    for (const auto& i : computation->instructions()) {
+      i->sharding.clear();
+      if (!i->is(ir::Opcode::custom_call)) continue;
+      const std::string& target = i->get<ir::CustomCallAttrs>().target;
+      if (target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding") {
+        replaced[i.get()] = i->operand(0);
+      } else if (target.starts_with("SPMDFullToShard") || target.starts_with("SPMDShardToFull")) {
+        throw ShardingError("code per device (" + i->describe() +
+                            ") needs the mesh that the module names; --mesh and --devices can't "
+                            "give it another");
+      }
+    }
+    if (!replaced.empty()) computation->replace_all_uses(replaced);
+  }
+  module->mesh = nullptr;
+  module->num_partitions = 1;
+}
+
+/// A device each, numbered as positions: shardings are only checked on it.
+Mesh numbered_mesh(const Mesh::Shape& axes) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  std::int64_t count = 1;
+  for (const auto& [name, size] : axes) {
+    names.push_back(name);
+    sizes.push_back(size);
+    count = checked_multiply(count, size);
+  }
+  std::vector<Device> devices(static_cast<std::size_t>(count));
+  for (std::size_t id = 0; id < devices.size(); ++id) devices[id].id = std::int64_t(id);
+  return Mesh(devices, sizes, names);
+}
+
+TensorSharding on_mesh(const PartitionSpec& spec, const MeshRef& mesh, std::int64_t rank) {
+  TensorSharding out = TensorSharding::replicated_on(mesh, rank);
+  for (std::size_t d = 0; d < spec.entries().size() && d < out.dims.size(); ++d) {
+    for (const std::string& axis : spec.entries()[d].axes()) {
+      for (std::size_t k = 0; k < mesh->axes.size(); ++k) {
+        if (mesh->axes[k].name == axis) out.dims[d].axes.push_back(int(k));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void place(ir::Module* module, const PlacementFlags& flags) {
+  if (!flags.mesh.empty()) {
+    const Mesh::Shape axes = parse_mesh(flags.mesh);
+    if (!module->mesh || whole_axes(*module->mesh) != axes) {
+      drop_shardings(module);
+      module->mesh = make_logical_mesh(axes);
+    }
+    module->num_partitions = module->mesh->num_devices();
+  }
+  if (flags.devices < 0) throw UsageError("--devices: there must be at least one");
+  if (flags.devices > 0 && flags.devices != module->num_partitions) {
+    if (!flags.mesh.empty()) {
+      throw UsageError("--devices " + std::to_string(flags.devices) + " and --mesh '" + flags.mesh +
+                       "', of " + std::to_string(module->num_partitions) + ", don't agree");
+    }
+    if (flags.devices > 1 && module->num_partitions > 1) {
+      throw ShardingError("the module's shardings are for " +
+                          std::to_string(module->num_partitions) + " devices, and --devices asks " +
+                          "for " + std::to_string(flags.devices) +
+                          "; give --mesh and --in-shardings too, or one device");
+    }
+    drop_shardings(module);
+    if (flags.devices > 1) module->mesh = make_logical_mesh({{"devices", flags.devices}});
+    module->num_partitions = flags.devices;
+  }
+  if (flags.in_shardings.empty()) return;
+
+  const std::vector<PartitionSpec> specs = parse_specs(flags.in_shardings);
+  const auto& parameters = module->entry()->parameters();
+  if (specs.size() != parameters.size()) {
+    throw UsageError("--in-shardings has " + std::to_string(specs.size()) +
+                     " specs, and the module takes " + std::to_string(parameters.size()) +
+                     " arguments");
+  }
+  if (!module->mesh) {
+    if (module->num_partitions > 1 || flags.devices == 0) {
+      throw UsageError("--in-shardings needs --mesh: the module names none");
+    }
+    return;  // one device
+  }
+  const Mesh mesh = numbered_mesh(whole_axes(*module->mesh));
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Shape& shape = parameters[i]->shape;
+    if (shape.is_tuple) continue;
+    try {
+      (void)NamedSharding(mesh, specs[i]).shard_shape(shape.dims);
+    } catch (const ValueError& e) {
+      throw ShardingError("--in-shardings of argument " + std::to_string(i) + " (" +
+                          shape.to_string() + "): " + e.message());
+    }
+    parameters[i]->sharding = {on_mesh(specs[i], module->mesh, shape.rank())};
+  }
+}
+
+namespace {
+
+/// Calls f(offset in the whole, offset in the part, elements) for each run of elements that a part
+/// and the whole both have in a row.
+template <class F>
+void for_runs(const Dims& whole, const Dims& local, const Dims& at, const F& f) {
+  const std::size_t rank = whole.size();
+  Dims begin(rank), count(rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    begin[d] = at[d] * local[d];
+    count[d] = std::clamp<std::int64_t>(whole[d] - begin[d], 0, local[d]);
+    if (count[d] == 0) return;
+  }
+  const Dims strides = row_major_strides(whole), local_strides = row_major_strides(local);
+  const std::int64_t run = rank == 0 ? 1 : count[rank - 1];
+  Dims index(rank, 0);
+  while (true) {
+    std::int64_t from = 0, to = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      from += (begin[d] + index[d]) * strides[d];
+      to += index[d] * local_strides[d];
+    }
+    f(from, to, run);
+    std::size_t d = rank < 2 ? 0 : rank - 1;
+    while (d-- > 0) {
+      if (++index[d] < count[d]) break;
+      index[d] = 0;
+    }
+    if (d == std::size_t(-1)) return;
+  }
+}
+
+bool is_cut(const TensorSharding& s) {
+  return s.kind == TensorSharding::Kind::axes && s.mesh && !s.is_replicated();
+}
+
+}  // namespace
+
+std::vector<runtime::Buffer> cut(const Literal& whole, const TensorSharding& sharding,
+                                 std::int64_t devices) {
+  if (!is_cut(sharding)) {
+    auto storage = runtime::Storage::allocate(whole.byte_count());
+    std::memcpy(storage->data(), whole.bytes(), whole.byte_count());
+    return std::vector<runtime::Buffer>(std::size_t(devices), runtime::Buffer{storage});
+  }
+  const Dims local = sharding.shard_dims(whole.dims());
+  const std::size_t width = byte_size(whole.dtype());
+  const std::size_t bytes = std::size_t(element_count(local)) * width;
+  std::map<Dims, std::shared_ptr<runtime::Storage>> parts;
+  std::vector<runtime::Buffer> out;
+  for (std::int64_t device = 0; device < devices; ++device) {
+    const Dims at = sharding.shard_coordinates(device);
+    auto& part = parts[at];
+    if (!part) {
+      part = runtime::Storage::allocate(bytes);
+      std::memset(part->data(), 0, bytes);
+      for_runs(whole.dims(), local, at, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+        std::memcpy(part->data() + std::size_t(to) * width,
+                    whole.bytes() + std::size_t(from) * width, std::size_t(n) * width);
+      });
+    }
+    out.push_back(runtime::Buffer{part});
+  }
+  return out;
+}
+
+Literal join(const std::vector<runtime::Buffer>& parts, const TensorSharding& sharding,
+             const Shape& shape) {
+  const auto copied = [&](const runtime::Buffer& b) {
+    return Literal(Shape(shape.dtype, shape.dims),
+                   std::span(b.data(), std::size_t(shape.byte_count())));
+  };
+  if (sharding.kind == TensorSharding::Kind::maximal) {
+    return copied(parts[std::size_t(sharding.device)]);
+  }
+  if (!is_cut(sharding)) return copied(parts[0]);
+  Literal out(Shape(shape.dtype, shape.dims));
+  std::byte* data = out.mutable_bytes();
+  const Dims local = sharding.shard_dims(shape.dims);
+  const std::size_t width = byte_size(shape.dtype);
+  std::map<Dims, bool> seen;
+  for (std::size_t device = 0; device < parts.size(); ++device) {
+    const Dims at = sharding.shard_coordinates(std::int64_t(device));
+    if (std::exchange(seen[at], true)) continue;
+    for_runs(shape.dims, local, at, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+      std::memcpy(data + std::size_t(from) * width, parts[device].data() + std::size_t(to) * width,
+                  std::size_t(n) * width);
+    });
+  }
+  return out;
+}
+
+}  // namespace tessera::tool

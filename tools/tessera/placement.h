@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a program's arrays are to lie, as flags say it, and how they come there and back.
+#pragma once
+
+#include <tessera/mesh.h>
+#include <tessera/partition_spec.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/literal.h"
+#include "src/ir/module.h"
+#include "src/runtime/buffer.h"
+
+namespace tessera::tool {
+
+/// "data=2,model=4". UsageError.
+Mesh::Shape parse_mesh(const std::string& text);
+/// `P("x", None, ("y", "z"))`, as users write specs; quotes are ' or ". ParseError with the place.
+PartitionSpec parse_spec(const std::string& text);
+/// Specs between ';'. UsageError.
+std::vector<PartitionSpec> parse_specs(const std::string& text);
+
+/// What --mesh, --in-shardings and --devices ask for.
+struct PlacementFlags {
+  std::string mesh, in_shardings;
+  std::int64_t devices = 0;  ///< 0: as many as the module and the mesh say
+};
+/// Puts it into the module. A mesh other than the module's own replaces all shardings in it;
+/// parameters without a spec are whole on every device. UsageError, ShardingError.
+void place(ir::Module* module, const PlacementFlags& flags);
+
+/// A buffer a device; devices that hold the same part share one storage. Uneven parts are padded
+/// with zeros.
+std::vector<runtime::Buffer> cut(const Literal& whole, const TensorSharding& sharding,
+                                 std::int64_t devices);
+Literal join(const std::vector<runtime::Buffer>& parts, const TensorSharding& sharding,
+             const Shape& shape);
+
+}  // namespace tessera::tool

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "src/base/npy.h"
+#include "tools/tessera/execution.h"
+#include "tools/tessera/placement.h"
+
+namespace tessera::tool {
+namespace {
+
+constexpr int kWarmUps = 2;
+
+struct Options {
+  std::string module, inputs, output_dir, expect;
+  double tol = 2e-4;
+  PlacementFlags placement;
+  int repeat = 0;  ///< 0: once, without warming up
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+std::string numbers(const std::vector<double>& values) {
+  std::string out;
+  for (const double v : values) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%s%.3f", out.empty() ? "" : " ", v);
+    out += text;
+  }
+  return out;
+}
+
+/// A value a line, under the names of the JSON object.
+void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
+  std::printf("module: %s (%s), %lld devices\n", report["module"].get<std::string>().c_str(),
+              report["form"].get<std::string>().c_str(),
+              static_cast<long long>(report["devices"].get<std::int64_t>()));
+  std::printf("compile_ms: %.3f\n", report["compile_ms"].get<double>());
+  std::printf("run_ms: %s\n", numbers(run_ms).c_str());
+  for (const char* key : {"peak_bytes_per_device", "peak_bytes_total"}) {
+    std::printf("%s: %lld\n", key, static_cast<long long>(report[key].get<std::int64_t>()));
+  }
+  std::printf("collectives:");
+  for (const auto& [kind, entry] : report["collectives"].items()) {
+    if (!entry.is_object()) continue;
+    std::printf(" %s %lld (%lld bytes)", kind.c_str(),
+                static_cast<long long>(entry["count"].get<std::int64_t>()),
+                static_cast<long long>(entry["bytes"].get<std::int64_t>()));
+  }
+  std::printf("%s\n", report["collectives"].size() == 1 ? " none" : "");
+  std::printf("evaluator_ops:%s\n", report["evaluator_ops"].empty() ? " none" : "");
+  for (const auto& op : report["evaluator_ops"]) {
+    std::printf("  %s\n", op.get<std::string>().c_str());
+  }
+  std::printf("outputs:\n");
+  for (const auto& out : report["outputs"]) {
+    std::printf("  %s", out["type"].get<std::string>().c_str());
+    if (out.contains("file")) std::printf(" -> %s", out["file"].get<std::string>().c_str());
+    if (out.contains("ok")) {
+      std::printf(out["ok"].get<bool>() ? "  as expected" : "  WRONG at %s",
+                  out["where"].get<std::string>().c_str());
+    }
+    std::printf("\n");
+  }
+}
+
+int run_module(const Options& options) {
+  if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
+  LoadedModule loaded = load_module(options.module);
+  place(loaded.module.get(), options.placement);
+  const std::vector<Literal> inputs = options.inputs.empty()
+                                          ? random_inputs(*loaded.module, options.seed)
+                                          : read_inputs(*loaded.module, options.inputs);
+  OrderedJson report;
+  report["module"] = loaded.module->name;
+  report["form"] = compiler::name(loaded.form);
+  report["read_ms"] = loaded.milliseconds;
+  const bool repeating = options.repeat > 0;
+  const Outcome outcome = execute(std::move(loaded.module), inputs, repeating ? kWarmUps : 0,
+                                  std::max(options.repeat, 1));
+  report["devices"] = outcome.devices;
+  report["compile_ms"] = outcome.compile_ms;
+  report["run_ms"] = outcome.run_ms;
+  report["peak_bytes_per_device"] = outcome.peak_bytes_total / outcome.devices;
+  report["peak_bytes_total"] = outcome.peak_bytes_total;
+  report["collectives"] = collectives_json(outcome);
+  report["evaluator_ops"] = outcome.evaluator_ops;
+  report["outputs"] = OrderedJson::array();
+  for (const Literal& l : outcome.results) {
+    report["outputs"].push_back({{"type", l.shape().to_string()}});
+  }
+  if (!options.output_dir.empty()) {
+    const std::filesystem::path folder(options.output_dir);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    for (std::size_t i = 0; i < outcome.results.size(); ++i) {
+      const std::string path = (folder / ("out" + std::to_string(i) + ".npy")).string();
+      write_npy(path, outcome.results[i]);
+      report["outputs"][i]["file"] = path;
+    }
+  }
+  bool ok = true;
+  if (!options.expect.empty()) {
+    const auto deviations = compare_outputs(outcome.results, options.expect, options.tol);
+    for (std::size_t i = 0; i < deviations.size(); ++i) {
+      const Deviation& d = deviations[i];
+      report["outputs"][i]["ok"] = d.ok();
+      report["outputs"][i]["excess"] = d.excess;  // null: no number
+      if (!d.ok()) report["outputs"][i]["where"] = d.where;
+      ok = ok && d.ok();
+    }
+    report["ok"] = ok;
+  }
+  if (options.json) {
+    std::cout << report.dump() << "\n";
+  } else {
+    print_lines(report, outcome.run_ms);
+  }
+  std::cout << std::flush;
+  if (ok) return kDone;
+  std::cerr << "tessera: results differ from those in " << options.expect << "\n";
+  return kFailed;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, std::function<int()>& run) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Run a module of StableHLO or HLO text");
+  command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
+  command->add_option("--inputs", options->inputs,
+                      "Folder of arg0.npy, arg1.npy, ...; without it inputs are random");
+  command->add_option("--output-dir", options->output_dir, "Folder to write out0.npy, ... into");
+  command->add_option("--expect", options->expect,
+                      "Folder of out0.npy, ... to compare the results with");
+  command
+      ->add_option("--tol", options->tol,
+                   "|got - want| may be tol (1 + |want|); integers are compared exactly")
+      ->capture_default_str();
+  command->add_option("--mesh", options->placement.mesh,
+                      "Mesh to run on: data=2,model=4 (default: the module's own)");
+  command->add_option("--in-shardings", options->placement.in_shardings,
+                      "A spec per argument: P(\"data\",None);P() (default: the module's own)");
+  command->add_option("--devices", options->placement.devices,
+                      "Number of devices (default: the module's or the mesh's)");
+  command->add_option("--repeat", options->repeat, "Time this many runs, after two to warm up");
+  command->add_option("--seed", options->seed, "Of random inputs")->capture_default_str();
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->callback([&run, options] { run = [options] { return run_module(*options); }; });
+}
+
+}  // namespace tessera::tool
