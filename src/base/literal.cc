@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/literal.h"
 
+#include <unistd.h>
+
+#include <cstdint>
 #include <new>
 
 namespace tessera {
@@ -8,9 +11,21 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector register
 
+std::size_t memory_of_this_machine() {
+  static const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? std::size_t(pages) * std::size_t(page) : SIZE_MAX;
+}
+
+[[noreturn]] void too_large(std::size_t bytes) {
+  throw RuntimeError("an array of " + std::to_string(bytes) + " bytes does not fit the memory of " +
+                     "this machine (" + std::to_string(memory_of_this_machine()) + " bytes)");
+}
+
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
+  if (bytes > memory_of_this_machine()) too_large(bytes);
   // Never zero bytes, so that data() of an empty literal is not null.
-  auto* p = static_cast<std::byte*>(::operator new(bytes ? bytes : 1, kAlignment));
+  auto* p = static_cast<std::byte*>(::operator new(bytes ? bytes : 1, kAlignment, std::nothrow));
+  if (p == nullptr) too_large(bytes);
   return {p, [](std::byte* q) { ::operator delete(q, kAlignment); }};
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
@@ -83,15 +85,16 @@ Literal eval_concatenate(const ir::Instruction& in, Operands xs) {
 
 Literal eval_iota(const ir::Instruction& in) {
   const std::size_t dim = std::size_t(in.get<ir::IotaAttrs>().dim);
+  Literal out = make(in.shape);  // before the numbers: it may be too large
+  if (out.element_count() == 0) return out;
   const std::int64_t n = in.shape.dims[dim];
-  std::vector<std::int64_t> numbers;
-  for (std::int64_t i = 0; i < n; ++i) numbers.push_back(i);
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t(0));
   std::vector<std::byte> typed(std::size_t(n) * byte_size(in.shape.dtype));
   apply_convert(DType::s64, in.shape.dtype, reinterpret_cast<const std::byte*>(numbers.data()),
                 typed.data(), n);
   Side from{0, Dims(in.shape.dims.size(), 0)};
   from.strides[dim] = 1;
-  Literal out = make(in.shape);
   strided_copy(byte_size(in.shape.dtype), in.shape.dims, out.mutable_bytes(),
                {0, row_major_strides(in.shape.dims)}, typed.data(), from);
   return out;

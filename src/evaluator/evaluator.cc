@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/evaluator/evaluator.h"
 
+#include <new>
 #include <numeric>
+#include <stdexcept>
 
 #include "src/evaluator/interpreter.h"
 
@@ -25,6 +27,22 @@ void check_arguments(const ir::Computation& computation, std::span<const Literal
   }
 }
 
+/// Memory that an operation needs besides its result may lack too.
+template <class F>
+auto within_memory(const ir::Computation* computation, F&& f) {
+  const auto fail = [&]() -> RuntimeError {
+    return RuntimeError("the memory of this machine does not suffice to evaluate " +
+                        (computation ? computation->name() : std::string("an operation")));
+  };
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    throw fail();
+  } catch (const std::length_error&) {
+    throw fail();
+  }
+}
+
 Literal run_alone(Interpreter::Mode mode, const ir::Computation& computation,
                   std::span<const Literal> arguments) {
   check_arguments(computation, arguments, "");
@@ -32,7 +50,9 @@ Literal run_alone(Interpreter::Mode mode, const ir::Computation& computation,
   for (const Literal& a : arguments) values.push_back({a});
   std::vector<const Values*> pointers;
   for (const Values& v : values) pointers.push_back(&v);
-  return std::move(Interpreter(mode, 1).run(computation, {0}, pointers)[0]);
+  return within_memory(&computation, [&] {
+    return std::move(Interpreter(mode, 1).run(computation, {0}, pointers)[0]);
+  });
 }
 
 }  // namespace
@@ -60,7 +80,8 @@ Literal evaluate_instruction(const ir::Instruction& instruction,
   std::vector<const Values*> pointers;
   for (const Values& v : values) pointers.push_back(&v);
   Interpreter interpreter(Interpreter::Mode::no_collectives, 1);
-  return std::move(interpreter.step(instruction, {0}, pointers)[0]);
+  return within_memory(nullptr,
+                       [&] { return std::move(interpreter.step(instruction, {0}, pointers)[0]); });
 }
 
 std::vector<Literal> evaluate_spmd(const ir::Module& module,
@@ -80,7 +101,9 @@ std::vector<Literal> evaluate_spmd(const ir::Module& module,
   }
   std::vector<const Values*> pointers;
   for (const Values& v : values) pointers.push_back(&v);
-  return Interpreter(Interpreter::Mode::side_by_side, devices).run(entry, active, pointers);
+  return within_memory(&entry, [&] {
+    return Interpreter(Interpreter::Mode::side_by_side, devices).run(entry, active, pointers);
+  });
 }
 
 }  // namespace tessera::evaluator

@@ -9,7 +9,7 @@ namespace tessera::ir {
 namespace {
 
 // Text may ask for any parameter number; memory for the list of parameters is bounded by this.
-constexpr std::int64_t kMaxParameters = 1 << 20;
+constexpr std::int64_t kMaxParameters = 1 << 17;
 
 bool computation_has_side_effect(const Computation& c,
                                  std::unordered_map<const Computation*, bool>& memo);

@@ -5,12 +5,12 @@
 #include <charconv>
 #include <cstring>
 
+#include "src/ir/limits.h"
 #include "src/ir/names.h"
 
 namespace tessera::ir {
 namespace {
 
-constexpr int kMaxTupleDepth = 64;
 constexpr std::size_t kMaxRank = 255;
 
 bool is_row_major(const Dims& layout) {

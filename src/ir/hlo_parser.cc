@@ -3,6 +3,7 @@
 #include "src/ir/hlo_parser.h"
 
 #include "src/ir/hlo_text.h"
+#include "src/ir/limits.h"
 #include "src/ir/literal_parser.h"
 #include "src/ir/shape_inference.h"
 #include "src/ir/verifier.h"
@@ -195,7 +196,14 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
   try {
     Shape shape = infer_shape(i->opcode, i->operands, i->attrs, i->called,
                               declared ? &i->shape : nullptr, where, module_->num_partitions);
-    if (!declared) i->shape = std::move(shape);
+    if (!declared) {
+      inferred_parts_ += shape_parts(shape);
+      if (inferred_parts_ > kMaxShapeParts + in_.size()) {
+        in_.fail_at(at, "the shapes that the text leaves out have more than " +
+                            std::to_string(kMaxShapeParts + in_.size()) + " parts");
+      }
+      i->shape = std::move(shape);
+    }
   } catch (const ShapeError& e) {
     throw ShapeError(i->name + " = " + e.message(), e.location());
   } catch (const DTypeError& e) {

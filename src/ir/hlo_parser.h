@@ -78,6 +78,7 @@ class HloParser {
   std::unordered_map<std::string_view, Computation*> computations_;
   std::map<std::int64_t, std::string> file_names_;
   std::map<std::int64_t, Frame> file_locations_, stack_frames_;
+  std::int64_t inferred_parts_ = 0;  ///< of the shapes that don't stand in the text
   std::vector<PendingSharding> pending_;
   std::string sdy_meshes_;
   std::string_view meshes_at_, layout_at_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/ir/inference_site.h"
+#include "src/ir/limits.h"
 
 namespace tessera::ir {
 namespace inference {
@@ -15,7 +16,11 @@ std::string described(const Site& site) {
   out += "(";
   for (std::size_t i = 0; i < site.operands.size() && i < kShown; ++i) {
     if (i > 0) out += ", ";
-    out += site.operands[i]->shape.to_string();
+    constexpr std::size_t kLongest = 200;
+    const Shape& s = site.operands[i]->shape;
+    const bool many = shape_parts(s, kLongest) > std::int64_t(kLongest);
+    const std::string text = many ? "a tuple of many parts" : s.to_string();
+    out += text.size() > kLongest ? text.substr(0, kLongest) + "..." : text;
   }
   if (site.operands.size() > kShown) {
     out += ", ... " + std::to_string(site.operands.size()) + " operands";
@@ -242,6 +247,13 @@ Shape infer_shape(Opcode op, std::span<Instruction* const> operands, const Attri
   inference::Rule rule = inference::rule_of(op);
   TESSERA_CHECK(rule != nullptr, std::string(name(op)) + " has no rule for its shape");
   Shape shape = rule(site);
+  if (shape.is_array()) {
+    try {
+      (void)shape.byte_count();
+    } catch (const ValueError&) {
+      site.shape_error("the size of the result " + shape.to_string() + " does not fit 64 bits");
+    }
+  }
   if (declared != nullptr && shape != *declared) {
     site.shape_error("the result is " + shape.to_string() + " and " + declared->to_string() +
                      " was declared");

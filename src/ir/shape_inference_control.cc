@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuples, calls, loops, branches and what only passes values on.
+#include <algorithm>
+
 #include "src/ir/hooks.h"
 #include "src/ir/inference_site.h"
+#include "src/ir/limits.h"
 
 namespace tessera::ir::inference {
 namespace {
@@ -10,6 +13,22 @@ std::vector<Shape> operand_shapes(const Site& site, std::size_t first = 0) {
   std::vector<Shape> out;
   for (std::size_t i = first; i < site.operands.size(); ++i) out.push_back(site.shape(i));
   return out;
+}
+
+// A tuple of tuples of tuples doubles with every instruction.
+void check_tuple_size(const Site& site) {
+  std::int64_t parts = 1, depth = 0;
+  for (const Instruction* operand : site.operands) {
+    parts += shape_parts(operand->shape, kMaxShapeParts - parts);
+    if (parts > kMaxShapeParts) {
+      site.shape_error("the tuple would have more than " + std::to_string(kMaxShapeParts) +
+                       " parts");
+    }
+    depth = std::max(depth, tuple_depth(operand->shape));
+  }
+  if (depth >= kMaxTupleDepth) {
+    site.shape_error("tuples nest deeper than " + std::to_string(kMaxTupleDepth));
+  }
 }
 
 Shape infer_while(const Site& site) {
@@ -83,6 +102,7 @@ Shape infer_custom_call(const Site& site) {
 Shape infer_control(const Site& site) {
   switch (site.op) {
     case Opcode::tuple:
+      check_tuple_size(site);
       return Shape::tuple(operand_shapes(site));
     case Opcode::get_tuple_element:
       return infer_get_tuple_element(site);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "src/ir/limits.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
 #include "src/ir/shape_inference.h"
@@ -274,7 +275,7 @@ void verify_structure(const Module& module, bool check_names) {
     if (!names.insert(c->name()).second) v.fail(*c, "its name stands twice");
     v.computation(*c);
   }
-  post_order(all);  // throws on recursion
+  check_limits(post_order(all));  // which throws on recursion
   v.aliases();
 }
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How large a program may grow from a small text: calls multiply instructions, tuples multiply
+// shapes. No program that could ever run comes near.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/ir/module.h"
+
+namespace tessera::ir {
+
+/// Calls inside calls; the interpreters of a program walk them by recursion.
+inline constexpr std::int64_t kMaxCallDepth = 256;
+/// Tuples inside tuples.
+inline constexpr std::int64_t kMaxTupleDepth = 64;
+/// Parts of one shape, and of all shapes of a text that are not written there but inferred.
+inline constexpr std::int64_t kMaxShapeParts = std::int64_t(1) << 18;
+
+/// Parts of a shape (itself, its elements, theirs ...), counted no further than `most` + 1.
+std::int64_t shape_parts(const Shape& shape, std::int64_t most = kMaxShapeParts);
+/// 0 for an array.
+std::int64_t tuple_depth(const Shape& shape);
+
+/// ValueError if calls nest too deep, or if writing every call out would give more instructions
+/// than any machine walks through. `callees_first`: all computations.
+void check_limits(const std::vector<Computation*>& callees_first);
+
+}  // namespace tessera::ir
