@@ -274,9 +274,10 @@ CustomCallAttrs custom_call(AttributeReader& reader) {
   a.target = reader.text("custom_call_target");
   a.has_side_effect = reader.flag("custom_call_has_side_effect");
   if (auto value = reader.take("api_version")) a.api_version = std::string(*value);
-  for (const char* key : {"window", "dim_labels", "feature_group_count", "batch_group_count",
-                          "operand_layout_constraints", "output_to_operand_aliasing", "literal",
-                          "operand_precision", "padding_type", "schedule"}) {
+  for (const char* key :
+       {"window", "dim_labels", "feature_group_count", "batch_group_count",
+        "operand_layout_constraints", "output_to_operand_aliasing", "literal", "operand_precision",
+        "padding_type", "schedule", "in_shardings", "out_shardings", "manual_axes"}) {
     if (auto value = reader.take(key)) a.other.emplace_back(key, std::string(*value));
   }
   return a;

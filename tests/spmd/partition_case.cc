@@ -89,6 +89,12 @@ PartitionCase check_partition(std::unique_ptr<ir::Module> module, double toleran
   std::unique_ptr<ir::Module> single = module->clone();
   single->num_partitions = 1;
   const Literal whole = evaluator::evaluate(*single, arguments);
+  return check_against(std::move(module), whole, tolerance, std::move(arguments), options);
+}
+
+PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,
+                            double tolerance, std::vector<Literal> arguments,
+                            const spmd::PartitionOptions& options) {
   spmd::propagate(module.get());
   PartitionCase out;
   out.device = spmd::partition(*module, options, &out.report);

@@ -29,6 +29,10 @@ struct PartitionCase {
 PartitionCase check_partition(std::unique_ptr<ir::Module> module, double tolerance = 0,
                               std::vector<Literal> arguments = {},
                               const spmd::PartitionOptions& options = {});
+/// Expects that the device program computes `whole`.
+PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,
+                            double tolerance, std::vector<Literal> arguments,
+                            const spmd::PartitionOptions& options = {});
 /// A module with an entry of these lines; 8 devices. See wrap_entry for what is put around them.
 PartitionCase check_partition(const std::string& entry_lines, double tolerance = 0,
                               std::vector<Literal> arguments = {},

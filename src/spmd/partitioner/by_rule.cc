@@ -18,13 +18,13 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
   }
   ComputeLayout layout = p.layout_for(source, *rule);
   bool split_result = false;
-  for (const TensorSharding& s : p.declared(source)) split_result |= !s.is_replicated();
+  for (const TensorSharding& s : p.declared(source)) split_result |= !is_whole(s);
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
     Value* v = p.operand_value(o);
-    const bool forced = split_result && !v->sharding.is_replicated() &&
-                        v->sharding.unreduced.empty() && layout.operands[i].is_replicated();
+    const bool forced = split_result && !is_whole(v->sharding) && v->sharding.unreduced.empty() &&
+                        is_whole(layout.operands[i]);
     operands.push_back(nullptr);
     if (forced) {
       p.gathered(source, i, v, "it needs the dims whole that are split", &operands.back());

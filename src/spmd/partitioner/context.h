@@ -67,13 +67,18 @@ class ModulePartitioner {
   ir::Computation* imported(const ir::Computation& source);
   /// Shardings of the leaves of a computation's parameter or root.
   std::vector<TensorSharding> shardings_of(const ir::Instruction& instruction) const;
+  /// On the module's mesh; a sharding on another order of the devices is replaced by its stand-in
+  /// (reshard/orders.h), which a permute leads to.
   TensorSharding normal(const TensorSharding& sharding, std::int64_t rank) const;
+  /// Axes that are manual in a computation.
+  const std::vector<int>& manual_axes(const ir::Computation& source) const;
 
   void record(CommunicationRecord record, const ir::Instruction* instruction);
   void replicated_op(const std::string& line);
 
  private:
   void finish_report();
+  void find_manual_axes();
 
   const ir::Module& source_;
   PartitionOptions options_;
@@ -82,6 +87,7 @@ class ModulePartitioner {
   MeshRef mesh_;
   std::int64_t devices_ = 1;
   std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_, imported_;
+  std::unordered_map<const ir::Computation*, std::vector<int>> manual_;
   std::vector<std::pair<CommunicationRecord, const ir::Instruction*>> records_;
 };
 
@@ -130,8 +136,15 @@ class ComputationPartitioner {
   /// The price of bringing a value there from its cheapest form.
   double reshard_price(Value* v, const TensorSharding& to) const;
   TensorSharding whole(std::int64_t rank) const {
-    return TensorSharding::replicated_on(mesh(), rank);
+    TensorSharding s = TensorSharding::replicated_on(mesh(), rank);
+    s.manual = manual_axes();
+    return s;
   }
+  /// Axes along which this computation is written per device.
+  const std::vector<int>& manual_axes() const { return module_.manual_axes(source_); }
+  /// A shard by `from` as the shard by `to`, where one of both is the other's stand-in.
+  ir::Instruction* reordered(ir::Instruction* local, const TensorSharding& from,
+                             const TensorSharding& to, const std::string& reason);
   /// The local array with the padding of these dims set to `neutral` (a scalar).
   ir::Instruction* masked(Value* v, const Dims& dims, ir::Instruction* neutral);
   /// Product of the sizes of axes.

@@ -80,7 +80,7 @@ void partition_while(ComputationPartitioner& p, const ir::Instruction& source) {
                         other[i].to_spec_string());
     }
   }
-  TESSERA_CHECK(p.declared_array(*condition.root()).is_replicated(),
+  TESSERA_CHECK(is_whole(p.declared_array(*condition.root())),
                 source.describe() + ": the loop's predicate is not replicated");
   ir::Computation* local_condition = p.module().partitioned(condition);
   ir::Computation* local_body = p.module().partitioned(body);

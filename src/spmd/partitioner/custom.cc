@@ -4,12 +4,11 @@
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
+#include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/propagation/meshes.h"
 
 namespace tessera::spmd {
-
-namespace {
 
 /// What one device receives when a collective of the user's own runs.
 double received_bytes(const ir::Instruction& i, std::int64_t devices) {
@@ -27,6 +26,8 @@ double received_bytes(const ir::Instruction& i, std::int64_t devices) {
       return bytes * (k - 1) / k;
   }
 }
+
+namespace {
 
 /// Copies a computation of the device program into the one being built.
 ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
@@ -83,7 +84,9 @@ TensorSharding hooks_sharding(ComputationPartitioner& p, const ir::Instruction& 
                             shape.to_string(),
                         source.location());
   }
-  return p.module().normal(s, shape.rank());
+  TensorSharding normal = p.module().normal(s, shape.rank());
+  normal.manual = p.manual_axes();
+  return normal;
 }
 
 void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -130,7 +133,7 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
     Value* v = p.reshard(p.value(*source.operand(i)), s, what + " of " + name);
     check_tile(source, name, "takes as " + what, chosen.body->parameter(i)->shape, args[i].shape, s,
                v->local->shape);
-    arguments.push_back(v->local);
+    arguments.push_back(p.reordered(v->local, s, chosen.args[i], what + " of " + name));
   }
   ir::Instruction* root = inlined(p, *chosen.body, arguments, "the per-shard function of " + name);
   std::vector<ir::Instruction*> parts = p.unpack(root);
@@ -146,7 +149,8 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
     TensorSharding s = hooks_sharding(p, source, name, what, chosen.results[i], results[i]);
     check_tile(source, name, "returns as " + what, parts[i]->shape, results[i], s,
                p.local_shape(results[i], s));
-    values.push_back(p.make(parts[i], s, results[i]));
+    ir::Instruction* part = p.reordered(parts[i], chosen.results[i], s, what + " of " + name);
+    values.push_back(p.make(part, s, results[i]));
   }
   p.define(source, values);
 }
@@ -157,12 +161,17 @@ void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& sou
   const auto& attrs = source.get<ir::CustomCallAttrs>();
   if (attrs.partitioner) return partition_custom(p, source);
   if (is_constraint(source)) return partition_constraint(p, source);
+  if (manual::is_call(source)) return partition_manual(p, source);
+  if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands.size() == 1) {
+    return p.define(source, p.raw_leaves(*source.operand(0)));
+  }
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
                              "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
     if (attrs.target == manual) {
-      throw NotImplementedError(
-          "per-device (manual) regions can't be partitioned in this version (" + attrs.target + ")",
-          source.location());
+      throw NotImplementedError("per-device code around " + source.name +
+                                    " is in no form that can be partitioned in this version (" +
+                                    attrs.target + ")",
+                                source.location());
     }
   }
   partition_by_rule(p, source);

@@ -34,6 +34,8 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
       return partition_convolution(p, source);
     case Opcode::reduce_window:
       return partition_reduce_window(p, source);
+    case Opcode::select_and_scatter:
+      return partition_select_and_scatter(p, source);
     case Opcode::reduce:
       return partition_reduce(p, source);
     case Opcode::slice:
@@ -75,7 +77,6 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::fft:
     case Opcode::cholesky:
     case Opcode::triangular_solve:
-    case Opcode::select_and_scatter:
     case Opcode::topk:
     case Opcode::map:
     case Opcode::batch_norm_inference:
@@ -85,10 +86,16 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::rng_bit_generator:
       // Each element's bits depend on its place in the whole.
       return p.replicate(source, "random bits are made whole from a state that all devices share");
+    case Opcode::partition_id:
+      if (p.manual_axes().empty() && p.module().devices() > 1) {
+        refuse(source, "which device it is belongs into per-device code");
+      }
+      return p.replicate(source, "");
     default:
       break;
   }
   if (ir::is_collective(source.opcode)) {
+    if (!p.manual_axes().empty()) return partition_collective(p, source);
     refuse(source, "collectives belong into per-device code");
   }
   if (ir::has_side_effect(source.opcode)) refuse(source, "it talks to the host");

@@ -35,7 +35,7 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
   bool agree = wanted.unreduced.empty();
   for (const ir::Instruction* o : source.operands) {
     Value* v = p.operand_value(*o);
-    agree &= o->shape.rank() == 0 ? v->sharding.is_replicated()
+    agree &= o->shape.rank() == 0 ? is_whole(v->sharding)
                                   : v->home->remake || same_layout(v->sharding, wanted);
   }
   std::vector<TensorSharding> layout;

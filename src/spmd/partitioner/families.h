@@ -24,6 +24,8 @@ void partition_dot(ComputationPartitioner& p, const ir::Instruction& source);
 // windows.cc
 void partition_convolution(ComputationPartitioner& p, const ir::Instruction& source);
 void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source);
+// select_and_scatter.cc
+void partition_select_and_scatter(ComputationPartitioner& p, const ir::Instruction& source);
 // reduce.cc
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source);
 // reshape.cc
@@ -48,6 +50,11 @@ void partition_conditional(ComputationPartitioner& p, const ir::Instruction& sou
 void partition_barrier(ComputationPartitioner& p, const ir::Instruction& source);
 // custom.cc
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source);
+double received_bytes(const ir::Instruction& collective, std::int64_t devices);
+// manual.cc
+void partition_manual(ComputationPartitioner& p, const ir::Instruction& source);
+/// A collective of the user's within a manual computation whose other axes are automatic.
+void partition_collective(ComputationPartitioner& p, const ir::Instruction& source);
 
 /// The constant, copies looked through, equals `value`.
 bool is_literal(const ir::Instruction& x, const Literal& value);

@@ -182,8 +182,8 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
   }
   std::vector<TensorSharding> ends{wanted};
   for (Value* v : arrays) ends.push_back(v->sharding);
-  bool split_ends = !wanted.is_replicated();
-  for (Value* v : arrays) split_ends &= !v->sharding.is_replicated();
+  bool split_ends = !is_whole(wanted);
+  for (Value* v : arrays) split_ends &= !is_whole(v->sharding);
   constexpr double last_resort = 1e30;
   std::optional<double> least;
   auto consider = [&](Candidate c) {
@@ -206,7 +206,7 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
     }
     price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.
-    if (c.layout.is_replicated() && split_ends) price += last_resort;
+    if (is_whole(c.layout) && split_ends) price += last_resort;
     if (!least || price < *least) {
       least = price;
       best = std::move(c);

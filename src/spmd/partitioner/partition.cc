@@ -8,8 +8,11 @@
 #include "src/ir/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/partitioner/families.h"
+#include "src/spmd/propagation/graph.h"
+#include "src/spmd/reshard/orders.h"
 
 namespace tessera::spmd {
 
@@ -24,6 +27,7 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   MeshRef pieces = refine_to_primes(mesh_);
   if (pieces->axes != mesh_->axes) mesh_ = pieces;
   devices_ = mesh_->num_devices();
+  find_manual_axes();
   target_ = std::make_unique<ir::Module>(source.name);
   target_->num_partitions = devices_;
   target_->replica_count = source.replica_count;
@@ -41,12 +45,11 @@ TensorSharding ModulePartitioner::normal(const TensorSharding& sharding, std::in
   if (sharding.kind != TensorSharding::Kind::axes || !sharding.mesh) {
     return TensorSharding::replicated_on(mesh_, rank);
   }
-  if (sharding.is_manual()) {
-    throw NotImplementedError("per-device (manual) regions can't be partitioned in this version");
-  }
   TensorSharding s = sharding.closed();
+  if (!speaks_of(s, mesh_)) s = stand_in(s, mesh_);
   if (s.mesh != mesh_) s = s.on(mesh_);
   s.replicated.clear();
+  s.manual.clear();
   TESSERA_CHECK(s.rank() == rank, "sharding " + s.to_spec_string() + " is on a value of rank " +
                                       std::to_string(rank));
   return s;
@@ -64,8 +67,32 @@ std::vector<TensorSharding> ModulePartitioner::shardings_of(
       std::size_t at = instruction.sharding.size() == leaves.size() ? i : 0;
       out.push_back(normal(instruction.sharding[at], rank));
     }
+    if (instruction.parent) out.back().manual = manual_axes(*instruction.parent);
   }
   return out;
+}
+
+void ModulePartitioner::find_manual_axes() {
+  const std::vector<ir::Computation*> all = propagation::device_computations(source_);
+  // Callers first.
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    const std::vector<int> around = manual_axes(**c);
+    for (const auto& i : (*c)->instructions()) {
+      const bool runs =
+          i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) || i->is(ir::Opcode::conditional);
+      if (manual::is_partly(*i)) {
+        manual_[i->called[0]] = manual::axes_of(*i, mesh_);
+      } else if (runs && !around.empty()) {
+        for (const ir::Computation* callee : i->called) manual_[callee] = around;
+      }
+    }
+  }
+}
+
+const std::vector<int>& ModulePartitioner::manual_axes(const ir::Computation& source) const {
+  static const std::vector<int> none;
+  auto it = manual_.find(&source);
+  return it == manual_.end() ? none : it->second;
 }
 
 ir::Computation* ModulePartitioner::imported(const ir::Computation& source) {
@@ -181,6 +208,7 @@ void ComputationPartitioner::run(bool is_entry) {
              2 * byte_count(bits) * double(module_.devices() - 1) / double(module_.devices()));
         x = from_bits(b(), bits, x->shape.dtype);
       }
+      if (is_entry && given) x = reordered(x, *given, shardings[i], "parameter on another order");
       values.push_back(make(x, shardings[i], shapes[i]));
     }
     define(*parameter, std::move(values));
@@ -195,7 +223,12 @@ void ComputationPartitioner::run(bool is_entry) {
   current_ = &root;
   b().metadata = root.metadata;
   std::vector<ir::Instruction*> results;
-  for (Value* v : leaves(root)) results.push_back(v->local);
+  for (Value* v : leaves(root)) {
+    const std::size_t at = root.sharding.size() == 1 ? 0 : results.size();
+    results.push_back(v->local);
+    if (!is_entry || at >= root.sharding.size()) continue;
+    results.back() = reordered(v->local, v->sharding, root.sharding[at], "result on another order");
+  }
   ir::Instruction* local = pack(root.shape, results);
   b().computation()->set_root(local);
   if (is_entry && !local->is(ir::Opcode::parameter)) local->sharding = root.sharding;
@@ -331,7 +364,7 @@ double ComputationPartitioner::gathered(const ir::Instruction& source, std::size
                                         const std::string& reason, ir::Instruction** local) {
   const TensorSharding all = whole(v->shape.rank());
   double bytes = 0;
-  if (!v->sharding.is_replicated()) {
+  if (!is_whole(v->sharding)) {
     bytes = plan_reshard(v->sharding, all, v->shape.dims, std::int64_t(byte_size(v->shape.dtype)),
                          cost())
                 .bytes_received;

@@ -177,7 +177,7 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
   for (const Plan& c : candidates) {
     double cost = price(p, v, c, source, wanted);
     // Gathering what is split at both ends is the last resort.
-    if (c.in.is_replicated() && !v->sharding.is_replicated() && !wanted.is_replicated()) {
+    if (is_whole(c.in) && !is_whole(v->sharding) && !is_whole(wanted)) {
       cost += 1e30;
     }
     if (!best || cost < least) {

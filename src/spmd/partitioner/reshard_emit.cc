@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/spmd/partitioner/context.h"
+#include "src/spmd/reshard/orders.h"
 
 namespace tessera::spmd {
 
@@ -128,6 +129,26 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   made->origin = v->origin;
   v->home->forms.push_back(made);
   return made;
+}
+
+ir::Instruction* ComputationPartitioner::reordered(ir::Instruction* local,
+                                                   const TensorSharding& from,
+                                                   const TensorSharding& to,
+                                                   const std::string& reason) {
+  for (const TensorSharding* s : {&from, &to}) {
+    if (s->kind != TensorSharding::Kind::axes || !s->mesh) return local;
+  }
+  if (!local->shape.is_array() || (speaks_of(from, mesh()) && speaks_of(to, mesh()))) return local;
+  auto pairs = order_pairs(from, to);
+  if (std::all_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first == p.second; })) {
+    return local;
+  }
+  const Transfer keep = transfer;
+  transfer = {from.to_spec_string(), to.to_spec_string(), reason, false};
+  ir::Instruction* x = b().collective_permute(local, std::move(pairs));
+  note(x, byte_count(x));
+  transfer = keep;
+  return x;
 }
 
 std::size_t ComputationPartitioner::emit_slices(const ReshardPlan& plan, std::size_t first,

@@ -52,7 +52,7 @@ void partition_constant(ComputationPartitioner& p, const ir::Instruction& source
   const auto& attrs = source.get<ir::ConstantAttrs>();
   const TensorSharding wanted = p.declared_array(source);
   const Literal& l = attrs.value;
-  if (attrs.elided && !wanted.is_replicated()) {
+  if (attrs.elided && !is_whole(wanted)) {
     throw CompileError("the elements of constant " + source.name +
                            " were left out of the text ({...}), so that it can't be cut up by " +
                            wanted.to_spec_string(),
@@ -106,7 +106,10 @@ void partition_rng(ComputationPartitioner& p, const ir::Instruction& source) {
   ir::Instruction* bits = as_bits(p.b(), p.emit_local(source, operands, source.shape));
   Value* v = p.make(bits, p.whole(source.shape.rank()), bits->shape);
   TensorSharding partial = v->sharding;
-  for (std::size_t a = 0; a < p.mesh()->axes.size(); ++a) partial.unreduced.push_back(int(a));
+  for (int a = 0; a < int(p.mesh()->axes.size()); ++a) {
+    const std::vector<int>& manual = p.manual_axes();
+    if (std::find(manual.begin(), manual.end(), a) == manual.end()) partial.unreduced.push_back(a);
+  }
   v = p.reshard(v, partial, "random numbers of the first device");
   Value* sum = p.make(v->local, partial, v->shape);
   sum = p.reshard(sum, p.declared_array(source), "random numbers of the first device");

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
+#include "src/spmd/manual/manual.h"
 
 namespace tessera::spmd::propagation {
 namespace {
@@ -22,9 +23,26 @@ std::vector<ir::Computation*> device_callees(const Instruction& i) {
     case Opcode::conditional:
     case Opcode::call:
       return i.called;
+    case Opcode::custom_call:
+      if (manual::is_partly(i)) return i.called;
+      return {};
     default:
       return {};
   }
+}
+
+/// A custom call that stops axes: which way they may still flow.
+bool is_barrier(const Instruction& i, bool* forward, bool* backward) {
+  if (!i.is(Opcode::custom_call)) return false;
+  if (i.get<ir::CustomCallAttrs>().target != "xla.sdy.PropagationBarrier") return false;
+  auto it = i.frontend_attributes.find("xla.sdy.allowed_direction");
+  const std::string text = it == i.frontend_attributes.end() ? "NONE" : it->second;
+  // By name, or by the number that stands first: none, forward, backward, both.
+  const char number = text.empty() ? '0' : text[0];
+  const bool both = text.find("BOTH") != std::string::npos || number == '3';
+  *forward = both || text.find("FORWARD") != std::string::npos || number == '1';
+  *backward = both || text.find("BACKWARD") != std::string::npos || number == '2';
+  return true;
 }
 
 /// with_sharding_constraint, or JAX's note of a function's result sharding.
@@ -167,7 +185,7 @@ class Builder {
     };
     for (const Instruction* p : module_->entry()->parameters()) bound(p);
     bound(module_->entry()->root());
-    spread_manual();
+    set_manual(bound);
   }
 
   /// Takes over what the program says. Of two statements on one value the first holds, unless that
@@ -194,23 +212,32 @@ class Builder {
     v.given = true;
   }
 
-  /// What is computed from per-device values is per device.
-  void spread_manual() {
-    for (ir::Computation* c : graph_.computations) {
-      for (const auto& i : c->instructions()) {
-        std::vector<int> manual;
-        for (const Instruction* o : i->operands) {
-          for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
-            const Value& v = graph_.values[std::size_t(graph_.value_of(o, k))];
-            if (v.sharding.kind == TensorSharding::Kind::axes && !v.sharding.manual.empty()) {
-              manual = v.sharding.manual;
-            }
-          }
+  /// Within a manual computation no dim takes the manual axes, and its boundary is cut evenly.
+  template <class F>
+  void set_manual(F bound) {
+    std::unordered_map<const ir::Computation*, std::vector<int>> manual;
+    for (auto c = graph_.computations.rbegin(); c != graph_.computations.rend(); ++c) {
+      const std::vector<int> around = manual[*c];
+      for (const auto& i : (*c)->instructions()) {
+        const bool enters = manual::is_partly(*i);
+        const std::vector<int> inner = enters ? manual::axes_of(*i, mesh_) : around;
+        for (ir::Computation* callee : device_callees(*i)) manual[callee] = inner;
+        if (enters) {
+          for (const Instruction* p : i->called[0]->parameters()) bound(p);
+          bound(i->called[0]->root());
         }
-        if (manual.empty()) continue;
+        if (around.empty()) continue;
         for (std::size_t k = 0; k < graph_.leaf_count(i.get()); ++k) {
           Value& v = graph_.values[std::size_t(graph_.value_of(i.get(), k))];
-          if (!v.given && v.sharding.kind == TensorSharding::Kind::axes) v.sharding.manual = manual;
+          if (v.sharding.kind != TensorSharding::Kind::axes) continue;
+          for (int a : around) {
+            if (v.sharding.uses_axis(a)) {
+              throw ShardingError("within a manual computation " + i->name + " has the sharding " +
+                                      v.sharding.to_string() + ", which names a manual axis",
+                                  i->location());
+            }
+          }
+          v.sharding.manual = around;
         }
       }
     }
@@ -314,6 +341,7 @@ class Builder {
         }
         return;
       case Opcode::custom_call:
+        if (manual::is_partly(i)) return connect_manual(i);
         if (const auto& partitioner = i.get<ir::CustomCallAttrs>().partitioner) {
           if (partitioner->has_infer_callback() || partitioner->has_propagate_callback()) {
             CallbackOp op;
@@ -327,6 +355,44 @@ class Builder {
         break;
     }
     add_op(i);
+  }
+
+  /// Global and local arrays at the boundary of a manual computation: dims differ by the parts that
+  /// the manual axes make, which stay where they are.
+  void connect_manual(const Instruction& i) {
+    auto tie = [&](int global, int local, bool into) {
+      const Value &g = graph_.values[std::size_t(global)], &l = graph_.values[std::size_t(local)];
+      if (!g.active || !l.active || g.dims.size() != l.dims.size()) return;
+      FactorRule rule;
+      TensorFactors of_global, of_local;
+      for (std::size_t d = 0; d < g.dims.size(); ++d) {
+        const std::int64_t parts = l.dims[d] > 0 ? g.dims[d] / l.dims[d] : 1;
+        of_global.emplace_back();
+        if (parts > 1) {
+          of_global.back().push_back(int(rule.factors.size()));
+          rule.factors.push_back({parts, FactorKind::pass_through, true});
+        }
+        of_global.back().push_back(int(rule.factors.size()));
+        of_local.push_back({int(rule.factors.size())});
+        rule.factors.push_back({l.dims[d]});
+      }
+      rule.operands = {into ? of_global : of_local};
+      rule.results = {into ? of_local : of_global};
+      graph_.rules.push_back(std::move(rule));
+      Op op;
+      op.rule = &graph_.rules.back();
+      op.operands = {into ? global : local};
+      op.results = {into ? local : global};
+      op.family = Family::alike;
+      graph_.ops.push_back(std::move(op));
+    };
+    const ir::Computation& body = *i.called[0];
+    for (std::size_t k = 0; k < i.operands.size(); ++k) {
+      tie(graph_.value_of(i.operand(k)), graph_.value_of(body.parameter(k)), true);
+    }
+    for (std::size_t k = 0; k < graph_.leaf_count(&i); ++k) {
+      tie(graph_.value_of(&i, k), graph_.value_of(body.root(), k), false);
+    }
   }
 
   void collect(const Instruction& i, std::vector<int>* operands, std::vector<int>* results) const {
@@ -377,7 +443,8 @@ class Builder {
         op.family = Family::alike;
         break;
       case Opcode::custom_call:
-        op.family = is_constraint(i) ? Family::alike : Family::other;
+        op.family = is_constraint(i) || is_barrier(i, &op.forward, &op.backward) ? Family::alike
+                                                                                 : Family::other;
         op.elementwise = op.family == Family::alike;
         break;
       default:

@@ -48,6 +48,8 @@ struct Op {
   Family family = Family::other;
   bool elementwise = false;
   bool single_use = false;  ///< no operand of rank above 0 has another use
+  /// Which way axes may flow; a propagation barrier closes one or both.
+  bool forward = true, backward = true;
   // What it was last found to have nothing to add under.
   Permission quiet;
   bool quiet_aggressive = false;
@@ -91,7 +93,8 @@ struct Graph {
   std::vector<std::vector<int>> ops_of_value;
 };
 
-/// Computations that run once per device: the entry, bodies, conditions, branches, callees.
+/// Computations that run once per device: the entry, bodies, conditions, branches, callees, and
+/// those bodies of manual computations that leave axes automatic.
 std::vector<ir::Computation*> device_computations(const ir::Module& module);
 
 /// `mesh`: the one that active values are on.
@@ -100,6 +103,10 @@ Graph build_graph(ir::Module* module, const MeshRef& mesh);
 /// Roots of called computations that have shardings of their own are copied, since all that a loop
 /// carries or branches return must lie alike.
 void free_roots(ir::Module* module);
+
+/// Reads what HLO text says by custom calls: members of sharding groups get the group's number and
+/// lose the call; constraints open the dims that they leave unspecified.
+void read_forms(ir::Module* module);
 
 /// Gives each user of a constant, iota or broadcast scalar (and of elementwise ops of those) its
 /// own.

@@ -6,8 +6,11 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/ir/hooks.h"
 #include "src/sharding/tiling.h"
+#include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
+#include "src/spmd/reshard/orders.h"
 
 namespace tessera::spmd::propagation {
 namespace {
@@ -50,6 +53,74 @@ TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
   out.shard_group = s.shard_group;
   out.shard_like = s.shard_like;
   return out;
+}
+
+bool foreign(const TensorSharding& s, const MeshRef& mesh) {
+  return s.kind == TensorSharding::Kind::axes && s.mesh && !speaks_of(s, mesh);
+}
+
+ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorSharding to) {
+  auto made = std::make_unique<ir::Instruction>();
+  made->opcode = ir::Opcode::custom_call;
+  made->shape = x->shape;
+  made->name = "order";
+  made->operands = {x};
+  made->metadata = x->metadata;
+  ir::CustomCallAttrs attrs;
+  attrs.target = ir::kShardingTarget;
+  made->attrs = std::move(attrs);
+  made->sharding = {std::move(to)};
+  return c->add(std::move(made));
+}
+
+/// What is computed between arguments and results on another order lies by the stand-ins, so that
+/// axes flow there too. Arguments and results themselves, and what manual computations take and
+/// give, keep what was said: a permute leads there.
+void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
+  const auto users = ir::users_of(*c);
+  std::vector<ir::Instruction*> all;
+  for (const auto& i : c->instructions()) all.push_back(i.get());
+  std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
+  std::vector<ir::Instruction*> made;
+  for (ir::Instruction* i : all) {
+    const bool any = std::any_of(i->sharding.begin(), i->sharding.end(),
+                                 [&](const TensorSharding& s) { return foreign(s, fine); });
+    if (!any || manual::is_call(*i)) continue;
+    const auto& of_i = users[std::size_t(i->index)];
+    const bool for_manual =
+        i->is(ir::Opcode::custom_call) && of_i.size() == 1 && manual::is_call(*of_i.front());
+    if (for_manual) continue;
+    const bool edge = is_entry && (i->is(ir::Opcode::parameter) || i == c->root());
+    if (!edge) {
+      for (TensorSharding& s : i->sharding) {
+        if (foreign(s, fine)) s = stand_in(s, fine);
+      }
+    } else if (i->is(ir::Opcode::parameter) && i->shape.is_array() && i != c->root()) {
+      made.push_back(constrained(c, i, stand_in(i->sharding[0], fine)));
+      replaced[i] = made.back();
+    } else if (i == c->root() && i->is(ir::Opcode::tuple)) {
+      for (std::size_t k = 0; k < i->operands.size() && i->sharding.size() == i->operands.size();
+           ++k) {
+        if (!i->operand(k)->shape.is_array() || !foreign(i->sharding[k], fine)) continue;
+        i->operands[k] = constrained(c, i->operand(k), stand_in(i->sharding[k], fine));
+        made.push_back(i->operands[k]);
+      }
+    } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
+      const TensorSharding said = i->sharding[0];
+      i->sharding[0] = stand_in(said, fine);
+      made.push_back(constrained(c, i, said));
+      c->set_root(made.back());
+    }
+  }
+  if (made.empty()) return;
+  std::unordered_map<ir::Instruction*, ir::Instruction*> operand_of;
+  for (ir::Instruction* m : made) operand_of[m] = m->operands[0];
+  c->replace_all_uses(replaced);
+  for (auto& [m, x] : operand_of) {
+    // The constraint itself goes on reading the parameter.
+    if (auto it = replaced.find(x); it != replaced.end() && it->second == m) m->operands[0] = x;
+  }
+  c->sort_topologically();
 }
 
 }  // namespace
@@ -103,6 +174,9 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
         }
       }
     }
+  }
+  for (ir::Computation* c : device_computations(*module)) {
+    stand_in_inside(c, c == module->entry(), fine);
   }
   return fine;
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
+#include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/factor_propagation.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/propagation/meshes.h"
@@ -38,6 +39,9 @@ Permission permission(const Op& op, int level) {
       p.enabled = level >= 2;
       break;
   }
+  p.enabled = p.enabled && (op.forward || op.backward);
+  p.forward = p.forward && op.forward;
+  p.backward = p.backward && op.backward;
   return p;
 }
 
@@ -313,6 +317,15 @@ void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
 void propagate(ir::Module* module) {
   using namespace propagation;
   TESSERA_CHECK(module->entry(), "a module without an entry");
+  if (module->replica_count > 1) {
+    throw NotImplementedError("module " + module->name + " runs on " +
+                              std::to_string(module->replica_count) +
+                              " replicas; this version shards over partitions only "
+                              "(num_partitions)");
+  }
+  read_forms(module);
+  manual::raise(module);
+  manual::bind(module);
   free_roots(module);
   split_constants(module);
   MeshRef coarse;

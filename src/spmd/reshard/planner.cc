@@ -269,7 +269,7 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostMo
   join_slices(problem, &result.steps);
   plan.cost = result.cost;
 
-  bool replicated_end = ends.from.is_replicated() || ends.to.is_replicated();
+  bool replicated_end = is_whole(ends.from) || is_whole(ends.to);
   for (SearchStep& step : result.steps) {
     ReshardStep out;
     out.kind = step.kind;
@@ -284,7 +284,7 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostMo
     plan.bytes_received += step.bytes;
     plan.collectives += step.collectives;
     if (step.kind != Kind::slice) {
-      if (!replicated_end && ends.mesh->num_devices() > 1 && out.after.is_replicated()) {
+      if (!replicated_end && ends.mesh->num_devices() > 1 && is_whole(out.after)) {
         plan.full_gather = true;
       }
     }
@@ -358,6 +358,13 @@ bool same_lists(const TensorSharding& a, const TensorSharding& b) {
 }
 
 }  // namespace
+
+bool is_whole(const TensorSharding& sharding) {
+  if (sharding.manual.empty()) return sharding.is_replicated();
+  TensorSharding s = sharding;
+  s.manual.clear();
+  return s.is_replicated();
+}
 
 Dims padded_dims(const TensorSharding& sharding, const Dims& dims) {
   Dims padded = dims;

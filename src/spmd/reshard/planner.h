@@ -73,6 +73,9 @@ double reshard_cost(const TensorSharding& from, const TensorSharding& to, const 
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                            std::int64_t element_bytes, const CostModel& model = {});
 
+/// No dim is split and nothing is a partial sum, as far as it isn't code per device anyhow.
+bool is_whole(const TensorSharding& sharding);
+
 /// The dims as stored by a value of that sharding: ceil(dim / ways) * ways.
 Dims padded_dims(const TensorSharding& sharding, const Dims& dims);
 

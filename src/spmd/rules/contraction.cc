@@ -126,15 +126,10 @@ FactorRule select_and_scatter(const ir::Instruction& instruction) {
   const auto& window = instruction.get<ir::WindowAttrs>().dims;
   for (std::size_t u = 0; u < window.size(); ++u) {
     auto d = std::int64_t(u);
-    bool whole = trivial(window[u]);
-    int f = rule.factor(rule.operand_dims(0)[u],
-                        whole ? FactorKind::pass_through : FactorKind::permutation);
-    rule.operand(0, d, f).result(0, d, f);
-    if (whole) {
-      rule.operand(1, d, f);
-    } else {
-      rule.private_operand(1, d, FactorKind::need_replication);
-    }
+    const std::int64_t size = std::max(rule.operand_dims(0)[u], rule.operand_dims(1)[u]);
+    int f =
+        rule.factor(size, trivial(window[u]) ? FactorKind::pass_through : FactorKind::permutation);
+    rule.operand(0, d, f).operand(1, d, f).result(0, d, f);
   }
   return rule.finish();
 }

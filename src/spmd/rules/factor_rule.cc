@@ -132,6 +132,14 @@ std::optional<FactorRule> rule_for(const ir::Instruction& instruction) {
       return rules::scatter(instruction);
     case Opcode::custom_call:
       return rules::custom_call(instruction);
+    case Opcode::all_reduce:
+    case Opcode::all_gather:
+    case Opcode::reduce_scatter:
+    case Opcode::all_to_all:
+    case Opcode::collective_permute:
+    case Opcode::collective_broadcast:
+      if (instruction.operands.size() != flatten(instruction.shape).size()) return std::nullopt;
+      return rules::collective(instruction);
     case Opcode::map:
       return rules::elementwise(instruction);
     default:

@@ -172,12 +172,17 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
     if (!spec) return std::nullopt;
     return from_spec(*spec);
   }
-  static constexpr std::array<std::string_view, 10> kIdentities = {
-      ir::kShardingTarget, "xla.sdy.FuncResultSharding",
-      "LayoutConstraint",  "MoveToHost",
-      "MoveToDevice",      "X64Combine",
-      "X64SplitHigh",      "X64SplitLow",
-      "mhlo.erf",          "annotate_device_placement"};
+  static constexpr std::array<std::string_view, 11> kIdentities = {ir::kShardingTarget,
+                                                                   "xla.sdy.FuncResultSharding",
+                                                                   "xla.sdy.PropagationBarrier",
+                                                                   "LayoutConstraint",
+                                                                   "MoveToHost",
+                                                                   "MoveToDevice",
+                                                                   "X64Combine",
+                                                                   "X64SplitHigh",
+                                                                   "X64SplitLow",
+                                                                   "mhlo.erf",
+                                                                   "annotate_device_placement"};
   if (std::find(kIdentities.begin(), kIdentities.end(), attrs.target) != kIdentities.end() &&
       instruction.shape.is_array()) {
     return elementwise(instruction);

@@ -69,6 +69,7 @@ FactorRule dynamic_update_slice(const ir::Instruction& instruction);
 FactorRule gather(const ir::Instruction& instruction);
 FactorRule scatter(const ir::Instruction& instruction);
 
+FactorRule collective(const ir::Instruction& instruction);
 std::optional<FactorRule> custom_call(const ir::Instruction& instruction);
 
 }  // namespace tessera::spmd::rules

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+#include "src/sharding/sdy_text.h"
+#include "src/spmd/manual/manual.h"
+
+namespace tessera::spmd::manual {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Axes on a mesh; no mesh: none.
+struct Axes {
+  MeshRef mesh;
+  std::vector<int> axes;
+};
+
+bool contains(const std::vector<int>& list, int a) {
+  return std::find(list.begin(), list.end(), a) != list.end();
+}
+
+const std::string& entry(const Instruction& call, const std::string& key) {
+  for (const auto& [name, text] : call.get<ir::CustomCallAttrs>().other) {
+    if (name == key) return text;
+  }
+  throw ValueError("the manual computation " + call.name + " lacks its " + key, call.location());
+}
+
+/// Reads what one call says.
+class Reader {
+ public:
+  Reader(const Instruction& call, const MeshTable& meshes, const MeshRef& fallback)
+      : call_(call), meshes_(meshes) {
+    in = list(ir::kManualInShardings);
+    out = list(ir::kManualOutShardings);
+    for (const auto* shardings : {&in, &out}) {
+      for (const TensorSharding& s : *shardings) {
+        if (s.kind != TensorSharding::Kind::axes) {
+          throw ShardingError("the manual computation " + call.name + " has the sharding " +
+                                  s.to_string() + ", which names no axes",
+                              call.location());
+        }
+        if (!manual.mesh) manual.mesh = s.mesh;
+      }
+    }
+    if (!manual.mesh) manual.mesh = fallback;
+    read_axes();
+  }
+
+  std::vector<TensorSharding> in, out;
+  Axes manual;
+
+ private:
+  std::vector<TensorSharding> list(const char* key) const {
+    const std::string& text = entry(call_, key);
+    try {
+      return parse_sdy_sharding_per_value(text, meshes_);
+    } catch (const Error& e) {
+      throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
+                           call_.name + ": " + e.message(),
+                       call_.location());
+    }
+  }
+
+  void read_axes() {
+    const std::string& text = entry(call_, ir::kManualAxes);
+    const std::size_t begin = text.find_first_of("[{"), end = text.find_last_of("]}");
+    if (begin == std::string::npos || end == std::string::npos || end < begin) {
+      throw ParseError("manual_axes=" + text + " of the manual computation " + call_.name +
+                           " is no list of axes",
+                       call_.location());
+    }
+    const std::string names = text.substr(begin + 1, end - begin - 1);
+    if (names.find('"') == std::string::npos) return;
+    try {
+      const TensorSharding s =
+          parse_sdy_sharding("<@mesh, [], manual={" + names + "}>", manual.mesh);
+      manual.mesh = s.mesh;
+      manual.axes = s.manual;
+    } catch (const Error& e) {
+      throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
+                              ": " + e.message(),
+                          call_.location());
+    }
+  }
+
+  const Instruction& call_;
+  const MeshTable& meshes_;
+};
+
+class Binder {
+ public:
+  explicit Binder(ir::Module* module) : module_(module) {
+    for (const auto& c : module->computations()) {
+      for (const auto& i : c->instructions()) {
+        any_ |= is_call(*i);
+        for (const TensorSharding& s : i->sharding) know(s.mesh);
+      }
+    }
+    know(module->mesh);
+    fallback_ = module->mesh;
+    if (!fallback_ && meshes_.size() == 1) fallback_ = meshes_.begin()->second;
+    if (!fallback_) fallback_ = make_logical_mesh({{"devices", module->num_partitions}});
+    meshes_.emplace("mesh", fallback_);
+  }
+
+  void run() {
+    if (!any_) return;
+    visit(module_->entry(), {});
+    module_->remove_dead_computations();
+  }
+
+ private:
+  void know(const MeshRef& mesh) {
+    if (mesh) meshes_.emplace(mesh->name, mesh);
+  }
+
+  /// Calls of a computation that runs with `outer` axes manual.
+  void visit(ir::Computation* c, const Axes& outer) {
+    if (!visited_.insert(c).second) return;
+    std::vector<Instruction*> all;
+    for (const auto& i : c->instructions()) all.push_back(i.get());
+    bool added = false;
+    for (Instruction* i : all) {
+      if (is_call(*i)) {
+        added |= bind(i, outer);
+        continue;
+      }
+      const bool runs = i->is(Opcode::call) || i->is(Opcode::while_) || i->is(Opcode::conditional);
+      if (!runs) continue;
+      for (ir::Computation*& callee : i->called) {
+        // Per-device code shares no callees with other code.
+        if (!outer.axes.empty()) callee = module_->import(*callee);
+        visit(callee, outer);
+      }
+    }
+    if (added) c->sort_topologically();
+  }
+
+  ir::Computation* own(ir::Computation* c) {
+    return taken_.insert(c).second ? c : module_->import(*c);
+  }
+
+  [[noreturn]] static void fail(const Instruction& call, const std::string& why) {
+    throw ShardingError("the manual computation " + call.name + " " + why, call.location());
+  }
+
+  bool bind(Instruction* call, const Axes& outer) {
+    if (call->called.size() != 1) fail(*call, "has no body");
+    Reader said(*call, meshes_, fallback_);
+    Axes manual = said.manual;
+    for (Instruction* o : call->operands) {
+      if (!o->shape.is_array()) fail(*call, "takes " + o->name + ", which is no array");
+    }
+    const std::vector<Shape> results = flatten(call->shape);
+    if (said.in.size() != call->operands.size() || said.out.size() != results.size()) {
+      fail(*call, "has " + std::to_string(said.in.size()) + " in_shardings and " +
+                      std::to_string(said.out.size()) + " out_shardings for " +
+                      std::to_string(call->operands.size()) + " operands and " +
+                      std::to_string(results.size()) + " results");
+    }
+    // On one mesh as far as they can be.
+    auto join = [&](const MeshRef& mesh) {
+      if (!mesh || !same_mesh(mesh, manual.mesh)) return;
+      MeshRef common = common_refinement(mesh, manual.mesh);
+      if (!common) fail(*call, "cuts an axis in ways that don't go together");
+      manual = on(manual, common);
+    };
+    for (const auto* list : {&said.in, &said.out}) {
+      for (const TensorSharding& s : *list) join(s.mesh);
+    }
+    Axes around = outer;
+    if (!outer.axes.empty()) {
+      if (!same_mesh(outer.mesh, manual.mesh))
+        fail(*call, "is on another mesh than that around it");
+      join(outer.mesh);
+      around = on(outer, manual.mesh);
+    }
+    for (auto* list : {&said.in, &said.out}) {
+      for (TensorSharding& s : *list) {
+        if (s.mesh && same_mesh(s.mesh, manual.mesh)) s = s.on(manual.mesh);
+      }
+    }
+    // What is manual around it is so within.
+    manual.axes.erase(std::remove_if(manual.axes.begin(), manual.axes.end(),
+                                     [&](int a) { return contains(around.axes, a); }),
+                      manual.axes.end());
+    Axes inner = manual;
+    inner.axes.insert(inner.axes.end(), around.axes.begin(), around.axes.end());
+    std::sort(inner.axes.begin(), inner.axes.end());
+    bool partly = false;
+    for (std::size_t a = 0; a < inner.mesh->axes.size(); ++a) {
+      partly |= inner.mesh->axes[a].size > 1 && !contains(inner.axes, int(a));
+    }
+    for (auto* list : {&said.in, &said.out}) {
+      for (TensorSharding& s : *list) check(*call, &s, manual, around, partly);
+    }
+    ir::Computation* body = own(call->called[0]);
+    call->called[0] = body;
+    check_shapes(*call, said, results, manual, partly);
+    if (partly) {
+      declare(call, body, inner);
+      visit(body, inner);
+    } else {
+      strip(body);
+    }
+    call->sharding = said.out;
+    for (std::size_t k = 0; k < call->operands.size(); ++k) {
+      auto made = std::make_unique<Instruction>();
+      made->opcode = Opcode::custom_call;
+      made->shape = call->operands[k]->shape;
+      made->name = "manual_operand";
+      made->operands = {call->operands[k]};
+      made->metadata = call->metadata;
+      ir::CustomCallAttrs attrs;
+      attrs.target = ir::kShardingTarget;
+      made->attrs = std::move(attrs);
+      made->sharding = {said.in[k]};
+      call->operands[k] = call->parent->add(std::move(made));
+    }
+    return !call->operands.empty();
+  }
+
+  static Axes on(const Axes& axes, const MeshRef& mesh) {
+    TensorSharding s;
+    s.mesh = axes.mesh;
+    s.manual = axes.axes;
+    return {mesh, s.on(mesh).manual};
+  }
+
+  /// Of a sharding at the boundary. Manual axes come first on a dim; those on none are kept off.
+  static void check(const Instruction& call, TensorSharding* s, const Axes& manual,
+                    const Axes& around, bool partly) {
+    if (!partly) {
+      // No axis is left that could be added.
+      *s = s->closed();
+      return;
+    }
+    if (!s->mesh) {
+      *s = TensorSharding::replicated_on(manual.mesh, s->rank());
+    } else if (s->mesh != manual.mesh) {
+      throw NotImplementedError(
+          "the manual computation " + call.name + " leaves axes of " + manual.mesh->name +
+              " automatic and has a sharding on devices in another order, " + s->to_string(),
+          call.location());
+    }
+    for (const DimSharding& d : s->dims) {
+      bool automatic = false;
+      for (int a : d.axes) {
+        const bool is_manual = contains(manual.axes, a);
+        if (contains(around.axes, a)) {
+          fail(call, "names an axis in " + s->to_string() + " that is manual around it");
+        }
+        if (is_manual && automatic) {
+          fail(call, "has the sharding " + s->to_string() +
+                         ", where a manual axis stands behind one that isn't");
+        }
+        automatic |= !is_manual;
+      }
+    }
+    for (const Axes* axes : {&manual, &around}) {
+      for (int a : axes->axes) {
+        if (!s->uses_axis(a) && !contains(s->replicated, a)) s->replicated.push_back(a);
+      }
+    }
+    s->manual = {};
+  }
+
+  static void check_shapes(const Instruction& call, const Reader& said,
+                           const std::vector<Shape>& results, const Axes& manual, bool partly) {
+    const ir::Computation& body = *call.called[0];
+    auto check_shape = [&](const std::string& what, const Shape& global, const TensorSharding& s,
+                           const Shape& local) {
+      if (s.rank() != global.rank()) {
+        fail(call, "has the sharding " + s.to_string() + " for " + what + ", which is " +
+                       global.to_string());
+      }
+      Shape expected = global;
+      expected.layout.clear();
+      for (std::size_t d = 0; d < global.dims.size(); ++d) {
+        std::int64_t ways = 1;
+        for (int a : s.dims[d].axes) {
+          if (!partly || contains(manual.axes, a)) ways *= s.mesh->axes[std::size_t(a)].size;
+        }
+        if (global.dims[d] % ways != 0) {
+          throw ShapeError("the manual computation " + call.name + " cuts dim " +
+                               std::to_string(d) + " of " + what + ", " + global.to_string() +
+                               ", into " + std::to_string(ways) +
+                               " parts, which are not equal; sharding " + s.to_spec_string(),
+                           call.location());
+        }
+        expected.dims[d] /= ways;
+      }
+      if (!(local.is_array() && local.dims == expected.dims && local.dtype == expected.dtype)) {
+        throw ShapeError("the body of the manual computation " + call.name + " has for " + what +
+                             " the shape " + local.to_string() + ", and a shard of " +
+                             global.to_string() + " by " + s.to_spec_string() + " is " +
+                             expected.to_string(),
+                         call.location());
+      }
+    };
+    if (body.parameters().size() != call.operands.size()) {
+      fail(call, "has " + std::to_string(call.operands.size()) + " operands and a body of " +
+                     std::to_string(body.parameters().size()) + " parameters");
+    }
+    for (std::size_t k = 0; k < call.operands.size(); ++k) {
+      check_shape("operand " + std::to_string(k), call.operand(k)->shape, said.in[k],
+                  body.parameter(k)->shape);
+    }
+    const std::vector<Shape> locals = flatten(body.root()->shape);
+    if (locals.size() != results.size()) {
+      fail(call, "has " + std::to_string(results.size()) + " results and a body of " +
+                     std::to_string(locals.size()));
+    }
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      check_shape("result " + std::to_string(k), results[k], said.out[k], locals[k]);
+    }
+  }
+
+  /// Gives a body that takes part in propagation its boundary.
+  void declare(const Instruction* call, ir::Computation* body, const Axes& inner) {
+    auto open = [&](const Shape& shape) {
+      TensorSharding s = TensorSharding::open_on(inner.mesh, shape.rank());
+      s.manual = inner.axes;
+      return s;
+    };
+    for (ir::Instruction* p : body->parameters()) p->sharding = {open(p->shape)};
+    ir::Builder b(body);
+    b.metadata = call->metadata;
+    std::vector<Instruction*> leaves;
+    std::function<void(Instruction*)> take = [&](Instruction* x) {
+      if (!x->shape.is_tuple) {
+        leaves.push_back(b.unary(Opcode::copy, x));
+        return;
+      }
+      for (std::size_t e = 0; e < x->shape.elements.size(); ++e) {
+        take(x->is(Opcode::tuple) ? x->operand(e) : b.get_tuple_element(x, std::int64_t(e)));
+      }
+    };
+    Instruction* root = body->root();
+    take(root);
+    Instruction* flat = b.tuple(leaves);
+    for (const Instruction* leaf : leaves) flat->sharding.push_back(open(leaf->shape));
+    body->set_root(flat);
+    body->remove_dead();
+    // A constraint can only speak of what is left automatic.
+    for (const auto& i : body->instructions()) {
+      for (TensorSharding& s : i->sharding) {
+        if (s.kind == TensorSharding::Kind::axes) s.replicated.clear();
+      }
+    }
+  }
+
+  /// A body without automatic axes runs as it is.
+  void strip(ir::Computation* body) {
+    if (!stripped_.insert(body).second) return;
+    std::unordered_map<Instruction*, Instruction*> replaced;
+    for (const auto& i : body->instructions()) {
+      i->sharding.clear();
+      if (is_call(*i)) {
+        // Nothing is left for it to divide.
+        i->opcode = Opcode::call;
+        i->attrs = {};
+        const Shape& met = i->called.at(0)->root()->shape;
+        bool same = flatten(met) == flatten(i->shape) && met.is_tuple == i->shape.is_tuple;
+        for (std::size_t k = 0; same && k < i->operands.size(); ++k) {
+          same = i->operand(k)->shape.dims == i->called[0]->parameter(k)->shape.dims;
+        }
+        if (!same) {
+          throw ShardingError(
+              "the manual computation " + i->name + " divides axes that are manual around it",
+              i->location());
+        }
+      } else if (i->is(Opcode::custom_call) && i->operands.size() == 1) {
+        auto& attrs = i->get<ir::CustomCallAttrs>();
+        if (attrs.target != ir::kShardingTarget && attrs.target != "xla.sdy.FuncResultSharding" &&
+            attrs.target != "xla.sdy.PropagationBarrier") {
+          continue;
+        }
+        attrs.has_side_effect = false;
+        replaced[i.get()] = i->operand(0);
+      }
+    }
+    for (const auto& i : body->instructions()) {
+      for (ir::Computation* callee : i->called) strip(callee);
+    }
+    if (replaced.empty()) return;
+    body->replace_all_uses(replaced);
+    body->remove_dead();
+  }
+
+  ir::Module* module_;
+  MeshTable meshes_;
+  MeshRef fallback_;
+  bool any_ = false;
+  // Looked up, never walked.
+  std::set<const ir::Computation*> visited_, taken_, stripped_;
+};
+
+}  // namespace
+
+void bind(ir::Module* module) { Binder(module).run(); }
+
+}  // namespace tessera::spmd::manual

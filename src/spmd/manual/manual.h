@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual computations: code per device inside a program on global arrays. See
+// ir::kManualComputationTarget for what a call says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/ir/module.h"
+
+namespace tessera::spmd::manual {
+
+bool is_call(const ir::Instruction& instruction);
+
+/// The forms that HLO text has for manual computations become calls of kManualComputationTarget:
+///  - `xla.sdy.GlobalToLocalShape`, a call of `xla.sdy.manual_computation_body...`, and
+///    `xla.sdy.LocalToGlobalShape`;
+///  - whatever stands between `SPMDFullToShardShape` and `SPMDShardToFullShape`.
+/// Constraints within reducers and the like are dropped: scalars have no layout.
+void raise(ir::Module* module);
+
+/// What the calls say becomes shardings: operands get a constraint each, results theirs. A body
+/// that leaves no axis automatic is stripped of shardings and is no part of propagation. Another
+/// one has open shardings on its parameters and results that name the manual axes, is used by one
+/// call alone, and its root is a tuple. Checks the shapes (ShapeError, ShardingError with the
+/// user's line).
+void bind(ir::Module* module);
+
+/// After bind: the body leaves axes automatic.
+bool is_partly(const ir::Instruction& call);
+/// Of such a call: the manual axes, on `mesh`, which refines the body's; those of the calls around
+/// it included.
+std::vector<int> axes_of(const ir::Instruction& call, const MeshRef& mesh);
+
+/// `<mesh<["x"=2]>, [{"x"}, {?}], replicated={"y"}>`: readable without a table of meshes.
+std::string sharding_text(const TensorSharding& sharding);
+/// `[<...>, <...>]`
+std::string list_text(const std::vector<TensorSharding>& shardings);
+
+/// The parts of `raise`.
+void raise_sdy_calls(ir::Module* module);
+void raise_shard_shapes(ir::Module* module);
+
+/// The dims that a sharding constraint leaves to propagation: `unspecified_dims=[0,1]` in its
+/// backend_config.
+Dims unspecified_dims(const ir::Instruction& constraint);
+
+}  // namespace tessera::spmd::manual

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// The older HLO form: whatever is computed from SPMDFullToShardShape up to SPMDShardToFullShape is
+// per device. Each connected piece becomes a manual computation.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/manual/manual.h"
+
+namespace tessera::spmd::manual {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+bool targets(const Instruction& i, const char* target) {
+  return i.is(Opcode::custom_call) && i.get<ir::CustomCallAttrs>().target == target;
+}
+bool enters(const Instruction& i) { return targets(i, "SPMDFullToShardShape"); }
+bool leaves(const Instruction& i) { return targets(i, "SPMDShardToFullShape"); }
+
+[[noreturn]] void refuse(const Instruction& i, const std::string& why) {
+  throw NotImplementedError("per-device code around " + i.name + ": " + why, i.location());
+}
+
+/// A sharding of a custom call, the dims open that it leaves unspecified.
+TensorSharding said(const Instruction& i) {
+  if (!i.has_sharding() || !i.shape.is_array()) {
+    refuse(i, "it has no sharding of its own");
+  }
+  TensorSharding s = i.sharding.front();
+  if (s.kind != TensorSharding::Kind::axes) refuse(i, "its sharding names no axes");
+  for (std::int64_t d : unspecified_dims(i)) {
+    if (d < s.rank()) s.dims[std::size_t(d)].open = true;
+  }
+  return s;
+}
+
+class Regions {
+ public:
+  explicit Regions(ir::Computation* c) : c_(c), n_(c->instructions().size()) {}
+
+  void run() {
+    mark();
+    std::map<std::size_t, std::vector<Instruction*>> pieces;  // members by representative
+    for (std::size_t k = 0; k < n_; ++k) {
+      if (local_[k] || leaves(*at(k))) pieces[find(k)].push_back(at(k));
+    }
+    std::unordered_map<Instruction*, Instruction*> replaced;
+    for (const auto& [representative, members] : pieces) build(members, &replaced);
+    c_->replace_all_uses(replaced);
+    c_->sort_topologically();
+    c_->remove_dead();
+  }
+
+ private:
+  Instruction* at(std::size_t k) const { return c_->instructions()[k].get(); }
+  static std::size_t index(const Instruction* i) { return std::size_t(i->index); }
+
+  std::size_t find(std::size_t x) {
+    while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
+    return x;
+  }
+  void unite(std::size_t a, std::size_t b) { parent_[find(a)] = find(b); }
+
+  void mark() {
+    local_.assign(n_, 0);
+    global_.assign(n_, 0);
+    parent_.resize(n_);
+    std::iota(parent_.begin(), parent_.end(), std::size_t(0));
+    for (std::size_t k = 0; k < n_; ++k) {
+      const Instruction& i = *at(k);
+      if (enters(i)) {
+        local_[k] = 1;
+      } else if (i.is(Opcode::parameter) || leaves(i)) {
+        global_[k] = 1;
+      } else {
+        for (const Instruction* o : i.operands) {
+          local_[k] |= local_[index(o)];
+          global_[k] |= global_[index(o)];
+        }
+      }
+      if (local_[k] && !enters(i)) global_[k] = 0;
+    }
+    // What results are made of without any operand is per device as well.
+    for (std::size_t k = n_; k-- > 0;) {
+      const Instruction& i = *at(k);
+      if (!leaves(i) && !(local_[k] && !enters(i))) continue;
+      for (const Instruction* o : i.operands) {
+        const std::size_t from = index(o);
+        if (global_[from]) refuse(i, "it takes " + o->name + ", which is a global array");
+        if (!local_[from] && o->is(Opcode::constant)) continue;
+        local_[from] = 1;
+      }
+    }
+    for (std::size_t k = 0; k < n_; ++k) {
+      const Instruction& i = *at(k);
+      if (!leaves(i) && (!local_[k] || enters(i))) continue;
+      for (const Instruction* o : i.operands) {
+        if (local_[index(o)]) unite(k, index(o));
+      }
+    }
+  }
+
+  /// A piece that feeds itself by way of global arrays can't be one call.
+  void check_order(const std::vector<Instruction*>& members) const {
+    std::vector<char> after(n_, 0);
+    for (const Instruction* m : members) after[index(m)] = leaves(*m);
+    for (std::size_t k = 0; k < n_; ++k) {
+      for (const Instruction* o : at(k)->operands) after[k] |= after[index(o)];
+    }
+    for (const Instruction* m : members) {
+      if (enters(*m) && after[index(m)]) {
+        refuse(*m, "it needs a result of the same per-device code");
+      }
+    }
+  }
+
+  void build(const std::vector<Instruction*>& members,
+             std::unordered_map<Instruction*, Instruction*>* replaced) {
+    check_order(members);
+    std::vector<Instruction*> inputs, outputs;
+    const Instruction* marker = nullptr;  // says which axes are manual
+    for (Instruction* m : members) {
+      if (enters(*m)) inputs.push_back(m);
+      if (leaves(*m)) outputs.push_back(m);
+      if (enters(*m) || (!marker && is_manual(*m))) marker = m;
+      if (m == c_->root() && !leaves(*m)) refuse(*m, "it is returned without SPMDShardToFullShape");
+    }
+    if (outputs.empty()) return;  // nothing that anybody sees
+    ir::Computation* body = c_->module()->add_computation("manual_computation_body");
+    ir::Builder b(body);
+    std::unordered_map<const Instruction*, Instruction*> copies;
+    std::vector<TensorSharding> in, out;
+    std::vector<Instruction*> operands;
+    for (Instruction* i : inputs) {
+      copies[i] = b.parameter(std::int64_t(operands.size()), i->shape);
+      Instruction* x = i->operands[0];
+      if (x->has_sharding() && targets(*x, ir::kShardingTarget)) {
+        in.push_back(said(*x));
+        operands.push_back(x->operands[0]);
+      } else if (x->has_sharding() && x->shape.is_array()) {
+        in.push_back(x->sharding.front());
+        operands.push_back(x);
+      } else {
+        in.push_back(TensorSharding::replicated_on(nullptr, x->shape.rank()));
+        operands.push_back(x);
+      }
+    }
+    for (Instruction* m : members) {
+      if (!enters(*m) && !leaves(*m)) copy(m, body, &copies);
+    }
+    std::vector<Instruction*> results;
+    std::vector<Shape> shapes;
+    for (Instruction* o : outputs) {
+      Instruction* x = o->operands[0];
+      if (!copies.count(x)) copy(x, body, &copies);
+      results.push_back(copies.at(x));
+      shapes.push_back(o->shape);
+      out.push_back(said(*o));
+      o->get<ir::CustomCallAttrs>().has_side_effect = false;
+    }
+    body->set_root(b.tuple(results));
+
+    auto made = std::make_unique<Instruction>();
+    made->opcode = Opcode::custom_call;
+    made->shape = Shape::tuple(shapes);
+    made->name = "manual_computation";
+    made->operands = operands;
+    made->called = {body};
+    made->metadata = outputs.front()->metadata;
+    ir::CustomCallAttrs attrs;
+    attrs.target = ir::kManualComputationTarget;
+    attrs.other = {{ir::kManualInShardings, list_text(in)},
+                   {ir::kManualOutShardings, list_text(out)},
+                   {ir::kManualAxes, axes_text(marker, in, out)}};
+    made->attrs = std::move(attrs);
+    Instruction* call = c_->add(std::move(made));
+    ir::Builder outside(c_);
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      outside.metadata = outputs[k]->metadata;
+      (*replaced)[outputs[k]] = outside.get_tuple_element(call, std::int64_t(k));
+    }
+    for (Instruction* i : inputs) i->get<ir::CustomCallAttrs>().has_side_effect = false;
+  }
+
+  static bool is_manual(const Instruction& i) {
+    return !leaves(i) && !i.sharding.empty() && i.sharding.front().is_manual();
+  }
+
+  void copy(const Instruction* x, ir::Computation* body,
+            std::unordered_map<const Instruction*, Instruction*>* copies) {
+    for (const Instruction* o : x->operands) {
+      if (!copies->count(o)) copy(o, body, copies);
+    }
+    auto made = std::make_unique<Instruction>(*x);
+    for (Instruction*& o : made->operands) o = copies->at(o);
+    made->control_predecessors.clear();
+    (*copies)[x] = body->add(std::move(made));
+  }
+
+  /// `{manual}` is all axes; otherwise those of the subgroup.
+  std::string axes_text(const Instruction* marker, const std::vector<TensorSharding>& in,
+                        const std::vector<TensorSharding>& out) const {
+    MeshRef mesh;
+    std::vector<int> axes;
+    bool all = true;
+    if (marker && marker->has_sharding()) {
+      mesh = marker->sharding.front().mesh;
+      axes = marker->sharding.front().manual;
+      all = axes.empty();
+    }
+    for (const auto* list : {&in, &out}) {
+      for (const TensorSharding& s : *list) mesh = mesh ? mesh : s.mesh;
+    }
+    std::string text = "[";
+    for (std::size_t a = 0; mesh && a < mesh->axes.size(); ++a) {
+      const MeshAxis& axis = mesh->axes[a];
+      if (!all && std::find(axes.begin(), axes.end(), int(a)) == axes.end()) continue;
+      text += (text.size() > 1 ? ", \"" : "\"") + axis.name + "\"";
+      if (!axis.whole()) {
+        text += ":(" + std::to_string(axis.pre) + ")" + std::to_string(axis.size);
+      }
+    }
+    return text + "]";
+  }
+
+  ir::Computation* c_;
+  const std::size_t n_;
+  std::vector<char> local_, global_;
+  std::vector<std::size_t> parent_;
+};
+
+}  // namespace
+
+void raise_shard_shapes(ir::Module* module) {
+  std::vector<ir::Computation*> found;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      if (enters(*i) || leaves(*i)) {
+        found.push_back(c.get());
+        break;
+      }
+    }
+  }
+  for (ir::Computation* c : found) Regions(c).run();
+  if (!found.empty()) module->remove_dead_computations();
+}
+
+}  // namespace tessera::spmd::manual

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/partitioned_program.h"
+
+#include "src/ir/hooks.h"
+#include "src/spmd/manual/manual.h"
+#include "src/spmd/propagation/graph.h"
+
+namespace tessera::spmd {
+namespace {
+
+/// A collective that speaks of partitions.
+bool among_partitions(const ir::Instruction& i) {
+  if (i.is(ir::Opcode::partition_id)) return true;
+  if (!ir::is_collective(i.opcode)) return false;
+  if (const auto* c = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+    return c->channel_id.has_value() || c->use_global_device_ids || c->groups.symbolic();
+  }
+  if (const auto* p = std::get_if<ir::PermuteAttrs>(&i.attrs)) return p->channel_id.has_value();
+  return false;
+}
+
+/// A marker of code that is not per device.
+bool speaks_of_whole(const ir::Instruction& i) {
+  if (!i.is(ir::Opcode::custom_call)) return false;
+  const std::string& target = i.get<ir::CustomCallAttrs>().target;
+  return manual::is_call(i) || target == ir::kShardingTarget ||
+         target == ir::kCustomPartitioningTarget || target.rfind("xla.sdy.", 0) == 0 ||
+         target.rfind("SPMD", 0) == 0;
+}
+
+}  // namespace
+
+bool is_partitioned_program(const ir::Module& module) {
+  if (module.replica_count > 1) {
+    throw NotImplementedError("module " + module.name + " runs on " +
+                              std::to_string(module.replica_count) +
+                              " replicas; replica_count above 1 is not supported in this version, "
+                              "partitions are (num_partitions)");
+  }
+  if (!module.entry()) return false;
+  bool found = false;
+  for (const ir::Computation* c : propagation::device_computations(module)) {
+    for (const auto& i : c->instructions()) {
+      if (speaks_of_whole(*i)) return false;
+      found |= among_partitions(*i);
+      const bool boundary =
+          c == module.entry() && (i->is(ir::Opcode::parameter) || i.get() == c->root());
+      if (i->has_sharding() && !boundary) return false;
+    }
+  }
+  return found;
+}
+
+}  // namespace tessera::spmd
