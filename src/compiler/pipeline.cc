@@ -10,6 +10,7 @@
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/dump.h"
+#include "src/ir/builder.h"
 #include "src/ir/custom_call.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
@@ -69,6 +70,7 @@ void partition(Compilation& c) {
   spmd::PartitionOptions options = c.options.partition;
   if (policy == "error") options.full_gather_is_error = true;
   c.module = spmd::partition(*c.module, options, &c.report);
+  c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
   if (policy != "warn") return;
   for (const spmd::CommunicationRecord& r : c.report.records) {
@@ -96,6 +98,21 @@ void eliminate_common(Compilation& c) {
   passes::eliminate_dead(c.module.get());
 }
 
+/// The root says how the results lie, whatever the passes made of it.
+void mark_root(Compilation& c) {
+  ir::Computation* entry = c.module->entry();
+  ir::Instruction* root = entry->root();
+  if (c.root_sharding.empty() || root->sharding == c.root_sharding) return;
+  if (root->is(ir::Opcode::parameter)) {
+    // A parameter's own sharding is for its arguments.
+    ir::Builder b(entry);
+    b.metadata = root->metadata;
+    root = b.unary(ir::Opcode::copy, root);
+    entry->set_root(root);
+  }
+  root->sharding = c.root_sharding;
+}
+
 // Uniformity and fusion are decided while the plan is built, from the module as it is now.
 void build_plan(Compilation& c) { c.built = codegen::build_plan(*c.module); }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
@@ -119,7 +136,8 @@ constexpr Stage kStages[] = {
     {"inline-calls", inline_calls, Stage::Leaves::nothing},
     {"join-async", join_async, Stage::Leaves::nothing},
     {"simplify", simplify, Stage::Leaves::nothing},
-    {"common", eliminate_common, Stage::Leaves::module},
+    {"common", eliminate_common, Stage::Leaves::nothing},
+    {"mark-root", mark_root, Stage::Leaves::module},
     {"build-plan", build_plan, Stage::Leaves::nothing},
     {"memory", plan_memory, Stage::Leaves::nothing},
     {"plan", finalize_plan, Stage::Leaves::plan},

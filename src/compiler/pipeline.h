@@ -16,6 +16,7 @@ struct Compilation {
   std::unique_ptr<ir::Module> module;  ///< what the next stage takes
   std::unique_ptr<ir::Module> input, propagated;
   std::vector<TensorSharding> parameter_shardings, result_shardings;
+  std::vector<TensorSharding> root_sharding;  ///< as the partitioner left it
   std::vector<Shape> parameter_shapes, result_shapes;
   spmd::PartitionReport report;
   codegen::BuiltPlan built;

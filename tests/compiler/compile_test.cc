@@ -74,6 +74,25 @@ TEST(Compile, ShardedDotRunsOnEightDevices) {
   EXPECT_DOUBLE_EQ(r.executable->cost_analysis().flops, 2. * 8 * 6 * 8);
 }
 
+TEST(Compile, RootSaysHowResultsLieWhateverItIs) {
+  const std::string x = "  x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}\n";
+  const std::string result = ", sharding={devices=[8,1]<=[8]}\n}\n";
+  const std::string twice =
+      "twice {\n  a = f32[16,8] parameter(0)\n  ROOT b = f32[16,8] add(a, a)\n}\n";
+  const std::string same = "same {\n  ROOT a = f32[16,8] parameter(0)\n}\n";
+  for (const std::string& text :
+       {twice + "ENTRY main {\n" + x + "  ROOT r = f32[16,8] call(x), to_apply=twice" + result,
+        same + "ENTRY main {\n" + x + "  ROOT r = f32[16,8] call(x), to_apply=same" + result,
+        "ENTRY main {\n" + x + "  ROOT r = f32[16,8] copy(x)" + result,
+        "ENTRY main {\n" + x + "  ROOT r = f32[16,8] negate(x)" + result}) {
+    const Result r =
+        check("HloModule m, num_partitions=8\n" + text, {counting(DType::f32, {16, 8})});
+    const auto& sharding = r.executable->partitioned().entry()->root()->sharding;
+    ASSERT_EQ(sharding.size(), 1u) << text;
+    EXPECT_EQ(sharding[0].shard_dims({16, 8}), (Dims{2, 8})) << text;
+  }
+}
+
 TEST(Compile, ContractedDimNeedsOneReduction) {
   const Result r = check(R"(
 HloModule dot, num_partitions=4
