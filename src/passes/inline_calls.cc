@@ -15,8 +15,10 @@ namespace {
 bool can_inline(const Instruction& i) {
   if (i.called.size() != 1) return false;
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
-  return i.is(Opcode::custom_call) &&
-         i.get<ir::CustomCallAttrs>().target == ir::kCustomPartitioningTarget;
+  if (!i.is(Opcode::custom_call)) return false;
+  const std::string& target = i.get<ir::CustomCallAttrs>().target;
+  // A manual computation is left where nothing was partitioned: on one device.
+  return target == ir::kCustomPartitioningTarget || target == ir::kManualComputationTarget;
 }
 
 /// Appends the callee's instructions to the caller; returns what the call's users shall use.
