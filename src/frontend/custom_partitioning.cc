@@ -8,6 +8,7 @@
 #include "src/frontend/sharding_rule_factors.h"
 #include "src/frontend/shardings.h"
 #include "src/frontend/trace.h"
+#include "src/sharding/lowering.h"
 #include "src/sharding/tiling.h"
 
 namespace tessera {
@@ -72,7 +73,7 @@ ShapeInfos UserPartitioner::infos(const std::vector<ir::ShapeWithSharding>& valu
     ShapeInfo info{v.shape.dims, v.shape.dtype, Sharding()};
     if (v.sharding) {
       info.sharding =
-          from_tensor_sharding(*v.sharding, devices_, callbacks_.decode_shardings ? mesh_ : Mesh());
+          sharding_of_result(*v.sharding, devices_, callbacks_.decode_shardings ? mesh_ : Mesh());
       if (NamedSharding::is(info.sharding)) {
         // Specs are padded to full rank, so that callbacks can index them by dim.
         const NamedSharding named(info.sharding);
@@ -223,7 +224,7 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
 
   Trace trace(callbacks_.name, module);
   trace.bind_manual_mesh(made.mesh.empty() || made.mesh == mesh_ ? mesh
-                                                                 : logical_mesh_of(made.mesh));
+                                                                 : to_logical_mesh(made.mesh));
   trace.forbid_captures("the per-device function that partition of '" + callbacks_.name +
                         "' returned: it may use its arguments and values made in it");
   std::vector<Array> parameters;

@@ -12,6 +12,7 @@
 #include "src/frontend/shardings.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
+#include "src/sharding/lowering.h"
 #include "src/sharding/tiling.h"
 
 namespace tessera::frontend {
@@ -334,7 +335,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
                                    ? to_tensor_sharding(*program.results[i].sharding, rank)
                                    : TensorSharding::open_on(nullptr, rank));
     }
-    unify_meshes(module, placed.mesh.empty() ? MeshRef() : logical_mesh_of(placed.mesh));
+    unify_meshes(module, placed.mesh.empty() ? MeshRef() : to_logical_mesh(placed.mesh));
     if (!module.mesh) module.mesh = make_logical_mesh({{"devices", n}});
     for (TensorSharding& s : root->sharding) {
       if (!s.mesh) s.mesh = module.mesh;
@@ -358,8 +359,8 @@ BoundProgram compile_program(PlacedProgram placed) {
       continue;
     }
     Sharding result = bound.devices.size() > 1
-                          ? from_tensor_sharding(bound.executable->result_shardings()[i],
-                                                 bound.devices, placed.mesh)
+                          ? sharding_of_result(bound.executable->result_shardings()[i],
+                                               bound.devices, placed.mesh)
                           : everywhere;
     // An argument that lies alike gives its own sharding on, spec as the user wrote it.
     const std::int64_t rank = bound.result_shapes[i].rank();

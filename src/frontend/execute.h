@@ -76,12 +76,6 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
 std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& sharding,
                                         Location location);
 
-/// The compiler's form of a sharding for an array of that rank; devices are numbered by position
-/// in the sharding's device list.
-TensorSharding to_tensor_sharding(const Sharding& sharding, std::int64_t rank);
-/// The mesh of a NamedSharding as the compiler sees it.
-MeshRef logical_mesh_of(const Mesh& mesh);
-
 /// Cuts a host value into shards, one storage per distinct part.
 std::vector<runtime::Buffer> place_literal(const Literal& literal, const Sharding& sharding,
                                            Location location);

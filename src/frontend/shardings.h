@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the user's shardings and the compiler's.
+// Between the user's shardings and the compiler's; src/sharding/lowering.h does the most of it.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,10 @@ namespace tessera::frontend {
 
 /// On all of these devices, named by the mesh if there is one.
 Sharding replicated_sharding(const std::vector<Device>& devices, const Mesh& mesh);
-/// A NamedSharding on `mesh` if its axes can say it, else a GSPMDSharding.
-Sharding from_tensor_sharding(const TensorSharding& s, const std::vector<Device>& devices,
-                              const Mesh& mesh);
+/// As to_public_sharding, whole values named as users name them: replicated ones as above, those on
+/// one of the devices by a SingleDeviceSharding.
+Sharding sharding_of_result(const TensorSharding& s, const std::vector<Device>& devices,
+                            const Mesh& mesh);
 
 /// Staged: a `Sharding` custom call. Eager: moved there, on the same devices.
 Array constrain(const Array& x, const Sharding& sharding, const std::string& who,
