@@ -233,6 +233,16 @@ class JitFunction : public internal::Calls<JitFunction<F, Statics>, F> {
   internal::JitBody<F, Statics> body_;
 };
 
+/// While in scope (on this thread), calls of jitted functions run the function itself: its
+/// operations one by one, or as part of the function being traced. For debuggers and prints.
+class DisableJit {
+ public:
+  DisableJit();
+  ~DisableJit();
+  DisableJit(const DisableJit&) = delete;
+  DisableJit& operator=(const DisableJit&) = delete;
+};
+
 /// Compiles a function for the devices that its arguments lie on (jax.jit).
 ///
 /// The function is traced once per combination of argument types, placements and static values;

@@ -2,6 +2,7 @@
 // Where arrays lie: putting them on devices and constraining them inside traced functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -66,6 +67,36 @@ template <TreeLike T>
 T with_sharding_constraint(const T& value, const NamedSharding& target,
                            Location location = Location::current()) {
   return with_sharding_constraint(value, ShardingTree(target), location);
+}
+
+/// An array in memory of its own, lying as `x` does. Inside a trace: the array.
+Array copy(Operand x);
+
+/// Like an array: shape, dtype and, if it is committed, its sharding.
+Array shape_dtype_struct(const Array& like, Location location = Location::current());
+/// With a spec on the mesh that is in scope when the sharding is asked for, by sharding() or
+/// lower(). TypeError without a mesh then, ShardingError if it lacks an axis.
+Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const PartitionSpec& spec,
+                         Location location = Location::current());
+
+namespace internal {
+void check_process_local(const std::vector<Array>& leaves,
+                         const std::function<void(TreeVisitor&)>& walk,
+                         const std::vector<std::vector<std::int64_t>>& global_shapes,
+                         Location location);
+}  // namespace internal
+
+/// Arrays from the data that this process holds. There is one process, so that is all of it:
+/// `global_shapes` (none, one for all leaves, or one per leaf) must be the shapes that the data
+/// has. ValueError for another number of them, ShapeError naming the leaf that has another shape.
+template <TreeLike T>
+T make_array_from_process_local_data(
+    const ShardingTree& sharding, const T& local,
+    const std::vector<std::vector<std::int64_t>>& global_shapes = {},
+    Location location = Location::current()) {
+  internal::check_process_local(tree_leaves(local), internal::walker(local), global_shapes,
+                                location);
+  return device_put(local, sharding, {}, location);
 }
 
 /// An array whose parts come from a callback, called once per distinct index.

@@ -45,8 +45,10 @@ int threshold() {
 
 }  // namespace
 
+bool log_enabled(LogLevel level) { return int(level) >= threshold(); }
+
 void log(LogLevel level, const std::string& message) {
-  if (int(level) < threshold()) return;
+  if (!log_enabled(level)) return;
   std::function<void(LogLevel, const std::string&)> sink;
   {
     std::lock_guard lock(state().mutex);

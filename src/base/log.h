@@ -13,6 +13,9 @@ void log(LogLevel level, const std::string& message);
 inline void log_warning(const std::string& m) { log(LogLevel::warning, m); }
 inline void log_info(const std::string& m) { log(LogLevel::info, m); }
 
+/// Whether lines of that level are written: for messages that are dear to make.
+bool log_enabled(LogLevel level);
+
 /// Replaces the sink (tests); an empty function restores stderr.
 void set_log_sink(std::function<void(LogLevel, const std::string&)> sink);
 

@@ -107,8 +107,10 @@ Sharding Array::sharding(Location location) const {
     case ArrayImpl::Kind::host_scalar:
       return SingleDeviceSharding(tessera::devices().front());
     case ArrayImpl::Kind::device:
-    case ArrayImpl::Kind::abstract:
       return impl.sharding;
+    case ArrayImpl::Kind::abstract:
+      return impl.spec ? impl_of(internal::on_mesh_in_scope(*this, location)).sharding
+                       : impl.sharding;
     case ArrayImpl::Kind::tracer:
       break;
   }

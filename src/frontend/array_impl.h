@@ -35,6 +35,8 @@ class ArrayImpl {
   std::optional<Literal> precise;
 
   Sharding sharding;
+  /// Of an abstract array that got a spec without a mesh: the mesh in scope when it is asked for.
+  std::optional<PartitionSpec> spec;
   bool committed = false;
   std::vector<runtime::Buffer> buffers;  ///< in the order of sharding.device_list()
   bool deleted = false;
@@ -51,6 +53,9 @@ using ArrayRef = std::shared_ptr<ArrayImpl>;
 ArrayImpl& impl_of(const Array& array, Location location = {});
 Array make_device_array(Shape shape, Sharding sharding, std::vector<runtime::Buffer> buffers,
                         bool committed, bool weak);
+/// The array itself; of one with a spec only, the same with its sharding on the mesh in scope:
+/// TypeError without a mesh, ValueError if the mesh has other axes.
+Array on_mesh_in_scope(const Array& array, Location location);
 /// RuntimeError if deleted or donated.
 void check_alive(const ArrayImpl& impl, Location location);
 

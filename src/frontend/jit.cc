@@ -24,6 +24,8 @@ namespace internal {
 
 namespace {
 
+thread_local int jit_disabled = 0;
+
 std::uint64_t next_function_id() {
   static std::atomic<std::uint64_t> counter{1};
   return counter.fetch_add(1);
@@ -38,7 +40,7 @@ struct JitCore::State {
   std::string name;
   std::uint64_t id = next_function_id();
   std::mutex mutex;
-  std::vector<std::shared_ptr<const JitEntry>> entries;
+  JitCache entries;
   std::atomic<std::int64_t> traces{0};
 
   std::string argument_name(int position) const {
@@ -212,10 +214,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
 
 std::shared_ptr<const JitEntry> JitCore::State::find(const CallInfo& info, const Mesh& context) {
   const std::lock_guard lock(mutex);
-  for (const auto& entry : entries) {
-    if (entry->matches(info.signature, context, info.leaves)) return entry;
-  }
-  return nullptr;
+  return entries.find(info.signature, context, info.leaves);
 }
 
 std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
@@ -230,10 +229,10 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
     }
     check_alive(impl, where);
   }
-  {
+  if (log_enabled(LogLevel::info)) {
     const std::lock_guard lock(mutex);
     log_info("tracing '" + name + "', called at " + where.to_string() + ": " +
-             explain_miss(entries, info.signature, context, info.leaves, names));
+             entries.explain_miss(info.signature, context, info.leaves, names));
   }
   Traced traced = trace_root(info, where);
   auto entry = std::make_shared<JitEntry>();
@@ -245,8 +244,9 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
   std::vector<Array> args = info.leaves;
   args.insert(args.end(), traced.captures.begin(), traced.captures.end());
   entry->bound = frontend::bind_program(std::move(traced.program), args);
+  std::shared_ptr<const JitEntry> forgotten;  // destroyed without the lock
   const std::lock_guard lock(mutex);
-  entries.push_back(entry);
+  forgotten = entries.insert(entry);
   return entry;
 }
 
@@ -254,6 +254,14 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
                                                std::shared_ptr<void>* prototype, Location where) {
   std::string key = std::to_string(id) + ";" + info.signature;
   if (const Mesh context = current_mesh(); !context.empty()) {
+    const Mesh& around = outer.context();
+    if (!around.empty() && context.size() != around.size()) {
+      throw ValueError("'" + name + "' is called with " + context.to_string() + " in scope (size " +
+                           std::to_string(context.size()) + "), inside of a function called with " +
+                           around.to_string() + " in scope (size " + std::to_string(around.size()) +
+                           "): one program has one set of devices",
+                       where);
+    }
     key += ";" + context.to_string() + to_string(context.device_ids());
   }
   for (const Array& leaf : info.leaves) {
@@ -312,6 +320,10 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
 std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* prototype,
                                  Location where) const {
   if (!where.known()) where = state_->location;
+  if (jit_disabled > 0) {
+    for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
+    return info.trace(info.leaves, prototype);
+  }
   if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
   const Mesh context = current_mesh();
   for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
@@ -326,11 +338,13 @@ std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* pr
   return frontend::run_program(entry->bound, args, where);
 }
 
-Lowered JitCore::lower(const CallInfo& info, Location where) const {
+Lowered JitCore::lower(const CallInfo& given, Location where) const {
   if (Trace::current()) {
     throw TracerError("lower() can't be called while a function is traced", where);
   }
   if (!where.known()) where = state_->location;
+  CallInfo info = given;
+  for (Array& leaf : info.leaves) leaf = on_mesh_in_scope(leaf, where);
   State::Traced traced = state_->trace_root(info, where);
   auto lowered = std::make_shared<LoweredState>();
   for (const Array& leaf : info.leaves) lowered->avals.push_back(frontend::abstract_value(leaf));
@@ -348,4 +362,8 @@ Lowered JitCore::lower(const CallInfo& info, Location where) const {
 }
 
 }  // namespace internal
+
+DisableJit::DisableJit() { ++internal::jit_disabled; }
+DisableJit::~DisableJit() { --internal::jit_disabled; }
+
 }  // namespace tessera

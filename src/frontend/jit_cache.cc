@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/frontend/jit_cache.h"
 
+#include <functional>
+
 namespace tessera::internal {
 
 bool LeafKey::matches(const ArrayImpl& impl) const {
@@ -25,6 +27,30 @@ bool JitEntry::matches(const std::string& other_signature, const Mesh& other_con
 }
 
 namespace {
+
+// A function is mostly called as one of the last few times: comparing is cheaper than hashing then.
+constexpr std::size_t kRecent = 4;
+// Explanations look no further back.
+constexpr std::size_t kExplained = 64;
+
+class Hash {
+ public:
+  void add(std::size_t v) { value_ ^= v + 0x9e3779b97f4a7c15ull + (value_ << 6) + (value_ >> 2); }
+  void add_call(const std::string& signature, const Mesh& context) {
+    add(std::hash<std::string>()(signature));
+    if (!context.empty()) add(context.hash());
+  }
+  /// Equal for leaves that match.
+  void add_leaf(const Shape& shape, bool weak, bool committed, const Sharding& sharding) {
+    add(std::size_t(shape.dtype) * 4 + std::size_t(weak) * 2 + std::size_t(committed));
+    for (const std::int64_t d : shape.dims) add(std::size_t(d));
+    if (committed) add(sharding.hash());
+  }
+  std::size_t value() const { return value_; }
+
+ private:
+  std::size_t value_ = 0;
+};
 
 std::string described(const LeafKey& key) {
   std::string out = key.shape.to_string();
@@ -59,15 +85,44 @@ std::vector<std::string> differences(const JitEntry& entry, const std::string& s
 
 }  // namespace
 
-std::string explain_miss(const std::vector<std::shared_ptr<const JitEntry>>& entries,
-                         const std::string& signature, const Mesh& context,
-                         const std::vector<Array>& leaves, const std::vector<std::string>& names) {
-  if (entries.empty()) return "its first call";
-  std::vector<std::string> fewest;
-  for (const auto& entry : entries) {
-    std::vector<std::string> mine = differences(*entry, signature, context, leaves, names);
-    if (fewest.empty() || mine.size() < fewest.size()) fewest = std::move(mine);
+std::shared_ptr<const JitEntry> JitCache::find(const std::string& signature, const Mesh& context,
+                                               const std::vector<Array>& leaves) {
+  const auto serves = [&](const std::shared_ptr<const JitEntry>& entry) {
+    return entry->matches(signature, context, leaves);
+  };
+  auto* found = entries_.find_recent(kRecent, serves);
+  if (!found && entries_.size() > kRecent) {
+    Hash hash;
+    hash.add_call(signature, context);
+    for (const Array& leaf : leaves) {
+      const ArrayImpl& impl = *leaf.impl();
+      hash.add_leaf(impl.shape, impl.weak, impl.committed, impl.sharding);
+    }
+    found = entries_.find(hash.value(), serves);
   }
+  return found ? *found : nullptr;
+}
+
+std::shared_ptr<const JitEntry> JitCache::insert(std::shared_ptr<const JitEntry> entry) {
+  Hash hash;
+  hash.add_call(entry->signature, entry->context);
+  for (const LeafKey& leaf : entry->leaves) {
+    hash.add_leaf(leaf.shape, leaf.weak, leaf.committed, leaf.sharding);
+  }
+  return entries_.insert(hash.value(), std::move(entry)).value_or(nullptr);
+}
+
+std::string JitCache::explain_miss(const std::string& signature, const Mesh& context,
+                                   const std::vector<Array>& leaves,
+                                   const std::vector<std::string>& names) const {
+  if (entries_.size() == 0) return "its first call";
+  std::vector<std::string> fewest;
+  std::size_t looked_at = 0;
+  entries_.for_each([&](const std::shared_ptr<const JitEntry>& entry) {
+    if (looked_at++ >= kExplained) return;
+    std::vector<std::string> mine = differences(*entry, signature, context, leaves, names);
+    if (looked_at == 1 || mine.size() < fewest.size()) fewest = std::move(mine);
+  });
   std::string out;
   for (const std::string& d : fewest) out += (out.empty() ? "" : "; ") + d;
   return out;

@@ -8,6 +8,7 @@
 
 #include <tessera/array.h>
 
+#include "src/base/lru_cache.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
 
@@ -39,9 +40,24 @@ struct JitEntry {
                const std::vector<Array>& leaves) const;
 };
 
-/// Why none of the entries serves a call: how it differs from the most similar one.
-std::string explain_miss(const std::vector<std::shared_ptr<const JitEntry>>& entries,
-                         const std::string& signature, const Mesh& context,
-                         const std::vector<Array>& leaves, const std::vector<std::string>& names);
+/// The programs of one function. Bounded: what was called longest ago goes. Not guarded against
+/// several threads.
+class JitCache {
+ public:
+  explicit JitCache(std::size_t capacity = 4096) : entries_(capacity) {}
+
+  std::shared_ptr<const JitEntry> find(const std::string& signature, const Mesh& context,
+                                       const std::vector<Array>& leaves);
+  /// Returns the entry that had to go, if any.
+  std::shared_ptr<const JitEntry> insert(std::shared_ptr<const JitEntry> entry);
+  std::size_t size() const { return entries_.size(); }
+  /// Why no entry serves a call: how it differs from the most similar of the latest ones.
+  std::string explain_miss(const std::string& signature, const Mesh& context,
+                           const std::vector<Array>& leaves,
+                           const std::vector<std::string>& names) const;
+
+ private:
+  LruCache<std::size_t, std::shared_ptr<const JitEntry>> entries_;
+};
 
 }  // namespace tessera::internal

@@ -2,6 +2,7 @@
 #include <tessera/placement.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "src/frontend/sharding_prefix.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/hooks.h"
+#include "src/sharding/lowering.h"
 
 namespace tessera {
 
@@ -102,6 +104,95 @@ Array constrain(const Array& x, const Sharding& sharding, const std::string& who
 }
 
 }  // namespace frontend
+
+namespace internal {
+
+Array on_mesh_in_scope(const Array& array, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  if (!impl.spec) return array;
+  const Mesh mesh = current_mesh();
+  if (mesh.empty()) {
+    throw TypeError("a shape_dtype_struct (" + impl.shape.to_string() + ") with the spec " +
+                        impl.spec->to_string() +
+                        " has a sharding only while a mesh is in scope: put `MeshScope "
+                        "scope(mesh);` before, or give it a NamedSharding(mesh, spec)",
+                    location);
+  }
+  return shape_dtype_struct(impl.shape.dims, impl.shape.dtype,
+                            NamedSharding(mesh, *impl.spec, location), location);
+}
+
+void check_process_local(const std::vector<Array>& leaves,
+                         const std::function<void(TreeVisitor&)>& walk,
+                         const std::vector<std::vector<std::int64_t>>& global_shapes,
+                         Location location) {
+  const std::string api = "make_array_from_process_local_data";
+  if (frontend::Trace::current()) {
+    throw TracerError(api + " can't be called while a function is traced", location);
+  }
+  const std::size_t n = global_shapes.size();
+  if (n > 1 && n != leaves.size()) {
+    throw ValueError(api + ": " + std::to_string(n) + " global shapes for " +
+                         std::to_string(leaves.size()) +
+                         " arrays; give none, one for all, or one for each",
+                     location);
+  }
+  const std::vector<std::string> paths = leaf_paths(walk);
+  for (std::size_t i = 0; i < leaves.size() && n > 0; ++i) {
+    const Dims& wanted = global_shapes[n == 1 ? 0 : i];
+    const Shape& shape = impl_of(leaves[i], location).shape;
+    if (shape.dims == wanted) continue;
+    throw ShapeError(api + ": the data of x" + paths[i] + " is " + shape.to_string() +
+                         ", and its global shape is to be " + tessera::to_string(wanted) +
+                         "; this process holds all devices, so the two are the same",
+                     location);
+  }
+}
+
+}  // namespace internal
+
+Array copy(Operand x) {
+  const ArrayImpl& impl = impl_of(x.array, x.location);
+  if (frontend::Trace::current()) return x.array;
+  if (impl.kind != ArrayImpl::Kind::device) {
+    return frontend::from_literal(frontend::to_literal(x.array, x.location), impl.weak);
+  }
+  internal::check_alive(impl, x.location);
+  std::map<const runtime::Storage*, runtime::Buffer> copies;
+  std::vector<runtime::Buffer> buffers;
+  for (const runtime::Buffer& b : impl.buffers) {
+    runtime::Buffer& made = copies[b.storage.get()];
+    if (!made) {
+      made.storage = runtime::Storage::allocate(b.bytes());
+      if (b.bytes() > 0) std::memcpy(made.storage->data(), b.data(), b.bytes());
+    }
+    buffers.push_back(made);
+  }
+  return internal::make_device_array(impl.shape, impl.sharding, std::move(buffers), impl.committed,
+                                     impl.weak);
+}
+
+Array shape_dtype_struct(const Array& like, Location location) {
+  const ArrayImpl& impl = impl_of(like, location);
+  const Array out = shape_dtype_struct(impl.shape.dims, impl.shape.dtype,
+                                       impl.committed ? impl.sharding : Sharding(), location);
+  impl_of(out).weak = impl.weak;
+  impl_of(out).spec = impl.spec;
+  return out;
+}
+
+Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const PartitionSpec& spec,
+                         Location location) {
+  if (spec.size() > shape.size()) {
+    throw ShardingError("a shape_dtype_struct of shape " + to_string(shape) + ": " +
+                            spec.to_string() + " needs rank " + std::to_string(spec.size()) +
+                            " or more",
+                        location);
+  }
+  const Array out = shape_dtype_struct(std::move(shape), dtype, Sharding(), location);
+  impl_of(out).spec = spec;
+  return out;
+}
 
 Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
                                const std::function<Array(const Index&)>& callback,

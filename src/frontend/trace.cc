@@ -41,7 +41,10 @@ Trace::Trace(std::string name, Trace* parent)
       computation_(module_->add_computation(parent ? name : "main")),
       builder_(computation_),
       id_(next_trace_id()) {
-  if (!parent) module_->set_entry(computation_);
+  if (!parent) {
+    module_->set_entry(computation_);
+    context_ = current_mesh();
+  }
 }
 
 Trace::Trace(std::string name, ir::Module* module)
@@ -134,6 +137,11 @@ Trace* root_of(Trace* trace) {
 }
 }  // namespace
 
+const Mesh& Trace::context() const {
+  const Trace* t = this;
+  while (t->parent_) t = t->parent_;
+  return t->context_;
+}
 std::vector<Trace::MeshUse>& Trace::mesh_uses() { return root_of(this)->mesh_uses_; }
 std::map<std::string, Trace::CachedCall>& Trace::calls() { return root_of(this)->calls_; }
 

@@ -62,6 +62,8 @@ class Trace {
     Location location;
   };
   std::vector<MeshUse>& mesh_uses();
+  /// The mesh in scope where the outermost function began.
+  const Mesh& context() const;
   /// Mesh whose axes are bound to collectives (per-device code); null if none, searched outwards.
   MeshRef manual_mesh() const;
   void bind_manual_mesh(MeshRef mesh) { manual_mesh_ = std::move(mesh); }
@@ -96,6 +98,7 @@ class Trace {
       values_;  ///< outer arrays that became constants: kept, as captured_ knows them
   std::unordered_map<const void*, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
+  Mesh context_;
   std::map<std::string, CachedCall> calls_;
   MeshRef manual_mesh_;
   std::string forbid_captures_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values between the host and devices, and between shardings.
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -31,33 +32,44 @@ Box box_of(const Index& index, const Dims& global) {
   return box;
 }
 
-/// Copies a box of a row-major array to or from a dense buffer.
-void copy_box(const std::byte* whole, std::byte* whole_out, const std::byte* part,
-              std::byte* part_out, const Dims& global, const Box& box, std::size_t element) {
-  const std::size_t rank = global.size();
-  std::int64_t rows = 1;
-  for (std::size_t d = 0; d + 1 < rank; ++d) rows *= box.size[d];
-  const std::int64_t run = rank == 0 ? 1 : box.size[rank - 1];
-  if (run == 0 || rows == 0) return;
-  const Dims strides = row_major_strides(global);
-  Dims at(rank, 0);
+/// Copies what two boxes of the same array have in common, from one dense part to another.
+void copy_common(const std::byte* from, const Box& source, std::byte* to, const Box& target,
+                 std::size_t element) {
+  const std::size_t rank = source.start.size();
+  Dims start(rank), size(rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    start[d] = std::max(source.start[d], target.start[d]);
+    size[d] =
+        std::min(source.start[d] + source.size[d], target.start[d] + target.size[d]) - start[d];
+    if (size[d] <= 0) return;
+  }
+  const Dims from_strides = row_major_strides(source.size),
+             to_strides = row_major_strides(target.size);
+  // Trailing dims that both parts hold whole are one run of memory.
+  std::size_t inner = rank;
+  std::int64_t run = 1;
+  while (inner > 0) {
+    const std::size_t d = inner - 1;
+    run *= size[d];
+    --inner;
+    if (size[d] != source.size[d] || size[d] != target.size[d]) break;
+  }
   const std::size_t bytes = std::size_t(run) * element;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t offset = rank == 0 ? 0 : box.start[rank - 1];
-    for (std::size_t d = 0; d + 1 < rank; ++d) offset += (box.start[d] + at[d]) * strides[d];
-    const std::size_t whole_at = std::size_t(offset) * element;
-    const std::size_t part_at = std::size_t(row) * bytes;
-    if (part_out) {
-      std::memcpy(part_out + part_at, whole + whole_at, bytes);
-    } else {
-      std::memcpy(whole_out + whole_at, part + part_at, bytes);
+  Dims at(rank, 0);
+  while (true) {
+    std::int64_t from_at = 0, to_at = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      from_at += (start[d] + at[d] - source.start[d]) * from_strides[d];
+      to_at += (start[d] + at[d] - target.start[d]) * to_strides[d];
     }
-    for (std::size_t d = rank; d-- > 1;) {
-      if (++at[d - 1] < box.size[d - 1]) break;
-      at[d - 1] = 0;
-    }
+    std::memcpy(to + std::size_t(to_at) * element, from + std::size_t(from_at) * element, bytes);
+    std::size_t d = inner;
+    while (d > 0 && ++at[d - 1] == size[d - 1]) at[--d] = 0;
+    if (d == 0) return;
   }
 }
+
+Box whole_box(const Dims& global) { return {Dims(global.size(), 0), global}; }
 
 runtime::Buffer buffer_from_bytes(const std::byte* bytes, std::size_t count) {
   runtime::Buffer buffer{runtime::Storage::allocate(count)};
@@ -86,7 +98,7 @@ std::vector<runtime::Buffer> place_literal(const Literal& literal, const Shardin
     runtime::Buffer& part = parts[box];
     if (!part) {
       part.storage = runtime::Storage::allocate(std::size_t(element_count(box.size)) * element);
-      copy_box(literal.bytes(), nullptr, nullptr, part.storage->data(), global, box, element);
+      copy_common(literal.bytes(), whole_box(global), part.storage->data(), box, element);
     }
     out[i] = part;
   }
@@ -124,8 +136,8 @@ Literal to_literal(const Array& array, Location location) {
   const std::vector<Device> list = impl.sharding.device_list();
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (replicas.at(list[i]) != 0) continue;
-    copy_box(nullptr, bytes, impl.buffers[i].data(), nullptr, impl.shape.dims,
-             box_of(indices.at(list[i]), impl.shape.dims), byte_size(impl.shape.dtype));
+    copy_common(impl.buffers[i].data(), box_of(indices.at(list[i]), impl.shape.dims), bytes,
+                whole_box(impl.shape.dims), byte_size(impl.shape.dtype));
   }
   return out;
 }
@@ -143,6 +155,43 @@ Array from_literal(const Literal& literal, bool weak, bool committed) {
   return internal::make_device_array(literal.shape(), where, place_literal(literal, where, {}),
                                      committed, weak);
 }
+
+namespace {
+
+/// Parts for other devices, taken from the parts that there are: equal ones are shared, others put
+/// together once each.
+std::vector<runtime::Buffer> moved_parts(const ArrayImpl& impl, const Sharding& sharding,
+                                         Location location) {
+  const Dims& global = impl.shape.dims;
+  (void)sharding.shard_shape(global, location);
+  const std::size_t element = byte_size(impl.shape.dtype);
+  std::map<Box, runtime::Buffer> sources, made;
+  const std::vector<Device> from = impl.sharding.device_list();
+  const auto from_indices = impl.sharding.devices_indices_map(global);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    sources.emplace(box_of(from_indices.at(from[i]), global), impl.buffers[i]);
+  }
+  const auto to_indices = sharding.devices_indices_map(global);
+  std::vector<runtime::Buffer> out;
+  for (const Device& device : sharding.device_list()) {
+    const Box box = box_of(to_indices.at(device), global);
+    if (auto same = sources.find(box); same != sources.end()) {
+      out.push_back(same->second);
+      continue;
+    }
+    runtime::Buffer& part = made[box];
+    if (!part) {
+      part.storage = runtime::Storage::allocate(std::size_t(element_count(box.size)) * element);
+      for (const auto& [source, buffer] : sources) {
+        copy_common(buffer.data(), source, part.storage->data(), box, element);
+      }
+    }
+    out.push_back(part);
+  }
+  return out;
+}
+
+}  // namespace
 
 std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& sharding,
                                         Location location) {
@@ -177,10 +226,7 @@ std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& shar
     const Array moved = run_program(bind_program(std::move(program), args), args, location)[0];
     return moved.impl()->buffers;
   }
-  if (impl.sharding.is_fully_replicated() && sharding.is_fully_replicated()) {
-    return std::vector<runtime::Buffer>(to.size(), impl.buffers.front());
-  }
-  return place_literal(to_literal(array, location), sharding, location);
+  return moved_parts(impl, sharding, location);
 }
 
 }  // namespace tessera::frontend

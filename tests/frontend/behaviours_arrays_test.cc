@@ -8,10 +8,28 @@
 #include <tessera/ops/reductions.h>
 #include <tessera/random.h>
 
+#include <map>
+
+#include "src/frontend/array_impl.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {
 namespace {
+
+const void* storage_of(const Array& a, std::size_t i) {
+  return a.impl()->buffers[i].storage->data();
+}
+Mesh shuffled_mesh(const std::vector<int>& order, const Mesh::Shape& shape) {
+  std::vector<Device> list;
+  for (int i : order) list.push_back(devices()[std::size_t(i)]);
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  for (const auto& [name, size] : shape) {
+    names.push_back(name);
+    sizes.push_back(size);
+  }
+  return Mesh(list, sizes, names);
+}
 
 TEST(Arrays, Behaviour_079_OnOneDevice) {
   const Array x = device_put(counting({4, 2}), devices()[2]);
@@ -65,6 +83,19 @@ TEST(Arrays, Behaviour_085_SizesThatDontDivide) {
   const std::vector<Array> all{counting({8}), counting({9})};
   expect_error<IndivisibleError>([&] { device_put(all, NamedSharding(mesh, P("x"))); },
                                  {"x[1]", "size is 9", "8", "PartitionSpec('x')", kNear});
+}
+
+TEST(Arrays, Behaviour_086_OtherOrdersOfDevicesShareMemory) {
+  const Mesh one = mesh_of({{"x", 4}, {"y", 2}});
+  const Mesh two = shuffled_mesh({5, 0, 3, 6, 1, 7, 4, 2}, {{"x", 4}, {"y", 2}});
+  const Array x = put(counting({8, 8}), one, P("x", "y"));
+  const Array y = put(x, two, P("x", "y"));
+  EXPECT_EQ(y.sharding().device_list(), two.devices());
+  expect_close(x, y);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(storage_of(x, i), storage_of(y, i));
+  for (const PartitionSpec& spec : {P("y", "x"), P(nullptr, axes("y", "x")), P("x"), P()}) {
+    expect_close(put(x, two, spec), x);
+  }
 }
 
 TEST(Arrays, Behaviour_088_CopiesOutliveDonatedSources) {
@@ -156,6 +187,35 @@ TEST(Arrays, Behaviour_099_NoPartsNoDtype) {
       {"make_array_from_single_device_arrays", "dtype", kNear});
 }
 
+TEST(Arrays, Behaviour_102_ProcessLocalData) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const NamedSharding rows(mesh, P("x"));
+  const Array x = make_array_from_process_local_data(rows, counting({8, 2}), {{8, 2}});
+  EXPECT_EQ(x.sharding(), rows);
+  expect_close(x, counting({8, 2}));
+  using Tree = std::map<std::string, Array>;
+  const Tree tree{{"a", counting({8})}, {"b", counting({16})}};
+  const Tree put = make_array_from_process_local_data(rows, tree, {{8}, {16}});
+  EXPECT_EQ(put.at("b").sharding(), rows);
+  expect_error<ShapeError>(
+      [&] {
+        (void)make_array_from_process_local_data(rows, counting({8, 2}), {{16, 2}});
+      },
+      {"data of x ", "f32[8,2]", "[16,2]", kNear});
+  expect_error<ShapeError>([&] { (void)make_array_from_process_local_data(rows, tree, {{8}}); },
+                           {"x['b']", "f32[16]", "[8]", kNear});
+  expect_error<ShapeError>(
+      [&] {
+        (void)make_array_from_process_local_data(rows, tree, {{8}, {8}});
+      },
+      {"x['b']", "f32[16]", "[8]", kNear});
+  expect_error<ValueError>(
+      [&] {
+        (void)make_array_from_process_local_data(rows, tree, {{8}, {16}, {8}});
+      },
+      {"3 global shapes", "2 arrays", kNear});
+}
+
 TEST(Arrays, Behaviour_103_UseAfterDelete) {
   const Mesh mesh = mesh_of({{"x", 8}});
   auto f = jit([](Array a) { return a + 1; });
@@ -200,6 +260,24 @@ TEST(Arrays, Behaviour_107_IndexingShardedArrays) {
   EXPECT_EQ(index(x, {0}).sharding().shard_shape({8, 8}), (Array::Dims{4, 4}));
 }
 
+TEST(Arrays, Behaviour_108_Copies) {
+  const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
+  const Array x = put(counting({8, 2}), mesh, P("x"));
+  const Array y = copy(x);
+  EXPECT_EQ(y.sharding(), x.sharding());
+  EXPECT_TRUE(y.committed());
+  expect_close(x, y);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NE(storage_of(x, i), storage_of(y, i));
+  // What the devices of "y" share stays shared.
+  EXPECT_EQ(storage_of(y, 0), storage_of(y, 1));
+  Array(x).delete_();
+  expect_close(y, counting({8, 2}));
+  EXPECT_FALSE(copy(counting({4})).committed());
+  EXPECT_EQ(copy(3).item<int>(), 3);
+  expect_close(jit([](Array a) { return copy(a) + 1; })(y), counting({8, 2}) + 1);
+  expect_error<RuntimeError>([&] { (void)copy(x); }, {"delete", kNear});
+}
+
 TEST(Arrays, Behaviour_109_OperandsThatLieDifferently) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   const Array a = put(counting({8, 8}), mesh, P("x", "y")),
@@ -229,6 +307,39 @@ TEST(Arrays, Behaviour_111_Texts) {
     return a;
   })(counting({3}));
   EXPECT_EQ(traced, "Tracer(f32[3])");
+}
+
+TEST(Arrays, Behaviour_114_AbstractValuesLikeOthers) {
+  const Array plain = shape_dtype_struct(counting({8, 2}));
+  EXPECT_EQ(plain.type_string(), "f32[8,2]");
+  EXPECT_FALSE(plain.sharding().valid());
+  const Array x = put(counting({8, 2}), mesh_of({{"x", 8}}), P("x"));
+  EXPECT_EQ(shape_dtype_struct(x).sharding(), x.sharding());
+  EXPECT_EQ(shape_dtype_struct(shape_dtype_struct(x)).sharding(), x.sharding());
+  EXPECT_TRUE(shape_dtype_struct(Array(2)).weak_type());
+}
+
+TEST(Arrays, Behaviour_115_AbstractValuesWithASpecOnly) {
+  const Array a = shape_dtype_struct({8, 2}, f32, P("x"));
+  auto f = jit([](Array v) { return v + 1; });
+  expect_error<TypeError>([&] { (void)a.sharding(); },
+                          {"f32[8,2]", "PartitionSpec('x')", "mesh", kNear});
+  expect_error<TypeError>([&] { (void)f.lower(a); }, {"PartitionSpec('x')", "mesh", kNear});
+  const Mesh mesh = mesh_of({{"x", 8}});
+  {
+    const MeshScope scope(mesh);
+    EXPECT_EQ(a.sharding(), NamedSharding(mesh, P("x")));
+    const auto compiled = f.lower(a).compile();
+    EXPECT_EQ(compiled.input_shardings()[0], NamedSharding(mesh, P("x")));
+    expect_close(compiled(put(counting({8, 2}), mesh, P("x"))), counting({8, 2}) + 1);
+  }
+  {
+    const MeshScope scope(mesh_of({{"y", 8}}));
+    expect_error<ShardingError>([&] { (void)f.lower(a); },
+                                {"'x'", "'y'", "PartitionSpec('x')", kNear});
+  }
+  expect_error<ShardingError>([&] { (void)shape_dtype_struct({8}, f32, P("x", "y")); },
+                              {"[8]", "PartitionSpec('x', 'y')", "rank 2", kNear});
 }
 
 TEST(Arrays, Behaviour_117_AbstractValuesHaveNoValue) {
@@ -262,6 +373,19 @@ TEST(Arrays, Behaviour_118_RandomBitsOfShardedArrays) {
     EXPECT_EQ(f(key).to_vector<std::uint32_t>(),
               random::bits(key, {12, 12}).to_vector<std::uint32_t>());
   }
+}
+
+TEST(Jit, Behaviour_015_NestedFunctionsUnderAnotherMesh) {
+  const Mesh eight = mesh_of({{"x", 8}});
+  const Mesh four({devices().begin(), devices().begin() + 4}, "x");
+  auto inner = jit([](Array a) { return a + 1; }, {.name = "inner"});
+  auto outer = jit([&](Array a) {
+    const MeshScope scope(four);
+    return inner(a);
+  });
+  const MeshScope scope(eight);
+  expect_error<ValueError>([&] { outer(counting({8})); },
+                           {"'inner'", "Mesh('x': 4", "size 4", "Mesh('x': 8", "size 8", kNear});
 }
 
 }  // namespace

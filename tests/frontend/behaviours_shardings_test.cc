@@ -444,6 +444,32 @@ TEST(JitShardings, Behaviour_151_UnconstrainedIsForConstraints) {
                                    {"jit in_shardings", "PartitionSpec('x', 'x')", "'x'", kNear});
 }
 
+TEST(JitShardings, Behaviour_159_WithoutJit) {
+  int calls = 0;
+  std::vector<float> seen;
+  auto f = jit([&](Array a) {
+    ++calls;
+    if (!a.is_tracer()) seen.push_back((a + 1).item<float>());
+    return std::pair{a * 2, a};
+  });
+  EXPECT_EQ(f(3.f).first.item<float>(), 6);
+  EXPECT_EQ(f(4.f).first.item<float>(), 8);
+  EXPECT_EQ(calls, 1);
+  {
+    const DisableJit scope;
+    EXPECT_EQ(f(5.f).first.item<float>(), 10);
+    EXPECT_EQ(f(6.f).second.item<float>(), 6);
+    EXPECT_EQ(calls, 3);
+    EXPECT_EQ(seen, (std::vector<float>{6, 7}));
+    const Mesh mesh = mesh_of({{"x", 8}});
+    const Array x = put(counting({8}), mesh, P("x"));
+    EXPECT_EQ(jit([](Array a) { return a * 2; })(x).sharding(), x.sharding());
+  }
+  EXPECT_EQ(f(7.f).first.item<float>(), 14);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(f.trace_count(), 1);
+}
+
 TEST(JitShardings, Behaviour_160_UpdatesInPlace) {
   const Mesh mesh = mesh_of({{"data", 8}});
   const Array w = zeros({8, 16});

@@ -136,6 +136,29 @@ TEST(Caching, Behaviour_168_MeshesMadeAgain) {
   EXPECT_EQ(runs, 1);
 }
 
+// What behaviour 169 says of gradients, for one written by hand: the second call traces and
+// compiles nothing, of the functions inside neither.
+TEST(Caching, GradientsWrittenByHand) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const MeshScope scope(mesh);
+  auto layer = pjit([](Array w, Array x) { return tanh(matmul(x, w)); }, {.name = "layer"});
+  auto gradient = pjit(
+      [&](Array w, Array x) {
+        const Array h = layer(w, x);
+        return matmul(transpose(x), (1 - h * h) * (2.f / float(h.size())) * h);
+      },
+      {.out_shardings = P("x")});
+  const Array w = put(counting({8, 8}, 0.01f), mesh, P("x"));
+  const Array x = put(counting({16, 8}, 0.01f), mesh, P("x"));
+  const Array first = gradient(w, x);
+  const std::int64_t compiled = compilation_count();
+  const Array second = gradient(w, x);
+  EXPECT_EQ(gradient.trace_count(), 1);
+  EXPECT_EQ(layer.trace_count(), 1);
+  EXPECT_EQ(compilation_count(), compiled);
+  expect_close(first, second, 0);
+}
+
 TEST(Caching, Behaviour_170_WrappingAgain) {
   const Array x = counting({8});
   auto body = [](Array a) { return a * 17 + 4; };

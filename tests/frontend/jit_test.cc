@@ -9,6 +9,7 @@
 #include <tessera/ops/reductions.h>
 
 #include "src/frontend/execute.h"
+#include "src/frontend/jit_cache.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {
@@ -340,6 +341,51 @@ TEST(Jit, CachesByTypePlacementAndValue) {
   auto minus = jit([](Array a) { return a * -0.0f; });
   EXPECT_FALSE(std::signbit(floats(plus(x))[1]));
   EXPECT_TRUE(std::signbit(floats(minus(x))[1]));
+}
+
+TEST(Jit, FindsItsProgramsAmongMany) {
+  auto f = jit([](Array x, int n) { return x * n; }, static_argnums<1>);
+  const Mesh mesh = mesh_of({{"x", 8}});
+  for (int round = 0; round < 2; ++round) {
+    for (int n = 0; n < 20; ++n) {
+      // Shardings made anew are equal to those before.
+      const Array x = put(counting({8}), mesh, n % 2 ? P("x") : P());
+      expect_close(f(x, n), counting({8}, float(n)));
+      expect_close(f(counting({n + 1}), 3), counting({n + 1}, 3));
+    }
+    EXPECT_EQ(f.trace_count(), 40);
+    EXPECT_EQ(f.cache_size(), 40);
+  }
+}
+
+TEST(Jit, ForgetsTheProgramsOfLongAgo) {
+  internal::JitCache cache(10);
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const auto leaf = [&](int n) { return put(counting({8 * (n + 1)}), mesh, P("x")); };
+  const auto find = [&](int n) { return cache.find("f", Mesh(), {leaf(n)}); };
+  const auto add = [&](int n) {
+    auto entry = std::make_shared<internal::JitEntry>();
+    entry->signature = "f";
+    entry->leaves.push_back(internal::LeafKey::of(*leaf(n).impl()));
+    return cache.insert(entry);
+  };
+  std::vector<std::shared_ptr<const internal::JitEntry>> made;
+  for (int n = 0; n < 10; ++n) {
+    EXPECT_EQ(find(n), nullptr);
+    EXPECT_EQ(add(n), nullptr);
+    made.push_back(find(n));
+    ASSERT_NE(made.back(), nullptr);
+  }
+  EXPECT_EQ(find(0), made[0]);  // used: number 1 is the oldest now
+  EXPECT_EQ(add(10), made[1]);
+  EXPECT_EQ(cache.size(), 10u);
+  EXPECT_EQ(find(1), nullptr);
+  for (int n : {0, 2, 5, 9}) EXPECT_EQ(find(n), made[std::size_t(n)]) << n;
+  // The rest of a call counts too.
+  EXPECT_EQ(cache.find("g", Mesh(), {leaf(0)}), nullptr);
+  EXPECT_EQ(cache.find("f", mesh, {leaf(0)}), nullptr);
+  EXPECT_EQ(cache.find("f", Mesh(), {counting({8})}), nullptr);
+  EXPECT_EQ(cache.find("f", Mesh(), {leaf(0).astype(s32)}), nullptr);
 }
 
 TEST(Jit, Stages) {
