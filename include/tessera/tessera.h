@@ -6,6 +6,7 @@
 #include <tessera/callable.h>
 #include <tessera/collectives.h>
 #include <tessera/control_flow.h>
+#include <tessera/custom_call.h>
 #include <tessera/custom_partitioning.h>
 #include <tessera/device.h>
 #include <tessera/dtype.h>
