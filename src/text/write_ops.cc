@@ -166,7 +166,7 @@ Values Writer::slice(const Instruction& i, const Value& x, const Dims& starts, c
 // result's, in its order.
 Values Writer::bitcast(const Instruction& i, const Value& x) {
   Value v = x;
-  Dims to_memory = layout_of(*x.type);
+  Dims to_memory = layout_of(i.operands[0]->shape);  // a copy changes it and is not written
   std::reverse(to_memory.begin(), to_memory.end());
   if (!is_iota(to_memory)) v = transpose(i, v, to_memory)[0];
   Dims in_memory = layout_of(i.shape);

@@ -300,8 +300,59 @@ Values Writer::top_k(const Instruction& i, const Values& xs) {
   std::string p;
   number(p, "k", a.k, "i64");
   if (a.largest) return generic(i, {"chlo.top_k", xs, p, leaves_of(i.shape), nullptr});
-  flag(p, "largest", false);
-  return generic(i, {"mhlo.topk", xs, p, leaves_of(i.shape), nullptr});
+  // The smallest: in order, with their positions, and the first k of them.
+  const Shape& x = *xs[0].type;
+  const std::int64_t last = x.rank() - 1;
+  const Shape* positions = own(Shape(leaves_of(i.shape).at(1)->dtype, x.dims));
+  Values both = xs;
+  both.push_back(results({positions})[0]);
+  out_ += "stablehlo.iota dim = ";
+  append_int(out_, last);
+  out_ += " : ";
+  append_type(out_, *positions);
+  end(i);
+  const Shape* value_type = own(Shape(x.dtype, {}));
+  const Shape* position_type = own(Shape(positions->dtype, {}));
+  const Shape* yes_or_no = own(Shape(DType::pred, {}));
+  const bool floating = is_floating(x.dtype);
+  p = "dimension = " + std::to_string(last) + " : i64, is_stable = true";
+  both = generic(
+      i, {"stablehlo.sort",
+          both,
+          p,
+          {xs[0].type, positions},
+          [&] {
+            const Values pair = arguments({value_type, value_type, position_type, position_type});
+            out_ += "{\n";
+            line();
+            out_ += "^bb0";
+            bound_arguments(pair);
+            out_ += ":\n";
+            ++indent_;
+            const Values less = results({yes_or_no});
+            out_ += "stablehlo.compare LT, ";
+            values({pair[0], pair[1]});
+            out_ += ", ";
+            out_ += floating ? "TOTALORDER"
+                             : ir::kComparisonTypes[std::size_t(ir::default_comparison(x.dtype))];
+            function_type({pair[0], pair[1]}, {yes_or_no});
+            end(i);
+            line();
+            out_ += "stablehlo.return ";
+            values(less);
+            out_ += " : tensor<i1>\n";
+            --indent_;
+            line();
+            out_ += '}';
+          },
+          false});
+  Dims limits = x.dims;
+  limits[std::size_t(last)] = a.k;
+  Values out;
+  for (const Value& v : both) {
+    out.push_back(slice(i, v, Dims(limits.size(), 0), limits, Dims(limits.size(), 1), false)[0]);
+  }
+  return constrained(i, out);
 }
 
 Values Writer::arrays(const Instruction& i, const Values& xs) {

@@ -27,10 +27,10 @@ std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
   const bool replicas = a != nullptr && !a->channel_id && module_.replica_count > 1;
   const std::int64_t devices = replicas ? module_.replica_count : partitions_;
   *group_size = g.group_size(devices);
-  std::vector<Dims> rows = g.expand(devices);
-  std::size_t columns = 0;
-  for (const Dims& r : rows) columns = std::max(columns, r.size());
-  for (Dims& r : rows) r.resize(columns, -1);  // shorter groups are filled up
+  // No lists mean all, whatever devices there are.
+  std::vector<Dims> rows;
+  if (g.symbolic() || !g.lists.empty()) rows = g.expand(devices);
+  const std::size_t columns = rows.empty() ? 0 : rows[0].size();  // all are of one size
   std::string out = "replica_groups = ";
   append_matrix(out, rows, std::int64_t(columns));
   return out;

@@ -364,13 +364,13 @@ Values Writer::control(Frame& f, const Instruction& i) {
       return generic(i, {"stablehlo.optimization_barrier", xs, "", leaves_of(i.shape), nullptr});
     }
     case Opcode::add_dependency: {
-      Values out;
-      const Value token = of(f, *i.operands.at(1)).at(0);
-      for (const Value& x : of(f, *i.operands[0])) {
-        out.push_back(
-            generic(i, {"mhlo.add_dependency", {x, token}, "", {x.type}, nullptr, false})[0]);
-      }
-      return constrained(i, out);
+      // Together with the token behind a barrier: not before it.
+      Values both = operands(f, i);
+      Types all;
+      for (const Value& v : both) all.push_back(v.type);
+      both = generic(i, {"stablehlo.optimization_barrier", both, "", all, nullptr, false});
+      both.pop_back();
+      return constrained(i, both);
     }
     case Opcode::infeed:
     case Opcode::outfeed:

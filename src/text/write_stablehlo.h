@@ -14,9 +14,9 @@ struct WriteOptions {
 };
 
 /// Tuples become lists of values: parameters, results, loops and branches are flat. What StableHLO
-/// lacks is written in chlo or mhlo as JAX knows them, or as several ops; NotImplementedError, with
-/// the instruction's name and location, where there is no such way. ValueError if a constant's
-/// value was elided.
+/// lacks is written in chlo or as several ops (a stochastic-convert and a rng-get-and-update-state
+/// in mhlo, which JAX knows); NotImplementedError, with the instruction's name and location, where
+/// there is no such way. ValueError if a constant's value was elided.
 std::string to_stablehlo(const ir::Module& module, const WriteOptions& options);
 
 }  // namespace tessera::text

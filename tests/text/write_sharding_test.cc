@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meshes, shardings, constraints, groups and manual computations in sdy's form.
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+#include "tests/text/write_cases.h"
+
+namespace tessera::text {
+namespace {
+
+using testing::expect_has;
+using testing::module_of;
+using testing::written;
+
+/// A module of one parameter, its negative and a result, each f32[16,8], with these shardings.
+std::string sharded(const TensorSharding& parameter, const TensorSharding& op) {
+  ir::Module module("t");
+  ir::Computation* entry = module.add_computation("main");
+  ir::Builder b(entry);
+  ir::Instruction* p = b.parameter(0, Shape(f32, {16, 8}));
+  p->sharding = {parameter};
+  ir::Instruction* r = b.unary(ir::Opcode::negate, p);
+  r->sharding = {op};
+  entry->set_root(r);
+  module.set_entry(entry);
+  return to_stablehlo(module);
+}
+
+TEST(WriteSharding, AxesOpenDimsPrioritiesAndSets) {
+  const MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 4}, {"z", 2}});
+  TensorSharding s = TensorSharding::replicated_on(mesh, 2);
+  s.dims[0] = {{0}, true, 1};
+  s.replicated = {1};
+  s.unreduced = {2};
+  const std::string text = sharded(s, TensorSharding::open_on(mesh, 2));
+  expect_has(text, "  sdy.mesh @mesh = <[\"x\"=2, \"y\"=4, \"z\"=2]>\n");
+  expect_has(text,
+             "sdy.sharding = #sdy.sharding<@mesh, [{\"x\", ?}p1, {}], replicated={\"y\"}, "
+             "unreduced={\"z\"}>");
+  expect_has(text,
+             "stablehlo.negate %arg0 {sdy.sharding = "
+             "#sdy.sharding_per_value<[<@mesh, [{?}, {?}]>]>} : tensor<16x8xf32>");
+}
+
+TEST(WriteSharding, SubAxesAreSaidOfTheWholeAxis) {
+  const MeshRef whole = make_logical_mesh({{"x", 8}, {"y", 2}});
+  const MeshRef refined = refine(whole, {{2, 2, 2}, {}});
+  TensorSharding s = TensorSharding::replicated_on(refined, 2);
+  s.dims[0].axes = {1, 2};
+  s.dims[1].axes = {3, 0};
+  TensorSharding t = TensorSharding::replicated_on(whole, 2);
+  t.dims[0].axes = {0};
+  const std::string text = sharded(s, t);
+  expect_has(text, "  sdy.mesh @mesh = <[\"x\"=8, \"y\"=2]>\n");
+  EXPECT_EQ(text.find("sdy.mesh"), text.rfind("sdy.mesh"));
+  expect_has(text, "#sdy.sharding<@mesh, [{\"x\":(2)4}, {\"y\", \"x\":(1)2}]>");
+  expect_has(text, "<@mesh, [{\"x\"}, {}]>");
+}
+
+TEST(WriteSharding, MeshesOfOneNameAndDeviceOrder) {
+  const MeshRef a = make_logical_mesh({{"x", 4}});
+  const MeshRef b = make_logical_mesh({{"x", 4}}, {3, 1, 2, 0});
+  const MeshRef iota = make_logical_mesh({{"x", 4}}, {0, 1, 2, 3}, "named");
+  TensorSharding s = TensorSharding::replicated_on(a, 2);
+  s.dims[0].axes = {0};
+  TensorSharding t = TensorSharding::replicated_on(b, 2);
+  t.dims[1].axes = {0};
+  const std::string text = sharded(s, t);
+  expect_has(text, "  sdy.mesh @mesh = <[\"x\"=4]>\n");
+  expect_has(text, "  sdy.mesh @mesh_0 = <[\"x\"=4], device_ids=[3, 1, 2, 0]>\n");
+  expect_has(text, "#sdy.sharding_per_value<[<@mesh_0, [{}, {\"x\"}]>]>");
+  // sdy refuses ids that say nothing.
+  expect_has(sharded(TensorSharding::replicated_on(iota, 2), s), "sdy.mesh @named = <[\"x\"=4]>\n");
+}
+
+TEST(WriteSharding, OneDeviceAndNoMesh) {
+  const std::string text =
+      sharded(TensorSharding::maximal_on(5), TensorSharding::replicated_on(nullptr, 2));
+  expect_has(text, "  sdy.mesh @maximal_mesh_5 = <[], device_ids=[5]>\n");
+  expect_has(text, "  sdy.mesh @empty_mesh = <[]>\n");
+  expect_has(text, "#sdy.sharding<@maximal_mesh_5, []>");
+  expect_has(text, "<@empty_mesh, [{}, {}]>");
+}
+
+TEST(WriteSharding, ManualAxesOutsideOfAManualComputationAreTilings) {
+  const MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 4}});
+  const std::string text =
+      sharded(TensorSharding::replicated_on(mesh, 2), TensorSharding::manual_on(mesh, 2));
+  expect_has(text, "stablehlo.negate %arg0 {mhlo.sharding = \"{manual}\"} : tensor<16x8xf32>");
+}
+
+TEST(WriteSharding, MarkersOfResultsStandWithTheResults) {
+  const std::string text = written(
+      "  x = f32[16,8] parameter(0)\n  n = f32[16,8] negate(x)\n"
+      "  m = f32[16,8] custom-call(n), custom_call_target=\"xla.sdy.FuncResultSharding\", "
+      "custom_call_has_side_effect=true, "
+      "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding_per_value<[<@mesh, [{}, "
+      "{\\\"y\\\", ?}]>]>\"}\n"
+      "  echo = f32[16,8] reshape(m), sharding={devices=[1,4,2]<=[2,4]T(1,0) "
+      "last_tile_dim_replicate}\n"
+      "  ROOT t = (f32[16,8]) tuple(m), sharding={{devices=[1,4,2]<=[2,4]T(1,0) "
+      "last_tile_dim_replicate}}",
+      "",
+      "HloModule t, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, \"y\"=4]>}}");
+  expect_has(text,
+             "-> (tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {\"y\", ?}]>}) {\n"
+             "    %0 = stablehlo.negate %arg0 : tensor<16x8xf32>\n"
+             "    return %0 : tensor<16x8xf32>\n");
+}
+
+TEST(WriteSharding, ManualComputation) {
+  const MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 4}}, {}, "grid");
+  ir::Module module("t");
+  module.mesh = mesh;
+  module.num_partitions = 8;
+  ir::Computation* body = module.add_computation("body");
+  ir::Builder inside(body);
+  body->set_root(inside.unary(ir::Opcode::sine, inside.parameter(0, Shape(f32, {8, 8}))));
+  ir::Computation* entry = module.add_computation("main");
+  ir::Builder b(entry);
+  ir::CustomCallAttrs attrs;
+  attrs.target = ir::kManualComputationTarget;
+  attrs.other = {{ir::kManualInShardings, "[<@any, [{\"x\"}, {?}]>]"},
+                 {ir::kManualOutShardings, "[<mesh<[\"x\"=2, \"y\"=4]>, [{\"x\"}, {}]>]"},
+                 {ir::kManualAxes, "[\"x\"]"}};
+  entry->set_root(b.emit_shaped(ir::Opcode::custom_call, Shape(f32, {16, 8}),
+                                {b.parameter(0, Shape(f32, {16, 8}))}, attrs, {body}));
+  module.set_entry(entry);
+  const std::string text = to_stablehlo(module);
+  expect_has(text, "  sdy.mesh @grid = <[\"x\"=2, \"y\"=4]>\n");
+  EXPECT_EQ(text.find("sdy.mesh"), text.rfind("sdy.mesh"));
+  expect_has(text,
+             "    %0 = sdy.manual_computation(%arg0) in_shardings=[<@grid, [{\"x\"}, {?}]>] "
+             "out_shardings=[<@grid, [{\"x\"}, {}]>] manual_axes={\"x\"} "
+             "(%arg1: tensor<8x8xf32>) {\n"
+             "      %1 = stablehlo.sine %arg1 : tensor<8x8xf32>\n"
+             "      sdy.return %1 : tensor<8x8xf32>\n"
+             "    } : (tensor<16x8xf32>) -> tensor<16x8xf32>\n");
+  const std::string again = to_stablehlo(*parse_stablehlo(text));
+  expect_has(again, "sdy.manual_computation(");
+  EXPECT_EQ(to_stablehlo(*parse_stablehlo(again)), again);
+}
+
+TEST(WriteSharding, ReadBackShardingsAreTheSame) {
+  const auto module = module_of(
+      "HloModule t, num_partitions=8\nENTRY e {\n"
+      "  p = f32[16,8] parameter(0), sharding={devices=[2,4]<=[8]}\n"
+      "  q = f32[16,8] parameter(1), sharding={devices=[4,1,2]<=[2,4]T(1,0) "
+      "last_tile_dim_replicate}\n"
+      "  a = f32[16,8] add(p, q), sharding={devices=[8,1]<=[8]}\n"
+      "  c = f32[16,8] custom-call(a), custom_call_target=\"Sharding\", "
+      "sharding={devices=[1,8]<=[8]}\n"
+      "  ROOT t = (f32[16,8]) tuple(c), sharding={{replicated}}\n}\n");
+  const auto back = parse_stablehlo(to_stablehlo(*module));
+  for (std::size_t n = 0; n < 2; ++n) {
+    EXPECT_TRUE(back->entry()->parameter(n)->sharding.at(0).same_placement(
+        module->entry()->parameter(n)->sharding.at(0)));
+  }
+  bool constrained = false, added = false;
+  for (const auto& i : back->entry()->instructions()) {
+    const auto* call = std::get_if<ir::CustomCallAttrs>(&i->attrs);
+    if (i->is(ir::Opcode::add)) {
+      added = true;
+      EXPECT_EQ(i->sharding.at(0).shards(), (Dims{8, 1}));
+    } else if (call != nullptr && call->target == ir::kShardingTarget) {
+      constrained = true;
+      EXPECT_EQ(i->sharding.at(0).shards(), (Dims{1, 8}));
+    }
+  }
+  EXPECT_TRUE(constrained && added);
+}
+
+}  // namespace
+}  // namespace tessera::text
