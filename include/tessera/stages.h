@@ -100,7 +100,10 @@ class Compiled {
 class Lowered {
  public:
   explicit Lowered(std::shared_ptr<internal::LoweredState> state) : state_(std::move(state)) {}
-  /// HLO text before partitioning, shardings as annotations. Only the dialect "hlo".
+  /// The program before partitioning, shardings as annotations. `dialect`: "hlo", or "stablehlo"
+  /// for StableHLO with shardings in the sdy dialect, as JAX reads and prints it. A call of
+  /// custom_partitioning stands there as a composite with its plain body.
+  /// @throws ValueError if the dialect is another one.
   std::string as_text(const std::string& dialect = "hlo",
                       Location location = Location::current()) const;
   std::vector<ValueInfo> args_info() const;

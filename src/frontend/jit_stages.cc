@@ -3,6 +3,7 @@
 
 #include "src/frontend/array_impl.h"
 #include "src/ir/hlo_text.h"
+#include "src/text/stablehlo.h"
 
 namespace tessera {
 
@@ -27,12 +28,14 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
 }  // namespace
 
 std::string Lowered::as_text(const std::string& dialect, Location location) const {
+  const ir::Module& module = *state_->placed.program.module;
+  if (dialect == "stablehlo") return text::to_stablehlo(module);
   if (dialect != "hlo") {
-    throw ValueError("as_text('" + dialect + "'): the dialects are: hlo", location);
+    throw ValueError("as_text('" + dialect + "'): the dialects are: hlo, stablehlo", location);
   }
   ir::PrintOptions options;
   options.axis_names = true;
-  return ir::to_string(*state_->placed.program.module, options);
+  return ir::to_string(module, options);
 }
 
 Compiled Lowered::compile(Location) const {
