@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <stdexcept>
 #include <type_traits>
+#include <typeinfo>
 
+#include "src/base/at_location.h"
 #include "src/base/check.h"
 
 namespace tessera {
@@ -64,6 +68,50 @@ TEST(Check, BuildsTheDetailOnlyOnFailure) {
     EXPECT_STREQ(e.location().file, __FILE__);
   }
   EXPECT_EQ(built, 1);
+}
+
+TEST(AtLocation, GivesErrorsThePlaceThatTheyLack) {
+  const Location here = Location::current();
+  try {
+    at_location(here, []() -> int { throw ShapeError("no place"); });
+    FAIL();
+  } catch (const ShapeError& e) {
+    EXPECT_EQ(typeid(e).name(), typeid(ShapeError).name());
+    EXPECT_EQ(e.what(), here.to_string() + ": no place");
+  }
+  const Location own = make_location("own.cc", 7);
+  try {
+    at_location(here, [&] { throw ShapeError("placed", own); });
+    FAIL();
+  } catch (const ShapeError& e) {
+    EXPECT_STREQ(e.what(), "own.cc:7: placed");
+  }
+  EXPECT_EQ(at_location(here, [] { return 3; }), 3);
+}
+
+TEST(AtLocation, MemoryThatIsNotThereIsARuntimeError) {
+  const Location here = Location::current();
+  for (int kind = 0; kind < 2; ++kind) {
+    try {
+      at_location(here, [&] {
+        if (kind == 0) throw std::bad_alloc();
+        throw std::length_error("vector");
+      });
+      FAIL();
+    } catch (const RuntimeError& e) {
+      EXPECT_EQ(std::string(e.what()).rfind(here.to_string() + ": out of memory", 0), 0u);
+    }
+  }
+}
+
+TEST(AtLocation, WhatUsersThrowPassesUnchanged) {
+  struct Mine : ValueError {
+    using ValueError::ValueError;
+  };
+  EXPECT_THROW(at_location(Location::current(), [] { throw Mine("mine"); }), Mine);
+  EXPECT_THROW(at_location(Location::current(), [] { throw 42; }), int);
+  EXPECT_THROW(at_location(Location::current(), [] { throw std::domain_error("d"); }),
+               std::domain_error);
 }
 
 }  // namespace
