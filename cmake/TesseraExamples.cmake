@@ -48,7 +48,9 @@ foreach(document IN LISTS documents)
     add_executable(${name} "${PROJECT_BINARY_DIR}/generated/${name}.cc")
     target_link_libraries(${name} PRIVATE tessera::tessera)
     if(TESSERA_BUILD_TESTS)
-      add_test(NAME ${name} COMMAND ${name})
+      # Files that documents read lie there.
+      add_test(NAME ${name} COMMAND ${name}
+               WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/examples/from_jax")
       set_tests_properties(${name} PROPERTIES LABELS examples TIMEOUT 60)
     endif()
   endwhile()

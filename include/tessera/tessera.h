@@ -12,6 +12,7 @@
 #include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/jit.h>
+#include <tessera/load.h>
 #include <tessera/mesh.h>
 #include <tessera/ops.h>
 #include <tessera/partition_spec.h>

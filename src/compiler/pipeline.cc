@@ -15,6 +15,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
+#include "src/passes/trip_counts.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler {
@@ -33,6 +34,8 @@ void keep_input(Compilation& c) {
   c.result_shapes = flatten(c.module->entry()->root()->shape);
   if (c.options.keep_stages) c.input = c.module->clone();
 }
+
+void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
 void propagate(Compilation& c) {
   if (is_global(c)) spmd::propagate(c.module.get());
@@ -129,6 +132,7 @@ constexpr Stage kStages[] = {
     {"verify", verify, Stage::Leaves::nothing},
     {"input", keep_input, Stage::Leaves::module},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
+    {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},
     {"partition", partition, Stage::Leaves::module},

@@ -24,7 +24,10 @@ def worker(jobs):
     """Runs (program, case folder, variant) one after the other; a line of JSON for each."""
     sys.path.insert(0, str(HERE))
     import run_partitioned
+    from jaxlib import lapack
 
+    # XLA's calls of LAPACK jump to null before somebody has done this.
+    lapack._lapack.initialize()
     for program, case, variant in jobs:
         said = {"case": case, "variant": variant, "ok": False, "why": ""}
         try:

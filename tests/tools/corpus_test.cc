@@ -30,7 +30,8 @@ class Corpus : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
     ran_ = run_tool({"check", corpus_dir().string(), "--json"});
-    for (const Json& row : ran_.json()["rows"]) {
+    const Json report = ran_.json();
+    for (const Json& row : report["rows"]) {
       rows_[row["case"].get<std::string>() + "/" + row["variant"].get<std::string>() + "." +
             row["form"].get<std::string>()] = row;
     }

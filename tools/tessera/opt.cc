@@ -6,6 +6,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
+#include "src/passes/trip_counts.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tools/tessera/command.h"
@@ -31,6 +32,8 @@ constexpr Pass kPasses[] = {
      }},
     {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
      [](ModulePtr& m) { passes::inline_calls(m.get()); }},
+    {"trip-counts", "Note how often loops run that count to a constant",
+     [](ModulePtr& m) { passes::find_trip_counts(m.get()); }},
     {"join-async", "Make one collective of a start and its done",
      [](ModulePtr& m) { passes::join_async(m.get()); }},
     {"simplify", "Take out what does nothing, until nothing changes",
