@@ -13,6 +13,7 @@
 #include "src/ir/builder.h"
 #include "src/ir/custom_call.h"
 #include "src/ir/hlo_text.h"
+#include "src/ir/layouts.h"
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
@@ -86,6 +87,8 @@ void partition(Compilation& c) {
   }
 }
 
+// Arrays are row-major from here on.
+void drop_layouts(Compilation& c) { ir::normalize_layouts(c.module.get()); }
 // Calls that stand for a program are that program from here on.
 void expand_calls(Compilation& c) { ir::expand_custom_calls(c.module.get(), false); }
 void drop_markers(Compilation& c) { ir::expand_custom_calls(c.module.get(), true); }
@@ -131,6 +134,7 @@ struct Stage {
 constexpr Stage kStages[] = {
     {"verify", verify, Stage::Leaves::nothing},
     {"input", keep_input, Stage::Leaves::module},
+    {"layouts", drop_layouts, Stage::Leaves::nothing},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
     {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
