@@ -33,6 +33,12 @@ class ManualProgram {
     mesh_ = make_logical_mesh({{"a", 2}, {"b", 2}, {"c", 2}}, ids);
     m_->num_partitions = 8;
     m_->mesh = mesh_;
+    // Arguments and results may be on another order than the per-device code.
+    outer_ = mesh_;
+    if (dice_.chance(0.3)) {
+      outer_ = make_logical_mesh({{"u", 4}, {"v", 2}}, {4, 1, 7, 2, 0, 3, 6, 5}, "outer");
+      m_->mesh = outer_;
+    }
     const std::int64_t set = dice_.between(1, 7);
     for (int a = 0; a < 3; ++a) {
       if (set >> a & 1) manual_.push_back(a);
@@ -46,7 +52,8 @@ class ManualProgram {
     std::vector<Instruction*> arrays;
     for (int k = 0; k < 2; ++k) {
       arrays.push_back(b.parameter(k, Shape(f32, dims)));
-      if (dice_.chance(0.7)) arrays.back()->sharding = {random_sharding(dice_, mesh_, dims, false)};
+      if (dice_.chance(0.7))
+        arrays.back()->sharding = {random_sharding(dice_, outer_, dims, false)};
     }
     for (Instruction*& x : arrays) {
       if (dice_.chance(0.5)) x = b.unary(Opcode::negate, x);
@@ -57,7 +64,7 @@ class ManualProgram {
       arrays[std::size_t(k)] = dice_.chance(0.5) ? b.unary(Opcode::abs, x) : x;
     }
     Instruction* root = b.binary(Opcode::add, arrays[0], arrays[1]);
-    if (dice_.chance(0.6)) root->sharding = {random_sharding(dice_, mesh_, dims, false)};
+    if (dice_.chance(0.6)) root->sharding = {random_sharding(dice_, outer_, dims, false)};
     entry->set_root(root);
     m_->set_entry(entry);
     return std::move(m_);
@@ -205,7 +212,7 @@ class ManualProgram {
 
   Dice dice_;
   std::unique_ptr<ir::Module> m_;
-  MeshRef mesh_;
+  MeshRef mesh_, outer_;
   std::vector<int> manual_;
 };
 

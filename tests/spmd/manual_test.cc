@@ -197,6 +197,28 @@ body { p = f32[2,8] parameter(0)
   EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
 }
 
+TEST(Manual, APermuteLeadsToDevicesInAnotherOrder) {
+  const std::string other = R"(mesh<["a"=8], device_ids=[5,2,7,0,1,3,6,4]>)";
+  const PartitionCase c = check_manual(ir::parse_hlo(
+      R"(HloModule m, num_partitions=8
+body { p = f32[2,8] parameter(0)
+  id = u32[] partition-id()
+  f = f32[] convert(id)
+  g = f32[2,8] broadcast(f), dimensions={}
+  ROOT r = f32[2,8] add(p, g) }
+ENTRY e {
+  x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}
+  y = f32[16,8] parameter(1), sharding={devices=[8,1]<=[8]}
+  z = f32[16,8] parameter(2), sharding={devices=[8,1]<=[8]}
+  s = f32[16,8] add(x, y)
+  m = f32[16,8] custom-call(s), custom_call_target="tessera.ManualComputation", to_apply=body, in_shardings=[<)" +
+      other + R"(, [{"a"}, {}]>], out_shardings=[<)" + other + R"(, [{"a"}, {}]>], manual_axes=["a"]
+  ROOT r = f32[16,8] add(m, z), sharding={devices=[8,1]<=[8]}
+})"));
+  EXPECT_EQ(c.count(Opcode::collective_permute), 2) << c.text;
+  EXPECT_EQ(c.collectives(), 2) << c.text;
+}
+
 template <class E>
 void expect_error(const std::string& computations, const std::string& entry,
                   const std::vector<std::string>& parts) {
@@ -237,6 +259,22 @@ TEST(Manual, MistakesAreToldWithTheUsersLine) {
   ROOT r = f32[8,8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true, to_apply=add)" +
           at + "}",
       call + in + out + R"(, manual_axes=["x"])", {"\"y\"", "not manual"});
+}
+
+TEST(Manual, AutomaticAxesOfTwoMeshesAreRefused) {
+  const std::string at = R"(, metadata={source_file="model.cc" source_line=12})";
+  auto call = [&](const std::string& name, const std::string& x, const std::string& mesh) {
+    const std::string s = "[<" + mesh + R"(, [{"x"}, {}]>])";
+    return "  " + name + " = f32[16,8] custom-call(" + x +
+           R"(), custom_call_target="tessera.ManualComputation", to_apply=body, in_shardings=)" +
+           s + ", out_shardings=" + s + R"(, manual_axes=["x"])" + at + "\n";
+  };
+  expect_error<NotImplementedError>(
+      "body { ROOT p = f32[8,8] parameter(0) }",
+      "  x = f32[16,8] parameter(0)\n" + call("a", "x", "@mesh") +
+          call("b", "a", R"(mesh<["x"=2, "y"=4], device_ids=[5,2,7,0,1,3,6,4]>)") +
+          "  ROOT r = f32[16,8] copy(b)",
+      {"another order"});
 }
 
 TEST(Manual, CollectivesOutsideAreRefused) {

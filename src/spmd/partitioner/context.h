@@ -145,6 +145,9 @@ class ComputationPartitioner {
   /// A shard by `from` as the shard by `to`, where one of both is the other's stand-in.
   ir::Instruction* reordered(ir::Instruction* local, const TensorSharding& from,
                              const TensorSharding& to, const std::string& reason);
+  /// A collective-permute (source, target), joined with the one that made `x`, if one did.
+  ir::Instruction* permuted(ir::Instruction* x,
+                            std::vector<std::pair<std::int64_t, std::int64_t>> pairs);
   /// The local array with the padding of these dims set to `neutral` (a scalar).
   ir::Instruction* masked(Value* v, const Dims& dims, ir::Instruction* neutral);
   /// Product of the sizes of axes.

@@ -2,6 +2,7 @@
 // From the planner's steps to instructions. A step between blocks that don't nest (uneven dims)
 // first moves the few rows that stand on the wrong side of a boundary.
 #include <algorithm>
+#include <map>
 
 #include "src/base/check.h"
 #include "src/spmd/partitioner/context.h"
@@ -145,9 +146,32 @@ ir::Instruction* ComputationPartitioner::reordered(ir::Instruction* local,
   }
   const Transfer keep = transfer;
   transfer = {from.to_spec_string(), to.to_spec_string(), reason, false};
-  ir::Instruction* x = b().collective_permute(local, std::move(pairs));
-  note(x, byte_count(x));
+  ir::Instruction* x = permuted(local, std::move(pairs));
   transfer = keep;
+  return x;
+}
+
+ir::Instruction* ComputationPartitioner::permuted(
+    ir::Instruction* x, std::vector<std::pair<std::int64_t, std::int64_t>> pairs) {
+  if (x->is(ir::Opcode::collective_permute) && x->parent == b().computation()) {
+    // Two in a row are one; the first goes if nobody else needs it.
+    std::map<std::int64_t, std::int64_t> source_of;
+    for (const auto& [from, to] : x->get<ir::PermuteAttrs>().source_target_pairs) {
+      source_of[to] = from;
+    }
+    const bool all = std::all_of(pairs.begin(), pairs.end(),
+                                 [&](const auto& p) { return source_of.count(p.first) > 0; });
+    if (all) {
+      for (auto& [from, to] : pairs) from = source_of[from];
+      x = x->operands[0];
+    }
+  }
+  if (std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first == p.second; }) &&
+      std::int64_t(pairs.size()) == module_.devices()) {
+    return x;
+  }
+  x = b().collective_permute(x, std::move(pairs));
+  note(x, byte_count(x));
   return x;
 }
 
@@ -236,10 +260,7 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
     auto pairs = permute_pairs(before, step.after);
     bool moves = false;
     for (const auto& [source, target] : pairs) moves |= source != target;
-    if (!moves) return x;
-    x = b().collective_permute(x, pairs);
-    note(x, byte_count(x));
-    return x;
+    return moves ? permuted(x, std::move(pairs)) : x;
   }
   if (step.kind == Kind::all_reduce) {
     x = b().all_reduce(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),

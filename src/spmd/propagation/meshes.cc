@@ -149,8 +149,28 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
     kin.push_back(
         {make_logical_mesh({{"devices", std::max<std::int64_t>(1, module->num_partitions)}}), 0});
   }
+  bool settled = false;
   auto chosen = std::max_element(kin.begin(), kin.end(),
                                  [](const Kin& a, const Kin& b) { return a.count < b.count; });
+  // Per-device code that leaves axes automatic can't do with a stand-in for its mesh.
+  for (ir::Computation* c : device_computations(*module)) {
+    for (const auto& i : c->instructions()) {
+      if (!manual::is_partly(*i)) continue;
+      const MeshRef& mesh = i->called[0]->root()->sharding.front().mesh;
+      auto own = std::find_if(kin.begin(), kin.end(),
+                              [&](const Kin& k) { return same_mesh(k.mesh, mesh); });
+      if (own == kin.end()) continue;
+      if (settled && own != chosen) {
+        throw NotImplementedError("the manual computation " + i->name + " leaves axes of mesh " +
+                                      mesh->name +
+                                      " automatic, and another one does so on other axes or "
+                                      "another order of the devices",
+                                  i->location());
+      }
+      chosen = own;
+      settled = true;
+    }
+  }
   *coarse = chosen->mesh;
   MeshRef fine = refine_to_primes(chosen->mesh);
   if (fine->axes == chosen->mesh->axes) fine = chosen->mesh;

@@ -44,12 +44,12 @@ class StandIn {
 
  private:
   void fill(std::size_t dim, std::int64_t left) {
-    if (best_ == devices_ || (best_ >= 0 && budget_ <= 0)) return;
+    if (best_ == kSame || (best_ >= 0 && budget_ <= 0)) return;
     if (dim == counts_.size()) {
       --budget_;
-      const std::vector<std::int64_t> have = shards_of(trial_, devices_);
-      std::int64_t score = 0;
-      for (std::size_t i = 0; i < have.size(); ++i) score += have[i] == wanted_[i];
+      const std::int64_t score = shards_of(trial_, devices_) == wanted_ ? kSame
+                                 : takes_whole_axes()                   ? 1
+                                                                        : 0;
       if (score > best_) {
         best_ = score;
         found_ = trial_;
@@ -69,6 +69,25 @@ class StandIn {
       trial_.dims[dim].axes.pop_back();
       used_[a] = 0;
     }
+  }
+
+  static constexpr std::int64_t kSame = 2;
+
+  /// Named axes stand whole, their pieces side by side: as other shardings of a program do.
+  bool takes_whole_axes() const {
+    for (const DimSharding& d : trial_.dims) {
+      std::int64_t end = 1;
+      const MeshAxis* last = nullptr;
+      for (int a : d.axes) {
+        const MeshAxis& axis = mesh_->axes[std::size_t(a)];
+        const bool starts = last == nullptr || end == last->full;
+        if (starts ? axis.pre != 1 : axis.name != last->name || axis.pre != end) return false;
+        last = &axis;
+        end = axis.pre * axis.size;
+      }
+      if (last && end != last->full) return false;
+    }
+    return true;
   }
 
   MeshRef mesh_;

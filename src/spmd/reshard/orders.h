@@ -16,7 +16,8 @@ bool speaks_of(const TensorSharding& sharding, const MeshRef& mesh);
 
 /// A sharding on `mesh`, whose axes are prime, that cuts each dim into as many parts: shards of
 /// both have the same shapes, and one permute of devices lies between them. Of several such
-/// shardings one that leaves many devices their shard. Open flags, priorities and groups are kept.
+/// shardings one that leaves all devices their shards, else one that takes named axes whole. Open
+/// flags, priorities and groups are kept.
 /// ShardingError if the meshes have different numbers of devices.
 TensorSharding stand_in(const TensorSharding& sharding, const MeshRef& mesh);
 
