@@ -103,7 +103,15 @@ void Reader::chlo_unary(Operation& op) {
   }
   ChloMath m(*this, op, working(t), shape.dims);
   Num v = m.convert(m(x), m.dtype());
-  if (name == "erf_inv") {
+  if (name == "lgamma") {
+    v = m.lgamma(v);
+  } else if (name == "digamma") {
+    v = m.digamma(v);
+  } else if (name == "bessel_i1e") {
+    v = m.bessel_i1e(v);
+  } else if (name == "erfc") {
+    v = m.erfc(v);
+  } else if (name == "erf_inv") {
     v = m.erf_inv(v);
   } else {
     unsupported(op);
@@ -120,7 +128,15 @@ void Reader::chlo_binary(Operation& op) {
   if (!is_floating(shape.dtype)) {
     fail(op, "takes floating point numbers, not " + mlir_type(shape));
   }
-  unsupported(op);
+  if (name == "next_after") {
+    ChloMath m(*this, op, shape.dtype, shape.dims);
+    op.values.push_back(m.next_after(m(op.operands[0]), m(op.operands[1])).i);
+    return;
+  }
+  ChloMath m(*this, op, working(shape.dtype), shape.dims);
+  Num a = m.convert(m(op.operands[0]), m.dtype()), b = m.convert(m(op.operands[1]), m.dtype());
+  Num v = name == "zeta" ? m.zeta(a, b) : m.polygamma(a, b);
+  op.values.push_back(m.convert(v, shape.dtype).i);
 }
 
 void Reader::chlo_broadcast(Operation& op) {
@@ -179,7 +195,8 @@ void Reader::chlo_constant_like(Operation& op) {
 void Reader::top_k(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 2);
-  set_results(op, Opcode::topk, op.operands, ir::TopKAttrs{integer(op, "k"), true});
+  set_results(op, Opcode::topk, op.operands,
+              ir::TopKAttrs{integer(op, "k"), flag(op, "largest", true)});
 }
 
 void Reader::ragged_dot(Operation& op) {

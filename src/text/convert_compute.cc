@@ -365,6 +365,12 @@ void Reader::rng_bit_generator(Operation& op) {
                                                  : "rng_philox"});
 }
 
+void Reader::rng_state(Operation& op) {
+  ir::TextAttrs a;
+  a.items.emplace_back("delta", std::to_string(integer(op, "delta")));
+  set(op, Opcode::rng_get_and_update_state, op.operands, std::move(a));
+}
+
 void Reader::sort(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);

@@ -34,6 +34,23 @@ void Reader::custom_call(Operation& op) {
   if (!target.empty() && target[0] == '@') target.remove_prefix(1);
   if (target.size() > 1 && target[0] == '"') target = target.substr(1, target.size() - 2);
   a.target = unescape(target);
+  if (const Attribute* inner = op.find("mhlo.attributes")) {
+    // An operation in the clothes of a call: `@mhlo.topk(...) {mhlo.attributes = {k = 4 : i64}}`.
+    const OpInfo* info = find_operation(a.target);
+    if (info != nullptr) {
+      const char* back = in_.position();
+      in_.seek(expanded(inner->value).data());
+      std::vector<Attribute> attributes;
+      in_.expect('{', "before the attributes");
+      attribute_dict(&attributes, '}');
+      in_.seek(back);
+      op.info = info;
+      op.name = info->name;
+      op.attributes = std::move(attributes);
+      (this->*info->convert)(op);
+      return;
+    }
+  }
   a.has_side_effect = flag(op, "has_side_effect", false);
 
   std::string config;
@@ -44,7 +61,13 @@ void Reader::custom_call(Operation& op) {
     std::string_view value = expanded(c->value);
     if (value.empty() || value == "\"\"") continue;
     if (value[0] == '{') version = 4;
-    config = std::string(value);
+    if (value[0] == '"') {
+      // HLO quotes differently.
+      config.clear();
+      ir::append_quoted(config, unescape(value.substr(1, value.size() - 2)));
+    } else {
+      config = std::string(value);
+    }
   }
   if (op.find("mhlo.backend_config") != nullptr) version = 4;
   if (version < 0 || version > 4) {

@@ -21,7 +21,8 @@ std::unique_ptr<ir::Module> Reader::run() {
   scan();
   finish_functions();
   resolve();
-  for (ir::Computation* c : to_clean_) c->remove_dead();
+  // Not before: shardings wait for instructions.
+  for (const auto& c : module_->computations()) c->remove_dead();
   module_->remove_dead_computations();
   ir::verify_structure(*module_, false);
   return std::move(module_);

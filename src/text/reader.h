@@ -104,6 +104,7 @@ class Reader {
   void batch_norm(Operation& op);
   void rng(Operation& op);
   void rng_bit_generator(Operation& op);
+  void rng_state(Operation& op);
   void sort(Operation& op);
   void map(Operation& op);
   void reduce(Operation& op);
@@ -305,7 +306,6 @@ class Reader {
   std::string_view meshes_at_;
   std::vector<ir::PendingSharding> pending_;
   std::vector<std::pair<ir::Instruction*, int>> groups_;
-  std::vector<ir::Computation*> to_clean_;
   /// Stand for the entry's results until their shardings are known.
   std::vector<std::unique_ptr<ir::Instruction>> result_holders_;
 };

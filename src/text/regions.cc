@@ -173,8 +173,6 @@ void Reader::finish_branches(Operation& op, Captures& captures) {
       i->shape = Shape::token();
       break;
     }
-    // Shardings may wait for instructions: the dead one goes when they are resolved.
-    to_clean_.push_back(c);
   }
   op.captured = std::move(captures.values);
 }

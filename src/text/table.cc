@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of operations: the short form and what each becomes.
+#include <string>
 #include <unordered_map>
 
 #include "src/text/reader.h"
@@ -167,6 +168,12 @@ const OpInfo kOperations[] = {
     {"sdy.reduce_scatter", "*g", &R::sharding_constraint},
     {"sdy.collective_permute", "*g", &R::sharding_constraint},
 
+    {"mhlo.topk", kNone, &R::top_k},
+    {"mhlo.add_dependency", kNone, &R::elementwise, O::add_dependency},
+    {"mhlo.stochastic_convert", kNone, &R::elementwise, O::stochastic_convert},
+    {"mhlo.copy", kNone, &R::elementwise, O::copy},
+    {"mhlo.xla.rng_get_and_update_state", kNone, &R::rng_state},
+
     {"chlo.acos", kChlo, &R::elementwise, O::acos},
     {"chlo.acosh", kChlo, &R::elementwise, O::acosh},
     {"chlo.asin", kChlo, &R::elementwise, O::asin},
@@ -229,7 +236,16 @@ const OpInfo* find_operation(std::string_view name) {
     return out;
   }();
   auto it = table->find(name);
-  return it == table->end() ? nullptr : it->second;
+  if (it != table->end()) return it->second;
+  // What StableHLO took over from mhlo kept its name.
+  constexpr std::string_view kOld = "mhlo.";
+  if (name.substr(0, kOld.size()) != kOld) return nullptr;
+  std::string rest(name.substr(kOld.size()));
+  for (const char* dialect : {"stablehlo.", "chlo."}) {
+    it = table->find(dialect + rest);
+    if (it != table->end()) return it->second;
+  }
+  return nullptr;
 }
 
 }  // namespace tessera::text
