@@ -6,6 +6,7 @@
 #include "src/codegen/kernels/reduce_window.h"
 #include "src/codegen/kernels/select_and_scatter.h"
 #include "src/codegen/kernels/sort.h"
+#include "src/codegen/kernels/topk.h"
 
 namespace tessera::codegen {
 namespace {
@@ -22,6 +23,7 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
 }  // namespace
 
 bool emit_sort(Emitter& e, const ir::Instruction& i) { return emit(e, i, sort_kernel(i)); }
+bool emit_topk(Emitter& e, const ir::Instruction& i) { return emit(e, i, topk_kernel(i)); }
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, reduce_window_kernel(i));
 }

@@ -259,6 +259,8 @@ void Emitter::emit(const ir::Instruction& i) {
         return emit_select_and_scatter(*this, i);
       case Opcode::sort:
         return emit_sort(*this, i);
+      case Opcode::topk:
+        return emit_topk(*this, i);
       case Opcode::fft:
         return emit_fft(*this, i);
       case Opcode::gather:

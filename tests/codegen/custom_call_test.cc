@@ -33,6 +33,7 @@ TEST_P(LinalgFixtures, GiveWhatJaxGives) {
       EXPECT_EQ(difference(Literal::tuple(results), c), "") << "compiled";
       for (const std::string& op : built.evaluator_ops) {
         EXPECT_EQ(op.find("custom-call"), std::string::npos) << op;
+        EXPECT_EQ(op.find("top_k"), std::string::npos) << op;
       }
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "src/codegen/kernel_spec.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// The k greatest (or least) of the last dim with their places; units are the rows. Floats are in
+/// their total order, equal ones by place. Empty for complex numbers and floats of a byte.
+KernelSpec topk_kernel(const ir::Instruction& topk);
+
+}  // namespace tessera::codegen
