@@ -135,10 +135,7 @@ void apply_reduce_precision(const ir::ReducePrecisionAttrs& attrs, DType t, cons
   const std::int64_t bias = (std::int64_t(1) << (form.exponent - 1)) - 1;
   const auto reduce = [&](std::uint64_t v) {
     const std::uint64_t before = v & ~sign;
-    if (before > exponents) {  // NaN; without digits to tell it apart it becomes infinity
-      return attrs.mantissa_bits > 0 ? v : (v & sign) | exponents;
-    }
-    if (before == exponents) return v;
+    if (before >= exponents) return v;  // infinity, NaN
     if (attrs.mantissa_bits < form.mantissa) {
       const int cut = form.mantissa - int(attrs.mantissa_bits);
       const std::uint64_t last = one << cut;
