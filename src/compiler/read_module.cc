@@ -40,7 +40,8 @@ std::string_view first_words(std::string_view text) {
   } else if (text.find('\0') != std::string_view::npos) {
     what = "it holds bytes, not text: print the module instead of serializing it";
   }
-  throw ParseError(file + ":1:1: this is no HLO and no StableHLO module: " + what);
+  throw ParseError("column 1: this is no HLO and no StableHLO module: " + what,
+                   make_location(file, 1));
 }
 
 }  // namespace
@@ -61,7 +62,12 @@ std::optional<TextForm> text_form(std::string_view text) {
 
 std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
                                         std::optional<TextForm> form) {
-  if (!form) form = text_form(text);
+  const std::optional<TextForm> met = text_form(text);
+  if (form && met && *form != *met) {
+    throw ParseError("column 1: this is " + std::string(name(*met)) + " text, not " + name(*form),
+                     make_location(file, 1));
+  }
+  if (!form) form = met;
   if (!form) refuse(text, file);
   std::unique_ptr<ir::Module> module;
   if (*form == TextForm::hlo) {

@@ -139,7 +139,12 @@ TEST(Load, FilesThatCannotBeReadAreNamed) {
   EXPECT_TRUE(has(missing.location().file, "load_test.cc"));
   const TextFile garbage("HloModule m\n\nENTRY main {\n  ROOT x = f32[2]{0} frobnicate()\n}\n");
   const auto parse = error_of<ParseError>([&] { load_hlo(garbage.path()); });
-  EXPECT_TRUE(has(parse.message(), garbage.path() + ":4:")) << parse.message();
+  EXPECT_TRUE(has(parse.what(), garbage.path() + ":4: column")) << parse.what();
+  const TextFile other("once upon a time");
+  EXPECT_TRUE(has(error_of<ParseError>([&] { load_stablehlo(other.path()); }).what(), ":1: "));
+  const TextFile hlo(kAffine);
+  EXPECT_TRUE(has(error_of<ParseError>([&] { load_stablehlo(hlo.path()); }).message(),
+                  "this is hlo text, not stablehlo"));
   const TextFile tuples(
       "HloModule m\n\nENTRY main {\n  p = (f32[2]{0}, f32[]) parameter(0)\n"
       "  ROOT x = f32[2]{0} get-tuple-element(p), index=0\n}\n");

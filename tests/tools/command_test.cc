@@ -152,11 +152,20 @@ TEST(Run, WritesResultsAndReports) {
     EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 1e-3);
   }
 
-  const Ran text = run_tool({"run", of_case("mlp_forward/plain.hlo")});
+  const std::vector<std::string> lines = {"run",      of_case("mlp_forward/plain.hlo"),
+                                          "--inputs", of_case("mlp_forward"),
+                                          "--expect", of_case("mlp_forward")};
+  const Ran text = run_tool(lines);
   ASSERT_EQ(text.code, 0) << text.err;
-  for (const char* key : {"compile_ms: ", "run_ms: ", "peak_bytes_per_device: ", "f32[16,16]"}) {
+  for (const char* key :
+       {"compile_ms: ", "run_ms: ", "peak_bytes_per_device: ", "f32[16,16]  as expected"}) {
     EXPECT_TRUE(has(text.out, key)) << key << "\n" << text.out;
   }
+  auto strict = lines;
+  strict.insert(strict.end(), {"--tol", "0"});
+  const Ran wrong = run_tool(strict);
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_TRUE(has(wrong.out, "WRONG at [")) << wrong.out;
 }
 
 TEST(Run, WrongResultsAreExitCode1) {
@@ -264,6 +273,39 @@ TEST(Partition, PrintsOneDevicesProgram) {
     }
   }
   EXPECT_EQ(read_file(file).substr(0, 9), "HloModule");
+}
+
+TEST(Convert, GivesTheOtherFormAndBack) {
+  for (const auto& [file, begin] :
+       {std::pair("mlp_forward/s1.hlo", "module"), std::pair("mlp_forward/s1.mlir", "HloModule")}) {
+    const Ran other = run_tool({"convert", of_case(file)});
+    ASSERT_EQ(other.code, 0) << other.err;
+    EXPECT_EQ(other.out.substr(0, std::string(begin).size()), begin);
+    const std::vector<std::string> check = {
+        "run",   "-", "--inputs", of_case("mlp_forward"), "--expect", of_case("mlp_forward"),
+        "--json"};
+    const Ran ran = run_tool(check, other.out);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(ran.json()["devices"], 8);
+    EXPECT_NE(ran.json()["form"], file == std::string("mlp_forward/s1.hlo") ? "hlo" : "stablehlo");
+    const Ran back = run_tool({"convert", "-"}, other.out);
+    ASSERT_EQ(back.code, 0) << back.err;
+    EXPECT_EQ(run_tool(check, back.out).code, 0);
+    // The form that it has already: printed anew.
+    const Ran same =
+        run_tool({"convert", "-", "--to", ran.json()["form"].get<std::string>()}, other.out);
+    EXPECT_EQ(same.out.substr(0, std::string(begin).size()), begin) << same.err;
+  }
+}
+
+TEST(Run, ReadsAllThatJaxExports) {
+  const std::filesystem::path folder = source_dir() / "examples/from_jax";
+  for (const char* name : {"step.mlir", "step.hlo", "step_exported.mlir", "step_sharded.mlir"}) {
+    const Ran ran = run_tool({"run", (folder / name).string(), "--json"});
+    ASSERT_EQ(ran.code, 0) << name << ran.err;
+    EXPECT_EQ(ran.json()["outputs"].size(), 3u) << name;
+    EXPECT_EQ(ran.json()["devices"], name == std::string("step_sharded.mlir") ? 8 : 1);
+  }
 }
 
 TEST(Opt, RunsThePassesAsked) {

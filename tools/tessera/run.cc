@@ -59,8 +59,9 @@ void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
     std::printf("  %s", out["type"].get<std::string>().c_str());
     if (out.contains("file")) std::printf(" -> %s", out["file"].get<std::string>().c_str());
     if (out.contains("ok")) {
-      std::printf(out["ok"].get<bool>() ? "  as expected" : "  WRONG at %s",
-                  out["where"].get<std::string>().c_str());
+      const bool ok = out["ok"].get<bool>();
+      std::printf("  %s%s", ok ? "as expected" : "WRONG at ",
+                  ok ? "" : out["where"].get<std::string>().c_str());
     }
     std::printf("\n");
   }

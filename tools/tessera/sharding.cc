@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 
+#include "src/base/env.h"
 #include "tools/tessera/command.h"
 #include "tools/tessera/placement.h"
 #include "tools/tessera/sharding_facts.h"
@@ -57,7 +58,11 @@ int describe(const Options& options) {
   for (const auto& [name, size] : axes) {
     names.push_back(name);
     sizes.push_back(size);
-    count *= std::max<std::int64_t>(size, 1);
+    if (size < 1 || size > kMostDevices / count) {
+      throw UsageError("--mesh '" + options.mesh + "': sizes are at least 1, and there may be " +
+                       std::to_string(kMostDevices) + " devices at most");
+    }
+    count *= size;
   }
   std::vector<Device> devices;
   for (std::int64_t id = 0; id < count; ++id) {
@@ -65,18 +70,24 @@ int describe(const Options& options) {
     device.id = id;
     devices.push_back(device);
   }
-  const NamedSharding s(Mesh(devices, sizes, names), parse_spec(options.spec));
+  // Errors are about the flags, not about a line of this program.
+  const Location nowhere;
+  const NamedSharding s(Mesh(devices, sizes, names, {}, nowhere), parse_spec(options.spec),
+                        nowhere);
   const std::vector<std::int64_t> shape = parse_shape(options.shape);
-  std::cout << s.to_string() << "\n" << s.to_hlo_text(std::int64_t(shape.size())) << "\nshard (";
-  const auto shard = s.shard_shape(shape);
-  for (std::size_t d = 0; d < shard.size(); ++d) std::cout << (d ? ", " : "") << shard[d];
-  std::cout << ")\n";
+  // All or nothing: an error leaves stdout empty.
+  std::ostringstream out;
+  out << s.to_string() << "\n" << s.to_hlo_text(std::int64_t(shape.size())) << "\nshard (";
+  const auto shard = s.shard_shape(shape, nowhere);
+  for (std::size_t d = 0; d < shard.size(); ++d) out << (d ? ", " : "") << shard[d];
+  out << ")\n";
   for (const auto& [device, index] : s.devices_indices_map(shape)) {
-    std::cout << device.to_string() << ":";
-    for (const IndexSlice& slice : index) std::cout << " " << slice.to_string();
-    std::cout << "\n";
+    out << device.to_string() << ":";
+    for (const IndexSlice& slice : index) out << " " << slice.to_string();
+    out << "\n";
   }
-  if (shape.size() == 1 || shape.size() == 2) visualize_sharding(shape, s);
+  std::cout << out.str();
+  if (shape.size() == 1 || shape.size() == 2) visualize_sharding(shape, s, nowhere);
   return 0;
 }
 

@@ -46,12 +46,14 @@ void add_facts(const OrderedJson& line, OrderedJson& out) {
     d.id = id.get<std::int64_t>();
     devices.push_back(d);
   }
-  const Mesh mesh(devices, sizes, names);
+  // Errors are about the line that was read, not about one of this program.
+  const Location nowhere;
+  const Mesh mesh(devices, sizes, names, {}, nowhere);
   const auto shape = line.at("shape").get<std::vector<std::int64_t>>();
   const std::int64_t rank = std::int64_t(shape.size());
-  const NamedSharding s(mesh, spec_from_json(line.at("spec")));
+  const NamedSharding s(mesh, spec_from_json(line.at("spec")), nowhere);
   out["hlo"] = s.to_hlo_text(rank);
-  out["shard_shape"] = s.shard_shape(shape);
+  out["shard_shape"] = s.shard_shape(shape, nowhere);
   const auto indices = s.devices_indices_map(shape);
   const auto replicas = s.replica_ids(shape);
   OrderedJson map = OrderedJson::object(), ids = OrderedJson::object();
@@ -69,13 +71,13 @@ void add_facts(const OrderedJson& line, OrderedJson& out) {
   out["index_map"] = map;
   out["replica_ids"] = ids;
   out["fully_replicated"] = s.is_fully_replicated();
-  const GSPMDSharding read(devices, out["hlo"].get<std::string>());
+  const GSPMDSharding read(devices, out["hlo"].get<std::string>(), "device", nowhere);
   const auto parsed = to_named_sharding(read, mesh, rank);
   out["parsed_spec"] = parsed ? spec_to_json(parsed->spec()) : OrderedJson("refused");
   if (line.contains("equivalent_to")) {
     // Both [spec, answer] of a line of facts and [spec] of a question.
     const OrderedJson& other = line.at("equivalent_to").at(0);
-    const NamedSharding o(mesh, spec_from_json(other));
+    const NamedSharding o(mesh, spec_from_json(other), nowhere);
     out["equivalent_to"] = OrderedJson::array({other, s.is_equivalent_to(o, rank)});
   }
 }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `tessera sharding` says of flags that can't be meant.
+#include <gtest/gtest.h>
+
+#include "tests/tools/command_runner.h"
+
+namespace tessera::testing {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(ShardingCommand, MeshesAreBounded) {
+  for (const char* mesh : {"data=4294967296,b=4294967296", "data=1000000000",
+                           "a=1048576,b=1048576,c=1048576,d=1048576", "a=1024,b=1024,c=2", "a=0"}) {
+    const Ran ran = run_tool({"sharding", "--mesh", mesh, "--shape", "8"});
+    EXPECT_EQ(ran.code, 2) << mesh << ran.err;
+    EXPECT_TRUE(has(ran.err, std::string("--mesh '") + mesh)) << ran.err;
+  }
+}
+
+TEST(ShardingCommand, ErrorsAreAboutTheFlagsAndLeaveStdoutEmpty) {
+  const struct {
+    std::vector<std::string> flags;
+    const char* says;
+  } cases[] = {
+      {{"--mesh", "x=2", "--spec", "P('y')", "--shape", "8"}, "'y'"},
+      {{"--mesh", "x=2", "--spec", "P('x')", "--shape", "9"}, "size is 9"},
+      {{"--mesh", "x=2", "--spec", "P('x','x')", "--shape", "8,8"}, "'x'"},
+      {{"--mesh", "x=2", "--spec", "P(None,'x')", "--shape", "8"}, "rank"},
+      {{"--mesh", "a\"b=2", "--spec", "P()", "--shape", "8"}, "name of a mesh axis"},
+  };
+  for (const auto& c : cases) {
+    std::vector<std::string> arguments{"sharding"};
+    arguments.insert(arguments.end(), c.flags.begin(), c.flags.end());
+    const Ran ran = run_tool(arguments);
+    EXPECT_NE(ran.code, 0);
+    EXPECT_EQ(ran.out, "") << c.flags[3];
+    EXPECT_TRUE(has(ran.err, c.says)) << ran.err;
+    EXPECT_FALSE(has(ran.err, ".cc:")) << ran.err;
+    EXPECT_EQ(ran.err.rfind("tessera: ", 0), 0u) << ran.err;
+  }
+}
+
+TEST(ShardingCommand, BadLinesAreNotBlamedOnTheTool) {
+  const Ran ran = run_tool({"sharding", "--jsonl"},
+                           R"({"mesh":{"x":2},"device_order":[0,1],"spec":["y"],"shape":[8]})");
+  EXPECT_FALSE(has(ran.out + ran.err, ".cc:")) << ran.out << ran.err;
+  EXPECT_TRUE(has(ran.out + ran.err, "'y'")) << ran.out << ran.err;
+}
+
+}  // namespace
+}  // namespace tessera::testing
