@@ -34,6 +34,41 @@ bool computation_has_side_effect(const Computation& c,
   return result;
 }
 
+// Names `stem.7` that come in rising order, as texts have them, are new by their number alone and
+// are not entered one by one: the map of names has the greatest number of each stem under a key
+// that is no name, and under another one how many instructions at the front have their names in it.
+constexpr char kGreatest = '\1';
+constexpr const char* kEntered = "\2";
+
+// The number of a name `stem.7`; empty if it has none or could be written otherwise.
+std::optional<int> number_of(std::string_view name, std::size_t stem) {
+  constexpr std::size_t kMaxDigits = 9;
+  if (stem + 1 >= name.size()) return std::nullopt;
+  std::string_view digits = name.substr(stem + 1);
+  if (digits.size() > kMaxDigits || (digits[0] == '0' && digits.size() > 1)) return std::nullopt;
+  int n = 0;
+  for (char c : digits) {
+    if (!is_digit(c)) return std::nullopt;
+    n = n * 10 + (c - '0');
+  }
+  return n;
+}
+
+// Notes the number of a name; true if it is greater than all before.
+bool note_number(std::unordered_map<std::string, int>& names, std::string_view name) {
+  std::size_t stem = name.rfind('.');
+  if (stem == std::string_view::npos) return false;
+  std::optional<int> n = number_of(name, stem);
+  if (!n) return false;
+  std::string key(1, kGreatest);
+  key += name.substr(0, stem);
+  auto [it, fresh] = names.emplace(std::move(key), *n);
+  if (fresh) return true;
+  if (*n <= it->second) return false;
+  it->second = *n;
+  return true;
+}
+
 }  // namespace
 
 Location Metadata::location() const {
@@ -70,13 +105,21 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
     parameters_[std::size_t(number)] = i;
   }
   std::string wanted = sanitize_name(i->name.empty() ? ir::name(i->opcode) : i->name);
-  if (!name_counts_.emplace(wanted, 0).second) {
-    std::string stem(name_stem(wanted));
-    std::string candidate;
-    do {
-      candidate = stem + "." + std::to_string(++name_counts_[stem]);
-    } while (!name_counts_.emplace(candidate, 0).second);
-    wanted = std::move(candidate);
+  if (!note_number(name_counts_, wanted)) {
+    int& entered = name_counts_[kEntered];
+    for (; std::size_t(entered) < instructions_.size(); ++entered) {
+      name_counts_.emplace(instructions_[std::size_t(entered)]->name, 0);
+    }
+    ++entered;  // this one
+    if (!name_counts_.emplace(wanted, 0).second) {
+      std::string stem(name_stem(wanted));
+      std::string candidate;
+      do {
+        candidate = stem + "." + std::to_string(++name_counts_[stem]);
+      } while (!name_counts_.emplace(candidate, 0).second);
+      wanted = std::move(candidate);
+      note_number(name_counts_, wanted);
+    }
   }
   i->name = std::move(wanted);
   std::optional<std::int64_t> channel;
@@ -137,6 +180,7 @@ std::size_t Computation::remove_dead() {
     ++kept;
   }
   std::size_t removed = instructions_.size() - kept;
+  if (removed > 0) name_counts_.erase(kEntered);
   instructions_.resize(kept);
   return removed;
 }
@@ -184,6 +228,7 @@ void Computation::sort_topologically() {
   sorted.reserve(order.size());
   for (std::size_t n : order) sorted.push_back(std::move(instructions_[n]));
   instructions_ = std::move(sorted);
+  name_counts_.erase(kEntered);
   for (std::size_t n = 0; n < instructions_.size(); ++n) instructions_[n]->index = std::int64_t(n);
 }
 
