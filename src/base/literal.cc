@@ -6,30 +6,32 @@
 #include <cstdint>
 #include <new>
 
+#include "src/base/machine_memory.h"
+
 namespace tessera {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector register
 
-std::size_t memory_of_this_machine() {
-  static const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? std::size_t(pages) * std::size_t(page) : SIZE_MAX;
-}
-
-[[noreturn]] void too_large(std::size_t bytes) {
-  throw RuntimeError("an array of " + std::to_string(bytes) + " bytes does not fit the memory of " +
-                     "this machine (" + std::to_string(memory_of_this_machine()) + " bytes)");
-}
-
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
-  if (bytes > memory_of_this_machine()) too_large(bytes);
+  if (bytes > machine_memory()) refuse_array_of(bytes);
   // Never zero bytes, so that data() of an empty literal is not null.
   auto* p = static_cast<std::byte*>(::operator new(bytes ? bytes : 1, kAlignment, std::nothrow));
-  if (p == nullptr) too_large(bytes);
+  if (p == nullptr) refuse_array_of(bytes);
   return {p, [](std::byte* q) { ::operator delete(q, kAlignment); }};
 }
 
 }  // namespace
+
+std::size_t machine_memory() {
+  static const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? std::size_t(pages) * std::size_t(page) : SIZE_MAX;
+}
+
+void refuse_array_of(std::size_t bytes) {
+  throw RuntimeError("an array of " + std::to_string(bytes) + " bytes does not fit the memory of " +
+                     "this machine (" + std::to_string(machine_memory()) + " bytes)");
+}
 
 Literal::Literal(Shape shape) : shape_(std::move(shape)) {
   if (shape_.is_tuple) {

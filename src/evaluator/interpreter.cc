@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/machine_memory.h"
 #include "src/evaluator/ops.h"
 #include "src/ir/text_attributes.h"
 
@@ -77,8 +78,21 @@ Values Interpreter::run_random_state(const ir::Instruction& in, const Active& ac
   return results;
 }
 
+namespace {
+
+/// Before an operation starts on a result that can't be held.
+void check_fits(const ir::Instruction& in, const Shape& shape) {
+  for (const Shape& element : shape.elements) check_fits(in, element);
+  if (!shape.is_array() || in.is(Opcode::constant)) return;
+  const auto bytes = std::size_t(shape.byte_count());
+  if (bytes > machine_memory()) refuse_array_of(bytes);
+}
+
+}  // namespace
+
 Values Interpreter::step(const ir::Instruction& in, const Active& active,
                          const std::vector<const Values*>& operands) {
+  check_fits(in, in.shape);
   switch (in.opcode) {
     case Opcode::while_:
       return run_while(in, active, *operands[0]);

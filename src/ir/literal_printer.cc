@@ -104,18 +104,7 @@ void append_small_float(std::string& out, DType t, std::uint8_t bits) {
     }
     return;
   }
-  for (int digits = 1; digits <= 5; ++digits) {
-    char buffer[40];
-    auto end =
-        std::to_chars(buffer, buffer + sizeof buffer, wide, std::chars_format::general, digits).ptr;
-    double read = 0;
-    std::from_chars(buffer, end, read);
-    if (std::isinf(wide) || small_float_bits(t, read) == bits) {
-      out.append(buffer, end);
-      return;
-    }
-  }
-  append_shortest(out, wide);
+  append_shortest(out, float(wide));  // which holds it exactly
 }
 
 /// One byte of a literal of small floats.

@@ -182,15 +182,14 @@ TEST(Interface, ElidedConstantsHaveNoValue) {
 
 TEST(Interface, OperationsWithoutAMeaningSaySo) {
   Entry e;
-  ir::RngAttrs attrs;
-  attrs.kind = "rng_uniform";
-  Instruction* r = e.b.emit_shaped(Opcode::rng, Shape(f32, {2}),
-                                   {e.b.scalar(f32, 0), e.b.scalar(f32, 1)}, attrs);
+  Instruction* token = e.b.emit_shaped(Opcode::after_all, Shape::token(), {}, {});
+  Instruction* r =
+      e.b.emit_shaped(Opcode::infeed, Shape::tuple({Shape(f32, {2}), Shape::token()}), {token}, {});
   try {
     e.run(r);
     FAIL();
   } catch (const NotImplementedError& error) {
-    EXPECT_NE(std::string(error.what()).find("rng"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("infeed"), std::string::npos);
   }
 }
 

@@ -211,9 +211,10 @@ const Form kForms[] = {
      "to_apply=add"},
     {"PadOfScalar", "p = f32[] parameter(0)\nROOT r = f32[] pad(p, p)", "r = f32[] pad(p, p)"},
     {"Scan",
-     "p = f32[4] parameter(0)\nROOT r = f32[4] scan(p), dimensions={0}, num_carries=0, "
-     "is_reverse=false, to_apply=branch",
-     "r = f32[4]{0} scan(p), dimensions={0}, num_carries=0, is_reverse=false, to_apply=branch"},
+     "p = f32[4] parameter(0)\nz = f32[] constant(0)\nROOT r = scan(p, z), dimensions={0}, "
+     "num_carries=1, is_reverse=false, to_apply=step",
+     "r = (f32[4]{0}, f32[]) scan(p, z), dimensions={0}, num_carries=1, is_reverse=false, "
+     "to_apply=step"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, HloForms, ::testing::ValuesIn(kForms),

@@ -139,5 +139,22 @@ TEST(LiteralText, ShortestFormOfHalfs) {
   }
 }
 
+TEST(SmallFloats, LiteralsReadAndPrint) {
+  for (auto [type, text] : {std::pair{"f8e4m3fn", "{1, -0, 448, nan, -nan, 0.001953125, -1.125}"},
+                            {"f8e5m2", "{inf, -inf, 57344, nan, nan(0x1), 1.5258789e-05, -0}"},
+                            {"f8e4m3fnuz", "{0, nan, 240, -0.4375, 0.5, 1, 2}"},
+                            {"f8e3m4", "{15.5, -inf, 0.015625, nan, 1.0625, 3, 4}"},
+                            {"f8e8m0fnu", "{1, 2, 0.5, nan, 1.1754944e-38, 1.7014118e+38, 4}"},
+                            {"f4e2m1fn", "{0.5, -6, 1.5, -0, 2, 3, 4}"}}) {
+    const std::string line = std::string(type) + "[7]{0} constant(" + text + ")";
+    const auto module = parse_body("ROOT c = " + line);
+    EXPECT_EQ(last_line(*module), "c = " + line);
+  }
+  expect_error<ParseError>(with_body("ROOT c = f8e4m3fn[] constant(inf)"), "does not fit f8e4m3fn");
+  expect_error<ParseError>(with_body("ROOT c = f8e5m2[] constant(1e9)"), "does not fit f8e5m2");
+  expect_error<ParseError>(with_body("ROOT c = f4e2m1fn[] constant(100)"), "does not fit");
+  expect_error<ParseError>(with_body("ROOT c = f4e2m1fn[] constant(nan)"), "no NaN");
+}
+
 }  // namespace
 }  // namespace tessera::ir::testing

@@ -14,7 +14,8 @@
 
 namespace tessera::ir::testing {
 
-/// Computations that bodies may call: add (f32), ge (f32), branch (f32[4] -> f32[4]).
+/// Computations that bodies may call: add (f32), ge (f32), branch (f32[4] -> f32[4]),
+/// step (f32, f32 -> both).
 inline constexpr const char* kCallees = R"(
 add {
   a = f32[] parameter(0)
@@ -30,7 +31,7 @@ ge {
 
 branch {
   ROOT a = f32[4]{0} parameter(0)
-}
+} step { x = f32[] parameter(0) c = f32[] parameter(1) ROOT t = (f32[], f32[]) tuple(c, x) }
 )";
 
 /// A module with these lines as its entry's body.
