@@ -26,12 +26,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else if (text.substr(0, 9) == "#sdy.mesh" || text[0] == '<' || text.substr(0, 5) == "mesh<") {
     fuzz::accepts([&] { parse_sdy_mesh(text); });
   } else {
-    static const MeshRef mesh = parse_sdy_mesh("#sdy.mesh<[\"x\"=2, \"y\"=4, \"z\"=6]>");
+    static const MeshTable meshes = {
+        {"mesh", parse_sdy_mesh("#sdy.mesh<[\"x\"=2, \"y\"=4, \"z\"=6]>")}};
     fuzz::accepts([&] {
-      const TensorSharding s = parse_sdy_sharding(text, mesh);
+      const TensorSharding s = parse_sdy_sharding(text, meshes);
       fuzz::must("a sharding can't be described", [&] { s.to_string(); });
     });
-    fuzz::accepts([&] { parse_sdy_sharding_per_value(text, mesh); });
+    fuzz::accepts([&] { parse_sdy_sharding_per_value(text, meshes); });
   }
   return 0;
 }
