@@ -33,7 +33,9 @@ class Mesh {
   /// The empty mesh: no axes, size 0.
   Mesh();
   /// Devices in row-major order of `axis_sizes`. ValueError if the counts, names or types don't fit
-  /// (rank against names, a repeated or empty name, a device twice).
+  /// (rank against names, a repeated or empty name, one with quotes, backslashes or control
+  /// characters, a device twice). Devices that this process doesn't have are for looking at
+  /// placements only: putting arrays there is a ValueError.
   Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
        std::vector<std::string> axis_names, std::vector<AxisType> axis_types = {},
        Location location = Location::current());
@@ -86,13 +88,17 @@ Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::st
                Location location = Location::current());
 
 /// Makes a mesh the current one of this thread until the scope ends (`with mesh:`). Scopes nest;
-/// the empty mesh means none. ValueError for a mesh with Manual axes.
+/// the empty mesh means none. Scopes may end in any order; each must end on the thread where it
+/// began. ValueError for a mesh with Manual axes.
 class MeshScope {
  public:
   explicit MeshScope(const Mesh& mesh, Location location = Location::current());
   ~MeshScope();
   MeshScope(const MeshScope&) = delete;
   MeshScope& operator=(const MeshScope&) = delete;
+
+ private:
+  std::uint64_t number_;
 };
 /// As MeshScope, under jax's name.
 using set_mesh = MeshScope;

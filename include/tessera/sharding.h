@@ -145,7 +145,9 @@ class PmapSharding : public Sharding {
 /// A list of devices and a tiling in HLO's text form (jax.sharding.GSPMDSharding).
 class GSPMDSharding : public Sharding {
  public:
-  /// ParseError or ValueError if the text is no sharding of that many devices.
+  /// ParseError or ValueError if the text is no sharding of that many devices. With
+  /// "{maximal device=N}" the whole array is on the N-th of them, and the others have no part in
+  /// it: num_devices() is 1.
   GSPMDSharding(std::vector<Device> devices, const std::string& hlo_sharding,
                 const std::string& memory_kind = "device", Location location = Location::current());
   explicit GSPMDSharding(const Sharding& s, Location location = Location::current());

@@ -221,15 +221,17 @@ class FactorTable {
     }
     for (const Check& c : checks_) {
       std::int64_t product = 1;
+      bool fits = true;
       std::string factors;
       for (int f : c.factors) {
-        product *= spec_.factor_sizes[std::size_t(f)];
+        fits =
+            fits && !__builtin_mul_overflow(product, spec_.factor_sizes[std::size_t(f)], &product);
         factors += (factors.empty() ? "" : " * ") + spec_.factor_names[std::size_t(f)] + "=" +
                    std::to_string(spec_.factor_sizes[std::size_t(f)]);
       }
-      if (product != c.size) {
+      if (!fits || product != c.size) {
         fail(c.who + ": dim of size " + std::to_string(c.size) + " is no product of its factors, " +
-             factors + " = " + std::to_string(product));
+             factors + (fits ? " = " + std::to_string(product) : ", more than 64 bits hold"));
       }
     }
     auto numbers = [&](const std::vector<std::string>& names) {

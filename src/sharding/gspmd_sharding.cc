@@ -85,6 +85,11 @@ GSPMDSharding::GSPMDSharding(std::vector<Device> devices, const std::string& hlo
   } catch (const ValueError& e) {
     throw ValueError(e.message(), location);
   }
+  if (tilings[0].kind == Tiling::Kind::maximal && devices.size() > 1) {
+    // The whole array on one device: the others have no part in it.
+    devices = {devices[std::size_t(tilings[0].device)]};
+    tilings[0].device = 0;
+  }
   impl_ = std::make_shared<GSPMDImpl>(std::move(devices), std::move(tilings[0]), memory_kind);
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/sharding/axis_name.h"
 
 namespace tessera {
 
@@ -46,11 +47,28 @@ int LogicalMesh::find(const std::string& axis_name) const {
   return -1;
 }
 
+void check_axis_name(const std::string& name, Location location) {
+  for (const char c : name) {
+    if (c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) continue;
+    std::string shown;
+    for (const char s : name) {
+      const bool control = static_cast<unsigned char>(s) < 0x20 || s == 0x7f;
+      shown += control ? '?' : s;
+    }
+    throw ShardingError(
+        "the name of a mesh axis must not hold quotes, backslashes or control "
+        "characters, which programs' text can't carry: '" +
+            shown + "'",
+        location);
+  }
+}
+
 MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes,
                           std::vector<std::int64_t> device_ids, std::string name) {
   auto mesh = std::make_shared<LogicalMesh>();
   mesh->name = std::move(name);
   for (auto& [axis, size] : axes) {
+    check_axis_name(axis);
     if (size < 1) {
       throw ShardingError("axis '" + axis + "' of mesh @" + mesh->name + " has size " +
                           std::to_string(size) + "; sizes are at least 1");

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/base/shape.h"
+#include "src/sharding/axis_name.h"
 #include "src/sharding/local_process.h"
 
 namespace tessera {
@@ -67,6 +68,20 @@ std::string type_list(const std::vector<AxisType>& types) {
   return out + (types.size() == 1 ? ",)" : ")");
 }
 
+/// Product of the sizes.
+std::int64_t device_count_of(const std::vector<std::int64_t>& sizes, const char* who,
+                             Location location) {
+  std::int64_t n = 1;
+  for (const std::int64_t s : sizes) {
+    if (__builtin_mul_overflow(n, s, &n)) {
+      throw ValueError(std::string(who) + ": axes of sizes " + tessera::to_string(sizes) +
+                           " need more devices than a 64-bit count holds",
+                       location);
+    }
+  }
+  return n;
+}
+
 /// One object per mesh. Entries of meshes that are gone are dropped when their slot is used again.
 template <class Impl>
 std::shared_ptr<const Impl> intern(Impl impl) {
@@ -113,6 +128,7 @@ Mesh::Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
     if (n.empty()) {
       throw ValueError("Mesh axis names must not be empty: " + quoted(axis_names), location);
     }
+    check_axis_name(n, location);
     if (!seen_names.insert(n).second) {
       throw ValueError("Mesh axis name '" + n + "' stands twice in " + quoted(axis_names),
                        location);
@@ -127,7 +143,7 @@ Mesh::Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
     if (s < 1) throw ValueError("Mesh axis sizes must be at least 1: " + sizes_text, location);
   }
   const bool none = devices.empty() && axis_sizes.empty();
-  const std::int64_t count = none ? 0 : element_count(axis_sizes);
+  const std::int64_t count = none ? 0 : device_count_of(axis_sizes, "Mesh", location);
   if (count != std::int64_t(devices.size())) {
     throw ValueError("Mesh axes " + quoted(axis_names) + " of sizes " + sizes_text + " need " +
                          std::to_string(count) + " devices and " + std::to_string(devices.size()) +
@@ -235,7 +251,7 @@ Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::st
     if (s < 1)
       throw ValueError("make_mesh: axis sizes must be at least 1: " + sizes_text, location);
   }
-  const std::int64_t count = element_count(sizes);
+  const std::int64_t count = device_count_of(sizes, "make_mesh", location);
   const bool given = !devices.empty();
   if (!given) devices = tessera::devices();
   if (count > std::int64_t(devices.size())) {
@@ -268,8 +284,12 @@ Mesh make_mesh(std::initializer_list<std::pair<std::string, std::int64_t>> shape
 }
 
 namespace {
-std::vector<Mesh>& mesh_stack() {
-  thread_local std::vector<Mesh> stack;
+struct ScopedMesh {
+  std::uint64_t number;
+  Mesh mesh;
+};
+std::vector<ScopedMesh>& mesh_stack() {
+  thread_local std::vector<ScopedMesh> stack;
   return stack;
 }
 }  // namespace
@@ -280,11 +300,15 @@ MeshScope::MeshScope(const Mesh& mesh, Location location) {
                          quoted(manual) + " are Manual; use shard_map to make axes manual",
                      location);
   }
-  mesh_stack().push_back(mesh);
+  thread_local std::uint64_t scopes = 0;
+  number_ = ++scopes;
+  mesh_stack().push_back({number_, mesh});
 }
 
-MeshScope::~MeshScope() { mesh_stack().pop_back(); }
+MeshScope::~MeshScope() {
+  std::erase_if(mesh_stack(), [this](const ScopedMesh& s) { return s.number == number_; });
+}
 
-Mesh current_mesh() { return mesh_stack().empty() ? Mesh() : mesh_stack().back(); }
+Mesh current_mesh() { return mesh_stack().empty() ? Mesh() : mesh_stack().back().mesh; }
 
 }  // namespace tessera

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <thread>
 
+#include "src/sharding/logical_mesh.h"
 #include "tests/sharding/sharding_testing.h"
 
 namespace tessera {
@@ -190,6 +192,40 @@ TEST(Mesh, Behaviour_030_DevicesInRowMajorOrder) {
   EXPECT_EQ(m.local_devices().size(), 8u);
   expect_parts(message_of<ValueError>([&] { m.axis_size("z"); }),
                {"mesh_test.cc:", "'z'", "'x': 2", "'y': 4"});
+}
+
+TEST(Mesh, NamesThatNoTextCanCarryAreRefused) {
+  for (const char* bad : {"a \"b", "a\\b", "a\nb", "\x7f"}) {
+    expect_parts(message_of<ShardingError>([&] { Mesh(some_devices(2), bad); }),
+                 {"mesh_test.cc:", "name of a mesh axis", "quotes, backslashes or control"});
+    EXPECT_THROW(make_logical_mesh({{bad, 2}}), ShardingError) << bad;
+  }
+  EXPECT_NO_THROW(Mesh(some_devices(2), "a {b} = \xc3\xa9, %"));
+}
+
+TEST(Mesh, SizesThatOverflowNameTheLine) {
+  const std::int64_t huge = std::int64_t(1) << 32;
+  expect_parts(message_of<ValueError>([&] {
+                 make_mesh({{"x", huge}, {"y", huge}});
+               }),
+               {"mesh_test.cc:", "make_mesh", "4294967296", "64-bit"});
+  expect_parts(message_of<ValueError>([&] {
+                 Mesh(some_devices(2), {huge, huge}, {"x", "y"});
+               }),
+               {"mesh_test.cc:", "4294967296", "64-bit"});
+}
+
+TEST(Mesh, ScopesMayEndInAnyOrder) {
+  const Mesh x(some_devices(2), "x"), y(some_devices(2), "y"), z(some_devices(2), "z");
+  auto a = std::make_unique<MeshScope>(x);
+  auto b = std::make_unique<MeshScope>(y);
+  auto c = std::make_unique<MeshScope>(z);
+  b.reset();
+  EXPECT_EQ(current_mesh(), z);
+  c.reset();
+  EXPECT_EQ(current_mesh(), x);
+  a.reset();
+  EXPECT_TRUE(current_mesh().empty());
 }
 
 }  // namespace

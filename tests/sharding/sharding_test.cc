@@ -353,7 +353,13 @@ TEST(Sharding, Gspmd) {
       message_of<ShardingError>([] { GSPMDSharding(some_devices(4), "{devices=[2]<=[2]}"); }),
       {"is for 2 devices and there are 4"});
   const GSPMDSharding maximal(some_devices(4), "{maximal device=2}");
-  EXPECT_FALSE(maximal.is_fully_replicated());
+  // One device, which holds all: its own facts agree, and those of SingleDeviceSharding.
+  EXPECT_EQ(maximal.num_devices(), 1);
+  EXPECT_EQ(maximal.device_set(), (std::set<Device>{some_devices(4)[2]}));
+  EXPECT_TRUE(maximal.is_fully_replicated());
+  EXPECT_TRUE(maximal.is_equivalent_to(SingleDeviceSharding(some_devices(4)[2]), 1));
+  EXPECT_FALSE(maximal.is_equivalent_to(SingleDeviceSharding(some_devices(4)[1]), 1));
+  EXPECT_EQ(maximal.shard_shape({3}), (Dims{3}));
   EXPECT_EQ(maximal.devices_indices_map({3}).size(), 1u);
   EXPECT_EQ(maximal.devices_indices_map({3}).begin()->first.id, 2);
   EXPECT_THROW(GSPMDSharding({}, "{replicated}"), ValueError);
