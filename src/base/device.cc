@@ -12,7 +12,6 @@ std::string Device::to_string() const { return platform + ":" + std::to_string(i
 namespace {
 
 constexpr std::int64_t kDefaultDevices = 8;
-constexpr std::int64_t kMaxDevices = std::int64_t(1) << 20;
 
 struct State {
   std::mutex mutex;
@@ -32,7 +31,7 @@ const std::vector<Device>& devices() {
   if (s.devices.empty()) {
     check_environment();
     std::int64_t n = s.asked;
-    if (n == 0) n = env_integer("TESSERA_NUM_DEVICES", 1, kMaxDevices).value_or(kDefaultDevices);
+    if (n == 0) n = env_integer("TESSERA_NUM_DEVICES", 1, kMostDevices).value_or(kDefaultDevices);
     s.devices.resize(std::size_t(n));
     for (std::int64_t i = 0; i < n; ++i) s.devices[std::size_t(i)].id = i;
   }
@@ -44,10 +43,10 @@ std::vector<Device> local_devices() { return devices(); }
 std::int64_t device_count() { return std::int64_t(devices().size()); }
 
 void set_num_devices(std::int64_t n, Location location) {
-  if (n < 1 || n > kMaxDevices) {
+  if (n < 1 || n > kMostDevices) {
     throw ValueError("set_num_devices(" + std::to_string(n) +
                          "): the number of devices must be from 1 to " +
-                         std::to_string(kMaxDevices),
+                         std::to_string(kMostDevices),
                      location);
   }
   State& s = state();

@@ -19,16 +19,19 @@ namespace tessera {
 
 const std::vector<EnvVariable>& env_table() {
   static const std::vector<EnvVariable> table = {
-      {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process"},
+      {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process", 1,
+       kMostDevices},
       {"TESSERA_NUM_THREADS", "integer", "the cores that the process may use",
-       "workers that compute"},
+       "workers that compute", 1, kMostThreads},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
        "the least level that is written to stderr"},
       {"TESSERA_CHECK_REPLICAS", "flag", "0",
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|allow", "warn",
        "what to do about a reshard that gathers a whole array on each device"},
-      {"TESSERA_DUMP_TO", "path", "", "folder that gets each compiled module, stage by stage"},
+      {"TESSERA_DUMP_TO", "path", "",
+       "folder that gets each compiled module, stage by stage; "
+       "made if the folder that it lies in exists"},
   };
   return table;
 }
@@ -146,14 +149,21 @@ void check_environment() {
     if (known == nullptr) {
       std::lock_guard lock(mutex);
       if (warned.insert(name).second) {
-        log_warning("unknown environment variable " + name + " is ignored; did you mean " +
-                    nearest->name + "?");
+        // A name of which most would have to change was hardly meant.
+        const std::size_t own = name.size() - std::strlen("TESSERA_");
+        const bool near = best <= std::max<std::size_t>(1, own / 3);
+        std::string all;
+        for (const EnvVariable& v : env_table())
+          all += (all.empty() ? "" : ", ") + std::string(v.name);
+        log_warning(
+            "unknown environment variable " + name + " is ignored; " +
+            (near ? "did you mean " + std::string(nearest->name) + "?" : "there are " + all));
       }
       continue;
     }
     const std::string type = known->type;
     if (type == "integer") {
-      env_integer(known->name, 1, std::int64_t(1) << 20);
+      env_integer(known->name, known->least, known->most);
     } else if (type == "flag") {
       env_flag(known->name, false);
     } else if (type != "path") {

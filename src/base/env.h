@@ -15,7 +15,11 @@ struct EnvVariable {
   const char* type;  ///< "integer", "flag", "path", "choice:a|b"
   const char* default_text;
   const char* help;
+  std::int64_t least = 0, most = 0;  ///< of an integer
 };
+
+inline constexpr std::int64_t kMostDevices = std::int64_t(1) << 20;
+inline constexpr std::int64_t kMostThreads = 4096;
 
 const std::vector<EnvVariable>& env_table();
 /// The variables are read at each call, so that tests can change them.

@@ -17,7 +17,8 @@ Dump::Dump(const std::string& module_name) {
   const auto folder = env_text("TESSERA_DUMP_TO");
   if (!folder) return;
   std::error_code error;
-  std::filesystem::create_directories(*folder, error);
+  // The last folder only: a wrong path shall not leave a tree of folders behind.
+  std::filesystem::create_directory(*folder, error);
   if (error) {
     throw IoError("can't make the folder " + *folder + " of TESSERA_DUMP_TO: " + error.message());
   }

@@ -26,7 +26,15 @@ bool is_global(const Compilation& c) {
   return c.module->num_partitions > 1 && !c.options.partitioned_input;
 }
 
-void verify(Compilation& c) { ir::verify(*c.module); }
+void verify(Compilation& c) {
+  for (const auto& [what, n] : {std::pair{"num_partitions", c.module->num_partitions},
+                                std::pair{"replica_count", c.module->replica_count}}) {
+    if (n >= 1 && n <= kMostDevices) continue;
+    throw CompileError(fmt::format("module {} has {}={}; valid are 1 to {}", c.module->name, what,
+                                   n, kMostDevices));
+  }
+  ir::verify(*c.module);
+}
 
 void keep_input(Compilation& c) {
   for (const ir::Instruction* p : c.module->entry()->parameters()) {

@@ -90,7 +90,7 @@ TEST(Environment, AnUnknownVariableIsWarnedAboutOnce) {
   set_log_sink({});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0],
-            "unknown environment variable TESSERA_NUM_DEVICE is ignored; did you mean "
+            "unknown environment variable TESSERA_NUM_DEVISES is ignored; did you mean "
             "TESSERA_NUM_DEVICES?");
 }
 
@@ -133,6 +133,27 @@ TEST(Devices, NumberIsSetBeforeTheFirstUseOnly) {
   b.id = 1;
   EXPECT_TRUE(a < b);
   EXPECT_FALSE(a == b);
+}
+
+TEST(Environment, NamesThatAreNearAreSuggestedAndOnlyThose) {
+  std::string said;
+  set_log_sink([&](LogLevel, const std::string& m) { said += m + "\n"; });
+  {
+    Variable near("TESSERA_NUM_DEVISES", "3"), far("TESSERA_FOO", "1");
+    check_environment();
+  }
+  set_log_sink({});
+  EXPECT_NE(said.find("TESSERA_NUM_DEVISES is ignored; did you mean TESSERA_NUM_DEVICES?"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("TESSERA_FOO is ignored; there are TESSERA_NUM_DEVICES, "), std::string::npos)
+      << said;
+}
+
+TEST(Environment, TheCheckKnowsEachVariablesBounds) {
+  Variable v("TESSERA_NUM_THREADS", "4097");
+  EXPECT_NE(refusal([] { check_environment(); }).find("an integer from 1 to 4096"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -291,6 +291,29 @@ TEST(Compile, WrongNumbersOfArgumentsAreErrors) {
   EXPECT_NO_THROW(executable->run(args, {}));
 }
 
+TEST(Compile, NumbersOfDevicesAreBounded) {
+  for (const char* n : {"2147483647", "1048577"}) {
+    const std::string text = "HloModule big, num_partitions=" + std::string(n) +
+                             "\nENTRY main { x = f32[8] parameter(0)\n ROOT y = f32[8] negate(x) }";
+    try {
+      compiler::compile(ir::parse_hlo(text));
+      FAIL() << n;
+    } catch (const CompileError& e) {
+      EXPECT_NE(e.message().find("num_partitions=" + std::string(n) + "; valid are 1 to 1048576"),
+                std::string::npos)
+          << e.what();
+    }
+  }
+}
+
+TEST(Compile, TheDumpMakesOneFolderOnly) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "tessera_no_such" / "x";
+  ::setenv("TESSERA_DUMP_TO", folder.c_str(), 1);
+  EXPECT_THROW(compiler::compile(ir::parse_hlo(kDot)), IoError);
+  ::unsetenv("TESSERA_DUMP_TO");
+  EXPECT_FALSE(std::filesystem::exists(folder.parent_path()));
+}
+
 TEST(Compile, StagesAreDumped) {
   const auto folder = std::filesystem::path(::testing::TempDir()) / "tessera_dump_test";
   std::filesystem::remove_all(folder);
