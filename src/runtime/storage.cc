@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <new>
+#include <string>
 #include <vector>
+
+#include <tessera/error.h>
 
 #include "src/runtime/buffer.h"
 
@@ -61,6 +67,14 @@ class FreedBlocks {
     for (std::byte* b : surplus) ::operator delete(b, kAlignment);
     return true;
   }
+  void drop() {
+    std::lock_guard lock(mutex_);
+    for (auto& [size, list] : blocks_) {
+      for (std::byte* b : list) ::operator delete(b, kAlignment);
+    }
+    blocks_.clear();
+    kept_ = 0;
+  }
 
  private:
   std::mutex mutex_;
@@ -83,12 +97,36 @@ std::size_t rounded_size(std::size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }
 
+// What no machine of this size can hold is refused before the system is asked: with memory
+// overcommitted it would say yes, and end the process at the first use.
+std::size_t memory_of_this_machine() {
+  static const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? std::size_t(pages) * std::size_t(page) : SIZE_MAX;
+}
+
+std::byte* new_block(std::size_t rounded) {
+  if (rounded > memory_of_this_machine()) return nullptr;
+  void* block = ::operator new(rounded, kAlignment, std::nothrow);
+  if (block == nullptr) {
+    freed_blocks().drop();
+    block = ::operator new(rounded, kAlignment, std::nothrow);
+  }
+  return static_cast<std::byte*>(block);
+}
+
 }  // namespace
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t bytes) {
-  const std::size_t rounded = rounded_size(bytes);
+  // Beyond that the rounded size would wrap.
+  constexpr std::size_t kMost = std::size_t(1) << 62;
+  const std::size_t rounded = rounded_size(std::min(bytes, kMost));
   std::byte* data = rounded >= kKeptFrom ? freed_blocks().take(rounded) : nullptr;
-  if (data == nullptr) data = static_cast<std::byte*>(::operator new(rounded, kAlignment));
+  if (data == nullptr) data = new_block(rounded);
+  if (data == nullptr) {
+    throw RuntimeError("out of memory: a device's part of an array takes " + std::to_string(bytes) +
+                       " bytes; the devices hold " + std::to_string(memory_stats().current) +
+                       " bytes, and this machine has " + std::to_string(memory_of_this_machine()));
+  }
   counters().add(bytes);
   return std::shared_ptr<Storage>(new Storage(data, bytes));
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include <tessera/error.h>
 
 #include "src/base/device_classes.h"
 #include "src/base/task_pool.h"
@@ -29,6 +33,20 @@ TEST(Storage, CountsLiveBytesAndTheirPeak) {
   EXPECT_EQ(memory_stats().peak, before + 1000 + (1 << 20));
   reset_peak_memory();
   EXPECT_EQ(memory_stats().peak, before);
+}
+
+TEST(Storage, WhatNoMachineHoldsIsAnErrorWithItsBytes) {
+  const std::int64_t before = memory_stats().current;
+  for (const std::size_t bytes : {std::size_t(1) << 50, SIZE_MAX - 10}) {
+    try {
+      Storage::allocate(bytes);
+      FAIL() << "allocated";
+    } catch (const RuntimeError& e) {
+      EXPECT_NE(std::string(e.what()).find(std::to_string(bytes) + " bytes"), std::string::npos)
+          << e.what();
+    }
+  }
+  EXPECT_EQ(memory_stats().current, before);
 }
 
 TEST(Storage, SharedBytesCountOnce) {
