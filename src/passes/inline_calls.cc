@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
 
 #include "src/ir/hooks.h"
 #include "src/passes/simplify.h"
@@ -21,38 +22,66 @@ bool can_inline(const Instruction& i) {
   return target == ir::kCustomPartitioningTarget || target == ir::kManualComputationTarget;
 }
 
-/// Appends the callee's instructions to the caller; returns what the call's users shall use.
-Instruction* expand(ir::Computation* caller, const Instruction& call) {
+/// Appends the callee's instructions to the caller, and the calls among them to `calls`; returns
+/// what the call's users shall use.
+Instruction* expand(ir::Computation* caller, const Instruction& call,
+                    std::vector<Instruction*>* calls) {
   const ir::Computation& callee = *call.called[0];
-  std::map<const Instruction*, Instruction*> copies;  // looked up, never walked
+  std::vector<Instruction*> copies(callee.instructions().size());
+  const auto copy_of = [&](const Instruction* i) { return copies.at(std::size_t(i->index)); };
   for (const auto& i : callee.instructions()) {
     if (i->is(Opcode::parameter)) {
-      copies[i.get()] = call.operands.at(std::size_t(i->get<ir::ParameterAttrs>().number));
+      copies[std::size_t(i->index)] =
+          call.operands.at(std::size_t(i->get<ir::ParameterAttrs>().number));
       continue;
     }
     auto copy = std::make_unique<Instruction>(*i);
-    for (Instruction*& o : copy->operands) o = copies.at(o);
-    for (Instruction*& o : copy->control_predecessors) o = copies.at(o);
+    for (Instruction*& o : copy->operands) o = copy_of(o);
+    for (Instruction*& o : copy->control_predecessors) o = copy_of(o);
     if (copy->metadata.empty()) copy->metadata = call.metadata;
-    copies[i.get()] = caller->add(std::move(copy));
+    Instruction* added = caller->add(std::move(copy));
+    copies[std::size_t(i->index)] = added;
+    if (can_inline(*added)) calls->push_back(added);
   }
-  return copies.at(callee.root());
+  return copy_of(callee.root());
+}
+
+/// Computations that something else than such a call uses: the others needn't be expanded
+/// themselves, which would cost the square of the calls' depth.
+std::set<const ir::Computation*> computations_that_stay(const ir::Module& module) {
+  std::set<const ir::Computation*> out{module.entry()};  // looked up, never walked
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!can_inline(*i)) out.insert(i->called.begin(), i->called.end());
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
 std::size_t inline_calls(ir::Module* module) {
   std::size_t count = 0;
-  // Callees come first, so that what is copied has no calls any more.
+  const std::set<const ir::Computation*> stay = computations_that_stay(*module);
   for (const auto& c : module->computations()) {
+    if (stay.count(c.get()) == 0) continue;
     std::vector<Instruction*> calls;
     for (const auto& i : c->instructions()) {
       if (can_inline(*i)) calls.push_back(i.get());
     }
     if (calls.empty()) continue;
     std::unordered_map<Instruction*, Instruction*> replaced;
-    for (Instruction* call : calls) replaced[call] = expand(c.get(), *call);
+    // Grows while it is walked: by the calls in what was copied.
+    for (std::size_t k = 0; k < calls.size(); ++k) {
+      replaced[calls[k]] = expand(c.get(), *calls[k], &calls);
+    }
     c->replace_all_uses(replaced);
+    // Without a callee it has no side effects any more, and goes with the dead ones.
+    for (Instruction* call : calls) {
+      call->opcode = Opcode::tuple;
+      call->attrs = {};
+      call->called.clear();
+    }
     c->sort_topologically();
     c->remove_dead();
     count += calls.size();

@@ -32,6 +32,100 @@ std::string ops(const ir::Module& module) {
   return out;
 }
 
+TEST(InlineCalls, CalleesAreCopiedOncePerPlaceOfUse) {
+  // Calls in calls, one shared, one below a loop.
+  const auto m = optimized(R"(
+leaf {
+  p = f32[4] parameter(0)
+  q = f32[4] parameter(1)
+  ROOT r = f32[4] multiply(p, q)
+}
+middle {
+  p = f32[4] parameter(0)
+  one = f32[4] call(p, p), to_apply=leaf
+  two = f32[4] call(one, p), to_apply=leaf
+  ROOT t = (f32[4], f32[4]) tuple(one, two)
+}
+outer {
+  p = f32[4] parameter(0)
+  both = (f32[4], f32[4]) call(p), to_apply=middle
+  a = f32[4] get-tuple-element(both), index=0
+  ROOT b = f32[4] add(a, a)
+}
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  k = s32[] constant(1)
+  j = s32[] add(i, k)
+  y = f32[4] call(x), to_apply=outer
+  ROOT t = (s32[], f32[4]) tuple(j, y)
+}
+cond {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  z = s32[] constant(0)
+  y = f32[4] call(x), to_apply=outer
+  s = (s32[], f32[4]) tuple(z, y)
+  w = (s32[], f32[4]) while(s), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1
+})");
+  EXPECT_EQ(ops(*m), "constant multiply add tuple while get-tuple-element");
+  std::size_t calls = 0;
+  for (const auto& c : m->computations()) {
+    for (const auto& i : c->instructions()) calls += i->is(ir::Opcode::call);
+  }
+  EXPECT_EQ(calls, 0u);
+  EXPECT_EQ(m->computations().size(), 3u);
+}
+
+TEST(InlineCalls, DeepChainsCostNoSquare) {
+  // Each level adds one instruction.
+  std::string text = "f0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }\n";
+  const int depth = 200;
+  for (int k = 1; k < depth; ++k) {
+    const std::string n = std::to_string(k), below = std::to_string(k - 1);
+    text += "f" + n + " { p = f32[4] parameter(0)\n c = f32[4] call(p), to_apply=f" + below +
+            "\n ROOT r = f32[4] sine(c) }\n";
+  }
+  text += "ENTRY main { x = f32[4] parameter(0)\n ROOT y = f32[4] call(x), to_apply=f" +
+          std::to_string(depth - 1) + " }";
+  auto module = ir::parse_hlo(text);
+  EXPECT_EQ(inline_calls(module.get()), std::size_t(depth));
+  ir::verify(*module);
+  EXPECT_EQ(module->computations().size(), 1u);
+  EXPECT_EQ(module->entry()->instructions().size(), std::size_t(depth) + 1);
+}
+
+TEST(InlineCalls, SideEffectsHappenOnce) {
+  auto module = ir::parse_hlo(R"(
+effect {
+  p = f32[4] parameter(0)
+  ROOT r = f32[4] custom-call(p), custom_call_target="log", custom_call_has_side_effect=true
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  y = f32[4] call(x), to_apply=effect
+  ROOT z = f32[4] negate(x)
+})");
+  inline_calls(module.get());
+  ir::verify(*module);
+  std::size_t effects = 0, calls = 0;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      effects += i->is(ir::Opcode::custom_call);
+      calls += i->is(ir::Opcode::call);
+    }
+  }
+  EXPECT_EQ(effects, 1u);
+  EXPECT_EQ(calls, 0u);
+}
+
 TEST(Simplify, OpsThatDoNothingGo) {
   const auto m = optimized(R"(
 ENTRY main {
