@@ -73,13 +73,15 @@ class Array {
   Array(T value);  // NOLINT: implicit by design
 
   bool valid() const { return impl_ != nullptr; }
-  const Dims& shape() const;
+  const Dims& shape(Location location = Location::current()) const;
   /// Size of one dimension; negative counts from the end. ValueError if out of range.
   std::int64_t shape(std::int64_t dim, Location location = Location::current()) const;
-  std::int64_t ndim() const { return std::int64_t(shape().size()); }
+  std::int64_t ndim(Location location = Location::current()) const {
+    return std::int64_t(shape(location).size());
+  }
   /// Number of elements.
-  std::int64_t size() const;
-  DType dtype() const;
+  std::int64_t size(Location location = Location::current()) const;
+  DType dtype(Location location = Location::current()) const;
   /// True for plain scalars and what is computed from them alone.
   bool weak_type() const;
   /// True while a function is traced: there is no value to read.
@@ -109,8 +111,8 @@ class Array {
   T item(Location location = Location::current()) const;
 
   /// Gives the memory back. Further use is a RuntimeError; a second call does nothing.
-  void delete_();
-  bool is_deleted() const;
+  void delete_(Location location = Location::current());
+  bool is_deleted(Location location = Location::current()) const;
   /// Another dtype: see astype in ops.
   Array astype(DType dtype, Location location = Location::current()) const;
   /// A name for messages: "f32[8,16]".
@@ -178,12 +180,13 @@ Array::Array(T v) {
 template <ElementType T>
 std::vector<T> Array::to_vector(Location location) const {
   constexpr DType want = internal::dtype_of<T>::value;
+  const auto count = static_cast<std::size_t>(size(location));
   if constexpr (std::is_same_v<T, bool>) {
-    std::unique_ptr<bool[]> values(new bool[std::size_t(size())]);
+    std::unique_ptr<bool[]> values(new bool[count]);
     read(want, values.get(), location);
-    return std::vector<bool>(values.get(), values.get() + size());
+    return std::vector<bool>(values.get(), values.get() + count);
   } else {
-    std::vector<T> values(static_cast<std::size_t>(size()));
+    std::vector<T> values(count);
     read(want, values.data(), location);
     return values;
   }

@@ -39,6 +39,14 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
                              const ScanCore& options, Location location);
 
 template <class T>
+constexpr bool is_pair_like() {
+  if constexpr (requires { std::tuple_size<T>::value; }) {
+    return std::tuple_size<T>::value == 2;
+  } else {
+    return false;
+  }
+}
+template <class T>
 std::vector<std::string> paths_of(const T& value) {
   return leaf_paths([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });
 }
@@ -173,7 +181,9 @@ auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
   static_assert(std::is_invocable_v<F, Carry, Xs>,
                 "tessera: scan's function takes the carried value and a slice of xs");
   using Step = std::remove_cvref_t<std::invoke_result_t<F, Carry, Xs>>;
-  static_assert(std::tuple_size_v<Step> == 2, "tessera: scan's function returns a pair");
+  static_assert(internal::is_pair_like<Step>(),
+                "tessera: scan's function returns a pair: the next carried value and what is "
+                "stacked (an empty std::tuple<> stacks nothing)");
   static_assert(std::is_convertible_v<std::tuple_element_t<0, Step>, Carry>,
                 "tessera: scan's function returns the carried value first, of the same type");
   using Y = std::remove_cvref_t<std::tuple_element_t<1, Step>>;

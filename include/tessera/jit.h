@@ -243,11 +243,19 @@ class DisableJit {
   DisableJit& operator=(const DisableJit&) = delete;
 };
 
+/// Forgets all compiled programs, of every jitted function and of single operations; what is called
+/// next is traced and compiled anew. For programs that make many functions, or measure compiling:
+/// each function keeps at most 4096 programs, the last ones called, until it is destroyed, and
+/// equal programs of several functions are compiled once.
+void clear_caches();
+
 /// Compiles a function for the devices that its arguments lie on (jax.jit).
 ///
 /// The function is traced once per combination of argument types, placements and static values;
 /// after that the compiled program runs. Parameters that hold arrays are traced; those of
-/// arithmetic, string or enum type must be listed in static_argnums.
+/// arithmetic, string or enum type must be listed in static_argnums. Of an overloaded function give
+/// a lambda that calls it: its name alone doesn't say which one is meant. A function that calls
+/// itself through jit never ends, and is a TracerError.
 /// @code
 /// auto step = jit([](Array x, Array w) { return relu(matmul(x, w)); },
 ///                 {.out_shardings = P("data")});

@@ -61,6 +61,14 @@ class PartitionSpec {
   template <SpecEntryLike... Entries>
   requires(sizeof...(Entries) > 0) PartitionSpec(Entries&&... entries)
       : entries_{SpecEntry(std::forward<Entries>(entries))...} {}
+  /// P({"x", "y"}) would read like Python's P(("x", "y")), one dim over both axes, and mean P("x",
+  /// "y"): it doesn't compile.
+  template <std::size_t N>
+  PartitionSpec(const char* const (&)[N]) {
+    static_assert(N == 0,
+                  "tessera: P({\"x\", \"y\"}) is unclear; write P(axes(\"x\", \"y\")) for one "
+                  "dimension over both axes, P(\"x\", \"y\") for two dimensions");
+  }
   static PartitionSpec from_entries(std::vector<SpecEntry> entries);
 
   std::size_t size() const { return entries_.size(); }

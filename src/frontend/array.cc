@@ -8,6 +8,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/frontend/array_impl.h"
+#include "src/frontend/ops_internal.h"
 #include "src/frontend/trace.h"
 
 namespace tessera {
@@ -81,7 +82,9 @@ Array Array::weak_complex(std::complex<double> v) {
   return host_scalar(Literal::scalar(DType::c64, v), true, Literal::scalar(DType::c128, v));
 }
 
-const Array::Dims& Array::shape() const { return impl_of(*this).shape.dims; }
+const Array::Dims& Array::shape(Location location) const {
+  return impl_of(*this, location).shape.dims;
+}
 std::int64_t Array::shape(std::int64_t dim, Location location) const {
   const Dims& dims = impl_of(*this, location).shape.dims;
   const std::int64_t rank = std::int64_t(dims.size());
@@ -93,8 +96,10 @@ std::int64_t Array::shape(std::int64_t dim, Location location) const {
   }
   return dims[std::size_t(dim < 0 ? dim + rank : dim)];
 }
-std::int64_t Array::size() const { return impl_of(*this).shape.element_count(); }
-DType Array::dtype() const { return impl_of(*this).shape.dtype; }
+std::int64_t Array::size(Location location) const {
+  return impl_of(*this, location).shape.element_count();
+}
+DType Array::dtype(Location location) const { return impl_of(*this, location).shape.dtype; }
 bool Array::weak_type() const { return impl_of(*this).weak; }
 bool Array::is_tracer() const { return valid() && impl_->kind == ArrayImpl::Kind::tracer; }
 std::string Array::type_string() const {
@@ -231,13 +236,13 @@ void Array::read_item(DType dtype, void* out, Location location) const {
   });
 }
 
-void Array::delete_() {
-  ArrayImpl& impl = impl_of(*this);
+void Array::delete_(Location location) {
+  ArrayImpl& impl = impl_of(*this, location);
   if (impl.kind == ArrayImpl::Kind::tracer) return;
   impl.deleted = true;
   impl.buffers.clear();
 }
-bool Array::is_deleted() const { return impl_of(*this).deleted; }
+bool Array::is_deleted(Location location) const { return impl_of(*this, location).deleted; }
 
 Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sharding& sharding,
                          Location location) {
@@ -245,7 +250,7 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sha
   auto impl = std::make_shared<ArrayImpl>();
   impl->kind = ArrayImpl::Kind::abstract;
   impl->shape = Shape(dtype, std::move(shape));
-  (void)impl->shape.element_count();
+  frontend::check_size("shape_dtype_struct", impl->shape, location);
   impl->sharding = sharding;
   impl->committed = sharding.valid();
   return Array(std::move(impl));
@@ -253,15 +258,30 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sha
 
 namespace {
 
+/// The sign of a NaN means nothing and differs between machines: it isn't shown.
+template <class T>
+void print_float(std::ostream& out, T v) {
+  if (std::isnan(v)) {
+    out << "nan";
+  } else {
+    out << v;
+  }
+}
+
 template <class T>
 void print_element(std::ostream& out, const T& v) {
   if constexpr (std::is_same_v<T, Pred>) {
     out << (bool(v) ? "true" : "false");
   } else if constexpr (std::is_same_v<T, std::complex<float>> ||
                        std::is_same_v<T, std::complex<double>>) {
-    out << v.real() << (std::signbit(v.imag()) ? "-" : "+") << std::abs(v.imag()) << "j";
+    print_float(out, v.real());
+    out << (std::signbit(v.imag()) && !std::isnan(v.imag()) ? "-" : "+");
+    print_float(out, std::abs(v.imag()));
+    out << "j";
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    out << float(v);
+    print_float(out, float(v));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    print_float(out, v);
   } else {
     out << +v;
   }

@@ -2,9 +2,11 @@
 #include <tessera/control_flow.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "src/base/literal_util.h"
 #include "src/frontend/array_impl.h"
+#include "src/frontend/nesting.h"
 #include "src/frontend/trace.h"
 
 namespace tessera::internal {
@@ -27,6 +29,7 @@ struct Flat {
 Flat trace_flat(Trace& outer, const std::string& name,
                 const std::vector<frontend::AbstractValue>& parameters, const FlatFunction& f,
                 Location location) {
+  const frontend::Nested nested(name, location);
   Trace inner(name, &outer);
   std::vector<Array> arrays;
   for (const auto& p : parameters) arrays.push_back(inner.add_parameter(p));
@@ -363,6 +366,12 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
     length = x.shape()[0];
   }
   if (length < 0) throw ValueError("scan: without xs, length is needed", location);
+  // The loop counts in s32.
+  if (length > std::numeric_limits<std::int32_t>::max()) {
+    throw ValueError("scan of length " + std::to_string(length) + "; at most " +
+                         std::to_string(std::numeric_limits<std::int32_t>::max()),
+                     location);
+  }
   return as_one_program("scan", location, [&] {
     Trace& outer = *Trace::current();
     std::vector<Array> carry = init;

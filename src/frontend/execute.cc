@@ -275,6 +275,32 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
 
 }  // namespace
 
+void clear_compile_cache() {
+  std::map<std::string, std::shared_ptr<const compiler::Executable>> dropped;
+  CompileCache& cache = compile_cache();
+  const std::lock_guard lock(cache.mutex);
+  dropped.swap(cache.entries);
+}
+
+namespace {
+/// Empty if all are there.
+std::string missing_devices(const std::vector<Device>& list) {
+  const std::vector<Device>& all = devices();
+  for (const Device& d : list) {
+    if (d.id >= 0 && d.id < std::int64_t(all.size()) && all[std::size_t(d.id)] == d) continue;
+    return d.to_string() + ", a device that this process doesn't have; there are " +
+           all.front().to_string() + " to " + all.back().to_string();
+  }
+  return "";
+}
+}  // namespace
+
+void check_devices_exist(const std::vector<Device>& list, const std::string& who,
+                         Location location) {
+  const std::string missing = missing_devices(list);
+  if (!missing.empty()) throw ValueError(who + " is on " + missing, location);
+}
+
 std::int64_t compilation_count() { return compilations.load(); }
 
 namespace {
@@ -305,6 +331,9 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   bound.name = program.name;
   bound.devices = choice.devices;
   bound.committed = choice.committed;
+  if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
+    bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " + missing;
+  }
   bound.result_weak = program.result_weak;
   bound.donated = program.donated;
   placed.mesh = choose_mesh(program, args, bound.devices);
@@ -391,6 +420,7 @@ BoundProgram bind_program(Program program, std::span<const Array> args) {
 
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location) {
+  if (!program.lacks_devices.empty()) throw ValueError(program.lacks_devices, location);
   const std::size_t count = program.kept.size();
   compiler::DeviceArrays inputs(count);
   for (std::size_t k = 0; k < count; ++k) {

@@ -49,6 +49,7 @@ struct BoundProgram {
   std::vector<bool> donation_usable;  ///< an output can take the memory
   std::vector<std::size_t> kept;      ///< parameters that the executable takes
   bool committed = false;             ///< results are committed
+  std::string lacks_devices;          ///< why it can't run here: who asked for which devices
 };
 
 /// Decides devices (all committed arguments, given shardings and meshes used inside must agree on
@@ -80,6 +81,11 @@ std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& shar
 std::vector<runtime::Buffer> place_literal(const Literal& literal, const Sharding& sharding,
                                            Location location);
 
+/// Forgets the executables that no function holds.
+void clear_compile_cache();
+/// ValueError if this process lacks one of these devices. `who` begins the message.
+void check_devices_exist(const std::vector<Device>& list, const std::string& who,
+                         Location location);
 /// Number of programs compiled so far (tests of caching).
 std::int64_t compilation_count();
 

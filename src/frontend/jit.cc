@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <set>
 
+#include "src/base/at_location.h"
 #include "src/base/log.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
 #include "src/frontend/jit_cache.h"
 #include "src/frontend/jit_stages.h"
+#include "src/frontend/nesting.h"
 #include "src/frontend/sharding_prefix.h"
 #include "src/frontend/shardings.h"
 #include "src/frontend/trace.h"
@@ -34,6 +37,18 @@ std::uint64_t next_function_id() {
 }  // namespace
 
 struct JitCore::State {
+  State();
+  ~State();
+  /// All that there are, for clear_caches.
+  struct Alive {
+    std::mutex mutex;
+    std::set<State*> states;
+  };
+  static Alive& alive() {
+    static Alive& a = *new Alive;  // functions may live until the process's end
+    return a;
+  }
+
   JitOptions options;
   Location location;
   bool pjit = false;
@@ -48,6 +63,8 @@ struct JitCore::State {
     return i < options.arg_names.size() ? options.arg_names[i]
                                         : "argument " + std::to_string(position);
   }
+  /// ValueError for more names than arguments.
+  void check_names(const CallInfo& info) const;
   /// "x[0] of 'f'" per leaf.
   std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
   std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
@@ -68,6 +85,25 @@ struct JitCore::State {
   std::shared_ptr<const JitEntry> compile(const CallInfo& info, const Mesh& context,
                                           Location where);
 };
+
+JitCore::State::State() {
+  const std::lock_guard lock(alive().mutex);
+  alive().states.insert(this);
+}
+JitCore::State::~State() {
+  const std::lock_guard lock(alive().mutex);
+  alive().states.erase(this);
+}
+
+void clear_jit_caches() {
+  std::vector<JitCache> dropped;  // destroyed without the locks: captured values may be large
+  JitCore::State::Alive& alive = JitCore::State::alive();
+  const std::lock_guard lock(alive.mutex);
+  for (JitCore::State* state : alive.states) {
+    const std::lock_guard state_lock(state->mutex);
+    dropped.push_back(std::exchange(state->entries, JitCache()));
+  }
+}
 
 JitCore::JitCore(JitOptions options, Location location, bool pjit)
     : state_(std::make_shared<State>()) {
@@ -91,6 +127,15 @@ std::int64_t JitCore::trace_count() const { return state_->traces.load(); }
 std::int64_t JitCore::cache_size() const {
   const std::lock_guard lock(state_->mutex);
   return std::int64_t(state_->entries.size());
+}
+
+void JitCore::State::check_names(const CallInfo& info) const {
+  if (options.arg_names.size() <= info.arg_count) return;
+  throw ValueError("'" + name + "': arg_names holds " + std::to_string(options.arg_names.size()) +
+                       " names and the function takes " + std::to_string(info.arg_count) +
+                       (info.arg_count == 1 ? " argument" : " arguments") + "; '" +
+                       options.arg_names[info.arg_count] + "' names none",
+                   location);
 }
 
 std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info,
@@ -178,6 +223,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.location = where;
   out.program.is_jit = true;
   out.program.keep_unused = options.keep_unused;
+  check_names(info);
   const auto names = leaf_names(info);
   const auto inputs = wanted_inputs(info, where);
   out.program.donated = donated_leaves(info, where);
@@ -219,6 +265,7 @@ std::shared_ptr<const JitEntry> JitCore::State::find(const CallInfo& info, const
 
 std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
                                                         Location where) {
+  const frontend::Nested nested(name, where);
   const auto names = leaf_names(info);
   for (std::size_t i = 0; i < info.leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
@@ -280,6 +327,8 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     made = found->second;
     captures = made.captures;
   } else {
+    const frontend::Nested nested(name, where);
+    check_names(info);
     ++traces;
     Trace inner(name, &outer);
     std::vector<Array> parameters, results;
@@ -324,18 +373,20 @@ std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* pr
     for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
     return info.trace(info.leaves, prototype);
   }
-  if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
-  const Mesh context = current_mesh();
-  for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
-  std::shared_ptr<const JitEntry> entry = state_->find(info, context);
-  if (!entry) {
-    entry = state_->compile(info, context, where);
-  }
-  *prototype = entry->prototype;
-  if (entry->captures.empty()) return frontend::run_program(entry->bound, info.leaves, where);
-  std::vector<Array> args = info.leaves;
-  args.insert(args.end(), entry->captures.begin(), entry->captures.end());
-  return frontend::run_program(entry->bound, args, where);
+  return at_location(where, [&] {
+    if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
+    const Mesh context = current_mesh();
+    for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
+    std::shared_ptr<const JitEntry> entry = state_->find(info, context);
+    if (!entry) {
+      entry = state_->compile(info, context, where);
+    }
+    *prototype = entry->prototype;
+    if (entry->captures.empty()) return frontend::run_program(entry->bound, info.leaves, where);
+    std::vector<Array> args = info.leaves;
+    args.insert(args.end(), entry->captures.begin(), entry->captures.end());
+    return frontend::run_program(entry->bound, args, where);
+  });
 }
 
 Lowered JitCore::lower(const CallInfo& given, Location where) const {
@@ -345,7 +396,8 @@ Lowered JitCore::lower(const CallInfo& given, Location where) const {
   if (!where.known()) where = state_->location;
   CallInfo info = given;
   for (Array& leaf : info.leaves) leaf = on_mesh_in_scope(leaf, where);
-  State::Traced traced = state_->trace_root(info, where);
+  const frontend::Nested nested(state_->name, where);
+  State::Traced traced = at_location(where, [&] { return state_->trace_root(info, where); });
   auto lowered = std::make_shared<LoweredState>();
   for (const Array& leaf : info.leaves) lowered->avals.push_back(frontend::abstract_value(leaf));
   lowered->names = state_->leaf_names(info);
@@ -362,6 +414,11 @@ Lowered JitCore::lower(const CallInfo& given, Location where) const {
 }
 
 }  // namespace internal
+
+void clear_caches() {
+  internal::clear_jit_caches();
+  frontend::clear_compile_cache();
+}
 
 DisableJit::DisableJit() { ++internal::jit_disabled; }
 DisableJit::~DisableJit() { --internal::jit_disabled; }

@@ -75,6 +75,7 @@ Array broadcasted(const Array& x, const Dims& dims, Location location) {
   }
   const Array squeezed = kept.size() == from.size() ? x : reshaped(x, kept, location);
   const Shape shape(x.dtype(), dims);
+  check_size("broadcast", shape, location);
   const std::vector<Array> operands{squeezed};
   return apply(ir::Opcode::broadcast, operands, ir::DimensionsAttrs{mapped}, location, "broadcast",
                &shape, nullptr, x.weak_type());
@@ -141,6 +142,27 @@ Dims normalize_axes(const std::string& op, const Axes& axes, std::int64_t rank, 
     throw ValueError(op + ": axes " + to_string(axes.list()) + " name one axis twice", location);
   }
   return out;
+}
+
+void check_size(const std::string& op, const Shape& shape, Location location) {
+  std::int64_t bytes = std::int64_t(byte_size(shape.dtype));
+  bool empty = false, fits = true;
+  for (const std::int64_t d : shape.dims) {
+    if (d < 0) throw ShapeError(op + ": negative size in " + shape.to_string(), location);
+    empty = empty || d == 0;
+    fits = fits && !__builtin_mul_overflow(bytes, d, &bytes);
+  }
+  if (fits || empty) return;
+  throw ShapeError(op + ": " + shape.to_string() + " has more bytes than a 64-bit number holds",
+                   location);
+}
+
+std::int64_t multiplied(const std::string& op, std::int64_t a, std::int64_t b, Location location) {
+  std::int64_t out = 0;
+  if (!__builtin_mul_overflow(a, b, &out)) return out;
+  throw ShapeError(op + ": a size of " + std::to_string(a) + " times " + std::to_string(b) +
+                       " is more than a 64-bit number holds",
+                   location);
 }
 
 Array reshaped(const Array& x, const Dims& dims, Location location) {

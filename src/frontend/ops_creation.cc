@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "src/base/at_location.h"
 #include "src/base/literal_util.h"
 #include "src/frontend/execute.h"
 #include "src/frontend/ops_internal.h"
@@ -23,9 +24,7 @@ namespace internal {
 Array array_from_host(DType dtype, std::vector<std::int64_t> shape, const void* data,
                       std::size_t count, std::optional<DType> as, Location location) {
   const Shape have(dtype, std::move(shape));
-  for (std::int64_t d : have.dims) {
-    if (d < 0) throw ShapeError("array: shape " + tessera::to_string(have.dims), location);
-  }
+  frontend::check_size("array", have, location);
   if (std::int64_t(count) != have.element_count()) {
     throw ShapeError("array: " + std::to_string(count) + " values for shape " +
                          tessera::to_string(have.dims) + ", which has " +
@@ -55,13 +54,16 @@ Array host_filled(const Shape& shape, const Literal& scalar) {
 
 Array filled(const Dims& dims, DType dtype, const Array& value, Location location) {
   const Shape shape(dtype, dims);
-  for (std::int64_t d : dims) {
-    if (d < 0) throw ShapeError("negative size in shape " + to_string(dims), location);
-  }
-  (void)shape.byte_count();
+  frontend::check_size("full", shape, location);
   const Array scalar = converted(value, dtype, location);
   const Literal* known = frontend::constant_value(scalar);
-  if (!frontend::Trace::current() && known) return host_filled(shape, *known);
+  if (!frontend::Trace::current() && known) {
+    try {
+      return host_filled(shape, *known);
+    } catch (const RuntimeError& e) {
+      throw RuntimeError(shape.to_string() + " can't be made: " + e.message(), location);
+    }
+  }
   if (!scalar.shape().empty()) {
     throw ShapeError("full: the value must be a scalar, got " + scalar.type_string(), location);
   }
@@ -105,6 +107,7 @@ Array ones_like(Operand x, std::optional<DType> dtype) {
 Array iota(DType dtype, std::vector<std::int64_t> dims, std::int64_t dim, Location location) {
   dim = frontend::normalize_axis("iota", dim, std::int64_t(dims.size()), location);
   const Shape shape(dtype, std::move(dims));
+  frontend::check_size("iota", shape, location);
   return frontend::apply(ir::Opcode::iota, {}, ir::IotaAttrs{dim}, location, "iota", &shape);
 }
 
@@ -135,7 +138,9 @@ Array linspace(double start, double stop, std::int64_t count, DType dtype, bool 
                Location location) {
   if (count < 0) throw ValueError("linspace of " + std::to_string(count) + " numbers", location);
   const std::int64_t steps = endpoint ? count - 1 : count;
+  frontend::check_size("linspace", Shape(DType::f64, {count}), location);
   std::vector<double> values;
+  at_location(location, [&] { values.reserve(std::size_t(count)); });
   for (std::int64_t i = 0; i < count; ++i) {
     const double t = steps == 0 ? 0.0 : double(i) / double(steps);
     values.push_back(endpoint && i == steps && steps > 0 ? stop : start * (1 - t) + stop * t);

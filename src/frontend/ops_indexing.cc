@@ -33,13 +33,15 @@ Span span_of(const Slice& s, std::int64_t size, const std::string& op, Location 
   if (s.step > 0) {
     const std::int64_t start = place(s.start.value_or(0), 0, size);
     const std::int64_t stop = place(s.stop.value_or(size), 0, size);
-    return {start, std::max(start, stop), s.step, false};
+    // A step beyond the dim takes the first place only.
+    return {start, std::max(start, stop), std::min(s.step, std::max<std::int64_t>(size, 1)), false};
   }
   // From start down to stop + 1: the same places upwards, then turned round.
   const std::int64_t start = s.start ? place(*s.start, -1, size - 1) : size - 1;
   const std::int64_t stop = s.stop ? place(*s.stop, -1, size - 1) : -1;
   if (start <= stop) return {0, 0, 1, false};
-  const std::int64_t step = -s.step, count = (start - stop + step - 1) / step;
+  const std::int64_t step = s.step < -size ? size : -s.step;
+  const std::int64_t count = ceil_div(start - stop, step);
   const std::int64_t last = start - (count - 1) * step;
   return {last, start + 1, step, true};
 }
@@ -70,6 +72,9 @@ Array slice(Operand x, std::vector<std::int64_t> starts, std::vector<std::int64_
                        x.location);
     }
   }
+  for (std::size_t d = 0; d < rank; ++d) {
+    strides[d] = std::min(strides[d], std::max<std::int64_t>(shape.dims[d], 1));
+  }
   return frontend::sliced(x.array, starts, limits, strides, x.location);
 }
 
@@ -85,7 +90,7 @@ Array slice_in_dim(Operand x, std::optional<std::int64_t> start, std::optional<s
   Dims starts(shape.dims.size(), 0), limits = shape.dims, strides(shape.dims.size(), 1);
   starts[std::size_t(axis)] = span.start;
   limits[std::size_t(axis)] = span.limit;
-  strides[std::size_t(axis)] = stride;
+  strides[std::size_t(axis)] = span.stride;
   return frontend::sliced(x.array, starts, limits, strides, x.location, "slice_in_dim");
 }
 
@@ -200,6 +205,12 @@ Array index(Operand x, std::vector<IndexItem> items) {
       picked_shape = places[0].shape();
       for (std::size_t i = 0; i < places.size(); ++i) {
         const Dims& dims = y.shape();
+        if (dims[std::size_t(picked_dims[i])] == 0) {
+          throw ShapeError("index of " + shape.to_string() + " by " + places[i].type_string() +
+                               " in dim " + std::to_string(picked_dims[i]) +
+                               ", which has no elements",
+                           location);
+        }
         places[i] = frontend::from_the_end(places[i], dims[std::size_t(picked_dims[i])], location);
       }
       y = frontend::gathered(y, places, picked_dims, before, location, "index");

@@ -45,6 +45,10 @@ std::int64_t normalize_axis(const std::string& op, std::int64_t axis, std::int64
                             Location location);
 /// Sorted, without repeats (ValueError); all dims if none were given.
 Dims normalize_axes(const std::string& op, const Axes& axes, std::int64_t rank, Location location);
+/// ShapeError naming the operation and the shape if a 64-bit number can't hold its bytes.
+void check_size(const std::string& op, const Shape& shape, Location location);
+/// a * b, of sizes; ShapeError naming the operation.
+std::int64_t multiplied(const std::string& op, std::int64_t a, std::int64_t b, Location location);
 Array reshaped(const Array& x, const Dims& dims, Location location);
 /// The reduction by a binary opcode over dims.
 Array reduce_dims(ir::Opcode reducer, const Array& x, const Dims& dims, const Literal& init,

@@ -307,7 +307,7 @@ Array kron(Operand a, Operand b) {
     for (std::size_t d = 0; d < rank; ++d) {
       a_dims.insert(a_dims.end(), {left[d], 1});
       b_dims.insert(b_dims.end(), {1, right[d]});
-      out.push_back(checked_multiply(left[d], right[d]));
+      out.push_back(frontend::multiplied("kron", left[d], right[d], location));
     }
     const Array product = multiply({frontend::reshaped(a.array, a_dims, location), location},
                                    {frontend::reshaped(b.array, b_dims, location), location});

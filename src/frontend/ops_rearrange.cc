@@ -36,8 +36,9 @@ Array tile(Operand x, std::vector<std::int64_t> reps) {
       if (reps[d] != 1) full.push_back(reps[d]);
       mapping.push_back(std::int64_t(full.size()));
       full.push_back(dims[d]);
-      out.push_back(checked_multiply(dims[d], reps[d]));
+      out.push_back(frontend::multiplied("tile", dims[d], reps[d], x.location));
     }
+    frontend::check_size("tile", Shape(x.array.dtype(), out), x.location);
     Array y = frontend::reshaped(x.array, dims, x.location);
     if (full.size() != rank) y = frontend::spread(y, full, mapping, x.location, "tile");
     return frontend::reshaped(y, out, x.location);
@@ -57,7 +58,9 @@ Array repeat(Operand x, std::int64_t count, std::optional<std::int64_t> axis) {
     full.insert(full.begin() + dim + 1, count);
     std::iota(mapping.begin(), mapping.end(), 0);
     for (std::size_t d = std::size_t(dim) + 1; d < mapping.size(); ++d) ++mapping[d];
-    out[std::size_t(dim)] = checked_multiply(out[std::size_t(dim)], count);
+    out[std::size_t(dim)] =
+        frontend::multiplied("repeat", out[std::size_t(dim)], count, x.location);
+    frontend::check_size("repeat", Shape(y.dtype(), out), x.location);
     return frontend::reshaped(frontend::spread(y, full, mapping, x.location, "repeat"), out,
                               x.location);
   });
@@ -183,7 +186,15 @@ Array pad(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
                            ") of dim " + std::to_string(d) + " must be 0 or more",
                        x.location);
     }
-    if (options.mode != PadMode::constant && shape.dims[d] == 0 && low + high > 0) {
+    std::int64_t padded = 0;
+    if (__builtin_add_overflow(low, high, &padded) ||
+        __builtin_add_overflow(padded, shape.dims[d], &padded)) {
+      throw ShapeError("pad of " + shape.to_string() + " by (" + std::to_string(low) + ", " +
+                           std::to_string(high) + ") in dim " + std::to_string(d) +
+                           ": the size is more than a 64-bit number holds",
+                       x.location);
+    }
+    if (options.mode != PadMode::constant && shape.dims[d] == 0 && padded > 0) {
       throw ShapeError("pad of " + shape.to_string() + " in mode " + mode_name(options.mode) +
                            ": dim " + std::to_string(d) + " has no elements to repeat",
                        x.location);

@@ -215,11 +215,12 @@ Array var(Operand x, Axes axes, const VarOptions& options) {
   })[0];
 }
 
-Array std(Operand x, Axes axes, const VarOptions& options) {
+Array stddev(Operand x, Axes axes, const VarOptions& options) {
   return as_one_program("std", x.location, [&] {
     return std::vector<Array>{sqrt({var(x, axes, options), x.location})};
   })[0];
 }
+Array std(Operand x, Axes axes, const VarOptions& options) { return stddev(x, axes, options); }
 
 Array logsumexp(Operand x, Axes axes, bool keepdims) {
   const Shape& shape = impl_of(x.array, x.location).shape;

@@ -22,6 +22,8 @@ const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).sh
 
 Dims resolved_shape(const Shape& from, Dims to, Location location) {
   std::int64_t known = 1, open = -1;
+  // Of a shape without elements the other sizes may be any.
+  const bool empty = std::find(to.begin(), to.end(), 0) != to.end();
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == -1) {
       if (open >= 0) {
@@ -33,7 +35,7 @@ Dims resolved_shape(const Shape& from, Dims to, Location location) {
                            "; valid are 0 and more, and one -1 for what is left",
                        location);
     } else {
-      known = checked_multiply(known, to[d]);
+      known = empty ? 0 : frontend::multiplied("reshape", known, to[d], location);
     }
   }
   const std::int64_t count = from.element_count();

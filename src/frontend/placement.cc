@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "src/base/at_location.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
 #include "src/frontend/sharding_prefix.h"
@@ -28,18 +29,20 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
   const std::vector<std::string> paths = leaf_paths(walk);
   std::vector<std::optional<Sharding>> shardings(leaves.size());
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const std::string who = "device_put of x" + paths[i];
+    const std::string who = "device_put's argument" + paths[i];
     shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
     if (!shardings[i]) shardings[i] = SingleDeviceSharding(tessera::devices().front());
+    frontend::check_devices_exist(shardings[i]->device_list(), who, location);
     frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
                          location);
   }
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(leaves[i], location);
-    out.push_back(make_device_array(impl.shape, *shardings[i],
-                                    frontend::buffers_as(leaves[i], *shardings[i], location), true,
-                                    impl.weak));
+    auto buffers = at_location(
+        location, [&] { return frontend::buffers_as(leaves[i], *shardings[i], location); });
+    out.push_back(
+        make_device_array(impl.shape, *shardings[i], std::move(buffers), true, impl.weak));
   }
   for (const Array& leaf : leaves) {
     if (!donate || impl_of(leaf).kind != ArrayImpl::Kind::device) continue;
@@ -57,7 +60,7 @@ std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
   const std::vector<std::string> paths = leaf_paths(walk);
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const std::string who = "with_sharding_constraint of x" + paths[i];
+    const std::string who = "with_sharding_constraint's argument" + paths[i];
     const auto sharding = frontend::resolve_leaf(targets[i], who, true, true, location);
     if (!sharding) {
       throw ValueError(who + ": a sharding is needed, got " + targets[i].to_string(), location);
@@ -202,6 +205,8 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
                       location);
   }
   const Dims local = sharding.shard_shape(shape, location);
+  frontend::check_devices_exist(sharding.device_list(), "make_array_from_callback's sharding",
+                                location);
   const auto indices = sharding.devices_indices_map(shape);
   const std::vector<Device> list = sharding.device_list();
   std::vector<std::pair<Index, runtime::Buffer>> made;

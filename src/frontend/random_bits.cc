@@ -43,7 +43,7 @@ void check_random_shape(const std::string& op, const Dims& dims, Location locati
       throw ShapeError(op + " of shape " + to_string(dims) + ": sizes must be 0 or more", location);
     }
   }
-  (void)element_count(dims);
+  check_size(op, tessera::Shape(u32, dims), location);
 }
 
 namespace {

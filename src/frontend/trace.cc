@@ -4,6 +4,7 @@
 #include <atomic>
 #include <unordered_map>
 
+#include "src/base/at_location.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
 
@@ -21,8 +22,18 @@ std::uint64_t next_trace_id() {
   return counter.fetch_add(1);
 }
 
+/// Each operation's name holds the path: of deep nests the middle is left out, so that a nest's
+/// names don't cost the square of its depth.
+constexpr std::size_t kMostPath = 240;
+
 std::string child_path(const Trace* parent, const std::string& name) {
-  return parent && !parent->path().empty() ? parent->path() + "/" + name : name;
+  if (!parent || parent->path().empty()) return name;
+  const std::string& path = parent->path();
+  if (path.size() + 1 + name.size() <= kMostPath) return path + "/" + name;
+  std::size_t head = path.find("/.../");
+  if (head == std::string::npos) head = path.rfind('/', kMostPath / 2);
+  if (head == std::string::npos) head = kMostPath / 2;
+  return path.substr(0, head) + "/.../" + name;
 }
 
 std::string described(const ArrayImpl& impl) {
@@ -228,9 +239,10 @@ std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir
   });
 }
 
-std::vector<Array> as_one_program(const std::string& name, Location location,
-                                  const std::function<std::vector<Array>()>& body) {
-  if (Trace::current()) return body();
+namespace {
+
+std::vector<Array> run_as_one_program(const std::string& name, Location location,
+                                      const std::function<std::vector<Array>()>& body) {
   Program program;
   program.name = name;
   program.location = location;
@@ -256,6 +268,14 @@ std::vector<Array> as_one_program(const std::string& name, Location location,
   }
   program.donated.assign(args.size(), false);
   return run_program(bind_program(std::move(program), args), args, location);
+}
+
+}  // namespace
+
+std::vector<Array> as_one_program(const std::string& name, Location location,
+                                  const std::function<std::vector<Array>()>& body) {
+  if (Trace::current()) return at_location(location, body);
+  return at_location(location, [&] { return run_as_one_program(name, location, body); });
 }
 
 ir::Instruction* inline_computation(ir::Builder& builder, const ir::Computation& source,

@@ -120,7 +120,7 @@ TEST(Array, DevicePutErrorsNameTheLeaf) {
   const Mesh mesh = mesh_of({{"x", 8}});
   const std::map<std::string, Array> all{{"a", counting({8})}, {"b", counting({12})}};
   expect_error<IndivisibleError>([&] { device_put(all, NamedSharding(mesh, P("x"))); },
-                                 {"x['b']", "12", "8", "PartitionSpec('x')", kNear});
+                                 {"argument['b']", "12", "8", "PartitionSpec('x')", kNear});
   expect_error<ShardingError>([&] { put(counting({8}), mesh, P(nullptr, "x")); },
                               {"rank 1", "PartitionSpec(None, 'x')", "rank 2"});
   expect_error<RuntimeError>([&] { device_put(counting({8}), P("x")); },

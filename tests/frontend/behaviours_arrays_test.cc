@@ -66,7 +66,7 @@ TEST(Arrays, Behaviour_082_PutAgain) {
 
 TEST(Arrays, Behaviour_083_SpecsNeedAMesh) {
   expect_error<RuntimeError>([] { device_put(counting({8}), P("x")); },
-                             {"device_put of x", "PartitionSpec('x')", "MeshScope", kNear});
+                             {"device_put's argument", "PartitionSpec('x')", "MeshScope", kNear});
   const Mesh mesh = mesh_of({{"x", 8}});
   const MeshScope scope(mesh);
   EXPECT_EQ(device_put(counting({8}), P("x")).sharding(), NamedSharding(mesh, P("x")));
@@ -82,7 +82,7 @@ TEST(Arrays, Behaviour_085_SizesThatDontDivide) {
   const Mesh mesh = mesh_of({{"x", 8}});
   const std::vector<Array> all{counting({8}), counting({9})};
   expect_error<IndivisibleError>([&] { device_put(all, NamedSharding(mesh, P("x"))); },
-                                 {"x[1]", "size is 9", "8", "PartitionSpec('x')", kNear});
+                                 {"argument[1]", "size is 9", "8", "PartitionSpec('x')", kNear});
 }
 
 TEST(Arrays, Behaviour_086_OtherOrdersOfDevicesShareMemory) {

@@ -205,7 +205,7 @@ TEST(JitShardings, Behaviour_132_SpecsLongerThanTheRank) {
       [&] {
         jit([&](Array x) { return with_sharding_constraint(x, three); })(counting({8, 2}));
       },
-      {"with_sharding_constraint of x", "rank 2", "rank 3", kNear});
+      {"with_sharding_constraint's argument", "rank 2", "rank 3", kNear});
   expect_error<ShardingError>(
       [&] { jit(identity, {.in_shardings = NamedSharding(mesh, P("x"))})(1.f); },
       {"argument 0 of", "rank 0", "P()", kNear});

@@ -78,7 +78,7 @@ TEST(Constraint, EagerlyItMoves) {
   }
   expect_error<IndivisibleError>(
       [&] { with_sharding_constraint(counting({9}), NamedSharding(mesh, P("x"))); },
-      {"with_sharding_constraint of x", "9", "8", kNear});
+      {"with_sharding_constraint's argument", "9", "8", kNear});
 }
 
 TEST(Constraint, TreesAndErrors) {
@@ -95,7 +95,7 @@ TEST(Constraint, TreesAndErrors) {
     return with_sharding_constraint(x, NamedSharding(mesh, P(nullptr, nullptr, nullptr)));
   });
   expect_error<ShardingError>([&] { bad(b); },
-                              {"with_sharding_constraint of x", "rank 2",
+                              {"with_sharding_constraint's argument", "rank 2",
                                "PartitionSpec(None, None, None)", "rank 3", kNear});
   auto no_mesh = jit([&](Array x) { return with_sharding_constraint(x, P("x")); });
   expect_error<RuntimeError>([&] { no_mesh(b); },

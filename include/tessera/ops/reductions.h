@@ -44,6 +44,10 @@ struct VarOptions {
   double ddof = 0;
 };
 Array var(Operand x, Axes axes = {}, const VarOptions& options = {});
+/// Standard deviation: the root of var.
+Array stddev(Operand x, Axes axes = {}, const VarOptions& options = {});
+/// As stddev, under numpy's name. After `using namespace tessera;` a plain `std(x)` is ambiguous
+/// with namespace std: write stddev(x), or tessera::std(x).
 Array std(Operand x, Axes axes = {}, const VarOptions& options = {});
 /// NaN if one is among the elements. ValueError for an empty range.
 Array max(Operand x, Axes axes = {}, bool keepdims = false);
