@@ -56,6 +56,9 @@ if(NOT TESSERA_SANITIZE)
                    "${CMAKE_CXX_COMPILER}" "${PROJECT_SOURCE_DIR}"
                    "${PROJECT_BINARY_DIR}/reports/compile_fail.xml")
   set_tests_properties(compile_fail PROPERTIES LABELS compile_fail TIMEOUT 600)
+  add_test(NAME ops_docs
+           COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/check_ops_docs" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(ops_docs PROPERTIES LABELS docs TIMEOUT 60)
   if(TESSERA_INSTALL AND BUILD_SHARED_LIBS)
     add_test(NAME install
              COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run.sh"
