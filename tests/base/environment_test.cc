@@ -90,7 +90,7 @@ TEST(Environment, AnUnknownVariableIsWarnedAboutOnce) {
   set_log_sink({});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0],
-            "unknown environment variable TESSERA_NUM_DEVISES is ignored; did you mean "
+            "unknown environment variable TESSERA_NUM_DEVICE is ignored; did you mean "
             "TESSERA_NUM_DEVICES?");
 }
 
