@@ -2,6 +2,7 @@
 #include "src/compiler/read_module.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -91,6 +92,8 @@ std::string write_module(const ir::Module& module, TextForm form) {
 }
 
 std::string read_file(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) throw IoError(path + " is a folder, no file");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw IoError("can't read " + path);
   std::ostringstream text;

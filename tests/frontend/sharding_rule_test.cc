@@ -2,6 +2,8 @@
 // The language of custom_partitioning's sharding rules.
 #include <tessera/sharding_rule.h>
 
+#include <limits>
+
 #include <tessera/custom_partitioning.h>
 
 #include "src/frontend/sharding_rule_factors.h"
@@ -171,6 +173,17 @@ TEST(ShardingRule, Behaviour_287_Text) {
   EXPECT_EQ(all.to_string(),
             "SdyShardingRule((('i', 'j', 'k'),), (('i',),), {} reduction={'j'} "
             "need_replication={'k'} permutation={'i'})");
+}
+
+TEST(ShardingRule, ProductsOfFactorsBeyond64Bits) {
+  const ShardingRule rule(
+      "(i j) -> (i j)",
+      {.factor_sizes = {{"i", std::numeric_limits<std::int64_t>::max()}, {"j", 2}}});
+  // The product would wrap to -2.
+  for (const std::int64_t size : {16, -2}) {
+    expect_error<ValueError>([&] { to_factors(rule, {{size}}, {{size}}); },
+                             {"i=9223372036854775807 * j=2", "more than 64 bits hold"});
+  }
 }
 
 }  // namespace

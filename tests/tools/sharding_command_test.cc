@@ -43,6 +43,15 @@ TEST(ShardingCommand, ErrorsAreAboutTheFlagsAndLeaveStdoutEmpty) {
   }
 }
 
+TEST(ModuleFiles, MustBeFiles) {
+  const TemporaryFolder folder;
+  for (const char* command : {"partition", "run", "convert"}) {
+    const Ran ran = run_tool({command, folder.path().string()});
+    EXPECT_EQ(ran.code, 1) << command;
+    EXPECT_TRUE(has(ran.err, "is a folder, no file")) << ran.err;
+  }
+}
+
 TEST(ShardingCommand, BadLinesAreNotBlamedOnTheTool) {
   const Ran ran = run_tool({"sharding", "--jsonl"},
                            R"({"mesh":{"x":2},"device_order":[0,1],"spec":["y"],"shape":[8]})");
