@@ -387,10 +387,17 @@ BoundProgram compile_program(PlacedProgram placed) {
       bound.result_shardings.push_back(*program.results[i].sharding);
       continue;
     }
-    Sharding result = bound.devices.size() > 1
-                          ? sharding_of_result(bound.executable->result_shardings()[i],
-                                               bound.devices, placed.mesh)
-                          : everywhere;
+    Sharding result = everywhere;
+    if (bound.devices.size() > 1) {
+      const TensorSharding& s = bound.executable->result_shardings()[i];
+      result = sharding_of_result(s, bound.devices, placed.mesh);
+      // Axes of another mesh that the program speaks of may say it.
+      for (const Trace::MeshUse& use : program.mesh_uses) {
+        if (!GSPMDSharding::is(result)) break;
+        if (!NamedSharding::is(use.sharding)) continue;
+        result = sharding_of_result(s, bound.devices, NamedSharding(use.sharding).mesh());
+      }
+    }
     // An argument that lies alike gives its own sharding on, spec as the user wrote it.
     const std::int64_t rank = bound.result_shapes[i].rank();
     for (std::size_t p = 0; p < bound.parameter_shapes.size(); ++p) {

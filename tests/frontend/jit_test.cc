@@ -462,6 +462,20 @@ TEST(Jit, SeveralThreads) {
   EXPECT_EQ(right, 30);
 }
 
+TEST(Jit, ResultsMayLieByAnotherMeshThanTheArguments) {
+  const Mesh m = mesh_of({{"x", 8}}), n = mesh_of({{"a", 2}, {"b", 4}});
+  const Array x = put(counting({4096}), m, P("x"));
+  for (const P& spec : {P("a"), P("b"), P(axes("b", "a"))}) {
+    auto f = jit([&](Array v) { return with_sharding_constraint(v * 2, NamedSharding(n, spec)); });
+    const Array y = f(x);
+    EXPECT_EQ(y.sharding(), NamedSharding(n, spec));
+    EXPECT_EQ(floats(y), floats(put(counting({4096}), m, P()) * 2));
+    // No device comes to hold everything.
+    const std::string text = f.lower(x).compile().as_text();
+    EXPECT_EQ(text.find("[4096]"), std::string::npos) << text;
+  }
+}
+
 TEST(Jit, WholeFunctionsOfTheLibrary) {
   auto f = jit(tessera::sin);
   EXPECT_NEAR(f(Array(1.f)).item<float>(), std::sin(1.f), 1e-6);

@@ -251,11 +251,12 @@ MeshRef coarsest_mesh(const ir::Module& module, const MeshRef& fine, const MeshR
 
 namespace {
 
-/// Coarse axes made of the pieces in `axes`, as far as they go whole.
+/// Coarse axes made of the pieces in `axes`, as far as they go whole. `count`: of those pieces.
 std::vector<int> join_pieces(const LogicalMesh& fine, const LogicalMesh& coarse,
-                             const std::vector<int>& axes) {
+                             const std::vector<int>& axes, std::size_t* count = nullptr) {
   std::vector<int> joined;
   for (std::size_t k = 0; k < axes.size();) {
+    if (count) *count = k;
     const MeshAxis& first = fine.axes[std::size_t(axes[k])];
     int found = -1;
     for (std::size_t c = 0; c < coarse.axes.size(); ++c) {
@@ -275,6 +276,7 @@ std::vector<int> join_pieces(const LogicalMesh& fine, const LogicalMesh& coarse,
     if (end != whole.pre * whole.size) return joined;
     joined.push_back(found);
   }
+  if (count) *count = axes.size();
   return joined;
 }
 
@@ -292,20 +294,10 @@ TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse) 
   return s;
 }
 
-std::vector<int> whole_axes(const LogicalMesh& mesh, const std::vector<int>& axes) {
+std::vector<int> whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse,
+                            const std::vector<int>& axes) {
   std::size_t kept = 0;
-  for (std::size_t k = 0; k < axes.size();) {
-    const MeshAxis& first = mesh.axes[std::size_t(axes[k])];
-    if (first.pre != 1) break;
-    std::int64_t end = first.size;
-    for (++k; end < first.full && k < axes.size(); ++k) {
-      const MeshAxis& next = mesh.axes[std::size_t(axes[k])];
-      if (next.name != first.name || next.pre != end) break;
-      end *= next.size;
-    }
-    if (end != first.full) break;
-    kept = k;
-  }
+  join_pieces(fine, coarse, axes, &kept);
   return {axes.begin(), axes.begin() + std::ptrdiff_t(kept)};
 }
 

@@ -19,7 +19,8 @@ MeshRef coarsest_mesh(const ir::Module& module, const MeshRef& fine, const MeshR
 /// are dropped, with all that follows them on their dim.
 TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse);
 
-/// The dim's axes up to the last one where whole named axes end.
-std::vector<int> whole_axes(const LogicalMesh& mesh, const std::vector<int>& axes);
+/// A dim's axes on `fine` up to the last one where whole axes of `coarse`, which it refines, end.
+std::vector<int> whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse,
+                            const std::vector<int>& axes);
 
 }  // namespace tessera::spmd::propagation

@@ -272,16 +272,17 @@ class Schedule {
   std::vector<Hidden> hidden_;
 };
 
-/// Arguments and results that propagation chose: whole named axes, even splits.
-TensorSharding for_boundary(const Value& v, const TensorSharding& s) {
+/// Arguments and results that propagation chose: even splits, of axes that the program itself
+/// names.
+TensorSharding for_boundary(const Value& v, const TensorSharding& s, const LogicalMesh& named) {
   TensorSharding out = s;
   for (std::size_t d = 0; d < out.dims.size(); ++d) {
     if (!s.dims[d].open) continue;
     std::vector<int>& axes = out.dims[d].axes;
-    axes = whole_axes(*out.mesh, axes);
+    axes = whole_axes(*out.mesh, named, axes);
     while (!axes.empty() && v.dims[d] % out.shards(std::int64_t(d)) != 0) {
       axes.pop_back();
-      axes = whole_axes(*out.mesh, axes);
+      axes = whole_axes(*out.mesh, named, axes);
     }
   }
   return out;
@@ -294,7 +295,7 @@ void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
       std::vector<TensorSharding> leaves;
       for (std::size_t k = 0; k < graph.leaf_count(i.get()); ++k) {
         const Value& v = graph.values[std::size_t(graph.value_of(i.get(), k))];
-        leaves.push_back(v.boundary && v.active ? for_boundary(v, v.sharding).closed()
+        leaves.push_back(v.boundary && v.active ? for_boundary(v, v.sharding, *coarse).closed()
                                                 : v.sharding.closed());
       }
       i->sharding = std::move(leaves);
