@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
 
 #include "src/base/log.h"
+#include "src/base/lru_cache.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/custom_partitioning.h"
 #include "src/frontend/shardings.h"
@@ -212,16 +212,18 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
   }
 }
 
+constexpr std::size_t kMaxCachedPrograms = 4096;
+using Programs = LruCache<std::string, std::shared_ptr<const compiler::Executable>>;
+
 struct CompileCache {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const compiler::Executable>> entries;
+  Programs entries{kMaxCachedPrograms};
 };
 CompileCache& compile_cache() {
   static CompileCache cache;
   return cache;
 }
 std::atomic<std::int64_t> compilations{0};
-constexpr std::size_t kMaxCachedPrograms = 4096;
 
 std::string cache_key(const ir::Module& module) {
   ir::PrintOptions options;
@@ -245,13 +247,14 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
   CompileCache& cache = compile_cache();
   {
     const std::lock_guard lock(cache.mutex);
-    if (auto found = cache.entries.find(key); found != cache.entries.end()) return found->second;
+    if (const auto* found = cache.entries.find(key)) return *found;
   }
   ++compilations;
-  auto executable = compiler::compile(std::move(module));
+  std::shared_ptr<const compiler::Executable> executable = compiler::compile(std::move(module));
+  // What has to go is destroyed after the lock is: that may run a user's code.
+  std::optional<std::shared_ptr<const compiler::Executable>> oldest;
   const std::lock_guard lock(cache.mutex);
-  if (cache.entries.size() >= kMaxCachedPrograms) cache.entries.clear();
-  cache.entries.emplace(key, executable);
+  if (cache.entries.find(key) == nullptr) oldest = cache.entries.insert(key, executable);
   return executable;
 }
 
@@ -276,10 +279,10 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
 }  // namespace
 
 void clear_compile_cache() {
-  std::map<std::string, std::shared_ptr<const compiler::Executable>> dropped;
+  Programs dropped(kMaxCachedPrograms);
   CompileCache& cache = compile_cache();
   const std::lock_guard lock(cache.mutex);
-  dropped.swap(cache.entries);
+  std::swap(dropped, cache.entries);
 }
 
 namespace {
