@@ -248,6 +248,45 @@ TEST(PartitionIndexed, OutOfRangeIndicesAreClampedByTheWhole) {
   EXPECT_EQ(c.collectives(), 0) << c.text;
 }
 
+TEST(PartitionIndexed, AWindowOfASplitDimIsWrittenOnce) {
+  Literal table(Shape(f32, {16, 24})), ids(Shape(s32, {3, 1})), updates(Shape(f32, {3, 3, 24}));
+  for (int i = 0; i < 16 * 24; ++i) table.mutable_data<float>()[std::size_t(i)] = float(i);
+  for (int i = 0; i < 3 * 24 * 3; ++i) updates.mutable_data<float>()[std::size_t(i)] = float(i + 1);
+  // Inside one shard, across two of them, and off the end.
+  const int values[] = {4, 7, 14};
+  for (int i = 0; i < 3; ++i) ids.mutable_data<std::int32_t>()[std::size_t(i)] = values[i];
+  for (const char* split : {"devices=[2,4]<=[8]", "devices=[8,1]<=[8]"}) {
+    check_partition("table = f32[16,24] parameter(0), sharding={" + std::string(split) + R"(}
+      ids = s32[3,1] parameter(1), sharding={replicated}
+      u = f32[3,3,24] parameter(2), sharding={replicated}
+      ROOT g = f32[16,24] scatter(table, ids, u), update_window_dims={1,2},
+        inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,
+        to_apply=add, sharding={)" +
+                        split + "}",
+                    0, {table, ids, updates});
+  }
+  // A window of one row, and a row that no index names: the first.
+  Literal rows(Shape(f32, {3, 1}));
+  for (int i = 0; i < 3; ++i) rows.mutable_data<float>()[std::size_t(i)] = float(i + 1);
+  PartitionCase row = check_partition(R"(
+    table = f32[16,24] parameter(0), sharding={devices=[8,1]<=[8]}
+    ids = s32[3,1] parameter(1), sharding={replicated}
+    u = f32[3,1] parameter(2), sharding={replicated}
+    ROOT g = f32[16,24] scatter(table, ids, u), update_window_dims={1}, inserted_window_dims={1},
+      scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add,
+      sharding={devices=[8,1]<=[8]})",
+                                      0, {table, ids, rows});
+  EXPECT_EQ(row.collectives(), 0) << row.text;
+  check_partition(R"(
+    table = f32[16,24] parameter(0), sharding={devices=[1,8]<=[8]}
+    ids = s32[3,1] parameter(1), sharding={replicated}
+    u = f32[3,1] parameter(2), sharding={replicated}
+    ROOT g = f32[16,24] scatter(table, ids, u), update_window_dims={1}, inserted_window_dims={1},
+      scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add,
+      sharding={devices=[1,8]<=[8]})",
+                  0, {table, ids, rows});
+}
+
 TEST(PartitionWindow, RunningSumExchangesOneTotalPerDevice) {
   for (const char* n : {"64", "61"}) {
     const std::string size(n), reach = std::to_string(std::stoi(size) - 1);

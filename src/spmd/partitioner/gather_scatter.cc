@@ -70,6 +70,33 @@ void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep)
   }
 }
 
+/// What a scatter's updates cover of one operand dim.
+enum class Place : std::uint8_t {
+  whole,  ///< all of it, or batch by batch
+  row,    ///< one row that an index names: who has it takes the update
+  part,   ///< a window that may lie across two shards, or a row that no index names
+};
+
+std::vector<Place> places_of(const ir::Instruction& scatter) {
+  const auto& attrs = scatter.get<ir::ScatterAttrs>();
+  const Dims& operand = scatter.operand(0)->shape.dims;
+  const Dims& update = scatter.operands.back()->shape.dims;
+  std::vector<Place> places(operand.size(), Place::whole);
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < operand.size(); ++d) {
+    const std::int64_t dim = std::int64_t(d);
+    if (contains(attrs.input_batching_dims, dim)) continue;
+    std::int64_t taken = 1;
+    if (!contains(attrs.inserted_window_dims, dim)) {
+      taken = update[std::size_t(attrs.update_window_dims[next++])];
+    }
+    if (taken == operand[d]) continue;
+    const bool named = contains(attrs.scatter_dims_to_operand_dims, dim);
+    places[d] = taken == 1 && named ? Place::row : Place::part;
+  }
+  return places;
+}
+
 }  // namespace
 
 void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -143,6 +170,7 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   if (!rule) return p.replicate(source, "no rule is known");
   const auto& attrs = source.get<ir::ScatterAttrs>();
   const std::size_t count = (source.operands.size() - 1) / 2;
+  const std::vector<Place> places = places_of(source);
   std::optional<Opcode> op;
   std::optional<Literal> identity;
   if (count == 1) op = ir::as_binary_reducer(*source.called.front());
@@ -151,6 +179,12 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   keep_only(&*rule, [&](const Factor& f) {
     return f.kind == FactorKind::pass_through || (f.kind == FactorKind::reduction && may_sum);
   });
+  for (std::size_t d = 0; d < places.size(); ++d) {
+    if (places[d] != Place::part) continue;
+    for (int f : rule->operands[0][d]) {
+      rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
+    }
+  }
   ComputeLayout layout = p.layout_for(source, *rule);
   std::vector<Value*> values = p.operands_in(source, layout.operands);
   ir::Builder& b = p.b();
@@ -159,11 +193,10 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   ir::Instruction*& indices = locals[count];
   const Dims& global = source.operand(0)->shape.dims;
   const TensorSharding& split = layout.operands[0];
-  const bool served =
-      std::any_of(attrs.scatter_dims_to_operand_dims.begin(),
-                  attrs.scatter_dims_to_operand_dims.end(), [&](std::int64_t d) {
-                    return split.shards(d) > 1 && contains(attrs.inserted_window_dims, d);
-                  });
+  bool served = false;
+  for (std::size_t d = 0; d < places.size(); ++d) {
+    served = served || (places[d] == Place::row && split.shards(std::int64_t(d)) > 1);
+  }
   const TensorSharding& index_layout = values[count]->sharding;
   const bool padded = uneven(index_layout, values[count]->shape.dims);
   ir::ScatterAttrs local = attrs;
@@ -175,7 +208,7 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     TensorSharding mapped = split;
     for (std::size_t d = 0; d < global.size(); ++d) {
       // Whole windows start at 0 in each shard.
-      if (!contains(attrs.inserted_window_dims, std::int64_t(d))) mapped.dims[d].axes.clear();
+      if (places[d] != Place::row) mapped.dims[d].axes.clear();
     }
     indices = localized(p, indices, mapped, global, attrs.scatter_dims_to_operand_dims,
                         attrs.index_vector_dim);
