@@ -161,6 +161,7 @@ void Reader::custom_call(Operation& op) {
     in_.seek(back);
   }
 
+  if (a.target == "ApproxTopK") return approx_top_k(op, called);
   std::vector<Shape> shapes;
   for (std::size_t n = 0; n < op.results.size(); ++n) {
     shapes.push_back(out_layouts.empty() ? *op.results[n]
@@ -180,6 +181,48 @@ void Reader::custom_call(Operation& op) {
     op.values.push_back(i);
   } else {
     unpack(op, i, op.results.size());
+  }
+}
+
+// What jax.lax.approx_max_k is where no hardware approximates: a sort, and the first of each row.
+void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& called) {
+  const std::size_t count = op.results.size();
+  need_operands(op, 2 * count, 2 * count);
+  if (called.size() != 1) fail(op, "needs one called computation, that compares");
+  const Attribute* config = op.find("mhlo.backend_config");
+  if (config == nullptr) config = &need(op, "backend_config");
+  Operation said;
+  said.at = op.at;
+  said.name = op.name;
+  const char* back = in_.position();
+  in_.seek(expanded(config->value).data());
+  in_.expect('{', "before the fields of ApproxTopK");
+  attribute_dict(&said.attributes, '}');
+  in_.seek(back);
+  const std::int64_t dim = integer(said, "reduction_dim");
+  const std::vector<Instruction*> values(op.operands.begin(),
+                                         op.operands.begin() + std::ptrdiff_t(count));
+  std::vector<Shape> shapes;
+  for (std::size_t n = 0; n < count; ++n) {
+    const Shape &from = values[n]->shape, &to = *op.results[n];
+    Dims want = from.dims;
+    if (dim >= 0 && dim < from.rank() && to.rank() == from.rank()) {
+      want[std::size_t(dim)] = std::min(from.dim(dim), to.dim(dim));
+    }
+    if (dim < 0 || dim >= from.rank() || want != to.dims) {
+      fail(op, "can't give " + mlir_type(to) + " of " + mlir_type(from) + " with reduction_dim " +
+                   std::to_string(dim));
+    }
+    shapes.push_back(from);
+  }
+  Instruction* sorted = add(op, Opcode::sort, count == 1 ? shapes[0] : Shape::tuple(shapes), values,
+                            ir::SortAttrs{dim, true}, called);
+  for (std::size_t n = 0; n < count; ++n) {
+    const Dims& limits = op.results[n]->dims;
+    Instruction* all = count == 1 ? sorted : element(op, sorted, n);
+    op.values.push_back(
+        add(op, Opcode::slice, *op.results[n], {all},
+            ir::SliceAttrs{Dims(limits.size(), 0), limits, Dims(limits.size(), 1)}));
   }
 }
 

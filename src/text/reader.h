@@ -138,6 +138,7 @@ class Reader {
 
   // convert_custom_call.cc
   void custom_call(Operation& op);
+  void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
   void sharding_constraint(Operation& op);
   void sharding_group(Operation& op);
   void manual_computation(Operation& op);

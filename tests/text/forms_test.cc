@@ -327,6 +327,32 @@ TEST(Forms, CustomCallsAsInHlo) {
   }
 }
 
+TEST(Forms, ApproxTopKIsASortAndTheFirst) {
+  auto text = [](const char* result, const char* dim) {
+    return "func.func @greater(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: "
+           "tensor<i32>) -> tensor<i1> {\n"
+           "  %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+           "  stablehlo.return %0 : tensor<i1>\n}\n"
+           "func.func public @main(%x: tensor<2x6xf32>, %y: tensor<2x6xi32>, %u: tensor<f32>, %v: "
+           "tensor<i32>) -> " +
+           std::string(result) +
+           " {\n"
+           "  %0:2 = stablehlo.custom_call @ApproxTopK(%x, %y, %u, %v) {backend_config = \"\", "
+           "called_computations = [@greater], mhlo.backend_config = {aggregate_to_topk = true, "
+           "is_fallback = true, recall_target = 0.949999988 : f32, reduction_dim = " +
+           dim +
+           " : i64, reduction_input_size_override = -1 : i64, top_k = 4 : i64}} : "
+           "(tensor<2x6xf32>, tensor<2x6xi32>, tensor<f32>, tensor<i32>) -> (tensor<2x4xf32>, "
+           "tensor<2x4xi32>)\n"
+           "  return %0#0 : tensor<2x4xf32>\n}\n";
+  };
+  const std::string hlo = ir::to_string(*read(text("tensor<2x4xf32>", "1")));
+  EXPECT_NE(hlo.find("sort(x, y), dimensions={1}"), std::string::npos) << hlo;
+  EXPECT_NE(hlo.find("slice={[0:2], [0:4]}"), std::string::npos) << hlo;
+  EXPECT_THROW(read(text("tensor<2x4xf32>", "0")), Error);
+  EXPECT_THROW(read(text("tensor<2x4xf32>", "7")), Error);
+}
+
 TEST(Forms, LocationsBecomeMetadata) {
   auto m = read(R"(#loc = loc(unknown)
 #loc1 = loc("x")
