@@ -353,6 +353,15 @@ TEST(Forms, ApproxTopKIsASortAndTheFirst) {
   EXPECT_THROW(read(text("tensor<2x4xf32>", "7")), Error);
 }
 
+TEST(Forms, AtanOfComplexNumbersTurnsAtanh) {
+  auto m = body("(%x: tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>", R"(
+    %0 = chlo.atan %x : tensor<3xcomplex<f32>> -> tensor<3xcomplex<f32>>
+    return %0 : tensor<3xcomplex<f32>>)");
+  const std::string text = ir::to_string(*m);
+  EXPECT_NE(text.find("c64[3]{0} atanh("), std::string::npos) << text;
+  EXPECT_EQ(text.find("atan2("), std::string::npos) << text;
+}
+
 TEST(Forms, LocationsBecomeMetadata) {
   auto m = read(R"(#loc = loc(unknown)
 #loc1 = loc("x")
