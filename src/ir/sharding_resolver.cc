@@ -83,6 +83,14 @@ struct Resolver {
       in.fail_at(p.sdy_at.data(), std::string("in xla.sdy.sharding: ") + e.message());
     }
     if (out.size() == 1 && leaves > 1) out.assign(leaves, out[0]);
+    // Exporters copy the list of a call to the elements that are taken from its results.
+    const Instruction& i = *p.instruction;
+    if (i.is(Opcode::get_tuple_element) && leaves == 1 && out.size() > 1 &&
+        flatten(i.operand(0)->shape).size() == out.size() &&
+        i.operand(0)->shape.elements.size() == out.size()) {
+      const auto at = std::size_t(i.get<GetTupleElementAttrs>().index);
+      if (at < out.size()) out = {out[at]};
+    }
     if (out.size() != leaves) {
       in.fail_at(p.sdy_at.data(), "xla.sdy.sharding has " + std::to_string(out.size()) +
                                       " shardings and " + p.instruction->name + " has " +

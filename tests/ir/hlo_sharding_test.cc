@@ -103,6 +103,18 @@ TEST(HloSharding, AxisNamesWin) {
   EXPECT_EQ(t.frontend_attributes.at("k"), "v");
 }
 
+TEST(HloSharding, ElementsOfATupleMayCarryItsWholeList) {
+  std::string text = kNamed;
+  const std::string element = "get-tuple-element(t), index=1";
+  text.replace(text.find("get-tuple-element(t), index=0"), element.size(),
+               element +
+                   ", frontend_attributes={xla.sdy.sharding=\"#sdy.sharding_per_value<"
+                   "[<@mesh, [{\\\"y\\\"}, {}]>, <@mesh, [{}, {\\\"x\\\"}]>]>\"}");
+  const auto m = parse_hlo(text);
+  ASSERT_EQ(m->entry()->root()->sharding.size(), 1u);
+  EXPECT_EQ(m->entry()->root()->sharding[0].shards(), (Dims{1, 2}));
+}
+
 TEST(HloSharding, AxisNamesArePrintedOnRequest) {
   auto m = parse_hlo(kNamed);
   EXPECT_EQ(to_string(*m).find("sdy"), std::string::npos);
