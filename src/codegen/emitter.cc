@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "src/codegen/join_gathers.h"
 #include "src/codegen/custom_calls/call_kernel.h"
+#include "src/codegen/join_gathers.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
 #include "src/codegen/loop_program.h"

@@ -192,7 +192,7 @@ void Array::read(DType dtype, void* out, Location location) const {
   const Literal literal = frontend::to_literal(*this, location);
   const DType have = literal.dtype();
   if (have == dtype) {
-    std::memcpy(out, literal.bytes(), literal.byte_count());
+    if (literal.byte_count() > 0) std::memcpy(out, literal.bytes(), literal.byte_count());
     return;
   }
   const std::size_t n = std::size_t(literal.element_count());

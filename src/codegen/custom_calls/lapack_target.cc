@@ -392,6 +392,17 @@ ir::PreparedCall Target::prepare(const ir::Instruction& call) const {
   return out;
 }
 
+namespace {
+
+/// "b0", "b1", ...: appended, as g++ 12 warns of `"b" + std::to_string(n)`.
+std::string numbered(char letter, std::size_t n) {
+  std::string name(1, letter);
+  name += std::to_string(n);
+  return name;
+}
+
+}  // namespace
+
 std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) const {
   const Bound bound = bind(call);
   ir::FactorRuleSpec spec;
@@ -405,7 +416,7 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
   // JAX says how many leading dims are batches; all of them are.
   std::vector<int> batch;
   for (std::size_t d = 0; d < bound.batch.size(); ++d) {
-    batch.push_back(factor("b" + std::to_string(d), bound.batch[d], false));
+    batch.push_back(factor(numbered('b', d), bound.batch[d], false));
   }
   std::map<char, int> free;
   // Right-hand sides are solved one by one, where the call says on which side the matrix stands.
@@ -426,7 +437,7 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
       const std::size_t own = d - (has_core(leaf) ? batch.size() : 0);
       const char symbol = has_core(leaf) ? leaf.dims[own] : '\0';
       const bool split = symbol != '\0' && (leaf.free[own] || symbol == columns);
-      const std::string name = "f" + std::to_string(spec.factor_sizes.size());
+      const std::string name = numbered('f', spec.factor_sizes.size());
       if (!split) {
         dims.push_back({factor(name, shape.dims[d], true)});
         continue;
