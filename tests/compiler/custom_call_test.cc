@@ -224,6 +224,36 @@ TEST(CustomCalls, WhatDoesNotFitIsAnErrorWithItsLine) {
   }
 }
 
+TEST(CustomCalls, CallbacksInBranchesFailWhenTheyAreReached) {
+  const auto executable = compiler::compile(ir::parse_hlo(R"(
+HloModule m
+ask {
+  a = f32[2] parameter(0)
+  ROOT c = f32[2] custom-call(a), custom_call_target="xla_ffi_python_cpu_callback", metadata={source_file="model.py" source_line=12}
+}
+same {
+  ROOT a = f32[2] parameter(0)
+}
+ENTRY main {
+  p = pred[] parameter(0)
+  x = f32[2] parameter(1)
+  ROOT r = f32[2] conditional(p, x, x), true_computation=ask, false_computation=same
+}
+)"));
+  const Literal x(Shape(DType::f32, {2}));
+  const auto run = [&](bool fails) {
+    return executable->run(to_device_arrays({{Literal::scalar(DType::pred, fails), x}}), {});
+  };
+  EXPECT_TRUE(to_literals(*executable, run(false))[0] == x);
+  try {
+    run(true);
+    ADD_FAILURE() << "ran";
+  } catch (const NotImplementedError& e) {
+    EXPECT_NE(std::string(e.what()).find("Python"), std::string::npos) << e.what();
+    EXPECT_EQ(e.location().line, 12u);
+  }
+}
+
 TEST(CustomCalls, PlainTargetsAreWhatTheyStandFor) {
   codegen::register_builtin_custom_calls();
   const auto module = ir::parse_hlo(R"(
