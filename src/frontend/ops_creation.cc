@@ -7,6 +7,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/literal_util.h"
+#include "src/base/machine_memory.h"
 #include "src/frontend/execute.h"
 #include "src/frontend/ops_internal.h"
 
@@ -140,7 +141,11 @@ Array linspace(double start, double stop, std::int64_t count, DType dtype, bool 
   const std::int64_t steps = endpoint ? count - 1 : count;
   frontend::check_size("linspace", Shape(DType::f64, {count}), location);
   std::vector<double> values;
-  at_location(location, [&] { values.reserve(std::size_t(count)); });
+  at_location(location, [&] {
+    const std::size_t bytes = std::size_t(count) * sizeof(double);
+    if (bytes > machine_memory()) refuse_array_of(bytes);
+    values.reserve(std::size_t(count));
+  });
   for (std::int64_t i = 0; i < count; ++i) {
     const double t = steps == 0 ? 0.0 : double(i) / double(steps);
     values.push_back(endpoint && i == steps && steps > 0 ? stop : start * (1 - t) + stop * t);
