@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/literal.h"
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <new>
 
@@ -22,16 +20,6 @@ std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
 }
 
 }  // namespace
-
-std::size_t machine_memory() {
-  static const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? std::size_t(pages) * std::size_t(page) : SIZE_MAX;
-}
-
-void refuse_array_of(std::size_t bytes) {
-  throw RuntimeError("an array of " + std::to_string(bytes) + " bytes does not fit the memory of " +
-                     "this machine (" + std::to_string(machine_memory()) + " bytes)");
-}
 
 Literal::Literal(Shape shape) : shape_(std::move(shape)) {
   if (shape_.is_tuple) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -12,6 +10,7 @@
 
 #include <tessera/error.h>
 
+#include "src/base/machine_memory.h"
 #include "src/runtime/buffer.h"
 
 namespace tessera::runtime {
@@ -99,13 +98,8 @@ std::size_t rounded_size(std::size_t bytes) {
 
 // What no machine of this size can hold is refused before the system is asked: with memory
 // overcommitted it would say yes, and end the process at the first use.
-std::size_t memory_of_this_machine() {
-  static const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? std::size_t(pages) * std::size_t(page) : SIZE_MAX;
-}
-
 std::byte* new_block(std::size_t rounded) {
-  if (rounded > memory_of_this_machine()) return nullptr;
+  if (rounded > machine_memory()) return nullptr;
   void* block = ::operator new(rounded, kAlignment, std::nothrow);
   if (block == nullptr) {
     freed_blocks().drop();
@@ -125,7 +119,7 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes) {
   if (data == nullptr) {
     throw RuntimeError("out of memory: a device's part of an array takes " + std::to_string(bytes) +
                        " bytes; the devices hold " + std::to_string(memory_stats().current) +
-                       " bytes, and this machine has " + std::to_string(memory_of_this_machine()));
+                       " bytes, and this machine has " + std::to_string(machine_memory()));
   }
   counters().add(bytes);
   return std::shared_ptr<Storage>(new Storage(data, bytes));
