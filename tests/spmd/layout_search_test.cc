@@ -106,6 +106,28 @@ TEST(LayoutSearch, LargeWorkIsNotRepeated) {
   }
 }
 
+TEST(LayoutSearch, WorkOnAFewElementsIsNotRepeatedEither) {
+  // Whatever the operands have: no more work a device than in the result's own layout.
+  std::mt19937 random(7);
+  FactorRule rule;
+  rule.factors = {{16}};
+  rule.operands = {{{0}}, {{0}}};
+  rule.results = {{{0}}};
+  const Shape shape(DType::f32, {16});
+  auto any = [&] {
+    std::vector<int> axes = {0, 1, 2};
+    std::shuffle(axes.begin(), axes.end(), random);
+    axes.resize(random() % 4);
+    return on({axes});
+  };
+  for (int trial = 0; trial < 100; ++trial) {
+    TensorSharding lhs = any(), rhs = any(), out = any();
+    ComputeLayout l = choose_layout(rule, {shape, shape}, {lhs, rhs}, {shape}, {out}, 16);
+    EXPECT_GE(l.factor_axes[0].size(), out.dims[0].axes.size())
+        << lhs.to_string() << " " << rhs.to_string() << " " << out.to_string();
+  }
+}
+
 TEST(LayoutSearch, PartialOperandsAreReducedFirst) {
   ComputeLayout l = dot(64, 64, 64, on({{}, {}}, {0}), on({{}, {}}), on({{0}, {}}));
   EXPECT_TRUE(l.operands[0].unreduced.empty());

@@ -205,6 +205,7 @@ class LayoutSearch {
 
   struct Candidate {
     FactorAxes axes;
+    double work = 0;   ///< one device's share, in bytes-equivalents
     double bound = 0;  ///< that its cost is not below
     std::vector<std::int64_t> choices;
   };
@@ -212,13 +213,7 @@ class LayoutSearch {
   void collect_layouts() {
     // What each tensor has is always tried, however large the space.
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      FactorAxes seed(rule_.factors.size());
-      for (std::size_t f = 0; f < seed.size(); ++f) {
-        if (info_[f].carries && fits(int(f), projections_[t].factors[f].axes)) {
-          seed[f] = projections_[t].factors[f].axes;
-        }
-      }
-      fill_up(std::move(seed));
+      fill_up(own_layout(t));
     }
     if (blocks_.size() <= kMaxBlocks && rule_.factors.size() <= std::size_t(kMaxFactors)) {
       FactorAxes empty(rule_.factors.size());
@@ -288,13 +283,42 @@ class LayoutSearch {
     if (!expressible(axes)) return;
     Candidate c;
     c.axes = axes;
-    c.bound = work(axes);
+    c.work = c.bound = work(axes);
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       std::int64_t choice = choice_of(t, axes);
       c.choices.push_back(choice);
       c.bound += choices_[std::size_t(choice)].bound;
     }
     found_.push_back(std::move(c));
+  }
+
+  /// What one device may do where the operands are not contracted with each other: no more than in
+  /// the layout of the largest tensor, the result's among equals. Arrays of a few elements would
+  /// otherwise be computed whole on each device to save a collective's latency.
+  double allowed_work() const {
+    std::size_t large_operands = 0;
+    for (const Tensor& t : tensors_) large_operands += !t.is_result && !t.shape->dims.empty();
+    bool reduces = std::any_of(info_.begin(), info_.end(),
+                               [](const FactorInfo& f) { return f.carries && !f.in_result; });
+    if (reduces && large_operands > 1) return std::numeric_limits<double>::infinity();
+    std::size_t largest = 0;
+    for (std::size_t t = 1; t < tensors_.size(); ++t) {
+      auto elements = [&](std::size_t i) { return tensors_[i].shape->element_count(); };
+      if (elements(t) >= elements(largest)) largest = t;
+    }
+    // Rounded up, as shares are sums of products.
+    return work(own_layout(largest)) * (1 + 1e-9);
+  }
+
+  /// A tensor's own split, as far as work can follow it.
+  FactorAxes own_layout(std::size_t t) const {
+    FactorAxes axes(rule_.factors.size());
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (info_[f].carries && fits(int(f), projections_[t].factors[f].axes)) {
+        axes[f] = projections_[t].factors[f].axes;
+      }
+    }
+    return axes;
   }
 
   /// Bytes-equivalents of one device's share of the work.
@@ -380,9 +404,15 @@ class LayoutSearch {
     std::stable_sort(order.begin(), order.end(),
                      [&](auto a, auto b) { return found_[a].bound < found_[b].bound; });
     double least = std::numeric_limits<double>::infinity();
+    double allowed = allowed_work();
+    if (std::none_of(found_.begin(), found_.end(),
+                     [&](const Candidate& c) { return c.work <= allowed; })) {
+      allowed = least;
+    }
     const Candidate* winner = nullptr;
     for (std::size_t i : order) {
       const Candidate& c = found_[i];
+      if (c.work > allowed) continue;
       if (c.bound >= least || (winner && plans_ >= kMaxPlans)) break;
       double cost = c.bound;
       for (std::int64_t choice : c.choices) {
