@@ -130,6 +130,9 @@ class ComputationPartitioner {
                    const TensorSharding& sharding, const Shape& global);
   /// Users of a source instruction, each once.
   std::size_t user_count(const ir::Instruction& source) const;
+  const std::vector<ir::Instruction*>& users(const ir::Instruction& source) const {
+    return users_[std::size_t(source.index)];
+  }
 
   // ----- layouts
   Value* reshard(Value* v, const TensorSharding& to, const std::string& reason);
@@ -232,7 +235,7 @@ class ComputationPartitioner {
   const ir::Instruction* current_ = nullptr;
   std::deque<Value> storage_;
   std::unordered_map<const ir::Instruction*, std::vector<Value*>> values_;
-  std::vector<std::size_t> user_counts_;
+  std::vector<std::vector<ir::Instruction*>> users_;
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;

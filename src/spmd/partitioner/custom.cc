@@ -174,6 +174,7 @@ void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& sou
                                 source.location());
     }
   }
+  if (attrs.target == "TopK" || attrs.target == "mhlo.topk") return partition_top_k(p, source);
   partition_by_rule(p, source);
 }
 

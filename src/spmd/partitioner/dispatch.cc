@@ -73,11 +73,12 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
         return partition_elementwise(p, source);
       }
       return partition_by_rule(p, source);
+    case Opcode::topk:
+      return partition_top_k(p, source);
     case Opcode::sort:
     case Opcode::fft:
     case Opcode::cholesky:
     case Opcode::triangular_solve:
-    case Opcode::topk:
     case Opcode::map:
     case Opcode::batch_norm_inference:
     case Opcode::batch_norm_training:

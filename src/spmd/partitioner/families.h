@@ -28,6 +28,8 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
 void partition_select_and_scatter(ComputationPartitioner& p, const ir::Instruction& source);
 // reduce.cc
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source);
+// top_k.cc
+void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source);
 // reshape.cc
 void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source);
 // moves.cc

@@ -153,13 +153,13 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
                                                const ir::Computation& source,
                                                ir::Computation* target)
     : module_(module), source_(source), builder_(target) {
-  const auto users = ir::users_of(source);
-  for (std::size_t i = 0; i < users.size(); ++i) {
-    user_counts_.push_back(users[i].size());
+  users_ = ir::users_of(source);
+  for (std::size_t i = 0; i < users_.size(); ++i) {
+    const auto& users = users_[i];
     const ir::Instruction* used = source.instructions()[i].get();
-    if (users[i].size() == 1 && is_constraint(*users[i].front()) && used != source.root() &&
+    if (users.size() == 1 && is_constraint(*users.front()) && used != source.root() &&
         !used->is(ir::Opcode::parameter)) {
-      constraint_of_[used] = users[i].front();
+      constraint_of_[used] = users.front();
     }
   }
 }
@@ -241,7 +241,7 @@ void ComputationPartitioner::define(const ir::Instruction& source, std::vector<V
 }
 
 std::size_t ComputationPartitioner::user_count(const ir::Instruction& source) const {
-  return user_counts_[std::size_t(source.index)] + (source_.root() == &source ? 1 : 0);
+  return users(source).size() + (source_.root() == &source ? 1 : 0);
 }
 
 std::vector<Value*> ComputationPartitioner::leaves(const ir::Instruction& source) {
