@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "src/base/literal_util.h"
+#include "src/ir/hlo_text.h"
+#include "src/spmd/propagation/propagate.h"
 #include "tests/spmd/partition_case.h"
 #include "tests/support/random_program.h"
 
@@ -35,6 +37,16 @@ spmd::PartitionOptions free_starts() {
   spmd::PartitionOptions options;
   options.cost.latency_bytes = 0;
   return options;
+}
+
+/// For programs that are too large to be checked by evaluating them.
+PartitionCase partition_only(const std::string& lines) {
+  auto module = parse_entry(lines);
+  spmd::propagate(module.get());
+  PartitionCase out;
+  out.device = spmd::partition(*module, {}, &out.report);
+  out.text = ir::to_string(*out.device);
+  return out;
 }
 
 TEST(PartitionTopK, OnlyWinnersTravel) {
@@ -92,6 +104,162 @@ TEST(PartitionTopK, CustomCall) {
     i = s32[3,4] get-tuple-element(t), index=1
     ROOT r = (f32[3,4], s32[3,4]) tuple(v, i), sharding={{replicated}, {replicated}})");
   EXPECT_EQ(c.bytes(), 2 * 3 * 32 * 4 * 7 / 8) << c.text;
+}
+
+// ----- reductions by reducers that aren't one op, and running folds
+
+constexpr const char* kFolds = R"(HloModule m, num_partitions=8
+logaddexp { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  m = f32[] maximum(a, b)
+  d = f32[] subtract(a, b)
+  nan = pred[] compare(d, d), direction=NE
+  s = f32[] add(a, b)
+  n = f32[] abs(d)
+  o = f32[] negate(n)
+  e = f32[] exponential(o)
+  l = f32[] log-plus-one(e)
+  r = f32[] add(m, l)
+  ROOT x = f32[] select(nan, s, r) }
+affine { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] parameter(2)
+  d = f32[] parameter(3)
+  ac = f32[] multiply(a, c)
+  bc = f32[] multiply(b, c)
+  e = f32[] add(bc, d)
+  ROOT t = (f32[], f32[]) tuple(ac, e) }
+both { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] parameter(2)
+  d = f32[] parameter(3)
+  s = f32[] add(a, c)
+  m = f32[] maximum(d, b)
+  ROOT t = (f32[], f32[]) tuple(s, m) }
+argmax { va = f32[] parameter(0)
+  ia = s32[] parameter(1)
+  vb = f32[] parameter(2)
+  ib = s32[] parameter(3)
+  gt = pred[] compare(va, vb), direction=GT
+  eq = pred[] compare(va, vb), direction=EQ
+  lo = pred[] compare(ia, ib), direction=LT
+  tie = pred[] and(eq, lo)
+  left = pred[] or(gt, tie)
+  v = f32[] select(left, va, vb)
+  i = s32[] select(left, ia, ib)
+  ROOT t = (f32[], s32[]) tuple(v, i) }
+ENTRY e {
+)";
+
+PartitionCase check_folds(const std::string& lines, double tolerance = 0,
+                          std::vector<Literal> arguments = {},
+                          const spmd::PartitionOptions& options = free_starts()) {
+  SCOPED_TRACE(lines);
+  return check_partition(ir::parse_hlo(kFolds + lines + "\n}\n"), tolerance, std::move(arguments),
+                         options);
+}
+
+/// Elements of 1 and 2: products stay exact.
+Literal ones_and_twos(Dims dims) {
+  Literal x(Shape(f32, dims));
+  auto data = x.mutable_data<float>();
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = i % 37 == 3 ? 2.f : 1.f;
+  return x;
+}
+
+std::string s(std::int64_t n) { return std::to_string(n); }
+
+TEST(PartitionFold, ReducersOfAnyKindMoveOnePartPerDevice) {
+  for (int n : {64, 61, 13, 5}) {
+    for (const char* to : {kWhole, "devices=[8]<=[8]"}) {
+      // The initial value counts once, whatever it is.
+      PartitionCase c =
+          check_folds("a = f32[" + s(n) + ",16] parameter(0), sharding={devices=[8,1]<=[8]}\n" +
+                          "i = f32[] constant(2)\nROOT r = f32[16] reduce(a, i), " +
+                          "dimensions={0}, to_apply=logaddexp, sharding={" + to + "}",
+                      1e-5);
+      EXPECT_LE(c.bytes(), 16 * 7 * 4) << c.text;
+      if (to != kWhole) EXPECT_EQ(c.bytes(), 2 * 7 * 4) << c.text;
+    }
+    // Composition of affine maps does not commute.
+    PartitionCase c = check_folds(
+        "a = f32[" + s(n) + ",3] parameter(0), sharding={devices=[8,1]<=[8]}\nb = f32[" + s(n) +
+            ",3] parameter(1), sharding={devices=[8,1]<=[8]}\n" +
+            "i = f32[] constant(2)\nj = f32[] constant(3)\nROOT r = (f32[3], f32[3]) reduce(a, b, "
+            "i, j), dimensions={0}, to_apply=affine, sharding={{replicated}, {replicated}}",
+        0, {ones_and_twos({n, 3}), ones_and_twos({n, 3})});
+    EXPECT_LE(c.bytes(), 2 * 3 * 7 * 4) << c.text;
+    check_folds("a = f32[" + s(n) + ",6] parameter(0), sharding={devices=[2,4]<=[8]}\nb = f32[" +
+                    s(n) + ",6] parameter(1), sharding={devices=[4,2]<=[8]}\n" +
+                    "i = f32[] constant(2)\nj = f32[] constant(3)\nROOT r = (f32[], f32[]) "
+                    "reduce(a, b, i, j), dimensions={0,1}, to_apply=affine, "
+                    "sharding={{replicated}, {replicated}}",
+                0, {ones_and_twos({n, 6}), ones_and_twos({n, 6})});
+  }
+}
+
+TEST(PartitionFold, EachOperandByItsOwnMonoid) {
+  for (int n : {64, 13}) {
+    PartitionCase c = check_folds(
+        "a = f32[" + s(n) + ",16] parameter(0), sharding={devices=[8,1]<=[8]}\nb = f32[" + s(n) +
+        ",16] parameter(1), sharding={devices=[8,1]<=[8]}\n" +
+        "i = f32[] constant(0)\nj = f32[] constant(3)\nROOT r = (f32[16], f32[16]) reduce(a, b, "
+        "i, j), dimensions={0}, to_apply=both, sharding={{replicated}, {replicated}}");
+    EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
+    EXPECT_EQ(c.collectives(), 2) << c.text;
+    EXPECT_EQ(c.bytes(), 2 * 2 * 16 * 4 * 7 / 8) << c.text;
+  }
+}
+
+TEST(PartitionFold, ArgMaxIntoASplitBatch) {
+  PartitionCase c = check_folds(R"(
+    a = f32[16,200] parameter(0), sharding={devices=[1,8]<=[8]}
+    i = s32[16,200] iota(), iota_dimension=1
+    low = f32[] constant(-inf)
+    zero = s32[] constant(0)
+    ROOT r = (f32[16], s32[16]) reduce(a, i, low, zero), dimensions={1}, to_apply=argmax,
+      sharding={{devices=[8]<=[8]}, {devices=[8]<=[8]}})");
+  EXPECT_EQ(c.count(Opcode::all_to_all), 2) << c.text;
+  EXPECT_EQ(c.bytes(), 2 * 14 * 4) << c.text;
+}
+
+std::string running(const std::string& operands, const std::string& init, const std::string& result,
+                    const std::string& reducer, int n, bool forward, const std::string& sharding) {
+  const std::string pad = forward ? s(n - 1) + "_0" : "0_" + s(n - 1);
+  return "ROOT r = " + result + " reduce-window(" + operands + ", " + init + "), window={size=1x" +
+         s(n) + " pad=0_0x" + pad + "}, to_apply=" + reducer + ", sharding={" + sharding + "}";
+}
+
+TEST(PartitionFold, RunningFoldsExchangeTotals) {
+  const std::string split = "devices=[1,8]<=[8]";
+  for (int n : {64, 61, 13, 5}) {
+    for (bool forward : {true, false}) {
+      const std::string type = "f32[4," + s(n) + "]";
+      PartitionCase c = check_folds("a = " + type + " parameter(0), sharding={" + split +
+                                        "}\ni = f32[] constant(-inf)\n" +
+                                        running("a", "i", type, "logaddexp", n, forward, split),
+                                    1e-5);
+      EXPECT_EQ(c.collectives(), 1) << c.text;
+      EXPECT_EQ(c.bytes(), 4 * 7 * 4) << c.text;
+      c = check_folds("a = " + type + " parameter(0), sharding={" + split + "}\nb = " + type +
+                          " parameter(1), sharding={" + split +
+                          "}\ni = f32[] constant(1)\nj = f32[] constant(0)\n" +
+                          running("a, b", "i, j", "(" + type + ", " + type + ")", "affine", n,
+                                  forward, "{" + split + "}, {" + split + "}"),
+                      0, {ones_and_twos({4, n}), ones_and_twos({4, n})});
+      EXPECT_EQ(c.collectives(), 2) << c.text;
+      EXPECT_EQ(c.bytes(), 2 * 4 * 7 * 4) << c.text;
+    }
+  }
+}
+
+TEST(PartitionFold, RunningSumOfManyRows) {
+  PartitionCase c = partition_only(R"(
+    a = f32[8192,64] parameter(0), sharding={devices=[8,1]<=[8]}
+    i = f32[] constant(0)
+    ROOT r = f32[8192,64] reduce-window(a, i), window={size=8192x1 pad=8191_0x0_0}, to_apply=add,
+      sharding={devices=[8,1]<=[8]})");
+  EXPECT_EQ(c.bytes(), 448 * 4) << c.text;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // running folds, reductions by any reducer.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "src/spmd/partitioner/context.h"
@@ -19,5 +21,31 @@ ComputeLayout layout_of_winners(ComputationPartitioner& p, const ir::Instruction
                                 std::int64_t dim, std::int64_t candidates,
                                 const std::vector<TensorSharding>& shardings,
                                 const std::vector<Shape>& results);
+
+// fold.cc
+/// The reducer is made of scalar ops that have a form on arrays.
+bool works_on_arrays(const ir::Computation& reducer);
+/// The reducer, or any function of scalars that works_on_arrays, element by element.
+std::vector<ir::Instruction*> on_arrays(ComputationPartitioner& p, const ir::Computation& reducer,
+                                        const std::vector<ir::Instruction*>& arguments);
+/// The reducer of `source` on elements that may be absent: takes and gives a pred besides, and
+/// absent is neutral, whatever else the reducer's neutral element may be.
+ir::Computation* flagged(ComputationPartitioner& p, const ir::Instruction& source);
+/// Reduces dim 0 of these parts to a (tuple of a) local shape, of which further leaves are ignored.
+using PartReducer =
+    std::function<ir::Instruction*(const std::vector<ir::Instruction*>&, const Shape&)>;
+/// One partial result per device of `axes`, reduced where that is cheapest. `layout`: of the
+/// partial results.
+std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instruction& source,
+                                 const std::vector<ir::Instruction*>& partial,
+                                 const std::vector<TensorSharding>& layout,
+                                 const std::vector<int>& axes, const PartReducer& reduce);
+
+// running.cc
+/// The dim along which a reduce-window folds all elements up to its own (or from its own on) and
+/// which the layout splits, if it is such.
+std::optional<std::int64_t> running_dim(const ir::Instruction& source, const TensorSharding& s);
+std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::Instruction& source,
+                                           const std::vector<Value*>& values, std::int64_t dim);
 
 }  // namespace tessera::spmd

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows that glide along split dims (convolutions, pooling): each device fetches the rows that
-// its windows reach beyond its own. Running sums over a whole dim exchange one total per device
-// instead.
+// its windows reach beyond its own. Folds over a whole dim are in running.cc.
 #include <algorithm>
 #include <optional>
 
 #include "src/base/check.h"
 #include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ordered.h"
 
 namespace tessera::spmd {
 
@@ -60,7 +60,7 @@ ir::Instruction* fetch(ComputationPartitioner& p, const ir::Instruction& source,
       spread[std::size_t(h.dim)].interior = h.interior;
       x = p.b().pad(x, fill, spread);
     }
-    x = p.emit_route(h.plan, {x}, h.dim, h.axes, fill, source.shape);
+    x = p.emit_route(h.plan, {x}, h.dim, h.axes, fill, flatten(source.shape).front());
   }
   p.transfer = {};
   return x;
@@ -83,91 +83,14 @@ FactorRule without(FactorRule rule, FactorKind kind) {
   return rule;
 }
 
-// ----- running sums
-
-/// A window that holds all elements up to its own (1), from its own on (-1), or none such (0).
-int running(const ir::WindowDim& w, std::int64_t size) {
-  if (w.size != size || w.stride != 1 || w.lhs_dilation != 1 || w.rhs_dilation != 1) return 0;
-  if (w.pad_low == size - 1 && w.pad_high == 0) return 1;
-  if (w.pad_low == 0 && w.pad_high == size - 1) return -1;
-  return 0;
-}
-
-/// The dim along which a reduce-window is a running sum that the layout splits, if it is one.
-std::optional<std::int64_t> running_dim(const ir::Instruction& source, const TensorSharding& s) {
-  if (source.operands.size() != 2) return std::nullopt;
-  auto op = ir::as_binary_reducer(*source.called.front());
-  if (!op) return std::nullopt;
-  auto identity = ir::identity_of(*op, source.shape.dtype);
-  if (!identity || !is_literal(*source.operand(1), *identity)) return std::nullopt;
-  const auto& window = source.get<ir::WindowAttrs>().dims;
-  std::optional<std::int64_t> found;
-  for (std::size_t d = 0; d < window.size(); ++d) {
-    if (window[d] == ir::WindowDim{}) continue;
-    if (s.shards(std::int64_t(d)) == 1) continue;
-    if (found || running(window[d], source.shape.dims[d]) == 0) return std::nullopt;
-    found = std::int64_t(d);
-  }
-  return found;
-}
-
-ir::Instruction* running_sum(ComputationPartitioner& p, const ir::Instruction& source, Value* v,
-                             std::int64_t dim) {
-  ir::Builder& b = p.b();
-  const ir::Opcode op = *ir::as_binary_reducer(*source.called.front());
-  const DType dtype = source.shape.dtype;
-  ir::Instruction* neutral = b.constant(*ir::identity_of(op, dtype));
-  ir::Instruction* x = p.masked(v, {dim}, neutral);
-  const std::size_t d = std::size_t(dim);
-  const Dims local = x->shape.dims;
-  ir::WindowAttrs window = source.get<ir::WindowAttrs>();
-  const bool forward = running(window.dims[d], source.shape.dims[d]) > 0;
-  window.dims[d].size = local[d];
-  (forward ? window.dims[d].pad_low : window.dims[d].pad_high) = local[d] - 1;
-  ir::Instruction* inner = p.emit_local(source, {x, neutral}, x->shape, window);
-  // The last row of the inner result is the device's total.
-  Dims starts(local.size(), 0), limits = local;
-  starts[d] = forward ? local[d] - 1 : 0;
-  limits[d] = starts[d] + 1;
-  ir::Instruction* total = b.slice(inner, starts, limits);
-  Dims flat = total->shape.dims;
-  flat.insert(flat.begin(), 1);
-  const std::vector<int>& axes = v->sharding.dims[d].axes;
-  const std::int64_t k = p.ways(axes);
-  ir::Instruction* all =
-      b.all_gather(b.reshape(total, flat), 0, ir::DeviceGroups::over(p.mesh(), axes));
-  const std::string spec = v->sharding.to_spec_string();
-  p.transfer = {spec, spec, "totals of " + op_label(source), false};
-  p.note(all, byte_count(all) * double(k - 1) / double(k));
-  p.transfer = {};
-  Dims before, after;
-  for (std::int64_t c = 0; c < k; ++c) {
-    before.push_back(c);
-    after.push_back(c + 1);
-  }
-  ir::Instruction* others =
-      p.range_mask(all->shape.dims, 0, forward ? nullptr : p.lookup(after, axes),
-                   forward ? p.lookup(before, axes) : nullptr);
-  all = b.select(others, all, b.splat(neutral, all->shape.dims));
-  ir::Instruction* carry =
-      b.reduce(all, neutral, {0}, ir::scalar_computation(p.module().target(), op, dtype));
-  Dims rest = local, map;
-  rest.erase(rest.begin() + dim);
-  for (std::int64_t i = 0; i < std::int64_t(local.size()); ++i) {
-    if (i != dim) map.push_back(i);
-  }
-  return b.binary(op, inner, b.broadcast(b.reshape(carry, rest), local, map));
-}
-
 }  // namespace
 
 void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule || source.operands.size() != 2 || source.operand(0)->shape.element_count() == 0) {
-    return partition_by_rule(p, source);
-  }
+  if (!rule || source.operand(0)->shape.element_count() == 0) return partition_by_rule(p, source);
+  const std::size_t count = source.operands.size() / 2;
   const Shape& in = source.operand(0)->shape;
-  const Shape& out = source.shape;
+  const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;
   const ComputeLayout split = p.layout_for(source, *rule);
   const TensorSharding& s = split.operands[0];
@@ -175,41 +98,48 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
   std::vector<Halo> halos;
   double cost = split.cost;
   if (sums) {
-    double totals = double(byte_size(in.dtype)) * double(s.shards(*sums));
     Dims local = s.shard_dims(in.dims);
-    for (std::size_t d = 0; d < local.size(); ++d) {
-      if (std::int64_t(d) != *sums) totals *= double(local[d]);
+    local[std::size_t(*sums)] = s.shards(*sums);
+    for (const Shape& x : out) {
+      cost += double(Shape(x.dtype, local).byte_count()) + p.cost().latency_bytes;
     }
-    cost += totals + p.cost().latency_bytes;
   } else {
     for (std::size_t d = 0; d < window.size(); ++d) {
       const std::int64_t ways = s.shards(std::int64_t(d));
       if (ways == 1 || window[d] == ir::WindowDim{}) continue;
-      const std::int64_t block = ceil_div(out.dims[d], ways);
+      const std::int64_t block = ceil_div(out[0].dims[d], ways);
       halos.push_back(halo_for(p, std::int64_t(d), s.dims[d].axes, in.dims[d], window[d],
                                block * window[d].stride, block, window[d].size));
     }
-    cost += price(p, halos, in, s);
+    for (const Shape& x : out) cost += price(p, halos, Shape(x.dtype, in.dims), s);
   }
   if (!sums && (halos.empty() ||
                 p.layout_for(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
     return partition_by_rule(p, source);
   }
   std::vector<Value*> values = p.operands_in(source, split.operands);
-  ir::Instruction* x;
+  std::vector<ir::Instruction*> parts;
   if (sums) {
-    x = running_sum(p, source, values[0], *sums);
+    parts = running_fold(p, source, values, *sums);
   } else {
-    ir::Instruction* init = values[1]->local;
-    x = fetch(p, source, values[0]->local, halos, init, s);
+    std::vector<ir::Instruction*> inputs;
+    for (std::size_t i = 0; i < count; ++i) {
+      inputs.push_back(fetch(p, source, values[i]->local, halos, values[count + i]->local, s));
+    }
+    for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[count + i]->local);
     ir::WindowAttrs local{window};
     for (const Halo& h : halos) {
       ir::WindowDim& w = local.dims[std::size_t(h.dim)];
       w = bare(w, w.size);
     }
-    x = p.emit_local(source, {x, init}, p.local_shape(out, split.results[0]), local);
+    parts =
+        p.unpack(p.emit_local(source, inputs, p.local_tuple(source.shape, split.results), local));
   }
-  p.define(source, p.make(x, split.results[0], out));
+  std::vector<Value*> results;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    results.push_back(p.make(parts[i], split.results[i], out[i]));
+  }
+  p.define(source, results);
 }
 
 void partition_convolution(ComputationPartitioner& p, const ir::Instruction& source) {
