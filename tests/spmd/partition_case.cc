@@ -27,6 +27,9 @@ mul { a = f32[] parameter(0)
 less { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT r = pred[] compare(a, b), direction=LT }
+ge { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=GE }
 argmax { va = f32[] parameter(0)
   ia = s32[] parameter(1)
   vb = f32[] parameter(2)

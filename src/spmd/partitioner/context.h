@@ -133,6 +133,7 @@ class ComputationPartitioner {
   const std::vector<ir::Instruction*>& users(const ir::Instruction& source) const {
     return users_[std::size_t(source.index)];
   }
+  bool is_defined(const ir::Instruction& source) const { return values_.count(&source) > 0; }
 
   // ----- layouts
   Value* reshard(Value* v, const TensorSharding& to, const std::string& reason);
@@ -237,6 +238,8 @@ class ComputationPartitioner {
   std::unordered_map<const ir::Instruction*, std::vector<Value*>> values_;
   std::vector<std::vector<ir::Instruction*>> users_;
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
+  /// What is only returned: which leaf of the root it is.
+  std::unordered_map<const ir::Instruction*, std::size_t> result_of_;
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;
   std::map<std::vector<int>, ir::Instruction*> coordinates_;

@@ -88,6 +88,36 @@ std::vector<ir::Instruction*> start_operands(ComputationPartitioner& p,
   return out;
 }
 
+/// A start index that is known, clamped to [0, highest].
+std::optional<std::int64_t> known_start(const ir::Instruction& at, std::int64_t highest) {
+  if (!at.is(Opcode::constant) || at.get<ir::ConstantAttrs>().elided) return std::nullopt;
+  const Literal& l = at.get<ir::ConstantAttrs>().value;
+  std::int64_t v = 0;
+  if (l.dtype() == DType::s32) {
+    v = l.data<std::int32_t>()[0];
+  } else if (l.dtype() == DType::s64) {
+    v = l.data<std::int64_t>()[0];
+  } else {
+    return std::nullopt;
+  }
+  return std::clamp<std::int64_t>(v, 0, highest);
+}
+
+/// Rows [start, start + count) are those of the update, which is split as the array is.
+RoutePlan update_route(std::int64_t ways, std::int64_t size, std::int64_t start,
+                       std::int64_t count) {
+  const std::int64_t block = ceil_div(size, ways);
+  RoutePart before = block_part(ways, size, block), after = before;
+  for (std::int64_t& hi : before.hi) hi = std::min(hi, start);
+  for (std::int64_t& lo : after.lo) lo = std::max(lo, start + count);
+  RoutePart update = block_part(ways, count, ceil_div(count, ways));
+  update.array = 1;
+  for (Dims* list : {&update.start, &update.lo, &update.hi}) {
+    for (std::int64_t& i : *list) i += start;
+  }
+  return plan_route({before, after, update}, ways, size, block);
+}
+
 }  // namespace
 
 void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -163,7 +193,13 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
   const TensorSharding wanted = reduced(p.declared_array(source));
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   Value *v = p.operand_value(*source.operand(0)), *u = p.operand_value(*source.operand(1));
+  std::optional<std::int64_t> start;  // if it is known, along the only dim
+  if (changed.size() == 1 && source.shape.element_count() > 0) {
+    const std::size_t d = std::size_t(changed[0]);
+    start = known_start(*source.operand(2 + d), in[d] - sizes[d]);
+  }
   std::optional<double> least;
+  std::optional<RoutePlan> route;
   TensorSharding layout;
   for (const TensorSharding& s : layouts(p, in, changed, {wanted, v->sharding})) {
     double shards = 1;
@@ -171,11 +207,36 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
     double price = p.reshard_price(v, s) + p.reshard_price(u, without_dims(s, changed)) +
                    reshard_cost(s, wanted, in, width, p.cost()) +
                    double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
-    if (least && price >= *least) continue;
+    if (!least || price < *least) {
+      least = price;
+      layout = s;
+      route.reset();
+    }
+    if (!start || s.shards(changed[0]) == 1) continue;
+    // Where it is known who owns what, only that travels.
+    const std::size_t d = std::size_t(changed[0]);
+    RoutePlan plan = update_route(s.shards(changed[0]), in[d], *start, sizes[d]);
+    double row = double(width);
+    const Dims local = s.shard_dims(in);
+    for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
+    price += p.reshard_price(u, s) - p.reshard_price(u, without_dims(s, changed)) +
+             row * double(plan.rows_moved) + p.cost().latency_bytes * plan.permutes;
+    if (price >= *least) continue;
     least = price;
     layout = s;
+    route = std::move(plan);
   }
   ir::Builder& b = p.b();
+  if (route) {
+    ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
+    ir::Instruction* rows = p.reshard(u, layout, p.operand_reason(source, 1))->local;
+    const std::string spec = layout.to_spec_string();
+    p.transfer = {spec, spec, "rows of " + op_label(source), false};
+    x = p.emit_route(*route, {x, rows}, changed[0], layout.dims[std::size_t(changed[0])].axes,
+                     nullptr, source.shape);
+    p.transfer = {};
+    return p.define(source, p.make(x, layout, source.shape));
+  }
   std::vector<ir::Instruction*> starts = start_operands(p, source, 2);
   ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
   ir::Instruction* update =

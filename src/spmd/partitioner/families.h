@@ -26,6 +26,8 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
 void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source);
 // select_and_scatter.cc
 void partition_select_and_scatter(ComputationPartitioner& p, const ir::Instruction& source);
+/// Such an op between a pad and a slice that undoes it, if that is what the slice is of.
+bool partition_cut_of_select_and_scatter(ComputationPartitioner& p, const ir::Instruction& slice);
 // reduce.cc
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source);
 // top_k.cc

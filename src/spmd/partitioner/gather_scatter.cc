@@ -64,6 +64,15 @@ ir::Instruction* localized(ComputationPartitioner& p, ir::Instruction* indices,
                       along_vector(p, offsets, indices->shape.dims, vector_dim));
 }
 
+/// Indices plus a constant per component.
+ir::Instruction* shifted(ComputationPartitioner& p, ir::Instruction* indices, const Dims& by,
+                         std::int64_t vector_dim) {
+  std::vector<ir::Instruction*> parts;
+  for (std::int64_t n : by) parts.push_back(p.index(n));
+  return p.b().binary(Opcode::add, indices,
+                      along_vector(p, parts, indices->shape.dims, vector_dim));
+}
+
 void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep) {
   for (Factor& f : rule->factors) {
     if (!keep(f)) f.kind = FactorKind::need_replication;
@@ -74,7 +83,8 @@ void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep)
 enum class Place : std::uint8_t {
   whole,  ///< all of it, or batch by batch
   row,    ///< one row that an index names: who has it takes the update
-  part,   ///< a window that may lie across two shards, or a row that no index names
+  rows,   ///< a window that an index names, and that may lie across two shards
+  fixed,  ///< rows that no index names
 };
 
 std::vector<Place> places_of(const ir::Instruction& scatter) {
@@ -92,7 +102,7 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
     }
     if (taken == operand[d]) continue;
     const bool named = contains(attrs.scatter_dims_to_operand_dims, dim);
-    places[d] = taken == 1 && named ? Place::row : Place::part;
+    places[d] = !named ? Place::fixed : taken == 1 ? Place::row : Place::rows;
   }
   return places;
 }
@@ -120,8 +130,6 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
   for (std::size_t k = 0; k < attrs.start_index_map.size(); ++k) {
     const std::int64_t d = attrs.start_index_map[k];
     if (split.shards(d) == 1 || attrs.slice_sizes[std::size_t(d)] == operand.dim(d)) continue;
-    TESSERA_CHECK(attrs.slice_sizes[std::size_t(d)] == 1,
-                  source.describe() + ": a partial slice of a split dim");
     served.push_back(k);
   }
   const Shape result = p.local_shape(source.shape, layout.results[0]);
@@ -140,8 +148,22 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
                                    along_vector(p, high, shape, attrs.index_vector_dim)});
   indices =
       localized(p, indices, split, operand.dims, attrs.start_index_map, attrs.index_vector_dim);
+  x = as_bits(b, x);
+  ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
+  // A slice of several rows may lie across two shards: zeros on both sides stand for the others'.
+  Dims margin(attrs.start_index_map.size(), 0);
+  std::vector<ir::PadDim> padding(operand.dims.size());
+  for (std::size_t k : served) {
+    const std::int64_t d = attrs.start_index_map[k], rows = attrs.slice_sizes[std::size_t(d)];
+    if (rows == 1) continue;
+    margin[k] = rows;
+    padding[std::size_t(d)] = {rows, rows, 0};
+  }
+  const bool padded = padding != std::vector<ir::PadDim>(operand.dims.size());
+  if (padded) indices = shifted(p, indices, margin, attrs.index_vector_dim);
   ir::Instruction* mine = nullptr;
   for (std::size_t k : served) {
+    if (margin[k] > 0) continue;
     ir::Instruction* at = component(p, indices, k, attrs.index_vector_dim);
     const std::int64_t block = x->shape.dim(attrs.start_index_map[k]);
     const Dims& dims = at->shape.dims;
@@ -150,15 +172,14 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
                  b.compare(ir::Direction::lt, at, b.splat(p.index(block), dims)));
     mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
   }
-  x = as_bits(b, x);
+  if (padded) x = b.pad(x, zero, padding);
   local.indices_are_sorted = false;
   x = p.emit_local(source, {x, indices}, Shape(x->shape.dtype, result.dims), local);
   Dims batch;
   for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
     if (!contains(attrs.offset_dims, d)) batch.push_back(d);
   }
-  x = b.select(b.broadcast(mine, result.dims, batch), x,
-               b.splat(p.constant_scalar(x->shape.dtype, 0), result.dims));
+  if (mine) x = b.select(b.broadcast(mine, result.dims, batch), x, b.splat(zero, result.dims));
   Value* sum = p.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
   sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
@@ -180,7 +201,7 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     return f.kind == FactorKind::pass_through || (f.kind == FactorKind::reduction && may_sum);
   });
   for (std::size_t d = 0; d < places.size(); ++d) {
-    if (places[d] != Place::part) continue;
+    if (places[d] != Place::fixed) continue;
     for (int f : rule->operands[0][d]) {
       rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
     }
@@ -194,9 +215,18 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   const Dims& global = source.operand(0)->shape.dims;
   const TensorSharding& split = layout.operands[0];
   bool served = false;
-  for (std::size_t d = 0; d < places.size(); ++d) {
-    served = served || (places[d] == Place::row && split.shards(std::int64_t(d)) > 1);
+  std::vector<ir::PadDim> margin(global.size());  // room for the parts of windows that others have
+  Dims window(global.size(), 1);
+  for (std::size_t d = 0, next = 0; d < places.size(); ++d) {
+    const std::int64_t dim = std::int64_t(d);
+    if (!contains(attrs.input_batching_dims, dim) && !contains(attrs.inserted_window_dims, dim)) {
+      window[d] = source.operands.back()->shape.dim(attrs.update_window_dims[next++]);
+    }
+    if (split.shards(dim) == 1 || places[d] == Place::whole) continue;
+    served = true;
+    if (places[d] == Place::rows) margin[d] = {window[d], window[d], 0};
   }
+  const bool wide = margin != std::vector<ir::PadDim>(global.size());
   const TensorSharding& index_layout = values[count]->sharding;
   const bool padded = uneven(index_layout, values[count]->shape.dims);
   ir::ScatterAttrs local = attrs;
@@ -204,14 +234,34 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     indices = narrow_indices(p, indices);
     local.indices_are_sorted = false;
   }
+  if (wide) {
+    // A window that leaves the whole array is dropped whole, by all who have a part of it.
+    std::vector<ir::Instruction*> high;
+    for (std::int64_t d : attrs.scatter_dims_to_operand_dims) {
+      high.push_back(p.index(global[std::size_t(d)] - window[std::size_t(d)]));
+    }
+    const Dims& dims = indices->shape.dims;
+    ir::Instruction* outside = b.splat(p.index(-(std::int64_t(1) << 30)), dims);
+    ir::Instruction* fits = b.binary(
+        Opcode::and_, b.compare(ir::Direction::ge, indices, b.splat(p.index(0), dims)),
+        b.compare(ir::Direction::le, indices, along_vector(p, high, dims, attrs.index_vector_dim)));
+    indices = b.select(fits, indices, outside);
+  }
   if (served) {
     TensorSharding mapped = split;
     for (std::size_t d = 0; d < global.size(); ++d) {
       // Whole windows start at 0 in each shard.
-      if (places[d] != Place::row) mapped.dims[d].axes.clear();
+      if (places[d] == Place::whole) mapped.dims[d].axes.clear();
     }
     indices = localized(p, indices, mapped, global, attrs.scatter_dims_to_operand_dims,
                         attrs.index_vector_dim);
+  }
+  if (wide) {
+    Dims by;
+    for (std::int64_t d : attrs.scatter_dims_to_operand_dims) {
+      by.push_back(margin[std::size_t(d)].low);
+    }
+    indices = shifted(p, indices, by, attrs.index_vector_dim);
   }
   if (padded) {
     // Indices in the padding point nowhere.
@@ -227,12 +277,27 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     const Dims& dims = locals[0]->shape.dims;
     locals[0] = b.select(b.splat(first, dims), locals[0], b.splat(b.constant(*identity), dims));
   }
-  ir::Instruction* x =
-      p.emit_local(source, locals, p.local_tuple(source.shape, layout.results), local);
+  Shape shape = p.local_tuple(source.shape, layout.results);
+  const Dims own = locals[0]->shape.dims;
+  if (wide) {
+    for (std::size_t i = 0; i < count; ++i) {
+      locals[i] = b.pad(locals[i], p.constant_scalar(locals[i]->shape.dtype, 0), margin);
+      (shape.is_tuple ? shape.elements[i] : shape).dims = locals[i]->shape.dims;
+    }
+  }
+  ir::Instruction* x = p.emit_local(source, locals, shape, local);
   std::vector<ir::Instruction*> parts = p.unpack(x);
   std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (wide) {
+      Dims starts, limits;
+      for (std::size_t d = 0; d < own.size(); ++d) {
+        starts.push_back(margin[d].low);
+        limits.push_back(margin[d].low + own[d]);
+      }
+      parts[i] = b.slice(parts[i], starts, limits);
+    }
     results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
     if (op) results.back()->partial_op = *op;
   }

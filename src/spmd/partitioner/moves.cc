@@ -81,6 +81,8 @@ struct Candidate {
   std::vector<char> everywhere;
   /// The result is the sum over the changed dims' axes of what each device puts into zeros.
   bool summed = false;
+  /// In bytes-equivalents; of it, to bring the operands there.
+  double price = 0, operands_price = 0;
 };
 
 /// Shardings worth a look: those of the ends, and these with the axes of changed dims elsewhere.
@@ -185,12 +187,13 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
   bool split_ends = !is_whole(wanted);
   for (Value* v : arrays) split_ends &= !is_whole(v->sharding);
   constexpr double last_resort = 1e30;
-  std::optional<double> least;
+  bool first = true;
   auto consider = [&](Candidate c) {
     double price = 0, shards = 1;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       price += p.reshard_price(arrays[i], array_layout(c, i, changed));
     }
+    c.operands_price = price;
     for (std::int64_t n : c.layout.shards()) shards *= double(n);
     if (c.summed) {
       price += reshard_cost(summed_layout(c, changed), wanted, source.shape.dims, width, p.cost());
@@ -199,7 +202,7 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
       for (std::int64_t d : changed) {
         if (c.layout.shards(d) == 1) continue;
         RoutePlan plan = route_for(source, c, d, placer, from, mirrored);
-        price += double(plan.rows_received) * row_bytes(source.shape, c.layout, d) +
+        price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
                  p.cost().latency_bytes * plan.permutes;
       }
       price += reshard_cost(c.layout, wanted, source.shape.dims, width, p.cost());
@@ -207,23 +210,22 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
     price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.
     if (is_whole(c.layout) && split_ends) price += last_resort;
-    if (!least || price < *least) {
-      least = price;
-      best = std::move(c);
-    }
+    c.price = price;
+    if (first || price < best.price) best = std::move(c);
+    first = false;
   };
   for (const TensorSharding& s : layouts_to_try(p, source, ends, changed)) {
     bool splits = std::any_of(changed.begin(), changed.end(),
                               [&](std::int64_t d) { return s.shards(d) > 1; });
-    Candidate c{s, {}, false};
+    Candidate c{s, {}, false, 0, 0};
     if (splits && source.is(ir::Opcode::concatenate)) {
       for (Value* v : arrays) {
         c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
       }
     }
     consider(c);
-    if (!c.everywhere.empty()) consider({s, {}, false});
-    if (splits && may_sum && !is_complex(source.shape.dtype)) consider({s, {}, true});
+    if (!c.everywhere.empty()) consider({s, {}, false, 0, 0});
+    if (splits && may_sum && !is_complex(source.shape.dtype)) consider({s, {}, true, 0, 0});
   }
   return best;
 }
@@ -267,23 +269,108 @@ Transfer transfer_of(const ir::Instruction& source, const Candidate& c, const ch
 
 }  // namespace
 
-void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
-  const auto& attrs = source.get<ir::SliceAttrs>();
-  const Dims& in = source.operand(0)->shape.dims;
-  const Dims& out = source.shape.dims;
+namespace {
+
+/// Dims that a slice cuts.
+Dims sliced_dims(const ir::Instruction& slice) {
+  const Dims &in = slice.operand(0)->shape.dims, &out = slice.shape.dims;
   Dims changed;
   for (std::size_t d = 0; d < in.size(); ++d) {
     if (in[d] != out[d]) changed.push_back(std::int64_t(d));
   }
-  auto stride = [&](std::int64_t d) {
-    return attrs.strides.empty() ? 1 : attrs.strides[std::size_t(d)];
+  return changed;
+}
+
+std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
+  const Dims& strides = slice.get<ir::SliceAttrs>().strides;
+  return strides.empty() ? 1 : strides[std::size_t(d)];
+}
+
+Candidate choose_slice(ComputationPartitioner& p, const ir::Instruction& source,
+                       const Placer& placer, const std::vector<Source>& from) {
+  return choose(p, source, from, sliced_dims(source), placer, false, true);
+}
+
+Placer slice_placer(const ir::Instruction& source) {
+  return [&source](const Source&, std::int64_t d, std::int64_t ways, bool) {
+    return place_slice(ways, source.operand(0)->shape.dim(d),
+                       source.get<ir::SliceAttrs>().starts[std::size_t(d)], stride_of(source, d),
+                       source.shape.dim(d));
   };
-  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
-    const std::size_t i = std::size_t(d);
-    return place_slice(ways, in[i], attrs.starts[i], stride(d), out[i]);
-  };
+}
+
+/// Slices of one array along one split dim, all wanted split the same way (as of jnp.split): their
+/// rows travel in the same permutes, in which each device then has something to send. Defines them
+/// all if that is cheaper than one by one.
+bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
+  const Dims changed = sliced_dims(source);
+  const TensorSharding layout = reduced(p.declared_array(source));
+  if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
+  const std::int64_t dim = changed[0], ways = layout.shards(dim);
+  const ir::Instruction& operand = *source.operand(0);
+  std::vector<const ir::Instruction*> slices;
+  for (const ir::Instruction* user : p.users(operand)) {
+    if (user->is(ir::Opcode::slice) && !p.is_defined(*user) && sliced_dims(*user) == changed &&
+        stride_of(*user, dim) == 1 && same_layout(reduced(p.declared_array(*user)), layout)) {
+      slices.push_back(user);
+    }
+  }
+  if (slices.size() < 2) return false;
+  Value* v = p.operand_value(operand);
+  const std::int64_t size = operand.shape.dim(dim), in_block = ceil_div(size, ways);
+  // In each device's block of the results, one slice's rows lie behind the other's.
+  std::vector<RoutePiece> pieces;
+  std::int64_t block = 0;
+  double apart = 0, shared = 0;
+  for (const ir::Instruction* s : slices) {
+    const std::int64_t start = s->get<ir::SliceAttrs>().starts[std::size_t(dim)];
+    const std::int64_t count = s->shape.dim(dim), out_block = ceil_div(count, ways);
+    for (std::int64_t at = start; at < start + count;) {
+      const std::int64_t c = at / in_block, t = (at - start) / out_block;
+      const std::int64_t end =
+          std::min({(c + 1) * in_block, start + (t + 1) * out_block, start + count});
+      pieces.push_back(
+          {c, t, at - c * in_block, block + at - start - t * out_block, end - at, 0, in_block});
+      at = end;
+    }
+    block += out_block;
+    const Candidate c = choose_slice(p, *s, slice_placer(*s), {{v}});
+    apart += c.price;
+    if (s != slices.front()) shared += c.operands_price;
+  }
+  const RoutePlan plan = plan_pieces(pieces, ways, block);
+  double together = p.reshard_price(v, layout) +
+                    double(plan.rows_moved) * row_bytes(source.shape, layout, dim) +
+                    p.cost().latency_bytes * plan.permutes;
+  if (together >= apart - shared) return false;
+  ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
+  p.transfer = transfer_of(source, {layout, {}, false, 0, 0}, "rows");
+  x = p.emit_route(plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
+  p.transfer = {};
+  std::int64_t at = 0;
+  for (const ir::Instruction* s : slices) {
+    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
+    starts[std::size_t(dim)] = at;
+    at += ceil_div(s->shape.dim(dim), ways);
+    limits[std::size_t(dim)] = at;
+    p.define(*s, p.make(p.b().slice(x, starts, limits), layout, s->shape));
+  }
+  return true;
+}
+
+}  // namespace
+
+void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
+  if (p.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
+  if (slice_together(p, source)) return;
+  const auto& attrs = source.get<ir::SliceAttrs>();
+  const Dims& in = source.operand(0)->shape.dims;
+  const Dims& out = source.shape.dims;
+  const Dims changed = sliced_dims(source);
+  auto stride = [&](std::int64_t d) { return stride_of(source, d); };
+  const Placer placer = slice_placer(source);
   const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
-  const Candidate c = choose(p, source, from, changed, placer, false, true);
+  const Candidate c = choose_slice(p, source, placer, from);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   ir::SliceAttrs local{Dims(in.size(), 0), x->shape.dims, Dims(in.size(), 1)};
   for (std::int64_t d : changed) {

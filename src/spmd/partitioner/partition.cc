@@ -152,21 +152,42 @@ bool is_constraint(const ir::Instruction& instruction) {
 ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
                                                const ir::Computation& source,
                                                ir::Computation* target)
-    : module_(module), source_(source), builder_(target) {
-  users_ = ir::users_of(source);
-  for (std::size_t i = 0; i < users_.size(); ++i) {
-    const auto& users = users_[i];
-    const ir::Instruction* used = source.instructions()[i].get();
-    if (users.size() == 1 && is_constraint(*users.front()) && used != source.root() &&
-        !used->is(ir::Opcode::parameter)) {
-      constraint_of_[used] = users.front();
+    : module_(module), source_(source), builder_(target), users_(ir::users_of(source)) {
+  const ir::Instruction& root = *source.root();
+  auto has_one_user = [&](const ir::Instruction& used) {
+    return users_[std::size_t(used.index)].size() == 1 && &used != &root &&
+           !used.is(ir::Opcode::parameter);
+  };
+  for (const auto& used : source.instructions()) {
+    if (!has_one_user(*used)) continue;
+    const ir::Instruction* user = users_[std::size_t(used->index)].front();
+    if (is_constraint(*user)) constraint_of_[used.get()] = user;
+  }
+  // What only becomes a result is wanted as the result lies.
+  auto returned = [&](const ir::Instruction& x, std::size_t leaf) {
+    if (x.shape.is_array() && has_one_user(x)) result_of_.try_emplace(&x, leaf);
+  };
+  if (root.is(ir::Opcode::tuple)) {
+    std::size_t leaf = 0;
+    for (const ir::Instruction* x : root.operands) {
+      returned(*x, leaf);
+      leaf += flatten(x->shape).size();
     }
+  } else if (root.is(ir::Opcode::copy)) {
+    returned(*root.operand(0), 0);
+  } else if (root.is(ir::Opcode::get_tuple_element) && root.shape.is_array() &&
+             root.operand(0)->is(ir::Opcode::tuple) && has_one_user(*root.operand(0))) {
+    const std::int64_t index = root.get<ir::GetTupleElementAttrs>().index;
+    returned(*root.operand(0)->operand(std::size_t(index)), 0);
   }
 }
 
 std::vector<TensorSharding> ComputationPartitioner::declared(const ir::Instruction& source) const {
   if (auto it = constraint_of_.find(&source); it != constraint_of_.end()) {
     return module_.shardings_of(*it->second);
+  }
+  if (auto it = result_of_.find(&source); it != result_of_.end()) {
+    return {module_.shardings_of(*source_.root())[it->second]};
   }
   return module_.shardings_of(source);
 }

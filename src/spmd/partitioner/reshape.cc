@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reshapes. Dims that correspond one to one keep any sharding; where dims are split or merged, an
-// even split of shared factors stays local, an uneven one moves rows between neighbours.
+// even split of shared factors stays local, an uneven one moves rows between neighbours, and one
+// that cuts across the other side moves piece by piece.
 #include <algorithm>
+#include <optional>
 
 #include "src/base/check.h"
 #include "src/spmd/partitioner/families.h"
@@ -100,10 +102,96 @@ std::vector<std::pair<int, std::int64_t>> places(const TensorSharding& s, const 
   return out;
 }
 
+std::vector<int> axes_of(const TensorSharding& s, const Dims& dims) {
+  std::vector<int> axes;
+  for (std::int64_t d : dims) {
+    const std::vector<int>& a = s.dims[std::size_t(d)].axes;
+    axes.insert(axes.end(), a.begin(), a.end());
+  }
+  return axes;
+}
+
+/// The coordinate along `to` of each coordinate along `from`, if these are the same axes.
+std::optional<std::vector<std::int64_t>> reordered(const ComputationPartitioner& p,
+                                                   const std::vector<int>& from,
+                                                   const std::vector<int>& to) {
+  if (from.empty() || !std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> out;
+  for (std::int64_t c = 0; c < p.ways(from); ++c) {
+    std::int64_t at = 0;
+    for (int axis : to) {
+      // The axis's digit of c.
+      std::int64_t stride = 1, size = 1;
+      for (std::size_t k = from.size(); k-- > 0;) {
+        size = p.ways({from[k]});
+        if (from[k] == axis) break;
+        stride *= size;
+      }
+      at = at * size + c / stride % size;
+    }
+    out.push_back(at);
+  }
+  return out;
+}
+
+/// How far the elements from `at` on of some dims, taken as one, lie in a row in one shard; whose
+/// shard that is along these dims' axes, and where in it they begin.
+struct Run {
+  std::int64_t owner = 0, local = 0, length = 0;
+};
+
+Run run_at(const TensorSharding& s, const Dims& dims, const Dims& global, std::int64_t at) {
+  Run run;
+  std::int64_t inner = 1, local_inner = 1, ways = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    const std::int64_t size = global[std::size_t(dims[i])], n = s.shards(dims[i]);
+    const std::int64_t block = ceil_div(size, n), place = at / inner % size;
+    run.owner += place / block * ways;
+    run.local += place % block * local_inner;
+    if (run.length == 0) {
+      // The innermost split dim ends the run, or all of it does.
+      const std::int64_t end = std::min((place / block + 1) * block, size);
+      if (n > 1 || i == 0) run.length = (end - place) * inner - at % inner;
+    }
+    inner *= size;
+    local_inner *= block;
+    ways *= n;
+  }
+  return run;
+}
+
+/// Moves the elements of a segment from one split to another along the same axes, piece by piece.
+/// Nothing if there are too many pieces.
+std::optional<RoutePlan> plan_segment(const Segment& s, const TensorSharding& in_layout,
+                                      const TensorSharding& out_layout, const Dims& in,
+                                      const Dims& out, const std::vector<std::int64_t>& source_of) {
+  constexpr std::int64_t most = 64;  // pieces of one device
+  const std::int64_t ways = std::int64_t(source_of.size());
+  std::int64_t size = 1, from_block = 1, to_block = 1;
+  for (std::int64_t d : s.in) {
+    size *= in[std::size_t(d)];
+    from_block *= ceil_div(in[std::size_t(d)], in_layout.shards(d));
+  }
+  for (std::int64_t d : s.out) to_block *= ceil_div(out[std::size_t(d)], out_layout.shards(d));
+  std::vector<RoutePiece> pieces;
+  for (std::int64_t at = 0; at < size;) {
+    const Run from = run_at(in_layout, s.in, in, at), to = run_at(out_layout, s.out, out, at);
+    const std::int64_t rows = std::min(from.length, to.length);
+    pieces.push_back(
+        {source_of[std::size_t(from.owner)], to.owner, from.local, to.local, rows, 0, from_block});
+    if (std::int64_t(pieces.size()) > most * ways) return std::nullopt;
+    at += rows;
+  }
+  return plan_pieces(pieces, ways, to_block);
+}
+
 /// Where a segment is one dim on each side, one side takes the axes of the other; other segments
 /// keep theirs if they agree (or can be shifted) and lose them if not.
 Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
-              const TensorSharding& in_layout, const TensorSharding& out_layout, bool forward) {
+              const TensorSharding& in_layout, const TensorSharding& out_layout, bool forward,
+              bool by_pieces = false) {
   Plan plan{without_ones(reduced(in_layout), in), without_ones(reduced(out_layout), out), {}};
   for (const Segment& s : segments_of(in, out)) {
     if (s.in.size() == 1 && s.out.size() == 1) {
@@ -128,6 +216,19 @@ Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
         continue;
       }
     }
+    if (by_pieces) {
+      const std::vector<int> from = axes_of(plan.in, s.in), to = axes_of(plan.out, s.out);
+      if (std::optional<std::vector<std::int64_t>> order = reordered(p, from, to)) {
+        if (auto route = plan_segment(s, plan.in, plan.out, in, out, *order)) {
+          std::int64_t from_block = 1;
+          for (std::int64_t d : s.in) {
+            from_block *= ceil_div(in[std::size_t(d)], plan.in.shards(d));
+          }
+          plan.shifts.push_back({s, to, std::move(*route), from_block});
+          continue;
+        }
+      }
+    }
     plan.in = without_dims(plan.in, s.in);
     plan.out = without_dims(plan.out, s.out);
   }
@@ -142,9 +243,8 @@ double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::In
   double shards = 1;
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {
-    const double ways = double(p.ways(s.axes));
-    const double local = double(source.shape.element_count() * width) / shards * ways;
-    total += local * double(s.plan.rows_received) / (double(s.plan.block) * ways) +
+    const double local = double(source.shape.element_count() * width) / shards;
+    total += local * double(s.plan.rows_moved) / double(s.from_block) +
              p.cost().latency_bytes * s.plan.permutes;
   }
   // Work that several devices do alike is paid as if it were bytes, to break ties.
@@ -170,6 +270,7 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
     }
     candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
     candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
+    candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true, true));
   }
   candidates.push_back({whole_in, p.whole(source.shape.rank()), {}});
   const Plan* best = nullptr;

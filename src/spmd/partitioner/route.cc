@@ -41,80 +41,201 @@ RoutePart spread_part(std::int64_t ways, std::int64_t size, std::int64_t low, st
 
 namespace {
 
-/// Rows that one device of a part has for another.
-struct Edge {
-  std::int64_t source = 0, target = 0, lo = 0, hi = 0, key = 0;
-  const RoutePart* part = nullptr;
-  std::int64_t rows() const { return hi - lo; }
+/// A piece with what it is bundled by.
+struct Edge : RoutePiece {
+  std::int64_t key = 0;
 };
 
-/// Edges of which no two share a source or a target, and whose sizes are alike.
+/// Edges of which no two share a source or a target: one permute.
 struct Bundle {
   std::vector<Edge> edges;
   std::vector<char> sends, receives;
   std::int64_t rows = 0;
 };
 
-std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
-  std::stable_sort(edges.begin(), edges.end(),
-                   [](const Edge& a, const Edge& b) { return a.key < b.key; });
+std::int64_t rows_of(const std::vector<Bundle>& bundles) {
+  std::int64_t rows = 0;
+  for (const Bundle& b : bundles) rows += b.rows;
+  return rows;
+}
+
+Bundle empty_bundle(std::int64_t ways) {
+  return {{}, std::vector<char>(std::size_t(ways), 0), std::vector<char>(std::size_t(ways), 0), 0};
+}
+
+void add_to(Bundle* home, const Edge& e) {
+  home->edges.push_back(e);
+  home->sends[std::size_t(e.source)] = home->receives[std::size_t(e.target)] = 1;
+  home->rows = std::max(home->rows, e.rows);
+}
+
+/// Edges of one key together, and others of about the same size where there is room.
+std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t ways) {
   std::vector<Bundle> bundles;
   for (const Edge& e : edges) {
-    const std::size_t s = std::size_t(e.source), t = std::size_t(e.target);
     Bundle* home = nullptr;
     for (Bundle& b : bundles) {
-      const bool alike = 2 * std::min(e.rows(), b.rows) >= std::max(e.rows(), b.rows);
-      if (!b.sends[s] && !b.receives[t] && (alike || b.edges.front().key == e.key)) {
+      if (b.sends[std::size_t(e.source)] || b.receives[std::size_t(e.target)]) continue;
+      const bool alike = 2 * std::min(e.rows, b.rows) >= std::max(e.rows, b.rows);
+      if (alike || b.edges.front().key == e.key) {
         home = &b;
         break;
       }
     }
-    if (!home) {
-      bundles.push_back({{},
-                         std::vector<char>(std::size_t(ways), 0),
-                         std::vector<char>(std::size_t(ways), 0),
-                         0});
-      home = &bundles.back();
-    }
-    home->edges.push_back(e);
-    home->sends[s] = home->receives[t] = 1;
-    home->rows = std::max(home->rows, e.rows());
+    if (!home) home = &bundles.emplace_back(empty_bundle(ways));
+    add_to(home, e);
   }
   return bundles;
 }
 
-RouteMove move_of(const Bundle& bundle, const Dims& begin) {
+/// As few bundles as the busiest device has edges, which is always possible: an edge for which no
+/// bundle is free at both ends makes room by swapping two bundles along a path of edges.
+std::vector<Bundle> bundles_by_colour(std::vector<Edge> edges, std::int64_t ways) {
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.rows > b.rows; });
+  constexpr int none = -1;
+  // By colour, then by device: the edge there.
+  std::vector<std::vector<int>> out, in;
+  std::vector<int> colour(edges.size(), none);
+  auto set = [&](int e, int c) {
+    const Edge& edge = edges[std::size_t(e)];
+    colour[std::size_t(e)] = c;
+    out[std::size_t(c)][std::size_t(edge.source)] = e;
+    in[std::size_t(c)][std::size_t(edge.target)] = e;
+  };
+  for (int e = 0; e < int(edges.size()); ++e) {
+    const std::size_t s = std::size_t(edges[std::size_t(e)].source);
+    const std::size_t t = std::size_t(edges[std::size_t(e)].target);
+    int both = none, at_source = none, at_target = none;
+    for (int c = 0; c < int(out.size()) && both == none; ++c) {
+      const bool free_out = out[std::size_t(c)][s] == none, free_in = in[std::size_t(c)][t] == none;
+      if (free_out && free_in) both = c;
+      if (free_out && at_source == none) at_source = c;
+      if (free_in && at_target == none) at_target = c;
+    }
+    if (both == none && (at_source == none || at_target == none)) {
+      both = int(out.size());
+      out.emplace_back(std::size_t(ways), none);
+      in.emplace_back(std::size_t(ways), none);
+    }
+    if (both == none) {
+      // From the target on, edges of the source's colour and of the target's in turn.
+      std::vector<int> path;
+      int c = at_source, next = in[std::size_t(c)][t];
+      while (next != none) {
+        path.push_back(next);
+        const Edge& edge = edges[std::size_t(next)];
+        c = c == at_source ? at_target : at_source;
+        next = path.size() % 2 == 1 ? out[std::size_t(c)][std::size_t(edge.source)]
+                                    : in[std::size_t(c)][std::size_t(edge.target)];
+      }
+      for (int p : path) {
+        const Edge& edge = edges[std::size_t(p)];
+        const std::size_t old = std::size_t(colour[std::size_t(p)]);
+        out[old][std::size_t(edge.source)] = in[old][std::size_t(edge.target)] = none;
+      }
+      for (int p : path) set(p, colour[std::size_t(p)] == at_source ? at_target : at_source);
+      both = at_source;
+    }
+    set(e, both);
+  }
+  std::vector<Bundle> bundles(out.size(), empty_bundle(ways));
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    add_to(&bundles[std::size_t(colour[e])], edges[e]);
+  }
+  return bundles;
+}
+
+std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.key < b.key; });
+  std::vector<Bundle> bundles = bundles_by_key(edges, ways);
+  // No plan is below what one device has to send or receive.
+  Dims sent(std::size_t(ways), 0), received(std::size_t(ways), 0);
+  std::int64_t least = 0;
+  for (const Edge& e : edges) {
+    least = std::max(
+        {least, sent[std::size_t(e.source)] += e.rows, received[std::size_t(e.target)] += e.rows});
+  }
+  if (rows_of(bundles) == least) return bundles;
+  std::vector<Bundle> other = bundles_by_colour(std::move(edges), ways);
+  const std::int64_t now = rows_of(bundles), then = rows_of(other);
+  const bool better = then < now || (then == now && other.size() < bundles.size());
+  return better ? other : bundles;
+}
+
+RouteMove move_of(const Bundle& bundle, std::int64_t ways) {
   RouteMove m;
   m.rows = bundle.rows;
-  const std::size_t n = begin.size();
+  const std::size_t n = std::size_t(ways);
   m.target.assign(n, -1);
   m.lo.assign(n, 0);
   m.hi.assign(n, 0);
   // Devices that take no part copy a participant's numbers, so that tables stay simple.
   const Edge& first = bundle.edges.front();
   auto cut = [&](const Edge& e) {
-    const std::int64_t first = e.lo - e.part->start[std::size_t(e.source)];
-    return std::max<std::int64_t>(std::min(first, e.part->rows - m.rows), 0);
+    return std::max<std::int64_t>(std::min(e.from, e.array_rows - m.rows), 0);
   };
-  auto place = [&](const Edge& e) {
-    return e.part->start[std::size_t(e.source)] + cut(e) - begin[std::size_t(e.target)];
-  };
-  m.array.assign(n, std::int64_t(first.part->array));
+  auto place = [&](const Edge& e) { return e.to - (e.from - cut(e)); };
+  m.array.assign(n, std::int64_t(first.array));
   m.cut.assign(n, cut(first));
   m.place.assign(n, place(first));
   for (const Edge& e : bundle.edges) {
     const std::size_t t = std::size_t(e.target);
     m.target[std::size_t(e.source)] = e.target;
-    m.array[std::size_t(e.source)] = std::int64_t(e.part->array);
+    m.array[std::size_t(e.source)] = std::int64_t(e.array);
     m.cut[std::size_t(e.source)] = cut(e);
     m.place[t] = place(e);
-    m.lo[t] = e.lo - begin[t];
-    m.hi[t] = e.hi - begin[t];
+    m.lo[t] = e.to;
+    m.hi[t] = e.to + e.rows;
   }
   return m;
 }
 
+/// `stays`: by groups that each make a move of their own.
+RoutePlan plan_edges(const std::vector<std::vector<Edge>>& stays, std::vector<Edge> travels,
+                     std::int64_t ways, std::int64_t block) {
+  RoutePlan plan;
+  plan.block = block;
+  for (const std::vector<Edge>& group : stays) {
+    if (group.empty()) continue;
+    Bundle all = empty_bundle(ways);
+    for (const Edge& e : group) add_to(&all, e);
+    plan.moves.push_back(move_of(all, ways));
+  }
+  Dims received(std::size_t(ways), 0);
+  for (const Bundle& bundle : bundles_of(std::move(travels), ways)) {
+    plan.moves.push_back(move_of(bundle, ways));
+    plan.moves.back().travels = true;
+    ++plan.permutes;
+    plan.rows_moved += bundle.rows;
+    for (const Edge& e : bundle.edges) received[std::size_t(e.target)] += bundle.rows;
+  }
+  for (std::int64_t r : received) plan.rows_received = std::max(plan.rows_received, r);
+  return plan;
+}
+
 }  // namespace
+
+RoutePlan plan_pieces(const std::vector<RoutePiece>& pieces, std::int64_t ways,
+                      std::int64_t block) {
+  // What stays moves within the device: one step for the first piece of each, one for the second.
+  std::vector<std::vector<Edge>> stays;
+  std::vector<std::size_t> kept(std::size_t(ways), 0);
+  std::vector<Edge> travels;
+  for (const RoutePiece& piece : pieces) {
+    Edge e{piece, mod(piece.target - piece.source, ways)};
+    if (e.rows <= 0) continue;
+    if (e.source != e.target) {
+      travels.push_back(e);
+      continue;
+    }
+    const std::size_t layer = kept[std::size_t(e.source)]++;
+    if (layer == stays.size()) stays.emplace_back();
+    stays[layer].push_back(e);
+  }
+  return plan_edges(stays, std::move(travels), ways, block);
+}
 
 RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std::int64_t size,
                      std::int64_t block, bool mirrored) {
@@ -126,37 +247,35 @@ RoutePlan plan_route(const std::vector<RoutePart>& parts, std::int64_t ways, std
 RoutePlan plan_windows(const std::vector<RoutePart>& parts, const Dims& begin, std::int64_t size,
                        std::int64_t block, bool mirrored) {
   const std::int64_t ways = std::int64_t(begin.size());
-  RoutePlan plan;
-  plan.block = block;
-  Dims received(std::size_t(ways), 0);
+  const bool ordered = std::is_sorted(begin.begin(), begin.end());
+  std::vector<std::vector<Edge>> stays;
   std::vector<Edge> travels;
   for (const RoutePart& part : parts) {
-    std::vector<Edge> stays;
+    stays.emplace_back();
     for (std::int64_t c = 0; c < ways; ++c) {
+      const std::int64_t start = part.start[std::size_t(c)];
       const std::int64_t low = std::max<std::int64_t>(part.lo[std::size_t(c)], 0);
       const std::int64_t high = std::min(part.hi[std::size_t(c)], size);
-      for (std::int64_t d = 0; d < ways; ++d) {
-        if (part.everywhere && d != c) continue;
+      std::int64_t d = 0, end = ways;
+      if (part.everywhere) {
+        d = c;
+        end = c + 1;
+      } else if (ordered) {
+        // Targets whose windows begin before `high` and end after `low`.
+        d = std::upper_bound(begin.begin(), begin.end(), low - block) - begin.begin();
+        end = std::lower_bound(begin.begin(), begin.end(), high) - begin.begin();
+      }
+      for (; d < end; ++d) {
         const std::int64_t from = begin[std::size_t(d)];
-        Edge e{c, d, std::max(low, from), std::min(high, from + block), 0, &part};
-        if (e.lo >= e.hi) continue;
-        e.key = mirrored ? mod(c + d, ways) : mod(d - c, ways);
-        (c == d ? stays : travels).push_back(e);
+        const std::int64_t lo = std::max(low, from), hi = std::min(high, from + block);
+        if (lo >= hi) continue;
+        Edge e{{c, d, lo - start, lo - from, hi - lo, part.array, part.rows},
+               mirrored ? mod(c + d, ways) : mod(d - c, ways)};
+        (c == d ? stays.back() : travels).push_back(e);
       }
     }
-    if (stays.empty()) continue;
-    Bundle all{stays, {}, {}, 0};
-    for (const Edge& e : stays) all.rows = std::max(all.rows, e.rows());
-    plan.moves.push_back(move_of(all, begin));
   }
-  for (const Bundle& bundle : bundles_of(std::move(travels), ways)) {
-    plan.moves.push_back(move_of(bundle, begin));
-    plan.moves.back().travels = true;
-    ++plan.permutes;
-    for (const Edge& e : bundle.edges) received[std::size_t(e.target)] += bundle.rows;
-  }
-  for (std::int64_t r : received) plan.rows_received = std::max(plan.rows_received, r);
-  return plan;
+  return plan_edges(stays, std::move(travels), ways, block);
 }
 
 ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,

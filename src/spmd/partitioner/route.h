@@ -36,8 +36,21 @@ struct RoutePlan {
   std::vector<RouteMove> moves;
   /// Rows that the busiest device receives from others.
   std::int64_t rows_received = 0;
+  /// Rows of all permutes together, of which a device may take part in some only.
+  std::int64_t rows_moved = 0;
   int permutes = 0;
 };
+
+/// Rows in a row on both sides: of a source's local array, and of a target's.
+struct RoutePiece {
+  std::int64_t source = 0, target = 0;  ///< coordinates
+  std::int64_t from = 0, to = 0, rows = 0;
+  std::size_t array = 0;
+  std::int64_t array_rows = 0;
+};
+
+/// Moves these pieces to targets of `block` rows each, on `ways` devices.
+RoutePlan plan_pieces(const std::vector<RoutePiece>& pieces, std::int64_t ways, std::int64_t block);
 
 /// The destination has `size` rows in blocks of `block`. `mirrored`: rows whose source and target
 /// coordinates have the same sum (reversals), rather than the same difference, go together first.

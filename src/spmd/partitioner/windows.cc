@@ -17,22 +17,44 @@ struct Halo {
   std::int64_t dim = 0;       ///< of the input
   std::int64_t interior = 0;  ///< to spread the local rows by first
   std::vector<int> axes;
+  bool everywhere = false;
   RoutePlan plan;
 };
 
 /// Windows of `kernel` taps whose first output on the device at c begins `step` * c rows after that
-/// of the device before.
+/// of the device before. `everywhere`: each device has all rows and only picks its own.
 Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const std::vector<int>& axes,
               std::int64_t size, const ir::WindowDim& w, std::int64_t step, std::int64_t outputs,
-              std::int64_t kernel) {
-  Halo halo{dim, w.lhs_dilation - 1, axes, {}};
+              std::int64_t kernel, bool everywhere) {
+  Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}};
   const std::int64_t ways = p.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
   const std::int64_t rows = (outputs - 1) * w.stride + (kernel - 1) * w.rhs_dilation + 1;
   Dims begin;
   for (std::int64_t c = 0; c < ways; ++c) begin.push_back(c * step - w.pad_low);
-  halo.plan =
-      plan_windows({spread_part(ways, size, 0, halo.interior, spread)}, begin, spread, rows);
+  RoutePart part = spread_part(everywhere ? 1 : ways, size, 0, halo.interior, spread);
+  if (everywhere) {
+    part.everywhere = true;
+    for (Dims* list : {&part.start, &part.lo, &part.hi}) list->resize(begin.size(), list->front());
+  }
+  halo.plan = plan_windows({part}, begin, spread, rows);
   return halo;
+}
+
+/// The layout in which an operand's rows are fetched: dims that each device has whole stay so.
+TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halos) {
+  for (const Halo& h : halos) {
+    if (h.everywhere) layout = without_dims(layout, {h.dim});
+  }
+  return layout;
+}
+
+/// Devices that differ along these axes only all have the whole dim, or can make it.
+bool is_everywhere(const Value& v, std::int64_t dim, const std::vector<int>& axes) {
+  if (v.home->remake) return true;
+  if (!v.sharding.unreduced.empty() || v.sharding.shards(dim) > 1) return false;
+  const std::vector<int> used = used_axes(v.sharding);
+  return std::none_of(axes.begin(), axes.end(),
+                      [&](int a) { return std::find(used.begin(), used.end(), a) != used.end(); });
 }
 
 double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, const Shape& global,
@@ -44,7 +66,7 @@ double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, co
     for (std::size_t d = 0; d < local.size(); ++d) {
       if (std::int64_t(d) != h.dim) row *= double(local[d]);
     }
-    total += row * double(h.plan.rows_received) + p.cost().latency_bytes * h.plan.permutes;
+    total += row * double(h.plan.rows_moved) + p.cost().latency_bytes * h.plan.permutes;
   }
   return total;
 }
@@ -92,8 +114,15 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
   const Shape& in = source.operand(0)->shape;
   const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;
-  const ComputeLayout split = p.layout_for(source, *rule);
-  const TensorSharding& s = split.operands[0];
+  ComputeLayout split = p.layout_for(source, *rule);
+  const TensorSharding s = split.operands[0];
+  auto everywhere = [&](std::size_t d) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Value* v = p.operand_value(*source.operand(i));
+      if (!is_everywhere(*v, std::int64_t(d), s.dims[d].axes)) return false;
+    }
+    return true;
+  };
   const std::optional<std::int64_t> sums = running_dim(source, s);
   std::vector<Halo> halos;
   double cost = split.cost;
@@ -109,13 +138,16 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
       if (ways == 1 || window[d] == ir::WindowDim{}) continue;
       const std::int64_t block = ceil_div(out[0].dims[d], ways);
       halos.push_back(halo_for(p, std::int64_t(d), s.dims[d].axes, in.dims[d], window[d],
-                               block * window[d].stride, block, window[d].size));
+                               block * window[d].stride, block, window[d].size, everywhere(d)));
     }
     for (const Shape& x : out) cost += price(p, halos, Shape(x.dtype, in.dims), s);
   }
   if (!sums && (halos.empty() ||
                 p.layout_for(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
     return partition_by_rule(p, source);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    split.operands[i] = fetched_from(split.operands[i], halos);
   }
   std::vector<Value*> values = p.operands_in(source, split.operands);
   std::vector<ir::Instruction*> parts;
@@ -124,7 +156,8 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
   } else {
     std::vector<ir::Instruction*> inputs;
     for (std::size_t i = 0; i < count; ++i) {
-      inputs.push_back(fetch(p, source, values[i]->local, halos, values[count + i]->local, s));
+      inputs.push_back(
+          fetch(p, source, values[i]->local, halos, values[count + i]->local, split.operands[i]));
     }
     for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[count + i]->local);
     ir::WindowAttrs local{window};
@@ -147,31 +180,28 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   if (!rule) return p.replicate(source, "no rule is known");
   const auto& attrs = source.get<ir::ConvolutionAttrs>();
   const Shape &lhs = source.operand(0)->shape, &rhs = source.operand(1)->shape;
-  // Groups tie features together in ways that shards would have to follow.
-  const bool grouped = attrs.feature_group_count != 1 || attrs.batch_group_count != 1;
   auto factor = [&](std::size_t operand, std::int64_t dim) {
     const std::vector<int>& f = rule->operands[operand][std::size_t(dim)];
     return f.size() == 1 ? f.front() : -1;
   };
   std::vector<char> keep(rule->factors.size(), 0);
-  auto allow = [&](int f) {
-    if (f >= 0) keep[std::size_t(f)] = 1;
+  auto allow = [&](std::size_t operand, std::int64_t dim) {
+    for (int f : rule->operands[operand][std::size_t(dim)]) keep[std::size_t(f)] = 1;
   };
-  if (attrs.batch_group_count == 1) allow(factor(0, attrs.input_batch));
-  if (!grouped) {
-    allow(factor(1, attrs.kernel_output_feature));
-    allow(factor(0, attrs.input_feature));
-  }
+  allow(0, attrs.input_batch);
+  allow(0, attrs.input_feature);
+  allow(1, attrs.kernel_output_feature);
   const bool empty =
       lhs.element_count() == 0 || rhs.element_count() == 0 || source.shape.element_count() == 0;
   for (std::size_t s = 0; s < attrs.input_spatial.size() && !empty; ++s) {
     const int f = factor(0, attrs.input_spatial[s]);
     const bool sums = f >= 0 && f == factor(1, attrs.kernel_spatial[s]);
-    if (!sums || !attrs.window[s].reversal) allow(f);
+    if (!sums || !attrs.window[s].reversal) allow(0, attrs.input_spatial[s]);
   }
   for (std::size_t f = 0; f < keep.size(); ++f) {
     if (!keep[f]) rule->factors[f].kind = FactorKind::need_replication;
   }
+  const Value* input = p.operand_value(*source.operand(0));
 
   auto halos_of = [&](const ComputeLayout& layout) {
     std::vector<Halo> halos;
@@ -184,10 +214,12 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
       const std::vector<int>& axes = layout.operands[0].dims[std::size_t(in)].axes;
       if (layout.operands[1].shards(kernel) > 1) {
         const std::int64_t block = ceil_div(w.size, ways);
-        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.rhs_dilation, out, block));
+        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.rhs_dilation, out, block,
+                                 is_everywhere(*input, in, axes)));
       } else {
         const std::int64_t block = ceil_div(out, ways);
-        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.stride, block, w.size));
+        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.stride, block, w.size,
+                                 is_everywhere(*input, in, axes)));
       }
     }
     return halos;
@@ -206,6 +238,8 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
       halos.clear();
     }
   }
+  const TensorSharding split = layout.operands[0];
+  layout.operands[0] = fetched_from(split, halos);
   std::vector<Value*> operands = p.operands_in(source, layout.operands);
   ir::Instruction* zero = p.constant_scalar(lhs.dtype, 0);
   ir::Instruction* x = p.masked(operands[0], {attrs.input_feature}, zero);
@@ -215,9 +249,17 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   x = fetch(p, source, x, halos, zero, layout.operands[0]);
   ir::ConvolutionAttrs local = attrs;
   for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-    if (layout.operands[0].shards(attrs.input_spatial[s]) == 1) continue;
+    if (split.shards(attrs.input_spatial[s]) == 1) continue;
     local.window[s] = bare(attrs.window[s], kernel->shape.dim(attrs.kernel_spatial[s]));
   }
+  // The group is the major factor of the dims that it cuts: a device has some of the groups.
+  auto ways_of_group = [&](std::int64_t dim) {
+    return p.ways(layout.factor_axes[std::size_t(rule->operands[0][std::size_t(dim)].front())]);
+  };
+  if (attrs.feature_group_count > 1) {
+    local.feature_group_count /= ways_of_group(attrs.input_feature);
+  }
+  if (attrs.batch_group_count > 1) local.batch_group_count /= ways_of_group(attrs.input_batch);
   x = p.emit_local(source, {x, kernel}, p.local_shape(source.shape, layout.results.front()), local);
   p.define(source, p.make(x, layout.results.front(), source.shape));
 }

@@ -112,4 +112,15 @@ void read_forms(ir::Module* module);
 /// own.
 void split_constants(ir::Module* module);
 
+/// Puts bodies of a few instructions in their only callers' places.
+void inline_small_calls(ir::Module* module);
+
+/// After propagation: arrays that loops read bit by bit along split dims are carried whole, where
+/// that moves less.
+void gather_before_loops(ir::Module* module);
+
+/// Joins ops that move elements where they are one move: pad and slice, pad and window, batch dims
+/// written as indices that count.
+void fold_moves(ir::Module* module);
+
 }  // namespace tessera::spmd::propagation

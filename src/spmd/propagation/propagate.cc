@@ -327,6 +327,8 @@ void propagate(ir::Module* module) {
   read_forms(module);
   manual::raise(module);
   manual::bind(module);
+  inline_small_calls(module);
+  fold_moves(module);
   free_roots(module);
   split_constants(module);
   MeshRef coarse;
@@ -335,6 +337,7 @@ void propagate(ir::Module* module) {
   Graph graph = build_graph(module, fine);
   Schedule(&graph, fine, coarse).run();
   write_back(module, graph, fine, coarse);
+  gather_before_loops(module);
 }
 
 }  // namespace tessera::spmd

@@ -84,7 +84,7 @@ FactorRule gather(const ir::Instruction& instruction) {
   for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
     std::int64_t size = operand[std::size_t(d)], taken = a.slice_sizes[std::size_t(d)];
     if (has(a.operand_batching_dims, d)) continue;
-    // One row of many: who has it gives it, the others add nothing.
+    // Some rows of many: who has them gives them, the others add nothing.
     FactorKind picked = size > 1 ? FactorKind::reduction : FactorKind::need_replication;
     if (has(a.collapsed_slice_dims, d)) {
       rule.private_operand(0, d, picked);
@@ -98,7 +98,7 @@ FactorRule gather(const ir::Instruction& instruction) {
       rule.private_operand(0, d, picked);
       rule.private_result(0, out, FactorKind::need_replication);
     } else {
-      rule.private_operand(0, d, FactorKind::need_replication, true);
+      rule.private_operand(0, d, picked, true);
       rule.private_result(0, out, FactorKind::need_replication, true);
     }
   }

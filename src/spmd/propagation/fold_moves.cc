@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites that show how ops that move elements belong together, before shardings flow: a shift
+// written as pad and slice becomes one pad; a pad goes into the window that would pad alike; an
+// index that only counts along a batch dim makes that dim a batch dim; slices and updates at places
+// that are known are slices and updates at those places.
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "src/ir/builder.h"
+#include "src/spmd/propagation/graph.h"
+
+namespace tessera::spmd::propagation {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+constexpr int kDeepest = 16;
+
+/// The constant that a scalar is, through ops that don't change it.
+const Literal* constant_of(const Instruction* x) {
+  while (x->is(Opcode::copy) || x->is(Opcode::reshape) || x->is(Opcode::broadcast)) {
+    x = x->operand(0);
+  }
+  if (!x->is(Opcode::constant) || !x->shape.is_scalar() || x->get<ir::ConstantAttrs>().elided) {
+    return nullptr;
+  }
+  return &x->get<ir::ConstantAttrs>().value;
+}
+
+/// An integer that all elements are.
+std::optional<std::int64_t> integer_of(const Instruction* x) {
+  const Literal* l = constant_of(x);
+  if (!l) return std::nullopt;
+  if (l->dtype() == DType::s32) return l->data<std::int32_t>()[0];
+  if (l->dtype() == DType::s64) return l->data<std::int64_t>()[0];
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<std::int64_t> counting_dim(const Literal& l) {
+  const Dims& dims = l.dims();
+  const auto data = l.data<T>();
+  std::int64_t inner = l.element_count();
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    inner /= dims[d];
+    if (dims[d] == 1) continue;
+    bool counts = true;
+    for (std::size_t i = 0; i < data.size() && counts; ++i) {
+      counts = std::int64_t(data[i]) == std::int64_t(i) / inner % dims[d];
+    }
+    if (counts) return std::int64_t(d);
+  }
+  return std::nullopt;
+}
+
+/// The dim along which each element is its own coordinate.
+std::optional<std::int64_t> coordinate_dim(const Instruction* x, int depth = 0) {
+  if (depth > kDeepest || !x->shape.is_array() || !is_integer(x->shape.dtype)) return std::nullopt;
+  auto below = [&](std::size_t i) { return coordinate_dim(x->operand(i), depth + 1); };
+  // Smaller types might wrap.
+  if (byte_size(x->shape.dtype) < 4) return std::nullopt;
+  switch (x->opcode) {
+    case Opcode::iota:
+      return x->get<ir::IotaAttrs>().dim;
+    case Opcode::constant: {
+      const auto& attrs = x->get<ir::ConstantAttrs>();
+      if (attrs.elided || x->shape.element_count() < 2) return std::nullopt;
+      if (attrs.value.dtype() == DType::s32) return counting_dim<std::int32_t>(attrs.value);
+      if (attrs.value.dtype() == DType::s64) return counting_dim<std::int64_t>(attrs.value);
+      return std::nullopt;
+    }
+    case Opcode::copy:
+    case Opcode::convert:
+      return below(0);
+    case Opcode::broadcast: {
+      const auto d = below(0);
+      if (!d) return std::nullopt;
+      return x->get<ir::DimensionsAttrs>().dims[std::size_t(*d)];
+    }
+    case Opcode::transpose: {
+      const auto d = below(0);
+      if (!d) return std::nullopt;
+      const Dims& perm = x->get<ir::DimensionsAttrs>().dims;
+      return std::find(perm.begin(), perm.end(), *d) - perm.begin();
+    }
+    case Opcode::reshape: {
+      // Only dims of size 1 come and go.
+      const auto d = below(0);
+      if (!d) return std::nullopt;
+      const Dims &from = x->operand(0)->shape.dims, &to = x->shape.dims;
+      std::size_t i = 0, o = 0;
+      std::optional<std::int64_t> found;
+      while (true) {
+        while (i < from.size() && from[i] == 1) ++i;
+        while (o < to.size() && to[o] == 1) ++o;
+        if (i == from.size() || o == to.size()) break;
+        if (from[i] != to[o]) return std::nullopt;
+        if (std::int64_t(i) == *d) found = std::int64_t(o);
+        ++i;
+        ++o;
+      }
+      return i == from.size() && o == to.size() ? found : std::nullopt;
+    }
+    case Opcode::slice: {
+      const auto d = below(0);
+      const auto& attrs = x->get<ir::SliceAttrs>();
+      if (!d || x->shape.dim(*d) != x->operand(0)->shape.dim(*d)) return std::nullopt;
+      return attrs.starts[std::size_t(*d)] == 0 ? d : std::nullopt;
+    }
+    case Opcode::select: {
+      // Negative indices count from the end: coordinates aren't negative.
+      const Instruction& test = *x->operand(0);
+      if (!test.is(Opcode::compare) ||
+          test.get<ir::CompareAttrs>().direction != ir::Direction::lt) {
+        return std::nullopt;
+      }
+      const auto bound = integer_of(test.operand(1));
+      if (!bound || *bound > 0 || !coordinate_dim(test.operand(0), depth + 1)) return std::nullopt;
+      return below(2);
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+/// A component of start indices: the part of a concatenation that it is alone, or all of them.
+const Instruction* component(const Instruction& indices, std::int64_t k, std::int64_t vector_dim) {
+  if (vector_dim == indices.shape.rank() || indices.shape.dim(vector_dim) == 1) return &indices;
+  if (!indices.is(Opcode::concatenate) ||
+      indices.get<ir::DimensionsAttrs>().dims.front() != vector_dim) {
+    return nullptr;
+  }
+  for (const Instruction* part : indices.operands) {
+    const std::int64_t n = part->shape.dim(vector_dim);
+    if (k < n) return n == 1 ? part : nullptr;
+    k -= n;
+  }
+  return nullptr;
+}
+
+class Folder {
+ public:
+  explicit Folder(ir::Computation* computation)
+      : b_(computation), users_(ir::users_of(*computation)) {}
+
+  void run() {
+    ir::Computation* c = b_.computation();
+    std::vector<Instruction*> all;
+    for (const auto& i : c->instructions()) all.push_back(i.get());
+    std::unordered_map<Instruction*, Instruction*> better;
+    for (Instruction* x : all) {
+      b_.metadata = x->metadata;
+      Instruction* y = nullptr;
+      if (x->is(Opcode::slice)) y = fold_slice(*x);
+      if (x->is(Opcode::reduce_window)) y = fold_window(*x);
+      if (x->is(Opcode::dynamic_slice)) y = fold_dynamic_slice(*x);
+      if (x->is(Opcode::gather)) y = fold_gather(*x);
+      if (x->is(Opcode::scatter)) y = x->operands.size() == 3 ? fold_update(*x) : nullptr;
+      if (x->is(Opcode::scatter) && !y) y = fold_scatter(*x);
+      if (!y) continue;
+      y->sharding = x->sharding;
+      y->frontend_attributes = x->frontend_attributes;
+      y->backend_config = x->backend_config;
+      better[x] = y;
+    }
+    if (better.empty()) return;
+    c->replace_all_uses(better);
+    c->sort_topologically();
+    c->remove_dead();
+  }
+
+ private:
+  /// Only this use and no layout of its own.
+  bool is_private(const Instruction& x) const {
+    return std::size_t(x.index) < users_.size() && users_[std::size_t(x.index)].size() == 1 &&
+           b_.computation()->root() != &x && !x.has_sharding();
+  }
+
+  /// Rows that were padded only to be cut again; a shift.
+  Instruction* fold_slice(const Instruction& x) {
+    Instruction* pad = x.operands[0];
+    if (!pad->is(Opcode::pad) || !is_private(*pad)) return nullptr;
+    const auto& cut = x.get<ir::SliceAttrs>();
+    std::vector<ir::PadDim> dims = pad->get<ir::PadAttrs>().dims;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const std::int64_t n = pad->operand(0)->shape.dims[d], size = pad->shape.dims[d];
+      const std::int64_t start = cut.starts[d], out = x.shape.dims[d];
+      if (start == 0 && out == size) continue;
+      if (dims[d].interior != 0 || (!cut.strides.empty() && cut.strides[d] != 1)) return nullptr;
+      dims[d].low -= start;
+      dims[d].high = out - n - dims[d].low;
+      if (dims[d].low <= -n || dims[d].high <= -n) return nullptr;
+    }
+    return b_.pad(pad->operands[0], pad->operands[1], dims);
+  }
+
+  /// Padding with what the window pads with.
+  Instruction* fold_window(const Instruction& x) {
+    if (x.operands.size() != 2) return nullptr;
+    Instruction* pad = x.operands[0];
+    if (!pad->is(Opcode::pad) || !is_private(*pad)) return nullptr;
+    const Literal *padding = constant_of(pad->operand(1)), *init = constant_of(x.operand(1));
+    if (!padding || !init || !(*padding == *init)) return nullptr;
+    ir::WindowAttrs attrs = x.get<ir::WindowAttrs>();
+    for (std::size_t d = 0; d < attrs.dims.size(); ++d) {
+      const ir::PadDim& p = pad->get<ir::PadAttrs>().dims[d];
+      if (p == ir::PadDim{}) continue;
+      ir::WindowDim& w = attrs.dims[d];
+      if (p.low < 0 || p.high < 0 || w.pad_low < 0 || w.pad_high < 0 || w.lhs_dilation != 1) {
+        return nullptr;
+      }
+      w.pad_low += p.low;
+      w.pad_high += p.high;
+      w.lhs_dilation = p.interior + 1;
+    }
+    return b_.emit_shaped(Opcode::reduce_window, x.shape, {pad->operands[0], x.operands[1]}, attrs,
+                          x.called);
+  }
+
+  Instruction* fold_dynamic_slice(const Instruction& x) {
+    const Dims &in = x.operand(0)->shape.dims, &sizes = x.shape.dims;
+    Dims starts, limits;
+    for (std::size_t d = 0; d < in.size(); ++d) {
+      const auto at =
+          in[d] == sizes[d] ? std::optional<std::int64_t>(0) : integer_of(x.operand(1 + d));
+      if (!at) return nullptr;
+      starts.push_back(std::clamp<std::int64_t>(*at, 0, in[d] - sizes[d]));
+      limits.push_back(starts.back() + sizes[d]);
+    }
+    return b_.slice(x.operands[0], starts, limits, Dims(in.size(), 1));
+  }
+
+  /// A scatter of one window to a known place.
+  Instruction* fold_update(const Instruction& x) {
+    const auto& a = x.get<ir::ScatterAttrs>();
+    const Dims& in = x.shape.dims;
+    Instruction* update = x.operands[2];
+    const Instruction& indices = *x.operand(1);
+    const ir::Computation& combine = *x.called.front();
+    if (a.update_window_dims.size() != update->shape.dims.size() || x.shape.is_tuple ||
+        !a.input_batching_dims.empty()) {
+      return nullptr;
+    }
+    // All components alike, or a list.
+    const std::optional<std::int64_t> same = integer_of(&indices);
+    const bool listed = indices.is(Opcode::constant) && indices.shape.dtype == DType::s32 &&
+                        !indices.get<ir::ConstantAttrs>().elided;
+    if (!same && !listed) return nullptr;
+    const bool overwrites = combine.root() == combine.parameter(1);
+    const std::optional<Opcode> op = ir::as_binary_reducer(combine);
+    if (!overwrites && !op) return nullptr;
+    Dims starts(in.size(), 0), sizes, limits;
+    for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
+      starts[std::size_t(a.scatter_dims_to_operand_dims[k])] =
+          same ? *same : indices.get<ir::ConstantAttrs>().value.data<std::int32_t>()[k];
+    }
+    std::size_t next = 0;
+    for (std::size_t d = 0; d < in.size(); ++d) {
+      const bool single = std::count(a.inserted_window_dims.begin(), a.inserted_window_dims.end(),
+                                     std::int64_t(d)) > 0;
+      sizes.push_back(single ? 1 : update->shape.dims[next++]);
+      limits.push_back(starts[d] + sizes[d]);
+      if (starts[d] < 0 || limits[d] > in[d]) return nullptr;
+    }
+    update = b_.reshape(update, sizes);
+    if (!overwrites) {
+      Instruction* old = b_.slice(x.operands[0], starts, limits, Dims(in.size(), 1));
+      update = b_.binary(*op, old, update);
+    }
+    std::vector<Instruction*> places;
+    for (std::int64_t start : starts) places.push_back(b_.scalar(DType::s32, double(start)));
+    return b_.dynamic_update_slice(x.operands[0], update, places);
+  }
+
+  /// Components of the indices that count along a dim of theirs, as pairs (component, that dim).
+  /// `fits`: whether the operand dim that a component points into may become a batch dim.
+  template <class Fits>
+  std::vector<std::pair<std::int64_t, std::int64_t>> counters(const Instruction& indices,
+                                                              const Dims& map,
+                                                              std::int64_t vector_dim,
+                                                              const Dims& taken, Fits fits) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> found;
+    Dims used = taken;
+    for (std::size_t k = 0; k < map.size(); ++k) {
+      const Instruction* part = component(indices, std::int64_t(k), vector_dim);
+      const auto d = part ? coordinate_dim(part) : std::nullopt;
+      if (!d || *d == vector_dim || std::find(used.begin(), used.end(), *d) != used.end()) continue;
+      if (!fits(map[k], indices.shape.dim(*d))) continue;
+      used.push_back(*d);
+      found.emplace_back(std::int64_t(k), *d);
+    }
+    // Something has to be left to point with.
+    if (found.size() == map.size() && !found.empty()) found.pop_back();
+    return found;
+  }
+
+  /// The indices without these components.
+  Instruction* remaining(const Instruction& indices, std::int64_t vector_dim,
+                         const std::vector<std::pair<std::int64_t, std::int64_t>>& without) {
+    std::vector<Instruction*> parts;
+    std::int64_t k = 0;
+    for (Instruction* part : indices.operands) {
+      const bool gone =
+          std::any_of(without.begin(), without.end(), [&](const auto& c) { return c.first == k; });
+      if (!gone) parts.push_back(part);
+      k += part->shape.dim(vector_dim);
+    }
+    return parts.size() == 1 ? parts.front() : b_.concatenate(parts, vector_dim);
+  }
+
+  /// Takes operand dims out of the map and the dims that one row is taken of, into batch dims.
+  static void make_batch(const std::vector<std::pair<std::int64_t, std::int64_t>>& found, Dims* map,
+                         Dims* single, Dims* operand_batch, Dims* index_batch) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> batch;
+    for (std::size_t i = 0; i < operand_batch->size(); ++i) {
+      batch.emplace_back((*operand_batch)[i], (*index_batch)[i]);
+    }
+    Dims rest;
+    for (std::size_t k = 0; k < map->size(); ++k) {
+      auto it = std::find_if(found.begin(), found.end(),
+                             [&](const auto& c) { return c.first == std::int64_t(k); });
+      if (it == found.end()) {
+        rest.push_back((*map)[k]);
+        continue;
+      }
+      batch.emplace_back((*map)[k], it->second);
+      single->erase(std::find(single->begin(), single->end(), (*map)[k]));
+    }
+    std::sort(batch.begin(), batch.end());
+    *map = rest;
+    operand_batch->clear();
+    index_batch->clear();
+    for (const auto& [operand, index] : batch) {
+      operand_batch->push_back(operand);
+      index_batch->push_back(index);
+    }
+  }
+
+  Instruction* fold_gather(const Instruction& x) {
+    ir::GatherAttrs a = x.get<ir::GatherAttrs>();
+    const Instruction& indices = *x.operand(1);
+    const auto found = counters(indices, a.start_index_map, a.index_vector_dim,
+                                a.start_indices_batching_dims, [&](std::int64_t d, std::int64_t n) {
+                                  return x.operand(0)->shape.dim(d) == n &&
+                                         std::count(a.collapsed_slice_dims.begin(),
+                                                    a.collapsed_slice_dims.end(), d);
+                                });
+    if (found.empty()) return nullptr;
+    make_batch(found, &a.start_index_map, &a.collapsed_slice_dims, &a.operand_batching_dims,
+               &a.start_indices_batching_dims);
+    a.indices_are_sorted = false;
+    Instruction* rest = remaining(indices, a.index_vector_dim, found);
+    return b_.emit_shaped(Opcode::gather, x.shape, {x.operands[0], rest}, a);
+  }
+
+  Instruction* fold_scatter(const Instruction& x) {
+    ir::ScatterAttrs a = x.get<ir::ScatterAttrs>();
+    const std::size_t inputs = (x.operands.size() - 1) / 2;
+    const Instruction& indices = *x.operand(inputs);
+    const auto found = counters(
+        indices, a.scatter_dims_to_operand_dims, a.index_vector_dim,
+        a.scatter_indices_batching_dims, [&](std::int64_t d, std::int64_t n) {
+          return x.operand(0)->shape.dim(d) == n &&
+                 std::count(a.inserted_window_dims.begin(), a.inserted_window_dims.end(), d);
+        });
+    if (found.empty()) return nullptr;
+    make_batch(found, &a.scatter_dims_to_operand_dims, &a.inserted_window_dims,
+               &a.input_batching_dims, &a.scatter_indices_batching_dims);
+    a.indices_are_sorted = false;
+    std::vector<Instruction*> operands = x.operands;
+    operands[inputs] = remaining(indices, a.index_vector_dim, found);
+    return b_.emit_shaped(Opcode::scatter, x.shape, operands, a, x.called);
+  }
+
+  ir::Builder b_;
+  const std::vector<std::vector<Instruction*>> users_;
+};
+
+}  // namespace
+
+void fold_moves(ir::Module* module) {
+  for (ir::Computation* c : device_computations(*module)) Folder(c).run();
+}
+
+}  // namespace tessera::spmd::propagation

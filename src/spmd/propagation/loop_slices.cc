@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a loop only reads, some rows a step, along a split dim: each step would have to tell all
+// devices its owner's rows, which together is more than to gather the array once before the loop.
+#include <algorithm>
+#include <optional>
+
+#include "src/spmd/propagation/graph.h"
+
+namespace tessera::spmd::propagation {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+class Loop {
+ public:
+  explicit Loop(Instruction* loop)
+      : loop_(loop), condition_(loop->called[0]), body_(loop->called[1]) {}
+
+  void run() {
+    const Instruction* root = body_->root();
+    const Shape& shape = loop_->shape;
+    const auto trips = loop_->get<ir::WhileAttrs>().known_trip_count;
+    if (!trips || !root->is(Opcode::tuple) || !shape.is_tuple) return;
+    for (const Shape& s : shape.elements) {
+      if (!s.is_array()) return;
+    }
+    users_ = ir::users_of(*body_);
+    for (std::size_t k = 0; k < shape.elements.size(); ++k) consider(k, *trips);
+  }
+
+ private:
+  void consider(std::size_t k, std::int64_t trips) {
+    Instruction *in = body_->parameter(0), *out = body_->root();
+    Instruction* test = condition_->parameter(0);
+    for (const Instruction* i : {in, out, test, loop_}) {
+      if (i->sharding.size() != loop_->shape.elements.size()) return;
+    }
+    std::vector<Instruction*> leaves;
+    for (Instruction* user : users_[std::size_t(in->index)]) {
+      if (!user->is(Opcode::get_tuple_element)) return;
+      if (user->get<ir::GetTupleElementAttrs>().index == std::int64_t(k)) leaves.push_back(user);
+    }
+    if (std::find(leaves.begin(), leaves.end(), out->operand(k)) == leaves.end()) return;
+    const TensorSharding& s = in->sharding[k];
+    const Dims& dims = loop_->shape.elements[k].dims;
+    if (s.kind != TensorSharding::Kind::axes || s.dims.size() != dims.size()) return;
+    std::vector<char> read(dims.size(), 0);
+    double told = 0;
+    for (const Instruction* leaf : leaves) {
+      if (leaf->sharding.size() != 1) return;
+      for (const Instruction* user : users_[std::size_t(leaf->index)]) {
+        if (user == out) continue;
+        if (!user->is(Opcode::dynamic_slice) || user->operand(0) != leaf) return;
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          if (user->shape.dims[d] != dims[d] && s.shards(std::int64_t(d)) > 1) read[d] = 1;
+        }
+        told += 2 * double(trips) * double(user->shape.element_count());
+      }
+    }
+    if (std::count(read.begin(), read.end(), 1) == 0 || told <= double(element_count(dims))) return;
+    auto gather = [&](TensorSharding* t) {
+      for (std::size_t d = 0; d < read.size(); ++d) {
+        if (read[d]) t->dims[d].axes.clear();
+      }
+    };
+    for (Instruction* i : {in, out, test, loop_}) gather(&i->sharding[k]);
+    for (Instruction* leaf : leaves) gather(&leaf->sharding[0]);
+  }
+
+  Instruction* loop_;
+  ir::Computation *condition_, *body_;
+  std::vector<std::vector<Instruction*>> users_;
+};
+
+}  // namespace
+
+void gather_before_loops(ir::Module* module) {
+  for (ir::Computation* c : device_computations(*module)) {
+    for (const auto& i : c->instructions()) {
+      if (i->is(Opcode::while_)) Loop(i.get()).run();
+    }
+  }
+}
+
+}  // namespace tessera::spmd::propagation
