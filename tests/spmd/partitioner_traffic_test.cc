@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
+#include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "tests/spmd/partition_case.h"
 
@@ -301,6 +302,50 @@ TEST(Traffic, ReductionsOfUnevenDimsAndTheirInitialValue) {
                         "sharding={replicated}",
                     1e-4);
   }
+}
+
+TEST(Traffic, ALoopOverSplitRowsGathersOnce) {
+  const char* text = R"(HloModule m, num_partitions=8
+inside { p = (s32[], f32[64,16], f32[16]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(64)
+  ROOT c = pred[] compare(i, n), direction=LT }
+step { p = (s32[], f32[64,16], f32[16]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[64,16] get-tuple-element(p), index=1
+  s = f32[16] get-tuple-element(p), index=2
+  z = s32[] constant(0)
+  one = s32[] constant(1)
+  row = f32[1,16] dynamic-slice(a, i, z), dynamic_slice_sizes={1,16}
+  flat = f32[16] reshape(row)
+  next = f32[16] add(s, flat)
+  j = s32[] add(i, one)
+  ROOT t = (s32[], f32[64,16], f32[16]) tuple(j, a, next) }
+ENTRY e { a = f32[64,16] parameter(0), sharding={devices=[8,1]<=[8]}
+  z = s32[] constant(0)
+  f = f32[] constant(0)
+  s = f32[16] broadcast(f), dimensions={}
+  t = (s32[], f32[64,16], f32[16]) tuple(z, a, s)
+  w = (s32[], f32[64,16], f32[16]) while(t), condition=inside, body=step,
+    backend_config={"known_trip_count":{"n":"64"}}
+  ROOT r = f32[16] get-tuple-element(w), index=2, sharding={replicated} }
+)";
+  PartitionCase c = check_partition(ir::parse_hlo(text));
+  EXPECT_LE(elements(c), 64 * 16 * 7 / 8) << c.text;
+}
+
+TEST(Traffic, AShiftWhosePadIsWrapped) {
+  PartitionCase c = check_partition(ir::parse_hlo(R"(HloModule m, num_partitions=8
+wrapped { x = f32[64,4] parameter(0)
+  n = s32[] parameter(1)
+  v = f32[] convert(n)
+  ROOT p = f32[65,4] pad(x, v), padding=1_0x0_0 }
+ENTRY e { a = f32[64,4] parameter(0), sharding={devices=[8,1]<=[8]}
+  z = s32[] constant(0)
+  p = f32[65,4] call(a, z), to_apply=wrapped
+  ROOT r = f32[64,4] slice(p), slice={[0:64], [0:4]}, sharding={devices=[8,1]<=[8]} }
+)"));
+  EXPECT_EQ(elements(c), 4) << c.text;
 }
 
 }  // namespace

@@ -308,12 +308,17 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
   if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
   const std::int64_t dim = changed[0], ways = layout.shards(dim);
   const ir::Instruction& operand = *source.operand(0);
+  constexpr std::size_t most = 64;
   std::vector<const ir::Instruction*> slices;
   for (const ir::Instruction* user : p.users(operand)) {
-    if (user->is(ir::Opcode::slice) && !p.is_defined(*user) && sliced_dims(*user) == changed &&
-        stride_of(*user, dim) == 1 && same_layout(reduced(p.declared_array(*user)), layout)) {
-      slices.push_back(user);
+    if (!user->is(ir::Opcode::slice) || sliced_dims(*user) != changed ||
+        stride_of(*user, dim) != 1 || !same_layout(reduced(p.declared_array(*user)), layout)) {
+      continue;
     }
+    // The first of them has tried.
+    if (slices.empty() && user != &source) return false;
+    slices.push_back(user);
+    if (slices.size() > most) return false;
   }
   if (slices.size() < 2) return false;
   Value* v = p.operand_value(operand);

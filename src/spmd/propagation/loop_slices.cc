@@ -12,6 +12,15 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
+bool splits_by(const Instruction& x, int axis) {
+  for (const TensorSharding& s : x.sharding) {
+    for (const DimSharding& d : s.dims) {
+      if (std::find(d.axes.begin(), d.axes.end(), axis) != d.axes.end()) return true;
+    }
+  }
+  return false;
+}
+
 class Loop {
  public:
   explicit Loop(Instruction* loop)
@@ -52,10 +61,14 @@ class Loop {
       for (const Instruction* user : users_[std::size_t(leaf->index)]) {
         if (user == out) continue;
         if (!user->is(Opcode::dynamic_slice) || user->operand(0) != leaf) return;
+        // Twice as much where all devices are told as where each is told its part.
+        bool parts = false;
         for (std::size_t d = 0; d < dims.size(); ++d) {
-          if (user->shape.dims[d] != dims[d] && s.shards(std::int64_t(d)) > 1) read[d] = 1;
+          if (user->shape.dims[d] == dims[d] || s.shards(std::int64_t(d)) == 1) continue;
+          read[d] = 1;
+          for (int axis : s.dims[d].axes) parts = parts || splits_by(*user, axis);
         }
-        told += 2 * double(trips) * double(user->shape.element_count());
+        told += (parts ? 1 : 2) * double(trips) * double(user->shape.element_count());
       }
     }
     if (std::count(read.begin(), read.end(), 1) == 0 || told <= double(element_count(dims))) return;
