@@ -262,5 +262,136 @@ TEST(PartitionFold, RunningSumOfManyRows) {
   EXPECT_EQ(c.bytes(), 448 * 4) << c.text;
 }
 
+// ----- sorts
+
+constexpr const char* kOrders = R"(HloModule m, num_partitions=8
+less { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+greater { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=GT, type=TOTALORDER }
+canonical { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  z = f32[] constant(0)
+  n = f32[] constant(nan)
+  az = pred[] compare(a, z), direction=EQ
+  bz = pred[] compare(b, z), direction=EQ
+  aa = f32[] select(az, z, a)
+  bb = f32[] select(bz, z, b)
+  an = pred[] compare(a, a), direction=NE
+  bn = pred[] compare(b, b), direction=NE
+  x = f32[] select(an, n, aa)
+  y = f32[] select(bn, n, bb)
+  ROOT r = pred[] compare(x, y), direction=LT, type=TOTALORDER }
+by_key { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT }
+float_key { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = bf16[] parameter(2)
+  d = bf16[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER }
+unordered { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY e {
+)";
+
+PartitionCase check_sort(const std::string& lines, std::vector<Literal> arguments = {},
+                         const spmd::PartitionOptions& options = free_starts()) {
+  SCOPED_TRACE(lines);
+  return check_partition(ir::parse_hlo(kOrders + lines + "\n}\n"), 0, std::move(arguments),
+                         options);
+}
+
+TEST(PartitionSort, OneDimInBlocks) {
+  // Even, in need of padding blocks, and uneven.
+  for (int n : {800, 1024, 801, 1000, 1061, 4095}) {
+    const std::string type = "s32[" + s(n) + "]", split = "sharding={devices=[8]<=[8]}";
+    PartitionCase c = check_sort("a = " + type + " parameter(0), " + split + "\nROOT r = " + type +
+                                 " sort(a), dimensions={0}, to_apply=less, " + split);
+    EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+    EXPECT_FALSE(c.full_gather());
+    if (n == 1024) {
+      EXPECT_EQ(c.collectives(), 4) << c.text;
+      EXPECT_EQ(c.bytes(), 2.75 * 128 * 4) << c.text;
+    }
+  }
+}
+
+TEST(PartitionSort, StableByPlace) {
+  Literal x(Shape(f32, {1600}));
+  auto data = x.mutable_data<float>();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float special[] = {0.f, -0.f, 1.f, nan, -nan, INFINITY, -INFINITY, 0.f, -1.f, -0.f, 2.f};
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = special[(i * 7 + i / 13) % 11];
+  for (const char* order : {"canonical", "greater"}) {
+    PartitionCase c = check_sort(
+        std::string("a = f32[1600] parameter(0), sharding={devices=[8]<=[8]}\n") +
+            "ROOT r = f32[1600] sort(a), dimensions={0}, is_stable=true, to_apply=" + order +
+            ", sharding={devices=[8]<=[8]}",
+        {x});
+    EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+  }
+  // Comparisons that NaN makes no order of stay with one device's order.
+  check_sort(R"(
+    a = f32[1600] parameter(0), sharding={devices=[8]<=[8]}
+    ROOT r = f32[1600] sort(a), dimensions={0}, is_stable=true, to_apply=unordered,
+      sharding={devices=[8]<=[8]})",
+             {x});
+}
+
+TEST(PartitionSort, SeveralOperandsAndTheirPlaces) {
+  for (int n : {1600, 1601}) {
+    const std::string t = "s32[" + s(n) + "]", split = "sharding={devices=[8]<=[8]}";
+    const std::string both = "sharding={{devices=[8]<=[8]}, {devices=[8]<=[8]}}";
+    // Keys are small: many ties, and the second operand tells which came first.
+    PartitionCase c =
+        check_sort("a = " + t + " parameter(0), " + split + "\ni = " + t +
+                   " iota(), iota_dimension=0\nROOT r = (" + t + ", " + t +
+                   ") sort(a, i), dimensions={0}, is_stable=true, to_apply=by_key, " + both);
+    EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+    if (n == 1600) EXPECT_EQ(c.bytes(), 2 * 2.75 * 200 * 4) << c.text;
+    c = check_sort("a = f32[" + s(n) + "] parameter(0), " + split + "\nb = bf16[" + s(n) +
+                   "] parameter(1), " + split + "\nROOT r = (f32[" + s(n) + "], bf16[" + s(n) +
+                   "]) sort(a, b), dimensions={0}, is_stable=true, to_apply=float_key, " + both);
+    EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+  }
+}
+
+TEST(PartitionSort, RowsOfBatches) {
+  // The batch is split by one axis and can't take the other.
+  for (int n : {256, 250}) {
+    for (const char* layout : {"devices=[2,4]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"}) {
+      const std::string t = "s32[2," + s(n) + "]";
+      PartitionCase c =
+          check_sort("a = " + t + " parameter(0), sharding={" + layout + "}\nROOT r = " + t +
+                     " sort(a), dimensions={1}, to_apply=less, sharding={" + layout + "}");
+      EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+    }
+  }
+  // Along dim 0, by two.
+  for (int n : {64, 63}) {
+    const std::string t = "s32[" + s(n) + ",4]";
+    PartitionCase c =
+        check_sort("a = " + t + " parameter(0), sharding={devices=[2,4]<=[8]}\n" + "ROOT r = " + t +
+                   " sort(a), dimensions={0}, to_apply=less, " + "sharding={devices=[2,4]<=[8]}");
+    if (n == 64) {
+      EXPECT_EQ(c.count(Opcode::collective_permute), 1) << c.text;
+      EXPECT_EQ(c.bytes(), 32 * 4) << c.text;
+    }
+  }
+  // Rows enough: all-to-alls there and back are less.
+  PartitionCase c = check_sort(R"(
+    a = s32[16,1024] parameter(0), sharding={devices=[1,8]<=[8]}
+    ROOT r = s32[16,1024] sort(a), dimensions={1}, to_apply=less,
+      sharding={devices=[1,8]<=[8]})");
+  EXPECT_EQ(c.count(Opcode::all_to_all), 2) << c.text;
+  EXPECT_EQ(c.collectives(), 2) << c.text;
+}
+
 }  // namespace
 }  // namespace tessera::testing

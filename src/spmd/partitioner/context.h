@@ -121,6 +121,8 @@ class ComputationPartitioner {
   TensorSharding declared_array(const ir::Instruction& source) const {
     return declared(source).front();
   }
+  /// Declared, but for leaves that nobody uses: those may lie as another one does.
+  std::vector<TensorSharding> wanted(const ir::Instruction& source) const;
   /// In any layouts: they are brought to the declared ones when somebody needs them so.
   void define(const ir::Instruction& source, std::vector<Value*> leaves);
   void define(const ir::Instruction& source, Value* v) { define(source, std::vector{v}); }

@@ -76,6 +76,7 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::topk:
       return partition_top_k(p, source);
     case Opcode::sort:
+      return partition_sort(p, source);
     case Opcode::fft:
     case Opcode::cholesky:
     case Opcode::triangular_solve:

@@ -32,6 +32,8 @@ bool partition_cut_of_select_and_scatter(ComputationPartitioner& p, const ir::In
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source);
 // top_k.cc
 void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source);
+// sort.cc
+void partition_sort(ComputationPartitioner& p, const ir::Instruction& source);
 // reshape.cc
 void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source);
 // moves.cc

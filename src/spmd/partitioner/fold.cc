@@ -32,9 +32,8 @@ bool works_on_arrays(const ir::Computation& reducer) {
   return true;
 }
 
-std::vector<ir::Instruction*> on_arrays(ComputationPartitioner& p, const ir::Computation& reducer,
+std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& reducer,
                                         const std::vector<ir::Instruction*>& arguments) {
-  ir::Builder& b = p.b();
   const Dims dims = arguments.front()->shape.dims;
   std::unordered_map<const ir::Instruction*, std::vector<ir::Instruction*>> done;
   for (const auto& i : reducer.instructions()) {
@@ -55,7 +54,7 @@ std::vector<ir::Instruction*> on_arrays(ComputationPartitioner& p, const ir::Com
         out = operands;
         break;
       case ir::Opcode::call:
-        out = on_arrays(p, *i->called.front(), operands);
+        out = on_arrays(b, *i->called.front(), operands);
         break;
       case ir::Opcode::get_tuple_element:
         out = {operands[std::size_t(i->get<ir::GetTupleElementAttrs>().index)]};
@@ -128,7 +127,7 @@ std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instructio
     work = double(shapes.back().element_count());
   }
   const ComputeLayout last =
-      choose_layout(rule, shapes, shardings, results, p.declared(source), work, p.cost());
+      choose_layout(rule, shapes, shardings, results, p.wanted(source), work, p.cost());
   std::vector<ir::Instruction*> parts;
   for (std::size_t i = 0; i < results.size(); ++i) {
     Dims dims = partial[i]->shape.dims;

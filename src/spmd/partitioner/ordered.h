@@ -12,6 +12,9 @@
 namespace tessera::spmd {
 
 // top_k.cc
+/// What comes last of all by value, the greatest or the least first: floats are in their total
+/// order, NaNs included.
+ir::Instruction* last_of_all(ComputationPartitioner& p, DType dtype, bool largest);
 /// The cost of a layout where operands come from whichever layout others need them in, too.
 double price_of(ComputationPartitioner& p, const ir::Instruction& source,
                 const ComputeLayout& layout);
@@ -26,7 +29,7 @@ ComputeLayout layout_of_winners(ComputationPartitioner& p, const ir::Instruction
 /// The reducer is made of scalar ops that have a form on arrays.
 bool works_on_arrays(const ir::Computation& reducer);
 /// The reducer, or any function of scalars that works_on_arrays, element by element.
-std::vector<ir::Instruction*> on_arrays(ComputationPartitioner& p, const ir::Computation& reducer,
+std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& reducer,
                                         const std::vector<ir::Instruction*>& arguments);
 /// The reducer of `source` on elements that may be absent: takes and gives a pred besides, and
 /// absent is neutral, whatever else the reducer's neutral element may be.

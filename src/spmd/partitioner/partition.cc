@@ -192,6 +192,25 @@ std::vector<TensorSharding> ComputationPartitioner::declared(const ir::Instructi
   return module_.shardings_of(source);
 }
 
+std::vector<TensorSharding> ComputationPartitioner::wanted(const ir::Instruction& source) const {
+  std::vector<TensorSharding> out = declared(source);
+  const std::vector<Shape>& leaves = source.shape.elements;
+  if (leaves.size() != out.size() || source_.root() == &source) return out;
+  std::vector<char> used(out.size(), 0);
+  for (const ir::Instruction* user : users(source)) {
+    if (!user->is(ir::Opcode::get_tuple_element)) return out;
+    used[std::size_t(user->get<ir::GetTupleElementAttrs>().index)] = 1;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    for (std::size_t j = 0; j < out.size() && !used[i]; ++j) {
+      if (!used[j] || leaves[j].dims != leaves[i].dims) continue;
+      out[i] = out[j];
+      break;
+    }
+  }
+  return out;
+}
+
 void ComputationPartitioner::run(bool is_entry) {
   for (const ir::Instruction* parameter : source_.parameters()) {
     current_ = parameter;
@@ -361,7 +380,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     Value* v = operand_value(*o);
     operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
   }
-  return choose_layout(rule, operand_shapes, operand_shardings, result_shapes, declared(source),
+  return choose_layout(rule, operand_shapes, operand_shardings, result_shapes, wanted(source),
                        flops_of(source), cost());
 }
 

@@ -119,7 +119,7 @@ std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::
   std::vector<ir::Instruction*> arguments = forward ? carry : inner;
   const std::vector<ir::Instruction*>& later = forward ? inner : carry;
   arguments.insert(arguments.end(), later.begin(), later.end());
-  return on_arrays(p, *source.called.front(), arguments);
+  return on_arrays(b, *source.called.front(), arguments);
 }
 
 }  // namespace tessera::spmd

@@ -11,16 +11,6 @@
 
 namespace tessera::spmd {
 
-namespace {
-
-ir::TopKAttrs attributes_of(const ir::Instruction& source) {
-  if (source.is(ir::Opcode::topk)) return source.get<ir::TopKAttrs>();
-  const CallAttributes given = CallAttributes::parse(source.backend_config, source.location());
-  return {source.shape.elements[0].dims.back(),
-          given.get_or<bool>("largest", true, source.location())};
-}
-
-/// What comes last of all: floats are in their total order, NaNs included.
 ir::Instruction* last_of_all(ComputationPartitioner& p, DType dtype, bool largest) {
   if (!is_floating(dtype)) {
     const ir::Opcode op = largest ? ir::Opcode::maximum : ir::Opcode::minimum;
@@ -29,6 +19,15 @@ ir::Instruction* last_of_all(ComputationPartitioner& p, DType dtype, bool larges
   std::vector<std::byte> bits(byte_size(dtype), std::byte{0xFF});
   if (!largest) bits.back() = std::byte{0x7F};
   return p.b().constant(Literal(Shape(dtype, {}), bits));
+}
+
+namespace {
+
+ir::TopKAttrs attributes_of(const ir::Instruction& source) {
+  if (source.is(ir::Opcode::topk)) return source.get<ir::TopKAttrs>();
+  const CallAttributes given = CallAttributes::parse(source.backend_config, source.location());
+  return {source.shape.elements[0].dims.back(),
+          given.get_or<bool>("largest", true, source.location())};
 }
 
 /// (a, b, index of a, index of b) -> a comes first, by its value alone.
@@ -135,7 +134,7 @@ ComputeLayout layout_of_winners(ComputationPartitioner& p, const ir::Instruction
     shapes.back().dims[std::size_t(dim)] = candidates;
     work = 16 * double(shapes.back().element_count());
   }
-  return choose_layout(rule, shapes, shardings, results, p.declared(source), work, p.cost());
+  return choose_layout(rule, shapes, shardings, results, p.wanted(source), work, p.cost());
 }
 
 void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -161,7 +160,7 @@ void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
   const ComputeLayout last =
       layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
   double price = price_of(p, source, split) + last.cost;
-  const std::vector<TensorSharding> wanted = p.declared(source);
+  const std::vector<TensorSharding> wanted = p.wanted(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
     price -= reshard_cost(split.results[i], wanted[i], results[i].dims,
                           std::int64_t(byte_size(results[i].dtype)), p.cost());

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorts along a split dim. Leighton's columnsort: four sorts of each device's own rows, two
+// all-to-alls between them and an exchange of halves with the neighbours order the whole, on any
+// data, with never more than a shard on a device. Two devices just merge. Where only the first rows
+// of a sort are used, each device sends its own first rows.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ordered.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Opcode;
+
+/// Any two sorts by it agree on all data: no comparison of floats that NaN makes no order.
+bool is_order(const ir::Computation& comparator) {
+  if (!works_on_arrays(comparator) || !comparator.root()->shape.is_array()) return false;
+  for (const auto& i : comparator.instructions()) {
+    if (i->is(Opcode::call) && !is_order(*i->called.front())) return false;
+    if (!i->is(Opcode::compare)) continue;
+    const auto& attrs = i->get<ir::CompareAttrs>();
+    if (attrs.direction == ir::Direction::le || attrs.direction == ir::Direction::ge) return false;
+    if (attrs.direction == ir::Direction::eq || attrs.direction == ir::Direction::ne) continue;
+    if (is_floating(i->operand(0)->shape.dtype) && attrs.type != ir::ComparisonType::total_order) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The sort is of one array by its elements' order itself, ascending (1) or descending (-1), so
+/// that elements that are equal to it have the same bits; or by another order (0).
+int plain_order(const ir::Instruction& source) {
+  const ir::Instruction& root = *source.called.front()->root();
+  if (source.operands.size() != 1 || !root.is(Opcode::compare)) return 0;
+  if (!root.operand(0)->is(Opcode::parameter) || !root.operand(1)->is(Opcode::parameter) ||
+      root.operand(0) == root.operand(1)) {
+    return 0;
+  }
+  const bool less = root.get<ir::CompareAttrs>().direction == ir::Direction::lt;
+  if (!less && root.get<ir::CompareAttrs>().direction != ir::Direction::gt) return 0;
+  return less == (root.operand(0)->get<ir::ParameterAttrs>().number == 0) ? 1 : -1;
+}
+
+/// The operand that holds each row's place along the dim, if there is one.
+int places_operand(const ir::Instruction& source, std::int64_t dim) {
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const ir::Instruction* x = source.operand(i);
+    if (!is_integer(x->shape.dtype) || byte_size(x->shape.dtype) < 4) continue;
+    std::int64_t along = dim;
+    while (x->is(Opcode::copy) || x->is(Opcode::broadcast)) {
+      if (x->is(Opcode::broadcast)) {
+        const Dims& map = x->get<ir::DimensionsAttrs>().dims;
+        along = std::find(map.begin(), map.end(), along) - map.begin();
+      }
+      x = x->operand(0);
+    }
+    if (x->is(Opcode::iota) && x->get<ir::IotaAttrs>().dim == along) return int(i);
+  }
+  return -1;
+}
+
+/// A sort of one device's arrays: by the user's comparator and then, so that no two rows are equal,
+/// by their places. Rows whose place is `size` or beyond are padding and come last.
+struct LocalSort {
+  ComputationPartitioner& p;
+  const ir::Instruction& source;
+  std::int64_t dim = 0, size = 0;
+  int places = -1;      ///< among the arrays; -1: rows need not be told apart
+  bool padded = false;  ///< some rows are padding
+  ir::Computation* made = nullptr;
+
+  ir::Computation* comparator(const std::vector<ir::Instruction*>& xs) {
+    if (made) return made;
+    const ir::Computation& theirs = *source.called.front();
+    ir::Builder b(p.module().target()->add_computation(theirs.name() + "_then_place"));
+    std::vector<ir::Instruction*> forth, back;
+    ir::Instruction* place[2] = {nullptr, nullptr};
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      ir::Instruction* pair[2];
+      for (std::size_t side = 0; side < 2; ++side) {
+        pair[side] = b.parameter(std::int64_t(2 * i + side), Shape(xs[i]->shape.dtype, {}));
+        if (int(i) == places) place[side] = pair[side];
+      }
+      if (i >= source.operands.size()) continue;
+      forth.insert(forth.end(), {pair[0], pair[1]});
+      back.insert(back.end(), {pair[1], pair[0]});
+    }
+    ir::Instruction* out = on_arrays(b, theirs, forth).front();
+    if (places >= 0) {
+      ir::Instruction* after = on_arrays(b, theirs, back).front();
+      ir::Instruction* earlier = b.compare(ir::Direction::lt, place[0], place[1]);
+      ir::Instruction* tie = b.binary(Opcode::and_, b.unary(Opcode::not_, after), earlier);
+      out = b.binary(Opcode::or_, out, tie);
+      if (padded) {
+        ir::Instruction* end = b.scalar(place[0]->shape.dtype, double(size));
+        ir::Instruction* real = b.binary(Opcode::and_, b.compare(ir::Direction::lt, place[0], end),
+                                         b.compare(ir::Direction::lt, place[1], end));
+        out = b.select(real, out, earlier);
+      }
+    }
+    b.computation()->set_root(out);
+    return made = b.computation();
+  }
+
+  std::vector<ir::Instruction*> operator()(const std::vector<ir::Instruction*>& xs) {
+    return p.unpack(p.b().sort(xs, dim, places < 0, comparator(xs)));
+  }
+};
+
+std::vector<ir::Instruction*> sliced(ir::Builder& b, const std::vector<ir::Instruction*>& xs,
+                                     std::int64_t dim, std::int64_t from, std::int64_t to) {
+  std::vector<ir::Instruction*> out;
+  for (ir::Instruction* x : xs) {
+    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
+    starts[std::size_t(dim)] = from;
+    limits[std::size_t(dim)] = to;
+    out.push_back(b.slice(x, starts, limits));
+  }
+  return out;
+}
+
+/// One array from two, and a choice between two, for several arrays at once.
+std::vector<ir::Instruction*> joined(ir::Builder& b, const std::vector<ir::Instruction*>& xs,
+                                     const std::vector<ir::Instruction*>& ys, std::int64_t dim) {
+  std::vector<ir::Instruction*> out;
+  for (std::size_t i = 0; i < xs.size(); ++i) out.push_back(b.concatenate({xs[i], ys[i]}, dim));
+  return out;
+}
+
+std::vector<ir::Instruction*> chosen(ir::Builder& b, ir::Instruction* condition,
+                                     const std::vector<ir::Instruction*>& xs,
+                                     const std::vector<ir::Instruction*>& ys) {
+  std::vector<ir::Instruction*> out;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    out.push_back(b.select(b.splat(condition, xs[i]->shape.dims), xs[i], ys[i]));
+  }
+  return out;
+}
+
+/// How the rows of a sort lie and travel.
+struct Exchange {
+  std::int64_t dim = 0, size = 0, ways = 1;
+  std::vector<int> axes;
+  std::int64_t block = 0;  ///< rows of a device while they are sorted
+  int places = -1;         ///< the operand with the rows' places; operands.size(): one more
+  bool padded = false;
+  int plain = 0;  ///< see plain_order: padding then is what comes last
+  DType place_type = s32;
+  double bytes = 0;
+  int collectives = 0;
+};
+
+/// The cheapest that orders any data; none if the blocks are too small for their number.
+std::optional<Exchange> exchange_for(const ir::Instruction& source, const TensorSharding& s) {
+  Exchange e;
+  e.dim = source.get<ir::SortAttrs>().dim;
+  const Shape& in = source.operand(0)->shape;
+  e.size = in.dim(e.dim);
+  e.ways = s.shards(e.dim);
+  e.axes = s.dims[std::size_t(e.dim)].axes;
+  const std::int64_t shard = ceil_div(e.size, e.ways);
+  e.block = shard;
+  if (e.ways > 2) {
+    const std::int64_t step = e.ways % 2 == 0 ? e.ways : 2 * e.ways;
+    e.block = ceil_div(shard, step) * step;
+    if (e.block < 2 * (e.ways - 1) * (e.ways - 1)) return std::nullopt;
+  }
+  const std::int64_t rows = e.block * e.ways;
+  if (rows != std::int64_t(std::int32_t(rows))) return std::nullopt;
+  e.padded = rows != e.size;
+  // Two parts, the lower one first, are merged as they stand.
+  e.plain = plain_order(source);
+  const bool needs_places = e.plain == 0 && (e.padded || e.ways > 2);
+  e.place_type = rows + (e.padded ? 1 : 0) <= 65536 ? u16 : s32;
+  if (needs_places) {
+    e.places = places_operand(source, e.dim);
+    if (e.places < 0) e.places = int(source.operands.size());
+  }
+  double row = 0;
+  for (const ir::Instruction* o : source.operands) row += double(byte_size(o->shape.dtype));
+  int arrays = int(source.operands.size());
+  if (e.places == arrays) {
+    row += double(byte_size(e.place_type));
+    ++arrays;
+  }
+  const Dims local = s.shard_dims(in.dims);
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    if (std::int64_t(d) != e.dim) row *= double(local[d]);
+  }
+  const double k = double(e.ways);
+  e.bytes = row * double(e.block) * (e.ways == 2 ? 1 : 2 * (k - 1) / k + 1);
+  e.collectives = arrays * (e.ways == 2 ? 1 : 4);
+  if (e.block != shard) {
+    const RoutePlan plan = plan_route({block_part(e.ways, e.size, e.block)}, e.ways, e.size, shard);
+    e.bytes += row * double(plan.rows_received);
+    e.collectives += plan.permutes * int(source.operands.size());
+  }
+  return e;
+}
+
+/// The device's own rows, made `e.block` many, with their places behind them if they need some.
+std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vector<Value*>& values,
+                                      const Exchange& e) {
+  ir::Builder& b = p.b();
+  const std::int64_t shard = values.front()->local->shape.dim(e.dim), beyond = e.block * e.ways;
+  std::vector<ir::Instruction*> out;
+  for (Value* v : values) {
+    ir::Instruction *x = v->local, *fill = nullptr;
+    if (e.plain != 0 && e.padded) {
+      fill = last_of_all(p, x->shape.dtype, e.plain < 0);
+      x = p.masked(v, {e.dim}, fill);
+    } else if (int(out.size()) == e.places) {
+      fill = b.scalar(x->shape.dtype, double(beyond));
+    }
+    if (fill && e.block != shard) {
+      std::vector<ir::PadDim> padding(x->shape.dims.size());
+      padding[std::size_t(e.dim)].high = e.block - shard;
+      x = b.pad(x, fill, padding);
+    } else {
+      x = p.resized(x, e.dim, e.block);
+    }
+    out.push_back(x);
+  }
+  if (e.places != int(out.size())) return out;
+  const Dims dims = out.front()->shape.dims;
+  const Dims line{e.block};
+  ir::Instruction* row = b.iota(Shape(s32, line), 0);
+  ir::Instruction* place = b.binary(
+      Opcode::add, row, b.splat(p.shard_offset(values.front()->sharding, e.dim, e.size), line));
+  if (e.block != shard) {
+    ir::Instruction* real = b.compare(ir::Direction::lt, row, b.splat(p.index(shard), line));
+    place = b.select(real, place, b.splat(p.index(beyond), line));
+  }
+  out.push_back(b.broadcast(b.convert(place, e.place_type), dims, {e.dim}));
+  return out;
+}
+
+/// Device pairs (c, c + step) along axes.
+std::vector<std::pair<std::int64_t, std::int64_t>> neighbours(ComputationPartitioner& p,
+                                                              const std::vector<int>& axes,
+                                                              int step) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (const auto& group : ir::DeviceGroups::over(p.mesh(), axes).expand(p.module().devices())) {
+    for (std::int64_t c = 0; c < std::int64_t(group.size()); ++c) {
+      const std::int64_t to = c + step;
+      if (to < 0 || to >= std::int64_t(group.size())) continue;
+      pairs.emplace_back(group[std::size_t(c)], group[std::size_t(to)]);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+std::vector<ir::Instruction*> sent(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
+                                   const std::vector<std::pair<std::int64_t, std::int64_t>>& to) {
+  for (ir::Instruction*& x : xs) {
+    x = p.b().collective_permute(x, to);
+    p.note(x, byte_count(x));
+  }
+  return xs;
+}
+
+/// Block j of each array goes to device j. `dealt`: blocks are dealt out row by row.
+std::vector<ir::Instruction*> swapped(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
+                                      const Exchange& e, bool dealt) {
+  ir::Builder& b = p.b();
+  for (ir::Instruction*& x : xs) {
+    const Dims dims = x->shape.dims;
+    if (dealt) {
+      Dims split = dims, perm;
+      const std::size_t d = std::size_t(e.dim);
+      split[d] = e.block / e.ways;
+      split.insert(split.begin() + e.dim + 1, e.ways);
+      for (std::size_t i = 0; i < split.size(); ++i) perm.push_back(std::int64_t(i));
+      std::swap(perm[d], perm[d + 1]);
+      x = b.reshape(b.transpose(b.reshape(x, split), perm), dims);
+    }
+    x = b.all_to_all(x, e.dim, ir::DeviceGroups::over(p.mesh(), e.axes));
+    p.note(x, byte_count(x) * double(e.ways - 1) / double(e.ways));
+  }
+  return xs;
+}
+
+std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
+                                          std::vector<ir::Instruction*> xs, const Exchange& e,
+                                          LocalSort& sort) {
+  ir::Builder& b = p.b();
+  auto at = [&](std::int64_t c) {
+    return b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(c));
+  };
+  if (e.ways == 2) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> pairs = neighbours(p, e.axes, 1);
+    for (const auto& [from, to] : neighbours(p, e.axes, -1)) pairs.emplace_back(from, to);
+    std::sort(pairs.begin(), pairs.end());
+    const std::vector<ir::Instruction*> other = sent(p, xs, pairs);
+    ir::Instruction* lower = at(0);
+    std::vector<ir::Instruction*> all =
+        sort(joined(b, chosen(b, lower, xs, other), chosen(b, lower, other, xs), e.dim));
+    for (ir::Instruction*& x : all) {
+      x = p.dynamic_slice_dim(x, e.dim, p.lookup({0, e.block}, e.axes), e.block);
+    }
+    return all;
+  }
+  const std::int64_t half = e.block / 2;
+  xs = sort(swapped(p, sort(xs), e, true));
+  xs = sort(swapped(p, xs, e, false));
+  // All rows are less than half a block from where they belong.
+  const std::vector<ir::Instruction*> low = sliced(b, xs, e.dim, 0, half);
+  const std::vector<ir::Instruction*> high = sliced(b, xs, e.dim, half, e.block);
+  const std::vector<ir::Instruction*> border =
+      sort(joined(b, sent(p, high, neighbours(p, e.axes, 1)), low, e.dim));
+  const std::vector<ir::Instruction*> back =
+      sent(p, sliced(b, border, e.dim, 0, half), neighbours(p, e.axes, -1));
+  return joined(b, chosen(b, at(0), low, sliced(b, border, e.dim, half, e.block)),
+                chosen(b, at(e.ways - 1), high, back), e.dim);
+}
+
+}  // namespace
+
+void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  const std::int64_t dim = source.get<ir::SortAttrs>().dim;
+  const std::size_t d = std::size_t(dim);
+  if (!rule || source.operand(0)->shape.element_count() == 0 || !is_order(*source.called.front())) {
+    return partition_by_rule(p, source);
+  }
+  FactorRule across = *rule;
+  across.factors[std::size_t(across.operands[0][d].front())].kind = FactorKind::permutation;
+  const ComputeLayout split = p.layout_for(source, across);
+  const TensorSharding& s = split.operands[0];
+  if (s.shards(dim) == 1) return partition_by_rule(p, source);
+  const std::optional<Exchange> e = exchange_for(source, s);
+  if (!e) return partition_by_rule(p, source);
+  const double price =
+      price_of(p, source, split) + e->bytes + p.cost().latency_bytes * e->collectives;
+  if (price_of(p, source, p.layout_for(source, *rule)) <= price) {
+    return partition_by_rule(p, source);
+  }
+  const std::string spec = s.to_spec_string();
+  const std::vector<Value*> values = p.operands_in(source, split.operands);
+  p.transfer = {spec, spec, "rows of " + op_label(source), false};
+  LocalSort sort{p, source, dim, e->size, e->places, e->padded};
+  std::vector<ir::Instruction*> xs = sort_across(p, rows_of(p, values, *e), *e, sort);
+  const std::int64_t shard = ceil_div(e->size, e->ways);
+  std::vector<Value*> results;
+  const std::vector<Shape> shapes = flatten(source.shape);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (e->block != shard) {
+      const RoutePlan plan =
+          plan_route({block_part(e->ways, e->size, e->block)}, e->ways, e->size, shard);
+      xs[i] = p.emit_route(plan, {xs[i]}, dim, e->axes, nullptr, shapes[i]);
+    }
+    results.push_back(p.make(xs[i], split.results[i], shapes[i]));
+  }
+  p.transfer = {};
+  p.define(source, results);
+}
+
+}  // namespace tessera::spmd
