@@ -1,34 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/fuzz/<target>.cc: one libFuzzer binary for each reader of text or files. Clang only; the
-# rooms themselves are instrumented, so this is a build tree of its own (preset `fuzz`).
+# tests/fuzz/<target>.cc: one libFuzzer binary for each reader of text or files, and one for what
+# is done with a program. Clang only; the rooms themselves are instrumented, so this is a build tree
+# of its own (preset `fuzz`).
 
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang; configure with --preset fuzz")
 endif()
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
 
-set(tessera_fuzz_rooms base sharding ir text)
-foreach(room IN LISTS tessera_fuzz_rooms)
-  target_compile_options(tessera_${room} PRIVATE
-    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+set(tessera_fuzz_options
+  -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+foreach(room IN ITEMS base sharding ir text evaluator spmd)
+  target_compile_options(tessera_${room} PRIVATE ${tessera_fuzz_options})
 endforeach()
 
-# The rules' reader is one file of a room whose other files nothing here needs.
-add_library(tessera_fuzz_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/sharding_rule.cc")
-target_link_libraries(tessera_fuzz_rule PRIVATE tessera_build_flags)
-target_compile_options(tessera_fuzz_rule PRIVATE
-  -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+# Single files of rooms whose other files nothing here needs.
+add_library(tessera_part_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/sharding_rule.cc")
+add_library(tessera_part_flags OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/placement.cc"
+  "${PROJECT_SOURCE_DIR}/src/runtime/storage.cc")
+add_library(tessera_part_facts OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
+foreach(part IN ITEMS rule flags facts)
+  target_link_libraries(tessera_part_${part} PRIVATE tessera_build_flags ${tessera_private_deps}
+    CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_compile_options(tessera_part_${part} PRIVATE ${tessera_fuzz_options})
+endforeach()
 
 add_custom_target(tessera_fuzzers)
-foreach(target hlo stablehlo sharding_text sharding_rule npy)
-  add_executable(tessera_fuzz_${target} "${PROJECT_SOURCE_DIR}/tests/fuzz/${target}.cc"
-    $<TARGET_OBJECTS:tessera_fuzz_rule>)
-  foreach(room IN LISTS tessera_fuzz_rooms)
-    target_sources(tessera_fuzz_${target} PRIVATE $<TARGET_OBJECTS:tessera_${room}>)
+# tessera_fuzzer(TARGET PART...): PART: a room, or one of the parts above.
+function(tessera_fuzzer target)
+  set(name tessera_fuzz_${target})
+  add_executable(${name} EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/fuzz/${target}.cc")
+  foreach(part IN LISTS ARGN)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
   endforeach()
-  target_compile_options(tessera_fuzz_${target} PRIVATE
-    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
-  target_link_options(tessera_fuzz_${target} PRIVATE -fsanitize=fuzzer,address,undefined)
-  target_link_libraries(tessera_fuzz_${target} PRIVATE tessera_build_flags ${tessera_private_deps}
-    Threads::Threads)
-  add_dependencies(tessera_fuzzers tessera_fuzz_${target})
-endforeach()
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined
+    -fno-sanitize-recover=all)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_libraries(${name} PRIVATE tessera_build_flags ${tessera_private_deps}
+    Threads::Threads CLI11::CLI11 nlohmann_json::nlohmann_json)
+  add_dependencies(tessera_fuzzers ${name})
+endfunction()
+
+tessera_fuzzer(npy base)
+tessera_fuzzer(sharding_text base sharding)
+tessera_fuzzer(sharding_rule base sharding ir part_rule)
+tessera_fuzzer(sharding_facts base sharding part_facts)
+tessera_fuzzer(flags base sharding ir part_flags)
+tessera_fuzzer(hlo base sharding ir text)
+tessera_fuzzer(stablehlo base sharding ir text)
+tessera_fuzzer(partition base sharding ir text evaluator spmd)

@@ -65,8 +65,8 @@ SlotId Emitter::slot(const ir::Instruction& i, std::size_t leaf) {
 }
 
 std::vector<SlotId> Emitter::slots(const ir::Instruction& i) {
-  std::vector<SlotId> out;
-  for (std::size_t k = 0; k < leaf_count(i.shape); ++k) out.push_back(slot(i, k));
+  std::vector<SlotId> out(leaf_count(i.shape));
+  for (std::size_t k = 0; k < out.size(); ++k) out[k] = slot(i, k);
   return out;
 }
 
@@ -79,9 +79,13 @@ SlotId Emitter::result(const ir::Instruction& i, std::size_t leaf) {
 }
 
 std::vector<SlotId> Emitter::results(const ir::Instruction& i) {
-  std::vector<SlotId> out;
-  for (std::size_t k = 0; k < leaf_count(i.shape); ++k) out.push_back(result(i, k));
-  return out;
+  const std::vector<Shape> leaves = flatten(i.shape);
+  auto& mine = slots_[std::size_t(i.index)];
+  mine.resize(leaves.size());
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    mine[k] = state_->add_slot(leaves[k].byte_count(), facts(i, k).classes);
+  }
+  return mine;
 }
 
 void Emitter::alias(const ir::Instruction& i, std::vector<SlotId> slots) {

@@ -225,13 +225,16 @@ class Estimate {
   }
   void visit(const While& loop) {
     move(loop.init);
-    // Two trips show what a steady loop holds.
-    for (int trip = 0; trip < 2; ++trip) {
+    // Two trips show what a steady loop holds; deep inside of others their trips do.
+    ++loops_;
+    const bool deep = loops_ > kLoopsWalkedTwice;
+    for (int trip = deep ? 1 : 0; trip < 2; ++trip) {
       block(loop.condition);
       block(loop.body);
       move(loop.next);
     }
-    block(loop.condition);
+    if (!deep) block(loop.condition);
+    --loops_;
   }
   void visit(const Conditional& conditional) {
     // Each branch from the same start; the last one's state goes on.
@@ -248,7 +251,10 @@ class Estimate {
     }
   }
 
+  static constexpr int kLoopsWalkedTwice = 3;
+
   const Plan& plan_;
+  int loops_ = 0;  ///< that the step walked through stands in
   std::map<SlotId, int> held_;
   std::map<int, int> holders_;
   std::set<int> arguments_;

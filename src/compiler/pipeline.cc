@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "src/base/env.h"
@@ -26,6 +27,30 @@ bool is_global(const Compilation& c) {
   return c.module->num_partitions > 1 && !c.options.partitioned_input;
 }
 
+/// Text may name any device in a collective; those that don't exist can't take part.
+void check_devices(const ir::Module& module) {
+  const auto check = [&](const ir::Instruction& i, std::int64_t device, const char* where) {
+    if (device < module.num_partitions) return;
+    throw CompileError(fmt::format("{} names device {} in its {}; module {} is for {} devices, "
+                                   "numbered from 0",
+                                   i.describe(), device, where, module.name, module.num_partitions),
+                       i.location());
+  };
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i->attrs)) {
+        for (const auto& [source, target] : permute->source_target_pairs) {
+          check(*i, std::max(source, target), "source_target_pairs");
+        }
+      } else if (const auto* collective = std::get_if<ir::CollectiveAttrs>(&i->attrs)) {
+        for (const auto& group : collective->groups.lists) {
+          for (const std::int64_t device : group) check(*i, device, "replica_groups");
+        }
+      }
+    }
+  }
+}
+
 void verify(Compilation& c) {
   for (const auto& [what, n] : {std::pair{"num_partitions", c.module->num_partitions},
                                 std::pair{"replica_count", c.module->replica_count}}) {
@@ -34,6 +59,7 @@ void verify(Compilation& c) {
                                    n, kMostDevices));
   }
   ir::verify(*c.module);
+  check_devices(*c.module);
 }
 
 void keep_input(Compilation& c) {

@@ -10,11 +10,20 @@ namespace {
 /// Where a window's element lies in the operand; empty in the padding and between dilated elements.
 class Windows {
  public:
-  Windows(const std::vector<ir::WindowDim>& window, const Dims& operand)
+  Windows(const std::vector<ir::WindowDim>& window, const Dims& operand, const Dims& result)
       : window_(window), operand_(operand), strides_(row_major_strides(operand)) {
-    for (const ir::WindowDim& w : window) sizes_.push_back(w.size);
+    for (std::size_t d = 0; d < window.size(); ++d) {
+      // Of a window's offsets, which may be any number, those that meet the operand somewhere.
+      const ir::WindowDim& w = window[d];
+      const std::int64_t low = w.pad_low - std::max<std::int64_t>(result[d] - 1, 0) * w.stride;
+      const std::int64_t high = (operand[d] - 1) * w.lhs_dilation + w.pad_low;
+      lows_.push_back(low > 0 ? (low - 1) / w.rhs_dilation + 1 : 0);
+      const std::int64_t end = operand[d] == 0 || high < 0 ? 0 : high / w.rhs_dilation + 1;
+      sizes_.push_back(std::max<std::int64_t>(0, std::min(w.size, end) - lows_.back()));
+    }
   }
 
+  /// How many offsets are to be looked at.
   const Dims& sizes() const { return sizes_; }
 
   /// Linear index in the operand, -1 if there is no element.
@@ -22,7 +31,8 @@ class Windows {
     std::int64_t index = 0;
     for (std::size_t d = 0; d < window_.size(); ++d) {
       const ir::WindowDim& w = window_[d];
-      const std::int64_t p = position[d] * w.stride + offset[d] * w.rhs_dilation - w.pad_low;
+      const std::int64_t p =
+          position[d] * w.stride + (lows_[d] + offset[d]) * w.rhs_dilation - w.pad_low;
       if (p < 0 || p % w.lhs_dilation != 0 || p / w.lhs_dilation >= operand_[d]) return -1;
       index += p / w.lhs_dilation * strides_[d];
     }
@@ -32,14 +42,14 @@ class Windows {
  private:
   const std::vector<ir::WindowDim>& window_;
   const Dims& operand_;
-  Dims strides_, sizes_;
+  Dims strides_, lows_, sizes_;
 };
 
 /// One operation: wide all the way, rounded once. Padding takes no part.
 template <class W>
 Literal fold_windows(ir::Opcode op, const ir::Instruction& in, const Literal& x,
                      const Literal& init) {
-  const Windows windows(in.get<ir::WindowAttrs>().dims, x.dims());
+  const Windows windows(in.get<ir::WindowAttrs>().dims, x.dims(), in.shape.dims);
   const int width = bit_width(x.dtype());
   const bool is_signed = is_signed_integer(x.dtype());
   const std::vector<W> values = load_all<W>(x);
@@ -91,7 +101,7 @@ Literal eval_reduce_window(const ir::Instruction& in, Operands xs) {
   }
   const std::size_t k = xs.size() / 2;
   const Dims& dims = in.shape.is_tuple ? in.shape.elements[0].dims : in.shape.dims;
-  const Windows windows(in.get<ir::WindowAttrs>().dims, xs[0]->dims());
+  const Windows windows(in.get<ir::WindowAttrs>().dims, xs[0]->dims(), dims);
   std::vector<Literal> results;
   for (std::size_t i = 0; i < k; ++i) {
     results.emplace_back(Shape(xs[i]->dtype(), dims));
@@ -132,7 +142,7 @@ Literal eval_reduce_window(const ir::Instruction& in, Operands xs) {
 Literal eval_select_and_scatter(const ir::Instruction& in, Operands xs) {
   const Literal &x = *xs[0], &source = *xs[1], &init = *xs[2];
   ScalarFunction select(*in.called[0]), combine_updates(*in.called[1]);
-  const Windows windows(in.get<ir::WindowAttrs>().dims, x.dims());
+  const Windows windows(in.get<ir::WindowAttrs>().dims, x.dims(), source.dims());
   const std::size_t size = byte_size(x.dtype());
   // The chosen element of each window: the first, replaced where select(chosen, next) is false.
   std::vector<std::int64_t> chosen(std::size_t(source.element_count()), -1);

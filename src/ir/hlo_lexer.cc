@@ -319,6 +319,10 @@ void HloLexer::layout(Shape* shape) {
   Dims order;
   if (is_digit(next)) {
     do {
+      if (order.size() > shape->dims.size()) {
+        fail_at(start, "the layout has more than the " + std::to_string(shape->dims.size()) +
+                           " dimensions of " + shape->to_string());
+      }
       order.push_back(integer("a dimension of the layout"));
     } while (accept(','));
   }

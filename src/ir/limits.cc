@@ -8,7 +8,7 @@ namespace {
 
 /// Instructions that a program with all calls written out may have, or this many times those that
 /// stand in it.
-constexpr std::int64_t kMaxWrittenOut = std::int64_t(1) << 22;
+constexpr std::int64_t kMaxWrittenOut = std::int64_t(1) << 19;
 constexpr std::int64_t kMaxGrowth = 64;
 
 struct Extent {

@@ -2,6 +2,7 @@
 #include "src/passes/uniformity.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_call.h"
@@ -270,6 +271,22 @@ class Analysis {
   Leaves visit_while(const ir::Instruction& i, UniformityFacts* facts) {
     Leaves carry = of(*facts, *i.operand(0));
     for (LeafFacts& leaf : carry) leaf.known = nullptr;
+    // A loop around this one comes here again for each of its own rounds, mostly with what was
+    // there before; without the answer kept, loops in loops would cost a power of their depth.
+    std::vector<ClassesId> given;
+    for (const LeafFacts& leaf : carry) given.push_back(leaf.classes);
+    WhileAnswer& answer = answers_[&i];
+    if (answer.facts.empty() || answer.given != given) {
+      std::vector<UniformityFacts> found = settle(i, &carry);
+      answers_[&i] = {std::move(given), std::move(carry), std::move(found)};
+    }
+    facts->called[i.index] = answer.facts;
+    return answer.carry;
+  }
+
+  /// Condition and body with a carry that no trip changes any more.
+  std::vector<UniformityFacts> settle(const ir::Instruction& i, Leaves* state) {
+    Leaves& carry = *state;
     for (;;) {
       UniformityFacts condition = run(*i.called.at(0), {carry});
       UniformityFacts body = run(*i.called.at(1), {carry});
@@ -284,11 +301,10 @@ class Analysis {
         carry[k].classes = joined;
       }
       if (!stable) continue;
-      auto& called = facts->called[i.index];
-      called.clear();
-      called.push_back(std::move(condition));
-      called.push_back(std::move(body));
-      return carry;
+      std::vector<UniformityFacts> out;
+      out.push_back(std::move(condition));
+      out.push_back(std::move(body));
+      return out;
     }
   }
 
@@ -308,7 +324,15 @@ class Analysis {
     return out;
   }
 
+  /// What visit_while() gave last for a loop.
+  struct WhileAnswer {
+    std::vector<ClassesId> given;
+    Leaves carry;
+    std::vector<UniformityFacts> facts;
+  };
+
   ClassesTable& table_;
+  std::unordered_map<const ir::Instruction*, WhileAnswer> answers_;
 };
 
 /// Devices of one class hold the same shard.

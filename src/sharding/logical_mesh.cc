@@ -8,6 +8,12 @@
 #include "src/sharding/axis_name.h"
 
 namespace tessera {
+namespace {
+
+// Each of 20 axes at least halves what a device holds; the others have size 1.
+constexpr std::size_t kMostMeshAxes = 256;
+
+}  // namespace
 
 std::string MeshAxis::to_string() const {
   if (whole()) return name;
@@ -67,6 +73,11 @@ MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes
                           std::vector<std::int64_t> device_ids, std::string name) {
   auto mesh = std::make_shared<LogicalMesh>();
   mesh->name = std::move(name);
+  if (axes.size() > kMostMeshAxes) {
+    throw ShardingError("mesh @" + mesh->name + " has " + std::to_string(axes.size()) +
+                        " axes; valid are at most " + std::to_string(kMostMeshAxes));
+  }
+  std::int64_t positions = 1;
   for (auto& [axis, size] : axes) {
     check_axis_name(axis);
     if (size < 1) {
@@ -77,6 +88,9 @@ MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes
       if (other.name == axis) {
         throw ShardingError("mesh @" + mesh->name + " has two axes named '" + axis + "'");
       }
+    }
+    if (__builtin_mul_overflow(positions, size, &positions)) {
+      throw ShardingError("mesh @" + mesh->name + " has more positions than 64 bits can count");
     }
     mesh->axes.push_back(MeshAxis{std::move(axis), size, 1, size});
   }

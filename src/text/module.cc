@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands outside of functions' bodies: the module, meshes, aliases, signatures.
 #include <algorithm>
+#include <unordered_set>
 
+#include "src/ir/limits.h"
 #include "src/ir/names.h"
+#include "src/ir/post_order.h"
 #include "src/ir/sdy_attributes.h"
 #include "src/ir/verifier.h"
 #include "src/sharding/sdy_text.h"
@@ -21,6 +24,10 @@ std::unique_ptr<ir::Module> Reader::run() {
   scan();
   finish_functions();
   resolve();
+  // What follows walks calls by recursion.
+  std::vector<ir::Computation*> all;
+  for (const auto& c : module_->computations()) all.push_back(c.get());
+  ir::check_limits(ir::post_order(all));
   // Not before: shardings wait for instructions.
   for (const auto& c : module_->computations()) c->remove_dead();
   module_->remove_dead_computations();
@@ -222,9 +229,6 @@ void Reader::mesh(bool generic) {
     if (in_.accept('{')) attribute_dict(&attributes, '}');
   }
   if (name.empty() || text.empty()) in_.fail_at(at, "expected sdy.mesh @name = <[\"x\"=2]>");
-  for (const auto& [known, t] : meshes_) {
-    if (known == name) in_.fail_at(at, "mesh @" + std::string(name) + " stands twice");
-  }
   try {
     parse_sdy_mesh(text, std::string(name));
   } catch (const Error& e) {
@@ -498,6 +502,12 @@ void Reader::entry_arguments(const Function& f) {
 }
 
 void Reader::resolve() {
+  std::unordered_set<std::string_view> names;
+  for (const auto& [name, text] : meshes_) {
+    if (!names.insert(name).second) {
+      in_.fail_at(name.data(), "mesh @" + std::string(name) + " stands twice");
+    }
+  }
   if (!meshes_.empty()) {
     meshes_text_ = "{";
     for (const auto& [name, text] : meshes_) {

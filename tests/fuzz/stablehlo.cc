@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableHLO text: what is accepted is a module that verifies and that HLO text can carry.
+// StableHLO text: what is accepted is a module that verifies and that HLO text can carry; what is
+// written of it reads back to a module that is written the same.
 #include "src/text/stablehlo.h"
 
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/text_mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;
@@ -18,6 +19,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   std::string written;
   if (!fuzz::accepts([&] { written = text::to_stablehlo(*module); })) return 0;
-  fuzz::must("written StableHLO is refused", [&] { text::parse_stablehlo(written); });
+  fuzz::must("written StableHLO is refused", [&] {
+    // One reading settles what the first text left open, names above all.
+    const std::string settled = text::to_stablehlo(*text::parse_stablehlo(written));
+    fuzz::same_text(settled, text::to_stablehlo(*text::parse_stablehlo(settled)),
+                    "written StableHLO");
+  });
   return 0;
 }

@@ -152,6 +152,11 @@ TEST(Bombs, BracketsWithoutEnd) {
           "255 dimensions");
 }
 
+TEST(Bombs, LongLayouts) {
+  refused("ENTRY e {\n ROOT c = f32[8]{" + repeated("0,", 1000000) + "0} parameter(0)\n}",
+          "more than the 1 dimensions");
+}
+
 TEST(Bombs, ManyDevices) {
   const std::string parameter = "ENTRY e {\n ROOT c = f32[8] parameter(0)";
   refused(parameter + ", sharding={devices=[1000000000000]<=[1000000000000]}\n}", "devices");

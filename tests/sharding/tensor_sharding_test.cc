@@ -29,6 +29,10 @@ TEST(LogicalMesh, CoordinatesFollowTheDeviceOrder) {
 TEST(LogicalMesh, RefusesWrongAxes) {
   EXPECT_THROW(make_logical_mesh({{"x", 2}, {"x", 2}}), ShardingError);
   EXPECT_THROW(make_logical_mesh({{"x", 0}}), ShardingError);
+  EXPECT_THROW(make_logical_mesh({{"x", INT64_MAX}, {"y", 2}}), ShardingError);
+  std::vector<std::pair<std::string, std::int64_t>> many;
+  for (int i = 0; i < 100000; ++i) many.emplace_back("x" + std::to_string(i), 1);
+  EXPECT_THROW(make_logical_mesh(many), ShardingError);
   EXPECT_THROW(make_logical_mesh({{"x", 2}}, {0, 1, 2}), ShardingError);
   // The plain order has one form.
   EXPECT_EQ(*make_logical_mesh({{"x", 2}}, {0, 1}), *make_logical_mesh({{"x", 2}}));

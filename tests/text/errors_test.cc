@@ -102,6 +102,28 @@ TEST(Errors, BombsEndSoon) {
                           "%0 = call @main(%a)" + type + "\nreturn %0 : tensor<f32>\n}",
                       "t"),
       Error);
+  // Calls in calls.
+  std::string calls =
+      "func.func @main" + signature + "%0 = call @f1(%a)" + type + "\nreturn %0 : tensor<f32>\n}\n";
+  for (int i = 1; i < 20000; ++i) {
+    calls += "func.func private @f" + std::to_string(i) + signature + "%0 = call @f" +
+             std::to_string(i + 1) + "(%a)" + type + "\nreturn %0 : tensor<f32>\n}\n";
+  }
+  calls += "func.func private @f20000" + signature + "return %a : tensor<f32>\n}\n";
+  try {
+    parse_stablehlo(calls, "t");
+    ADD_FAILURE() << "calls in calls are accepted";
+  } catch (const ValueError& e) {
+    EXPECT_NE(std::string(e.what()).find("more than 256 deep"), std::string::npos) << e.what();
+  }
+  // Many meshes, and one with many axes.
+  std::string meshes, axes = "sdy.mesh @m = <[";
+  for (int i = 0; i < 50000; ++i) {
+    meshes += "sdy.mesh @m" + std::to_string(i % 49999) + " = <[\"x\"=2]>\n";
+    axes += "\"x" + std::to_string(i) + "\"=1, ";
+  }
+  EXPECT_NE(error_of(meshes + in_body("")).find("mesh @m0 stands twice"), std::string::npos);
+  EXPECT_NE(error_of(axes + "\"y\"=1]>\n" + in_body("")).find("50001 axes"), std::string::npos);
   // Deep nests of regions, lists, types, locations.
   std::string deep = "func.func @main(%p: tensor<i1>) {\n";
   for (int i = 0; i < 5000; ++i) deep += "\"stablehlo.if\"(%p) ({\n";

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,8 +40,12 @@ Ran run_tool(const std::vector<std::string>& arguments, const std::string& input
     _exit(127);
   }
   int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
+  rusage used{};
+  EXPECT_EQ(wait4(child, &status, 0, &used), child);
   Ran ran;
+  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  ran.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
+  ran.megabytes = double(used.ru_maxrss) / 1024;
   ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   ran.out = read_file(out);
   ran.err = read_file(err);

@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 struct Ran {
   int code = -1;  ///< 128 + signal if it was killed
   std::string out, err;
+  double cpu_seconds = 0;
+  double megabytes = 0;  ///< of memory, at most
   /// Of `out`; fails the test if it is none.
   Json json() const;
 };

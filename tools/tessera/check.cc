@@ -60,6 +60,7 @@ void check_one(const fs::path& folder, const fs::path& program, const Options& o
     PlacementFlags placement;
     placement.devices = options.devices;
     place(loaded.module.get(), placement);
+    check_memory(*loaded.module);
     const std::vector<Literal> inputs = read_inputs(*loaded.module, folder.string());
     const Outcome outcome = execute(std::move(loaded.module), inputs, 0, 1);
     row->devices = outcome.devices;

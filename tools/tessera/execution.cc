@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "src/base/literal_util.h"
+#include "src/base/machine_memory.h"
 #include "src/base/npy.h"
 #include "tools/tessera/placement.h"
 
@@ -81,6 +82,23 @@ std::vector<Literal> random_inputs(const ir::Module& module, std::uint64_t seed)
     out.push_back(std::move(l));
   }
   return out;
+}
+
+void check_memory(const ir::Module& module) {
+  double bytes = 0;
+  const auto add = [&](const Shape& shape) {
+    for (const Shape& leaf : flatten(shape)) {
+      if (leaf.is_array()) bytes += double(leaf.byte_count());
+    }
+  };
+  for (const ir::Instruction* p : module.entry()->parameters()) add(p->shape);
+  add(module.entry()->root()->shape);
+  if (bytes <= double(machine_memory())) return;
+  std::ostringstream text;
+  text.precision(4);
+  text << "the arguments and results of '" << module.name << "' are " << bytes
+       << " bytes; this machine has " << double(machine_memory()) << " bytes of memory";
+  throw RuntimeError(text.str());
 }
 
 Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& inputs,

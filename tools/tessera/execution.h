@@ -21,6 +21,9 @@ std::vector<Literal> read_inputs(const ir::Module& module, const std::string& fo
 /// Floats evenly in [-1, 1), integers in [0, 10), the same for the same seed.
 std::vector<Literal> random_inputs(const ir::Module& module, std::uint64_t seed);
 
+/// RuntimeError if the arguments and results can't all be held in memory: known before any is made.
+void check_memory(const ir::Module& module);
+
 struct Outcome {
   std::int64_t devices = 1;
   double compile_ms = 0;

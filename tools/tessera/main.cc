@@ -28,6 +28,9 @@ int main(int argc, char** argv) {
   } catch (const tool::UsageError& e) {
     std::cerr << "tessera: " << e.what() << "\nRun with --help for more information.\n";
     return tool::kUsage;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "tessera: there is not enough memory for this\n";
+    return tool::kFailed;
   } catch (const std::exception& e) {
     std::cerr << "tessera: " << e.what() << "\n";
     return tool::kFailed;

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "src/base/env.h"
 #include "src/ir/hooks.h"
 #include "tools/tessera/command.h"
 
@@ -31,7 +32,7 @@ Mesh::Shape parse_mesh(const std::string& text) {
       throw UsageError("--mesh '" + text + "': expected name=size,..., got '" + item + "'");
     }
     const std::string axis = item.substr(0, equals);
-    if (size < 1 || size > (std::int64_t(1) << 20)) {
+    if (size < 1 || size > kMostDevices) {
       throw UsageError("--mesh '" + text + "': axis " + axis + " can't have size " +
                        std::to_string(size));
     }
@@ -41,6 +42,14 @@ Mesh::Shape parse_mesh(const std::string& text) {
     out.emplace_back(axis, size);
   }
   if (out.empty()) throw UsageError("--mesh '" + text + "': expected name=size,...");
+  std::int64_t devices = 1;
+  for (const auto& [axis, size] : out) {
+    if (size > kMostDevices / devices) {
+      throw UsageError("--mesh '" + text + "': there may be " + std::to_string(kMostDevices) +
+                       " devices at most");
+    }
+    devices *= size;
+  }
   return out;
 }
 
@@ -88,7 +97,9 @@ class SpecParser {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw ParseError("spec '" + text_ + "', character " + std::to_string(at_ + 1) + ": " + what);
+    constexpr std::size_t kShown = 200;
+    const std::string shown = text_.size() > kShown ? text_.substr(0, kShown) + "..." : text_;
+    throw ParseError("spec '" + shown + "', character " + std::to_string(at_ + 1) + ": " + what);
   }
   void skip() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -182,6 +193,10 @@ Mesh numbered_mesh(const Mesh::Shape& axes) {
     sizes.push_back(size);
     count = checked_multiply(count, size);
   }
+  if (count > kMostDevices) {
+    throw ShardingError("the module's mesh is of " + std::to_string(count) +
+                        " devices; there may be " + std::to_string(kMostDevices) + " at most");
+  }
   std::vector<Device> devices(static_cast<std::size_t>(count));
   for (std::size_t id = 0; id < devices.size(); ++id) devices[id].id = std::int64_t(id);
   return Mesh(devices, sizes, names);
@@ -211,6 +226,10 @@ void place(ir::Module* module, const PlacementFlags& flags) {
     module->num_partitions = module->mesh->num_devices();
   }
   if (flags.devices < 0) throw UsageError("--devices: there must be at least one");
+  if (flags.devices > kMostDevices) {
+    throw UsageError("--devices " + std::to_string(flags.devices) + ": there may be " +
+                     std::to_string(kMostDevices) + " devices at most");
+  }
   if (flags.devices > 0 && flags.devices != module->num_partitions) {
     if (!flags.mesh.empty()) {
       throw UsageError("--devices " + std::to_string(flags.devices) + " and --mesh '" + flags.mesh +

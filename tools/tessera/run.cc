@@ -71,6 +71,7 @@ int run_module(const Options& options) {
   if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
   LoadedModule loaded = load_module(options.module);
   place(loaded.module.get(), options.placement);
+  check_memory(*loaded.module);
   const std::vector<Literal> inputs = options.inputs.empty()
                                           ? random_inputs(*loaded.module, options.seed)
                                           : read_inputs(*loaded.module, options.inputs);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <sstream>
 
-#include "src/base/env.h"
 #include "tools/tessera/command.h"
 #include "tools/tessera/placement.h"
 #include "tools/tessera/sharding_facts.h"
@@ -58,10 +57,6 @@ int describe(const Options& options) {
   for (const auto& [name, size] : axes) {
     names.push_back(name);
     sizes.push_back(size);
-    if (size < 1 || size > kMostDevices / count) {
-      throw UsageError("--mesh '" + options.mesh + "': sizes are at least 1, and there may be " +
-                       std::to_string(kMostDevices) + " devices at most");
-    }
     count *= size;
   }
   std::vector<Device> devices;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <map>
 
+#include "src/base/machine_memory.h"
+
 namespace tessera::codegen {
 namespace {
 
@@ -217,7 +219,12 @@ KernelSpec make(const ir::Instruction& fft) {
 
 KernelSpec fft_kernel(const ir::Instruction& fft) {
   const DType t = real_type(fft.operand(0)->shape.dtype);
-  if (fft.get<ir::FftAttrs>().lengths.empty()) return {};
+  const Dims& lengths = fft.get<ir::FftAttrs>().lengths;
+  if (lengths.empty()) return {};
+  for (const std::int64_t n : lengths) {
+    // Neither its array nor its table of angles fits: whoever runs it says so.
+    if (std::uint64_t(n) > machine_memory() / (2 * byte_size(t))) return {};
+  }
   return t == DType::f32 ? make<float>(fft) : t == DType::f64 ? make<double>(fft) : KernelSpec();
 }
 

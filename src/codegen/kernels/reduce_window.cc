@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "src/base/literal_util.h"
 #include "src/codegen/block_ops.h"
@@ -182,10 +184,22 @@ std::int64_t source(const WindowDim& w, std::int64_t dim, std::int64_t out, std:
   return p / w.lhs_dilation;
 }
 
-bool advance(Dims* index, const std::vector<WindowDim>& window) {
+/// Offsets in the window that meet the array for some output from `first` to `last`; the others, of
+/// which a window may have any number, lie in the padding.
+std::pair<std::int64_t, std::int64_t> offsets(const WindowDim& w, std::int64_t dim,
+                                              std::int64_t first, std::int64_t last) {
+  if (dim == 0) return {0, 0};
+  const std::int64_t low = w.pad_low - last * w.stride;
+  const std::int64_t high = (dim - 1) * w.lhs_dilation + w.pad_low - first * w.stride;
+  if (high < 0) return {0, 0};
+  return {low > 0 ? (low - 1) / w.rhs_dilation + 1 : 0,
+          std::min(w.size, high / w.rhs_dilation + 1)};
+}
+
+bool advance(Dims* index, const Dims& begin, const Dims& end) {
   for (std::size_t d = index->size(); d-- > 0;) {
-    if (++(*index)[d] < window[d].size) return true;
-    (*index)[d] = 0;
+    if (++(*index)[d] < end[d]) return true;
+    (*index)[d] = begin[d];
   }
   return false;
 }
@@ -208,8 +222,16 @@ void run_windows(const KernelCall& call) {
     w.types.load(call.inputs[1], value.data(), 1);
     const std::byte* init[] = {value.data()};
     copy_block(w.types.held_bytes())({nullptr, acc.data(), init, 1, length});
-    Dims offset(rank);
-    do {
+    Dims begins(rank), ends(rank);
+    bool meets = true;
+    for (std::size_t d = 0; d < rank; ++d) {
+      const std::int64_t first = d == last ? 0 : position[d];
+      std::tie(begins[d], ends[d]) =
+          offsets(w.window[d], w.dims[d], first, d == last ? length - 1 : first);
+      meets = meets && begins[d] < ends[d];
+    }
+    Dims offset = begins;
+    for (bool more = meets; more; more = advance(&offset, begins, ends)) {
       std::int64_t base = 0;
       bool inside = true;
       for (std::size_t d = 0; d < last && inside; ++d) {
@@ -235,7 +257,7 @@ void run_windows(const KernelCall& call) {
         combine(w.op, acc.data() + std::size_t(begin) * w.types.held_bytes(), value.data(),
                 j - begin);
       }
-    } while (advance(&offset, w.window));
+    }
     w.types.store(acc.data(), call.outputs[0] + row * length * size, length);
   }
 }
