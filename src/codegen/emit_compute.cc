@@ -5,7 +5,7 @@
 #include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/reduce.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
 
@@ -89,14 +89,26 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     e.task(i, std::move(spec), std::move(inputs), {e.result(i)});
     return true;
   }
-  ReducePlan plan = reduce_kernel(i);
-  if (!plan.kernel) return false;
   std::vector<SlotId> inputs;
+  std::vector<ReduceOperand> operands;
   const std::size_t k = i.operands.size() / 2;
-  for (std::size_t n = 0; n < i.operands.size(); ++n) {
+  for (std::size_t n = 0; n < k; ++n) {
     const ir::Instruction& o = *i.operand(n);
-    inputs.push_back(n < k ? e.transposed(i, e.slot(o), o.shape, plan.transpose) : e.slot(o));
+    operands.push_back({int(inputs.size()), nullptr});
+    if (e.inlined(o)) {
+      Loop loop(e, o.shape.dims);
+      operands.back().program = loop.program(loop.value(o));
+      inputs.insert(inputs.end(), loop.inputs().begin(), loop.inputs().end());
+    } else {
+      inputs.push_back(e.slot(o));
+    }
   }
+  ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
+  if (!plan.kernel) return false;
+  for (std::size_t n = 0; n < k && !plan.transpose.empty(); ++n) {
+    inputs[n] = e.transposed(i, inputs[n], i.operand(n)->shape, plan.transpose);
+  }
+  for (std::size_t n = k; n < 2 * k; ++n) inputs.push_back(e.slot(*i.operand(n)));
   e.task(i, std::move(plan.kernel), std::move(inputs), e.results(i));
   return true;
 }

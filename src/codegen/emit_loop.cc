@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over elements: fused elementwise ops, broadcasts, iotas.
+// Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
-#include <map>
+#include <cstring>
 
-#include "src/codegen/emitter.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/gather.h"
+#include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
 namespace {
@@ -12,122 +12,220 @@ namespace {
 using ir::Opcode;
 using Value = LoopBuilder::Value;
 
-class Loop {
- public:
-  Loop(Emitter& e, const Dims& dims) : e_(e), dims_(dims) {}
-
-  Value value(const ir::Instruction& i, std::int64_t root) {
-    const auto it = values_.find(&i);
-    if (it != values_.end()) return it->second;
-    const Value v = make(i, root);
-    values_.emplace(&i, v);
-    return v;
+/// The element that all elements of a known value are, on all devices.
+std::optional<Literal> uniform_constant(const Emitter& e, const ir::Instruction& i) {
+  if (!i.shape.is_array()) return std::nullopt;
+  const auto& known = e.facts(i).known;
+  if (!known || known->size() != 1 || (*known)[0].element_count() == 0) return std::nullopt;
+  const Literal& all = (*known)[0];
+  const std::size_t size = byte_size(all.dtype());
+  if (all.byte_count() > size &&
+      std::memcmp(all.bytes(), all.bytes() + size, all.byte_count() - size) != 0) {
+    return std::nullopt;
   }
+  return Literal(Shape(all.dtype(), {}), {all.bytes(), size});
+}
 
-  /// Element i of a broadcast, wherever its operand lies.
-  Value broadcast(const ir::Instruction& i) {
-    const ir::Instruction& source = *i.operand(0);
-    if (is_uniform_scalar(source)) return constant(source);
-    const Dims& at = i.get<ir::DimensionsAttrs>().dims;
-    const Dims own = row_major_strides(source.shape.dims);
-    Dims strides(i.shape.dims.size(), 0);
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      if (source.shape.dim(std::int64_t(d)) > 1) strides[std::size_t(at[d])] = own[d];
+std::string key_of(DType t, const Mosaic& m) {
+  std::string out;
+  const auto add = [&](std::int64_t v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  add(int(t));
+  add(m.fill);
+  add(std::int64_t(m.dims.size()));
+  for (const std::int64_t d : m.dims) add(d);
+  for (const Mosaic::Piece& p : m.pieces) {
+    add(p.input);
+    add(p.base);
+    for (const Mosaic::Side& s : p.sides) {
+      for (const std::int64_t v : {s.low, s.high, s.origin, s.size, s.stride}) add(v);
     }
-    const int before = builder_.input_count();
-    const SlotId s = e_.slot(source);
-    const Value v = builder_.broadcast(i.shape.dtype, i.shape.dims, strides);
-    if (builder_.input_count() != before) inputs_.push_back(s);
-    return v;
-  }
-  Value iota(const ir::Instruction& i) {
-    return builder_.iota(i.shape.dtype, i.shape.dims, i.get<ir::IotaAttrs>().dim);
-  }
-
-  void finish(const ir::Instruction& root, Value v) {
-    builder_.output(v);
-    auto program = builder_.finish();
-    KernelSpec spec;
-    spec.function = run_loop;
-    spec.units = root.shape.element_count();
-    spec.nanoseconds =
-        20 + double(spec.units) * (program->nanoseconds() + 0.1 * double(inputs_.size()));
-    spec.attributes = std::move(program);
-    std::vector<runtime::KernelTask::Reuse> reuse;
-    for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-    auto inputs = inputs_;
-    e_.task(root, std::move(spec), std::move(inputs), {e_.result(root)}, std::move(reuse));
-  }
-
- private:
-  bool is_uniform_scalar(const ir::Instruction& i) const {
-    const auto& known = e_.facts(i).known;
-    return i.shape.is_array() && i.shape.element_count() == 1 && known && known->size() == 1;
-  }
-  Value constant(const ir::Instruction& i) { return builder_.constant((*e_.facts(i).known)[0]); }
-
-  Value make(const ir::Instruction& i, std::int64_t root) {
-    if (is_uniform_scalar(i)) return constant(i);
-    if (i.is(Opcode::broadcast) && is_uniform_scalar(*i.operand(0))) return constant(*i.operand(0));
-    if (!e_.facts(i).known) {
-      if (e_.on_the_fly(i)) return i.is(Opcode::iota) ? iota(i) : broadcast(i);
-      if (e_.loop_of(i) == root) {
-        std::vector<Value> operands;
-        for (const ir::Instruction* o : i.operands) operands.push_back(value(*o, root));
-        const auto v = builder_.apply(i, operands);
-        TESSERA_CHECK(v.has_value(), "no block function for " + i.name);
-        return *v;
-      }
+    add(std::int64_t(p.starts.size()));
+    for (const Mosaic::Start& s : p.starts) {
+      add(s.dim), add(s.input), add(int(s.dtype)), add(s.limit), add(s.scale), add(s.window);
     }
-    // Reshapes of one value are one input.
-    const SlotId s = e_.slot(i);
-    const auto it = by_slot_.find({s, i.shape.dtype});
-    if (it != by_slot_.end()) return it->second;
-    inputs_.push_back(s);
-    Value v;
-    if (i.shape.element_count() == 1 && element_count(dims_) != 1) {
-      v = builder_.scalar(i.shape.dtype);
-    } else {
-      contiguous_.push_back(int(inputs_.size()) - 1);
-      v = builder_.contiguous(i.shape.dtype);
-    }
-    by_slot_.emplace(std::pair{s, i.shape.dtype}, v);
-    return v;
   }
-
-  Emitter& e_;
-  Dims dims_;
-  LoopBuilder builder_;
-  std::map<const ir::Instruction*, Value> values_;  // looked up, never walked
-  std::map<std::pair<SlotId, DType>, Value> by_slot_;
-  std::vector<SlotId> inputs_;
-  std::vector<int> contiguous_;
-};
+  return out;
+}
 
 }  // namespace
 
+Value Loop::value(const ir::Instruction& i, int stack) {
+  const auto it = values_.find({&i, stack});
+  if (it != values_.end()) return it->second;
+  const Value v = make(i, stack);
+  values_.emplace(std::pair{&i, stack}, v);
+  return v;
+}
+
+int Loop::push(int parent, const ir::Instruction& view) {
+  const auto [it, added] = frame_ids_.try_emplace({&view, parent}, int(frames_.size()));
+  if (added) frames_.push_back({&view, parent});
+  return it->second;
+}
+
+int Loop::add_input(SlotId slot) {
+  inputs_.push_back(slot);
+  return int(inputs_.size()) - 1;
+}
+
+Value Loop::make(const ir::Instruction& i, int stack) {
+  if (const auto c = uniform_constant(e_, i)) return builder_.constant(*c);
+  if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
+  if (i.is(Opcode::iota)) return iota(i);
+  if (i.is(Opcode::gather)) return gathered(i);
+  if (!is_view(i)) return operation(i, stack);
+  const ir::Instruction& source = *i.operand(0);
+  if (i.is(Opcode::reshape) && stack == 0) return value(source, 0);
+  if (i.is(Opcode::broadcast)) {
+    if (const auto c = uniform_constant(e_, source)) return builder_.constant(*c);
+  }
+  if (commutes(i) || keeps_count(i)) return value(source, push(stack, i));
+  return leaf(i, stack);
+}
+
+Value Loop::operation(const ir::Instruction& i, int stack) {
+  std::vector<Value> operands;
+  for (const ir::Instruction* o : i.operands) {
+    // An operand of other dims is one scalar for all.
+    operands.push_back(o->shape.dims == i.shape.dims ? value(*o, stack) : value(*o, 0));
+  }
+  const auto v = builder_.apply(i, operands);
+  TESSERA_CHECK(v.has_value(), "no block function for " + i.name);
+  return *v;
+}
+
+Value Loop::view(const ir::Instruction& i) {
+  if (commutes(i)) return value(*i.operand(0), push(0, i));
+  return read(i.shape.dtype, mosaic(i, true));
+}
+
+Value Loop::iota(const ir::Instruction& i) {
+  return builder_.iota(i.shape.dtype, i.shape.dims, i.get<ir::IotaAttrs>().dim);
+}
+
+Value Loop::gathered(const ir::Instruction& gather) {
+  for (const ir::Instruction* o : gather.operands) add_input(e_.slot(*o));
+  return builder_.source(gather.shape.dtype, gathered_rows(gather), 2);
+}
+
+Value Loop::leaf(const ir::Instruction& i, int stack) {
+  Mosaic m = mosaic(i, false);
+  for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
+    const ir::Instruction& view = *frames_[std::size_t(s)].view;
+    TESSERA_CHECK(apply_view(view, 0, *this, &m), "no way to read " + i.name + " as " + view.name);
+  }
+  return read(i.shape.dtype, std::move(m));
+}
+
+/// `made`: this one is not read from memory though it is not inlined.
+Mosaic Loop::mosaic(const ir::Instruction& i, bool made) {
+  if (!made && (e_.facts(i).known || !e_.inlined(i))) {
+    return Mosaic::whole(e_.slot(i), i.shape.dims);
+  }
+  TESSERA_CHECK(is_view(i), i.name + " can't be read through");
+  Mosaic out;
+  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    if (!is_data_operand(i, k)) continue;
+    Mosaic part = mosaic(*i.operand(k), false);
+    TESSERA_CHECK(apply_view(i, k, *this, &part),
+                  "no way to read " + i.operand(k)->name + " as " + i.name);
+    if (k == 0) {
+      out = std::move(part);
+    } else {
+      out.pieces.insert(out.pieces.end(), part.pieces.begin(), part.pieces.end());
+    }
+  }
+  return out;
+}
+
+/// The mosaic's inputs are slots.
+Value Loop::read(DType t, Mosaic m) {
+  m.simplify();
+  const std::string key = key_of(t, m);
+  if (const auto it = read_.find(key); it != read_.end()) return it->second;
+  Value v;
+  if (m.is_one_box()) {
+    const Mosaic::Piece& p = m.pieces[0];
+    Dims strides;
+    for (const Mosaic::Side& s : p.sides) strides.push_back(s.stride);
+    const bool dense = m.dims.size() == 1 && strides[0] == 1 && m.dims[0] == count_;
+    const bool one = m.dims.empty() && count_ == 1;
+    const int n = add_input(SlotId(p.input));
+    // Element k of the result may go where element k was, if the source ends there too.
+    const std::int64_t bytes = e_.state().plan().slots[std::size_t(p.input)].bytes;
+    if ((dense || one) && p.base == 0 && bytes == count_ * std::int64_t(byte_size(t))) {
+      contiguous_.push_back(n);
+    }
+    v = one ? builder_.contiguous(t, p.base) : builder_.broadcast(t, m.dims, strides, p.base);
+  } else {
+    const auto number = [&](int* slot) {
+      *slot = builder_.input();
+      return *slot;
+    };
+    for (Mosaic::Piece& p : m.pieces) {
+      add_input(SlotId(p.input));
+      number(&p.input);
+      for (Mosaic::Start& s : p.starts) {
+        add_input(SlotId(s.input));
+        number(&s.input);
+      }
+    }
+    if (m.fill >= 0) {
+      add_input(SlotId(m.fill));
+      number(&m.fill);
+    }
+    v = builder_.mosaic(t, std::move(m));
+  }
+  read_.emplace(key, v);
+  return v;
+}
+
+std::shared_ptr<const LoopProgram> Loop::program(Value v) {
+  builder_.output(v);
+  return builder_.finish();
+}
+
+void Loop::finish(const ir::Instruction& root, Value v) {
+  auto made = program(v);
+  KernelSpec spec;
+  spec.function = run_loop;
+  spec.units = root.shape.element_count();
+  spec.nanoseconds = 20 + double(spec.units) * (made->nanoseconds() + 0.1 * double(inputs_.size()));
+  spec.attributes = std::move(made);
+  std::vector<runtime::KernelTask::Reuse> reuse;
+  for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
+  auto inputs = inputs_;
+  e_.task(root, std::move(spec), std::move(inputs), {e_.result(root)}, std::move(reuse));
+}
+
 void emit_loop(Emitter& e, const ir::Instruction& root) {
   Loop loop(e, root.shape.dims);
-  const Value v = loop.value(root, root.index);
+  const Value v = loop.operation(root);
   loop.finish(root, v);
 }
 
+void emit_view(Emitter& e, const ir::Instruction& i) {
+  Loop loop(e, i.shape.dims);
+  const Value v = loop.view(i);
+  loop.finish(i, v);
+}
+
 bool emit_broadcast(Emitter& e, const ir::Instruction& i) {
-  if (i.operand(0)->shape.element_count() == i.shape.element_count()) {
+  if (keeps_count(i)) {
     const Dims& at = i.get<ir::DimensionsAttrs>().dims;
     if (std::is_sorted(at.begin(), at.end())) {
       e.alias(i, e.slots(*i.operand(0)));
       return true;
     }
   }
-  Loop loop(e, i.shape.dims);
-  loop.finish(i, loop.broadcast(i));
+  emit_view(e, i);
   return true;
 }
 
 bool emit_iota(Emitter& e, const ir::Instruction& i) {
   Loop loop(e, i.shape.dims);
-  loop.finish(i, loop.iota(i));
+  const Value v = loop.iota(i);
+  loop.finish(i, v);
   return true;
 }
 

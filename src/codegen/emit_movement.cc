@@ -4,6 +4,7 @@
 
 #include "src/codegen/emitter.h"
 #include "src/codegen/kernels/copy.h"
+#include "src/codegen/mosaic.h"
 
 namespace tessera::codegen {
 namespace {
@@ -44,6 +45,11 @@ bool emit_dynamic(Emitter& e, const ir::Instruction& i) {
 }  // namespace
 
 bool emit_movement(Emitter& e, const ir::Instruction& i) {
+  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    if (!is_data_operand(i, k) || !e.inlined(*i.operand(k))) continue;
+    emit_view(e, i);
+    return true;
+  }
   if (i.is(Opcode::dynamic_slice) || i.is(Opcode::dynamic_update_slice)) return emit_dynamic(e, i);
   const Shape& operand = i.operand(0)->shape;
   const auto element = byte_size(operand.dtype);

@@ -7,6 +7,7 @@
 #include "src/codegen/join_gathers.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
+#include "src/codegen/liveness.h"
 #include "src/codegen/loop_program.h"
 
 namespace tessera::codegen {
@@ -48,8 +49,11 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
       computation_(computation),
       facts_(facts),
       block_(block),
-      fusion_(fuse(computation, facts)),
-      slots_(computation.instructions().size()) {}
+      fusion_(fuse(computation, facts, state->fusion)),
+      slots_(computation.instructions().size()) {
+  state->mattered.views = state->mattered.views || fusion_.views;
+  state->mattered.repeats = state->mattered.repeats || fusion_.repeats;
+}
 
 const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
   return facts_.leaves[std::size_t(i.index)][leaf];
@@ -174,6 +178,7 @@ std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& paramet
 }
 
 void Emitter::emit(const ir::Instruction& i) {
+  if (inlined(i)) return;
   switch (i.opcode) {
     case Opcode::tuple: {
       std::vector<SlotId> all;
@@ -232,10 +237,14 @@ void Emitter::emit(const ir::Instruction& i) {
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",
         i.location());
   }
-  if (on_the_fly(i)) return;
-  const std::int64_t loop = loop_of(i);
-  if (loop == i.index) return emit_loop(*this, i);
-  if (loop >= 0) return;  // in the loop of another
+  if (fusion_.loops[std::size_t(i.index)]) {
+    // The same bytes under another name.
+    if (i.is(Opcode::bitcast_convert) && !inlined(*i.operand(0)) &&
+        i.operand(0)->shape.byte_count() == i.shape.byte_count()) {
+      return alias(i, slots(*i.operand(0)));
+    }
+    return emit_loop(*this, i);
+  }
   const bool done = [&] {
     switch (i.opcode) {
       case Opcode::broadcast:
@@ -285,13 +294,17 @@ void Emitter::emit(const ir::Instruction& i) {
   state_->built->evaluator_ops.push_back(i.describe());
 }
 
-BuiltPlan build_plan(const ir::Module& module) {
+namespace {
+
+/// `options`: which way to build it; afterwards, which of them made a difference.
+BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
+                const passes::ClassesTable& table, FusionOptions* options) {
   BuiltPlan built;
   PlanState state;
   state.module = &module;
   state.built = &built;
-  passes::ClassesTable table(module.num_partitions);
-  const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
+  state.fusion = *options;
+  state.mattered = {false, false};
   runtime::Plan& plan = built.plan;
   plan.num_devices = module.num_partitions;
   plan.classes = table.list();
@@ -310,7 +323,37 @@ BuiltPlan build_plan(const ir::Module& module) {
   Emitter emitter(&state, entry, facts, &plan.entry);
   plan.results = emitter.run(parameters);
   join_gathers(&plan);
+  *options = state.mattered;
   return built;
+}
+
+std::int64_t peak_of(runtime::Plan plan) {
+  plan_memory(&plan);
+  runtime::finalize(&plan);
+  return estimate_memory(plan, {}).peak;
+}
+
+}  // namespace
+
+BuiltPlan build_plan(const ir::Module& module) {
+  passes::ClassesTable table(module.num_partitions);
+  const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
+  FusionOptions mattered = {true, false};
+  BuiltPlan best = build(module, facts, table, &mattered);
+  if (!mattered.views && !mattered.repeats) return best;
+  // Reading through views is fast, but may keep an array for longer; making values twice takes
+  // time: it has to be worth it.
+  std::int64_t peak = peak_of(best.plan);
+  const auto attempt = [&](FusionOptions options, double worth) {
+    BuiltPlan other = build(module, facts, table, &options);
+    const std::int64_t its = peak_of(other.plan);
+    if (double(its) >= worth * double(peak)) return;
+    best = std::move(other);
+    peak = its;
+  };
+  if (mattered.repeats) attempt({true, true}, 0.97);
+  if (mattered.views) attempt({false, false}, 0.99);
+  return best;
 }
 
 }  // namespace tessera::codegen

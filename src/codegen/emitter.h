@@ -22,6 +22,7 @@ using runtime::SlotId;
 struct PlanState {
   const ir::Module* module = nullptr;
   BuiltPlan* built = nullptr;
+  FusionOptions fusion, mattered;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
 
   runtime::Plan& plan() { return built->plan; }
@@ -58,12 +59,7 @@ class Emitter {
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
-  bool on_the_fly(const ir::Instruction& i) const {
-    return fusion_.on_the_fly[std::size_t(i.index)];
-  }
-  std::int64_t loop_of(const ir::Instruction& i) const {
-    return fusion_.root[std::size_t(i.index)];
-  }
+  bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);
   }
@@ -84,6 +80,8 @@ std::size_t leaf_count(const Shape& shape);
 
 // Each emits the instruction, or returns false if it has no kernel for it.
 void emit_loop(Emitter& e, const ir::Instruction& root);
+/// A view some of whose operands are made on the fly.
+void emit_view(Emitter& e, const ir::Instruction& i);
 bool emit_broadcast(Emitter& e, const ir::Instruction& i);
 bool emit_iota(Emitter& e, const ir::Instruction& i);
 bool emit_movement(Emitter& e, const ir::Instruction& i);

@@ -1,60 +1,282 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/codegen/fusion.h"
 
+#include <cstdlib>
 #include <map>
+#include <optional>
+#include <set>
+#include <tuple>
 
+#include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/reduce.h"
 #include "src/codegen/loop_program.h"
+#include "src/codegen/mosaic.h"
 
 namespace tessera::codegen {
 namespace {
 
+using ir::Instruction;
 using ir::Opcode;
 
 constexpr int kMostOps = 64;
+/// So often may a view be read, and a cheap value be made.
+constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
+/// Sources whose elements may be read in any order.
+constexpr std::int64_t kSmall = 64 << 10;
 
-bool is_generator(const ir::Instruction& i) {
-  return (i.is(Opcode::broadcast) || i.is(Opcode::iota)) && i.shape.is_array();
-}
+/// Where a value is made: in the loop of `root`, seen through a stack of views.
+struct Context {
+  std::int64_t root;
+  int stack;
+  auto operator<=>(const Context&) const = default;
+};
+using Contexts = std::set<Context>;
+
+/// By the scalar's number; enough to see whether two are the same.
+class Numbers : public ViewScalars {
+ public:
+  int input(const Instruction& scalar) override { return int(scalar.index); }
+};
+
+class Fuser {
+ public:
+  Fuser(const ir::Computation& computation, const passes::UniformityFacts& facts,
+        const FusionOptions& options)
+      : computation_(computation),
+        facts_(facts),
+        options_(options),
+        users_(ir::users_of(computation)) {
+    const auto n = computation.instructions().size();
+    out_.inlined.assign(n, false);
+    out_.loops.assign(n, false);
+    contexts_.resize(n);
+  }
+
+  Fusion run() {
+    const auto& list = computation_.instructions();
+    for (std::size_t n = list.size(); n-- > 0;) {
+      const Instruction& i = *list[n];
+      if (!i.shape.is_array() || known(i)) continue;
+      const bool loop = is_loop_op(i);
+      if (!loop && !is_view(i) && !i.is(Opcode::iota) && !i.is(Opcode::gather)) continue;
+      if (computation_.root() != &i) {
+        if (auto contexts = offered(i, users_[n]); contexts && fits(i, loop, *contexts)) {
+          out_.inlined[n] = true;
+          if (loop) {
+            for (const Context& c : *contexts) ++sizes_[c.root];
+          }
+          contexts_[n] = std::move(*contexts);
+          continue;
+        }
+      }
+      if (loop) {
+        out_.loops[n] = true;
+        ++sizes_[i.index];
+        contexts_[n] = {{i.index, 0}};
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  struct Frame {
+    const Instruction* view = nullptr;
+    int operand = 0, parent = 0;
+    bool leaves_only = false;  ///< what it shows is no place to compute in
+  };
+
+  bool known(const Instruction& i) const {
+    const auto& leaves = facts_.leaves[std::size_t(i.index)];
+    return leaves.size() == 1 && leaves[0].known;
+  }
+  passes::ClassesId classes(std::int64_t i) const {
+    return facts_.leaves[std::size_t(i)].at(0).classes;
+  }
+
+  int push(int parent, const Instruction& view, std::size_t operand) {
+    const auto [it, added] =
+        ids_.try_emplace({view.index, int(operand), parent}, int(frames_.size()));
+    if (added) {
+      const bool passes = commutes(view) || keeps_count(view);
+      frames_.push_back(
+          {&view, int(operand), parent, !passes || frames_[std::size_t(parent)].leaves_only});
+    }
+    return it->second;
+  }
+
+  /// The contexts in which the users would make it; none if one of them needs it in memory.
+  std::optional<Contexts> offered(const Instruction& i, const std::vector<Instruction*>& users) {
+    Contexts out;
+    const std::set<std::int64_t> once = [&] {
+      std::set<std::int64_t> s;
+      for (const Instruction* u : users) s.insert(u->index);
+      return s;
+    }();
+    for (const std::int64_t n : once) {
+      const Instruction& u = *computation_.instructions()[std::size_t(n)];
+      for (std::size_t k = 0; k < u.operands.size(); ++k) {
+        if (u.operands[k] != &i) continue;
+        if (!offer(u, k, i, &out)) return std::nullopt;
+      }
+    }
+    if (out.empty()) return std::nullopt;
+    return out;
+  }
+
+  bool offer(const Instruction& u, std::size_t k, const Instruction& i, Contexts* out) {
+    const auto n = std::size_t(u.index);
+    if (known(u)) return false;
+    if (out_.inlined[n] || out_.loops[n]) {
+      if (u.is(Opcode::gather)) return false;
+      if (is_view(u)) {
+        if (!is_data_operand(u, k)) return false;
+        for (const Context& c : contexts_[n]) {
+          // The order of all elements stays as it is.
+          const bool same = u.is(Opcode::reshape) && c.stack == 0;
+          out->insert(same ? c : Context{c.root, push(c.stack, u, k)});
+        }
+        return true;
+      }
+      if (u.shape.dims != i.shape.dims) return false;  // one scalar for all
+      out->insert(contexts_[n].begin(), contexts_[n].end());
+      return true;
+    }
+    if (is_view(u)) {
+      if (u.is(Opcode::broadcast) || u.is(Opcode::reshape) || u.is(Opcode::dynamic_update_slice) ||
+          !is_data_operand(u, k)) {
+        return false;
+      }
+      out_.views = true;
+      if (!options_.views) return false;
+      out->insert({u.index, push(0, u, k)});
+      return true;
+    }
+    if (u.is(Opcode::reduce) && k < u.operands.size() / 2 && reduce_takes_programs(u)) {
+      out->insert({u.index, 0});
+      return true;
+    }
+    return false;
+  }
+
+  bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
+    if (loop) {
+      for (const Context& c : contexts) {
+        if (frames_[std::size_t(c.stack)].leaves_only || classes(c.root) != classes(i.index) ||
+            sizes_[c.root] >= kMostOps || !reads(i, c.stack)) {
+          return false;
+        }
+      }
+      if (contexts.size() == 1) return true;
+      if (contexts.size() > kMostRepeats || !is_cheap(i)) return false;
+      out_.repeats = true;
+      return options_.repeats;
+    }
+    if (i.is(Opcode::iota)) {
+      for (const Context& c : contexts) {
+        if (c.stack != 0) return false;
+      }
+      return true;
+    }
+    if (i.is(Opcode::gather)) {
+      // Finding the rows takes longer than reading them.
+      if (contexts.size() > 1 || contexts.begin()->stack != 0 || !gathered_rows(i)) return false;
+      out_.views = true;
+      return options_.views;
+    }
+    const bool plain = i.is(Opcode::broadcast) || i.is(Opcode::reshape);
+    if (!plain && (contexts.size() > kMostReads || holds_much(i))) return false;
+    out_.views = out_.views || !plain;
+    if (!plain && !options_.views) return false;
+    for (const Context& c : contexts) {
+      if (i.is(Opcode::reshape) && c.stack == 0) continue;
+      if (!options_.views && c.stack != 0) return false;
+      const Instruction& root = *computation_.instructions()[std::size_t(c.root)];
+      // Elsewhere it is done in place.
+      if (i.is(Opcode::dynamic_update_slice) &&
+          root.shape.element_count() * 2 > i.shape.element_count()) {
+        return false;
+      }
+      for (std::size_t k = 0; k < i.operands.size(); ++k) {
+        if (is_data_operand(i, k) && !reads(*i.operand(k), push(c.stack, i, k))) return false;
+      }
+    }
+    return true;
+  }
+
+  /// A small part of an array that could go away otherwise.
+  bool holds_much(const Instruction& i) const {
+    if (!i.is(Opcode::slice) && !i.is(Opcode::dynamic_slice)) return false;
+    const Instruction* source = i.operand(0);
+    while (source->is(Opcode::reshape)) source = source->operand(0);
+    if (is_view(*source) || source->is(Opcode::parameter) || known(*source) ||
+        source->is(Opcode::get_tuple_element)) {
+      return false;
+    }
+    std::int64_t read = 0;
+    for (const Instruction* u : users_[std::size_t(i.operand(0)->index)]) {
+      if (u->is(Opcode::slice) || u->is(Opcode::dynamic_slice)) read += u->shape.byte_count();
+    }
+    return 2 * read < source->shape.byte_count();
+  }
+
+  /// Whether a mosaic can show this source through the views, and cheaply.
+  bool reads(const Instruction& source, int stack) const {
+    if (stack == 0) return true;
+    Numbers numbers;
+    Mosaic m = Mosaic::whole(0, source.shape.dims);
+    for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
+      const Frame& f = frames_[std::size_t(s)];
+      if (!apply_view(*f.view, std::size_t(f.operand), numbers, &m)) return false;
+    }
+    m.simplify();
+    if (source.shape.byte_count() <= kSmall) return true;
+    for (const Mosaic::Piece& p : m.pieces) {
+      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > 4) return false;
+    }
+    return true;
+  }
+
+  /// What takes little more time than reading it would, and keeps no more memory.
+  bool is_cheap(const Instruction& i) const {
+    int arrays = 0;
+    std::set<const Instruction*> seen;
+    return cost(i, &seen, &arrays) <= 1.3 && arrays <= 1;
+  }
+  /// Of an element, up to what is surely in memory.
+  double cost(const Instruction& i, std::set<const Instruction*>* seen, int* arrays) const {
+    if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
+    if (i.is(Opcode::iota)) return 0.3;
+    if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
+    if (!is_loop_op(i) || seen->size() > 8) {
+      ++*arrays;
+      return 0;
+    }
+    double out = operation_cost(i);
+    for (const Instruction* o : i.operands) out += cost(*o, seen, arrays);
+    return out;
+  }
+
+  const ir::Computation& computation_;
+  const passes::UniformityFacts& facts_;
+  const FusionOptions& options_;
+  std::vector<std::vector<Instruction*>> users_;
+  Fusion out_;
+  std::vector<Contexts> contexts_;
+  std::map<std::int64_t, int> sizes_;  // root → ops in its loop
+  std::vector<Frame> frames_{Frame{}};
+  std::map<std::tuple<std::int64_t, int, int>, int> ids_;
+};
 
 }  // namespace
 
-Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts) {
-  const auto& list = computation.instructions();
-  const auto users = ir::users_of(computation);
-  Fusion out;
-  out.root.assign(list.size(), -1);
-  out.on_the_fly.assign(list.size(), false);
-  std::map<std::int64_t, int> sizes;  // root → ops in its loop
-  for (std::size_t n = list.size(); n-- > 0;) {
-    const ir::Instruction& i = *list[n];
-    const auto& leaves = facts.leaves[n];
-    if (leaves.size() == 1 && leaves[0].known) continue;
-    const bool is_root = computation.root() == &i;
-    if (is_generator(i)) {
-      bool all = !users[n].empty() && !is_root;
-      for (const ir::Instruction* u : users[n]) {
-        all = all && out.root[std::size_t(u->index)] >= 0 && u->shape.dims == i.shape.dims;
-      }
-      out.on_the_fly[n] = all;
-      continue;
-    }
-    if (!is_loop_op(i)) continue;
-    std::int64_t root = -1;
-    bool one = !is_root && !users[n].empty();
-    for (const ir::Instruction* u : users[n]) {
-      const std::int64_t r = out.root[std::size_t(u->index)];
-      one = one && r >= 0 && (root < 0 || r == root);
-      root = r;
-    }
-    if (one) {
-      const ir::Instruction& last = *list[std::size_t(root)];
-      one = last.shape.dims == i.shape.dims && sizes[root] < kMostOps &&
-            facts.leaves[std::size_t(root)][0].classes == leaves[0].classes;
-    }
-    out.root[n] = one ? root : std::int64_t(n);
-    ++sizes[out.root[n]];
-  }
-  return out;
+bool keeps_count(const Instruction& broadcast) {
+  return broadcast.is(Opcode::broadcast) &&
+         broadcast.operand(0)->shape.element_count() == broadcast.shape.element_count();
+}
+
+Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,
+            const FusionOptions& options) {
+  return Fuser(computation, facts, options).run();
 }
 
 }  // namespace tessera::codegen

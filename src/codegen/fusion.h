@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which elementwise ops run in the loop of the op that uses them, so that their values never reach
-// memory.
+// Which values are made in the loops of the ops that use them, so that they never reach memory.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -12,13 +10,22 @@
 namespace tessera::codegen {
 
 struct Fusion {
-  /// By instruction index: the instruction in whose loop it runs; its own index for the last op of
-  /// a loop; -1 for what is no loop op.
-  std::vector<std::int64_t> root;
-  /// Broadcasts and iotas that every user makes on the fly.
-  std::vector<bool> on_the_fly;
+  /// By instruction index: every user makes it on the fly.
+  std::vector<bool> inlined;
+  /// Elementwise ops that end a loop.
+  std::vector<bool> loops;
+  bool views = false, repeats = false;  ///< whether these options made a difference
 };
 
-Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts);
+struct FusionOptions {
+  bool views = true;    ///< slices, concatenates and the like are read through, not made
+  bool repeats = true;  ///< cheap values are made again in each loop that uses them
+};
+
+Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,
+            const FusionOptions& options);
+
+/// A broadcast that only adds dims of one.
+bool keeps_count(const ir::Instruction& broadcast);
 
 }  // namespace tessera::codegen

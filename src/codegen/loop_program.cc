@@ -83,41 +83,6 @@ double cost_of(Opcode op, DType t) {
   }
 }
 
-template <class T>
-void fill_strided(const std::byte* source, std::int64_t stride, std::int64_t n, std::byte* out) {
-  const T* s = reinterpret_cast<const T*>(source);
-  T* o = reinterpret_cast<T*>(out);
-  if (stride == 0) {
-    const T v = *s;
-    for (std::int64_t i = 0; i < n; ++i) o[i] = v;
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) o[i] = s[i * stride];
-  }
-}
-
-struct Bytes16 {
-  std::uint64_t low, high;
-};
-
-void fill(const std::byte* source, std::int64_t stride, std::int64_t n, int bytes, std::byte* out) {
-  if (stride == 1) {
-    std::memcpy(out, source, std::size_t(n * bytes));
-    return;
-  }
-  switch (bytes) {
-    case 1:
-      return fill_strided<std::uint8_t>(source, stride, n, out);
-    case 2:
-      return fill_strided<std::uint16_t>(source, stride, n, out);
-    case 4:
-      return fill_strided<std::uint32_t>(source, stride, n, out);
-    case 8:
-      return fill_strided<std::uint64_t>(source, stride, n, out);
-    default:
-      return fill_strided<Bytes16>(source, stride, n, out);
-  }
-}
-
 constexpr std::size_t kRegisters = 64;
 
 }  // namespace
@@ -152,8 +117,8 @@ void LoopProgram::generate(const Register& r, const std::byte* source, std::int6
   }
   for (std::int64_t i = 0; i < n;) {
     const std::int64_t run = std::min(inner - at[rank - 1], n - i);
-    fill(source + offset * r.element_bytes, r.strides[rank - 1], run, r.element_bytes,
-         out + i * r.element_bytes);
+    copy_strided(source + offset * r.element_bytes, r.strides[rank - 1], run, r.element_bytes,
+                 out + i * r.element_bytes);
     i += run;
     offset -= at[rank - 1] * r.strides[rank - 1];
     at[rank - 1] = 0;
@@ -167,7 +132,7 @@ void LoopProgram::generate(const Register& r, const std::byte* source, std::int6
 }
 
 void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
-                      std::int64_t end) const {
+                      std::int64_t end, std::int64_t first) const {
   thread_local std::vector<std::byte> scratch;
   const std::int64_t block = block_ == 0 ? std::max<std::int64_t>(1, end - begin) : block_;
   std::byte* places = nullptr;
@@ -184,22 +149,28 @@ void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs,
     many.resize(registers_.size());
     pointers = many.data();
   }
+  std::vector<ResolvedMosaic> mosaics;
+  for (const int g : generated_) {
+    const Register& r = registers_[std::size_t(g)];
+    if (r.kind != Kind::mosaic) continue;
+    mosaics.emplace_back(mosaics_[std::size_t(r.index)], inputs, r.element_bytes);
+  }
   for (std::int64_t at = begin; at < end; at += block) {
     const std::int64_t n = std::min(block, end - at);
     for (std::size_t i = 0; i < registers_.size(); ++i) {
       const Register& r = registers_[i];
       switch (r.kind) {
         case Kind::contiguous:
-          pointers[i] = const_cast<std::byte*>(inputs[r.index]) + at * r.element_bytes;
+          pointers[i] = const_cast<std::byte*>(inputs[r.index]) + (at + r.offset) * r.element_bytes;
           break;
         case Kind::scalar:
-          pointers[i] = const_cast<std::byte*>(inputs[r.index]);
+          pointers[i] = const_cast<std::byte*>(inputs[r.index]) + r.offset * r.element_bytes;
           break;
         case Kind::constant:
           pointers[i] = const_cast<std::byte*>(constants_.data()) + r.constant;
           break;
         case Kind::output:
-          pointers[i] = outputs[r.index] + at * r.element_bytes;
+          pointers[i] = outputs[r.index] + (at - first) * r.element_bytes;
           break;
         default:
           pointers[i] = places + r.constant * place_bytes_;
@@ -207,7 +178,17 @@ void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs,
     }
     for (const int g : generated_) {
       const Register& r = registers_[std::size_t(g)];
-      generate(r, r.kind == Kind::iota ? nullptr : inputs[r.index], at, n, pointers[g]);
+      if (r.kind == Kind::mosaic) {
+        mosaics[std::size_t(r.index)].generate(at, n, pointers[g]);
+        continue;
+      }
+      if (r.kind == Kind::source) {
+        const auto& [source, first_input] = sources_[std::size_t(r.index)];
+        source->generate(inputs + first_input, at, n, pointers[g]);
+        continue;
+      }
+      generate(r, r.kind == Kind::iota ? nullptr : inputs[r.index] + r.offset * r.element_bytes, at,
+               n, pointers[g]);
     }
     for (const Op& op : ops_) {
       const std::byte* in[3];
@@ -226,21 +207,23 @@ LoopBuilder::Value LoopBuilder::add_register(LoopProgram::Register r, DType t, b
   return {int(program_->registers_.size()) - 1, t, lifted};
 }
 
-LoopBuilder::Value LoopBuilder::contiguous(DType t) {
+LoopBuilder::Value LoopBuilder::contiguous(DType t, std::int64_t offset) {
   LoopProgram::Register r;
   r.kind = LoopProgram::Kind::contiguous;
+  r.offset = offset;
   r.index = inputs_++;
   return add_register(std::move(r), t);
 }
 
-LoopBuilder::Value LoopBuilder::scalar(DType t) {
+LoopBuilder::Value LoopBuilder::scalar(DType t, std::int64_t offset) {
   LoopProgram::Register r;
   r.kind = LoopProgram::Kind::scalar;
+  r.offset = offset;
   r.index = inputs_++;
   return add_register(std::move(r), t);
 }
 
-LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides) {
+LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides, std::int64_t offset) {
   LoopProgram::Register r;
   // Fewer and longer dims make longer runs.
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -253,10 +236,31 @@ LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides) {
       r.strides.push_back(strides[d]);
     }
   }
-  if (r.dims.empty() || (r.dims.size() == 1 && r.strides[0] == 0)) return scalar(t);
-  if (r.dims.size() == 1 && r.strides[0] == 1) return contiguous(t);
+  if (r.dims.empty() || (r.dims.size() == 1 && r.strides[0] == 0)) {
+    return scalar(t, offset);
+  }
+  if (r.dims.size() == 1 && r.strides[0] == 1) return contiguous(t, offset);
   r.kind = LoopProgram::Kind::broadcast;
   r.index = inputs_++;
+  r.offset = offset;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::mosaic(DType t, Mosaic m) {
+  LoopProgram::Register r;
+  r.kind = LoopProgram::Kind::mosaic;
+  r.index = int(program_->mosaics_.size());
+  program_->mosaics_.push_back(std::move(m));
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::source(DType t, std::shared_ptr<const ElementSource> source,
+                                       int inputs) {
+  LoopProgram::Register r;
+  r.kind = LoopProgram::Kind::source;
+  r.index = int(program_->sources_.size());
+  program_->sources_.emplace_back(std::move(source), inputs_);
+  inputs_ += inputs;
   return add_register(std::move(r), t);
 }
 
@@ -413,8 +417,7 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
     widest = std::max(widest, r.element_bytes);
   };
   for (std::size_t r = 0; r < p.registers_.size(); ++r) {
-    const auto k = p.registers_[r].kind;
-    if (k != LoopProgram::Kind::broadcast && k != LoopProgram::Kind::iota) continue;
+    if (!p.registers_[r].generated()) continue;
     p.generated_.push_back(int(r));
     take(p.registers_[r]);
     p.nanoseconds_ += 0.3;
@@ -428,9 +431,7 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
     dying.erase(std::unique(dying.begin(), dying.end()), dying.end());
     for (const int r : dying) {
       const auto& reg = p.registers_[std::size_t(r)];
-      const bool placed = reg.kind == LoopProgram::Kind::temporary ||
-                          reg.kind == LoopProgram::Kind::broadcast ||
-                          reg.kind == LoopProgram::Kind::iota;
+      const bool placed = reg.kind == LoopProgram::Kind::temporary || reg.generated();
       if (placed && last[std::size_t(r)] == i) free.push_back(reg.constant);
     }
   }
@@ -440,6 +441,11 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
     p.place_bytes_ = p.block_ * widest;
   }
   return program_;
+}
+
+double operation_cost(const ir::Instruction& instruction) {
+  const DType t = instruction.operand(0)->shape.dtype;
+  return cost_of(instruction.opcode, is_half(t) ? DType::f32 : t);
 }
 
 bool is_loop_op(const ir::Instruction& instruction) {

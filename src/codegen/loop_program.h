@@ -7,20 +7,32 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/base/literal.h"
 #include "src/codegen/block_ops.h"
+#include "src/codegen/mosaic.h"
 #include "src/ir/module.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {
 
+/// An array that is made where it is read.
+class ElementSource {
+ public:
+  virtual ~ElementSource() = default;
+  /// Elements [begin, begin + n), in row-major order.
+  virtual void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
+                        std::byte* out) const = 0;
+};
+
 class LoopProgram {
  public:
-  /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory.
+  /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory. `first`:
+  /// the element at which the outputs' memory begins.
   void run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
-           std::int64_t end) const;
+           std::int64_t end, std::int64_t first = 0) const;
   /// Estimate for one element.
   double nanoseconds() const { return nanoseconds_; }
   std::size_t op_count() const { return ops_.size(); }
@@ -32,18 +44,25 @@ class LoopProgram {
     scalar,
     constant,
     broadcast,
+    mosaic,
+    source,
     iota,
     temporary,
     output
   };
   struct Register {
     Kind kind = Kind::temporary;
-    int index = 0;  ///< of the input, the output, or the temporary's place
+    int index = 0;  ///< of the input, the output, or in mosaics_ or sources_
     int element_bytes = 0;
+    std::int64_t offset = 0;    ///< of an input's first element
     std::int64_t constant = 0;  ///< offset into constants_
     Dims dims, strides;         ///< of broadcast: extents, and strides of the source in elements
     DType dtype = DType::f32;   ///< of iota: dims = {outer, size, inner}
     bool scalar() const { return kind == Kind::scalar || kind == Kind::constant; }
+    bool generated() const {
+      return kind == Kind::broadcast || kind == Kind::mosaic || kind == Kind::source ||
+             kind == Kind::iota;
+    }
   };
   struct Op {
     BlockFunction function = nullptr;
@@ -57,6 +76,8 @@ class LoopProgram {
 
   std::vector<Register> registers_;
   std::vector<Op> ops_;
+  std::vector<Mosaic> mosaics_;
+  std::vector<std::pair<std::shared_ptr<const ElementSource>, int>> sources_;  ///< first input
   std::vector<std::byte> constants_;
   std::vector<int> generated_;  ///< registers that are filled before the ops of a block run
   std::int64_t block_ = 0;      ///< elements per block; 0: all at once
@@ -76,10 +97,15 @@ class LoopBuilder {
     bool lifted = false;
   };
   // Inputs are numbered in the order of these calls (constants and iotas are none).
-  Value contiguous(DType t);
-  Value scalar(DType t);
-  /// Element i is source[sum of coordinates(i) * strides], i row-major over dims.
-  Value broadcast(DType t, Dims dims, Dims strides);
+  Value contiguous(DType t, std::int64_t offset = 0);
+  Value scalar(DType t, std::int64_t offset = 0);
+  /// Element i is source[offset + sum of coordinates(i) * strides], i row-major over dims.
+  Value broadcast(DType t, Dims dims, Dims strides, std::int64_t offset = 0);
+  /// Its inputs are numbers that input() gave.
+  Value mosaic(DType t, Mosaic m);
+  int input() { return inputs_++; }
+  /// It has the next `inputs` inputs.
+  Value source(DType t, std::shared_ptr<const ElementSource> source, int inputs);
   Value constant(const Literal& scalar);
   Value iota(DType t, const Dims& dims, std::int64_t dim);
   /// Empty if there is no block function for it.
@@ -101,6 +127,8 @@ class LoopBuilder {
   int inputs_ = 0;
 };
 
+/// Estimate for one element of an elementwise op, in nanoseconds.
+double operation_cost(const ir::Instruction& instruction);
 /// True for ops that LoopBuilder::apply can do on these types.
 bool is_loop_op(const ir::Instruction& instruction);
 /// A computation on scalars as a loop program: inputs are its parameters, outputs its result's

@@ -73,6 +73,7 @@ class Simplifier {
       case Opcode::domain:
         return i->operand(0);
       case Opcode::convert:
+        return same_type(*i, *i->operand(0)) ? i->operand(0) : splat(i);
       case Opcode::bitcast_convert:
         return same_type(*i, *i->operand(0)) ? i->operand(0) : nullptr;
       case Opcode::bitcast:
@@ -116,8 +117,23 @@ class Simplifier {
         return i->get<ir::CustomCallAttrs>().target == ir::kShardingTarget ? i->operand(0)
                                                                            : nullptr;
       default:
-        return nullptr;
+        return ir::is_elementwise(i->opcode) ? splat(i) : nullptr;
     }
+  }
+
+  /// One element computed for all, where all operands are one element each.
+  Instruction* splat(Instruction* i) {
+    if (!i->shape.is_array() || i->shape.is_scalar() || i->operands.empty()) return nullptr;
+    if (!i->called.empty()) return nullptr;
+    std::vector<Instruction*> scalars;
+    for (Instruction* o : i->operands) {
+      if (o->is(Opcode::broadcast)) o = o->operand(0);
+      if (!o->shape.is_array() || !o->shape.is_scalar()) return nullptr;
+      scalars.push_back(o);
+    }
+    Instruction* one =
+        builder_.emit_shaped(i->opcode, Shape(i->shape.dtype, {}), std::move(scalars), i->attrs);
+    return builder_.broadcast(one, i->shape.dims, {});
   }
 
   Instruction* reshape(Instruction* i) {

@@ -24,12 +24,16 @@ struct ConvolutionAttrs {
   bool groups_split_batch = false;
   std::int64_t batch = 0;   ///< of the result
   std::int64_t taps = 1;    ///< positions of the window
+  std::int64_t rows = 16;   ///< of patches, made at a time
   bool whole_rows = false;  ///< the patches are the input as it stands
 };
 
-/// Rows of patches made at a time: enough for BLAS, small enough for the cache.
-std::int64_t rows_at_once(std::int64_t width) {
-  return std::clamp<std::int64_t>(32768 / std::max<std::int64_t>(width, 1), 16, 512);
+/// Rows of patches made at a time: enough for BLAS, small enough for the cache and beside what the
+/// convolution holds anyway.
+std::int64_t rows_at_once(std::int64_t width, std::int64_t held_bytes, std::int64_t element) {
+  const std::int64_t bytes = std::max<std::int64_t>(64 << 10, held_bytes / 10);
+  const std::int64_t elements = std::min<std::int64_t>(32768, bytes / element);
+  return std::clamp<std::int64_t>(elements / std::max<std::int64_t>(width, 1), 16, 512);
 }
 
 /// One row: what the window at `position` of batch `b` sees of one group's features.
@@ -83,7 +87,7 @@ void run(const KernelCall& call) {
   }
   std::int64_t positions = 1;
   for (const std::int64_t d : a.out) positions *= d;
-  const std::int64_t most = rows_at_once(width);
+  const std::int64_t most = a.rows;
   std::vector<T> patches(std::size_t(std::min(most, call.end - call.begin) * width));
   Dims position(a.out.size()), tap(a.out.size());
   for (std::int64_t row = call.begin; row < call.end; row += most) {
@@ -194,6 +198,10 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
         "convolution " + in.describe() + " has 2^31 or more of one kind: BLAS lacks that",
         in.location());
   }
+  const auto element = std::int64_t(byte_size(type));
+  const std::int64_t held =
+      element * (x.element_count() + w.element_count()) + element * in.shape.element_count();
+  a->rows = rows_at_once(width, held, element);
   plan.kernel.function = in.shape.element_count() == 0 ? run_nothing : function;
   plan.kernel.units = in.shape.element_count() == 0 ? 0 : positions;
   plan.kernel.nanoseconds = 200 + double(positions) * double(width) *

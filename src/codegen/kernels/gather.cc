@@ -125,6 +125,41 @@ void run_gather(const KernelCall& call) {
   }
 }
 
+class GatheredRows final : public ElementSource {
+ public:
+  GatheredRows(Windows w, std::int64_t row) : w_(std::move(w)), row_(row) {}
+
+  void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
+                std::byte* out) const override {
+    const auto size = std::int64_t(w_.element), index_size = std::int64_t(byte_size(w_.index_type));
+    std::int64_t at = begin / row_, skipped = begin % row_;
+    while (n > 0) {
+      std::int64_t rest = at, index = 0;
+      for (std::size_t d = w_.batch_dims.size(); d-- > 0;) {
+        index += rest % w_.batch_dims[d] * w_.index_strides[d];
+        rest /= w_.batch_dims[d];
+      }
+      std::int64_t from = skipped * size;
+      for (std::size_t i = 0; i < w_.mapped.size(); ++i) {
+        const auto d = std::size_t(w_.mapped[i]);
+        const std::int64_t start = read_index(
+            inputs[1] + (index + std::int64_t(i) * w_.vector_step) * index_size, w_.index_type);
+        from += std::clamp<std::int64_t>(start, 0, w_.dims[d] - w_.sizes[d]) * w_.strides[d];
+      }
+      const std::int64_t run = std::min(row_ - skipped, n);
+      std::memcpy(out, inputs[0] + from, std::size_t(run * size));
+      out += run * size;
+      n -= run;
+      skipped = 0;
+      ++at;
+    }
+  }
+
+ private:
+  Windows w_;
+  std::int64_t row_;  ///< elements
+};
+
 struct ScatterAttrs {
   Windows windows;
   std::int64_t count = 0;
@@ -164,20 +199,45 @@ void run_scatter(const KernelCall& call) {
 
 }  // namespace
 
-KernelSpec gather_kernel(const ir::Instruction& gather) {
+namespace {
+
+Windows gather_windows(const ir::Instruction& gather) {
   const auto& g = gather.get<ir::GatherAttrs>();
-  const Shape& array = gather.operand(0)->shape;
-  auto w = std::make_shared<Windows>(windows(array, gather.operand(1)->shape, gather.shape,
-                                             g.index_vector_dim, g.start_index_map,
-                                             g.operand_batching_dims, g.start_indices_batching_dims,
-                                             g.offset_dims, g.collapsed_slice_dims));
-  w->sizes = g.slice_sizes;
+  Windows w = windows(gather.operand(0)->shape, gather.operand(1)->shape, gather.shape,
+                      g.index_vector_dim, g.start_index_map, g.operand_batching_dims,
+                      g.start_indices_batching_dims, g.offset_dims, g.collapsed_slice_dims);
+  w.sizes = g.slice_sizes;
+  return w;
+}
+
+}  // namespace
+
+KernelSpec gather_kernel(const ir::Instruction& gather) {
+  auto w = std::make_shared<Windows>(gather_windows(gather));
   KernelSpec spec;
   spec.function = run_gather;
   spec.units = gather.shape.element_count() == 0 ? 0 : element_count(w->batch_dims);
   spec.nanoseconds = 20 + 100 * double(spec.units) + 0.3 * double(gather.shape.byte_count());
   spec.attributes = std::move(w);
   return spec;
+}
+
+std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather) {
+  const auto& g = gather.get<ir::GatherAttrs>();
+  const Shape& array = gather.operand(0)->shape;
+  if (gather.shape.element_count() == 0 || !g.operand_batching_dims.empty()) return nullptr;
+  // The windows' dims come last in the result, and are one run of the array.
+  for (std::size_t k = 0; k < g.offset_dims.size(); ++k) {
+    if (g.offset_dims[k] != gather.shape.rank() - std::int64_t(g.offset_dims.size() - k)) {
+      return nullptr;
+    }
+  }
+  bool inside = false;
+  for (std::size_t d = 0; d < g.slice_sizes.size(); ++d) {
+    if (inside && g.slice_sizes[d] != array.dims[d]) return nullptr;
+    inside = inside || g.slice_sizes[d] != 1;
+  }
+  return std::make_shared<GatheredRows>(gather_windows(gather), element_count(g.slice_sizes));
 }
 
 KernelSpec scatter_kernel(const ir::Instruction& scatter) {

@@ -24,9 +24,55 @@ struct SingleAttrs {
   DType held = DType::f32;   ///< of the sums: f32 for f16 and bf16, rounded once at the end
   BlockFunction op = nullptr;
   bool by_rows = false;  ///< units are rows of a, else columns of b
+  ReduceOperand operand;
+  int init = 1;
 };
 
 constexpr std::int64_t kLanes = 1024;
+
+struct Buffers {
+  alignas(64) std::byte acc[kLanes * 16];
+  alignas(64) std::byte values[kLanes * 16];
+  alignas(64) std::byte made[kLanes * 16];
+};
+
+Buffers& buffers() {
+  thread_local std::unique_ptr<Buffers> b;
+  if (!b) b = std::make_unique<Buffers>();
+  return *b;
+}
+
+/// The elements to be reduced, wherever they come from.
+class Elements {
+ public:
+  /// Those before `end` are all asked for, in order: many may be made at a time.
+  Elements(const KernelCall& call, const SingleAttrs& s, std::int64_t end)
+      : program_(s.operand.program.get()),
+        inputs_(call.inputs + s.operand.first_input),
+        bytes_(std::int64_t(byte_size(s.dtype))),
+        end_(end) {}
+
+  static std::int64_t most(std::int64_t bytes) {
+    return std::int64_t(sizeof(Buffers::made)) / bytes;
+  }
+
+  const std::byte* get(std::int64_t at, std::int64_t n) {
+    if (program_ == nullptr) return inputs_[0] + at * bytes_;
+    std::byte* made = buffers().made;
+    if (at < from_ || at + n > to_) {
+      from_ = at;
+      to_ = std::max(at + n, std::min(at + most(bytes_), end_));
+      program_->run(inputs_, &made, from_, to_, from_);
+    }
+    return made + (at - from_) * bytes_;
+  }
+
+ private:
+  const LoopProgram* program_;
+  const std::byte* const* inputs_;
+  std::int64_t bytes_, end_;
+  std::int64_t from_ = 0, to_ = 0;
+};
 
 /// Loads n elements as the held type.
 const std::byte* load(const SingleAttrs& s, const std::byte* from, std::int64_t n,
@@ -49,29 +95,21 @@ void op_into(const SingleAttrs& s, std::byte* acc, const std::byte* value, std::
   s.op({nullptr, acc, in, 0, n});
 }
 
-struct Buffers {
-  alignas(64) std::byte acc[kLanes * 16];
-  alignas(64) std::byte values[kLanes * 16];
-};
-
-Buffers& buffers() {
-  thread_local std::unique_ptr<Buffers> b;
-  if (!b) b = std::make_unique<Buffers>();
-  return *b;
-}
-
 /// A contiguous run: lane by lane, then the lanes by halves. The order of a sum depends on its
 /// length alone.
-void reduce_row(const SingleAttrs& s, const std::byte* row, std::int64_t n, const std::byte* init,
-                std::byte* out) {
+void reduce_row(const SingleAttrs& s, Elements& elements, std::int64_t row, std::int64_t n,
+                const std::byte* init, std::byte* out) {
   Buffers& b = buffers();
-  const auto bytes = std::int64_t(byte_size(s.dtype)), wide = std::int64_t(byte_size(s.held));
+  const auto wide = std::int64_t(byte_size(s.held));
+  const auto values = [&](std::int64_t at, std::int64_t count) {
+    return load(s, elements.get(at, count), count, b.values);
+  };
   std::int64_t lanes = std::min(n, kLanes);
   if (lanes > 0) {
-    std::memcpy(b.acc, load(s, row, lanes, b.values), std::size_t(lanes * wide));
+    std::memcpy(b.acc, values(row, lanes), std::size_t(lanes * wide));
     for (std::int64_t i = lanes; i < n; i += lanes) {
       const std::int64_t m = std::min(lanes, n - i);
-      op_into(s, b.acc, load(s, row + i * bytes, m, b.values), m);
+      op_into(s, b.acc, values(row + i, m), m);
     }
     while (lanes > 1) {
       const std::int64_t half = (lanes + 1) / 2;
@@ -86,14 +124,14 @@ void reduce_row(const SingleAttrs& s, const std::byte* row, std::int64_t n, cons
 }
 
 /// Columns [c0, c0 + n) of one [reduced, b] plane.
-void reduce_columns(const SingleAttrs& s, const std::byte* plane, std::int64_t n,
+void reduce_columns(const SingleAttrs& s, Elements& elements, std::int64_t plane, std::int64_t n,
                     const std::byte* init, std::byte* out) {
   Buffers& b = buffers();
-  const auto bytes = std::int64_t(byte_size(s.dtype));
   const std::byte* in[] = {load(s, init, 1, b.values)};
   copy_block(byte_size(s.held))({nullptr, b.acc, in, 1, n});
   for (std::int64_t r = 0; r < s.shape.reduced; ++r) {
-    op_into(s, b.acc, load(s, plane + r * s.shape.b * bytes, n, b.values), n);
+    const std::byte* from = elements.get(plane + r * s.shape.b, n);
+    op_into(s, b.acc, load(s, from, n, b.values), n);
   }
   store(s, b.acc, n, out);
 }
@@ -106,17 +144,21 @@ void pick(const std::byte* from, std::int64_t stride, std::int64_t n, std::byte*
 }
 
 /// Many short rows [a0, a1): side by side, so that no row pays for a call.
-void reduce_short_rows(const SingleAttrs& s, const KernelCall& call, std::int64_t a0,
-                       std::int64_t a1) {
+void reduce_short_rows(const SingleAttrs& s, const KernelCall& call, Elements& elements,
+                       std::int64_t a0, std::int64_t a1) {
   Buffers& b = buffers();
   const auto bytes = std::int64_t(byte_size(s.dtype));
   alignas(64) static thread_local std::byte picked[kLanes * 16];
-  for (std::int64_t first = a0; first < a1; first += kLanes) {
-    const std::int64_t n = std::min(kLanes, a1 - first);
-    const std::byte* init[] = {load(s, call.inputs[1], 1, b.values)};
+  // What is made has to fit.
+  const std::int64_t lanes =
+      s.operand.program ? std::min(kLanes, Elements::most(bytes) / s.shape.reduced) : kLanes;
+  for (std::int64_t first = a0; first < a1; first += lanes) {
+    const std::int64_t n = std::min(lanes, a1 - first);
+    const std::byte* init[] = {load(s, call.inputs[s.init], 1, b.values)};
     copy_block(byte_size(s.held))({nullptr, b.acc, init, 1, n});
+    const std::byte* rows = elements.get(first * s.shape.reduced, n * s.shape.reduced);
     for (std::int64_t r = 0; r < s.shape.reduced; ++r) {
-      const std::byte* from = call.inputs[0] + (first * s.shape.reduced + r) * bytes;
+      const std::byte* from = rows + r * bytes;
       switch (bytes) {
         case 1:
           pick<std::uint8_t>(from, s.shape.reduced, n, picked);
@@ -142,19 +184,20 @@ void reduce_short_rows(const SingleAttrs& s, const KernelCall& call, std::int64_
 void run_single(const KernelCall& call) {
   const auto& s = *static_cast<const SingleAttrs*>(call.attributes);
   const auto bytes = std::int64_t(byte_size(s.dtype));
-  const std::byte* in = call.inputs[0];
+  const std::byte* init = call.inputs[s.init];
   std::byte* out = call.outputs[0];
   const std::int64_t plane = s.shape.reduced * s.shape.b;
   const std::int64_t a0 = s.by_rows ? call.begin : 0, a1 = s.by_rows ? call.end : s.shape.a;
   const std::int64_t b0 = s.by_rows ? 0 : call.begin, b1 = s.by_rows ? s.shape.b : call.end;
-  if (s.shape.b == 1 && s.shape.reduced <= 32) return reduce_short_rows(s, call, a0, a1);
+  Elements elements(call, s, s.by_rows && s.shape.b <= kLanes ? a1 * plane : 0);
+  if (s.shape.b == 1 && s.shape.reduced <= 32) return reduce_short_rows(s, call, elements, a0, a1);
   for (std::int64_t a = a0; a < a1; ++a) {
     if (s.shape.b == 1) {
-      reduce_row(s, in + a * plane * bytes, s.shape.reduced, call.inputs[1], out + a * bytes);
+      reduce_row(s, elements, a * plane, s.shape.reduced, init, out + a * bytes);
       continue;
     }
     for (std::int64_t c = b0; c < b1; c += kLanes) {
-      reduce_columns(s, in + (a * plane + c) * bytes, std::min(kLanes, b1 - c), call.inputs[1],
+      reduce_columns(s, elements, a * plane + c, std::min(kLanes, b1 - c), init,
                      out + (a * s.shape.b + c) * bytes);
     }
   }
@@ -166,6 +209,8 @@ struct GeneralAttrs {
   ReduceShape shape;
   std::shared_ptr<const LoopProgram> program;
   std::vector<std::int64_t> bytes;  ///< element size of each operand
+  std::vector<ReduceOperand> operands;
+  int init = 0;
 };
 
 constexpr std::int64_t kChunk = 256;
@@ -270,6 +315,38 @@ void run_general(const KernelCall& call) {
   }
 }
 
+/// Elements of all operands that are made at a time.
+constexpr std::int64_t kMadeAtOnce = 8192;
+
+/// Units are planes [reduced, b]: some are made, then reduced.
+void run_general_made(const KernelCall& call) {
+  const auto& g = *static_cast<const GeneralAttrs*>(call.attributes);
+  const std::size_t k = g.bytes.size();
+  const std::int64_t plane = g.shape.reduced * g.shape.b;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kMadeAtOnce / std::max<std::int64_t>(plane, 1));
+  std::vector<std::vector<std::byte>> made(k);
+  std::vector<const std::byte*> inputs(2 * k);
+  std::vector<std::byte*> outputs(k);
+  for (std::size_t i = 0; i < k; ++i) inputs[k + i] = call.inputs[std::size_t(g.init) + i];
+  for (std::int64_t a = call.begin; a < call.end; a += step) {
+    const std::int64_t n = std::min(step, call.end - a);
+    for (std::size_t i = 0; i < k; ++i) {
+      const std::byte* const* from = call.inputs + g.operands[i].first_input;
+      if (const LoopProgram* program = g.operands[i].program.get()) {
+        made[i].resize(std::size_t(n * plane * g.bytes[i]));
+        std::byte* out[] = {made[i].data()};
+        program->run(from, out, a * plane, (a + n) * plane, a * plane);
+        inputs[i] = made[i].data();
+      } else {
+        inputs[i] = from[0] + a * plane * g.bytes[i];
+      }
+      outputs[i] = call.outputs[i] + a * g.shape.b * g.bytes[i];
+    }
+    run_general({call.attributes, inputs.data(), outputs.data(), 0, n * g.shape.b});
+  }
+}
+
 /// The op of a reducer that combines two scalars of that type by one block function.
 BlockFunction single_op(const ir::Computation& reducer, DType held) {
   const auto op = ir::as_binary_reducer(reducer);
@@ -300,24 +377,22 @@ void combine_program(const void* attributes, std::byte* into, const std::byte* v
 
 }  // namespace
 
-ReducePlan reduce_kernel(const ir::Instruction& reduce) {
+namespace {
+
+/// [a kept, reduced, b kept] if the dims stand so, else the reduced ones last.
+ReduceShape shape_of(const ir::Instruction& reduce, Dims* transpose) {
   const auto& reduced = reduce.get<ir::DimensionsAttrs>().dims;
-  const std::size_t k = reduce.operands.size() / 2;
   const Shape& operand = reduce.operand(0)->shape;
-  const auto is_reduced = [&](std::int64_t d) {
-    return std::find(reduced.begin(), reduced.end(), d) != reduced.end();
-  };
-  ReducePlan plan;
-  // [a kept, reduced, b kept] if the dims stand so, else the reduced ones last.
   ReduceShape shape;
   int stage = 0;
   bool fits = true;
   Dims order, last;
   for (std::int64_t d = 0; d < operand.rank(); ++d) {
     const std::int64_t size = operand.dim(d);
-    (is_reduced(d) ? last : order).push_back(d);
+    const bool is_reduced = std::find(reduced.begin(), reduced.end(), d) != reduced.end();
+    (is_reduced ? last : order).push_back(d);
     if (size == 1) continue;
-    if (is_reduced(d)) {
+    if (is_reduced) {
       fits = fits && stage <= 1;
       stage = 1;
       shape.reduced *= size;
@@ -327,27 +402,65 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce) {
     }
   }
   if (!fits) {
-    plan.transpose = order;
-    plan.transpose.insert(plan.transpose.end(), last.begin(), last.end());
+    *transpose = order;
+    transpose->insert(transpose->end(), last.begin(), last.end());
     shape.a *= shape.b;
     shape.b = 1;
   }
+  return shape;
+}
+
+bool is_single(const ir::Instruction& reduce) {
+  const Shape& operand = reduce.operand(0)->shape;
+  return reduce.operands.size() == 2 && !reduce.shape.is_tuple &&
+         operand.dtype == reduce.shape.dtype &&
+         single_op(*reduce.called[0], held_type(operand.dtype)) != nullptr;
+}
+
+}  // namespace
+
+bool reduce_takes_programs(const ir::Instruction& reduce) {
+  Dims transpose;
+  const ReduceShape shape = shape_of(reduce, &transpose);
+  if (!transpose.empty() || shape.a * shape.reduced * shape.b == 0) return false;
+  return is_single(reduce) ||
+         (shape.reduced * shape.b <= kMadeAtOnce && program_of(*reduce.called[0]) != nullptr &&
+          reduce_kernel(reduce).kernel);
+}
+
+ReducePlan reduce_kernel(const ir::Instruction& reduce) {
+  const std::size_t k = reduce.operands.size() / 2;
+  std::vector<ReduceOperand> operands(k);
+  for (std::size_t i = 0; i < k; ++i) operands[i].first_input = int(i);
+  return reduce_kernel(reduce, operands, int(k));
+}
+
+ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<ReduceOperand>& operands,
+                         int first_init) {
+  const std::size_t k = reduce.operands.size() / 2;
+  const Shape& operand = reduce.operand(0)->shape;
+  ReducePlan plan;
+  const ReduceShape shape = shape_of(reduce, &plan.transpose);
   const auto elements = double(shape.a) * double(shape.reduced) * double(shape.b);
+  double making = 0;
+  for (const ReduceOperand& o : operands) {
+    if (o.program) making += elements * o.program->nanoseconds();
+  }
   KernelSpec& spec = plan.kernel;
-  if (k == 1 && !reduce.shape.is_tuple && operand.dtype == reduce.shape.dtype) {
+  if (is_single(reduce)) {
     auto s = std::make_shared<SingleAttrs>();
     s->shape = shape;
     s->dtype = operand.dtype;
     s->held = held_type(operand.dtype);
     s->op = single_op(*reduce.called[0], s->held);
-    if (s->op != nullptr) {
-      s->by_rows = shape.b == 1 || shape.a >= 8;
-      spec.function = run_single;
-      spec.units = s->by_rows ? shape.a : shape.b;
-      spec.nanoseconds = 50 + elements * double(byte_size(s->dtype)) * 0.1;
-      spec.attributes = std::move(s);
-      return plan;
-    }
+    s->by_rows = shape.b == 1 || shape.a >= 8;
+    s->operand = operands[0];
+    s->init = first_init;
+    spec.function = run_single;
+    spec.units = s->by_rows ? shape.a : shape.b;
+    spec.nanoseconds = 50 + elements * double(byte_size(s->dtype)) * 0.1 + making;
+    spec.attributes = std::move(s);
+    return plan;
   }
   auto g = std::make_shared<GeneralAttrs>();
   g->program = program_of(*reduce.called[0]);
@@ -360,10 +473,14 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce) {
     g->bytes.push_back(std::int64_t(byte_size(t)));
   }
   g->shape = shape;
-  spec.function = run_general;
-  spec.units = std::max<std::int64_t>(1, shape.a * shape.b);
+  g->operands = operands;
+  g->init = first_init;
+  const bool made = std::any_of(operands.begin(), operands.end(),
+                                [](const ReduceOperand& o) { return o.program != nullptr; });
+  spec.function = made ? run_general_made : run_general;
+  spec.units = made ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) spec.units = 0;
-  spec.nanoseconds = 200 + elements * (g->program->nanoseconds() + double(k));
+  spec.nanoseconds = 200 + elements * (g->program->nanoseconds() + double(k)) + making;
   spec.attributes = std::move(g);
   return plan;
 }

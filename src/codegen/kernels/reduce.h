@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "src/codegen/kernel_spec.h"
+#include "src/codegen/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -19,9 +21,21 @@ struct ReducePlan {
   KernelSpec kernel;
 };
 
+/// An array to be reduced: one input, or what a program of one output makes of several.
+struct ReduceOperand {
+  int first_input = 0;
+  std::shared_ptr<const LoopProgram> program;
+};
+
 /// Inputs: the arrays after their transposes, then the initial values. Empty kernel if the reducer
 /// has no block functions.
 ReducePlan reduce_kernel(const ir::Instruction& reduce);
+/// The same for other numbers of inputs: the initial values begin at `first_init`. With programs
+/// only if reduce_takes_programs.
+ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<ReduceOperand>& operands,
+                         int first_init);
+/// Whether arrays may be made while they are reduced.
+bool reduce_takes_programs(const ir::Instruction& reduce);
 /// Inputs: as many arrays as the mapped computation has parameters.
 KernelSpec map_kernel(const ir::Instruction& map);
 

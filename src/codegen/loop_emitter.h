@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop of one op: a program for its elements, with all that is made on the fly in it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/codegen/emitter.h"
+#include "src/codegen/loop_program.h"
+#include "src/codegen/mosaic.h"
+
+namespace tessera::codegen {
+
+class Loop : private ViewScalars {
+ public:
+  using Value = LoopBuilder::Value;
+
+  Loop(Emitter& e, const Dims& dims) : e_(e), count_(element_count(dims)) {}
+
+  /// Of the op whose loop this is, or of something that is made on the fly here.
+  Value value(const ir::Instruction& i) { return value(i, 0); }
+  Value operation(const ir::Instruction& i) { return operation(i, 0); }
+  /// Of a view that is to be made.
+  Value view(const ir::Instruction& i);
+  Value iota(const ir::Instruction& i);
+
+  /// Adds the step that stores `v` as the result of `root`.
+  void finish(const ir::Instruction& root, Value v);
+  std::shared_ptr<const LoopProgram> program(Value v);
+  const std::vector<SlotId>& inputs() const { return inputs_; }
+
+ private:
+  struct Frame {
+    const ir::Instruction* view = nullptr;
+    int parent = 0;
+  };
+
+  Value value(const ir::Instruction& i, int stack);
+  Value make(const ir::Instruction& i, int stack);
+  Value operation(const ir::Instruction& i, int stack);
+  Value leaf(const ir::Instruction& i, int stack);
+  Value gathered(const ir::Instruction& gather);
+  Value read(DType t, Mosaic m);
+  Mosaic mosaic(const ir::Instruction& i, bool made);
+  int push(int parent, const ir::Instruction& view);
+  int input(const ir::Instruction& scalar) override { return e_.slot(scalar); }
+  int add_input(SlotId slot);
+
+  Emitter& e_;
+  std::int64_t count_;
+  LoopBuilder builder_;
+  std::vector<Frame> frames_{Frame{}};
+  std::map<std::pair<const ir::Instruction*, int>, int> frame_ids_;  // looked up, never walked
+  std::map<std::pair<const ir::Instruction*, int>, Value> values_;   // likewise
+  std::map<std::string, Value> read_;                                // by what is read
+  std::vector<SlotId> inputs_;
+  std::vector<int> contiguous_;
+};
+
+}  // namespace tessera::codegen

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays that are put together of boxes of other arrays and made only where they are read: slices,
+// transposes, concatenates, pads and the like, and whatever chains of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <tessera/dtype.h>
+
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+struct Mosaic {
+  /// One dim of a piece. Without starts the piece is the box alone, inside the mosaic or not.
+  struct Side {
+    std::int64_t low = 0, high = 0;     ///< window that is not left, if high > low
+    std::int64_t origin = 0, size = 0;  ///< where the source's box lies
+    std::int64_t stride = 0;            ///< of the source, in elements
+    bool has_window() const { return high > low; }
+  };
+  /// Moves the box (and the window) by clamp(value, 0, limit) * scale.
+  struct Start {
+    int dim = 0;
+    int input = -1;
+    DType dtype = DType::s32;
+    std::int64_t limit = 0, scale = 1;
+    bool window = false;
+  };
+  struct Piece {
+    int input = -1;
+    std::int64_t base = 0;  ///< element of the source at the box's origin
+    std::vector<Side> sides;
+    std::vector<Start> starts;
+    bool moves(int dim) const;
+  };
+  Dims dims;
+  std::vector<Piece> pieces;  ///< later ones cover earlier ones
+  int fill = -1;              ///< input of the scalar that stands where no piece does
+
+  static Mosaic whole(int input, const Dims& dims);
+  /// One piece without starts that covers everything.
+  bool is_one_box() const;
+  /// Drops what lies outside and dims of one, and joins dims into longer ones.
+  void simplify();
+};
+
+/// slice, transpose, reverse, broadcast, dynamic-slice, pad, concatenate, dynamic-update-slice,
+/// reshape: ops whose result may be a mosaic.
+bool is_view(const ir::Instruction& i);
+/// Operands that hold elements: of the others (starts, the padding) the value itself is needed.
+bool is_data_operand(const ir::Instruction& view, std::size_t k);
+/// Those that leave each element's place among the others to a function of its index alone, so that
+/// f(view(x)) = view(f(x)).
+bool commutes(const ir::Instruction& view);
+
+/// Numbers the scalars that a view reads.
+class ViewScalars {
+ public:
+  virtual ~ViewScalars() = default;
+  virtual int input(const ir::Instruction& scalar) = 0;
+};
+
+/// Operand `k` of `view` → its part of the view. False if mosaics can't say that.
+bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, Mosaic* m);
+
+/// A mosaic whose inputs have addresses.
+class ResolvedMosaic {
+ public:
+  ResolvedMosaic(const Mosaic& mosaic, const std::byte* const* inputs, int element_bytes);
+  /// Elements [begin, begin + n), in row-major order.
+  void generate(std::int64_t begin, std::int64_t n, std::byte* out) const;
+
+ private:
+  struct Side {
+    std::int64_t low, high, stride;  ///< bytes
+  };
+  struct Piece {
+    const std::byte* base;
+    std::size_t sides;  ///< the first one's place
+  };
+  const Mosaic& mosaic_;
+  int bytes_;
+  const std::byte* fill_ = nullptr;
+  std::vector<Piece> pieces_;
+  std::vector<Side> sides_;
+};
+
+/// out[i] = source[i * stride], strides in elements.
+void copy_strided(const std::byte* source, std::int64_t stride, std::int64_t n, int element_bytes,
+                  std::byte* out);
+
+}  // namespace tessera::codegen
