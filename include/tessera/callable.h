@@ -50,12 +50,21 @@ template <class F>
 concept PlainFunctor = requires {
   &F::operator();
 };
+/// What jit and shard_map return has the parameters of the function that it wraps.
+template <class F>
+struct has_known_signature : std::bool_constant<PlainFunction<F> || PlainFunctor<F>> {};
+template <class F>
+requires requires { typename F::wrapped_function; }
+struct has_known_signature<F> : has_known_signature<typename F::wrapped_function> {};
 /// The parameter types are known without a call.
 template <class F>
-concept KnownSignature = PlainFunction<F> || PlainFunctor<F>;
+concept KnownSignature = has_known_signature<F>::value;
 
 template <class F>
 struct args_of;
+template <class F>
+requires requires { typename F::wrapped_function; }
+struct args_of<F> : args_of<typename F::wrapped_function> {};
 template <PlainFunction F>
 struct args_of<F> {
   using type = typename signature_of<F>::args;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tessera/callable.h>
+#include <tessera/function_body.h>
 #include <tessera/sharding_tree.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
@@ -37,21 +38,6 @@ struct JitOptions {
 
 namespace internal {
 
-/// What the typed wrapper tells the core about one call.
-struct CallInfo {
-  std::vector<Array> leaves;                    ///< of all traced arguments
-  std::vector<std::pair<int, int>> arg_ranges;  ///< (position, number of leaves) of each traced one
-  std::size_t arg_count = 0;                    ///< static ones too
-  std::string tree;                             ///< structure of the traced arguments
-  std::string signature;                        ///< tree and static values
-  std::function<std::vector<std::string>()> paths;  ///< of the leaves, for messages
-  std::function<void(TreeVisitor&)> walk_args;      ///< for in_shardings
-  /// Traces: arguments rebuilt from leaves, the function called, its leaves returned. Also sets the
-  /// prototype of the result.
-  std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>*)> trace;
-  std::function<void(const std::shared_ptr<void>&, TreeVisitor&)> walk_result;
-};
-
 class JitCore {
  public:
   JitCore(JitOptions options, Location location, bool pjit);
@@ -73,100 +59,14 @@ namespace internal {
 
 /// A function and its programs; what calling and lowering share.
 template <class F, class Statics>
-class JitBody {
+class JitBody : public FunctionBody<F, Statics> {
  public:
   JitBody(F f, JitOptions options, Location location, bool pjit)
-      : f_(std::make_shared<F>(std::move(f))), core_(std::move(options), location, pjit) {}
+      : FunctionBody<F, Statics>(std::move(f)), core_(std::move(options), location, pjit) {}
 
   const JitCore& core() const { return core_; }
 
-  template <class Args, class Then, class... Given>
-  auto with_args(Then&& then, Given&&... given) const {
-    constexpr bool same_number = sizeof...(Given) == std::tuple_size_v<Args>;
-    static_assert(same_number,
-                  "tessera: the function is called with another number of arguments than it takes");
-    if constexpr (same_number) {
-      using Seq = std::make_index_sequence<std::tuple_size_v<Args>>;
-      if constexpr (check_arguments<Args, Statics>(Seq{})) {
-        Args args{std::forward<Given>(given)...};
-        return with_tuple(std::forward<Then>(then), args, Seq{});
-      }
-    }
-  }
-
  private:
-  template <class Then, class Args, std::size_t... I>
-  auto with_tuple(Then&& then, Args& args, std::index_sequence<I...>) const {
-    constexpr bool callable = std::is_invocable_v<F&, std::tuple_element_t<I, Args>&...>;
-    static_assert(callable,
-                  "tessera: the callable given to jit can't be called with these arguments");
-    if constexpr (callable) {
-      using R = std::remove_cvref_t<std::invoke_result_t<F&, std::tuple_element_t<I, Args>&...>>;
-      static_assert(is_tree<R>(),
-                    "tessera: a jitted function must return a tree of Array: Array, vector, array, "
-                    "map, pair, tuple, optional, or a plain struct of these");
-      if constexpr (is_tree<R>()) {
-        CallInfo info;
-        auto walk = [](Args& a, TreeVisitor& v) {
-          v.begin(TreeVisitor::Node::tuple, traced_count<Args>());
-          [[maybe_unused]] std::size_t n = 0;
-          (walk_one<I>(std::get<I>(a), n, v), ...);
-          v.end();
-        };
-        info.walk_args = [&args, walk](TreeVisitor& v) { walk(args, v); };
-        info.leaves = collect_leaves(info.walk_args);
-        info.arg_count = sizeof...(I);
-        (add_range<I>(std::get<I>(args), info), ...);
-        info.tree = tree_signature(info.walk_args);
-        info.signature = info.tree;
-        (add_static<I>(std::get<I>(args), info.signature), ...);
-        info.paths = [&info] { return leaf_paths(info.walk_args); };
-        info.trace = [&args, f = f_, walk](const std::vector<Array>& leaves,
-                                           std::shared_ptr<void>* prototype) {
-          Args copy = args;
-          assign_leaves([&](TreeVisitor& v) { walk(copy, v); }, leaves);
-          auto result = std::make_shared<R>(std::invoke(*f, std::get<I>(copy)...));
-          std::vector<Array> out = tree_leaves(*result);
-          *result = tree_map([](const Array&) { return Array(); }, *result);
-          *prototype = result;
-          return out;
-        };
-        info.walk_result = [](const std::shared_ptr<void>& prototype, TreeVisitor& v) {
-          visit_tree(*std::static_pointer_cast<R>(prototype), v);
-        };
-        return then(info, std::type_identity<R>{});
-      }
-    }
-  }
-
-  template <class Args>
-  static constexpr std::size_t traced_count() {
-    std::size_t n = 0;
-    for (int i = 0; i < int(std::tuple_size_v<Args>); ++i) n += Statics::contains(i) ? 0 : 1;
-    return n;
-  }
-  template <std::size_t I, class T>
-  static void walk_one(T& arg, std::size_t& n, TreeVisitor& v) {
-    if constexpr (!Statics::contains(int(I))) {
-      v.key(n++);
-      visit_tree(arg, v);
-    }
-  }
-  template <std::size_t I, class T>
-  static void add_range(T& arg, CallInfo& info) {
-    if constexpr (!Statics::contains(int(I))) {
-      info.arg_ranges.emplace_back(
-          int(I), int(collect_leaves([&](TreeVisitor& v) { visit_tree(arg, v); }).size()));
-    }
-  }
-  template <std::size_t I, class T>
-  static void add_static(const T& arg, std::string& signature) {
-    if constexpr (Statics::contains(int(I))) {
-      signature += ";" + std::to_string(I) + "=" + static_text(arg);
-    }
-  }
-
-  std::shared_ptr<F> f_;
   JitCore core_;
 };
 
@@ -200,6 +100,8 @@ class JitLower : public Calls<JitLower<F, Statics>, F> {
 template <class F, class Statics>
 class JitFunction : public internal::Calls<JitFunction<F, Statics>, F> {
  public:
+  using wrapped_function = F;
+
   JitFunction(F f, JitOptions options, Location location, bool pjit)
       : JitFunction(
             internal::JitBody<F, Statics>(std::move(f), std::move(options), location, pjit)) {}

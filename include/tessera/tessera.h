@@ -18,6 +18,7 @@
 #include <tessera/partition_spec.h>
 #include <tessera/placement.h>
 #include <tessera/random.h>
+#include <tessera/shard_map.h>
 #include <tessera/sharding.h>
 #include <tessera/sharding_rule.h>
 #include <tessera/sharding_tree.h>

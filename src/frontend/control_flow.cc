@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "src/base/literal_util.h"
 #include "src/frontend/array_impl.h"
@@ -106,8 +107,54 @@ std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
   for (std::size_t i = 0; i < count; ++i) {
     out.push_back(
         trace.wrap(trace.builder().get_tuple_element(tuple, std::int64_t(i)), values[i].weak));
+    frontend::set_varying(out.back(), values[i].varying);
   }
   return out;
+}
+
+void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more) {
+  to->insert(more.begin(), more.end());
+}
+
+/// In per-device code: what the body returns may vary over no axis over which the carry doesn't.
+void check_carry_varies(const std::vector<Array>& carry,
+                        const std::vector<frontend::AbstractValue>& results,
+                        const std::vector<std::string>& paths, const std::string& name,
+                        Location location) {
+  const frontend::ManualScope* scope = Trace::current()->manual_scope();
+  if (!scope || !scope->check_vma) return;
+  std::string differ;
+  std::vector<frontend::VaryingMismatch> wrong;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    const frontend::VaryingAxes have = frontend::varying_of(carry[i]);
+    const frontend::VaryingAxes lacks = frontend::without(results[i].varying, have);
+    if (lacks.empty()) continue;
+    wrong.push_back({"carry" + paths[i], lacks});
+    differ += (differ.empty() ? "" : "; ") + wrong.back().what + " (" +
+              results[i].shape.to_string() + ") varies over " + frontend::axes_text(have) +
+              " before and over " + frontend::axes_text(results[i].varying) + " after the body";
+  }
+  if (wrong.empty()) return;
+  throw TypeError(name + ": the body must keep the axes over which the carry varies: " + differ +
+                      ". This might be fixed by applying " +
+                      frontend::advice(wrong, "the initial "),
+                  location);
+}
+
+/// What the results of a loop vary over: as the carry, and as `exit`, which decides when a device
+/// leaves. Without checks, as all that the loop has seen.
+std::vector<frontend::AbstractValue> varying_results(
+    std::vector<frontend::AbstractValue> values, frontend::VaryingAxes exit,
+    const std::vector<frontend::AbstractValue>& seen, const std::vector<Array>& captures) {
+  const frontend::ManualScope* scope = Trace::current()->manual_scope();
+  if (scope && !scope->check_vma) {
+    for (const auto* list : {&std::as_const(values), &seen}) {
+      for (const frontend::AbstractValue& v : *list) add_axes(&exit, v.varying);
+    }
+    for (const Array& c : captures) add_axes(&exit, frontend::varying_of(c));
+  }
+  for (frontend::AbstractValue& v : values) add_axes(&v.varying, exit);
+  return values;
 }
 
 /// The carry must keep its types. Plain scalars in the initial value adopt what the body makes of
@@ -137,6 +184,7 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
   if (!wrong.empty()) {
     throw TypeError(name + ": the body must keep shapes and dtypes: " + wrong, location);
   }
+  if (!again) check_carry_varies(carry, results, paths, name, location);
   return again;
 }
 
@@ -189,7 +237,9 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
   whole_body.builder.computation()->set_root(whole_body.builder.tuple(next));
   Instruction* loop = outer.builder().while_loop(whole_condition.builder.computation(),
                                                  whole_body.builder.computation(), init, trips);
-  return unpack(outer, loop, carry.size(), types);
+  return unpack(
+      outer, loop, carry.size(),
+      varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()));
 }
 
 Array scalar_s32(std::int64_t v) {
@@ -257,6 +307,44 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
   });
 }
 
+namespace {
+/// In per-device code the branches must agree on what their results vary over.
+void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, const std::string& name,
+                         Location location) {
+  const frontend::ManualScope* scope = Trace::current()->manual_scope();
+  if (!scope || !scope->check_vma) return;
+  auto branch = [&](std::size_t b) {
+    return is_predicate ? std::string(b == 0 ? "the false branch" : "the true branch")
+                        : "branch " + std::to_string(b);
+  };
+  std::string differ;
+  std::vector<frontend::VaryingMismatch> wrong;
+  for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
+    frontend::VaryingAxes all;
+    for (const Flat& f : flats) add_axes(&all, f.results[r].varying);
+    std::string said;
+    bool same = true;
+    for (std::size_t b = 0; b < flats.size(); ++b) {
+      const frontend::VaryingAxes& mine = flats[b].results[r].varying;
+      said += (said.empty() ? "" : ", ") + std::string("over ") + frontend::axes_text(mine) +
+              " in " + branch(b);
+      if (const auto lacks = frontend::without(all, mine); !lacks.empty()) {
+        same = false;
+        wrong.push_back({"result " + std::to_string(r) + " of " + branch(b), lacks});
+      }
+    }
+    if (!same) {
+      differ += (differ.empty() ? "" : "; ") + std::string("result ") + std::to_string(r) +
+                " varies " + said;
+    }
+  }
+  if (wrong.empty()) return;
+  throw TypeError(name + ": the branches must return values that vary over the same axes: " +
+                      differ + ". This might be fixed by applying " + frontend::advice(wrong, ""),
+                  location);
+}
+}  // namespace
+
 std::vector<Array> cond_core(const Array& index, bool is_predicate,
                              const std::vector<FlatFunction>& branches,
                              const std::vector<Array>& operands, const std::string& name,
@@ -295,6 +383,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
                         location);
       }
     }
+    check_branches_vary(flats, is_predicate, name, location);
     // Weak results join the dtype of the branch that is sure of it.
     std::vector<Shape> joined;
     for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
@@ -345,7 +434,10 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     Instruction* result =
         outer.builder().conditional(outer.lift(selector, location), branch_operands, computations);
     std::vector<frontend::AbstractValue> values;
-    for (const Shape& s : joined) values.push_back({s, false});
+    for (std::size_t r = 0; r < joined.size(); ++r) {
+      values.push_back({joined[r], false, frontend::varying_of(index)});
+      for (const Flat& f : flats) add_axes(&values.back().varying, f.results[r].varying);
+    }
     return unpack(outer, result, joined.size(), values);
   });
 }
@@ -378,7 +470,7 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
     std::vector<frontend::AbstractValue> slices;
     for (const Array& x : xs) {
       Dims dims(x.shape().begin() + 1, x.shape().end());
-      slices.push_back({Shape(x.dtype(), dims), false});
+      slices.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x)});
     }
     auto traced = [&] {
       std::vector<frontend::AbstractValue> parameters = abstract_values(carry);
@@ -410,12 +502,15 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
       Dims dims{length};
       dims.insert(dims.end(), one.dims.begin(), one.dims.end());
       state.push_back(b.splat(b.zero(one.dtype), dims));
-      types.push_back({Shape(one.dtype, dims), false});
+      types.push_back({Shape(one.dtype, dims), false, step.results[n + y].varying});
     }
+    types = varying_results(std::move(types), {}, step.results, step.captures);
     if (length == 0) {
       std::vector<Array> out;
-      for (std::size_t k = 1; k < state.size(); ++k)
+      for (std::size_t k = 1; k < state.size(); ++k) {
         out.push_back(outer.wrap(state[k], types[k].weak));
+        frontend::set_varying(out.back(), types[k].varying);
+      }
       return out;
     }
     for (const Array& x : xs) state.push_back(outer.lift(x, location));

@@ -31,7 +31,7 @@ std::vector<Array> call_custom_partitioning(
     const std::vector<Array>& leaves, BoundCallbacks callbacks,
     const std::function<std::vector<Array>(const std::vector<Array>&)>& body, Location location) {
   frontend::Trace* trace = frontend::Trace::current();
-  if (!trace || trace->manual_mesh()) return body(leaves);
+  if (!trace || trace->manual_scope()) return body(leaves);
   if (!location.known()) location = callbacks.location;
   const std::string name = callbacks.name;
   frontend::Trace inner(name, trace);
@@ -223,8 +223,12 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
   out.results = read_back(made.result_shardings, mesh, results, "partition", "results");
 
   Trace trace(callbacks_.name, module);
-  trace.bind_manual_mesh(made.mesh.empty() || made.mesh == mesh_ ? mesh
-                                                                 : to_logical_mesh(made.mesh));
+  ManualScope scope;
+  scope.mesh = made.mesh.empty() || made.mesh == mesh_ ? mesh : to_logical_mesh(made.mesh);
+  for (const MeshAxis& axis : scope.mesh->axes) {
+    if (scope.axes.empty() || scope.axes.back() != axis.name) scope.axes.push_back(axis.name);
+  }
+  trace.bind_manual(std::move(scope));
   trace.forbid_captures("the per-device function that partition of '" + callbacks_.name +
                         "' returned: it may use its arguments and values made in it");
   std::vector<Array> parameters;

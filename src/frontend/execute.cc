@@ -154,7 +154,7 @@ std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
   return kept;
 }
 
-/// One device: constraints and custom partitioning mean nothing.
+/// One device: constraints, custom partitioning and per-device code mean nothing.
 void drop_shardings(ir::Module& module) {
   for (const auto& computation : module.computations()) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
@@ -164,7 +164,7 @@ void drop_shardings(ir::Module& module) {
       const auto& attrs = instruction->get<ir::CustomCallAttrs>();
       if (attrs.target == ir::kShardingTarget) {
         replaced[instruction.get()] = instruction->operand(0);
-      } else if (attrs.partitioner) {
+      } else if (attrs.partitioner || attrs.target == ir::kManualComputationTarget) {
         instruction->opcode = ir::Opcode::call;
         instruction->attrs = std::monostate{};
       }

@@ -314,7 +314,9 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   for (const Array& leaf : info.leaves) {
     const ArrayImpl& impl = impl_of(leaf, where);
     key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
+    if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
   }
+  if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
   std::vector<Array> operands = info.leaves;
   const auto inputs = wanted_inputs(info, where);
   const auto names = leaf_names(info);
@@ -338,7 +340,10 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     {
       const frontend::ActiveTrace active(&inner);
       results = info.trace(parameters, &made.prototype);
-      for (const Array& r : results) made.weak.push_back(r.weak_type());
+      for (const Array& r : results) {
+        made.weak.push_back(r.weak_type());
+        made.varying.push_back(frontend::varying_of(r));
+      }
       made.computation = inner.finish(results, where);
     }
     captures = inner.captures();
@@ -358,6 +363,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   const auto outputs = wanted_outputs(info, made.prototype, results.size(), where);
   for (std::size_t i = 0; i < results.size(); ++i) {
     impl_of(results[i]).weak = made.weak[i];
+    frontend::set_varying(results[i], made.varying[i]);
     if (outputs[i]) {
       results[i] = frontend::constrain(results[i], *outputs[i],
                                        "result " + std::to_string(i) + " of '" + name + "'", where);

@@ -24,7 +24,16 @@ namespace internal {
 std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
                                      const std::function<void(TreeVisitor&)>& walk,
                                      const ShardingTree& target, bool donate, Location location) {
-  if (frontend::Trace::current()) return leaves;
+  if (const frontend::Trace* trace = frontend::Trace::current()) {
+    if (trace->manual_scope() && !target.is_unspecified() &&
+        target.kind() != ShardingTree::Kind::none) {
+      throw ValueError("device_put to " + target.to_string() +
+                           " within per-device code, where each device has its own value; without "
+                           "a target it does nothing",
+                       location);
+    }
+    return leaves;
+  }
   const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
   const std::vector<std::string> paths = leaf_paths(walk);
   std::vector<std::optional<Sharding>> shardings(leaves.size());
@@ -74,10 +83,49 @@ std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
 
 namespace frontend {
 
-Array constrain(const Array& x, const Sharding& sharding, const std::string& who,
-                Location location) {
+namespace {
+/// In per-device code constraints speak of the axes that are left automatic; empty: there are none.
+std::optional<Sharding> automatic_part(const Sharding& sharding, const ManualScope& scope,
+                                       const std::string& who, Location location) {
+  const Mesh& mesh = scope.user_mesh;
+  std::vector<std::string> automatic;
+  for (const std::string& axis : mesh.axis_names()) {
+    if (!scope.binds(axis)) automatic.push_back(axis);
+  }
+  std::string valid;
+  for (const std::string& axis : automatic) valid += (valid.empty() ? "'" : ", '") + axis + "'";
+  valid = automatic.empty() ? "no axis of the mesh is left automatic"
+                            : "a spec of the automatic axes is valid: " + valid;
+  if (!NamedSharding::is(sharding) || NamedSharding(sharding).mesh().shape() != mesh.shape()) {
+    throw ShardingError(who + ": " + sharding.to_string() + " within a shard_map over " +
+                            mesh.to_string() + ": " + valid,
+                        location);
+  }
+  const PartitionSpec& spec = NamedSharding(sharding).spec();
+  for (const SpecEntry& entry : spec) {
+    for (const std::string& axis : entry.axes()) {
+      if (!scope.binds(axis)) continue;
+      throw ShardingError(who + ": " + spec.to_string() + " refers to '" + axis +
+                              "', which is manual here: a device has its own part along it; " +
+                              valid,
+                          location);
+    }
+  }
+  if (automatic.empty()) return std::nullopt;
+  return NamedSharding(mesh, spec, location);
+}
+}  // namespace
+
+Array constrain(const Array& x, const Sharding& given, const std::string& who, Location location) {
   const ArrayImpl& impl = impl_of(x, location);
   Trace* trace = Trace::current();
+  Sharding sharding = given;
+  if (const ManualScope* scope = trace ? trace->manual_scope() : nullptr;
+      scope && !scope->user_mesh.empty()) {
+    const auto part = automatic_part(given, *scope, who, location);
+    if (!part) return x;
+    sharding = *part;
+  }
   check_fits(sharding, impl.shape.dims, who, trace != nullptr, location);
   if (!trace) {
     Program program;

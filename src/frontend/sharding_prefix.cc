@@ -176,7 +176,7 @@ std::vector<ShardingTree> broadcast_prefix(const ShardingTree& prefix,
   if (!matcher.errors.empty()) {
     const std::size_t n = matcher.errors.size();
     std::string text = what + " must be a tree prefix of the " +
-                       (what == "out_shardings" ? "result" : "positional arguments");
+                       (what.rfind("out_", 0) == 0 ? "result" : "positional arguments");
     text += n == 1 ? ": " : "; " + std::to_string(n) + " mismatches: ";
     for (std::size_t i = 0; i < n; ++i) text += (i ? "; " : "") + matcher.errors[i];
     throw ValueError(text, location);

@@ -83,7 +83,9 @@ Array Trace::wrap(ir::Instruction* instruction, bool weak) {
 Array Trace::add_parameter(const AbstractValue& value, const std::string& name) {
   TESSERA_CHECK(captures_.empty(), "explicit parameters come before captures");
   const auto number = std::int64_t(computation_->parameters().size());
-  return wrap(builder_.parameter(number, value.shape, name), value.weak);
+  ir::Instruction* parameter = builder_.parameter(number, value.shape, name);
+  if (!value.varying.empty()) set_varying(parameter, value.varying);
+  return wrap(parameter, value.weak);
 }
 
 ir::Instruction* Trace::lift(const Array& array, Location location) {
@@ -127,6 +129,7 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   }
   const auto number = std::int64_t(computation_->parameters().size());
   ir::Instruction* parameter = builder_.parameter(number, impl.shape);
+  if (VaryingAxes axes = varying_of(array); !axes.empty()) set_varying(parameter, std::move(axes));
   captures_.push_back(array);
   captured_.emplace(&impl, parameter);
   return parameter;
@@ -156,11 +159,43 @@ const Mesh& Trace::context() const {
 std::vector<Trace::MeshUse>& Trace::mesh_uses() { return root_of(this)->mesh_uses_; }
 std::map<std::string, Trace::CachedCall>& Trace::calls() { return root_of(this)->calls_; }
 
-MeshRef Trace::manual_mesh() const {
+const ManualScope* Trace::manual_scope() const {
   for (const Trace* t = this; t; t = t->parent_) {
-    if (t->manual_mesh_) return t->manual_mesh_;
+    if (t->manual_) return &*t->manual_;
   }
   return nullptr;
+}
+
+const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
+  static const VaryingAxes none;
+  const ManualScope* scope = manual_scope();
+  if (!scope) return none;
+  const auto& all = computation_->instructions();
+  for (auto i = varying_.size(); i <= std::size_t(instruction->index); ++i) {
+    VaryingAxes axes;
+    if (auto told = told_varying_.find(std::int64_t(i)); told != told_varying_.end()) {
+      axes = std::move(told->second);
+      told_varying_.erase(told);
+    } else if (all[i]->is(ir::Opcode::partition_id)) {
+      axes.insert(scope->axes.begin(), scope->axes.end());
+    } else {
+      for (const ir::Instruction* o : all[i]->operands) {
+        const VaryingAxes& more = varying_[std::size_t(o->index)];
+        axes.insert(more.begin(), more.end());
+      }
+    }
+    varying_.push_back(std::move(axes));
+  }
+  return varying_[std::size_t(instruction->index)];
+}
+
+void Trace::set_varying(const ir::Instruction* instruction, VaryingAxes axes) {
+  const auto at = std::size_t(instruction->index);
+  if (at < varying_.size()) {
+    varying_[at] = std::move(axes);
+  } else {
+    told_varying_[std::int64_t(at)] = std::move(axes);
+  }
 }
 
 ActiveTrace::ActiveTrace(Trace* trace) : previous_(current_trace) { current_trace = trace; }
@@ -168,7 +203,25 @@ ActiveTrace::~ActiveTrace() { current_trace = previous_; }
 
 AbstractValue abstract_value(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  return AbstractValue{impl.shape, impl.weak};
+  return AbstractValue{impl.shape, impl.weak, varying_of(array)};
+}
+
+VaryingAxes varying_of(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.kind != ArrayImpl::Kind::tracer) return {};
+  for (Trace* t = Trace::current(); t; t = t->parent()) {
+    if (t->id() == impl.trace_id) return t->varying(impl.instruction);
+  }
+  return {};
+}
+
+void set_varying(const Array& array, VaryingAxes axes) {
+  Trace* trace = Trace::current();
+  if (!trace || !trace->manual_scope()) return;
+  const ArrayImpl& impl = impl_of(array);
+  TESSERA_CHECK(impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == trace->id(),
+                "what a value varies over is said by its own trace");
+  trace->set_varying(impl.instruction, std::move(axes));
 }
 
 const Literal* constant_value(const Array& array) {

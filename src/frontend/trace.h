@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -13,14 +14,17 @@
 #include <tessera/array.h>
 #include <tessera/mesh.h>
 
+#include "src/frontend/varying.h"
 #include "src/ir/builder.h"
 
 namespace tessera::frontend {
 
-/// What is known of an array before running: shape, dtype, weak type.
+/// What is known of an array before running: shape, dtype, weak type, and in per-device code the
+/// axes over which its devices' values may differ.
 struct AbstractValue {
   Shape shape;
   bool weak = false;
+  VaryingAxes varying = {};
   friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
 };
 
@@ -64,9 +68,13 @@ class Trace {
   std::vector<MeshUse>& mesh_uses();
   /// The mesh in scope where the outermost function began.
   const Mesh& context() const;
-  /// Mesh whose axes are bound to collectives (per-device code); null if none, searched outwards.
-  MeshRef manual_mesh() const;
-  void bind_manual_mesh(MeshRef mesh) { manual_mesh_ = std::move(mesh); }
+  /// The per-device code that this is part of, searched outwards; null if none.
+  const ManualScope* manual_scope() const;
+  void bind_manual(ManualScope scope) { manual_ = std::move(scope); }
+  /// The axes over which a value of this trace may differ between devices; none outside of
+  /// per-device code. Unless told by set_varying it varies as its operands do.
+  const VaryingAxes& varying(const ir::Instruction* instruction);
+  void set_varying(const ir::Instruction* instruction, VaryingAxes axes);
   /// Outer tracers and committed arrays may not be used inside (TracerError, `where` names the
   /// function); uncommitted ones are values, which become constants.
   void forbid_captures(std::string where) { forbid_captures_ = std::move(where); }
@@ -76,6 +84,7 @@ class Trace {
   struct CachedCall {
     ir::Computation* computation = nullptr;
     std::vector<bool> weak;
+    std::vector<VaryingAxes> varying;
     std::shared_ptr<void> prototype;
     std::vector<Array> captures;  ///< concrete ones
   };
@@ -100,7 +109,9 @@ class Trace {
   std::vector<MeshUse> mesh_uses_;
   Mesh context_;
   std::map<std::string, CachedCall> calls_;
-  MeshRef manual_mesh_;
+  std::optional<ManualScope> manual_;
+  std::vector<VaryingAxes> varying_;  ///< by position in the computation, as far as asked for
+  std::map<std::int64_t, VaryingAxes> told_varying_;  ///< those beyond, by position
   std::string forbid_captures_;
   bool finished_ = false;
   bool eager_ = false;
@@ -132,6 +143,10 @@ class MetadataScope {
 };
 
 AbstractValue abstract_value(const Array& array);
+/// The axes over which an array's values may differ between devices, in per-device code.
+VaryingAxes varying_of(const Array& array);
+/// Says so of a value of the current trace that was just made.
+void set_varying(const Array& array, VaryingAxes axes);
 
 /// Makes callees (reducers, comparators) in the module that an instruction is staged into.
 using Callees = std::function<std::vector<ir::Computation*>(ir::Module*)>;

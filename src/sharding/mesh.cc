@@ -10,6 +10,7 @@
 #include "src/base/shape.h"
 #include "src/sharding/axis_name.h"
 #include "src/sharding/local_process.h"
+#include "src/sharding/manual_mesh_scope.h"
 
 namespace tessera {
 
@@ -292,6 +293,15 @@ std::vector<ScopedMesh>& mesh_stack() {
   thread_local std::vector<ScopedMesh> stack;
   return stack;
 }
+
+std::uint64_t push_mesh(const Mesh& mesh) {
+  thread_local std::uint64_t scopes = 0;
+  mesh_stack().push_back({++scopes, mesh});
+  return scopes;
+}
+void pop_mesh(std::uint64_t number) {
+  std::erase_if(mesh_stack(), [number](const ScopedMesh& s) { return s.number == number; });
+}
 }  // namespace
 
 MeshScope::MeshScope(const Mesh& mesh, Location location) {
@@ -300,14 +310,13 @@ MeshScope::MeshScope(const Mesh& mesh, Location location) {
                          quoted(manual) + " are Manual; use shard_map to make axes manual",
                      location);
   }
-  thread_local std::uint64_t scopes = 0;
-  number_ = ++scopes;
-  mesh_stack().push_back({number_, mesh});
+  number_ = push_mesh(mesh);
 }
 
-MeshScope::~MeshScope() {
-  std::erase_if(mesh_stack(), [this](const ScopedMesh& s) { return s.number == number_; });
-}
+MeshScope::~MeshScope() { pop_mesh(number_); }
+
+ManualMeshScope::ManualMeshScope(const Mesh& mesh) : number_(push_mesh(mesh)) {}
+ManualMeshScope::~ManualMeshScope() { pop_mesh(number_); }
 
 Mesh current_mesh() { return mesh_stack().empty() ? Mesh() : mesh_stack().back().mesh; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT-ERROR: tessera: a jitted function must return a tree of Array
+// EXPECT-ERROR: tessera: a function under jit or shard_map must return a tree of Array
 #include <tessera/jit.h>
 
 using namespace tessera;
