@@ -163,6 +163,12 @@ std::vector<Array> LoadedState::checked(const std::vector<Array>& args, Location
 std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location where) const {
   Trace* trace = Trace::current();
   TESSERA_CHECK(trace, "a loaded program is staged outside of any trace");
+  if (devices > 1 && trace->manual_scope()) {
+    throw ValueError("'" + name + "' of " + file + " has shardings for " + std::to_string(devices) +
+                         " devices and is called within per-device code, which has one device's "
+                         "parts; LoadOptions::shardings = false leaves the file's shardings out",
+                     where);
+  }
   std::vector<Array> operands = checked(args, where);
   const Placed& place = placed(where);
   if (devices > 1) trace->mesh_uses().push_back({place.everywhere, where});

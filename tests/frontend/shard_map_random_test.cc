@@ -4,6 +4,7 @@
 #include <tessera/control_flow.h>
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>
+#include <tessera/ops/reductions.h>
 #include <tessera/ops/shape_ops.h>
 #include <tessera/shard_map.h>
 
@@ -101,6 +102,11 @@ class Body {
   /// Appends a step that may change the shape; `now` is the value before it.
   void add(Value* now, bool keep_shape, int depth = 0) {
     Step step = make(*now, keep_shape, depth);
+    if (dice_.chance(0.15)) {
+      step.traced = [inner = step.traced](Array x) {
+        return jit([&](Array a) { return inner(a); })(x);
+      };
+    }
     *now = step.plain(*now);
     steps_.push_back(std::move(step));
   }
@@ -142,7 +148,7 @@ class Body {
     const AxisNames names = names_of(over);
     const std::int64_t n = 1 << over.size();
     const int dim = int(dice_.below(2));
-    switch (dice_.below(keep_shape ? 6 : 10)) {
+    switch (dice_.below(keep_shape ? 9 : 13)) {
       case 0: {  // elementwise, with a number
         const float k = float(dice_.between(-5, 5));
         return {[k](Array a) { return small(a * 3 + k); },
@@ -221,13 +227,44 @@ class Body {
                   });
                 }};
       }
-      case 6:
+      case 6:  // devices that go their own ways, without communication
+        return {[=](Array a) {
+                  const Array here = axis_index(names);
+                  return cond(
+                      here == int(n / 2), [&](Array b) { return pvary(small(b * 2 + 1), names); },
+                      [&](Array b) { return small(b - here.astype(f32)); }, a);
+                },
+                [=](const Value& x) {
+                  return each(x, [&](int d) {
+                    Matrix m = of(x, d);
+                    const int here = place_in(d, over);
+                    for (float& v : m.v) v = small(here == n / 2 ? v * 2 + 1 : v - float(here));
+                    return m;
+                  });
+                }};
+      case 7:
+        if (depth < 2) return branch(now, depth);
+        return reduction(over, names);
+      case 8: {  // a captured array, whole on every device
+        Matrix w = zeros_like(now.on[0]);
+        for (float& v : w.v) v = float(dice_.below(9));
+        const Array captured = array(w.v, {w.rows, w.columns});
+        return {[=](Array a) { return small(a + captured); },
+                [=](const Value& x) {
+                  return each(x, [&](int d) {
+                    Matrix m = of(x, d);
+                    for (std::size_t i = 0; i < m.v.size(); ++i) m.v[i] = small(m.v[i] + w.v[i]);
+                    return m;
+                  });
+                }};
+      }
+      case 9:
         if (now.size(0) * now.size(1) * n > 2048) return reduction(over, names);
         return {[=](Array a) { return all_gather(a, names, {.axis = dim, .tiled = true}); },
                 [=](const Value& x) {
                   return each(x, [&](int d) { return join(all_of(x, group_of(d, over)), dim); });
                 }};
-      case 7:
+      case 10:
         if (now.size(dim) % n != 0) return reduction(over, names);
         return {[=](Array a) {
                   return small(psum_scatter(a, names, {.scatter_dimension = dim, .tiled = true}));
@@ -243,7 +280,7 @@ class Body {
                                  sum.size(dim) / n);
                   });
                 }};
-      case 8:
+      case 11:
         if (now.size(dim) % n != 0) return reduction(over, names);
         return {[=](Array a) { return all_to_all(a, names, dim, 1 - dim, true); },
                 [=](const Value& x) {
@@ -294,6 +331,32 @@ class Body {
                   m.v[i] = small(difference ? of(x, d).v[i] - m.v[i] : m.v[i]);
                 }
                 return m;
+              });
+            }};
+  }
+
+  /// All devices take the same branch, which may communicate.
+  Step branch(const Value& now, int depth) {
+    auto body = std::make_shared<Body>(dice_, bound_);
+    Value inside = now;
+    body->add(&inside, true, depth + 1);
+    const float limit = float(dice_.below(1200));
+    const AxisNames all = names_of(bound_);
+    return {[=](Array a) {
+              return cond(
+                  pmax(sum(a), all) > limit, [&](Array b) { return pvary(body->traced(b), all); },
+                  [&](Array b) { return pvary(b, all); }, a);
+            },
+            [=, over = bound_](const Value& x) {
+              const Value y = body->plain(x);
+              return each(x, [&](int d) {
+                float most = -1;
+                for (int o : group_of(d, over)) {
+                  float total = 0;
+                  for (float v : of(x, o).v) total += v;
+                  most = std::max(most, total);
+                }
+                return of(most > limit ? y : x, d);
               });
             }};
   }
