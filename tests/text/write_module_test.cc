@@ -103,7 +103,7 @@ TEST(WriteModule, SharedComputationsAreCalled) {
 // Each computation branches twice into the next: 2^18 copies, if they were copies.
 TEST(WriteModule, TextGrowsWithTheModule) {
   std::string before = "c0 {\n  x = f32[] parameter(0)\n  ROOT y = f32[] sine(x)\n}\n";
-  for (int n = 1; n <= 18; ++n) {
+  for (int n = 1; n <= 16; ++n) {
     const std::string last = "c" + std::to_string(n - 1);
     before += "c" + std::to_string(n) +
               " {\n  x = f32[] parameter(0)\n  i = s32[] constant(0)\n"
@@ -111,8 +111,8 @@ TEST(WriteModule, TextGrowsWithTheModule) {
               last + ", " + last + "}\n}\n";
   }
   const std::string text =
-      written("  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=c18", before);
-  EXPECT_LT(text.size(), 18u * 1000);
+      written("  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=c16", before);
+  EXPECT_LT(text.size(), 16u * 1000);
 }
 
 // Regions nest to a limit only; what is deeper is called.
