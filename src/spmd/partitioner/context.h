@@ -180,6 +180,11 @@ class ComputationPartitioner {
   ir::Instruction* emit_route(const RoutePlan& plan, const std::vector<ir::Instruction*>& arrays,
                               std::int64_t dim, const std::vector<int>& axes, ir::Instruction* fill,
                               const Shape& global);
+  /// The same where the destination is several arrays, so many rows of each in a device's block.
+  std::vector<ir::Instruction*> emit_routes(const RoutePlan& plan,
+                                            const std::vector<ir::Instruction*>& arrays,
+                                            std::int64_t dim, const std::vector<int>& axes,
+                                            ir::Instruction* fill, const Dims& blocks);
 
   // ----- emission of one source instruction
   const ir::Instruction& current() const { return *current_; }
@@ -217,6 +222,17 @@ class ComputationPartitioner {
 
  private:
   ir::Instruction* position();
+  /// The rows of one move where they arrive. `share`: of their bytes, for the report.
+  ir::Instruction* moved_rows(const RouteMove& move, const std::vector<ir::Instruction*>& arrays,
+                              std::int64_t dim, const std::vector<int>& axes, double share);
+  /// Puts the rows of all moves in their places.
+  ir::Instruction* placed_rows(const RoutePlan& plan, std::vector<ir::Instruction*> moved,
+                               std::int64_t dim, const std::vector<int>& axes,
+                               ir::Instruction* fill, const Shape& shape);
+  /// The same by shifting each and masking.
+  ir::Instruction* shifted_rows(const RoutePlan& plan, const std::vector<ir::Instruction*>& moved,
+                                std::int64_t dim, const std::vector<int>& axes,
+                                ir::Instruction* fill, const Dims& out);
   ir::Instruction* apply(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
                          const Dims& padded, const Shape& global, ir::Opcode partial_op);
   /// Slices of several dims in a row, as one. Returns how many; none if there is but one.

@@ -248,15 +248,17 @@ RoutePlan deposit_plan(const RoutePart& part, std::int64_t ways, std::int64_t si
   RoutePlan plan;
   plan.block = size;
   RouteMove m;
-  m.rows = part.rows;
+  m.rows = 1;
+  for (std::size_t c = 0; c < std::size_t(ways); ++c) {
+    m.rows = std::max(m.rows, part.hi[c] - std::max<std::int64_t>(part.lo[c], 0));
+  }
   m.array.assign(std::size_t(ways), 0);
   m.target.assign(std::size_t(ways), -1);
-  m.cut.assign(std::size_t(ways), 0);
-  m.place = part.start;
   for (std::size_t c = 0; c < std::size_t(ways); ++c) {
-    m.lo.push_back(std::min(part.lo[c], part.hi[c]));
-    m.hi.push_back(part.hi[c]);
-    if (m.lo.back() < 0) m.lo.back() = 0;
+    m.hi.push_back(std::max<std::int64_t>(part.hi[c], 0));
+    m.lo.push_back(std::clamp<std::int64_t>(part.lo[c], 0, m.hi.back()));
+    m.cut.push_back(std::clamp<std::int64_t>(m.lo.back() - part.start[c], 0, part.rows - m.rows));
+    m.place.push_back(part.start[c] + m.cut.back());
   }
   plan.moves.push_back(std::move(m));
   return plan;
@@ -350,15 +352,13 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
   if (together >= apart - shared) return false;
   ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
   p.transfer = transfer_of(source, {layout, {}, false, 0, 0}, "rows");
-  x = p.emit_route(plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
+  Dims blocks;
+  for (const ir::Instruction* s : slices) blocks.push_back(ceil_div(s->shape.dim(dim), ways));
+  const std::vector<ir::Instruction*> parts =
+      p.emit_routes(plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, blocks);
   p.transfer = {};
-  std::int64_t at = 0;
-  for (const ir::Instruction* s : slices) {
-    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
-    starts[std::size_t(dim)] = at;
-    at += ceil_div(s->shape.dim(dim), ways);
-    limits[std::size_t(dim)] = at;
-    p.define(*s, p.make(p.b().slice(x, starts, limits), layout, s->shape));
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    p.define(*slices[i], p.make(parts[i], layout, slices[i]->shape));
   }
   return true;
 }

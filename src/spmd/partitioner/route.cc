@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/spmd/partitioner/context.h"
+#include "src/base/check.h"
 
 namespace tessera::spmd {
 
@@ -69,15 +69,19 @@ void add_to(Bundle* home, const Edge& e) {
   home->rows = std::max(home->rows, e.rows);
 }
 
-/// Edges of one key together, and others of about the same size where there is room.
-std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t ways) {
+/// Edges of one key together, and others of about the same size where there is room, unless only
+/// those that land in the same place shall share a bundle.
+std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t ways,
+                                   bool same_place) {
   std::vector<Bundle> bundles;
   for (const Edge& e : edges) {
     Bundle* home = nullptr;
     for (Bundle& b : bundles) {
       if (b.sends[std::size_t(e.source)] || b.receives[std::size_t(e.target)]) continue;
+      const Edge& first = b.edges.front();
       const bool alike = 2 * std::min(e.rows, b.rows) >= std::max(e.rows, b.rows);
-      if (alike || b.edges.front().key == e.key) {
+      const bool lands_alike = first.to == e.to && first.rows == e.rows;
+      if (same_place ? lands_alike : alike || first.key == e.key) {
         home = &b;
         break;
       }
@@ -149,7 +153,11 @@ std::vector<Bundle> bundles_by_colour(std::vector<Edge> edges, std::int64_t ways
 std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
   std::stable_sort(edges.begin(), edges.end(),
                    [](const Edge& a, const Edge& b) { return a.key < b.key; });
-  std::vector<Bundle> bundles = bundles_by_key(edges, ways);
+  std::vector<Bundle> bundles = bundles_by_key(edges, ways, false);
+  std::vector<Bundle> placed = bundles_by_key(edges, ways, true);
+  if (rows_of(placed) <= rows_of(bundles) && placed.size() <= bundles.size()) {
+    bundles = std::move(placed);
+  }
   // No plan is below what one device has to send or receive.
   Dims sent(std::size_t(ways), 0), received(std::size_t(ways), 0);
   std::int64_t least = 0;
@@ -276,105 +284,6 @@ RoutePlan plan_windows(const std::vector<RoutePart>& parts, const Dims& begin, s
     }
   }
   return plan_edges(stays, std::move(travels), ways, block);
-}
-
-ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
-                                                    const std::vector<ir::Instruction*>& arrays,
-                                                    std::int64_t dim, const std::vector<int>& axes,
-                                                    ir::Instruction* fill, const Shape& global) {
-  const std::int64_t block = plan.block;
-  auto idle = [](const RouteMove& m) {
-    return std::size_t(std::count(m.target.begin(), m.target.end(), std::int64_t(-1)));
-  };
-  double rows = 0;
-  for (const RouteMove& m : plan.moves) {
-    if (m.travels) rows += double(m.rows) * double(m.target.size() - idle(m));
-  }
-  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(ways(axes)) / rows;
-  Dims out = arrays.front()->shape.dims;
-  out[std::size_t(dim)] = block;
-  const DType dtype = arrays.front()->shape.dtype;
-  // Without a fill the largest move may lie under the others, unmasked.
-  std::vector<std::size_t> order(plan.moves.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return plan.moves[a].rows > plan.moves[b].rows;
-  });
-  ir::Instruction* acc = nullptr;
-  if (fill) acc = b().splat(fill, out);
-  for (std::size_t i : order) {
-    const RouteMove& m = plan.moves[i];
-    // Each device takes the rows from the array that it sends of.
-    Dims used = m.array;
-    std::sort(used.begin(), used.end());
-    used.erase(std::unique(used.begin(), used.end()), used.end());
-    ir::Instruction* x = nullptr;
-    for (std::int64_t a : used) {
-      ir::Instruction* rows_of = arrays[std::size_t(a)];
-      if (rows_of->shape.dim(dim) < m.rows) rows_of = resized(rows_of, dim, m.rows);
-      rows_of = dynamic_slice_dim(rows_of, dim, lookup(m.cut, axes), m.rows);
-      if (!x) {
-        x = rows_of;
-        continue;
-      }
-      ir::Instruction* is_this = b().compare(ir::Direction::eq, lookup(m.array, axes), index(a));
-      x = b().select(b().splat(is_this, x->shape.dims), rows_of, x);
-    }
-    if (m.travels) {
-      std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-      const LogicalMesh& mesh = *module_.mesh();
-      Dims strides = mesh.strides();
-      for (std::int64_t p = 0; p < mesh.num_devices(); ++p) {
-        std::int64_t c = 0;
-        for (int a : axes) {
-          std::int64_t size = mesh.axes[std::size_t(a)].size;
-          c = c * size + (p / strides[std::size_t(a)]) % size;
-        }
-        const std::int64_t d = m.target[std::size_t(c)];
-        if (d < 0) continue;
-        std::int64_t q = p, rest = d;
-        for (std::size_t k = axes.size(); k-- > 0;) {
-          std::size_t a = std::size_t(axes[k]);
-          std::int64_t size = mesh.axes[a].size, old = (p / strides[a]) % size;
-          q += (rest % size - old) * strides[a];
-          rest /= size;
-        }
-        pairs.emplace_back(mesh.device_at(p), mesh.device_at(q));
-      }
-      std::sort(pairs.begin(), pairs.end());
-      x = b().collective_permute(x, std::move(pairs));
-      // All permutes of a route together: what the busiest device receives.
-      note(x, byte_count(x) * share * double(m.target.size() - idle(m)) / double(ways(axes)));
-    }
-    // Shift the rows to their place. Every device must find its window inside the padded rows.
-    std::int64_t high_place = *std::max_element(m.place.begin(), m.place.end());
-    std::int64_t low_place = *std::min_element(m.place.begin(), m.place.end());
-    bool covers = true;
-    for (std::size_t d = 0; d < m.lo.size(); ++d) covers &= m.lo[d] == 0 && m.hi[d] == block;
-    if (high_place == 0 && low_place == 0 && m.rows == block) {
-      // Already there.
-    } else {
-      std::int64_t low = std::max<std::int64_t>(high_place, 0);
-      std::int64_t high = std::max<std::int64_t>(block - (low_place + m.rows), 0);
-      std::vector<ir::PadDim> padding(out.size());
-      padding[std::size_t(dim)] = {low, high, 0};
-      if (low != 0 || high != 0) {
-        x = b().pad(x, fill ? fill : constant_scalar(dtype, 0), padding);
-      }
-      Dims starts;
-      for (std::int64_t place : m.place) starts.push_back(low - place);
-      if (x->shape.dim(dim) != block) x = dynamic_slice_dim(x, dim, lookup(starts, axes), block);
-    }
-    if (!acc || covers) {
-      acc = x;
-    } else {
-      ir::Instruction* mask = range_mask(out, dim, lookup(m.lo, axes), lookup(m.hi, axes));
-      acc = b().select(mask, x, acc);
-    }
-  }
-  (void)global;
-  if (!acc) acc = b().splat(constant_scalar(dtype, 0), out);
-  return acc;
 }
 
 }  // namespace tessera::spmd

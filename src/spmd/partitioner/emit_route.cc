@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device program of a route: the rows that each device sends, the permutes, and how what it has
+// then becomes its part of the destination. Where all devices put the same rows in the same places
+// that is a concatenation; else rows are picked by a table; tables that would be large are replaced
+// by shifting and masking.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "src/spmd/partitioner/context.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+/// Rows [lo, hi) of the destination, which these moves bring to one device or another.
+struct Slot {
+  std::int64_t lo = 0, hi = 0;
+  std::vector<std::size_t> moves;
+};
+
+bool takes_part(const RouteMove& m, std::size_t target) { return m.lo[target] < m.hi[target]; }
+
+/// The places that are the same on all devices; nothing if they differ.
+std::optional<std::vector<Slot>> slots_of(const RoutePlan& plan) {
+  std::vector<Slot> slots;
+  for (std::size_t i = 0; i < plan.moves.size(); ++i) {
+    const RouteMove& m = plan.moves[i];
+    std::optional<std::size_t> first;
+    for (std::size_t t = 0; t < m.lo.size(); ++t) {
+      if (!takes_part(m, t)) continue;
+      if (!first) first = t;
+      if (m.lo[t] != m.lo[*first] || m.hi[t] != m.hi[*first] || m.place[t] != m.place[*first]) {
+        return std::nullopt;
+      }
+    }
+    if (!first) continue;
+    const std::int64_t lo = m.lo[*first], hi = m.hi[*first];
+    auto same = std::find_if(slots.begin(), slots.end(),
+                             [&](const Slot& s) { return s.lo == lo && s.hi == hi; });
+    if (same != slots.end()) {
+      same->moves.push_back(i);
+      continue;
+    }
+    for (const Slot& s : slots) {
+      if (lo < s.hi && s.lo < hi) return std::nullopt;
+    }
+    slots.push_back({lo, hi, {i}});
+  }
+  std::sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) { return a.lo < b.lo; });
+  return slots;
+}
+
+bool is_zero(const ir::Instruction& x) {
+  return x.is(ir::Opcode::constant) && x.get<ir::ConstantAttrs>().value == Literal(x.shape);
+}
+
+/// Where each device finds its rows among those of all moves, one behind the other: chunks of
+/// `chunk` rows.
+struct Table {
+  std::int64_t chunk = 1;
+  Dims rows;  ///< by coordinate, then by chunk of the destination
+};
+
+/// Nothing if the table would be large. `missing`: the first row of the filling, -1 without.
+std::optional<Table> table_of(const RoutePlan& plan, std::int64_t missing) {
+  constexpr std::int64_t most = 1024;
+  const std::int64_t ways = std::int64_t(plan.moves.front().lo.size());
+  Table table{plan.block, {}};
+  auto divide = [&](std::int64_t n) { table.chunk = std::gcd(table.chunk, n); };
+  std::int64_t offset = 0;
+  for (const RouteMove& m : plan.moves) {
+    for (std::size_t t = 0; t < m.lo.size(); ++t) {
+      if (!takes_part(m, t)) continue;
+      divide(m.lo[t]);
+      divide(m.hi[t]);
+      divide(offset - m.place[t]);
+    }
+    offset += m.rows;
+    divide(offset);
+  }
+  const std::int64_t chunks = plan.block / table.chunk;
+  if (chunks * ways > most) return std::nullopt;
+  table.rows.assign(std::size_t(chunks * ways), missing < 0 ? 0 : missing / table.chunk);
+  offset = 0;
+  for (const RouteMove& m : plan.moves) {
+    for (std::size_t t = 0; t < m.lo.size(); ++t) {
+      if (!takes_part(m, t)) continue;
+      for (std::int64_t k = m.lo[t] / table.chunk; k < m.hi[t] / table.chunk; ++k) {
+        table.rows[t * std::size_t(chunks) + std::size_t(k)] =
+            k + (offset - m.place[t]) / table.chunk;
+      }
+    }
+    offset += m.rows;
+  }
+  return table;
+}
+
+Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
+  dims[std::size_t(d)] = size;
+  return dims;
+}
+
+}  // namespace
+
+ir::Instruction* ComputationPartitioner::moved_rows(const RouteMove& m,
+                                                    const std::vector<ir::Instruction*>& arrays,
+                                                    std::int64_t dim, const std::vector<int>& axes,
+                                                    double share) {
+  // Each device takes the rows from the array that it sends of.
+  Dims used = m.array;
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  ir::Instruction* x = nullptr;
+  for (std::int64_t a : used) {
+    ir::Instruction* rows_of = arrays[std::size_t(a)];
+    if (rows_of->shape.dim(dim) < m.rows) rows_of = resized(rows_of, dim, m.rows);
+    rows_of = dynamic_slice_dim(rows_of, dim, lookup(m.cut, axes), m.rows);
+    if (!x) {
+      x = rows_of;
+      continue;
+    }
+    ir::Instruction* is_this = b().compare(ir::Direction::eq, lookup(m.array, axes), index(a));
+    x = b().select(b().splat(is_this, x->shape.dims), rows_of, x);
+  }
+  if (!m.travels) return x;
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  const LogicalMesh& mesh = *module_.mesh();
+  Dims strides = mesh.strides();
+  for (std::int64_t p = 0; p < mesh.num_devices(); ++p) {
+    std::int64_t c = 0;
+    for (int a : axes) {
+      std::int64_t size = mesh.axes[std::size_t(a)].size;
+      c = c * size + (p / strides[std::size_t(a)]) % size;
+    }
+    const std::int64_t d = m.target[std::size_t(c)];
+    if (d < 0) continue;
+    std::int64_t q = p, rest = d;
+    for (std::size_t k = axes.size(); k-- > 0;) {
+      std::size_t a = std::size_t(axes[k]);
+      std::int64_t size = mesh.axes[a].size, old = (p / strides[a]) % size;
+      q += (rest % size - old) * strides[a];
+      rest /= size;
+    }
+    pairs.emplace_back(mesh.device_at(p), mesh.device_at(q));
+  }
+  std::sort(pairs.begin(), pairs.end());
+  x = b().collective_permute(x, std::move(pairs));
+  // All permutes of a route together: what the busiest device receives.
+  const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
+  note(x,
+       byte_count(x) * share * double(std::int64_t(m.target.size()) - idle) / double(ways(axes)));
+  return x;
+}
+
+ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
+                                                    const std::vector<ir::Instruction*>& arrays,
+                                                    std::int64_t dim, const std::vector<int>& axes,
+                                                    ir::Instruction* fill,
+                                                    const Shape& /*global*/) {
+  return emit_routes(plan, arrays, dim, axes, fill, {plan.block}).front();
+}
+
+std::vector<ir::Instruction*> ComputationPartitioner::emit_routes(
+    const RoutePlan& plan, const std::vector<ir::Instruction*>& arrays, std::int64_t dim,
+    const std::vector<int>& axes, ir::Instruction* fill, const Dims& blocks) {
+  double rows = 0;
+  for (const RouteMove& m : plan.moves) {
+    const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
+    if (m.travels) rows += double(m.rows) * double(std::int64_t(m.target.size()) - idle);
+  }
+  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(ways(axes)) / rows;
+  std::vector<ir::Instruction*> moved;
+  for (const RouteMove& m : plan.moves) moved.push_back(moved_rows(m, arrays, dim, axes, share));
+  std::vector<ir::Instruction*> out;
+  std::int64_t begin = 0;
+  for (std::int64_t block : blocks) {
+    // What of the moves lands in this block.
+    RoutePlan part;
+    part.block = block;
+    std::vector<ir::Instruction*> landed;
+    for (std::size_t i = 0; i < plan.moves.size(); ++i) {
+      RouteMove m = plan.moves[i];
+      bool any = false;
+      for (std::size_t t = 0; t < m.lo.size(); ++t) {
+        m.lo[t] = std::clamp<std::int64_t>(m.lo[t] - begin, 0, block);
+        m.hi[t] = std::clamp<std::int64_t>(m.hi[t] - begin, 0, block);
+        m.place[t] -= begin;
+        any = any || takes_part(m, t);
+      }
+      if (!any) continue;
+      part.moves.push_back(std::move(m));
+      landed.push_back(moved[i]);
+    }
+    const Dims dims = with_dim(arrays.front()->shape.dims, dim, block);
+    out.push_back(
+        placed_rows(part, landed, dim, axes, fill, Shape(arrays.front()->shape.dtype, dims)));
+    begin += block;
+  }
+  return out;
+}
+
+ir::Instruction* ComputationPartitioner::placed_rows(const RoutePlan& plan,
+                                                     std::vector<ir::Instruction*> moved,
+                                                     std::int64_t dim, const std::vector<int>& axes,
+                                                     ir::Instruction* fill, const Shape& shape) {
+  const std::int64_t block = plan.block;
+  const Dims& out = shape.dims;
+  ir::Instruction* other = fill ? fill : constant_scalar(shape.dtype, 0);
+  if (plan.moves.empty() || block == 0) return b().splat(other, out);
+  auto rows_between = [&](ir::Instruction* x, std::int64_t lo, std::int64_t hi) {
+    Dims starts(x->shape.dims.size(), 0);
+    starts[std::size_t(dim)] = lo;
+    if (lo == 0 && hi == x->shape.dim(dim)) return x;
+    return b().slice(x, starts, with_dim(x->shape.dims, dim, hi));
+  };
+  auto joined = [&](const std::vector<ir::Instruction*>& parts) {
+    return parts.size() == 1 ? parts.front() : b().concatenate(parts, dim);
+  };
+  if (const auto slots = slots_of(plan)) {
+    std::vector<ir::Instruction*> parts;
+    std::int64_t at = 0;
+    auto fill_to = [&](std::int64_t end) {
+      if (end > at) parts.push_back(b().splat(other, with_dim(out, dim, end - at)));
+    };
+    for (const Slot& slot : *slots) {
+      fill_to(slot.lo);
+      at = slot.hi;
+      const Dims dims = with_dim(out, dim, slot.hi - slot.lo);
+      // Devices to which nothing comes have the filling; a permute gives them zeros.
+      ir::Instruction* x = nullptr;
+      Dims served(plan.moves.front().lo.size(), 0);
+      for (std::size_t i : slot.moves) {
+        const RouteMove& m = plan.moves[i];
+        Dims mine;
+        std::int64_t place = 0;
+        for (std::size_t t = 0; t < m.lo.size(); ++t) {
+          mine.push_back(takes_part(m, t) ? 1 : 0);
+          served[t] |= mine.back();
+          if (mine.back()) place = m.place[t];
+        }
+        ir::Instruction* rows_here = rows_between(moved[i], slot.lo - place, slot.hi - place);
+        if (!x) {
+          const bool all = std::count(mine.begin(), mine.end(), 0) == 0;
+          if (all || !fill || (m.travels && is_zero(*fill))) {
+            x = rows_here;
+            continue;
+          }
+          x = b().splat(fill, dims);
+        }
+        ir::Instruction* is_mine = b().compare(ir::Direction::eq, lookup(mine, axes), index(1));
+        x = b().select(b().splat(is_mine, dims), rows_here, x);
+      }
+      parts.push_back(x);
+    }
+    fill_to(block);
+    return joined(parts);
+  }
+  std::int64_t count = 0;
+  for (const RouteMove& m : plan.moves) count += m.rows;
+  if (const auto table = table_of(plan, fill ? count : -1)) {
+    if (fill) {
+      moved.push_back(b().splat(fill, with_dim(out, dim, table->chunk)));
+      count += table->chunk;
+    }
+    ir::Instruction* x = joined(moved);
+    const std::int64_t chunks = block / table->chunk;
+    Dims dims = with_dim(x->shape.dims, dim, count / table->chunk);
+    if (table->chunk > 1) dims.insert(dims.begin() + dim + 1, table->chunk);
+    if (table->chunk > 1) x = b().reshape(x, dims);
+    Literal values(Shape(s32, {std::int64_t(table->rows.size())}));
+    auto data = values.mutable_data<std::int32_t>();
+    for (std::size_t i = 0; i < table->rows.size(); ++i) data[i] = std::int32_t(table->rows[i]);
+    Dims starts;
+    for (std::int64_t c = 0; c < ways(axes); ++c) starts.push_back(c * chunks);
+    ir::Instruction* picks =
+        b().dynamic_slice(b().constant(values), {lookup(starts, axes)}, {chunks});
+    ir::GatherAttrs attrs;
+    attrs.start_index_map = attrs.collapsed_slice_dims = {dim};
+    attrs.index_vector_dim = 1;
+    attrs.slice_sizes = with_dim(dims, dim, 1);
+    for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+      if (d != dim) attrs.offset_dims.push_back(d);
+    }
+    x = b().emit(ir::Opcode::gather, {x, picks}, attrs);
+    return x->shape.dims == out ? x : b().reshape(x, out);
+  }
+  return shifted_rows(plan, moved, dim, axes, fill, out);
+}
+
+ir::Instruction* ComputationPartitioner::shifted_rows(const RoutePlan& plan,
+                                                      const std::vector<ir::Instruction*>& moved,
+                                                      std::int64_t dim,
+                                                      const std::vector<int>& axes,
+                                                      ir::Instruction* fill, const Dims& out) {
+  const std::int64_t block = plan.block;
+  // Without a fill the largest move may lie under the others, unmasked.
+  std::vector<std::size_t> order(plan.moves.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return plan.moves[a].rows > plan.moves[b].rows;
+  });
+  ir::Instruction* acc = fill ? b().splat(fill, out) : nullptr;
+  for (std::size_t i : order) {
+    const RouteMove& m = plan.moves[i];
+    ir::Instruction* x = moved[i];
+    // Shift the rows to their place. Every device must find its window inside the padded rows.
+    std::int64_t high_place = *std::max_element(m.place.begin(), m.place.end());
+    std::int64_t low_place = *std::min_element(m.place.begin(), m.place.end());
+    bool covers = true;
+    for (std::size_t d = 0; d < m.lo.size(); ++d) covers &= m.lo[d] == 0 && m.hi[d] == block;
+    if (high_place != 0 || low_place != 0 || m.rows != block) {
+      std::int64_t low = std::max<std::int64_t>(high_place, 0);
+      std::int64_t high = std::max<std::int64_t>(block - (low_place + m.rows), 0);
+      std::vector<ir::PadDim> padding(out.size());
+      padding[std::size_t(dim)] = {low, high, 0};
+      if (low != 0 || high != 0) {
+        x = b().pad(x, fill ? fill : constant_scalar(x->shape.dtype, 0), padding);
+      }
+      Dims starts;
+      for (std::int64_t place : m.place) starts.push_back(low - place);
+      if (x->shape.dim(dim) != block) x = dynamic_slice_dim(x, dim, lookup(starts, axes), block);
+    }
+    if (!acc || covers) {
+      acc = x;
+    } else {
+      ir::Instruction* mask = range_mask(out, dim, lookup(m.lo, axes), lookup(m.hi, axes));
+      acc = b().select(mask, x, acc);
+    }
+  }
+  return acc;
+}
+
+}  // namespace tessera::spmd
