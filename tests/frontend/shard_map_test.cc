@@ -3,10 +3,13 @@
 // devices, texts, reports.
 #include <tessera/shard_map.h>
 
+#include <fstream>
+#include <stdexcept>
 #include <thread>
 
 #include <tessera/control_flow.h>
 #include <tessera/jit.h>
+#include <tessera/load.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/products.h>
@@ -176,6 +179,53 @@ TEST(ShardMapUse, Texts) {
   EXPECT_TRUE(has(partly.lower(zeros({8, 8})).as_text("stablehlo"),
                   "in_shardings=[<@mesh, [{\"x\", ?}, {?}]>] "
                   "out_shardings=[<@mesh, [{\"x\", ?}, {?}]>] manual_axes={\"x\"}"));
+}
+
+TEST(ShardMapUse, TextsComeBack) {
+  // What is printed is read again, and does the same: partly manual, another one within.
+  const Array x = counting({8, 8});
+  auto f = jit(shard_map(
+      [](Array a) {
+        const Array b = with_sharding_constraint(a * 2, P(nullptr, "y"));
+        auto inner = shard_map(
+            [](Array c) {
+              return c + psum(c, {"x", "y"}) + axis_index("y").astype(f32);
+            },
+            {.in_specs = P(nullptr, "y"), .out_specs = P(nullptr, "y"), .axis_names = {"y"}});
+        return ppermute(inner(b), "x", {{0, 1}, {1, 0}});
+      },
+      {.mesh = pair_mesh(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}}));
+  const std::string path = ::testing::TempDir() + "/shard_map_text.mlir";
+  std::ofstream(path) << f.lower(x).as_text("stablehlo");
+  auto again = load_stablehlo(path);
+  expect_close(again(x)[0], f(x));
+  const std::string hlo = ::testing::TempDir() + "/shard_map_text.hlo";
+  std::ofstream(hlo) << f.lower(x).as_text("hlo");
+  expect_close(load_hlo(hlo)(x)[0], f(x));
+  expect_error<ValueError>([&] { over_x([&](Array a) { return again(a)[0]; })(x); },
+                           {"per-device code", "LoadOptions::shardings"});
+}
+
+TEST(ShardMapUse, Wrapped) {
+  // A wrapped function has the parameters of what it wraps, static ones too.
+  auto times = shard_map([](Array a, int n) { return a * n; }, static_argnums<1>,
+                         {.mesh = line(), .in_specs = P("x"), .out_specs = P("x")});
+  auto jitted = jit(times, static_argnums<1>);
+  expect_close(jitted(counting({8}), 3), counting({8}) * 3);
+  auto generic = jit(shard_map([](auto a, auto b) { return a + b; },
+                               {.mesh = line(), .in_specs = P("x"), .out_specs = P("x")}));
+  expect_close(generic(counting({8}), counting({8})), counting({8}) * 2);
+  auto sums = shard_map([](std::pair<Array, Array> p) { return p.first + p.second; },
+                        {.mesh = line(), .in_specs = P("x"), .out_specs = P("x")});
+  expect_close(jit(sums)({counting({8}), counting({8})}), counting({8}) * 2);
+  // After an exception everything is as before.
+  auto throws = over_x([](Array a) -> Array {
+    if (a.shape(0) == 1) throw std::runtime_error("mine");
+    return a;
+  });
+  EXPECT_THROW(throws(counting({8})), std::runtime_error);
+  EXPECT_TRUE(current_mesh().empty());
+  expect_close(counting({2}) + 1, array(std::vector<float>{1, 2}));
 }
 
 TEST(ShardMapUse, OddShapesAndTypes) {
