@@ -10,6 +10,9 @@
 namespace tessera::ir {
 namespace {
 
+/// Lists of more devices than these are printed by mesh axes.
+constexpr std::int64_t kListedDevices = 64;
+
 struct Writer {
   std::string& out;
   const Instruction& instruction;
@@ -97,6 +100,9 @@ struct Writer {
       out += "{}";
       return;
     }
+    if (g.symbolic() && g.mesh->device_ids.empty() && g.mesh->num_devices() > kListedDevices) {
+      return iota(g);
+    }
     std::vector<std::vector<std::int64_t>> lists = g.expand(partitions);
     out += '{';
     for (std::size_t i = 0; i < lists.size(); ++i) {
@@ -104,6 +110,39 @@ struct Writer {
       append_braced(out, lists[i]);
     }
     out += '}';
+  }
+
+  /// `[groups,size]<=[axes]T(axes of the groups, axes within one)`: as long for any number of
+  /// devices.
+  void iota(const DeviceGroups& g) {
+    Dims sizes, order;
+    std::int64_t within = 1;
+    for (std::size_t a = 0; a < g.mesh->axes.size(); ++a) {
+      sizes.push_back(g.mesh->axes[a].size);
+      const bool member = std::find(g.axes.begin(), g.axes.end(), int(a)) != g.axes.end();
+      if (!member) order.push_back(std::int64_t(a));
+    }
+    for (int a : g.axes) {
+      order.push_back(a);
+      within *= sizes[std::size_t(a)];
+    }
+    out += '[';
+    append_int(out, g.mesh->num_devices() / within);
+    out += ',';
+    append_int(out, within);
+    out += "]<=[";
+    join(sizes);
+    out += ']';
+    if (std::is_sorted(order.begin(), order.end())) return;
+    out += "T(";
+    join(order);
+    out += ')';
+  }
+  void join(const Dims& list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) out += ',';
+      append_int(out, list[i]);
+    }
   }
 
   void operator()(const std::monostate&) {}

@@ -287,6 +287,28 @@ TEST(Modules, RecursionIsRefused) {
   EXPECT_THROW(to_string(f.module), ValueError);
 }
 
+TEST(Groups, OfManyDevicesAreAsLongAsOfFew) {
+  const MeshRef mesh = make_logical_mesh({{"x", 16}, {"y", 4}, {"z", 8}});
+  for (const std::vector<int>& axes :
+       std::vector<std::vector<int>>{{0}, {1}, {2}, {0, 1}, {1, 0}, {2, 0}, {0, 1, 2}, {}}) {
+    Module module("m");
+    module.num_partitions = mesh->num_devices();
+    Computation* entry = module.add_computation("e");
+    module.set_entry(entry);
+    Builder b(entry);
+    Instruction* p = b.parameter(0, Shape(f32, {4}), "p");
+    const DeviceGroups groups = DeviceGroups::over(mesh, axes);
+    Instruction* sum = b.all_reduce(p, scalar_computation(&module, Opcode::add, f32), groups);
+    entry->set_root(sum);
+    const std::string text = to_string(module);
+    EXPECT_LT(text.size(), 700u) << text;
+    const auto again = parse_hlo(text);
+    EXPECT_EQ(again->entry()->root()->get<CollectiveAttrs>().groups.expand(512), groups.expand(512))
+        << text;
+    EXPECT_EQ(to_string(*parse_hlo(to_string(*again))), to_string(*again));
+  }
+}
+
 TEST(Groups, ExpandSymbolicRowMajorOverTheAxesAsListed) {
   MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 2}, {"z", 2}});
   using Lists = std::vector<std::vector<std::int64_t>>;
