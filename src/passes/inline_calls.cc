@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -13,8 +14,15 @@ using ir::Opcode;
 
 namespace {
 
-bool can_inline(const Instruction& i) {
+/// Before partitioning what says something about shardings stays a call.
+enum class Scope { all, before_partitioning };
+
+bool can_inline(const Instruction& i, Scope scope) {
   if (i.called.size() != 1) return false;
+  if (scope == Scope::before_partitioning) {
+    return (i.is(Opcode::call) || i.is(Opcode::fusion)) && !i.has_sharding() &&
+           !i.called[0]->root()->has_sharding();
+  }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   if (!i.is(Opcode::custom_call)) return false;
   const std::string& target = i.get<ir::CustomCallAttrs>().target;
@@ -25,7 +33,7 @@ bool can_inline(const Instruction& i) {
 /// Appends the callee's instructions to the caller, and the calls among them to `calls`; returns
 /// what the call's users shall use.
 Instruction* expand(ir::Computation* caller, const Instruction& call,
-                    std::vector<Instruction*>* calls) {
+                    std::vector<Instruction*>* calls, Scope scope) {
   const ir::Computation& callee = *call.called[0];
   std::vector<Instruction*> copies(callee.instructions().size());
   const auto copy_of = [&](const Instruction* i) { return copies.at(std::size_t(i->index)); };
@@ -41,39 +49,54 @@ Instruction* expand(ir::Computation* caller, const Instruction& call,
     if (copy->metadata.empty()) copy->metadata = call.metadata;
     Instruction* added = caller->add(std::move(copy));
     copies[std::size_t(i->index)] = added;
-    if (can_inline(*added)) calls->push_back(added);
+    if (can_inline(*added, scope)) calls->push_back(added);
   }
   return copy_of(callee.root());
 }
 
 /// Computations that something else than such a call uses: the others needn't be expanded
 /// themselves, which would cost the square of the calls' depth.
-std::set<const ir::Computation*> computations_that_stay(const ir::Module& module) {
+std::set<const ir::Computation*> computations_that_stay(const ir::Module& module, Scope scope) {
   std::set<const ir::Computation*> out{module.entry()};  // looked up, never walked
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      if (!can_inline(*i)) out.insert(i->called.begin(), i->called.end());
+      if (!can_inline(*i, scope)) out.insert(i->called.begin(), i->called.end());
     }
   }
   return out;
 }
 
-}  // namespace
+/// Instructions that there would be.
+double expanded_size(const ir::Module& module, const std::set<const ir::Computation*>& stay,
+                     Scope scope) {
+  std::unordered_map<const ir::Computation*, double> sizes;
+  double total = 0;
+  for (const auto& c : module.computations()) {
+    double size = double(c->instructions().size());
+    for (const auto& i : c->instructions()) {
+      if (can_inline(*i, scope)) size += sizes[i->called[0]];
+    }
+    sizes[c.get()] = size;
+    if (stay.count(c.get())) total += size;
+  }
+  return total;
+}
 
-std::size_t inline_calls(ir::Module* module) {
+std::size_t inline_all(ir::Module* module, Scope scope, double most_instructions) {
   std::size_t count = 0;
-  const std::set<const ir::Computation*> stay = computations_that_stay(*module);
+  const std::set<const ir::Computation*> stay = computations_that_stay(*module, scope);
+  if (expanded_size(*module, stay, scope) > most_instructions) return 0;
   for (const auto& c : module->computations()) {
     if (stay.count(c.get()) == 0) continue;
     std::vector<Instruction*> calls;
     for (const auto& i : c->instructions()) {
-      if (can_inline(*i)) calls.push_back(i.get());
+      if (can_inline(*i, scope)) calls.push_back(i.get());
     }
     if (calls.empty()) continue;
     std::unordered_map<Instruction*, Instruction*> replaced;
     // Grows while it is walked: by the calls in what was copied.
     for (std::size_t k = 0; k < calls.size(); ++k) {
-      replaced[calls[k]] = expand(c.get(), *calls[k], &calls);
+      replaced[calls[k]] = expand(c.get(), *calls[k], &calls, scope);
     }
     c->replace_all_uses(replaced);
     // Without a callee it has no side effects any more, and goes with the dead ones.
@@ -88,6 +111,16 @@ std::size_t inline_calls(ir::Module* module) {
   }
   if (count > 0) module->remove_dead_computations();
   return count;
+}
+
+}  // namespace
+
+std::size_t inline_calls(ir::Module* module) {
+  return inline_all(module, Scope::all, std::numeric_limits<double>::infinity());
+}
+
+std::size_t separate_calls(ir::Module* module, std::size_t most_instructions) {
+  return inline_all(module, Scope::before_partitioning, double(most_instructions));
 }
 
 }  // namespace tessera::passes

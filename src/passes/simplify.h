@@ -11,6 +11,10 @@ namespace tessera::passes {
 /// Puts the bodies of `call`, `fusion` and custom_partitioning calls in their callers' places, so
 /// that the other passes see through them. Returns how many.
 std::size_t inline_calls(ir::Module* module);
+/// Puts the bodies of `call` and `fusion` in their callers' places, so that one call's shardings
+/// don't bind another's: calls of one function would lie alike. Does nothing if that made more than
+/// so many instructions. Calls that have shardings stay. Returns how many.
+std::size_t separate_calls(ir::Module* module, std::size_t most_instructions);
 /// Start and done pairs become the plain collectives: exchanges are synchronous in one process.
 std::size_t join_async(ir::Module* module);
 /// Ops that do nothing, elements of tuples just made, reshapes of reshapes, ... Returns how many.
