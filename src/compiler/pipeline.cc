@@ -18,7 +18,7 @@
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
-#include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/refine.h"
 
 namespace tessera::compiler {
 namespace {
@@ -70,10 +70,19 @@ void keep_input(Compilation& c) {
   if (c.options.keep_stages) c.input = c.module->clone();
 }
 
+// Three times what there is, but a small program in any case.
+void separate_calls(Compilation& c) {
+  if (!is_global(c)) return;
+  passes::separate_calls(c.module.get(), 20000 + 2 * c.module->instruction_count());
+}
+
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
 void propagate(Compilation& c) {
-  if (is_global(c)) spmd::propagate(c.module.get());
+  if (!is_global(c)) return;
+  spmd::RefineOptions options;
+  options.partition = c.options.partition;
+  c.module = spmd::propagate_and_refine(std::move(c.module), options);
 }
 
 std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir::Module& module) {
@@ -170,6 +179,7 @@ constexpr Stage kStages[] = {
     {"input", keep_input, Stage::Leaves::module},
     {"layouts", drop_layouts, Stage::Leaves::nothing},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
+    {"separate-calls", separate_calls, Stage::Leaves::nothing},
     {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},

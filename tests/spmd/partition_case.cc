@@ -7,6 +7,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/refine.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -80,38 +81,63 @@ std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines) {
                        "\nENTRY e {\n" + entry_lines + "\n}\n");
 }
 
+namespace {
+
+std::vector<Literal> random_arguments(const ir::Module& module, double tolerance) {
+  Dice dice(7);
+  std::vector<Literal> arguments;
+  for (const ir::Instruction* p : module.entry()->parameters()) {
+    arguments.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
+  }
+  return arguments;
+}
+
+Literal on_one_device(const ir::Module& module, const std::vector<Literal>& arguments) {
+  std::unique_ptr<ir::Module> single = module.clone();
+  single->num_partitions = 1;
+  return evaluator::evaluate(*single, arguments);
+}
+
+PartitionCase check_propagated(const ir::Module& module, const Literal& whole, double tolerance,
+                               const std::vector<Literal>& arguments,
+                               const spmd::PartitionOptions& options) {
+  PartitionCase out;
+  out.device = spmd::partition(module, options, &out.report);
+  out.text = ir::to_string(*out.device);
+  ir::verify(*out.device);
+  const auto results =
+      evaluator::evaluate_spmd(*out.device, shard_arguments(*out.device, arguments));
+  const auto fault = difference(results, whole, module.entry()->root()->sharding, tolerance);
+  EXPECT_FALSE(fault) << *fault << "\n--- propagated\n"
+                      << ir::to_string(module) << "\n--- partitioned\n"
+                      << out.text;
+  // Each collective stands in the report, and nothing else does.
+  EXPECT_EQ(std::size_t(out.collectives()), out.report.records.size()) << out.text;
+  return out;
+}
+
+}  // namespace
+
 PartitionCase check_partition(std::unique_ptr<ir::Module> module, double tolerance,
                               std::vector<Literal> arguments,
                               const spmd::PartitionOptions& options) {
-  Dice dice(7);
-  if (arguments.empty()) {
-    for (const ir::Instruction* p : module->entry()->parameters()) {
-      arguments.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
-    }
-  }
-  std::unique_ptr<ir::Module> single = module->clone();
-  single->num_partitions = 1;
-  const Literal whole = evaluator::evaluate(*single, arguments);
+  if (arguments.empty()) arguments = random_arguments(*module, tolerance);
+  const Literal whole = on_one_device(*module, arguments);
   return check_against(std::move(module), whole, tolerance, std::move(arguments), options);
+}
+
+PartitionCase check_refined(std::unique_ptr<ir::Module> module, double tolerance) {
+  const std::vector<Literal> arguments = random_arguments(*module, tolerance);
+  const Literal whole = on_one_device(*module, arguments);
+  module = spmd::propagate_and_refine(std::move(module));
+  return check_propagated(*module, whole, tolerance, arguments, {});
 }
 
 PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,
                             double tolerance, std::vector<Literal> arguments,
                             const spmd::PartitionOptions& options) {
   spmd::propagate(module.get());
-  PartitionCase out;
-  out.device = spmd::partition(*module, options, &out.report);
-  out.text = ir::to_string(*out.device);
-  ir::verify(*out.device);
-  const auto results =
-      evaluator::evaluate_spmd(*out.device, shard_arguments(*out.device, arguments));
-  const auto fault = difference(results, whole, module->entry()->root()->sharding, tolerance);
-  EXPECT_FALSE(fault) << *fault << "\n--- propagated\n"
-                      << ir::to_string(*module) << "\n--- partitioned\n"
-                      << out.text;
-  // Each collective stands in the report, and nothing else does.
-  EXPECT_EQ(std::size_t(out.collectives()), out.report.records.size()) << out.text;
-  return out;
+  return check_propagated(*module, whole, tolerance, arguments, options);
 }
 
 PartitionCase check_partition(const std::string& entry_lines, double tolerance,

@@ -29,6 +29,8 @@ struct PartitionCase {
 PartitionCase check_partition(std::unique_ptr<ir::Module> module, double tolerance = 0,
                               std::vector<Literal> arguments = {},
                               const spmd::PartitionOptions& options = {});
+/// The same with the search for better intermediate shardings.
+PartitionCase check_refined(std::unique_ptr<ir::Module> module, double tolerance = 0);
 /// Expects that the device program computes `whole`.
 PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,
                             double tolerance, std::vector<Literal> arguments,

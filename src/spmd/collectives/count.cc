@@ -17,7 +17,9 @@ void add(CommunicationCount* to, const CommunicationCount& part, double times) {
     to->kinds[name].bytes += kind.bytes * times;
   }
   to->total_bytes += part.total_bytes * times;
+  to->executed += part.executed * times;
   to->dot_flops += part.dot_flops * times;
+  to->elements += part.elements * times;
   to->unknown_trip_counts += part.unknown_trip_counts;
 }
 
@@ -42,6 +44,21 @@ double flops_of(const Instruction& i) {
   return flops;
 }
 
+/// Work, rather than a name or a view of something, or a constant that a kernel takes in.
+bool computes(const Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::parameter:
+    case Opcode::constant:
+    case Opcode::iota:
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+      return false;
+    default:
+      return i.shape.is_array();
+  }
+}
+
 class Counter {
  public:
   explicit Counter(std::int64_t everyone) : everyone_(everyone) {}
@@ -60,6 +77,7 @@ class Counter {
       case Opcode::dot:
       case Opcode::convolution:
         total->dot_flops += flops_of(i);
+        total->elements += product(i.shape.dims);
         return;
       case Opcode::while_: {
         CommunicationCount once;
@@ -86,7 +104,8 @@ class Counter {
       default:
         break;
     }
-    if (ir::is_collective(i.opcode) || i.is(Opcode::recv)) collective(i, total);
+    if (ir::is_collective(i.opcode) || i.is(Opcode::recv)) return collective(i, total);
+    if (computes(i)) total->elements += product(i.shape.dims);
   }
 
   void collective(const Instruction& i, CommunicationCount* total) {
@@ -113,6 +132,7 @@ class Counter {
     ++entry.count;
     entry.bytes += bytes;
     total->total_bytes += bytes;
+    total->executed += bytes > 0;
   }
 
   std::int64_t everyone_;

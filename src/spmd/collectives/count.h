@@ -17,8 +17,11 @@ struct CommunicationCount {
   };
   std::map<std::string, Kind> kinds;  ///< "all-gather", ...
   double total_bytes = 0;
+  double executed = 0;  ///< collectives, as often as they run
   /// Multiply-adds, times two, of all dots and convolutions that one device executes.
   double dot_flops = 0;
+  /// Elements that one device computes, data movement included.
+  double elements = 0;
   /// Communicating loops whose trip count isn't known; they count once.
   std::int64_t unknown_trip_counts = 0;
 };

@@ -209,6 +209,8 @@ class ComputationPartitioner {
   /// if the options say so. Returns the bytes that a device receives.
   double gathered(const ir::Instruction& source, std::size_t i, Value* v, const std::string& reason,
                   ir::Instruction** local);
+  /// Another sharding of an array, worth trying for the bytes that move as it is.
+  void suggest(const ir::Instruction& array, const TensorSharding& s, double bytes);
   std::string operand_reason(const ir::Instruction& source, std::size_t i) const;
   /// Local shape of a global one.
   Shape local_shape(const Shape& global, const TensorSharding& s) const;
@@ -247,6 +249,10 @@ class ComputationPartitioner {
   ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
                         std::size_t* next);
   Value* cheapest_form(Value* v, const TensorSharding& to, double* price) const;
+  // What is worth trying where data moves (alternatives.cc).
+  void suggest_ends(Value* v, const TensorSharding& from, const TensorSharding& to, double bytes);
+  void suggest_results(const ir::Instruction& source, const FactorRule& rule,
+                       const std::vector<TensorSharding>& operands, const ComputeLayout& layout);
 
   ModulePartitioner& module_;
   const ir::Computation& source_;

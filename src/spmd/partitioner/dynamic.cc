@@ -152,6 +152,9 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
     x = p.emit_local(source, operands, local, ir::DynamicSliceAttrs{local.dims});
     return p.define(source, p.make(x, result, source.shape));
   }
+  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted})) {
+    p.suggest(*source.operand(0), s, double(source.shape.byte_count()));
+  }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
   x = as_bits(b, x);
   ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
@@ -225,6 +228,11 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
     least = price;
     layout = s;
     route = std::move(plan);
+  }
+  if (p.reshard_price(v, layout) + p.reshard_price(u, without_dims(layout, changed)) > 0) {
+    for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted, u->sharding})) {
+      p.suggest(*source.operand(0), s, double(source.operand(1)->shape.byte_count()));
+    }
   }
   ir::Builder& b = p.b();
   if (route) {

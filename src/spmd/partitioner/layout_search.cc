@@ -292,22 +292,55 @@ class LayoutSearch {
     found_.push_back(std::move(c));
   }
 
-  /// What one device may do where the operands are not contracted with each other: no more than in
-  /// the layout of the largest tensor, the result's among equals. Arrays of a few elements would
-  /// otherwise be computed whole on each device to save a collective's latency.
+  /// What one device may do: no more than in the layout of the largest tensor, the result's among
+  /// equals; where operands are contracted with each other, no more than in the result's, nor than
+  /// in one that both have. Arrays of a few elements would otherwise be computed whole on each
+  /// device to save a collective's latency.
   double allowed_work() const {
-    std::size_t large_operands = 0;
-    for (const Tensor& t : tensors_) large_operands += !t.is_result && !t.shape->dims.empty();
-    bool reduces = std::any_of(info_.begin(), info_.end(),
-                               [](const FactorInfo& f) { return f.carries && !f.in_result; });
-    if (reduces && large_operands > 1) return std::numeric_limits<double>::infinity();
-    std::size_t largest = 0;
-    for (std::size_t t = 1; t < tensors_.size(); ++t) {
+    std::vector<std::size_t> large_operands;
+    bool reduces = false, slides = false;
+    for (std::size_t t = 0; t < operand_count_; ++t) {
+      if (!tensors_[t].shape->dims.empty()) large_operands.push_back(t);
+    }
+    for (std::size_t f = 0; f < info_.size(); ++f) {
+      reduces |= info_[f].carries && !info_[f].in_result;
+      slides |= rule_.factors[f].kind == FactorKind::permutation;
+    }
+    double least = std::numeric_limits<double>::infinity();
+    if (reduces && large_operands.size() > 1) {
+      // A convolution's kernel is small, and not worth moving the rest for.
+      if (slides) return least;
+      for (std::size_t t = operand_count_; t < tensors_.size(); ++t) {
+        least = std::min(least, work(own_layout(t)));
+      }
+      FactorAxes common = own_layout(large_operands[0]);
+      const FactorAxes other = own_layout(large_operands[1]);
+      for (std::size_t f = 0; f < common.size(); ++f) {
+        if (info_[f].in_result || common[f] != other[f]) common[f].clear();
+      }
+      least = std::min(least, work(common));
+      // A sum of parts that is smaller than what it is made of.
+      std::int64_t result = 0;
+      for (std::size_t t = operand_count_; t < tensors_.size(); ++t) {
+        result += tensors_[t].shape->element_count();
+      }
+      for (std::size_t t : large_operands) {
+        FactorAxes own = own_layout(t);
+        for (std::size_t f = 0; f < own.size(); ++f) {
+          if (info_[f].in_result) own[f].clear();
+        }
+        if (result < tensors_[t].shape->element_count()) least = std::min(least, work(own));
+      }
+    } else {
+      std::size_t largest = 0;
       auto elements = [&](std::size_t i) { return tensors_[i].shape->element_count(); };
-      if (elements(t) >= elements(largest)) largest = t;
+      for (std::size_t t = 1; t < tensors_.size(); ++t) {
+        if (elements(t) >= elements(largest)) largest = t;
+      }
+      least = work(own_layout(largest));
     }
     // Rounded up, as shares are sums of products.
-    return work(own_layout(largest)) * (1 + 1e-9);
+    return least * (1 + 1e-9);
   }
 
   /// A tensor's own split, as far as work can follow it.

@@ -380,8 +380,10 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     Value* v = operand_value(*o);
     operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
   }
-  return choose_layout(rule, operand_shapes, operand_shardings, result_shapes, wanted(source),
-                       flops_of(source), cost());
+  ComputeLayout layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
+                                       wanted(source), flops_of(source), cost());
+  if (module_.options().alternatives) suggest_results(source, rule, operand_shardings, layout);
+  return layout;
 }
 
 Value* ComputationPartitioner::operand_value(const ir::Instruction& operand) {

@@ -29,9 +29,19 @@ struct PartitionReport {
   std::vector<std::string> replicated_ops;
 };
 
+/// A sharding of one array with which less might move.
+struct LayoutAlternative {
+  const ir::Instruction* instruction = nullptr;  ///< in the propagated module
+  std::size_t leaf = 0;
+  TensorSharding sharding;
+  double bytes = 0;  ///< that move for want of it, per execution
+};
+
 struct PartitionOptions {
   CostModel cost;
   bool full_gather_is_error = false;
+  /// If set, filled with what is worth trying.
+  std::vector<LayoutAlternative>* alternatives = nullptr;
 };
 
 /// From a propagated module (every instruction has a closed sharding on module.mesh) to the program

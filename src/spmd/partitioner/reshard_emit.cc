@@ -91,6 +91,9 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   Value* from = cheapest_form(v, to, &price);
   ReshardPlan plan = plan_reshard(from->sharding, to, v->shape.dims,
                                   std::int64_t(byte_size(v->shape.dtype)), cost());
+  if (module_.options().alternatives && plan.bytes_received > 0) {
+    suggest_ends(v, from->sharding, to, plan.bytes_received);
+  }
   // Partial sums lie whole on each device already.
   plan.full_gather = plan.full_gather && !holds_all(from->sharding);
   if (plan.full_gather && module_.options().full_gather_is_error) {

@@ -315,7 +315,18 @@ void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
 }  // namespace
 }  // namespace propagation
 
-void propagate(ir::Module* module) {
+struct Propagation::State {
+  ir::Module* module;
+  MeshRef fine, coarse;
+  propagation::Graph graph;
+  /// Before any axis flowed.
+  std::vector<propagation::Value> values;
+  std::vector<propagation::Op> ops;
+  std::vector<propagation::CallbackOp> callbacks;
+  bool ran = false;
+};
+
+Propagation::Propagation(ir::Module* module) : state_(std::make_unique<State>()) {
   using namespace propagation;
   TESSERA_CHECK(module->entry(), "a module without an entry");
   if (module->replica_count > 1) {
@@ -331,13 +342,57 @@ void propagate(ir::Module* module) {
   fold_moves(module);
   free_roots(module);
   split_constants(module);
-  MeshRef coarse;
-  MeshRef fine = unify_meshes(module, &coarse);
-  module->mesh = coarse;
-  Graph graph = build_graph(module, fine);
-  Schedule(&graph, fine, coarse).run();
-  write_back(module, graph, fine, coarse);
-  gather_before_loops(module);
+  State& s = *state_;
+  s.module = module;
+  s.fine = unify_meshes(module, &s.coarse);
+  module->mesh = s.coarse;
+  s.graph = build_graph(module, s.fine);
+  s.values = s.graph.values;
+  s.ops = s.graph.ops;
+  s.callbacks = s.graph.callbacks;
 }
+
+Propagation::~Propagation() = default;
+
+int Propagation::value_of(const ir::Instruction& instruction, std::size_t leaf) const {
+  return state_->graph.value_of(&instruction, leaf);
+}
+
+bool Propagation::is_free(int value, const TensorSharding& sharding) const {
+  const propagation::Value& v = state_->values[std::size_t(value)];
+  return v.active && !v.given && !v.boundary && sharding.dims.size() == v.dims.size() &&
+         sharding.mesh && sharding.mesh->axes == state_->fine->axes;
+}
+
+void Propagation::run(const std::vector<Pin>& pins) {
+  using namespace propagation;
+  State& s = *state_;
+  if (s.ran) {
+    s.graph.values = s.values;
+    s.graph.ops = s.ops;
+    s.graph.callbacks = s.callbacks;
+  }
+  for (const Pin& pin : pins) {
+    propagation::Value& v = s.graph.values[std::size_t(pin.value)];
+    TensorSharding said = pin.sharding.closed();
+    said.mesh = s.fine;
+    said.manual = v.sharding.manual;
+    v.sharding = std::move(said);
+    v.given = true;
+  }
+  Schedule(&s.graph, s.fine, s.coarse).run();
+  if (!s.ran) {
+    for (std::size_t i = 0; i < s.values.size(); ++i) {
+      const propagation::Value& v = s.graph.values[i];
+      if (!v.boundary || !v.active) continue;
+      s.values[i].sharding = for_boundary(v, v.sharding, *s.coarse).closed();
+    }
+  }
+  s.ran = true;
+  write_back(s.module, s.graph, s.fine, s.coarse);
+  gather_before_loops(s.module);
+}
+
+void propagate(ir::Module* module) { Propagation(module).run(); }
 
 }  // namespace tessera::spmd

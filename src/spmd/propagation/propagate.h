@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "src/ir/module.h"
 
 namespace tessera::spmd {
@@ -15,5 +18,30 @@ namespace tessera::spmd {
 /// Constants, iotas and broadcasts of scalars are duplicated per user first, so that one use's
 /// sharding doesn't leak into another.
 void propagate(ir::Module* module);
+
+/// Propagation that can be asked again with more said: what would follow if this array lay so?
+class Propagation {
+ public:
+  /// Prepares the module, which must outlive this.
+  explicit Propagation(ir::Module* module);
+  ~Propagation();
+
+  struct Pin {
+    int value = 0;
+    TensorSharding sharding;
+  };
+  /// Arrays that always lie alike (a loop's carries, say) have one number.
+  int value_of(const ir::Instruction& instruction, std::size_t leaf) const;
+  /// Whether the sharding is propagation's to choose: not the program's, and none of its arguments
+  /// or results; and whether it could be this one.
+  bool is_free(int value, const TensorSharding& sharding) const;
+  /// Writes the shardings of all instructions, from the module's own and these. The first run's
+  /// arguments and results stay as they are in later ones.
+  void run(const std::vector<Pin>& pins = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace tessera::spmd

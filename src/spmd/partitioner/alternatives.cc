@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings with which less might move than with those that propagation chose.
+#include <algorithm>
+
+#include "src/spmd/partitioner/context.h"
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd {
+
+void ComputationPartitioner::suggest(const ir::Instruction& array, const TensorSharding& s,
+                                     double bytes) {
+  if (std::vector<LayoutAlternative>* all = module_.options().alternatives) {
+    all->push_back({&array, 0, s, bytes});
+  }
+}
+
+void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
+                                          const TensorSharding& to, double bytes) {
+  if (!v->origin) return;
+  auto it = values_.find(v->origin);
+  if (it == values_.end()) return;
+  const std::vector<Value*>& all = it->second;
+  auto at = std::find_if(all.begin(), all.end(), [&](Value* x) { return x->home == v->home; });
+  if (at == all.end()) return;
+  auto suggest = [&](TensorSharding s) {
+    module_.options().alternatives->push_back(
+        {v->origin, std::size_t(at - all.begin()), std::move(s), bytes});
+  };
+  suggest(reduced(to));
+  suggest(reduced(from));
+  // Partial sums that are scattered, rather than summed up on each device.
+  for (std::size_t d = 0; d < from.dims.size() && !from.unreduced.empty(); ++d) {
+    TensorSharding s = from;
+    s.dims[d].axes.insert(s.dims[d].axes.end(), s.unreduced.begin(), s.unreduced.end());
+    if (v->shape.dims[d] % s.shards(std::int64_t(d)) == 0) suggest(reduced(std::move(s)));
+  }
+}
+
+void ComputationPartitioner::suggest_results(const ir::Instruction& source, const FactorRule& rule,
+                                             const std::vector<TensorSharding>& operands,
+                                             const ComputeLayout& layout) {
+  bool moves = false;
+  double bytes = 0;
+  for (std::size_t t = 0; t < operands.size(); ++t) {
+    if (same_layout(operands[t], layout.operands[t])) continue;
+    moves = true;
+    bytes = std::max(bytes, double(source.operand(t)->shape.byte_count()));
+  }
+  if (!moves) return;
+  const std::vector<Shape> shapes = flatten(source.shape);
+  for (std::size_t t = 0; t < operands.size(); ++t) {
+    if (same_layout(operands[t], layout.operands[t])) continue;
+    const Projection seen = project(*mesh(), rule, rule.operands[t], operands[t]);
+    std::vector<std::vector<int>> axes(rule.factors.size());
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (rule.factors[f].kind == FactorKind::pass_through) axes[f] = seen.factors[f].axes;
+    }
+    for (std::size_t r = 0; r < rule.results.size(); ++r) {
+      if (!shapes[r].is_array()) continue;
+      TensorSharding s = whole(shapes[r].rank());
+      for (std::size_t d = 0; d < s.dims.size(); ++d) {
+        s.dims[d].axes = dim_axes(*mesh(), rule, rule.results[r][d], axes);
+      }
+      module_.options().alternatives->push_back({&source, r, std::move(s), bytes / 8});
+    }
+  }
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/refine/refine.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/propagation/graph.h"
+#include "src/spmd/propagation/propagate.h"
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Opcode;
+
+/// Bytes-equivalent of a dot's flop: more than where one op is laid out, since a program that
+/// repeats work does so on every run.
+constexpr double kBytesPerDotFlop = 0.02;
+
+/// What a large module would take longer for than it is worth.
+constexpr std::int64_t kFewestTrials = 16;
+
+struct Price {
+  double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
+};
+
+Price price_of(const ir::Module& device_program, const CostModel& model) {
+  const CommunicationCount c = count_communication(device_program);
+  return {c.total_bytes + model.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
+              model.bytes_per_flop * c.elements,
+          c.total_bytes, c.dot_flops, c.elements};
+}
+
+/// How often each computation runs, as far as that is known.
+std::unordered_map<const ir::Computation*, double> executions(const ir::Module& module) {
+  std::unordered_map<const ir::Computation*, double> times;
+  times[module.entry()] = 1;
+  const auto& all = module.computations();
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    const double here = times[c->get()];
+    for (const auto& i : (*c)->instructions()) {
+      double each = here;
+      if (i->is(Opcode::while_)) {
+        each *= double(i->get<ir::WhileAttrs>().known_trip_count.value_or(1));
+      }
+      for (const ir::Computation* callee : i->called) times[callee] += each;
+    }
+  }
+  return times;
+}
+
+/// What is used of an argument, as an array of its own that may lie otherwise. The call without a
+/// sharding asks for nothing.
+std::unordered_map<const ir::Instruction*, ir::Instruction*> add_views(ir::Module* module) {
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> views;
+  ir::Computation* entry = module->entry();
+  const auto users = ir::users_of(*entry);
+  for (ir::Instruction* p : entry->parameters()) {
+    if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
+    if (users[std::size_t(p->index)].empty()) continue;
+    auto view = std::make_unique<ir::Instruction>();
+    view->opcode = Opcode::custom_call;
+    view->shape = p->shape;
+    view->name = p->name + ".view";
+    ir::CustomCallAttrs attrs;
+    attrs.target = ir::kShardingTarget;
+    view->attrs = std::move(attrs);
+    view->metadata = p->metadata;
+    ir::Instruction* added = entry->add(std::move(view));
+    entry->replace_all_uses(p, added);
+    added->operands = {p};
+    views[p] = added;
+  }
+  entry->sort_topologically();
+  return views;
+}
+
+class Refiner {
+ public:
+  Refiner(std::unique_ptr<ir::Module> module, const RefineOptions& options)
+      : options_(options), model_(options.partition.cost), module_(std::move(module)) {
+    options_.partition.full_gather_is_error = false;
+  }
+
+  std::unique_ptr<ir::Module> run() {
+    const std::int64_t size = std::int64_t(module_->instruction_count());
+    trials_ = std::min<std::int64_t>(options_.trials,
+                                     options_.instructions / std::max<std::int64_t>(size, 1));
+    if (trials_ < kFewestTrials || calls_back()) {
+      propagate(module_.get());
+      return std::move(module_);
+    }
+    std::unique_ptr<ir::Module> original = module_->clone();
+    start();
+    if (best_.bytes == 0) return std::move(module_);
+    if (concerns_arguments()) with_views(std::move(original));
+    search();
+    propagation_->run(pins_);
+    drop_views();
+    return std::move(module_);
+  }
+
+ private:
+  struct Candidate {
+    int value = 0;
+    TensorSharding sharding;
+    double bytes = 0;
+  };
+
+  /// Callbacks of the user's own are not to be asked over and over.
+  bool calls_back() const {
+    for (const auto& c : module_->computations()) {
+      for (const auto& i : c->instructions()) {
+        if (i->is(Opcode::custom_call) && i->get<ir::CustomCallAttrs>().partitioner) return true;
+      }
+    }
+    return false;
+  }
+
+  void start() {
+    propagation_ = std::make_unique<Propagation>(module_.get());
+    propagation_->run();
+    best_ = evaluate(&alternatives_);
+    times_ = executions(*module_);
+  }
+
+  Price evaluate(std::vector<LayoutAlternative>* alternatives) {
+    PartitionOptions options = options_.partition;
+    options.alternatives = alternatives;
+    return price_of(*partition(*module_, options, nullptr), model_);
+  }
+
+  bool concerns_arguments() const {
+    return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const LayoutAlternative& a) {
+      return a.instruction->is(Opcode::parameter) && a.instruction->parent == module_->entry();
+    });
+  }
+
+  void with_views(std::unique_ptr<ir::Module> original) {
+    Refiner other(std::move(original), options_);
+    other.views_ = add_views(other.module_.get());
+    other.start();
+    if (other.best_.cost > best_.cost * 1.0001) return;
+    module_ = std::move(other.module_);
+    propagation_ = std::move(other.propagation_);
+    alternatives_ = std::move(other.alternatives_);
+    views_ = std::move(other.views_);
+    times_ = std::move(other.times_);
+    best_ = other.best_;
+  }
+
+  /// Dearest first; each array's sharding once.
+  std::vector<Candidate> candidates() {
+    std::vector<Candidate> list;
+    std::map<std::pair<int, std::string>, std::size_t> seen;
+    for (const LayoutAlternative& a : alternatives_) {
+      const ir::Instruction* at = a.instruction;
+      if (auto view = views_.find(at); view != views_.end()) at = view->second;
+      const int value = propagation_->value_of(*at, a.leaf);
+      if (!propagation_->is_free(value, a.sharding)) continue;
+      auto [it, fresh] = seen.try_emplace({value, a.sharding.to_string()}, list.size());
+      if (fresh) list.push_back({value, a.sharding, 0});
+      list[it->second].bytes += a.bytes * times_[at->parent];
+    }
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
+    std::erase_if(list, [&](const Candidate& c) {
+      return tried_.count({c.value, c.sharding.to_string()}) > 0;
+    });
+    return list;
+  }
+
+  void search() {
+    for (bool better = true; better && trials_ > 0;) {
+      better = false;
+      for (const Candidate& c : candidates()) {
+        if (trials_-- <= 0) return;
+        tried_.insert({c.value, c.sharding.to_string()});
+        std::vector<Propagation::Pin> pins = pins_;
+        std::erase_if(pins, [&](const Propagation::Pin& p) { return p.value == c.value; });
+        pins.push_back({c.value, c.sharding});
+        std::vector<LayoutAlternative> alternatives;
+        Price price;
+        try {
+          propagation_->run(pins);
+          price = evaluate(&alternatives);
+        } catch (const Error&) {
+          continue;  // what the program says elsewhere rules it out
+        }
+        if (price.cost >= best_.cost * 0.999 || price.dot_flops > best_.dot_flops * 1.001 ||
+            price.elements > best_.elements * 1.02) {
+          continue;
+        }
+        best_ = price;
+        pins_ = std::move(pins);
+        alternatives_ = std::move(alternatives);
+        better = true;
+        break;
+      }
+    }
+  }
+
+  /// Those that lie as the arguments do.
+  void drop_views() {
+    ir::Computation* entry = module_->entry();
+    for (ir::Instruction* p : entry->parameters()) {
+      auto view = views_.find(p);
+      if (view != views_.end() && view->second->sharding == p->sharding) {
+        entry->replace_all_uses(view->second, p);
+      }
+    }
+    entry->remove_dead();
+  }
+
+  RefineOptions options_;
+  CostModel model_;
+  std::unique_ptr<ir::Module> module_;
+  std::unique_ptr<Propagation> propagation_;
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> views_;
+  std::unordered_map<const ir::Computation*, double> times_;
+  std::vector<LayoutAlternative> alternatives_;  ///< of the best program
+  std::vector<Propagation::Pin> pins_;
+  std::set<std::pair<int, std::string>> tried_;
+  Price best_;
+  std::int64_t trials_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
+                                                 const RefineOptions& options) {
+  return Refiner(std::move(module), options).run();
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "src/ir/module.h"
+#include "src/spmd/partitioner/partition.h"
+
+namespace tessera::spmd {
+
+struct RefineOptions {
+  PartitionOptions partition;
+  /// Partitionings that may be tried. Fewer in large modules, where `instructions` are shared among
+  /// them, and none if that leaves but a few.
+  int trials = 64;
+  std::int64_t instructions = 40000;
+};
+
+/// Propagation, then a search for shardings of intermediate arrays with which the whole program
+/// receives less: where data moves, what would save that is tried by propagating and partitioning
+/// again, and kept if the program as a whole gets cheaper and no device computes more. What the
+/// program states stays, and so do its arguments and results. Ends with every instruction's
+/// sharding set, as propagate does.
+std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
+                                                 const RefineOptions& options = {});
+
+}  // namespace tessera::spmd

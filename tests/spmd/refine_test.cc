@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings of intermediate arrays that are found by trying whole programs.
+#include "src/spmd/refine/refine.h"
+
+#include <gtest/gtest.h>
+
+#include "src/base/literal_util.h"
+#include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/propagation/propagate.h"
+#include "tests/spmd/partition_case.h"
+
+namespace tessera::testing {
+namespace {
+
+using ir::Opcode;
+
+/// A network's hidden layer whose gradient needs the same input whole.
+constexpr const char* kTwoUsers = R"(
+    x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
+    w = f32[64,128] parameter(1), sharding={replicated}
+    dy = f32[32,128] parameter(2), sharding={devices=[1,8]<=[8]}
+    h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    t = f32[32,128] tanh(h)
+    dh = f32[32,128] multiply(dy, t)
+    g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+    ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
+      sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
+
+double bytes_of(std::unique_ptr<ir::Module> propagated) {
+  return spmd::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
+}
+
+TEST(Refine, OneGatherServesTwoDots) {
+  PartitionCase c = check_refined(parse_entry(kTwoUsers), 1e-3);
+  EXPECT_EQ(c.collectives(), 1) << c.text;
+  EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
+  EXPECT_EQ(c.bytes(), 32 * 64 * 4 * 7 / 8.0);
+  // One op at a time would move the first dot's operand and its result as well.
+  auto alone = parse_entry(kTwoUsers);
+  spmd::propagate(alone.get());
+  EXPECT_GT(bytes_of(std::move(alone)), c.bytes());
+}
+
+TEST(Refine, WhatALoopSlicesIsGatheredOnce) {
+  auto module = ir::parse_hlo(R"(HloModule m, num_partitions=8
+    cond { p = (s32[], f32[16,64], f32[64]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      n = s32[] constant(16)
+      ROOT r = pred[] compare(i, n), direction=LT }
+    body { p = (s32[], f32[16,64], f32[64]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      x = f32[16,64] get-tuple-element(p), index=1
+      s = f32[64] get-tuple-element(p), index=2
+      zero = s32[] constant(0)
+      row = f32[1,64] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,64}
+      flat = f32[64] reshape(row)
+      sum = f32[64] add(s, flat)
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      ROOT t = (s32[], f32[16,64], f32[64]) tuple(next, x, sum) }
+    ENTRY e { x = f32[16,64] parameter(0), sharding={devices=[8,1]<=[8]}
+      s = f32[64] parameter(1), sharding={replicated}
+      zero = s32[] constant(0)
+      t = (s32[], f32[16,64], f32[64]) tuple(zero, x, s)
+      w = (s32[], f32[16,64], f32[64]) while(t), condition=cond, body=body,
+        backend_config={"known_trip_count":{"n":"16"}}
+      ROOT r = f32[64] get-tuple-element(w), index=2, sharding={replicated} })");
+  auto alone = module->clone();
+  PartitionCase c = check_refined(std::move(module));
+  const double most = 16 * 64 * 4 * 7 / 8.0;
+  EXPECT_LE(spmd::count_communication(*c.device).total_bytes, most) << c.text;
+  spmd::propagate(alone.get());
+  EXPECT_GT(bytes_of(std::move(alone)), most);
+}
+
+TEST(Refine, WhatTheProgramStatesStays) {
+  auto module = parse_entry(R"(
+    x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
+    w = f32[64,128] parameter(1), sharding={replicated}
+    h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    c = f32[32,128] custom-call(h), custom_call_target="Sharding", sharding={devices=[8,1]<=[8]}
+    t = f32[32,128] tanh(c)
+    ROOT g = f32[64,128] dot(x, t), lhs_contracting_dims={0}, rhs_contracting_dims={0},
+      sharding={devices=[1,8]<=[8]})");
+  module = spmd::propagate_and_refine(std::move(module));
+  bool found = false;
+  for (const auto& i : module->entry()->instructions()) {
+    if (i->name != "c") continue;
+    found = true;
+    EXPECT_EQ(i->sharding.at(0).shards(), (Dims{8, 1}));
+  }
+  EXPECT_TRUE(found);
+  EXPECT_EQ(module->entry()->parameter(0)->sharding.at(0).shards(), (Dims{1, 8}));
+  EXPECT_EQ(module->entry()->root()->sharding.at(0).shards(), (Dims{1, 8}));
+}
+
+TEST(Refine, SaysTheSameEachTime) {
+  std::string first;
+  for (int k = 0; k < 3; ++k) {
+    const std::string text = ir::to_string(*spmd::propagate_and_refine(parse_entry(kTwoUsers)));
+    if (k == 0) first = text;
+    EXPECT_EQ(text, first);
+  }
+}
+
+TEST(Refine, WithoutTrialsItPropagates) {
+  spmd::RefineOptions options;
+  options.trials = 0;
+  auto module = spmd::propagate_and_refine(parse_entry(kTwoUsers), options);
+  auto alone = parse_entry(kTwoUsers);
+  spmd::propagate(alone.get());
+  EXPECT_EQ(ir::to_string(*module), ir::to_string(*alone));
+}
+
+}  // namespace
+}  // namespace tessera::testing
