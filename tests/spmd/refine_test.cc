@@ -42,7 +42,7 @@ TEST(Refine, OneGatherServesTwoDots) {
   EXPECT_GT(bytes_of(std::move(alone)), c.bytes());
 }
 
-TEST(Refine, WhatALoopSlicesIsGatheredOnce) {
+TEST(Refine, WhatALoopSlicesIsSplitByColumns) {
   auto module = ir::parse_hlo(R"(HloModule m, num_partitions=8
     cond { p = (s32[], f32[16,64], f32[64]) parameter(0)
       i = s32[] get-tuple-element(p), index=0
@@ -66,12 +66,10 @@ TEST(Refine, WhatALoopSlicesIsGatheredOnce) {
       w = (s32[], f32[16,64], f32[64]) while(t), condition=cond, body=body,
         backend_config={"known_trip_count":{"n":"16"}}
       ROOT r = f32[64] get-tuple-element(w), index=2, sharding={replicated} })");
-  auto alone = module->clone();
   PartitionCase c = check_refined(std::move(module));
-  const double most = 16 * 64 * 4 * 7 / 8.0;
-  EXPECT_LE(spmd::count_communication(*c.device).total_bytes, most) << c.text;
-  spmd::propagate(alone.get());
-  EXPECT_GT(bytes_of(std::move(alone)), most);
+  const double gathered = 16 * 64 * 4 * 7 / 8.0;
+  // Split by columns, the rows are exchanged once and the sums gathered.
+  EXPECT_LT(spmd::count_communication(*c.device).total_bytes, gathered / 2) << c.text;
 }
 
 TEST(Refine, WhatTheProgramStatesStays) {
