@@ -179,7 +179,9 @@ TEST(PartitionFold, ReducersOfAnyKindMoveOnePartPerDevice) {
                           "dimensions={0}, to_apply=logaddexp, sharding={" + to + "}",
                       1e-5);
       EXPECT_LE(c.bytes(), 16 * 7 * 4) << c.text;
-      if (to != kWhole) EXPECT_EQ(c.bytes(), 2 * 7 * 4) << c.text;
+      if (to != kWhole) {
+        EXPECT_EQ(c.bytes(), 2 * 7 * 4) << c.text;
+      }
     }
     // Composition of affine maps does not commute.
     PartitionCase c = check_folds(
@@ -354,7 +356,9 @@ TEST(PartitionSort, SeveralOperandsAndTheirPlaces) {
                    " iota(), iota_dimension=0\nROOT r = (" + t + ", " + t +
                    ") sort(a, i), dimensions={0}, is_stable=true, to_apply=by_key, " + both);
     EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
-    if (n == 1600) EXPECT_EQ(c.bytes(), 2 * 2.75 * 200 * 4) << c.text;
+    if (n == 1600) {
+      EXPECT_EQ(c.bytes(), 2 * 2.75 * 200 * 4) << c.text;
+    }
     c = check_sort("a = f32[" + s(n) + "] parameter(0), " + split + "\nb = bf16[" + s(n) +
                    "] parameter(1), " + split + "\nROOT r = (f32[" + s(n) + "], bf16[" + s(n) +
                    "]) sort(a, b), dimensions={0}, is_stable=true, to_apply=float_key, " + both);
@@ -391,6 +395,106 @@ TEST(PartitionSort, RowsOfBatches) {
       sharding={devices=[1,8]<=[8]})");
   EXPECT_EQ(c.count(Opcode::all_to_all), 2) << c.text;
   EXPECT_EQ(c.collectives(), 2) << c.text;
+}
+
+// ----- random bits
+
+TEST(PartitionRandomBits, SameOnAnyMeshWithoutCommunication) {
+  Literal state(Shape(u64, {2})), three(Shape(u64, {3}));
+  const std::uint64_t words[] = {0x0123456789ABCDEFu, ~std::uint64_t(0) - 20, 77};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i < 2) state.mutable_data<std::uint64_t>()[i] = words[i];
+    three.mutable_data<std::uint64_t>()[i] = words[i];
+  }
+  for (const char* kind : {"rng_three_fry", "rng_philox", "rng_default"}) {
+    for (const char* type : {"u32", "u64", "u8", "u16"}) {
+      for (const char* dims : {"16,8", "16,6", "5,6", "7,13", "1,48", "33,4", "12,12", "15,5"}) {
+        for (const char* layout : {"devices=[8,1]<=[8]", "devices=[1,8]<=[8]", "devices=[2,4]<=[8]",
+                                   "devices=[2,2,2]<=[8] last_tile_dim_replicate"}) {
+          for (bool wide : {false, true}) {
+            if (wide && std::string(kind) == "rng_three_fry") continue;
+            const std::string key = wide ? "u64[3]" : "u64[2]";
+            const std::string out = std::string(type) + "[" + dims + "]";
+            PartitionCase c =
+                check_partition("k = " + key + " parameter(0)\nROOT r = (" + key + ", " + out +
+                                    ") rng-bit-generator(k), algorithm=" + kind +
+                                    ", sharding={{replicated}, {" + layout + "}}",
+                                0, {wide ? three : state});
+            EXPECT_EQ(c.collectives(), 0) << c.text;
+            if (dims[0] != '1' || dims[1] != ',') {
+              EXPECT_EQ(c.text.find(out), std::string::npos) << c.text;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// ----- Fourier transforms
+
+std::string fft(const std::string& from, const std::string& dims, const std::string& to,
+                const std::string& result, const std::string& type, const std::string& lengths,
+                const std::string& in_layout, const std::string& out_layout) {
+  return "a = " + from + "[" + dims + "] parameter(0), sharding={" + in_layout +
+         "}\nROOT r = " + to + "[" + result + "] fft(a), fft_type=" + type + ", fft_length={" +
+         lengths + "}, sharding={" + out_layout + "}";
+}
+
+TEST(PartitionFft, DimByDim) {
+  const char *rows = "devices=[8,1]<=[8]", *columns = "devices=[1,8]<=[8]",
+             *both = "devices=[2,4]<=[8]";
+  for (const char* type : {"FFT", "IFFT"}) {
+    for (const char* in : {rows, columns, both}) {
+      for (const char* out : {rows, columns, both}) {
+        PartitionCase c = check_partition(
+            fft("c64", "16,24", "c64", "16,24", type, "16,24", in, out), 1e-5, {}, free_starts());
+        EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+        if (in == out && in != both) {
+          EXPECT_EQ(c.collectives(), 2) << c.text;
+          EXPECT_EQ(c.bytes(), 2 * 48 * 8 * 7 / 8) << c.text;
+        } else if (in != both && out != both) {
+          EXPECT_EQ(c.collectives(), 1) << c.text;
+        }
+      }
+    }
+  }
+  // Uneven, real on one side, three dims.
+  check_partition(fft("c64", "13,6", "c64", "13,6", "FFT", "13,6", rows, columns), 1e-5, {},
+                  free_starts());
+  for (const char* in : {rows, columns, both}) {
+    for (const char* out : {rows, columns, both}) {
+      check_partition(fft("f32", "16,24", "c64", "16,13", "RFFT", "16,24", in, out), 1e-5, {},
+                      free_starts());
+      check_partition(fft("c64", "16,13", "f32", "16,24", "IRFFT", "16,24", in, out), 1e-5, {},
+                      free_starts());
+    }
+  }
+  PartitionCase c = check_partition(fft("c64", "2,8,8,16", "c64", "2,8,8,16", "FFT", "8,8,16",
+                                        "devices=[1,1,1,8]<=[8]", "devices=[1,1,1,8]<=[8]"),
+                                    1e-5, {}, free_starts());
+  EXPECT_EQ(c.count(Opcode::all_to_all), 2) << c.text;
+  EXPECT_EQ(c.collectives(), 2) << c.text;
+}
+
+TEST(PartitionFft, OneDimInThreeExchanges) {
+  for (const char* type : {"FFT", "IFFT"}) {
+    PartitionCase c = check_partition(
+        fft("c64", "512", "c64", "512", type, "512", "devices=[8]<=[8]", "devices=[8]<=[8]"), 1e-4,
+        {}, free_starts());
+    EXPECT_EQ(c.count(Opcode::all_to_all), 3) << c.text;
+    EXPECT_EQ(c.bytes(), 3 * 64 * 8 * 7 / 8) << c.text;
+    EXPECT_EQ(c.text.find("c64[512]"), std::string::npos) << c.text;
+    // Batches that can't take the axes; other precision.
+    c = check_partition(fft("c128", "3,320", "c128", "3,320", type, "320", "devices=[1,8]<=[8]",
+                            "devices=[1,8]<=[8]"),
+                        1e-10, {}, free_starts());
+    EXPECT_EQ(c.count(Opcode::all_to_all), 3) << c.text;
+  }
+  // Sizes that don't divide so are gathered.
+  check_partition(
+      fft("c64", "72", "c64", "72", "FFT", "72", "devices=[8]<=[8]", "devices=[8]<=[8]"), 1e-4, {},
+      free_starts());
 }
 
 }  // namespace

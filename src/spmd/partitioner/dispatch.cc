@@ -78,6 +78,7 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::sort:
       return partition_sort(p, source);
     case Opcode::fft:
+      return partition_fft(p, source);
     case Opcode::cholesky:
     case Opcode::triangular_solve:
     case Opcode::map:
@@ -86,8 +87,7 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::batch_norm_grad:
       return partition_by_rule(p, source);
     case Opcode::rng_bit_generator:
-      // Each element's bits depend on its place in the whole.
-      return p.replicate(source, "random bits are made whole from a state that all devices share");
+      return partition_rng_bit_generator(p, source);
     case Opcode::partition_id:
       if (p.manual_axes().empty() && p.module().devices() > 1) {
         refuse(source, "which device it is belongs into per-device code");

@@ -32,6 +32,10 @@ bool partition_cut_of_select_and_scatter(ComputationPartitioner& p, const ir::In
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source);
 // top_k.cc
 void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source);
+// fourier.cc
+void partition_fft(ComputationPartitioner& p, const ir::Instruction& source);
+// random_bits.cc
+void partition_rng_bit_generator(ComputationPartitioner& p, const ir::Instruction& source);
 // sort.cc
 void partition_sort(ComputationPartitioner& p, const ir::Instruction& source);
 // reshape.cc
