@@ -156,7 +156,6 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
     p.suggest(*source.operand(0), s, double(source.shape.byte_count()));
   }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
-  x = as_bits(b, x);
   ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
   ir::Instruction* mine = nullptr;
   std::vector<ir::PadDim> padding(in.size());
@@ -183,6 +182,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
   if (padding != std::vector<ir::PadDim>(in.size())) x = b.pad(x, zero, padding);
   x = b.dynamic_slice(x, starts, local_sizes);
   if (mine) x = b.select(b.splat(mine, local_sizes), x, b.splat(zero, local_sizes));
+  x = as_bits(b, x);
   Value* sum = p.make(x, result, Shape(x->shape.dtype, source.shape.dims));
   sum = p.reshard(sum, wanted, "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);

@@ -229,14 +229,12 @@ ir::Instruction* ComputationPartitioner::placed_rows(const RoutePlan& plan,
       const Dims dims = with_dim(out, dim, slot.hi - slot.lo);
       // Devices to which nothing comes have the filling; a permute gives them zeros.
       ir::Instruction* x = nullptr;
-      Dims served(plan.moves.front().lo.size(), 0);
       for (std::size_t i : slot.moves) {
         const RouteMove& m = plan.moves[i];
         Dims mine;
         std::int64_t place = 0;
         for (std::size_t t = 0; t < m.lo.size(); ++t) {
           mine.push_back(takes_part(m, t) ? 1 : 0);
-          served[t] |= mine.back();
           if (mine.back()) place = m.place[t];
         }
         ir::Instruction* rows_here = rows_between(moved[i], slot.lo - place, slot.hi - place);

@@ -148,7 +148,6 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
                                    along_vector(p, high, shape, attrs.index_vector_dim)});
   indices =
       localized(p, indices, split, operand.dims, attrs.start_index_map, attrs.index_vector_dim);
-  x = as_bits(b, x);
   ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
   // A slice of several rows may lie across two shards: zeros on both sides stand for the others'.
   Dims margin(attrs.start_index_map.size(), 0);
@@ -180,6 +179,7 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
     if (!contains(attrs.offset_dims, d)) batch.push_back(d);
   }
   if (mine) x = b.select(b.broadcast(mine, result.dims, batch), x, b.splat(zero, result.dims));
+  x = as_bits(b, x);
   Value* sum = p.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
   sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);

@@ -390,7 +390,6 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     x = p.b().slice(x, local.starts, local.limits, local.strides);
   }
   const DType dtype = source.shape.dtype;
-  if (c.summed) x = as_bits(p.b(), x);
   p.transfer = transfer_of(source, c, "rows");
   for (std::int64_t d : changed) {
     const std::int64_t ways = c.layout.shards(d);
@@ -408,6 +407,7 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
   }
   p.transfer = {};
   if (!c.summed) return p.define(source, p.make(x, c.layout, source.shape));
+  x = as_bits(p.b(), x);
   Value* sum = p.make(x, summed_layout(c, changed), Shape(x->shape.dtype, out));
   sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
   x = from_bits(p.b(), sum->local, dtype);

@@ -18,6 +18,7 @@ struct Halo {
   std::int64_t interior = 0;  ///< to spread the local rows by first
   std::vector<int> axes;
   bool everywhere = false;
+  Dims begin;  ///< by coordinate: first row
   RoutePlan plan;
 };
 
@@ -26,7 +27,7 @@ struct Halo {
 Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const std::vector<int>& axes,
               std::int64_t size, const ir::WindowDim& w, std::int64_t step, std::int64_t outputs,
               std::int64_t kernel, bool everywhere) {
-  Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}};
+  Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}, {}};
   const std::int64_t ways = p.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
   const std::int64_t rows = (outputs - 1) * w.stride + (kernel - 1) * w.rhs_dilation + 1;
   Dims begin;
@@ -37,6 +38,7 @@ Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const std::vect
     for (Dims* list : {&part.start, &part.lo, &part.hi}) list->resize(begin.size(), list->front());
   }
   halo.plan = plan_windows({part}, begin, spread, rows);
+  halo.begin = std::move(begin);
   return halo;
 }
 
@@ -86,6 +88,28 @@ ir::Instruction* fetch(ComputationPartitioner& p, const ir::Instruction& source,
   }
   p.transfer = {};
   return x;
+}
+
+/// What the rows that a convolution fetches are known by among the local arrays made of a value
+/// (see Value::masked): the gradient of a kernel wants those again that the convolution had.
+/// `features`: the dim whose padding was masked before.
+std::string key_of(const std::vector<Halo>& halos, const Dims& global, const TensorSharding& layout,
+                   std::int64_t features) {
+  std::string key = "rows";
+  if (global[std::size_t(features)] % layout.shards(features) != 0) {
+    key += " of features " + std::to_string(features);
+  }
+  for (const Halo& h : halos) {
+    key += "; " + std::to_string(h.dim) + " " + std::to_string(h.interior) + " " +
+           std::to_string(h.plan.block) + ":" + join(h.begin);
+  }
+  return key;
+}
+
+bool is_fetched(const Value& v, const TensorSharding& layout, const std::string& key) {
+  return std::any_of(v.home->forms.begin(), v.home->forms.end(), [&](const Value* form) {
+    return same_layout(form->sharding, layout) && form->masked.count(key) > 0;
+  });
 }
 
 /// The window that is left once the rows have been fetched.
@@ -233,7 +257,11 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
       if (f >= 0) still.factors[std::size_t(f)].kind = FactorKind::need_replication;
     }
     ComputeLayout other = p.layout_for(source, still);
-    if (other.cost <= layout.cost + price(p, halos, lhs, layout.operands[0])) {
+    const TensorSharding from = fetched_from(layout.operands[0], halos);
+    const bool fetched =
+        is_fetched(*input, from, key_of(halos, lhs.dims, from, attrs.input_feature));
+    const double fetching = fetched ? 0 : price(p, halos, lhs, layout.operands[0]);
+    if (other.cost <= layout.cost + fetching) {
       layout = other;
       halos.clear();
     }
@@ -246,7 +274,12 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   Dims summed{attrs.kernel_input_feature};
   summed.insert(summed.end(), attrs.kernel_spatial.begin(), attrs.kernel_spatial.end());
   ir::Instruction* kernel = p.masked(operands[1], summed, p.constant_scalar(rhs.dtype, 0));
-  x = fetch(p, source, x, halos, zero, layout.operands[0]);
+  if (!halos.empty()) {
+    ir::Instruction*& rows =
+        operands[0]->masked[key_of(halos, lhs.dims, layout.operands[0], attrs.input_feature)];
+    if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
+    x = rows;
+  }
   ir::ConvolutionAttrs local = attrs;
   for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
     if (split.shards(attrs.input_spatial[s]) == 1) continue;

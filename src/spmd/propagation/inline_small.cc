@@ -36,6 +36,10 @@ bool is_small_call(const Instruction& i) {
   if (i.frontend_attributes.count("inlineable") > 0) return false;
   const ir::Computation& callee = *i.called[0];
   if (callee.instructions().size() > kFew || callee.root()->is(Opcode::parameter)) return false;
+  // What a caller's argument shall look like within is a statement of its own.
+  for (const Instruction* p : callee.parameters()) {
+    if (p->has_sharding()) return false;
+  }
   return std::all_of(callee.instructions().begin(), callee.instructions().end(),
                      [](const auto& x) { return !ir::has_side_effect(x->opcode); });
 }
