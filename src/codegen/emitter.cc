@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/codegen/emitter.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "src/codegen/custom_calls/call_kernel.h"
 #include "src/codegen/join_gathers.h"
@@ -344,14 +346,23 @@ BuiltPlan build_plan(const ir::Module& module) {
   // Reading through views is fast, but may keep an array for longer; making values twice takes
   // time: it has to be worth it.
   std::int64_t peak = peak_of(best.plan);
+  std::int64_t least = 0;
+  for (const SlotId s : std::set<SlotId>(best.plan.results.begin(), best.plan.results.end())) {
+    const auto& all = best.plan.parameters;
+    if (std::find(all.begin(), all.end(), s) == all.end()) {
+      least += best.plan.slots[std::size_t(s)].bytes;
+    }
+  }
+  for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
   const auto attempt = [&](FusionOptions options, double worth) {
+    if (double(least) >= worth * double(peak)) return;
     BuiltPlan other = build(module, facts, table, &options);
     const std::int64_t its = peak_of(other.plan);
     if (double(its) >= worth * double(peak)) return;
     best = std::move(other);
     peak = its;
   };
-  if (mattered.repeats) attempt({true, true}, 0.97);
+  if (mattered.repeats) attempt({true, true}, 0.95);
   if (mattered.views) attempt({false, false}, 0.99);
   return best;
 }

@@ -50,6 +50,8 @@ class Fuser {
     out_.inlined.assign(n, false);
     out_.loops.assign(n, false);
     contexts_.resize(n);
+    is_loop_op_.resize(n);
+    for (std::size_t k = 0; k < n; ++k) is_loop_op_[k] = is_loop_op(*computation.instructions()[k]);
   }
 
   Fusion run() {
@@ -57,7 +59,7 @@ class Fuser {
     for (std::size_t n = list.size(); n-- > 0;) {
       const Instruction& i = *list[n];
       if (!i.shape.is_array() || known(i)) continue;
-      const bool loop = is_loop_op(i);
+      const bool loop = is_loop_op_[n];
       if (!loop && !is_view(i) && !i.is(Opcode::iota) && !i.is(Opcode::gather)) continue;
       if (computation_.root() != &i) {
         if (auto contexts = offered(i, users_[n]); contexts && fits(i, loop, *contexts)) {
@@ -107,13 +109,11 @@ class Fuser {
   /// The contexts in which the users would make it; none if one of them needs it in memory.
   std::optional<Contexts> offered(const Instruction& i, const std::vector<Instruction*>& users) {
     Contexts out;
-    const std::set<std::int64_t> once = [&] {
-      std::set<std::int64_t> s;
-      for (const Instruction* u : users) s.insert(u->index);
-      return s;
-    }();
-    for (const std::int64_t n : once) {
-      const Instruction& u = *computation_.instructions()[std::size_t(n)];
+    const Instruction* last = nullptr;
+    for (const Instruction* user : users) {
+      if (user == last) continue;
+      last = user;
+      const Instruction& u = *user;
       for (std::size_t k = 0; k < u.operands.size(); ++k) {
         if (u.operands[k] != &i) continue;
         if (!offer(u, k, i, &out)) return std::nullopt;
@@ -151,11 +151,17 @@ class Fuser {
       out->insert({u.index, push(0, u, k)});
       return true;
     }
-    if (u.is(Opcode::reduce) && k < u.operands.size() / 2 && reduce_takes_programs(u)) {
+    if (u.is(Opcode::reduce) && k < u.operands.size() / 2 && takes_programs(u)) {
       out->insert({u.index, 0});
       return true;
     }
     return false;
+  }
+
+  bool takes_programs(const Instruction& reduce) {
+    const auto [it, added] = takes_programs_.try_emplace(reduce.index, false);
+    if (added) it->second = reduce_takes_programs(reduce);
+    return it->second;
   }
 
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
@@ -247,7 +253,7 @@ class Fuser {
     if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
     if (i.is(Opcode::iota)) return 0.3;
     if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
-    if (!is_loop_op(i) || seen->size() > 8) {
+    if (!is_loop_op_[std::size_t(i.index)] || seen->size() > 8) {
       ++*arrays;
       return 0;
     }
@@ -262,6 +268,8 @@ class Fuser {
   std::vector<std::vector<Instruction*>> users_;
   Fusion out_;
   std::vector<Contexts> contexts_;
+  std::vector<bool> is_loop_op_;
+  std::map<std::int64_t, bool> takes_programs_;
   std::map<std::int64_t, int> sizes_;  // root → ops in its loop
   std::vector<Frame> frames_{Frame{}};
   std::map<std::tuple<std::int64_t, int, int>, int> ids_;

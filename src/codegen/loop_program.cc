@@ -108,7 +108,11 @@ void LoopProgram::generate(const Register& r, const std::byte* source, std::int6
   }
   const std::size_t rank = r.dims.size();
   const std::int64_t inner = r.dims[rank - 1];
-  Dims at(rank);
+  constexpr std::size_t kFew = 8;
+  std::int64_t few[kFew];
+  Dims many;
+  if (rank > kFew) many.resize(rank);
+  std::int64_t* at = rank > kFew ? many.data() : few;
   std::int64_t rest = begin, offset = 0;
   for (std::size_t d = rank; d-- > 0;) {
     at[d] = rest % r.dims[d];

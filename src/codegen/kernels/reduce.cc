@@ -23,7 +23,8 @@ struct SingleAttrs {
   DType dtype = DType::f32;  ///< of the elements
   DType held = DType::f32;   ///< of the sums: f32 for f16 and bf16, rounded once at the end
   BlockFunction op = nullptr;
-  bool by_rows = false;  ///< units are rows of a, else columns of b
+  bool by_rows = false;      ///< units are rows of a, else columns of b
+  std::int64_t columns = 1;  ///< of a unit; the last one may have more
   ReduceOperand operand;
   int init = 1;
 };
@@ -188,8 +189,11 @@ void run_single(const KernelCall& call) {
   std::byte* out = call.outputs[0];
   const std::int64_t plane = s.shape.reduced * s.shape.b;
   const std::int64_t a0 = s.by_rows ? call.begin : 0, a1 = s.by_rows ? call.end : s.shape.a;
-  const std::int64_t b0 = s.by_rows ? 0 : call.begin, b1 = s.by_rows ? s.shape.b : call.end;
-  Elements elements(call, s, s.by_rows && s.shape.b <= kLanes ? a1 * plane : 0);
+  const std::int64_t b0 = s.by_rows ? 0 : call.begin * s.columns;
+  const std::int64_t b1 =
+      s.by_rows || (call.end + 1) * s.columns > s.shape.b ? s.shape.b : call.end * s.columns;
+  const bool whole = b0 == 0 && b1 == s.shape.b && s.shape.b <= kLanes;
+  Elements elements(call, s, whole ? a1 * plane : 0);
   if (s.shape.b == 1 && s.shape.reduced <= 32) return reduce_short_rows(s, call, elements, a0, a1);
   for (std::int64_t a = a0; a < a1; ++a) {
     if (s.shape.b == 1) {
@@ -457,7 +461,9 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     s->operand = operands[0];
     s->init = first_init;
     spec.function = run_single;
-    spec.units = s->by_rows ? shape.a : shape.b;
+    // Short runs are no use to a program.
+    if (s->operand.program) s->columns = std::min<std::int64_t>(shape.b, 64);
+    spec.units = s->by_rows ? shape.a : shape.b / s->columns;
     spec.nanoseconds = 50 + elements * double(byte_size(s->dtype)) * 0.1 + making;
     spec.attributes = std::move(s);
     return plan;
