@@ -125,6 +125,7 @@ std::int64_t axis_size(const AxisNames& axis_name, Location location = Location:
 
 /// Options of pcast.
 struct PcastOptions {
+  /// The type that is wanted; no other yet.
   std::string to = "varying";
 };
 /// The same value with another type: one that doesn't vary over these axes becomes one that may.

@@ -404,12 +404,9 @@ Array pbroadcast(Operand x, const AxisNames& axis_name, std::int64_t source) {
   return out;
 }
 
-Array axis_index(const AxisNames& axis_name, Location location) {
-  const BoundAxes axes = bound_axes("axis_index", axis_name, location);
-  Trace& trace = *Trace::current();
-  const frontend::MetadataScope metadata(trace, location, "axis_index");
-  ir::Builder& b = trace.builder();
-  // A table from partition id to position: right for any order of devices.
+namespace {
+/// From a table of all devices' positions: right for any order of devices.
+Instruction* position_from_table(ir::Builder& b, const BoundAxes& axes, Instruction* id) {
   const std::int64_t n = axes.mesh->num_devices();
   Literal table(Shape(s32, {n}));
   for (const std::vector<std::int64_t>& group : axes.groups.expand(n)) {
@@ -417,9 +414,39 @@ Array axis_index(const AxisNames& axis_name, Location location) {
       table.mutable_data<std::int32_t>()[std::size_t(group[i])] = std::int32_t(i);
     }
   }
+  return b.reshape(b.dynamic_slice(b.constant(table), {id}, {1}), {});
+}
+
+/// From the device's number, where the devices stand in order.
+Instruction* position_from_number(ir::Builder& b, const BoundAxes& axes, Instruction* id) {
+  const Dims strides = axes.mesh->strides();
+  Instruction* out = nullptr;
+  for (int axis : axes.axes) {
+    const std::int64_t stride = strides[std::size_t(axis)];
+    const std::int64_t size = axes.mesh->axes[std::size_t(axis)].size;
+    if (size == 1) continue;
+    Instruction* at = id;
+    if (stride > 1) at = b.binary(Opcode::divide, at, b.scalar(s32, double(stride)));
+    if (stride * size < axes.mesh->num_devices()) {
+      at = b.binary(Opcode::remainder, at, b.scalar(s32, double(size)));
+    }
+    if (out) out = b.binary(Opcode::multiply, out, b.scalar(s32, double(size)));
+    out = out ? b.binary(Opcode::add, out, at) : at;
+  }
+  return out ? out : b.scalar(s32, 0);
+}
+}  // namespace
+
+Array axis_index(const AxisNames& axis_name, Location location) {
+  const BoundAxes axes = bound_axes("axis_index", axis_name, location);
+  Trace& trace = *Trace::current();
+  const frontend::MetadataScope metadata(trace, location, "axis_index");
+  ir::Builder& b = trace.builder();
   Instruction* id = b.convert(b.partition_id(), s32);
-  Instruction* row = b.dynamic_slice(b.constant(table), {id}, {1});
-  Array out = trace.wrap(b.reshape(row, {}), false);
+  Instruction* at = axes.mesh->device_ids.empty() ? position_from_number(b, axes, id)
+                                                  : position_from_table(b, axes, id);
+  // Named apart from what it is made of, whose type is another.
+  Array out = trace.wrap(b.unary(Opcode::copy, at), false);
   set_varying(out, axes.names);
   return out;
 }
