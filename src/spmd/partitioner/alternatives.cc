@@ -28,6 +28,17 @@ void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
   };
   suggest(reduced(to));
   suggest(reduced(from));
+  // What is gathered, along another dim instead.
+  const std::vector<int> before = used_axes(from), after = used_axes(to);
+  std::vector<int> dropped;
+  for (int a : before) {
+    if (std::find(after.begin(), after.end(), a) == after.end()) dropped.push_back(a);
+  }
+  for (std::size_t d = 0; d < to.dims.size() && !dropped.empty(); ++d) {
+    TensorSharding s = reduced(to);
+    s.dims[d].axes.insert(s.dims[d].axes.end(), dropped.begin(), dropped.end());
+    if (v->shape.dims[d] % s.shards(std::int64_t(d)) == 0) suggest(std::move(s));
+  }
   // Partial sums that are scattered, rather than summed up on each device.
   for (std::size_t d = 0; d < from.dims.size() && !from.unreduced.empty(); ++d) {
     TensorSharding s = from;
