@@ -69,12 +69,8 @@ std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& r
 ir::Computation* flagged(ComputationPartitioner& p, const ir::Instruction& source) {
   ir::Computation* reducer = p.import_called(source).front();
   ir::Module* module = p.module().target();
-  const std::string name = reducer->name() + "_of_present";
-  for (const auto& c : module->computations()) {
-    if (c->name() == name) return c.get();
-  }
   const std::size_t count = reducer->parameters().size() / 2;
-  ir::Builder b(module->add_computation(name));
+  ir::Builder b(module->add_computation(reducer->name() + "_of_present"));
   std::vector<ir::Instruction*> sides[2], operands;
   ir::Instruction* present[2];
   std::int64_t number = 0;

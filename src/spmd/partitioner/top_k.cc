@@ -32,12 +32,8 @@ ir::TopKAttrs attributes_of(const ir::Instruction& source) {
 
 /// (a, b, index of a, index of b) -> a comes first, by its value alone.
 ir::Computation* order_of(ir::Module* module, DType dtype, bool largest) {
-  const std::string name =
-      std::string(largest ? "greater_" : "less_") + std::string(tessera::name(dtype));
-  for (const auto& c : module->computations()) {
-    if (c->name() == name && c->parameters().size() == 4) return c.get();
-  }
-  ir::Builder b(module->add_computation(name));
+  ir::Builder b(module->add_computation(std::string(largest ? "greater_" : "less_") +
+                                        std::string(tessera::name(dtype))));
   ir::Instruction* x = b.parameter(0, Shape(dtype, {}), "a");
   ir::Instruction* y = b.parameter(1, Shape(dtype, {}), "b");
   b.parameter(2, Shape(s32, {}), "i");
