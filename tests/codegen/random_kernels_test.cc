@@ -283,6 +283,19 @@ TEST(RandomKernels, Sort) {
                         b.binary(Opcode::and_, b.compare(ir::Direction::eq, left, right),
                                  b.compare(ir::Direction::lt, ps[2], ps[3])));
     }
+    if (operands.size() == 2 && r.chance(0.3)) {
+      // Ties go to the place, and places that aren't below a limit come last.
+      Instruction* earlier = b.compare(ir::Direction::lt, ps[2], ps[3]);
+      Instruction* after = b.compare(d, right, left, type);
+      answer = b.binary(Opcode::or_, b.compare(d, left, right, type),
+                        b.binary(Opcode::and_, b.unary(Opcode::not_, after), earlier));
+      if (r.chance(0.5)) {
+        Instruction* limit = b.scalar(DType::s32, double(r.below(6)));
+        Instruction* real = b.binary(Opcode::and_, b.compare(ir::Direction::lt, ps[2], limit),
+                                     b.compare(ir::Direction::lt, ps[3], limit));
+        answer = b.select(real, answer, earlier);
+      }
+    }
     c->set_root(answer);
     p.check(p.b.sort(operands, r.below(std::int64_t(dims.size())), true, c), seed);
   }

@@ -25,6 +25,9 @@ struct KeyOrder {
   DType type = DType::f32;                     ///< of the keys
   std::shared_ptr<const LoopProgram> program;  ///< key of an element; null: the element itself
   bool descending = false, total_order = false;
+  int places = -1;  ///< the integer operand that tells equal keys apart, if any
+  DType place_type = DType::s32;
+  std::int64_t limit = -1;  ///< elements whose place isn't below it come last, if >= 0
 };
 
 struct SortAttrs {
@@ -70,8 +73,7 @@ std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruct
   return builder.apply(i, operands);
 }
 
-std::optional<KeyOrder> key_order(const ir::Computation& comparator) {
-  const Instruction& root = *comparator.root();
+std::optional<KeyOrder> key_order(const Instruction& root) {
   if (!root.is(Opcode::compare)) return std::nullopt;
   const auto& attrs = root.get<ir::CompareAttrs>();
   if (attrs.direction != ir::Direction::lt && attrs.direction != ir::Direction::gt) {
@@ -96,6 +98,69 @@ std::optional<KeyOrder> key_order(const ir::Computation& comparator) {
     builder.output(*v);
     order.program = builder.finish();
   }
+  return order;
+}
+
+/// Of `a < b` for two parameters of one integer operand: which one.
+std::optional<int> place_order(const Instruction& i) {
+  if (!i.is(Opcode::compare) || !i.operand(0)->is(Opcode::parameter) ||
+      !i.operand(1)->is(Opcode::parameter) || !is_integer(i.operand(0)->shape.dtype)) {
+    return std::nullopt;
+  }
+  const auto number = [&](std::size_t k) { return i.operand(k)->get<ir::ParameterAttrs>().number; };
+  if (i.get<ir::CompareAttrs>().direction != ir::Direction::lt || number(0) % 2 != 0 ||
+      number(1) != number(0) + 1 || i.operand(0)->shape.dtype == DType::u64) {
+    return std::nullopt;
+  }
+  return int(number(0) / 2);
+}
+
+/// Both places are below a constant: `(a < limit) & (b < limit)`.
+std::optional<std::int64_t> common_limit(const Instruction& i, int places) {
+  if (!i.is(Opcode::and_)) return std::nullopt;
+  std::optional<std::int64_t> limit;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Instruction& c = *i.operand(k);
+    if (!c.is(Opcode::compare) || c.get<ir::CompareAttrs>().direction != ir::Direction::lt ||
+        !c.operand(0)->is(Opcode::parameter) || !c.operand(1)->is(Opcode::constant) ||
+        c.operand(0)->get<ir::ParameterAttrs>().number != 2 * places + std::int64_t(k)) {
+      return std::nullopt;
+    }
+    const auto value = to_vector<std::int64_t>(c.operand(1)->get<ir::ConstantAttrs>().value).at(0);
+    if (value < 0 || (limit && *limit != value)) return std::nullopt;
+    limit = value;
+  }
+  return limit;
+}
+
+/// A comparator by key, or by key and then place: `k(a, b) | (!k(b, a) & a < b)`, of elements whose
+/// places are below a limit if it has one: `select(both below, that, a < b)`.
+std::optional<KeyOrder> order_of(const ir::Computation& comparator) {
+  const Instruction* root = comparator.root();
+  const Instruction *real = nullptr, *by_place = nullptr;
+  if (root->is(Opcode::select)) {
+    real = root->operand(0);
+    by_place = root->operand(2);
+    root = root->operand(1);
+  }
+  if (!root->is(Opcode::or_)) return real ? std::nullopt : key_order(*root);
+  const Instruction &key = *root->operand(0), &tie = *root->operand(1);
+  std::optional<KeyOrder> order = key_order(key);
+  if (!order || !tie.is(Opcode::and_) || !tie.operand(0)->is(Opcode::not_)) return std::nullopt;
+  const Instruction& back = *tie.operand(0)->operand(0);
+  const std::optional<int> places = place_order(*tie.operand(1));
+  if (!places || !back.is(Opcode::compare) || !(back.attrs == key.attrs)) return std::nullopt;
+  const std::int64_t number = first_parameter(*key.operand(0))->get<ir::ParameterAttrs>().number;
+  if (!mirrors(*key.operand(0), *back.operand(0), number, number ^ 1) ||
+      !mirrors(*key.operand(1), *back.operand(1), number ^ 1, number)) {
+    return std::nullopt;
+  }
+  order->places = *places;
+  order->place_type = tie.operand(1)->operand(0)->shape.dtype;
+  if (!real) return order;
+  const std::optional<std::int64_t> limit = common_limit(*real, *places);
+  if (!limit || place_order(*by_place) != places) return std::nullopt;
+  order->limit = *limit;
   return order;
 }
 
@@ -146,7 +211,7 @@ bool integer_keys(const KeyOrder& order, const std::byte* keys, std::int64_t n,
 struct Scratch {
   std::vector<std::vector<std::byte>> rows;
   std::vector<std::byte> keys;
-  std::vector<std::int64_t> integers;
+  std::vector<std::int64_t> integers, places;
   std::vector<std::uint64_t> packed;
   std::vector<std::uint32_t> index, merged;
 };
@@ -168,6 +233,18 @@ void merge_sort(Scratch* s, std::size_t n, const Less& less) {
   }
 }
 
+void load_places(const KeyOrder& order, const std::byte* from, std::size_t n,
+                 std::vector<std::int64_t>* to) {
+  to->resize(n);
+  dispatch_dtype(order.place_type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      const T* places = reinterpret_cast<const T*>(from);
+      for (std::size_t i = 0; i < n; ++i) (*to)[i] = std::int64_t(places[i]);
+    }
+  });
+}
+
 bool sort_by_key(const SortAttrs& attrs, Scratch* s) {
   const KeyOrder& order = *attrs.order;
   const std::byte* keys = s->rows[std::size_t(order.operand)].data();
@@ -179,21 +256,31 @@ bool sort_by_key(const SortAttrs& attrs, Scratch* s) {
     keys = s->keys.data();
   }
   if (!integer_keys(order, keys, attrs.n, &s->integers)) return false;
-  const auto n = std::size_t(attrs.n);
+  auto n = std::size_t(attrs.n);
+  if (order.places >= 0) {
+    // From here on equal keys need only stay in their order; padding is at the end already.
+    load_places(order, s->rows[std::size_t(order.places)].data(), n, &s->places);
+    const std::vector<std::int64_t>& at = s->places;
+    std::stable_sort(s->index.begin(), s->index.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return at[a] < at[b]; });
+    while (order.limit >= 0 && n > 0 && at[s->index[n - 1]] >= order.limit) --n;
+  }
   const auto [low, high] = std::minmax_element(s->integers.begin(), s->integers.end());
   if (*low >= INT32_MIN && *high <= INT32_MAX) {
     // Key and place in one word: a plain sort of words is stable.
     s->packed.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
-      const auto key = std::uint32_t(std::int32_t(s->integers[i])) ^ 0x80000000u;
+      const auto key = std::uint32_t(std::int32_t(s->integers[s->index[i]])) ^ 0x80000000u;
       s->packed[i] = (std::uint64_t(key) << 32) | i;
     }
     std::sort(s->packed.begin(), s->packed.end());
-    for (std::size_t i = 0; i < n; ++i) s->index[i] = std::uint32_t(s->packed[i]);
+    s->merged.resize(n);
+    for (std::size_t i = 0; i < n; ++i) s->merged[i] = s->index[std::uint32_t(s->packed[i])];
+    std::copy(s->merged.begin(), s->merged.end(), s->index.begin());
   } else {
-    std::sort(s->index.begin(), s->index.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return s->integers[a] != s->integers[b] ? s->integers[a] < s->integers[b] : a < b;
-    });
+    std::stable_sort(
+        s->index.begin(), s->index.begin() + std::ptrdiff_t(n),
+        [&](std::uint32_t a, std::uint32_t b) { return s->integers[a] < s->integers[b]; });
   }
   return true;
 }
@@ -265,7 +352,7 @@ KernelSpec sort_kernel(const ir::Instruction& sort) {
   }
   attrs->comparator = program_of(*sort.called.at(0));
   if (!attrs->comparator || attrs->n > std::int64_t(UINT32_MAX)) return spec;
-  attrs->order = key_order(*sort.called[0]);
+  attrs->order = order_of(*sort.called[0]);
   const double n = double(std::max<std::int64_t>(2, attrs->n));
   spec.function = run_sort;
   spec.units = attrs->n == 0 ? 0 : first.element_count() / attrs->n;
