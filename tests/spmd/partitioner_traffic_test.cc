@@ -107,6 +107,17 @@ TEST(Traffic, ConcatenateAndSplit) {
                   "sharding={{devices=[8,1]<=[8]}, {devices=[8,1]<=[8]}, {devices=[8,1]<=[8]}}");
 }
 
+TEST(Traffic, HalvesSwappedAlongTheSplit) {
+  PartitionCase c = check_partition(parameter("a", "f32[4,64]", 0, kColumns) +
+                                    "x = f32[4,32] slice(a), slice={[0:4], [32:64]}\n"
+                                    "m = f32[4,32] negate(x)\n"
+                                    "y = f32[4,32] slice(a), slice={[0:4], [0:32]}\n"
+                                    "ROOT r = f32[4,64] concatenate(m, y), dimensions={1}, " +
+                                    kColumns);
+  // 8 columns for the halves, 12 for their places: a device sends 4 of one and 8 of the other.
+  EXPECT_LE(elements(c), 20 * 4) << c.text;
+}
+
 TEST(Traffic, FewRowsToAllDevicesInOneStep) {
   PartitionCase c = check_partition(parameter("a", "f32[4096,64]", 0, kRows) +
                                     "s = f32[8,64] slice(a), slice={[0:8], [0:64]}\n"

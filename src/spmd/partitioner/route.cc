@@ -150,6 +150,23 @@ std::vector<Bundle> bundles_by_colour(std::vector<Edge> edges, std::int64_t ways
   return bundles;
 }
 
+/// All edges cut into parts of as many rows as the smallest has.
+std::vector<Edge> in_pieces(const std::vector<Edge>& edges) {
+  std::int64_t rows = edges.front().rows;
+  for (const Edge& e : edges) rows = std::min(rows, e.rows);
+  std::vector<Edge> out;
+  for (const Edge& e : edges) {
+    for (std::int64_t at = 0; at < e.rows; at += rows) {
+      if (out.size() > 4 * edges.size()) return out;
+      out.push_back(e);
+      out.back().from += at;
+      out.back().to += at;
+      out.back().rows = std::min(rows, e.rows - at);
+    }
+  }
+  return out;
+}
+
 std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
   std::stable_sort(edges.begin(), edges.end(),
                    [](const Edge& a, const Edge& b) { return a.key < b.key; });
@@ -166,9 +183,16 @@ std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
         {least, sent[std::size_t(e.source)] += e.rows, received[std::size_t(e.target)] += e.rows});
   }
   if (rows_of(bundles) == least) return bundles;
-  std::vector<Bundle> other = bundles_by_colour(std::move(edges), ways);
+  std::vector<Bundle> other = bundles_by_colour(edges, ways);
   const std::int64_t now = rows_of(bundles), then = rows_of(other);
-  const bool better = then < now || (then == now && other.size() < bundles.size());
+  if (then < now || (then == now && other.size() < bundles.size())) bundles = std::move(other);
+  // Large edges in pieces as large as the small ones may fill more of each permute.
+  if (5 * least > 4 * rows_of(bundles)) return bundles;
+  std::vector<Edge> pieces = in_pieces(edges);
+  if (pieces.size() > 4 * edges.size()) return bundles;
+  other = bundles_by_colour(std::move(pieces), ways);
+  const bool better =
+      5 * rows_of(other) <= 4 * rows_of(bundles) && other.size() <= 2 * bundles.size();
   return better ? other : bundles;
 }
 

@@ -390,9 +390,11 @@ void Propagation::run(const std::vector<Pin>& pins) {
   }
   s.ran = true;
   write_back(s.module, s.graph, s.fine, s.coarse);
-  gather_before_loops(s.module);
 }
 
-void propagate(ir::Module* module) { Propagation(module).run(); }
+void propagate(ir::Module* module) {
+  Propagation(module).run();
+  propagation::gather_before_loops(module);
+}
 
 }  // namespace tessera::spmd

@@ -233,7 +233,9 @@ class Refiner {
 
 std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
                                                  const RefineOptions& options) {
-  return Refiner(std::move(module), options).run();
+  module = Refiner(std::move(module), options).run();
+  propagation::gather_before_loops(module.get());
+  return module;
 }
 
 }  // namespace tessera::spmd
