@@ -21,6 +21,8 @@ using ir::Opcode;
 constexpr int kMostOps = 64;
 /// So often may a view be read, and a cheap value be made.
 constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
+/// A chain of views, and the boxes of a mosaic: each row looks at all of them.
+constexpr std::size_t kMostViews = 16, kMostPieces = 12;
 /// Sources whose elements may be read in any order.
 constexpr std::int64_t kSmall = 64 << 10;
 
@@ -230,8 +232,11 @@ class Fuser {
     if (stack == 0) return true;
     Numbers numbers;
     Mosaic m = Mosaic::whole(0, source.shape.dims);
+    std::size_t depth = 0, pieces = 1;
     for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
       const Frame& f = frames_[std::size_t(s)];
+      if (f.view->is(Opcode::concatenate)) pieces *= f.view->operands.size();
+      if (++depth > kMostViews || pieces > kMostPieces) return false;
       if (!apply_view(*f.view, std::size_t(f.operand), numbers, &m)) return false;
     }
     m.simplify();

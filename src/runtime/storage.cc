@@ -19,7 +19,7 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 // Smaller blocks are left to malloc. Larger ones would go back to the system at each free, and cost
 // a page fault per 4 KB at the next use; so some freed blocks are kept, by exact rounded size.
-constexpr std::size_t kKeptFrom = std::size_t(1) << 16;
+constexpr std::size_t kKeptFrom = std::size_t(1) << 13;
 constexpr std::size_t kKeptAtMost = std::size_t(256) << 20;
 
 struct Counters {

@@ -261,5 +261,27 @@ ENTRY main {
   EXPECT_EQ(ops(*m), "all-reduce all-gather");
 }
 
+TEST(Simplify, OneElementIsComputedForAll) {
+  const auto m = optimized(R"(
+ENTRY main {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  x = f32[64] parameter(2)
+  as = f32[64] broadcast(a), dimensions={}
+  bs = f32[64] broadcast(b), dimensions={}
+  sum = f32[64] add(as, bs)
+  wide = f64[64] convert(sum)
+  back = f32[64] convert(wide)
+  ROOT r = f32[64] multiply(x, back)
+}
+)");
+  EXPECT_EQ(ops(*m), "add convert convert broadcast multiply");
+  for (const auto& i : m->entry()->instructions()) {
+    if (i->is(ir::Opcode::add) || i->is(ir::Opcode::convert)) {
+      EXPECT_TRUE(i->shape.is_scalar()) << i->name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera::passes
