@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/explain.h>
 #include <tessera/tree.h>
 
 namespace tessera {
@@ -66,6 +67,9 @@ class Compiled {
   explicit Compiled(std::shared_ptr<internal::CompiledState> state) : state_(std::move(state)) {}
   /// HLO text of one device's program.
   std::string as_text() const;
+  /// What it communicates, why, and what would avoid it: the program is compiled once more, with a
+  /// record of each decision, and again for each annotation that is tried.
+  Explanation explain(const ExplainOptions& options = {}) const;
   const Compiled& runtime_executable() const { return *this; }
   std::vector<HloModule> hlo_modules() const;
   /// One per array of the arguments (unused ones too) and of the result.
@@ -109,6 +113,9 @@ class Lowered {
   std::vector<ValueInfo> args_info() const;
   std::vector<ValueInfo> out_info() const;
   Compiled compile(Location location = Location::current()) const;
+  /// What the compiled program would communicate; see Compiled::explain. A program with full
+  /// gathers is explained also where TESSERA_FULL_GATHER=error refuses to compile it.
+  Explanation explain(const ExplainOptions& options = {}) const;
 
  private:
   std::shared_ptr<internal::LoweredState> state_;

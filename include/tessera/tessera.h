@@ -11,6 +11,7 @@
 #include <tessera/device.h>
 #include <tessera/dtype.h>
 #include <tessera/error.h>
+#include <tessera/explain.h>
 #include <tessera/jit.h>
 #include <tessera/load.h>
 #include <tessera/mesh.h>

@@ -27,7 +27,7 @@ const std::vector<EnvVariable>& env_table() {
        "the least level that is written to stderr"},
       {"TESSERA_CHECK_REPLICAS", "flag", "0",
        "check that the copies of a replicated input hold the same bits"},
-      {"TESSERA_FULL_GATHER", "choice:warn|error|allow", "warn",
+      {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",
        "what to do about a reshard that gathers a whole array on each device"},
       {"TESSERA_DUMP_TO", "path", "",
        "folder that gets each compiled module, stage by stage; "

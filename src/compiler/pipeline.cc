@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/dump.h"
+#include "src/compiler/explain/explain.h"
 #include "src/ir/builder.h"
 #include "src/ir/custom_call.h"
 #include "src/ir/hlo_text.h"
@@ -111,14 +113,39 @@ void keep_shardings(Compilation& c) {
   if (c.options.keep_stages) c.propagated = c.module->clone();
 }
 
+/// TESSERA_FULL_GATHER=error. All of them at once, each with what would avoid it.
+void refuse_full_gathers(const Compilation& c) {
+  const auto& records = c.report.records;
+  const auto first = std::find_if(records.begin(), records.end(),
+                                  [](const spmd::CommunicationRecord& r) { return r.full_gather; });
+  if (first == records.end()) return;
+  std::string message = "an array is gathered whole on each device without need";
+  if (c.input) {
+    for (const ExplainEntry& e : explain_module(*c.input, c.options).full_gathers()) {
+      message += "\n" + e.to_text();
+    }
+  } else {
+    message +=
+        fmt::format(": {} from {} to {} for {} ({}), {:.0f} bytes received", first->kind,
+                    first->from, first->to, first->for_op, first->reason, first->bytes_received);
+  }
+  throw CompileError(
+      message + "\n(TESSERA_FULL_GATHER=error asks for this; warn and off are valid)",
+      first->location);
+}
+
 void partition(Compilation& c) {
   if (!is_global(c)) return;
   const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
   spmd::PartitionOptions options = c.options.partition;
-  if (policy == "error") options.full_gather_is_error = true;
-  c.module = spmd::partition(*c.module, options, &c.report);
+  options.tag_collectives = c.for_report;
+  std::unique_ptr<ir::Module> device = spmd::partition(*c.module, options, &c.report);
+  if (c.for_report) c.source = std::move(c.module);
+  c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
+  if (c.for_report) return;
+  if (policy == "error") refuse_full_gathers(c);
   if (policy != "warn") return;
   for (const spmd::CommunicationRecord& r : c.report.records) {
     if (!r.full_gather) continue;
@@ -196,6 +223,21 @@ constexpr Stage kStages[] = {
 };
 
 }  // namespace
+
+void run_until(Compilation* c, const std::string& stage) {
+  codegen::register_builtin_custom_calls();
+  for (; c->next_stage < std::size(kStages); ++c->next_stage) {
+    if (kStages[c->next_stage].name == stage) return;
+    kStages[c->next_stage].run(*c);
+  }
+  TESSERA_CHECK(false, "there is no stage " + stage);
+}
+
+void skip_until(Compilation* c, const std::string& stage) {
+  while (c->next_stage < std::size(kStages) && kStages[c->next_stage].name != stage) {
+    ++c->next_stage;
+  }
+}
 
 void run_pipeline(Compilation* c) {
   using Clock = std::chrono::steady_clock;

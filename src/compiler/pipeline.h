@@ -20,8 +20,17 @@ struct Compilation {
   std::vector<Shape> parameter_shapes, result_shapes;
   spmd::PartitionReport report;
   codegen::BuiltPlan built;
+  /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
+  /// said about full gathers.
+  bool for_report = false;
+  std::unique_ptr<ir::Module> source;
+  std::size_t next_stage = 0;
 };
 
+/// Runs the stages that are left, up to but not including the one named.
+void run_until(Compilation* c, const std::string& stage);
+/// Goes on at that stage.
+void skip_until(Compilation* c, const std::string& stage);
 /// Runs all stages.
 void run_pipeline(Compilation* c);
 /// One line per stage, for documents and tests.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/frontend/jit_stages.h"
 
+#include "src/compiler/explain/explain.h"
 #include "src/frontend/array_impl.h"
 #include "src/ir/hlo_text.h"
 #include "src/text/stablehlo.h"
@@ -100,6 +101,33 @@ MemoryAnalysis Compiled::memory_analysis() const {
 CostAnalysis Compiled::cost_analysis() const {
   const compiler::CostAnalysis c = state_->bound.executable->cost_analysis();
   return {c.flops, c.bytes_received};
+}
+
+namespace {
+
+/// Arguments and results as the user calls them. `kept`: those that the module takes.
+compiler::explain::Names names_of(const std::vector<std::string>& paths,
+                                  const std::vector<std::string>& result_paths,
+                                  const std::vector<std::size_t>& kept) {
+  compiler::explain::Names names;
+  for (const std::size_t i : kept) {
+    names.parameters.push_back(i < paths.size() ? paths[i] : "a captured array");
+  }
+  for (const std::string& path : result_paths) names.results.push_back("result" + path);
+  return names;
+}
+
+}  // namespace
+
+Explanation Lowered::explain(const ExplainOptions& options) const {
+  const frontend::PlacedProgram& placed = state_->placed;
+  return compiler::explain_module(*placed.program.module, {}, options,
+                                  names_of(state_->paths, state_->result_paths, placed.bound.kept));
+}
+Explanation Compiled::explain(const ExplainOptions& options) const {
+  const frontend::BoundProgram& bound = state_->bound;
+  return compiler::explain_module(bound.executable->input(), {}, options,
+                                  names_of(state_->paths, state_->result_paths, bound.kept));
 }
 
 std::vector<CollectiveInfo> Compiled::collectives() const {

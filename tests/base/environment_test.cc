@@ -63,7 +63,7 @@ TEST(Environment, BadValuesNameVariableValueAndWhatIsValid) {
             "environment variable TESSERA_CHECK_REPLICAS is 'maybe'; valid: 0 or 1");
   Variable choice("TESSERA_FULL_GATHER", "panic");
   EXPECT_EQ(refusal([] { env_choice("TESSERA_FULL_GATHER"); }),
-            "environment variable TESSERA_FULL_GATHER is 'panic'; valid: warn, error, allow");
+            "environment variable TESSERA_FULL_GATHER is 'panic'; valid: warn, error, off, allow");
   EXPECT_NE(refusal([] { check_environment(); }).find("TESSERA_"), std::string::npos);
 }
 

@@ -23,6 +23,7 @@ using Register = void (*)(CLI::App& app, std::function<int()>& run);
 void add_check(CLI::App& app, std::function<int()>& run);
 void add_convert(CLI::App& app, std::function<int()>& run);
 void add_devices(CLI::App& app, std::function<int()>& run);
+void add_explain(CLI::App& app, std::function<int()>& run);
 void add_opt(CLI::App& app, std::function<int()>& run);
 void add_partition(CLI::App& app, std::function<int()>& run);
 void add_run(CLI::App& app, std::function<int()>& run);

@@ -10,8 +10,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::function<int()> run;
   for (const tool::Register add :
-       {tool::add_run, tool::add_partition, tool::add_opt, tool::add_convert, tool::add_check,
-        tool::add_devices, tool::add_sharding}) {
+       {tool::add_run, tool::add_partition, tool::add_explain, tool::add_opt, tool::add_convert,
+        tool::add_check, tool::add_devices, tool::add_sharding}) {
     add(app, run);
   }
   try {

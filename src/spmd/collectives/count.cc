@@ -110,25 +110,9 @@ class Counter {
 
   void collective(const Instruction& i, CommunicationCount* total) {
     std::string kind(ir::name(i.opcode));
-    bool start = kind.size() > 6 && kind.ends_with("-start");
-    if (start) kind.resize(kind.size() - 6);
-    const Shape* shape = &i.shape;
-    // Starts of these give (operand, result).
-    if (start && kind != "all-reduce") shape = &i.shape.elements.at(1);
-    if (i.is(Opcode::recv)) shape = &i.shape.elements.at(0);
-    double bytes = double(shape->byte_count());
-    if (kind == "collective-permute") {
-      const auto& pairs = i.get<ir::PermuteAttrs>().source_target_pairs;
-      bool moves =
-          std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
-      if (!moves) bytes = 0;
-    } else if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
-      double n = double(std::max<std::int64_t>(1, attrs->groups.group_size(everyone_)));
-      if (kind == "all-gather" || kind == "all-to-all") bytes *= (n - 1) / n;
-      if (kind == "all-reduce") bytes *= 2 * (n - 1) / n;
-      if (kind == "reduce-scatter") bytes *= n - 1;
-    }
+    if (kind.ends_with("-start")) kind.resize(kind.size() - 6);
     CommunicationCount::Kind& entry = total->kinds[kind];
+    const double bytes = collective_bytes(i, everyone_);
     ++entry.count;
     entry.bytes += bytes;
     total->total_bytes += bytes;
@@ -140,6 +124,31 @@ class Counter {
 };
 
 }  // namespace
+
+double collective_bytes(const Instruction& i, std::int64_t devices) {
+  if (!ir::is_collective(i.opcode) && !i.is(Opcode::recv)) return 0;
+  std::string kind(ir::name(i.opcode));
+  const bool start = kind.ends_with("-start");
+  if (start) kind.resize(kind.size() - 6);
+  const Shape* shape = &i.shape;
+  // Starts of these give (operand, result).
+  if (start && kind != "all-reduce") shape = &i.shape.elements.at(1);
+  if (i.is(Opcode::recv)) shape = &i.shape.elements.at(0);
+  double bytes = double(shape->byte_count());
+  if (kind == "collective-permute") {
+    const auto& pairs = i.get<ir::PermuteAttrs>().source_target_pairs;
+    const bool moves =
+        std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
+    return moves ? bytes : 0;
+  }
+  if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+    const double n = double(std::max<std::int64_t>(1, attrs->groups.group_size(devices)));
+    if (kind == "all-gather" || kind == "all-to-all") bytes *= (n - 1) / n;
+    if (kind == "all-reduce") bytes *= 2 * (n - 1) / n;
+    if (kind == "reduce-scatter") bytes *= n - 1;
+  }
+  return bytes;
+}
 
 CommunicationCount count_communication(const ir::Module& module) {
   if (!module.entry()) return {};

@@ -26,6 +26,10 @@ struct CommunicationCount {
   std::int64_t unknown_trip_counts = 0;
 };
 
+/// What one device receives in one run of a collective; 0 for any other instruction. `devices`: of
+/// the whole program.
+double collective_bytes(const ir::Instruction& instruction, std::int64_t devices);
+
 /// Counts a device program. Bytes received, b the bytes of a collective's result and n the devices
 /// of its largest group: all-gather b(n-1)/n, all-reduce 2b(n-1)/n, reduce-scatter b(n-1),
 /// all-to-all b(n-1)/n, collective-permute b (0 if no shard moves), collective-broadcast b, recv b.

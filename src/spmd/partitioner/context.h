@@ -43,6 +43,8 @@ struct Value {
 struct Transfer {
   std::string from, to, reason;
   bool full_gather = false;
+  const Value* source = nullptr;  ///< what is resharded; null: an op moves something of its own
+  const TensorSharding* target = nullptr;
 };
 
 class ComputationPartitioner;
@@ -73,7 +75,7 @@ class ModulePartitioner {
   /// Axes that are manual in a computation.
   const std::vector<int>& manual_axes(const ir::Computation& source) const;
 
-  void record(CommunicationRecord record, const ir::Instruction* instruction);
+  void record(CommunicationRecord record, ir::Instruction* instruction);
   void replicated_op(const std::string& line);
 
  private:

@@ -108,7 +108,10 @@ ir::Computation* ModulePartitioner::partitioned(const ir::Computation& source) {
   return partitioned_[&source] = target;
 }
 
-void ModulePartitioner::record(CommunicationRecord record, const ir::Instruction* instruction) {
+void ModulePartitioner::record(CommunicationRecord record, ir::Instruction* instruction) {
+  if (options_.tag_collectives) {
+    instruction->metadata.other.emplace_back(kCollectiveTag, std::to_string(records_.size()));
+  }
   records_.emplace_back(std::move(record), instruction);
 }
 
@@ -137,7 +140,9 @@ void ModulePartitioner::finish_report() {
     for (const auto& i : c->instructions()) alive.insert(i.get());
   }
   for (auto& [record, instruction] : records_) {
-    if (alive.count(instruction)) report_->records.push_back(std::move(record));
+    if (options_.tag_collectives || alive.count(instruction)) {
+      report_->records.push_back(std::move(record));
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct CommunicationRecord {
   double bytes_received = 0;  ///< per execution, by one device
   bool full_gather = false;   ///< a device comes to hold all of the tensor without need
   std::string reason;         ///< "operand 1 of dot", "result", "no rule for custom-call foo", ...
+  /// With PartitionOptions::tag_collectives only, and good while the source module is: the op that
+  /// needs it, the array that moves (leaf `leaf` of `value`; null: what an op moves of its own), and
+  /// both layouts.
+  const ir::Instruction* op = nullptr;
+  const ir::Instruction* value = nullptr;
+  std::size_t leaf = 0;
+  std::optional<TensorSharding> from_sharding, to_sharding;
 };
 
 struct PartitionReport {
@@ -42,7 +50,12 @@ struct PartitionOptions {
   bool full_gather_is_error = false;
   /// If set, filled with what is worth trying.
   std::vector<LayoutAlternative>* alternatives = nullptr;
+  /// Each collective carries the number of its record in its metadata, under kCollectiveTag, and the
+  /// report has all records, also of collectives that were dropped later. So they are found again
+  /// after other passes.
+  bool tag_collectives = false;
 };
+inline constexpr const char* kCollectiveTag = "tessera_record";
 
 /// From a propagated module (every instruction has a closed sharding on module.mesh) to the program
 /// of one device: shard shapes, collectives, partition-id arithmetic. num_partitions is set;

@@ -44,6 +44,20 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
   r.reason = transfer.reason;
   r.full_gather = transfer.full_gather;
   r.bytes_received = bytes;
+  if (module_.options().tag_collectives) {
+    r.op = current_;
+    if (transfer.source) {
+      r.value = transfer.source->origin;
+      r.from_sharding = transfer.source->sharding;
+      r.to_sharding = *transfer.target;
+      if (auto it = values_.find(r.value); it != values_.end()) {
+        const Value* home = transfer.source->home;
+        for (std::size_t k = 0; k < it->second.size(); ++k) {
+          if (it->second[k]->home == home) r.leaf = k;
+        }
+      }
+    }
+  }
   module_.record(std::move(r), collective);
 }
 
@@ -118,7 +132,7 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
     }
     const ReshardStep& step = plan.steps[i];
     transfer = {from->sharding.to_spec_string(), to.to_spec_string(), reason,
-                keep.full_gather || (plan.full_gather && holds_all(step.after))};
+                keep.full_gather || (plan.full_gather && holds_all(step.after)), from, &to};
     x = apply(step, x, *before, padded, v->shape, from->partial_op);
     before = &step.after;
     padded = step.padded;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/spmd/propagation/provenance.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd::propagation {
@@ -247,6 +248,8 @@ class OpPropagation {
         !std::equal(now.begin(), now.end(), whole.begin())) {
       return;
     }
+    if (graph_.provenance)
+      tell(t, f, dim, {whole.begin() + std::ptrdiff_t(now.size()), whole.end()});
     now = std::move(whole);
     ++v.version;
     changed_->push_back(t.value);
@@ -254,6 +257,33 @@ class OpPropagation {
       if (other.value == t.value) {
         other.projection = project(mesh(), *op_.rule, *other.factors, v.sharding);
       }
+    }
+  }
+
+  /// Tells where new axes of a dim come from: the tensors that had them on the factor before.
+  void tell(const Tensor& t, std::size_t f, std::size_t dim, const std::vector<int>& axes) const {
+    Provenance& to = *graph_.provenance;
+    for (std::size_t k = 0; k < axes.size();) {
+      Cause c;
+      c.kind = Cause::Kind::rule;
+      c.dim = int(dim);
+      c.op = int(&op_ - graph_.ops.data());
+      c.factor = int(f);
+      auto had = [&](const Tensor& s, int a) {
+        return s.value != t.value && s.projection.present[f] &&
+               contains(s.projection.factors[f].axes, a);
+      };
+      for (bool sources : {true, false}) {
+        for (const Tensor& s : tensors_) {
+          if (c.from >= 0 || (sources && !is_source(s)) || !had(s, axes[k])) continue;
+          c.from = s.value;
+          c.from_dim = int(place(s, f).dim);
+          for (; k < axes.size() && had(s, axes[k]); ++k) c.axes.push_back(axes[k]);
+          break;
+        }
+      }
+      if (c.axes.empty()) c.axes.push_back(axes[k++]);
+      to.add(t.value, std::move(c));
     }
   }
 

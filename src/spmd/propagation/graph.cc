@@ -201,6 +201,7 @@ class Builder {
       v.sharding = s;
       v.active = false;
       v.given = true;
+      v.given_by = &i;
       return;
     }
     if (v.given && !v.sharding.fully_open()) return;
@@ -210,6 +211,7 @@ class Builder {
     v.sharding = s;
     v.sharding.mesh = mesh_;
     v.given = true;
+    v.given_by = &i;
   }
 
   /// Within a manual computation no dim takes the manual axes, and its boundary is cut evenly.
@@ -263,7 +265,7 @@ class Builder {
     return it->second;
   }
 
-  void edge(std::int64_t from_leaf, std::int64_t to_leaf) {
+  void edge(const Instruction* by, std::int64_t from_leaf, std::int64_t to_leaf) {
     int from = graph_.value_of_leaf[std::size_t(from_leaf)];
     int to = graph_.value_of_leaf[std::size_t(to_leaf)];
     if (from == to) return;
@@ -271,6 +273,7 @@ class Builder {
     if (!a.active || !b.active || a.dims != b.dims) return;
     Op op;
     op.rule = identity(a.dims.size(), 1);
+    op.instruction = by;
     op.operands = {from};
     op.results = {to};
     op.family = Family::alike;
@@ -278,9 +281,9 @@ class Builder {
     graph_.ops.push_back(std::move(op));
   }
 
-  void edges(const Instruction* from, const Instruction* to) {
+  void edges(const Instruction* by, const Instruction* from, const Instruction* to) {
     for (std::size_t k = 0; k < graph_.leaf_count(from); ++k) {
-      edge(graph_.first_leaf(from) + std::int64_t(k), graph_.first_leaf(to) + std::int64_t(k));
+      edge(by, graph_.first_leaf(from) + std::int64_t(k), graph_.first_leaf(to) + std::int64_t(k));
     }
   }
 
@@ -315,29 +318,29 @@ class Builder {
         std::int64_t to = graph_.first_leaf(&i);
         for (const Instruction* o : i.operands) {
           for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
-            edge(graph_.first_leaf(o) + std::int64_t(k), to++);
+            edge(&i, graph_.first_leaf(o) + std::int64_t(k), to++);
           }
         }
         return;
       }
       case Opcode::get_tuple_element:
         for (std::size_t k = 0; k < graph_.leaf_count(&i); ++k) {
-          edge(element_leaf(i) + std::int64_t(k), graph_.first_leaf(&i) + std::int64_t(k));
+          edge(&i, element_leaf(i) + std::int64_t(k), graph_.first_leaf(&i) + std::int64_t(k));
         }
         return;
       case Opcode::opt_barrier:
       case Opcode::add_dependency:
-        return edges(i.operand(0), &i);
+        return edges(&i, i.operand(0), &i);
       case Opcode::while_:
-        return edges(i.operand(0), &i);
+        return edges(&i, i.operand(0), &i);
       case Opcode::call:
         for (std::size_t p = 0; p < i.operands.size(); ++p) {
-          edges(i.operand(p), i.called[0]->parameter(p));
+          edges(&i, i.operand(p), i.called[0]->parameter(p));
         }
         return;
       case Opcode::conditional:
         for (std::size_t b = 0; b < i.called.size(); ++b) {
-          edges(i.operand(b + 1), i.called[b]->parameter(0));
+          edges(&i, i.operand(b + 1), i.called[b]->parameter(0));
         }
         return;
       case Opcode::custom_call:
@@ -381,6 +384,7 @@ class Builder {
       graph_.rules.push_back(std::move(rule));
       Op op;
       op.rule = &graph_.rules.back();
+      op.instruction = &i;
       op.operands = {into ? global : local};
       op.results = {into ? local : global};
       op.family = Family::alike;
@@ -408,6 +412,7 @@ class Builder {
 
   void add_op(const Instruction& i) {
     Op op;
+    op.instruction = &i;
     collect(i, &op.operands, &op.results);
     if (op.results.empty()) return;
     auto active = [&](int v) { return graph_.values[std::size_t(v)].active; };
@@ -470,7 +475,7 @@ class Builder {
     };
     ir::Computation* entry = module_->entry();
     if (alias.parameter < 0 || alias.parameter >= std::int64_t(entry->parameters().size())) return;
-    edge(leaf_at(entry->parameter(std::size_t(alias.parameter)), alias.parameter_index),
+    edge(entry->root(), leaf_at(entry->parameter(std::size_t(alias.parameter)), alias.parameter_index),
          leaf_at(entry->root(), alias.output));
   }
 
@@ -499,7 +504,10 @@ class Builder {
         return closed(graph_.values[std::size_t(v)]) &&
                graph_.values[std::size_t(v)].sharding == first.sharding;
       });
-      if (agree && !(input.boundary && uneven(first))) input.sharding = first.sharding;
+      if (agree && !(input.boundary && uneven(first))) {
+        input.sharding = first.sharding;
+        input.adopted = list[0];
+      }
     }
   }
 

@@ -20,6 +20,8 @@ struct Value {
   /// Takes part: rank above 0, and axes of the module's mesh.
   bool active = false;
   bool given = false;  ///< the program states its sharding, wholly or in part
+  const ir::Instruction* given_by = nullptr;  ///< where it does
+  int adopted = -1;  ///< the constraint (a value) whose sharding this one begins with
   /// Of the program's arguments or results: only even splits, as callers expect.
   bool boundary = false;
   int uses = 0;
@@ -44,6 +46,7 @@ struct Permission {
 /// An instruction with a rule, or an edge of data flow.
 struct Op {
   const FactorRule* rule = nullptr;
+  const ir::Instruction* instruction = nullptr;
   std::vector<int> operands, results;  ///< values, as in the rule
   Family family = Family::other;
   bool elementwise = false;
@@ -64,11 +67,14 @@ struct CallbackOp {
   std::uint64_t operand_version = ~std::uint64_t(0), result_version = ~std::uint64_t(0);
 };
 
+struct Provenance;
+
 struct Graph {
   std::vector<Value> values;
   std::vector<Op> ops;
   std::vector<CallbackOp> callbacks;
   std::deque<FactorRule> rules;
+  Provenance* provenance = nullptr;  ///< told of what happens; null: nobody asks
   std::vector<ir::Computation*> computations;  ///< callees first; reducers and the like left out
 
   int value_of(const ir::Instruction* instruction, std::size_t leaf = 0) const {

@@ -11,6 +11,7 @@
 #include "src/spmd/propagation/factor_propagation.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/propagation/meshes.h"
+#include "src/spmd/propagation/provenance.h"
 
 namespace tessera::spmd {
 namespace propagation {
@@ -66,6 +67,7 @@ class Schedule {
     }
     for (int priority : priorities) {
       show(priority);
+      if (graph_.provenance) graph_.provenance->priority = priority;
       for (int level = 0; level < kLevels; ++level) settle_level(level);
     }
   }
@@ -133,6 +135,10 @@ class Schedule {
   std::uint64_t version(const Op& op) const { return version(op.operands) + version(op.results); }
 
   void settle(int level, bool aggressive) {
+    if (graph_.provenance) {
+      graph_.provenance->level = level;
+      graph_.provenance->aggressive = aggressive;
+    }
     std::deque<int> queue;
     for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
       const Op& op = graph_.ops[o];
@@ -259,11 +265,24 @@ class Schedule {
       s.manual = v.sharding.manual;
       // The callback has spoken for all dims: users don't extend them.
       bool same = v.sharding.same_placement(s);
+      if (graph_.provenance && !same) tell(op, op.results[r], s);
       v.sharding = std::move(s);
       if (!same) ++v.version;
       any |= !same;
     }
     return any;
+  }
+
+  void tell(const CallbackOp& op, int value, const TensorSharding& s) {
+    for (std::size_t d = 0; d < s.dims.size(); ++d) {
+      if (s.dims[d].axes.empty()) continue;
+      Cause c;
+      c.kind = Cause::Kind::callback;
+      c.dim = int(d);
+      c.axes = s.dims[d].axes;
+      c.op = int(&op - graph_.callbacks.data());
+      graph_.provenance->add(value, std::move(c));
+    }
   }
 
   Graph& graph_;
@@ -392,9 +411,27 @@ void Propagation::run(const std::vector<Pin>& pins) {
   write_back(s.module, s.graph, s.fine, s.coarse);
 }
 
-void propagate(ir::Module* module) {
-  Propagation(module).run();
-  propagation::gather_before_loops(module);
+void Propagation::run_once(propagation::Provenance* provenance) {
+  State& s = *state_;
+  TESSERA_CHECK(!s.ran, "a propagation that is to be told of has run before");
+  provenance->state(s.graph);
+  s.graph.provenance = provenance;
+  propagation::Schedule(&s.graph, s.fine, s.coarse).run();
+  s.graph.provenance = nullptr;
+  propagation::write_back(s.module, s.graph, s.fine, s.coarse);
+  s.ran = true;
+  provenance->mesh = s.fine;
+  provenance->graph = std::move(s.graph);
+}
+
+void propagate(ir::Module* module, propagation::Provenance* provenance) {
+  Propagation flow(module);
+  if (provenance) {
+    flow.run_once(provenance);
+  } else {
+    flow.run();
+    propagation::gather_before_loops(module);
+  }
 }
 
 }  // namespace tessera::spmd

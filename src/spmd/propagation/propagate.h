@@ -8,6 +8,10 @@
 
 namespace tessera::spmd {
 
+namespace propagation {
+struct Provenance;
+}
+
 /// Gives every instruction a sharding, from those of parameters, results and constraints, by factor
 /// rules (Shardy's priorities: user priority, then op kind, then aggressiveness).
 ///
@@ -17,7 +21,10 @@ namespace tessera::spmd {
 /// disjoint (module->mesh); carries of loops, branches' results and call boundaries agree.
 /// Constants, iotas and broadcasts of scalars are duplicated per user first, so that one use's
 /// sharding doesn't leak into another.
-void propagate(ir::Module* module);
+///
+/// `provenance`: is told what set each axis (propagation/provenance.h). The module is then for reading:
+/// slices of loops' inputs are left in the loops.
+void propagate(ir::Module* module, propagation::Provenance* provenance = nullptr);
 
 /// Propagation that can be asked again with more said: what would follow if this array lay so?
 class Propagation {
@@ -38,6 +45,8 @@ class Propagation {
   /// Writes the shardings of all instructions, from the module's own and these. The first run's
   /// arguments and results stay as they are in later ones.
   void run(const std::vector<Pin>& pins = {});
+  /// In place of `run`, for a report: takes the graph away.
+  void run_once(propagation::Provenance* provenance);
 
  private:
   struct State;

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/compiler/explain/explain.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/partitioner/context.h"
+
+namespace tessera::compiler {
+namespace explain {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+std::string location_text(const Location& l) { return l.known() ? l.to_string() : ""; }
+
+/// How often each computation of a device program runs.
+struct Runs {
+  double times = 0, counted = 0;
+  bool trips_known = true;
+};
+
+std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std::int64_t devices) {
+  // Bytes of each computation with all that it calls, callees first; of a conditional the dearest.
+  std::map<const ir::Computation*, double> bytes;
+  auto called = [&](const Instruction& i, auto&& f) {
+    switch (i.opcode) {
+      case Opcode::while_: {
+        const auto trips = i.get<ir::WhileAttrs>().known_trip_count;
+        for (const ir::Computation* c : i.called) f(c, trips ? double(*trips) : 1, true, !!trips);
+        return;
+      }
+      case Opcode::conditional: {
+        const ir::Computation* dearest = nullptr;
+        for (const ir::Computation* c : i.called) {
+          if (!dearest || bytes[c] > bytes[dearest]) dearest = c;
+        }
+        for (std::size_t b = 0; b < i.called.size(); ++b) {
+          // Two branches may be one computation: it counts once.
+          const bool first = std::find(i.called.begin(), i.called.begin() + std::ptrdiff_t(b),
+                                       i.called[b]) == i.called.begin() + std::ptrdiff_t(b);
+          if (first) f(i.called[b], 1, i.called[b] == dearest, true);
+        }
+        return;
+      }
+      case Opcode::call:
+      case Opcode::fusion:
+      case Opcode::async_start:
+        for (const ir::Computation* c : i.called) f(c, 1, true, true);
+        return;
+      default:
+        return;
+    }
+  };
+  for (const auto& c : module.computations()) {
+    double total = 0;
+    for (const auto& i : c->instructions()) {
+      total += spmd::collective_bytes(*i, devices);
+      called(*i, [&](const ir::Computation* callee, double times, bool counts, bool) {
+        if (counts) total += times * bytes[callee];
+      });
+    }
+    bytes[c.get()] = total;
+  }
+  std::map<const ir::Computation*, Runs> runs;
+  runs[module.entry()] = {1, 1, true};
+  const auto& all = module.computations();
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    auto it = runs.find(c->get());
+    if (it == runs.end()) continue;
+    const Runs here = it->second;
+    for (const auto& i : (*c)->instructions()) {
+      called(*i, [&](const ir::Computation* callee, double times, bool counts, bool known) {
+        Runs& r = runs[callee];
+        r.times += here.times * times;
+        if (counts) r.counted += here.counted * times;
+        r.trips_known = r.trips_known && here.trips_known && known;
+      });
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+const spmd::CommunicationRecord* record_of(const Instruction& i,
+                                           const spmd::PartitionReport& report) {
+  for (const auto& [key, text] : i.metadata.other) {
+    if (key != spmd::kCollectiveTag) continue;
+    const auto k = std::size_t(std::strtoull(text.c_str(), nullptr, 10));
+    if (k < report.records.size()) return &report.records[k];
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options) {
+  Compilation c;
+  c.options = options;
+  c.options.keep_stages = false;
+  c.module = module.clone();
+  run_until(&c, "propagate");
+  std::unique_ptr<ir::Module> prepared = c.module->clone();
+  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options);
+  run->prepared = std::move(prepared);
+  return run;
+}
+
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options) {
+  auto run = std::make_unique<Run>();
+  Compilation& c = run->compilation;
+  c.options = options;
+  c.options.keep_stages = false;
+  c.options.partition.full_gather_is_error = false;
+  c.module = std::move(prepared);
+  c.provenance = &run->provenance;
+  skip_until(&c, "propagate");
+  run_until(&c, "build-plan");
+  return run;
+}
+
+std::vector<Found> find_entries(const Run& run, const Why& why) {
+  const ir::Module& device = *run.compilation.module;
+  const std::int64_t devices =
+      std::max<std::int64_t>(1, device.num_partitions * device.replica_count);
+  const auto runs = count_runs(device, devices);
+  using Key = std::tuple<const Instruction*, const Instruction*, std::size_t, std::string,
+                         std::string, std::string>;
+  std::map<Key, std::size_t> known;
+  std::vector<Found> out;
+  for (const auto& c : device.computations()) {
+    auto r = runs.find(c.get());
+    if (r == runs.end()) continue;
+    for (const auto& i : c->instructions()) {
+      if (!ir::is_collective(i->opcode) && !i->is(Opcode::recv)) continue;
+      // A -done has its -start's bytes.
+      if (std::string(ir::name(i->opcode)).ends_with("-done")) continue;
+      ExplainCollective one;
+      one.kind = std::string(ir::name(i->opcode));
+      if (one.kind.ends_with("-start")) one.kind.resize(one.kind.size() - 6);
+      one.instruction = i->name;
+      one.computation = c->name();
+      one.bytes = spmd::collective_bytes(*i, devices);
+      one.counted = r->second.counted > 0;
+      one.times = one.counted ? r->second.counted : r->second.times;
+      one.trips_known = r->second.trips_known;
+      const spmd::CommunicationRecord* record = record_of(*i, run.compilation.report);
+      Key key = record ? Key{record->op,   record->value, record->leaf,
+                             record->from, record->to,    record->reason}
+                       : Key{i.get(), nullptr, 0, "", "", ""};
+      auto [it, fresh] = known.try_emplace(key, out.size());
+      if (fresh) {
+        Found f;
+        f.record = record;
+        ExplainEntry& e = f.entry;
+        if (record) {
+          e.op = record->op ? why.label(*record->op) : record->for_op;
+          e.op_name = record->op ? record->op->metadata.op_name : "";
+          e.location = location_text(record->location);
+          e.from = record->from;
+          e.to = record->to;
+          e.reason = record->reason;
+        } else {
+          e.op = one.kind;
+          e.op_name = i->metadata.op_name;
+          e.location = location_text(i->location());
+          e.reason = "written in the program";
+        }
+        out.push_back(std::move(f));
+      }
+      ExplainEntry& e = out[it->second].entry;
+      if (record) e.full_gather = e.full_gather || record->full_gather;
+      if (one.counted) e.bytes += one.bytes * one.times;
+      e.collectives.push_back(std::move(one));
+    }
+  }
+  for (Found& f : out) {
+    if (f.record && f.record->op) explain_entry(why, &f);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Found& a, const Found& b) { return a.entry.bytes > b.entry.bytes; });
+  return out;
+}
+
+std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
+  std::vector<ExplainValue> out;
+  const auto& graph = why.provenance().graph;
+  std::map<const Instruction*, std::int64_t> index;
+  for (const ir::Computation* c : graph.computations) {
+    for (const auto& i : c->instructions()) index.emplace(i.get(), std::int64_t(index.size()));
+  }
+  for (const ir::Computation* c : graph.computations) {
+    for (const auto& i : c->instructions()) {
+      ExplainValue v;
+      v.name = i->name;
+      v.op = why.label(*i);
+      v.op_name = i->metadata.op_name;
+      v.location = location_text(i->location());
+      v.type = i->shape.to_string();
+      v.computation = c->name();
+      for (const TensorSharding& s : i->sharding) {
+        v.spec += (v.spec.empty() ? "" : ", ") + s.to_spec_string();
+      }
+      if (i->shape.is_tuple) v.spec = "(" + v.spec + ")";
+      for (const Instruction* o : i->operands) v.operands.push_back(index.at(o));
+      const int value = i->shape.is_tuple ? -1 : why.value_of({i.get(), 0});
+      if (value >= 0) {
+        for (const auto& cause : why.provenance().causes[std::size_t(value)]) {
+          ExplainCause e;
+          e.dim = cause.dim;
+          e.axes = Why::axis_names(*why.provenance().mesh, cause.axes);
+          // One step of the chain, in the same words.
+          const ExplainStep s = why.step(value, &cause);
+          e.op = s.op;
+          e.location = s.location;
+          e.how = s.how;
+          using Kind = spmd::propagation::Cause::Kind;
+          if (cause.kind == Kind::rule && cause.from >= 0) {
+            e.from = index.at(why.tensor_of(cause.from).instruction);
+          }
+          v.causes.push_back(std::move(e));
+        }
+      }
+      out.push_back(std::move(v));
+    }
+  }
+  (void)run;
+  return out;
+}
+
+}  // namespace explain
+
+Explanation explain_module(const ir::Module& module, const Options& options,
+                           const ExplainOptions& what, explain::Names names) {
+  using namespace explain;
+  const std::unique_ptr<Run> run = run_stages_for(module, options);
+  const ir::Module& propagated =
+      run->compilation.source ? *run->compilation.source : *run->compilation.module;
+  const Why why(run->provenance, propagated, std::move(names));
+  std::vector<Found> found = find_entries(*run, why);
+  if (what.suggest && run->compilation.source) suggest(*run, why, options, what, &found);
+  Explanation::Parts parts;
+  parts.module = module.name;
+  parts.devices = propagated.num_partitions;
+  if (module.mesh) {
+    for (const MeshAxis& axis : module.mesh->axes) {
+      parts.mesh +=
+          (parts.mesh.empty() ? "" : ", ") + axis.to_string() + "=" + std::to_string(axis.size);
+    }
+  }
+  parts.values = list_values(*run, why);
+  std::map<const ir::Instruction*, std::size_t> index;
+  for (const ir::Computation* c : run->provenance.graph.computations) {
+    for (const auto& i : c->instructions()) index.emplace(i.get(), index.size());
+  }
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    Found& f = found[k];
+    parts.total_bytes += f.entry.bytes;
+    auto it = f.record ? index.find(f.record->op) : index.end();
+    if (it != index.end()) {
+      parts.values[it->second].entries.push_back(std::int64_t(k));
+      parts.values[it->second].bytes += f.entry.bytes;
+    }
+    parts.entries.push_back(std::move(f.entry));
+  }
+  return Explanation(std::move(parts));
+}
+
+}  // namespace tessera::compiler

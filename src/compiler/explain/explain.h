@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report on a program: compiles it once more, with a record of every decision.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <tessera/explain.h>
+
+#include "src/compiler/explain/why.h"
+#include "src/compiler/pipeline.h"
+
+namespace tessera::compiler {
+
+/// `module`: as given to compile(). What it says of the device program is true of the one that
+/// compile() makes of it.
+Explanation explain_module(const ir::Module& module, const Options& options = {},
+                           const ExplainOptions& what = {}, explain::Names names = {});
+
+namespace explain {
+
+/// A program, its propagation and its device program, which belong together.
+struct Run {
+  std::unique_ptr<ir::Module> prepared;  ///< what propagation begins with
+  Compilation compilation;               ///< source: the propagated module; module: the device's
+  spmd::propagation::Provenance provenance;
+};
+/// All stages up to the last that changes the module.
+std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
+/// The same from a module that was prepared already.
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options);
+/// The record of a collective of the device program; null if it has none.
+const spmd::CommunicationRecord* record_of(const ir::Instruction& collective,
+                                           const spmd::PartitionReport& report);
+
+/// Entries and what they are made of.
+struct Found {
+  ExplainEntry entry;
+  const spmd::CommunicationRecord* record = nullptr;  ///< null: a collective of the program itself
+  std::vector<Annotation> annotations;                ///< that its chains end at
+};
+std::vector<Found> find_entries(const Run& run, const Why& why);
+std::vector<ExplainValue> list_values(const Run& run, const Why& why);
+/// Fills the chains, conflicts and annotations of an entry with a record.
+void explain_entry(const Why& why, Found* found);
+/// Tries annotations, dearest entries first.
+void suggest(const Run& run, const Why& why, const Options& options, const ExplainOptions& what,
+             std::vector<Found>* entries);
+
+}  // namespace explain
+}  // namespace tessera::compiler

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which annotation would avoid a movement: candidates are tried by partitioning the program again.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/compiler/explain/explain.h"
+#include "src/ir/builder.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/partitioner/context.h"
+#include "src/spmd/propagation/meshes.h"
+
+namespace tessera::compiler::explain {
+namespace {
+
+using ir::Instruction;
+
+/// A sharding on one array of the program: in place of what is stated there, or new.
+struct Edit {
+  std::string computation, instruction;
+  std::size_t leaf = 0;
+  bool after = false;  ///< a new constraint on that instruction's result
+  TensorSharding sharding;
+  std::string target;  ///< what the user calls the place; empty: a new constraint
+
+  std::string key() const {
+    return computation + "/" + instruction + "/" + std::to_string(leaf) + (after ? "+" : "=") +
+           sharding.to_string();
+  }
+};
+
+/// What a device receives, computes and holds.
+struct Figures {
+  double bytes = 0, flops = 0, work = 0, held = 0;
+  std::map<std::string, double> by_movement;  ///< bytes of each collective's record, see below
+};
+
+std::string movement_key(const std::string& op, const std::string& value, std::size_t leaf) {
+  return op + "|" + value + "|" + std::to_string(leaf);
+}
+
+std::string path_of(const Instruction* i) {
+  return i ? i->parent->name() + "/" + i->name : std::string();
+}
+
+Instruction* find(ir::Module* module, const std::string& computation, const std::string& name) {
+  for (const auto& c : module->computations()) {
+    if (c->name() != computation) continue;
+    for (const auto& i : c->instructions()) {
+      if (i->name == name) return i.get();
+    }
+  }
+  return nullptr;
+}
+
+/// Puts a sharding where the edit says. False if the program has no such place.
+bool apply(ir::Module* module, const Edit& edit) {
+  Instruction* i = find(module, edit.computation, edit.instruction);
+  if (!i) return false;
+  const std::size_t leaves = flatten(i->shape).size();
+  if (edit.leaf >= leaves) return false;
+  if (!edit.after) {
+    while (i->sharding.size() < leaves) {
+      const Shape leaf = flatten(i->shape)[i->sharding.size()];
+      i->sharding.push_back(TensorSharding::open_on(module->mesh, leaf.rank()));
+    }
+    i->sharding[edit.leaf] = edit.sharding;
+    return true;
+  }
+  if (!i->shape.is_array()) return false;
+  ir::Computation* c = i->parent;
+  ir::CustomCallAttrs attrs;
+  attrs.target = ir::kShardingTarget;
+  ir::Builder b(c);
+  b.metadata = i->metadata;
+  Instruction* constraint = b.emit_shaped(ir::Opcode::custom_call, i->shape, {i}, attrs);
+  constraint->sharding = {edit.sharding};
+  c->replace_all_uses(i, constraint);
+  constraint->operands = {i};
+  c->sort_topologically();
+  return true;
+}
+
+Figures measure(const Run& run) {
+  const ir::Module& device = *run.compilation.module;
+  const spmd::CommunicationCount count = spmd::count_communication(device);
+  Figures f;
+  f.bytes = count.total_bytes;
+  f.flops = count.dot_flops;
+  for (const auto& c : device.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!i->shape.is_array()) continue;
+      f.work += double(i->shape.element_count());
+      if (const spmd::CommunicationRecord* r = record_of(*i, run.compilation.report)) {
+        f.by_movement[movement_key(path_of(r->op), path_of(r->value), r->leaf)] +=
+            spmd::collective_bytes(*i, device.num_partitions);
+      }
+    }
+  }
+  for (const Instruction* p : device.entry()->parameters()) f.held += double(p->shape.byte_count());
+  f.held += double(device.entry()->root()->shape.byte_count());
+  return f;
+}
+
+std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Options& options) {
+  try {
+    return measure(*run_prepared(std::move(prepared), options));
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+    // A sharding that can't be used there is no suggestion.
+    return std::nullopt;
+  }
+}
+
+class Search {
+ public:
+  Search(const Run& run, const Why& why, const Options& options, int most)
+      : run_(run), why_(why), options_(options), left_(most) {}
+
+  void run(std::vector<Found>* entries) {
+    base_ = measure(run_);
+    for (Found& f : *entries) {
+      if (f.entry.bytes <= 0 || !f.record || !f.record->op) continue;
+      consider(&f);
+    }
+  }
+
+ private:
+  void consider(Found* found) {
+    const spmd::CommunicationRecord& r = *found->record;
+    const std::string movement = movement_key(path_of(r.op), path_of(r.value), r.leaf);
+    const auto now = base_.by_movement.find(movement);
+    if (now == base_.by_movement.end()) return;
+    // The best that costs nothing, and the best that costs memory.
+    struct Best {
+      const Edit* edit = nullptr;
+      Figures figures;
+    };
+    Best free, priced;
+    const std::vector<Edit> edits = candidates(*found);
+    for (const Edit& edit : edits) {
+      const Figures* f = try_out(edit, &found->entry.tried);
+      if (!f || f->bytes >= base_.bytes * 0.999) continue;
+      if (f->flops > 1.05 * base_.flops || f->work > 1.1 * base_.work) continue;
+      const auto then = f->by_movement.find(movement);
+      if (then != f->by_movement.end() && then->second >= now->second) continue;
+      Best& best = f->held > base_.held ? priced : free;
+      if (!best.edit || f->bytes < best.figures.bytes) best = {&edit, *f};
+    }
+    const Best& best = free.edit ? free : priced;
+    if (best.edit) found->entry.suggestion = suggestion(*best.edit, best.figures);
+  }
+
+  ExplainSuggestion suggestion(const Edit& edit, const Figures& then) const {
+    ExplainSuggestion s;
+    Instruction* i = find(run_.prepared.get(), edit.computation, edit.instruction);
+    s.spec = edit.sharding.to_spec_string();
+    if (edit.sharding.is_replicated()) s.spec = "P()";
+    s.total_bytes = then.bytes;
+    s.saved_bytes = base_.bytes - then.bytes;
+    s.more_held_bytes = std::max(0.0, then.held - base_.held);
+    s.location = i->location().known() ? i->location().to_string() : "";
+    if (edit.after) {
+      s.target = "a constraint on the result of " + why_.label(*i) + " (" + i->name + ")";
+      return s;
+    }
+    s.target = edit.target;
+    if (s.target.rfind("with_sharding_constraint", 0) != 0) s.location.clear();
+    if (edit.leaf < i->sharding.size()) s.was = i->sharding[edit.leaf].to_spec_string();
+    return s;
+  }
+
+  const Figures* try_out(const Edit& edit, int* tried) {
+    auto [it, fresh] = results_.try_emplace(edit.key());
+    if (fresh) {
+      if (left_ <= 0) {
+        results_.erase(it);
+        return nullptr;
+      }
+      --left_;
+      std::unique_ptr<ir::Module> module = run_.prepared->clone();
+      if (apply(module.get(), edit)) it->second = measure(std::move(module), options_);
+    }
+    ++*tried;
+    return it->second ? &*it->second : nullptr;
+  }
+
+  static bool divides(const TensorSharding& s, const Shape& shape) {
+    if (s.rank() != shape.rank()) return false;
+    for (std::int64_t d = 0; d < shape.rank(); ++d) {
+      if (shape.dim(d) % s.shards(d) != 0) return false;
+    }
+    return true;
+  }
+
+  /// What the user could write: on the program's own axes, closed.
+  TensorSharding writable(const TensorSharding& s) const {
+    TensorSharding out = s.closed();
+    out.unreduced.clear();
+    out.replicated.clear();
+    const MeshRef& mesh = run_.compilation.source->mesh;
+    if (out.mesh && mesh && out.mesh != mesh && same_mesh(out.mesh, mesh)) {
+      out = spmd::propagation::coarsened(out, mesh);
+    }
+    return out;
+  }
+
+  std::vector<Edit> candidates(const Found& found) {
+    const spmd::CommunicationRecord& r = *found.record;
+    std::vector<Edit> out;
+    std::set<std::string> seen;
+    auto add = [&](Edit e) {
+      if (!e.sharding.manual.empty()) return;
+      if (seen.insert(e.key()).second) out.push_back(std::move(e));
+    };
+    const bool plain = r.value && r.to_sharding && r.to_sharding->manual.empty() &&
+                       r.to_sharding->mesh && !r.value->shape.is_tuple;
+    std::optional<Edit> as_wanted;
+    if (plain) {
+      as_wanted =
+          Edit{r.value->parent->name(), r.value->name, 0, true, writable(*r.to_sharding), ""};
+    }
+    for (const Annotation& a : found.annotations) {
+      // What would stand there, had nobody said anything; and if the array were to lie as wanted.
+      if (auto free = freed(a, nullptr)) add(std::move(*free));
+      if (as_wanted) {
+        if (auto free = freed(a, &*as_wanted)) add(std::move(*free));
+      }
+      if (plain && a.by == r.value && divides(as_wanted->sharding, r.value->shape)) {
+        Edit e = *as_wanted;
+        e.after = false;
+        e.target = why_.label(a);
+        add(std::move(e));
+      }
+    }
+    if (as_wanted && !r.value->is(ir::Opcode::parameter)) add(*as_wanted);
+    // Partial sums may be scattered, each device keeping a part, rather than summed for all.
+    for (std::int64_t d = 0; plain && d < r.value->shape.rank(); ++d) {
+      Edit e = *as_wanted;
+      for (int a : r.from_sharding->unreduced) {
+        if (!r.to_sharding->uses_axis(a)) e.sharding = *r.to_sharding;
+      }
+      if (e.sharding.mesh != r.to_sharding->mesh) break;
+      for (int a : r.from_sharding->unreduced) {
+        if (!e.sharding.uses_axis(a)) e.sharding.dims[std::size_t(d)].axes.push_back(a);
+      }
+      e.sharding = writable(e.sharding);
+      if (!divides(e.sharding, r.value->shape) || e.sharding.same_placement(as_wanted->sharding)) {
+        continue;
+      }
+      for (const Annotation& a : found.annotations) {
+        if (auto free = freed(a, &e)) add(std::move(*free));
+      }
+      add(std::move(e));
+    }
+    if (auto e = result_as_computed(r)) add(std::move(*e));
+    return out;
+  }
+
+  /// The annotation as propagation would choose it, without it and with another edit.
+  std::optional<Edit> freed(const Annotation& a, const Edit* with) {
+    Edit open{a.by->parent->name(), a.by->name, a.leaf, false, {}, why_.label(a)};
+    const Shape leaf = flatten(a.by->shape)[a.leaf];
+    if (left_ <= 0 || leaf.rank() == 0) return std::nullopt;
+    open.sharding = TensorSharding::open_on(run_.prepared->mesh, leaf.rank());
+    const std::string key = open.key() + (with ? with->key() : "");
+    auto [it, fresh] = freed_.try_emplace(key);
+    if (!fresh) return it->second;
+    std::unique_ptr<ir::Module> module = run_.prepared->clone();
+    if (!apply(module.get(), open) || (with && !apply(module.get(), *with))) return std::nullopt;
+    try {
+      spmd::propagate(module.get());
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    const Instruction* i = find(module.get(), open.computation, open.instruction);
+    if (!i || i->sharding.size() <= a.leaf) return std::nullopt;
+    open.sharding = writable(i->sharding[a.leaf]);
+    if (why_.at_boundary(a) && !divides(open.sharding, leaf)) return std::nullopt;
+    it->second = open;
+    return it->second;
+  }
+
+  /// The op's result left in the layout that its operand, as it lies, would give it.
+  std::optional<Edit> result_as_computed(const spmd::CommunicationRecord& r) const {
+    const spmd::propagation::Op* op = why_.op_of(r.op);
+    if (!op || !r.value || !r.from_sharding || r.op->shape.is_tuple || r.op->shape.rank() == 0) {
+      return std::nullopt;
+    }
+    const int value = why_.value_of({r.value, r.leaf});
+    const auto at = std::find(op->operands.begin(), op->operands.end(), value);
+    if (at == op->operands.end()) return std::nullopt;
+    const auto& own = op->rule->operands[std::size_t(at - op->operands.begin())];
+    Edit e{r.op->parent->name(),
+           r.op->name,
+           0,
+           true,
+           TensorSharding::replicated_on(r.from_sharding->mesh, r.op->shape.rank()),
+           ""};
+    e.sharding.manual = r.from_sharding->manual;
+    const auto& result = op->rule->results[0];
+    for (std::size_t d = 0; d < result.size(); ++d) {
+      for (std::size_t o = 0; o < own.size(); ++o) {
+        if (own[o] == result[d]) e.sharding.dims[d].axes = r.from_sharding->dims[o].axes;
+      }
+    }
+    if (e.sharding.is_replicated()) return std::nullopt;
+    e.sharding = writable(e.sharding);
+    return e;
+  }
+
+  const Run& run_;
+  const Why& why_;
+  Options options_;
+  int left_;
+  Figures base_;
+  std::map<std::string, std::optional<Figures>> results_;
+  std::map<std::string, std::optional<Edit>> freed_;
+};
+
+}  // namespace
+
+void suggest(const Run& run, const Why& why, const Options& options, const ExplainOptions& what,
+             std::vector<Found>* entries) {
+  const auto size = std::int64_t(run.prepared->instruction_count());
+  const std::int64_t by_size =
+      std::clamp<std::int64_t>(100000 / std::max<std::int64_t>(size, 1), 6, 100);
+  const int most = what.most_trials > 0 ? what.most_trials : int(by_size);
+  Search(run, why, options, most).run(entries);
+}
+
+}  // namespace tessera::compiler::explain

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report as text.
+#include <fmt/format.h>
+
+#include <tessera/explain.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tessera {
+namespace {
+
+/// 8,192
+std::string grouped(double v) {
+  std::string digits = fmt::format("{:.0f}", std::round(v));
+  for (auto at = std::ptrdiff_t(digits.size()) - 3; at > (v < 0 ? 1 : 0); at -= 3) {
+    digits.insert(std::size_t(at), 1, ',');
+  }
+  return digits;
+}
+
+std::string at(const std::string& location) {
+  return location.empty() ? std::string() : " at " + location;
+}
+
+std::string step_text(const ExplainStep& s) {
+  if (s.how == "stated") return s.op + " " + s.spec + at(s.location);
+  if (s.how == "chosen by cost") {
+    return "chosen by cost" + (s.op.empty() ? "" : " for " + s.op + at(s.location));
+  }
+  return s.op + at(s.location);
+}
+
+void append_chains(std::string* out, const char* title, const std::vector<ExplainChain>& chains) {
+  constexpr std::size_t kMost = 8;
+  if (chains.empty()) return;
+  *out += fmt::format("   {}\n", title);
+  for (std::size_t k = 0; k < chains.size() && k < kMost; ++k) {
+    *out += "     " + chains[k].to_string() + "\n";
+  }
+  if (chains.size() > kMost) *out += fmt::format("     and {} more\n", chains.size() - kMost);
+}
+
+}  // namespace
+
+std::string ExplainChain::to_string() const {
+  std::string out;
+  if (axes.empty()) {
+    out = !steps.empty() && steps[0].how == "chosen by cost" ? steps[0].spec : "replicated";
+  } else if (dim < 0) {
+    out = "partial sums over " + axes;
+  } else {
+    out = axes + " on dim " + std::to_string(dim);
+  }
+  // An operation of the user's is several of the program's: one word for those in a row.
+  std::vector<std::string> parts;
+  for (const ExplainStep& s : steps) {
+    const bool passes_on = s.op == "tuple" || s.op == "get-tuple-element";
+    if (passes_on && &s != &steps.back()) continue;
+    std::string part = step_text(s);
+    if (parts.empty() || parts.back() != part) parts.push_back(std::move(part));
+  }
+  constexpr std::size_t kHead = 4, kTail = 3;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    if (parts.size() > kHead + kTail + 1 && k == kHead) {
+      out += fmt::format(" <- ... {} more ...", parts.size() - kHead - kTail);
+      k = parts.size() - kTail;
+    }
+    out += " <- " + parts[k];
+  }
+  return out;
+}
+
+std::string ExplainSuggestion::to_string() const {
+  std::string out = target + at(location) + ": " + spec;
+  if (!was.empty()) out += " in place of " + was;
+  out += fmt::format(" (a device then receives {} bytes in all, {} fewer", grouped(total_bytes),
+                     grouped(saved_bytes));
+  if (more_held_bytes > 0) {
+    out += fmt::format(", and holds {} more of arguments and results", grouped(more_held_bytes));
+  }
+  return out + ")";
+}
+
+std::string ExplainEntry::to_text() const {
+  std::string out = fmt::format("{} bytes  {}{}", grouped(bytes), op, at(location));
+  if (!op_name.empty()) out += "  " + op_name;
+  if (full_gather) out += "  FULL GATHER";
+  out += "\n";
+  if (!tensor.empty()) {
+    out += fmt::format("   {} {}", tensor, type);
+    if (!from.empty() || !to.empty()) {
+      out += from == to ? " in " + from : fmt::format(" goes from {} to {}", from, to);
+    }
+    out += "\n";
+  }
+  if (!reason.empty()) out += "   for: " + reason + "\n";
+  constexpr std::size_t kMost = 8;
+  for (std::size_t k = 0; k < collectives.size() && k < kMost; ++k) {
+    const ExplainCollective& c = collectives[k];
+    out += fmt::format("   {} {} bytes", c.kind, grouped(c.bytes));
+    if (c.times != 1) out += fmt::format(" x {:.0f}", c.times);
+    if (!c.trips_known) out += " (in a loop whose trips aren't known)";
+    if (!c.counted) out += " (in a branch that isn't the dearest: not counted)";
+    out += fmt::format("  {} in {}\n", c.instruction, c.computation);
+  }
+  if (collectives.size() > kMost) {
+    out += fmt::format("   and {} more collectives\n", collectives.size() - kMost);
+  }
+  append_chains(&out, "it lies so because:", from_because);
+  append_chains(&out, "it is wanted so because:", to_because);
+  if (!conflicts.empty()) {
+    out += "   what stands against leaving it:\n";
+    for (const std::string& c : conflicts) out += "     " + c + "\n";
+  }
+  if (suggestion) {
+    out += "   to avoid it: " + suggestion->to_string() + "\n";
+  } else if (tried > 0) {
+    out += fmt::format(
+        "   to avoid it: none of the {} annotations tried lowers the bytes without repeating "
+        "work\n",
+        tried);
+  }
+  return out;
+}
+
+std::vector<ExplainEntry> Explanation::full_gathers() const {
+  std::vector<ExplainEntry> out;
+  std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(out),
+               [](const ExplainEntry& e) { return e.full_gather; });
+  return out;
+}
+
+std::string Explanation::to_text() const {
+  std::string out = fmt::format("{} on {} device{}", module_, devices_, devices_ == 1 ? "" : "s");
+  if (!mesh_.empty()) out += " (" + mesh_ + ")";
+  if (entries_.empty()) return out + ": nothing is communicated\n";
+  std::map<std::string, std::pair<std::size_t, double>> kinds;
+  for (const ExplainEntry& e : entries_) {
+    for (const ExplainCollective& c : e.collectives) {
+      auto& k = kinds[c.kind];
+      ++k.first;
+      if (c.counted) k.second += c.bytes * c.times;
+    }
+  }
+  out += fmt::format(": a device receives {} bytes in {} movement{}", grouped(total_bytes_),
+                     entries_.size(), entries_.size() == 1 ? "" : "s");
+  const std::size_t gathers = full_gathers().size();
+  if (gathers > 0) out += fmt::format(", {} full gather{}", gathers, gathers == 1 ? "" : "s");
+  out += "\n";
+  for (const auto& [kind, k] : kinds) {
+    out += fmt::format("  {} {} bytes in {}\n", kind, grouped(k.second), k.first);
+  }
+  for (std::size_t k = 0; k < entries_.size(); ++k) {
+    out += fmt::format("\n{}. {}", k + 1, entries_[k].to_text());
+  }
+  return out;
+}
+
+}  // namespace tessera

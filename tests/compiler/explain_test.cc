@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report: facts, chains, annotations, and that its bytes are those of the device program.
+#include "src/compiler/explain/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "src/base/log.h"
+#include "src/compiler/explain/page.h"
+#include "src/compiler/read_module.h"
+#include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/count.h"
+
+namespace tessera::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using compiler::explain_module;
+using Json = nlohmann::ordered_json;
+
+/// From StableHLO.
+std::unique_ptr<ir::Module> parse(const std::string& entry) {
+  return compiler::read_module(entry, "net.mlir");
+}
+
+/// x[64,128] · w[128,256], then tanh, with these shardings of arguments and result.
+std::string layer(const std::string& x, const std::string& w, const std::string& result) {
+  return R"(
+module @layer {
+  sdy.mesh @mesh = <["data"=2, "model"=4]>
+  func.func public @main(
+      %x: tensor<64x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [)" +
+         x + R"(]>} loc("x"),
+      %w: tensor<128x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [)" +
+         w + R"(]>} loc("w"))
+      -> (tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [)" +
+         result + R"(]>}) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32> loc("jit(layer)/dot"("net.cc":12:3))
+    %1 = stablehlo.tanh %0 : tensor<64x256xf32> loc("jit(layer)/tanh"("net.cc":13:3))
+    return %1 : tensor<64x256xf32>
+  }
+})";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+double text_bytes(const ir::Module& module) {
+  const auto executable = compiler::compile(module.clone());
+  return spmd::count_communication(*ir::parse_hlo(ir::to_string(executable->partitioned())))
+      .total_bytes;
+}
+
+std::string joined(const std::vector<ExplainChain>& chains) {
+  std::string out;
+  for (const ExplainChain& c : chains) out += c.to_string() + "\n";
+  return out;
+}
+
+TEST(Explain, NothingToTellOfAProgramThatStaysApart) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({"data"}, {"model"})"));
+  const Explanation e = explain_module(*module);
+  EXPECT_TRUE(e.entries().empty()) << e.to_text();
+  EXPECT_EQ(e.total_bytes(), 0);
+  EXPECT_TRUE(has(e.to_text(), "nothing is communicated"));
+  EXPECT_EQ(e.mesh(), "data=2, model=4");
+  EXPECT_EQ(e.num_devices(), 8);
+}
+
+TEST(Explain, NamesOpLineSpecsBytesChainAndAnnotation) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {})"));
+  const Explanation e = explain_module(*module);
+  ASSERT_EQ(e.entries().size(), 1u) << e.to_text();
+  const ExplainEntry& d = e.entries()[0];
+  // The sum over the contracted dim waits for the operation that needs it.
+  EXPECT_EQ(d.op, "tanh");
+  EXPECT_EQ(d.location, "net.cc:13");
+  EXPECT_EQ(d.op_name, "jit(layer)/tanh");
+  EXPECT_EQ(d.reason, "operand 0 of tanh");
+  EXPECT_EQ(d.from, "P(\"data\", None, unreduced={\"model\"})");
+  EXPECT_EQ(d.to, "P(\"data\", None)");
+  EXPECT_EQ(d.type, "f32[64,256]");
+  ASSERT_EQ(d.collectives.size(), 1u);
+  EXPECT_EQ(d.bytes, text_bytes(*module));
+  EXPECT_EQ(d.bytes, e.total_bytes());
+  EXPECT_FALSE(d.full_gather);
+  EXPECT_EQ(d.bytes, 2 * 32 * 256 * 4 * 3 / 4.0);
+  // Back to what the user wrote, on both sides.
+  EXPECT_EQ(
+      joined(d.from_because),
+      "\"data\" on dim 0 <- tanh at net.cc:13 <- result 0 P(\"data\", None) at net.mlir:4\n"
+      "partial sums over \"model\" <- dot at net.cc:12 <- argument 1 (w) P(\"model\", None)\n");
+  EXPECT_EQ(joined(d.to_because),
+            "\"data\" on dim 0 <- tanh at net.cc:13 <- result 0 P(\"data\", None) at net.mlir:4\n");
+  EXPECT_EQ(d.from_because[1].steps[0].how, "sums over dim 0 of operand 1");
+  // The annotation named was tried: with it the program communicates as little as is said.
+  ASSERT_TRUE(d.suggestion) << e.to_text();
+  EXPECT_LT(d.suggestion->total_bytes, e.total_bytes());
+  EXPECT_EQ(d.suggestion->total_bytes + d.suggestion->saved_bytes, e.total_bytes());
+  EXPECT_EQ(d.suggestion->more_held_bytes, 0) << d.suggestion->to_string();
+  EXPECT_EQ(d.suggestion->target, "result 0");
+  EXPECT_EQ(d.suggestion->spec, "P((\"data\", \"model\"), None)");
+  const auto better =
+      parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data", "model"}, {})"));
+  EXPECT_EQ(text_bytes(*better), d.suggestion->total_bytes);
+}
+
+TEST(Explain, SuggestionsHold) {
+  // w is split along the contracted dim; the result wants it along columns.
+  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {"model"})"));
+  const Explanation e = explain_module(*module);
+  ASSERT_FALSE(e.entries().empty());
+  const auto& s = e.entries()[0].suggestion;
+  ASSERT_TRUE(s) << e.to_text();
+  EXPECT_TRUE(has(s->target, "argument 1")) << s->to_string();
+  EXPECT_EQ(s->spec, "P(None, \"model\")");
+  EXPECT_EQ(s->was, "P(\"model\", None)");
+  EXPECT_EQ(s->total_bytes, 0);
+  const auto better = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({"data"}, {"model"})"));
+  EXPECT_EQ(text_bytes(*better), s->total_bytes);
+}
+
+TEST(Explain, SaysWhichAxesAreInEachOthersWay) {
+  // Both operands want "model", on different dims of the result.
+  const auto module = parse(layer(R"({"model"}, {})", R"({}, {"model"})", R"({"model"}, {})"));
+  const Explanation e = explain_module(*module);
+  ASSERT_FALSE(e.entries().empty());
+  std::string all;
+  for (const ExplainEntry& entry : e.entries()) {
+    for (const std::string& c : entry.conflicts) all += c + "\n";
+    all += joined(entry.to_because);
+  }
+  EXPECT_TRUE(has(all, "\"model\"")) << e.to_text();
+  EXPECT_TRUE(has(all, "another dimension of the dot") || has(all, "result 0")) << e.to_text();
+}
+
+constexpr const char* kLoop = R"(HloModule loop, num_partitions=8
+
+add {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT r = f32[] add(p, q)
+}
+body {
+  c = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  x = f32[64,64] get-tuple-element(c), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="step/dot" source_file="loop.cc" source_line=5}
+  ROOT t = (s32[], f32[64,64]) tuple(next, y)
+}
+condition {
+  c = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(12)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+  zero = s32[] constant(0)
+  init = (s32[], f32[64,64]) tuple(zero, x)
+  w = (s32[], f32[64,64]) while(init), condition=condition, body=body
+  ROOT out = f32[64,64] get-tuple-element(w), index=1, sharding={devices=[8,1]<=[8]}
+}
+)";
+
+TEST(Explain, LoopsCountTheirTrips) {
+  const auto module = ir::parse_hlo(kLoop);
+  const Explanation e = explain_module(*module);
+  ASSERT_FALSE(e.entries().empty());
+  const ExplainEntry& d = e.entries()[0];
+  EXPECT_EQ(d.location, "loop.cc:5");
+  ASSERT_FALSE(d.collectives.empty());
+  EXPECT_EQ(d.collectives[0].times, 12);
+  EXPECT_TRUE(d.collectives[0].trips_known);
+  EXPECT_EQ(e.total_bytes(), text_bytes(*module));
+  // The chain leads out of the loop, to the argument.
+  EXPECT_TRUE(has(joined(d.from_because), "argument 0")) << e.to_text();
+}
+
+constexpr const char* kBranches = R"(HloModule branches, num_partitions=8
+
+dear {
+  x = f32[64,64] parameter(0)
+  ROOT y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+cheap {
+  x = f32[64,64] parameter(0)
+  ROOT y = f32[64,64] reverse(x), dimensions={0}
+}
+ENTRY main {
+  x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+  p = pred[] parameter(1), sharding={replicated}
+  ROOT c = f32[64,64] conditional(p, x, x), true_computation=dear, false_computation=cheap, sharding={devices=[8,1]<=[8]}
+}
+)";
+
+TEST(Explain, OfBranchesTheDearestCounts) {
+  const auto module = ir::parse_hlo(kBranches);
+  const Explanation e = explain_module(*module);
+  double counted = 0, left_out = 0;
+  for (const ExplainEntry& entry : e.entries()) {
+    for (const ExplainCollective& c : entry.collectives) {
+      (c.counted ? counted : left_out) += c.bytes * c.times;
+    }
+  }
+  EXPECT_GT(left_out, 0) << e.to_text();
+  EXPECT_EQ(counted, e.total_bytes());
+  EXPECT_EQ(counted, text_bytes(*module));
+  EXPECT_TRUE(has(e.to_text(), "isn't the dearest"));
+}
+
+TEST(Explain, ConstraintsAndResultsEndChains) {
+  const auto module = ir::parse_hlo(R"(HloModule ends, num_partitions=8
+
+ENTRY main {
+  x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+  y = f32[64,64] tanh(x), metadata={source_file="a.cc" source_line=3}
+  k = f32[64,64] custom-call(y), custom_call_target="Sharding", sharding={devices=[1,8]<=[8]}, metadata={source_file="a.cc" source_line=4}
+  ROOT r = f32[64,64] negate(k), sharding={devices=[8,1]<=[8]}, metadata={source_file="a.cc" source_line=5}
+}
+)");
+  const Explanation e = explain_module(*module);
+  ASSERT_EQ(e.entries().size(), 2u) << e.to_text();
+  EXPECT_TRUE(has(e.to_text(), "with_sharding_constraint")) << e.to_text();
+  EXPECT_TRUE(has(e.to_text(), "a.cc:4")) << e.to_text();
+  EXPECT_EQ(e.total_bytes(), text_bytes(*module));
+  // Both movements go, if the constraint says what the arguments and results say.
+  ASSERT_TRUE(e.entries()[0].suggestion) << e.to_text();
+  EXPECT_EQ(e.entries()[0].suggestion->total_bytes, 0) << e.to_text();
+}
+
+TEST(Explain, EveryValueSaysWhy) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({?}, {?})"));
+  const Explanation e = explain_module(*module);
+  std::size_t with_both = 0;
+  for (const ExplainValue& v : e.values()) {
+    for (const ExplainCause& c : v.causes) {
+      ASSERT_LT(c.from, std::int64_t(e.values().size()));
+      EXPECT_TRUE(c.from >= 0 || c.how == "stated") << v.name << " " << c.how;
+    }
+    for (const std::int64_t o : v.operands) ASSERT_LT(o, std::int64_t(e.values().size()));
+    if (v.op == "tanh" || v.op == "dot") {
+      ++with_both;
+      EXPECT_EQ(v.spec, "P(\"data\", \"model\")");
+      ASSERT_EQ(v.causes.size(), 2u);
+    }
+  }
+  EXPECT_EQ(with_both, 2u);
+}
+
+TEST(Explain, IsTheSameEachTime) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {})"));
+  const Explanation a = explain_module(*module), b = explain_module(*module);
+  EXPECT_EQ(a.to_text(), b.to_text());
+  EXPECT_EQ(a.to_json(), b.to_json());
+  EXPECT_EQ(a.to_html(), b.to_html());
+}
+
+TEST(Explain, SuggestionsAreLimited) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {})"));
+  ExplainOptions none;
+  none.suggest = false;
+  for (const ExplainEntry& e : explain_module(*module, {}, none).entries()) {
+    EXPECT_FALSE(e.suggestion);
+    EXPECT_EQ(e.tried, 0);
+  }
+  ExplainOptions one;
+  one.most_trials = 1;
+  int tried = 0;
+  for (const ExplainEntry& e : explain_module(*module, {}, one).entries()) tried += e.tried;
+  EXPECT_LE(tried, 1);
+}
+
+TEST(ExplainJson, HasWhatTheObjectHas) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {"model"})"));
+  const Explanation e = explain_module(*module);
+  const Json j = Json::parse(e.to_json());
+  EXPECT_EQ(j["module"], e.module());
+  EXPECT_EQ(j["devices"], 8);
+  EXPECT_EQ(j["mesh"], "data=2, model=4");
+  EXPECT_EQ(j["total_bytes"].get<double>(), e.total_bytes());
+  ASSERT_EQ(j["entries"].size(), e.entries().size());
+  double sum = 0;
+  for (std::size_t k = 0; k < e.entries().size(); ++k) {
+    const Json& entry = j["entries"][k];
+    EXPECT_EQ(entry["op"], e.entries()[k].op);
+    EXPECT_EQ(entry["location"], e.entries()[k].location);
+    EXPECT_EQ(entry["from_because"].size(), e.entries()[k].from_because.size());
+    EXPECT_EQ(entry["suggestion"].is_null(), !e.entries()[k].suggestion);
+    for (const Json& c : entry["collectives"]) {
+      if (c["counted"].get<bool>()) sum += c["bytes"].get<double>() * c["times"].get<double>();
+    }
+  }
+  EXPECT_EQ(sum, e.total_bytes());
+  EXPECT_EQ(j["values"].size(), e.values().size());
+}
+
+/// Text that would end a script, an attribute or a string, were it not escaped.
+Explanation nasty() {
+  Explanation::Parts parts;
+  parts.module = "</title><script>alert(1)</script>\"'&";
+  parts.devices = 8;
+  ExplainEntry e;
+  e.op = "</script><img src=x onerror=alert(2)>";
+  e.op_name = std::string("a\tb\n\"c\\ \xff\xc0\x80 \x01", 15);
+  e.location = "<!--";
+  e.bytes = 1;
+  parts.entries.push_back(e);
+  ExplainValue v;
+  v.name = "]]>";
+  v.op = "<svg/onload=alert(3)>";
+  v.computation = "main";
+  v.entries = {0};
+  parts.values.push_back(v);
+  return Explanation(std::move(parts));
+}
+
+TEST(ExplainJson, AnyTextIsWritten) {
+  const Json j = Json::parse(nasty().to_json());
+  EXPECT_EQ(j["entries"][0]["op"], "</script><img src=x onerror=alert(2)>");
+  EXPECT_TRUE(has(j["entries"][0]["op_name"].get<std::string>(), "a\tb\n\"c\\ ???"));
+}
+
+TEST(ExplainHtml, NeedsNothingElse) {
+  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {})"));
+  const std::string page = explain_module(*module).to_html();
+  for (const char* word : {"http:", "https:", "//cdn", "src=", "@import", "url(", "<link", "fetch(",
+                           "XMLHttpRequest", "innerHTML", "eval(", "@@"}) {
+    EXPECT_FALSE(has(page, word)) << word;
+  }
+  EXPECT_TRUE(has(page, "default-src 'none'"));
+  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0u);
+  EXPECT_TRUE(has(page, "</html>"));
+}
+
+TEST(ExplainHtml, EscapesAllText) {
+  const std::string page = nasty().to_html();
+  EXPECT_FALSE(has(page, "<img"));
+  EXPECT_FALSE(has(page, "<svg"));
+  EXPECT_FALSE(has(page, "<script>alert"));
+  EXPECT_FALSE(has(page, "<!--"));
+  EXPECT_TRUE(
+      has(page, "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
+  // One data script and one program, each closed once.
+  std::size_t open = 0, close = 0;
+  for (std::size_t at = page.find("<script"); at != std::string::npos;
+       at = page.find("<script", at + 1)) {
+    ++open;
+  }
+  for (std::size_t at = page.find("</script"); at != std::string::npos;
+       at = page.find("</script", at + 1)) {
+    ++close;
+  }
+  EXPECT_EQ(open, 2u);
+  EXPECT_EQ(close, 2u);
+  // What the page reads is the same JSON, and more.
+  const std::string mark = "id=\"data\">";
+  const std::size_t from = page.find(mark) + mark.size();
+  const Json j = Json::parse(page.substr(from, page.find("</script", from) - from));
+  EXPECT_EQ(j["module"], "</title><script>alert(1)</script>\"'&");
+  EXPECT_EQ(j["drawings"].size(), 1u);
+}
+
+/// A chain of n additions beside each other.
+Explanation long_program(int n) {
+  Explanation::Parts parts;
+  parts.module = "long";
+  for (int k = 0; k < n; ++k) {
+    ExplainValue v;
+    v.name = "v" + std::to_string(k);
+    v.op = "add";
+    v.computation = "main";
+    if (k >= 3) v.operands = {k - 1, k - 3};
+    if (k % 1000 == 500) v.entries = {0};
+    parts.values.push_back(std::move(v));
+  }
+  parts.entries.emplace_back();
+  return Explanation(std::move(parts));
+}
+
+TEST(ExplainDrawing, LaysOperandsAboveUsersAndNoneOverAnother) {
+  using compiler::explain::Drawing;
+  const Explanation e = long_program(1500);
+  const std::vector<Drawing> all = compiler::explain::draw(e);
+  ASSERT_EQ(all.size(), 1u);
+  const Drawing& d = all[0];
+  EXPECT_EQ(d.nodes.size(), 1500u);
+  EXPECT_EQ(d.all, 1500u);
+  for (const auto& [a, b] : d.edges) {
+    EXPECT_LT(d.nodes[std::size_t(a)].y, d.nodes[std::size_t(b)].y);
+  }
+  std::map<double, std::vector<double>> rows;
+  for (const Drawing::Node& n : d.nodes) rows[n.y].push_back(n.x);
+  for (auto& [y, xs] : rows) {
+    std::sort(xs.begin(), xs.end());
+    for (std::size_t k = 1; k < xs.size(); ++k) {
+      EXPECT_GE(xs[k] - xs[k - 1], compiler::explain::kNodeWidth);
+    }
+  }
+}
+
+TEST(ExplainDrawing, LongProgramsAreCutDownToWhatMatters) {
+  const auto all = compiler::explain::draw(long_program(20000));
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].all, 20000u);
+  EXPECT_LE(all[0].nodes.size(), compiler::explain::kMostNodes);
+  EXPECT_GE(all[0].nodes.size(), 20u);
+}
+
+// ----- full gathers
+
+constexpr const char* kGather = R"(HloModule gathers, num_partitions=8
+
+ENTRY main {
+  a = f32[64] parameter(0), sharding={devices=[8]<=[8]}, metadata={op_name="keys"}
+  ROOT c = f32[64] custom-call(a), custom_call_target="mystery", metadata={source_file="model.cc" source_line=7}, sharding={devices=[8]<=[8]}
+}
+)";
+
+class Policy {
+ public:
+  explicit Policy(const char* value) { setenv("TESSERA_FULL_GATHER", value, 1); }
+  ~Policy() { unsetenv("TESSERA_FULL_GATHER"); }
+};
+
+TEST(FullGather, IsInTheReport) {
+  const Explanation e = explain_module(*ir::parse_hlo(kGather));
+  ASSERT_EQ(e.full_gathers().size(), 1u);
+  EXPECT_EQ(e.full_gathers()[0].bytes, 224);
+  EXPECT_TRUE(has(e.to_text(), "FULL GATHER"));
+  EXPECT_TRUE(has(e.to_text(), "1 full gather"));
+}
+
+TEST(FullGather, AsAnErrorNamesLineSpecsBytesAndArgument) {
+  const Policy policy("error");
+  try {
+    compiler::compile(ir::parse_hlo(kGather));
+    FAIL() << "nothing was thrown";
+  } catch (const CompileError& e) {
+    EXPECT_EQ(e.location().to_string(), "model.cc:7");
+    for (const char* part : {"mystery", "model.cc:7", "224 bytes", "replicated",
+                             "argument 0 (keys)", "TESSERA_FULL_GATHER=error", "to avoid it"}) {
+      EXPECT_TRUE(has(e.message(), part)) << part << " is not in:\n" << e.message();
+    }
+  }
+  // The report is given all the same.
+  EXPECT_EQ(explain_module(*ir::parse_hlo(kGather)).full_gathers().size(), 1u);
+}
+
+TEST(FullGather, CanBeSilentAndOthersAreNoErrors) {
+  for (const char* value : {"off", "allow", "warn"}) {
+    const Policy policy(value);
+    std::string said;
+    set_log_sink([&](LogLevel, const std::string& line) { said += line; });
+    // Nobody can compute the call: that is what is wrong then.
+    EXPECT_THROW(compiler::compile(ir::parse_hlo(kGather)), NotImplementedError) << value;
+    set_log_sink({});
+    EXPECT_EQ(has(said, "gathers the whole array"), std::string(value) == "warn") << said;
+  }
+  // A gather that the user asked for is none.
+  const Policy policy("error");
+  EXPECT_NO_THROW(
+      compiler::compile(parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({}, {})"))));
+}
+
+// ----- all programs of the corpus
+
+std::vector<std::string> sharded_programs() {
+  std::vector<std::string> out;
+  for (const auto& file :
+       fs::recursive_directory_iterator(fs::path(TESSERA_SOURCE_DIR) / "tests/corpus")) {
+    const std::string name = file.path().filename().string();
+    if (name[0] == 's' && file.path().extension() == ".mlir") {
+      out.push_back(file.path().parent_path().filename().string() + "/" + name);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+class ExplainCorpus : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ExplainCorpus, BytesAreThoseOfTheTextAndAllIsExplained) {
+  const std::string path = (fs::path(TESSERA_SOURCE_DIR) / "tests/corpus" / GetParam()).string();
+  const auto module = compiler::read_module(compiler::read_file(path), path);
+  ExplainOptions few;
+  few.most_trials = 12;
+  const Explanation e = explain_module(*module, {}, few);
+  double sum = 0;
+  for (const ExplainEntry& entry : e.entries()) sum += entry.bytes;
+  EXPECT_NEAR(sum, text_bytes(*module), 1e-6 * (1 + sum));
+  EXPECT_NEAR(e.total_bytes(), sum, 1e-6 * (1 + sum));
+  for (const ExplainEntry& entry : e.entries()) {
+    EXPECT_FALSE(entry.op.empty());
+    EXPECT_FALSE(entry.reason.empty()) << entry.to_text();
+    EXPECT_FALSE(entry.from_because.empty() && entry.to_because.empty() && entry.conflicts.empty())
+        << entry.to_text();
+    if (entry.suggestion) {
+      EXPECT_LT(entry.suggestion->total_bytes, e.total_bytes()) << entry.to_text();
+    }
+  }
+  EXPECT_EQ(Json::parse(e.to_json())["entries"].size(), e.entries().size());
+  EXPECT_FALSE(e.to_html().empty());
+  EXPECT_FALSE(e.to_text().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ExplainCorpus, ::testing::ValuesIn(sharded_programs()),
+                         [](const ::testing::TestParamInfo<std::string>& info) {
+                           std::string name = info.param;
+                           for (char& c : name) {
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           }
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tessera::testing
