@@ -67,7 +67,8 @@ TEST(Command, HelpAndVersionAreResults) {
   const Ran help = run_tool({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.err, "");
-  for (const char* word : {"run", "partition", "opt", "convert", "check", "devices", "sharding"}) {
+  for (const char* word :
+       {"run", "partition", "explain", "opt", "convert", "check", "devices", "sharding"}) {
     EXPECT_TRUE(has(help.out, word)) << word;
     EXPECT_EQ(run_tool({word, "--help"}).code, 0) << word;
   }

@@ -34,8 +34,15 @@ class Chains {
       return;
     }
     const std::vector<Shape> leaves = flatten(moved.instruction->shape);
+    if (leaves[std::min(moved.leaf, leaves.size() - 1)].dims != record_.shape.dims) {
+      // Something that the op makes on its way.
+      moves_of_its_own();
+      entry_.tensor = "an intermediate of " + why_.label(*moved.instruction);
+      entry_.type = record_.shape.to_string();
+      return;
+    }
     entry_.tensor = why_.name(moved);
-    entry_.type = leaves[std::min(moved.leaf, leaves.size() - 1)].to_string();
+    entry_.type = record_.shape.to_string();
     const TensorSharding &from = *record_.from_sharding, &to = *record_.to_sharding;
     const int value = why_.value_of(moved);
     layout(moved, value, from, &entry_.from_because);

@@ -23,11 +23,17 @@ namespace explain {
 struct Run {
   std::unique_ptr<ir::Module> prepared;  ///< what propagation begins with
   Compilation compilation;               ///< source: the propagated module; module: the device's
+  /// Propagation by the rules alone, and what it says. Where the compiler then found a better
+  /// sharding for an intermediate array, that one has no rule: it was chosen by cost. The records
+  /// of the compilation's report speak of this module's instructions.
+  std::unique_ptr<ir::Module> ruled;
   spmd::propagation::Provenance provenance;
+  /// The specs that the program is partitioned with, by instruction of `ruled`.
+  std::unordered_map<const ir::Instruction*, const ir::Instruction*> final_of;
 };
-/// All stages up to the last that changes the module.
+/// All stages up to the last that changes the module, and the rules' record.
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
-/// The same from a module that was prepared already.
+/// The stages alone, from a module that was prepared already.
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options);
 /// The record of a collective of the device program; null if it has none.
 const spmd::CommunicationRecord* record_of(const ir::Instruction& collective,

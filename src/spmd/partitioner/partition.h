@@ -28,6 +28,7 @@ struct CommunicationRecord {
   const ir::Instruction* op = nullptr;
   const ir::Instruction* value = nullptr;
   std::size_t leaf = 0;
+  Shape shape;  ///< global, of what moves: an op's own intermediates may have another than `value`
   std::optional<TensorSharding> from_sharding, to_sharding;
 };
 

@@ -21,11 +21,20 @@ std::vector<int> added(const std::vector<int>& before, const std::vector<int>& a
   return out;
 }
 
+/// Each device has all elements, be they partial sums.
 bool holds_all(const TensorSharding& s) {
-  for (const DimSharding& d : s.dims) {
-    if (!d.axes.empty()) return false;
+  for (std::int64_t d = 0; d < s.rank(); ++d) {
+    if (s.shards(d) > 1) return false;
   }
   return true;
+}
+
+/// Some step leaves a device with all of an array that is split at both ends.
+bool gathers_all(const TensorSharding& from, const TensorSharding& to, const ReshardPlan& plan) {
+  if (holds_all(from) || holds_all(to)) return false;
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [](const ReshardStep& step) {
+    return step.kind != ReshardStep::Kind::slice && holds_all(step.after);
+  });
 }
 
 }  // namespace
@@ -48,6 +57,7 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
     r.op = current_;
     if (transfer.source) {
       r.value = transfer.source->origin;
+      r.shape = transfer.source->shape;
       r.from_sharding = transfer.source->sharding;
       r.to_sharding = *transfer.target;
       if (auto it = values_.find(r.value); it != values_.end()) {
@@ -108,8 +118,7 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   if (module_.options().alternatives && plan.bytes_received > 0) {
     suggest_ends(v, from->sharding, to, plan.bytes_received);
   }
-  // Partial sums lie whole on each device already.
-  plan.full_gather = plan.full_gather && !holds_all(from->sharding);
+  plan.full_gather = gathers_all(from->sharding, to, plan);
   if (plan.full_gather && module_.options().full_gather_is_error) {
     throw CompileError(op_label(*current_) + ": " + reason + " of shape " + v->shape.to_string() +
                            " goes from " + from->sharding.to_spec_string() + " to " +
@@ -131,8 +140,12 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
       continue;
     }
     const ReshardStep& step = plan.steps[i];
-    transfer = {from->sharding.to_spec_string(), to.to_spec_string(), reason,
-                keep.full_gather || (plan.full_gather && holds_all(step.after)), from, &to};
+    transfer = {from->sharding.to_spec_string(),
+                to.to_spec_string(),
+                reason,
+                keep.full_gather || (plan.full_gather && holds_all(step.after)),
+                from,
+                &to};
     x = apply(step, x, *before, padded, v->shape, from->partial_op);
     before = &step.after;
     padded = step.padded;
