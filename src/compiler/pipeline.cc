@@ -20,6 +20,7 @@
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
+#include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
 
 namespace tessera::compiler {
@@ -82,6 +83,10 @@ void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get())
 
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
+  if (!c.refine) {
+    spmd::propagate(c.module.get());
+    return;
+  }
   spmd::RefineOptions options;
   options.partition = c.options.partition;
   c.module = spmd::propagate_and_refine(std::move(c.module), options);

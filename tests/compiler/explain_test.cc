@@ -494,7 +494,7 @@ TEST_P(ExplainCorpus, BytesAreThoseOfTheTextAndAllIsExplained) {
   const std::string path = (fs::path(TESSERA_SOURCE_DIR) / "tests/corpus" / GetParam()).string();
   const auto module = compiler::read_module(compiler::read_file(path), path);
   ExplainOptions few;
-  few.most_trials = 12;
+  few.most_trials = 4;
   const Explanation e = explain_module(*module, {}, few);
   double sum = 0;
   for (const ExplainEntry& entry : e.entries()) sum += entry.bytes;

@@ -10,6 +10,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
+#include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler {
 namespace explain {
@@ -99,6 +100,41 @@ const spmd::CommunicationRecord* record_of(const Instruction& i,
   return nullptr;
 }
 
+namespace {
+
+/// Propagates by the rules, with a record, and makes the report speak of that module: names are the
+/// same in both, but for uses of arguments that the compiler gave a sharding of their own.
+void follow_rules(Run* run) {
+  run->ruled = run->prepared->clone();
+  spmd::propagate(run->ruled.get(), &run->provenance);
+  std::unordered_map<std::string, const Instruction*> by_name;
+  for (const auto& c : run->ruled->computations()) {
+    for (const auto& i : c->instructions()) by_name.emplace(c->name() + "/" + i->name, i.get());
+  }
+  auto named = [&](const Instruction* i) -> const Instruction* {
+    if (!i) return nullptr;
+    if (auto it = by_name.find(i->parent->name() + "/" + i->name); it != by_name.end()) {
+      return it->second->shape == i->shape ? it->second : nullptr;
+    }
+    // Else a use of something else, as `x.view` of an argument.
+    if (!spmd::is_constraint(*i) || i->operands.size() != 1) return nullptr;
+    auto it = by_name.find(i->parent->name() + "/" + i->operand(0)->name);
+    return it == by_name.end() ? nullptr : it->second;
+  };
+  for (const auto& c : run->compilation.source->computations()) {
+    for (const auto& i : c->instructions()) {
+      const Instruction* known = named(i.get());
+      if (known && known->name == i->name) run->final_of[known] = i.get();
+    }
+  }
+  for (spmd::CommunicationRecord& r : run->compilation.report.records) {
+    r.op = named(r.op);
+    r.value = named(r.value);
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options) {
   Compilation c;
   c.options = options;
@@ -108,17 +144,20 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   std::unique_ptr<ir::Module> prepared = c.module->clone();
   std::unique_ptr<Run> run = run_prepared(std::move(c.module), options);
   run->prepared = std::move(prepared);
+  if (run->compilation.source) follow_rules(run.get());
   return run;
 }
 
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options) {
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
+                                  bool refine) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
   c.options.partition.full_gather_is_error = false;
   c.module = std::move(prepared);
-  c.provenance = &run->provenance;
+  c.for_report = true;
+  c.refine = refine;
   skip_until(&c, "propagate");
   run_until(&c, "build-plan");
   return run;
@@ -150,9 +189,10 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
       one.times = one.counted ? r->second.counted : r->second.times;
       one.trips_known = r->second.trips_known;
       const spmd::CommunicationRecord* record = record_of(*i, run.compilation.report);
-      Key key = record ? Key{record->op,   record->value, record->leaf,
-                             record->from, record->to,    record->reason}
-                       : Key{i.get(), nullptr, 0, "", "", ""};
+      Key key =
+          record ? Key{record->op,   record->value, record->leaf,
+                       record->from, record->to,    record->reason + record->location.to_string()}
+                 : Key{i.get(), nullptr, 0, "", "", ""};
       auto [it, fresh] = known.try_emplace(key, out.size());
       if (fresh) {
         Found f;
@@ -180,7 +220,11 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
     }
   }
   for (Found& f : out) {
-    if (f.record && f.record->op) explain_entry(why, &f);
+    if (f.record && f.record->op) {
+      explain_entry(why, &f);
+    } else if (f.record) {
+      f.entry.conflicts.push_back("the compiler put this operation in itself");
+    }
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const Found& a, const Found& b) { return a.entry.bytes > b.entry.bytes; });
@@ -203,7 +247,8 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
       v.location = location_text(i->location());
       v.type = i->shape.to_string();
       v.computation = c->name();
-      for (const TensorSharding& s : i->sharding) {
+      const auto at = run.final_of.find(i.get());
+      for (const TensorSharding& s : (at == run.final_of.end() ? i.get() : at->second)->sharding) {
         v.spec += (v.spec.empty() ? "" : ", ") + s.to_spec_string();
       }
       if (i->shape.is_tuple) v.spec = "(" + v.spec + ")";
@@ -229,7 +274,6 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
       out.push_back(std::move(v));
     }
   }
-  (void)run;
   return out;
 }
 
@@ -239,9 +283,8 @@ Explanation explain_module(const ir::Module& module, const Options& options,
                            const ExplainOptions& what, explain::Names names) {
   using namespace explain;
   const std::unique_ptr<Run> run = run_stages_for(module, options);
-  const ir::Module& propagated =
-      run->compilation.source ? *run->compilation.source : *run->compilation.module;
-  const Why why(run->provenance, propagated, std::move(names));
+  const ir::Module& propagated = run->ruled ? *run->ruled : *run->compilation.module;
+  const Why why(run->provenance, propagated, std::move(names), run->final_of);
   std::vector<Found> found = find_entries(*run, why);
   if (what.suggest && run->compilation.source) suggest(*run, why, options, what, &found);
   Explanation::Parts parts;

@@ -10,6 +10,7 @@
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/meshes.h"
+#include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler::explain {
 namespace {
@@ -41,7 +42,10 @@ std::string movement_key(const std::string& op, const std::string& value, std::s
 }
 
 std::string path_of(const Instruction* i) {
-  return i ? i->parent->name() + "/" + i->name : std::string();
+  if (!i) return "";
+  // A use of an argument that lies otherwise is the argument still.
+  const bool use = spmd::is_constraint(*i) && i->name.ends_with(".view");
+  return i->parent->name() + "/" + (use ? i->operand(0) : i)->name;
 }
 
 Instruction* find(ir::Module* module, const std::string& computation, const std::string& name) {
@@ -103,9 +107,10 @@ Figures measure(const Run& run) {
   return f;
 }
 
-std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Options& options) {
+std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Options& options,
+                               bool refine) {
   try {
-    return measure(*run_prepared(std::move(prepared), options));
+    return measure(*run_prepared(std::move(prepared), options, refine));
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
@@ -149,8 +154,25 @@ class Search {
       Best& best = f->held > base_.held ? priced : free;
       if (!best.edit || f->bytes < best.figures.bytes) best = {&edit, *f};
     }
-    const Best& best = free.edit ? free : priced;
-    if (best.edit) found->entry.suggestion = suggestion(*best.edit, best.figures);
+    for (const Best& best : {free, priced}) {
+      if (!best.edit || found->entry.suggestion) continue;
+      const Figures* f = confirm(*best.edit);
+      if (!f || f->bytes >= base_.bytes * 0.999 || f->flops > 1.05 * base_.flops) continue;
+      const auto then = f->by_movement.find(movement);
+      if (then != f->by_movement.end() && then->second >= now->second) continue;
+      found->entry.suggestion = suggestion(*best.edit, *f);
+    }
+  }
+
+  /// What is tried is compiled by the rules alone, which is fast; what is named is compiled as the
+  /// program itself is.
+  const Figures* confirm(const Edit& edit) {
+    auto [it, fresh] = confirmed_.try_emplace(edit.key());
+    if (fresh && confirms_left_-- > 0) {
+      std::unique_ptr<ir::Module> module = run_.prepared->clone();
+      if (apply(module.get(), edit)) it->second = measure(std::move(module), options_, true);
+    }
+    return it->second ? &*it->second : nullptr;
   }
 
   ExplainSuggestion suggestion(const Edit& edit, const Figures& then) const {
@@ -181,7 +203,7 @@ class Search {
       }
       --left_;
       std::unique_ptr<ir::Module> module = run_.prepared->clone();
-      if (apply(module.get(), edit)) it->second = measure(std::move(module), options_);
+      if (apply(module.get(), edit)) it->second = measure(std::move(module), options_, false);
     }
     ++*tried;
     return it->second ? &*it->second : nullptr;
@@ -318,7 +340,8 @@ class Search {
   Options options_;
   int left_;
   Figures base_;
-  std::map<std::string, std::optional<Figures>> results_;
+  std::map<std::string, std::optional<Figures>> results_, confirmed_;
+  int confirms_left_ = 24;
   std::map<std::string, std::optional<Edit>> freed_;
 };
 

@@ -24,8 +24,9 @@ bool same_steps(const std::vector<ExplainStep>& a, const std::vector<ExplainStep
 
 }  // namespace
 
-Why::Why(const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names)
-    : provenance_(provenance), module_(module), names_(std::move(names)) {
+Why::Why(const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names,
+         const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of)
+    : provenance_(provenance), module_(module), names_(std::move(names)), final_of_(final_of) {
   const spmd::propagation::Graph& graph = provenance_.graph;
   tensors_.resize(graph.values.size());
   // The entry's instructions first: they are what the user knows best.
@@ -105,8 +106,10 @@ std::string Why::name(const Tensor& t) const {
 }
 
 std::string Why::spec(const Tensor& t) const {
-  if (!t.instruction || t.instruction->sharding.empty()) return "replicated";
-  const auto& all = t.instruction->sharding;
+  if (!t.instruction) return "replicated";
+  const auto at = final_of_.find(t.instruction);
+  const auto& all = (at == final_of_.end() ? t.instruction : at->second)->sharding;
+  if (all.empty()) return "replicated";
   return all[t.leaf < all.size() ? t.leaf : 0].to_spec_string();
 }
 

@@ -35,7 +35,9 @@ struct Tensor {
 
 class Why {
  public:
-  Why(const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names);
+  /// `final_of`: where the specs in force stand, for instructions that have others here.
+  Why(const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names,
+      const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of);
 
   const spmd::propagation::Provenance& provenance() const { return provenance_; }
   const ir::Module& module() const { return module_; }
@@ -75,6 +77,7 @@ class Why {
   const spmd::propagation::Provenance& provenance_;
   const ir::Module& module_;
   Names names_;
+  const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of_;
   std::vector<Tensor> tensors_;  ///< by value
   /// What makes results: which one, or which is the first.
   std::unordered_map<const ir::Instruction*, std::size_t> results_;
