@@ -22,7 +22,11 @@ using ir::Opcode;
 constexpr double kBytesPerDotFlop = 0.02;
 
 /// What a large module would take longer for than it is worth.
-constexpr std::int64_t kFewestTrials = 16;
+constexpr std::int64_t kFewestTrials = 6;
+/// After so many in vain the rest, which promises less, is let be.
+constexpr int kPatience = 12;
+/// Of the program's price, what a candidate must promise.
+constexpr double kWorthTrying = 0.01;
 
 struct Price {
   double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
@@ -177,8 +181,10 @@ class Refiner {
   void search() {
     for (bool better = true; better && trials_ > 0;) {
       better = false;
+      int in_vain = 0;
       for (const Candidate& c : candidates()) {
-        if (trials_-- <= 0) return;
+        if (c.bytes < kWorthTrying * best_.bytes) break;
+        if (trials_-- <= 0 || ++in_vain > kPatience) return;
         tried_.insert({c.value, c.sharding.to_string()});
         std::vector<Propagation::Pin> pins = pins_;
         std::erase_if(pins, [&](const Propagation::Pin& p) { return p.value == c.value; });

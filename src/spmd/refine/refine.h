@@ -12,8 +12,8 @@ struct RefineOptions {
   PartitionOptions partition;
   /// Partitionings that may be tried. Fewer in large modules, where `instructions` are shared among
   /// them, and none if that leaves but a few.
-  int trials = 64;
-  std::int64_t instructions = 40000;
+  int trials = 24;
+  std::int64_t instructions = 12000;
 };
 
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program
