@@ -57,7 +57,9 @@ std::string ExplainChain::to_string() const {
   std::vector<std::string> parts;
   for (const ExplainStep& s : steps) {
     const bool passes_on = s.op == "tuple" || s.op == "get-tuple-element";
-    if (passes_on && &s != &steps.back()) continue;
+    const bool last = &s == &steps.back();
+    // A result is stated on the tuple that passes it on.
+    if (!last && (passes_on || (s.op == (&s)[1].op && (&s)[1].how == "stated"))) continue;
     std::string part = step_text(s);
     if (parts.empty() || parts.back() != part) parts.push_back(std::move(part));
   }
