@@ -148,7 +148,7 @@ class Refiner {
     Refiner other(std::move(original), options_);
     other.views_ = add_views(other.module_.get());
     other.start();
-    if (other.best_.cost > best_.cost * 1.0001) return;
+    if (other.best_.cost > best_.cost * 1.0001 || other.best_.bytes > best_.bytes * 1.001) return;
     module_ = std::move(other.module_);
     propagation_ = std::move(other.propagation_);
     alternatives_ = std::move(other.alternatives_);
@@ -197,8 +197,10 @@ class Refiner {
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }
-        if (price.cost >= best_.cost * 0.999 || price.dot_flops > best_.dot_flops * 1.001 ||
-            price.elements > best_.elements * 1.02) {
+        const bool more_bytes = price.bytes > best_.bytes * 1.001;
+        const bool less_work = price.dot_flops < best_.dot_flops * 0.999;
+        if (price.cost >= best_.cost * 0.999 || (more_bytes && !less_work) ||
+            price.dot_flops > best_.dot_flops * 1.001 || price.elements > best_.elements * 1.02) {
           continue;
         }
         best_ = price;
