@@ -23,8 +23,8 @@ struct CommunicationRecord {
   bool full_gather = false;   ///< a device comes to hold all of the tensor without need
   std::string reason;         ///< "operand 1 of dot", "result", "no rule for custom-call foo", ...
   /// With PartitionOptions::tag_collectives only, and good while the source module is: the op that
-  /// needs it, the array that moves (leaf `leaf` of `value`; null: what an op moves of its own), and
-  /// both layouts.
+  /// needs it, the array that moves (leaf `leaf` of `value`; null: what an op moves of its own),
+  /// and both layouts.
   const ir::Instruction* op = nullptr;
   const ir::Instruction* value = nullptr;
   std::size_t leaf = 0;
@@ -51,9 +51,9 @@ struct PartitionOptions {
   bool full_gather_is_error = false;
   /// If set, filled with what is worth trying.
   std::vector<LayoutAlternative>* alternatives = nullptr;
-  /// Each collective carries the number of its record in its metadata, under kCollectiveTag, and the
-  /// report has all records, also of collectives that were dropped later. So they are found again
-  /// after other passes.
+  /// Each collective carries the number of its record in its metadata, under kCollectiveTag, and
+  /// the report has all records, also of collectives that were dropped later. So they are found
+  /// again after other passes.
   bool tag_collectives = false;
 };
 inline constexpr const char* kCollectiveTag = "tessera_record";

@@ -475,7 +475,8 @@ class Builder {
     };
     ir::Computation* entry = module_->entry();
     if (alias.parameter < 0 || alias.parameter >= std::int64_t(entry->parameters().size())) return;
-    edge(entry->root(), leaf_at(entry->parameter(std::size_t(alias.parameter)), alias.parameter_index),
+    edge(entry->root(),
+         leaf_at(entry->parameter(std::size_t(alias.parameter)), alias.parameter_index),
          leaf_at(entry->root(), alias.output));
   }
 

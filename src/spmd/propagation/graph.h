@@ -74,7 +74,7 @@ struct Graph {
   std::vector<Op> ops;
   std::vector<CallbackOp> callbacks;
   std::deque<FactorRule> rules;
-  Provenance* provenance = nullptr;  ///< told of what happens; null: nobody asks
+  Provenance* provenance = nullptr;            ///< told of what happens; null: nobody asks
   std::vector<ir::Computation*> computations;  ///< callees first; reducers and the like left out
 
   int value_of(const ir::Instruction* instruction, std::size_t leaf = 0) const {

@@ -22,8 +22,8 @@ struct Provenance;
 /// Constants, iotas and broadcasts of scalars are duplicated per user first, so that one use's
 /// sharding doesn't leak into another.
 ///
-/// `provenance`: is told what set each axis (propagation/provenance.h). The module is then for reading:
-/// slices of loops' inputs are left in the loops.
+/// `provenance`: is told what set each axis (propagation/provenance.h). The module is then for
+/// reading: slices of loops' inputs are left in the loops.
 void propagate(ir::Module* module, propagation::Provenance* provenance = nullptr);
 
 /// Propagation that can be asked again with more said: what would follow if this array lay so?
