@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT-ERROR: tessera: the callable given to jit or shard_map can.t be called with these
-// arguments
+// EXPECT-ERROR: tessera: the callable given to jit or shard_map can.t be called
 #include <tessera/jit.h>
 
 using namespace tessera;
