@@ -409,6 +409,7 @@ void Propagation::run(const std::vector<Pin>& pins) {
   }
   s.ran = true;
   write_back(s.module, s.graph, s.fine, s.coarse);
+  gather_before_loops(s.module);
 }
 
 void Propagation::run_once(propagation::Provenance* provenance) {
@@ -430,7 +431,6 @@ void propagate(ir::Module* module, propagation::Provenance* provenance) {
     flow.run_once(provenance);
   } else {
     flow.run();
-    propagation::gather_before_loops(module);
   }
 }
 

@@ -9,7 +9,6 @@
 #include "src/ir/builder.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/collectives/count.h"
-#include "src/spmd/propagation/graph.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd {
@@ -241,9 +240,7 @@ class Refiner {
 
 std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
                                                  const RefineOptions& options) {
-  module = Refiner(std::move(module), options).run();
-  propagation::gather_before_loops(module.get());
-  return module;
+  return Refiner(std::move(module), options).run();
 }
 
 }  // namespace tessera::spmd
