@@ -152,14 +152,27 @@ Shape infer_ragged_all_to_all(const Site& site, std::int64_t group) {
   return Shape(out.dtype, out.dims);
 }
 
+/// As the devices of a permute should be, whose numbers are small as a rule.
+bool all_different(const std::vector<std::int64_t>& devices) {
+  std::vector<char> seen(2 * devices.size() + 64, 0);
+  for (const std::int64_t d : devices) {
+    if (d < 0 || d >= std::int64_t(seen.size()) || seen[std::size_t(d)]) return false;
+    seen[std::size_t(d)] = 1;
+  }
+  return true;
+}
+
 Shape infer_permute(const Site& site) {
   const auto& pairs = site.get<PermuteAttrs>().source_target_pairs;
   std::vector<std::int64_t> sources, targets;
+  sources.reserve(pairs.size());
+  targets.reserve(pairs.size());
   for (auto [source, target] : pairs) {
     sources.push_back(source);
     targets.push_back(target);
   }
   for (auto* ends : {&sources, &targets}) {
+    if (all_different(*ends)) continue;
     std::sort(ends->begin(), ends->end());
     auto twice = std::adjacent_find(ends->begin(), ends->end());
     if (twice != ends->end()) {

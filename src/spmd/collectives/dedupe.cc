@@ -11,10 +11,17 @@ namespace tessera::spmd {
 namespace {
 
 /// Channel ids tell collectives apart, not what they do.
-ir::Attributes without_channel(ir::Attributes attrs) {
-  if (auto* c = std::get_if<ir::CollectiveAttrs>(&attrs)) c->channel_id.reset();
-  if (auto* p = std::get_if<ir::PermuteAttrs>(&attrs)) p->channel_id.reset();
-  return attrs;
+bool same_but_channel(const ir::Attributes& a, const ir::Attributes& b) {
+  if (const auto* x = std::get_if<ir::PermuteAttrs>(&a)) {
+    const auto* y = std::get_if<ir::PermuteAttrs>(&b);
+    return y && x->source_target_pairs == y->source_target_pairs;
+  }
+  const auto* x = std::get_if<ir::CollectiveAttrs>(&a);
+  const auto* y = std::get_if<ir::CollectiveAttrs>(&b);
+  if (!x || !y) return a == b;
+  ir::CollectiveAttrs other = *y;
+  other.channel_id = x->channel_id;
+  return *x == other;
 }
 
 }  // namespace
@@ -31,7 +38,7 @@ void dedupe_collectives(ir::Module* module) {
       bool found = false;
       for (ir::Instruction* other : others) {
         if (other->shape == i->shape && other->called == i->called &&
-            without_channel(other->attrs) == without_channel(i->attrs)) {
+            same_but_channel(other->attrs, i->attrs)) {
           same[i.get()] = other;
           found = true;
           break;

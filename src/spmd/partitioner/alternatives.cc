@@ -17,9 +17,9 @@ void ComputationPartitioner::suggest(const ir::Instruction& array, const TensorS
 void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
                                           const TensorSharding& to, double bytes) {
   if (!v->origin) return;
-  auto it = values_.find(v->origin);
-  if (it == values_.end()) return;
-  const std::vector<Value*>& all = it->second;
+  const std::vector<Value*>* known = defined(*v->origin);
+  if (!known) return;
+  const std::vector<Value*>& all = *known;
   auto at = std::find_if(all.begin(), all.end(), [&](Value* x) { return x->home == v->home; });
   if (at == all.end()) return;
   auto suggest = [&](TensorSharding s) {

@@ -67,8 +67,8 @@ class ModulePartitioner {
   ir::Computation* partitioned(const ir::Computation& source);
   /// A computation taken over as it is (reducer, comparator).
   ir::Computation* imported(const ir::Computation& source);
-  /// Shardings of the leaves of a computation's parameter or root.
-  std::vector<TensorSharding> shardings_of(const ir::Instruction& instruction) const;
+  /// Shardings of the leaves of an instruction of the source module. Stays where it is.
+  const std::vector<TensorSharding>& shardings_of(const ir::Instruction& instruction) const;
   /// On the module's mesh; a sharding on another order of the devices is replaced by its stand-in
   /// (reshard/orders.h), which a permute leads to.
   TensorSharding normal(const TensorSharding& sharding, std::int64_t rank) const;
@@ -79,6 +79,13 @@ class ModulePartitioner {
   void replicated_op(const std::string& line);
 
  private:
+  /// What shardings on another mesh are on this one.
+  struct MeshView {
+    MeshRef mesh;
+    bool speaks = false;                   ///< as speaks_of (reshard/orders.h)
+    std::vector<std::vector<int>> pieces;  ///< by axis of `mesh`: axes of this module's
+  };
+  const MeshView& view_of(const MeshRef& mesh) const;
   void finish_report();
   void find_manual_axes();
 
@@ -90,6 +97,8 @@ class ModulePartitioner {
   std::int64_t devices_ = 1;
   std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_, imported_;
   std::unordered_map<const ir::Computation*, std::vector<int>> manual_;
+  mutable std::unordered_map<const ir::Instruction*, std::vector<TensorSharding>> shardings_;
+  mutable std::deque<MeshView> views_;
   std::vector<std::pair<CommunicationRecord, const ir::Instruction*>> records_;
 };
 
@@ -119,8 +128,8 @@ class ComputationPartitioner {
   Value* raw(const ir::Instruction& source);
   /// Declared shardings of the leaves; whole if nothing was declared. What only a constraint uses
   /// is wanted as the constraint says.
-  std::vector<TensorSharding> declared(const ir::Instruction& source) const;
-  TensorSharding declared_array(const ir::Instruction& source) const {
+  const std::vector<TensorSharding>& declared(const ir::Instruction& source) const;
+  const TensorSharding& declared_array(const ir::Instruction& source) const {
     return declared(source).front();
   }
   /// Declared, but for leaves that nobody uses: those may lie as another one does.
@@ -137,7 +146,7 @@ class ComputationPartitioner {
   const std::vector<ir::Instruction*>& users(const ir::Instruction& source) const {
     return users_[std::size_t(source.index)];
   }
-  bool is_defined(const ir::Instruction& source) const { return values_.count(&source) > 0; }
+  bool is_defined(const ir::Instruction& source) const { return defined(source) != nullptr; }
 
   // ----- layouts
   Value* reshard(Value* v, const TensorSharding& to, const std::string& reason);
@@ -225,6 +234,15 @@ class ComputationPartitioner {
   Transfer transfer;
 
  private:
+  /// Leaves as they were computed; null if they were not, or not here.
+  const std::vector<Value*>* defined(const ir::Instruction& source) const {
+    if (source.parent != &source_) return nullptr;
+    const auto& [done, leaves] = values_[std::size_t(source.index)];
+    return done ? &leaves : nullptr;
+  }
+  /// The form of an array that lies so already, if there is one.
+  Value* form_in(Value* v, const TensorSharding& layout) const;
+  Value* as_declared(Value* v, const TensorSharding& layout);
   ir::Instruction* position();
   /// The rows of one move where they arrive. `share`: of their bytes, for the report.
   ir::Instruction* moved_rows(const RouteMove& move, const std::vector<ir::Instruction*>& arrays,
@@ -261,7 +279,10 @@ class ComputationPartitioner {
   ir::Builder builder_;
   const ir::Instruction* current_ = nullptr;
   std::deque<Value> storage_;
-  std::unordered_map<const ir::Instruction*, std::vector<Value*>> values_;
+  // By index in the source computation.
+  std::vector<std::pair<bool, std::vector<Value*>>> values_;
+  mutable std::vector<const std::vector<TensorSharding>*> declared_;
+  mutable std::deque<std::vector<TensorSharding>> result_layouts_;
   std::vector<std::vector<ir::Instruction*>> users_;
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   /// What is only returned: which leaf of the root it is.

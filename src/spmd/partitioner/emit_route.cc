@@ -96,6 +96,58 @@ std::optional<Table> table_of(const RoutePlan& plan, std::int64_t missing) {
   return table;
 }
 
+/// By position in the mesh: its part of a number that differs along the axes, `weights[k]` a step
+/// along axes[k].
+Dims along(const LogicalMesh& mesh, const std::vector<int>& axes, const Dims& weights) {
+  Dims sums{0};
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    std::int64_t weight = 0;
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      if (std::size_t(axes[k]) == a) weight = weights[k];
+    }
+    Dims next;
+    next.reserve(sums.size() * std::size_t(mesh.axes[a].size));
+    for (std::int64_t sum : sums) {
+      for (std::int64_t c = 0; c < mesh.axes[a].size; ++c) next.push_back(sum + c * weight);
+    }
+    sums = std::move(next);
+  }
+  return sums;
+}
+
+/// The pairs of a permute by which each device sends to the one that stands at `target[c]` along
+/// the axes, itself at c; -1: it sends nothing.
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(const LogicalMesh& mesh,
+                                                               const std::vector<int>& axes,
+                                                               const Dims& target) {
+  const Dims strides = mesh.strides();
+  Dims weights(axes.size());
+  std::int64_t ways = 1;
+  for (std::size_t k = axes.size(); k-- > 0;) {
+    weights[k] = ways;
+    ways *= mesh.axes[std::size_t(axes[k])].size;
+  }
+  // How far apart positions of two coordinates are.
+  Dims offset(std::size_t(ways), 0);
+  for (std::int64_t c = 0; c < ways; ++c) {
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      const std::size_t a = std::size_t(axes[k]);
+      offset[std::size_t(c)] += c / weights[k] % mesh.axes[a].size * strides[a];
+    }
+  }
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  const Dims coordinates = along(mesh, axes, weights);
+  pairs.reserve(coordinates.size());
+  for (std::size_t p = 0; p < coordinates.size(); ++p) {
+    const std::size_t c = std::size_t(coordinates[p]);
+    if (target[c] < 0) continue;
+    const std::int64_t q = std::int64_t(p) + offset[std::size_t(target[c])] - offset[c];
+    pairs.emplace_back(mesh.device_at(std::int64_t(p)), mesh.device_at(q));
+  }
+  if (!mesh.device_ids.empty()) std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
 Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
   dims[std::size_t(d)] = size;
   return dims;
@@ -124,28 +176,7 @@ ir::Instruction* ComputationPartitioner::moved_rows(const RouteMove& m,
     x = b().select(b().splat(is_this, x->shape.dims), rows_of, x);
   }
   if (!m.travels) return x;
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  const LogicalMesh& mesh = *module_.mesh();
-  Dims strides = mesh.strides();
-  for (std::int64_t p = 0; p < mesh.num_devices(); ++p) {
-    std::int64_t c = 0;
-    for (int a : axes) {
-      std::int64_t size = mesh.axes[std::size_t(a)].size;
-      c = c * size + (p / strides[std::size_t(a)]) % size;
-    }
-    const std::int64_t d = m.target[std::size_t(c)];
-    if (d < 0) continue;
-    std::int64_t q = p, rest = d;
-    for (std::size_t k = axes.size(); k-- > 0;) {
-      std::size_t a = std::size_t(axes[k]);
-      std::int64_t size = mesh.axes[a].size, old = (p / strides[a]) % size;
-      q += (rest % size - old) * strides[a];
-      rest /= size;
-    }
-    pairs.emplace_back(mesh.device_at(p), mesh.device_at(q));
-  }
-  std::sort(pairs.begin(), pairs.end());
-  x = b().collective_permute(x, std::move(pairs));
+  x = b().collective_permute(x, pairs_along(*module_.mesh(), axes, m.target));
   // All permutes of a route together: what the busiest device receives.
   const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
   note(x,

@@ -41,34 +41,72 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   }
 }
 
+const ModulePartitioner::MeshView& ModulePartitioner::view_of(const MeshRef& mesh) const {
+  for (const MeshView& view : views_) {
+    if (view.mesh == mesh) return view;
+  }
+  MeshView view;
+  view.mesh = mesh;
+  TensorSharding one = TensorSharding::replicated_on(mesh, 1);
+  view.speaks = speaks_of(one, mesh_);
+  for (std::size_t a = 0; view.speaks && a < mesh->axes.size(); ++a) {
+    one.dims[0].axes = {int(a)};
+    view.pieces.push_back(one.on(mesh_).dims[0].axes);
+  }
+  views_.push_back(std::move(view));
+  return views_.back();
+}
+
 TensorSharding ModulePartitioner::normal(const TensorSharding& sharding, std::int64_t rank) const {
   if (sharding.kind != TensorSharding::Kind::axes || !sharding.mesh) {
     return TensorSharding::replicated_on(mesh_, rank);
   }
-  TensorSharding s = sharding.closed();
-  if (!speaks_of(s, mesh_)) s = stand_in(s, mesh_);
-  if (s.mesh != mesh_) s = s.on(mesh_);
-  s.replicated.clear();
-  s.manual.clear();
-  TESSERA_CHECK(s.rank() == rank, "sharding " + s.to_spec_string() + " is on a value of rank " +
-                                      std::to_string(rank));
+  TESSERA_CHECK(sharding.rank() == rank, "sharding " + sharding.to_spec_string() +
+                                             " is on a value of rank " + std::to_string(rank));
+  const MeshView& view = view_of(sharding.mesh);
+  if (!view.speaks) {
+    TensorSharding s = stand_in(sharding.closed(), mesh_).on(mesh_);
+    s.replicated.clear();
+    s.manual.clear();
+    return s;
+  }
+  TensorSharding s = TensorSharding::replicated_on(mesh_, rank);
+  s.shard_group = sharding.shard_group;
+  s.shard_like = sharding.shard_like;
+  auto translate = [&](const std::vector<int>& axes, std::vector<int>* to) {
+    for (int a : axes) {
+      const std::vector<int>& pieces = view.pieces[std::size_t(a)];
+      to->insert(to->end(), pieces.begin(), pieces.end());
+    }
+  };
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    translate(sharding.dims[d].axes, &s.dims[d].axes);
+  }
+  translate(sharding.unreduced, &s.unreduced);
   return s;
 }
 
-std::vector<TensorSharding> ModulePartitioner::shardings_of(
+const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
     const ir::Instruction& instruction) const {
-  std::vector<Shape> leaves = flatten(instruction.shape);
-  std::vector<TensorSharding> out;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const std::int64_t rank = leaves[i].rank();
+  auto [it, fresh] = shardings_.try_emplace(&instruction);
+  std::vector<TensorSharding>& out = it->second;
+  if (!fresh) return out;
+  auto add = [&](const Shape& leaf, std::size_t i, std::size_t count) {
     if (instruction.sharding.empty()) {
-      out.push_back(TensorSharding::replicated_on(mesh_, rank));
+      out.push_back(TensorSharding::replicated_on(mesh_, leaf.rank()));
     } else {
-      std::size_t at = instruction.sharding.size() == leaves.size() ? i : 0;
-      out.push_back(normal(instruction.sharding[at], rank));
+      std::size_t at = instruction.sharding.size() == count ? i : 0;
+      out.push_back(normal(instruction.sharding[at], leaf.rank()));
     }
     if (instruction.parent) out.back().manual = manual_axes(*instruction.parent);
+  };
+  if (!instruction.shape.is_tuple) {
+    add(instruction.shape, 0, 1);
+    return out;
   }
+  const std::vector<Shape> leaves = flatten(instruction.shape);
+  out.reserve(leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) add(leaves[i], i, leaves.size());
   return out;
 }
 
@@ -158,6 +196,8 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
                                                const ir::Computation& source,
                                                ir::Computation* target)
     : module_(module), source_(source), builder_(target), users_(ir::users_of(source)) {
+  values_.resize(source.instructions().size());
+  declared_.resize(source.instructions().size());
   const ir::Instruction& root = *source.root();
   auto has_one_user = [&](const ir::Instruction& used) {
     return users_[std::size_t(used.index)].size() == 1 && &used != &root &&
@@ -187,14 +227,19 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
   }
 }
 
-std::vector<TensorSharding> ComputationPartitioner::declared(const ir::Instruction& source) const {
+const std::vector<TensorSharding>& ComputationPartitioner::declared(
+    const ir::Instruction& source) const {
+  if (source.parent != &source_) return module_.shardings_of(source);
+  const std::vector<TensorSharding>*& known = declared_[std::size_t(source.index)];
+  if (known) return *known;
   if (auto it = constraint_of_.find(&source); it != constraint_of_.end()) {
-    return module_.shardings_of(*it->second);
+    known = &module_.shardings_of(*it->second);
+  } else if (auto result = result_of_.find(&source); result != result_of_.end()) {
+    known = &result_layouts_.emplace_back(1, module_.shardings_of(*source_.root())[result->second]);
+  } else {
+    known = &module_.shardings_of(source);
   }
-  if (auto it = result_of_.find(&source); it != result_of_.end()) {
-    return {module_.shardings_of(*source_.root())[it->second]};
-  }
-  return module_.shardings_of(source);
+  return *known;
 }
 
 std::vector<TensorSharding> ComputationPartitioner::wanted(const ir::Instruction& source) const {
@@ -280,42 +325,47 @@ void ComputationPartitioner::run(bool is_entry) {
 }
 
 void ComputationPartitioner::define(const ir::Instruction& source, std::vector<Value*> leaves) {
-  TESSERA_CHECK(leaves.size() == flatten(source.shape).size(),
+  TESSERA_CHECK(leaves.size() == (source.shape.is_tuple ? flatten(source.shape).size() : 1),
                 "a wrong number of leaves for " + source.describe());
-  values_[&source] = std::move(leaves);
+  TESSERA_CHECK(source.parent == &source_, source.describe() + " is of another computation");
+  values_[std::size_t(source.index)] = {true, std::move(leaves)};
 }
 
 std::size_t ComputationPartitioner::user_count(const ir::Instruction& source) const {
   return users(source).size() + (source_.root() == &source ? 1 : 0);
 }
 
+Value* ComputationPartitioner::as_declared(Value* v, const TensorSharding& layout) {
+  if (!v->shape.is_array()) return v;
+  if (Value* form = form_in(v, layout)) return form;
+  // The op that made the partial sum is the one that pays.
+  const ir::Instruction* keep = current_;
+  ir::Metadata metadata = std::move(b().metadata);
+  current_ = v->origin;
+  b().metadata = current_->metadata;
+  v = reshard(v, layout, "result of " + op_label(*current_));
+  current_ = keep;
+  b().metadata = std::move(metadata);
+  return v;
+}
+
 std::vector<Value*> ComputationPartitioner::leaves(const ir::Instruction& source) {
   std::vector<Value*> out = raw_leaves(source);
-  std::vector<TensorSharding> wanted = declared(source);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (!out[i]->shape.is_array() || same_layout(out[i]->sharding, wanted[i])) continue;
-    // The op that made the partial sum is the one that pays.
-    const ir::Instruction* keep = current_;
-    ir::Metadata metadata = b().metadata;
-    current_ = out[i]->origin;
-    b().metadata = current_->metadata;
-    out[i] = reshard(out[i], wanted[i], "result of " + op_label(*current_));
-    current_ = keep;
-    b().metadata = metadata;
-  }
+  const std::vector<TensorSharding>& wanted = declared(source);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = as_declared(out[i], wanted[i]);
   return out;
 }
 
 Value* ComputationPartitioner::value(const ir::Instruction& source) {
-  std::vector<Value*> all = leaves(source);
+  const std::vector<Value*>& all = raw_leaves(source);
   TESSERA_CHECK(all.size() == 1, source.describe() + " is a tuple where an array is needed");
-  return all.front();
+  return as_declared(all.front(), declared(source).front());
 }
 
 const std::vector<Value*>& ComputationPartitioner::raw_leaves(const ir::Instruction& source) const {
-  auto it = values_.find(&source);
-  TESSERA_CHECK(it != values_.end(), source.describe() + " is used before it is defined");
-  return it->second;
+  const std::vector<Value*>* all = defined(source);
+  TESSERA_CHECK(all, source.describe() + " is used before it is defined");
+  return *all;
 }
 
 Value* ComputationPartitioner::raw(const ir::Instruction& source) {
@@ -401,8 +451,9 @@ std::vector<Value*> ComputationPartitioner::operands_in(const ir::Instruction& s
                                                         const std::vector<TensorSharding>& layout) {
   std::vector<Value*> out;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
-    const ir::Instruction& o = *source.operand(i);
-    out.push_back(reshard(operand_value(o), layout[i], operand_reason(source, i)));
+    Value* v = operand_value(*source.operand(i));
+    Value* form = form_in(v, layout[i]);
+    out.push_back(form ? form : reshard(v, layout[i], operand_reason(source, i)));
   }
   return out;
 }

@@ -60,10 +60,10 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
       r.shape = transfer.source->shape;
       r.from_sharding = transfer.source->sharding;
       r.to_sharding = *transfer.target;
-      if (auto it = values_.find(r.value); it != values_.end()) {
+      if (const std::vector<Value*>* all = r.value ? defined(*r.value) : nullptr) {
         const Value* home = transfer.source->home;
-        for (std::size_t k = 0; k < it->second.size(); ++k) {
-          if (it->second[k]->home == home) r.leaf = k;
+        for (std::size_t k = 0; k < all->size(); ++k) {
+          if ((*all)[k]->home == home) r.leaf = k;
         }
       }
     }
@@ -97,6 +97,14 @@ double ComputationPartitioner::reshard_price(Value* v, const TensorSharding& to)
   double price = 0;
   cheapest_form(v, to, &price);
   return price;
+}
+
+Value* ComputationPartitioner::form_in(Value* v, const TensorSharding& layout) const {
+  if (same_layout(v->sharding, layout)) return v;
+  for (Value* f : v->home->forms) {
+    if (same_layout(f->sharding, layout)) return f;
+  }
+  return nullptr;
 }
 
 Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "src/spmd/propagation/provenance.h"
 #include "src/spmd/rules/projection.h"
@@ -15,41 +16,58 @@ bool contains(const std::vector<int>& list, int a) {
 }
 
 struct Tensor {
-  int value;
-  const TensorFactors* factors;
-  bool is_result;
+  int value = 0;
+  const TensorFactors* factors = nullptr;
+  bool is_result = false;
   Projection projection;
+};
+
+/// What one op after the other is worked on in, so that memory is asked for but a few times.
+struct Scratch {
+  std::vector<Tensor> tensors;  ///< those of the last ops stay, with what they hold
+  std::vector<std::vector<int>> chains;
+  std::vector<int> agreed, wanted;
+  std::vector<std::size_t> order;
 };
 
 class OpPropagation {
  public:
   OpPropagation(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
-                std::vector<int>* changed)
+                std::vector<int>* changed, Scratch* scratch)
       : graph_(*graph),
         op_(op),
         permission_(permission),
         aggressive_(aggressive),
-        changed_(changed) {}
+        changed_(changed),
+        scratch_(*scratch) {}
 
   void run() {
     if (nothing_to_do()) return;
     collect();
     // Axes that the careful strategy would let flow, by factor.
-    std::vector<std::vector<int>> chains(op_.rule->factors.size());
-    for (std::size_t f = 0; f < chains.size(); ++f) {
-      if (flows(f)) chains[f] = chain(f);
+    const std::size_t factors = op_.rule->factors.size();
+    std::vector<std::vector<int>>& chains = scratch_.chains;
+    chains.resize(std::max(chains.size(), factors));
+    bool any = false;
+    for (std::size_t f = 0; f < factors; ++f) {
+      chains[f].clear();
+      if (flows(f)) chain(f, &chains[f]);
+      any = any || !chains[f].empty();
     }
-    for (std::size_t f : order(chains)) {
+    if (!any) return;
+    set_order(factors);
+    for (std::size_t f : scratch_.order) {
       if (chains[f].empty()) continue;
+      std::vector<int>& agreed = scratch_.agreed;
       if (aggressive_) {
-        extend(f, chain(f));
+        chain(f, &agreed);
       } else {
-        std::vector<int> agreed = chains[f];
+        agreed = chains[f];
         for (const Tensor& t : tensors_) {
-          if (t.projection.present[f]) agreed.resize(refused_from(t, f, agreed, &chains));
+          if (t.projection.present[f]) agreed.resize(refused_from(t, f, agreed, true));
         }
-        extend(f, agreed);
       }
+      extend(f, agreed);
     }
   }
 
@@ -81,17 +99,24 @@ class OpPropagation {
   }
 
   void collect() {
+    std::vector<Tensor>& all = scratch_.tensors;
+    all.resize(std::max(all.size(), op_.operands.size() + op_.results.size()));
+    std::size_t count = 0;
     auto add = [&](const std::vector<int>& values, const std::vector<TensorFactors>& factors,
                    bool is_result) {
       for (std::size_t i = 0; i < values.size(); ++i) {
         const Value& v = graph_.values[std::size_t(values[i])];
         if (!v.active) continue;
-        tensors_.push_back({values[i], &factors[i], is_result,
-                            project(*v.sharding.mesh, *op_.rule, factors[i], v.sharding)});
+        Tensor& t = all[count++];
+        t.value = values[i];
+        t.factors = &factors[i];
+        t.is_result = is_result;
+        project(*v.sharding.mesh, *op_.rule, factors[i], v.sharding, &t.projection);
       }
     };
     add(op_.operands, op_.rule->operands, false);
     add(op_.results, op_.rule->results, true);
+    tensors_ = std::span(all).first(count);
   }
 
   bool flows(std::size_t f) const {
@@ -109,8 +134,9 @@ class OpPropagation {
   }
 
   /// The longest list that no tensor contradicts; where two differ, what they have in common.
-  std::vector<int> chain(std::size_t f) const {
-    std::vector<int> longest;
+  void chain(std::size_t f, std::vector<int>* to) const {
+    std::vector<int>& longest = *to;
+    longest.clear();
     std::size_t cap = std::size_t(-1);
     for (const Tensor& t : tensors_) {
       if (!t.projection.present[f] || !is_source(t)) continue;
@@ -128,13 +154,12 @@ class OpPropagation {
       }
     }
     if (longest.size() > cap) longest.resize(cap);
-    return longest;
   }
 
-  /// Length up to which a tensor could take `axes` on factor `f`. `chains`: what the other factors
-  /// are about to take (null: only what they have).
+  /// Length up to which a tensor could take `axes` on factor `f`. `chains`: also for what the other
+  /// factors are about to take, not only for what they have.
   std::size_t refused_from(const Tensor& t, std::size_t f, const std::vector<int>& axes,
-                           const std::vector<std::vector<int>>* chains) const {
+                           bool chains) const {
     const TensorSharding& s = value(t).sharding;
     const std::vector<int>& have = t.projection.factors[f].axes;
     for (std::size_t k = 0; k < axes.size(); ++k) {
@@ -143,8 +168,8 @@ class OpPropagation {
       if (contains(s.replicated, a) || contains(s.unreduced, a) || contains(s.manual, a)) return k;
       if (s.uses_axis(a)) return k;
       if (!chains) continue;
-      for (std::size_t g = 0; g < chains->size(); ++g) {
-        if (g != f && t.projection.present[g] && contains((*chains)[g], a)) return k;
+      for (std::size_t g = 0; g < op_.rule->factors.size(); ++g) {
+        if (g != f && t.projection.present[g] && contains(scratch_.chains[g], a)) return k;
       }
     }
     return axes.size();
@@ -204,14 +229,13 @@ class OpPropagation {
     for (bool results : {true, false}) {
       for (Tensor& t : tensors_) {
         if (t.is_result != results || !t.projection.present[f] || !is_target(t)) continue;
-        std::vector<int> wanted = axes;
         const std::vector<int>& have = t.projection.factors[f].axes;
-        if (!std::equal(have.begin(),
-                        have.begin() + std::ptrdiff_t(std::min(have.size(), wanted.size())),
-                        wanted.begin())) {
-          continue;
-        }
-        wanted.resize(refused_from(t, f, wanted, nullptr));
+        // Nothing more to take, or a contradiction.
+        if (have.size() >= axes.size()) continue;
+        if (!std::equal(have.begin(), have.end(), axes.begin())) continue;
+        std::vector<int>& wanted = scratch_.wanted;
+        wanted = axes;
+        wanted.resize(refused_from(t, f, wanted, false));
         wanted.resize(std::min(wanted.size(), cut_to(t, f, wanted)));
         if (op_.elementwise && !results) keep_to_result(f, &wanted);
         if (wanted.size() > have.size()) update(t, f, wanted);
@@ -255,7 +279,7 @@ class OpPropagation {
     changed_->push_back(t.value);
     for (Tensor& other : tensors_) {
       if (other.value == t.value) {
-        other.projection = project(mesh(), *op_.rule, *other.factors, v.sharding);
+        project(mesh(), *op_.rule, *other.factors, v.sharding, &other.projection);
       }
     }
   }
@@ -288,16 +312,17 @@ class OpPropagation {
   }
 
   /// Factors in the order that they are served.
-  std::vector<std::size_t> order(const std::vector<std::vector<int>>& chains) const {
-    std::vector<std::size_t> factors(chains.size());
+  void set_order(std::size_t count) {
+    std::vector<std::size_t>& factors = scratch_.order;
+    factors.resize(count);
     std::iota(factors.begin(), factors.end(), std::size_t(0));
-    if (!aggressive_) return factors;
+    if (!aggressive_) return;
     struct Rank {
       double weight = -1;
       std::size_t tensor = 0;
     };
-    std::vector<Rank> ranks(chains.size());
-    for (std::size_t f = 0; f < chains.size(); ++f) {
+    std::vector<Rank> ranks(count);
+    for (std::size_t f = 0; f < count; ++f) {
       for (std::size_t t = 0; t < tensors_.size(); ++t) {
         const Tensor& tensor = tensors_[t];
         if (!tensor.projection.present[f] || tensor.projection.factors[f].axes.empty()) continue;
@@ -314,7 +339,6 @@ class OpPropagation {
       if (ranks[a].weight != ranks[b].weight) return ranks[a].weight > ranks[b].weight;
       return ranks[a].tensor < ranks[b].tensor;
     });
-    return factors;
   }
 
   Graph& graph_;
@@ -322,14 +346,16 @@ class OpPropagation {
   const Permission& permission_;
   const bool aggressive_;
   std::vector<int>* changed_;
-  std::vector<Tensor> tensors_;
+  Scratch& scratch_;
+  std::span<Tensor> tensors_;
 };
 
 }  // namespace
 
 void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
                   std::vector<int>* changed) {
-  OpPropagation(graph, op, permission, aggressive, changed).run();
+  static thread_local Scratch scratch;
+  OpPropagation(graph, op, permission, aggressive, changed, &scratch).run();
 }
 
 }  // namespace tessera::spmd::propagation

@@ -12,7 +12,19 @@ std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes) {
 Projection project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
                    const TensorSharding& sharding) {
   Projection out;
+  project(mesh, rule, tensor, sharding, &out);
+  return out;
+}
+
+void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
+             const TensorSharding& sharding, Projection* to) {
+  Projection& out = *to;
   out.factors.resize(rule.factors.size());
+  for (ProjectedFactor& f : out.factors) {
+    f.axes.clear();
+    f.extendable = f.minor_most = true;
+  }
+  out.overflow = false;
   out.present.assign(rule.factors.size(), 0);
   for (std::size_t d = 0; d < tensor.size(); ++d) {
     const std::vector<int>& factors = tensor[d];
@@ -59,7 +71,6 @@ Projection project(const LogicalMesh& mesh, const FactorRule& rule, const Tensor
     }
     out.overflow |= stuck;
   }
-  return out;
 }
 
 std::vector<int> dim_axes(const LogicalMesh& mesh, const FactorRule& rule,

@@ -27,6 +27,9 @@ struct Projection {
 
 Projection project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
                    const TensorSharding& sharding);
+/// The same into one that was used before, whose memory serves again.
+void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
+             const TensorSharding& sharding, Projection* out);
 
 /// Axes of a dim from those of its factors. A factor's axes can stand only if the factors before
 /// are wholly used up: `complete` becomes false if some had to be left out.
