@@ -2,9 +2,11 @@
 // What the compiler takes for a transformer's training step of 12 and 64 layers on 8, 256 and 2,048
 // devices, and for chains of 10,000 and 100,000 instructions: milliseconds of processor time per
 // stage, the least of several runs, and how they grow.
-//   bench_compile_time [--runs N] [--all-stages] [FILE...]     files: programs to measure instead
+//   bench_compile_time [--runs N] [--all-stages]
+//   bench_compile_time ... --layers N X Y | --chain N | FILE...     these only; X Y: the mesh
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <functional>
@@ -81,6 +83,15 @@ int main(int argc, char** argv) {
       runs = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--all-stages") == 0) {
       all_stages = true;
+    } else if (std::strcmp(argv[i], "--layers") == 0 && i + 3 < argc) {
+      bench::StepOptions o;
+      o.layers = std::atoi(argv[i + 1]);
+      o.mesh = {std::atoi(argv[i + 2]), std::atoi(argv[i + 3])};
+      measure("step", [&] { return bench::transformer_step(o); });
+      return 0;
+    } else if (std::strcmp(argv[i], "--chain") == 0 && i + 1 < argc) {
+      measure("chain", [&] { return bench::chain(std::atoi(argv[i + 1]), {16, 16}); });
+      return 0;
     } else {
       files.emplace_back(argv[i]);
     }

@@ -2,6 +2,7 @@
 #include "src/base/device_classes.h"
 
 #include <map>
+#include <unordered_map>
 
 #include "src/base/check.h"
 
@@ -39,14 +40,19 @@ DeviceClasses DeviceClasses::join(const DeviceClasses& a, const DeviceClasses& b
   const auto n = std::int32_t(a.class_of.size());
   if (a.count() <= 1 || b.count() == n) return b;
   if (b.count() <= 1 || a.count() == n) return a;
-  std::vector<std::vector<std::int64_t>> keys;
+  DeviceClasses out;
+  std::unordered_map<std::int64_t, std::int32_t> seen;
   for (std::size_t d = 0; d < a.class_of.size(); ++d) {
-    keys.push_back({a.class_of[d], b.class_of[d]});
+    const std::int64_t both = std::int64_t(a.class_of[d]) * n + b.class_of[d];
+    const auto [it, added] = seen.try_emplace(both, std::int32_t(seen.size()));
+    if (added) out.representative.push_back(std::int32_t(d));
+    out.class_of.push_back(it->second);
   }
-  return by_key(keys);
+  return out;
 }
 
 bool DeviceClasses::refines(const DeviceClasses& other) const {
+  if (this == &other || other.count() <= 1 || count() == num_devices()) return true;
   for (std::size_t d = 0; d < class_of.size(); ++d) {
     const auto first = std::size_t(representative[std::size_t(class_of[d])]);
     if (other.class_of[d] != other.class_of[first]) return false;

@@ -9,6 +9,7 @@
 namespace tessera::codegen {
 
 using ir::Opcode;
+using runtime::DeviceLists;
 using runtime::Exchange;
 
 void emit_while(Emitter& e, const ir::Instruction& i) {
@@ -87,13 +88,31 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
   const std::int64_t n = e.state().plan().num_devices;
   std::int64_t dim = -1;
   if (i.is(Opcode::collective_permute)) {
-    for (const auto& [source, target] : i.get<ir::PermuteAttrs>().source_target_pairs) {
-      x.groups.push_back({std::int32_t(source), std::int32_t(target)});
+    const auto& pairs = i.get<ir::PermuteAttrs>().source_target_pairs;
+    auto [it, fresh] = e.state().permutes.try_emplace(pairs);
+    if (fresh) {
+      DeviceLists::Lists lists;
+      for (const auto& [source, target] : pairs) {
+        lists.push_back({std::int32_t(source), std::int32_t(target)});
+      }
+      it->second = DeviceLists(std::move(lists));
     }
+    x.groups = it->second;
   } else {
     const auto& attrs = i.get<ir::CollectiveAttrs>();
-    for (const auto& group : attrs.groups.expand(n)) {
-      x.groups.emplace_back(group.begin(), group.end());
+    const auto expanded = [&] {
+      DeviceLists::Lists lists;
+      for (const auto& group : attrs.groups.expand(n)) {
+        lists.emplace_back(group.begin(), group.end());
+      }
+      return DeviceLists(std::move(lists));
+    };
+    if (attrs.groups.symbolic()) {
+      auto [it, fresh] = e.state().groups.try_emplace({attrs.groups.mesh.get(), attrs.groups.axes});
+      if (fresh) it->second = expanded();
+      x.groups = it->second;
+    } else {
+      x.groups = expanded();
     }
     if (!attrs.dims.empty()) dim = attrs.dims[0];
   }

@@ -24,6 +24,9 @@ struct PlanState {
   BuiltPlan* built = nullptr;
   FusionOptions fusion, mattered;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
+  // Device lists of collectives met so far; looked up, never walked.
+  std::map<std::pair<const LogicalMesh*, std::vector<int>>, runtime::DeviceLists> groups;
+  std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, runtime::DeviceLists> permutes;
 
   runtime::Plan& plan() { return built->plan; }
   SlotId add_slot(std::int64_t bytes, ClassesId classes);

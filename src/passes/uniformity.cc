@@ -2,6 +2,8 @@
 #include "src/passes/uniformity.h"
 
 #include <algorithm>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 #include "src/evaluator/evaluator.h"
@@ -44,6 +46,19 @@ bool is_pure_call(const ir::Instruction& i) {
   if (attrs.has_side_effect || attrs.partitioner || !i.called.empty()) return false;
   const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
   return target && target->is_pure();
+}
+
+/// Devices with equal numbers are of one class.
+DeviceClasses by_number(const std::vector<std::int64_t>& numbers) {
+  DeviceClasses out;
+  out.class_of.reserve(numbers.size());
+  std::unordered_map<std::int64_t, std::int32_t> seen;
+  for (std::size_t d = 0; d < numbers.size(); ++d) {
+    const auto [it, added] = seen.try_emplace(numbers[d], std::int32_t(seen.size()));
+    if (added) out.representative.push_back(std::int32_t(d));
+    out.class_of.push_back(it->second);
+  }
+  return out;
 }
 
 constexpr std::int64_t kKnownElements = 64;
@@ -200,17 +215,16 @@ class Analysis {
     } catch (const Error&) {
       return unknown;  // running it will say what is wrong
     }
-    std::vector<std::vector<std::int64_t>> keys;
-    std::vector<std::int64_t> first_equal(values.size());
-    for (std::size_t v = 0; v < values.size(); ++v) {
-      std::size_t same = 0;
-      while (!(values[same] == values[v])) ++same;
-      first_equal[v] = std::int64_t(same);
-    }
+    // Values of one instruction are of one shape: their bytes tell them apart.
+    std::unordered_map<std::string_view, std::int64_t> first_equal;
+    std::vector<std::int64_t> numbers;
     for (const std::int32_t c : table_[classes].class_of) {
-      keys.push_back({first_equal[std::size_t(c)]});
+      const Literal& value = values[std::size_t(c)];
+      const std::string_view bytes(reinterpret_cast<const char*>(value.bytes()),
+                                   value.byte_count());
+      numbers.push_back(first_equal.try_emplace(bytes, c).first->second);
     }
-    const DeviceClasses merged = DeviceClasses::by_key(keys);
+    const DeviceClasses merged = by_number(numbers);
     std::vector<Literal> by_class;
     for (const std::int32_t device : merged.representative) {
       by_class.push_back(values[std::size_t(table_[classes].class_of[std::size_t(device)])]);
@@ -219,53 +233,70 @@ class Analysis {
   }
 
   Leaves visit_collective(const ir::Instruction& i, const UniformityFacts& facts) {
-    const std::int64_t n = table_.num_devices();
     std::vector<ClassesId> operands;
     for (const ir::Instruction* o : i.operands) {
       for (const LeafFacts& leaf : of(facts, *o)) operands.push_back(leaf.classes);
     }
     const bool tuple_form = i.is(Opcode::all_to_all) && i.shape.is_tuple;
-    const auto class_at = [&](ClassesId id, std::int64_t device) {
-      return std::int64_t(table_[id].class_of[std::size_t(device)]);
-    };
-    std::vector<std::vector<std::int64_t>> groups;
-    if (!i.is(Opcode::collective_permute)) {
-      groups = i.get<ir::CollectiveAttrs>().groups.expand(n);
-    }
     Leaves out;
     for (std::size_t k = 0; k < leaf_count(i.shape); ++k) {
-      std::vector<std::vector<std::int64_t>> keys(static_cast<std::size_t>(n));
-      const ClassesId own = operands.at(tuple_form ? 0 : k);
-      if (i.is(Opcode::collective_permute)) {
-        for (auto& key : keys) key = {-1};
-        for (const auto& [source, target] : i.get<ir::PermuteAttrs>().source_target_pairs) {
-          keys[std::size_t(target)] = {class_at(own, source)};
-        }
+      ExchangeKey key;
+      key.opcode = i.opcode;
+      key.operands = tuple_form ? operands : std::vector<ClassesId>{operands.at(k)};
+      if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+        key.pairs =
+            permutes_.try_emplace(permute->source_target_pairs, permutes_.size()).first->second;
+      } else {
+        const ir::DeviceGroups& groups = i.get<ir::CollectiveAttrs>().groups;
+        key.mesh = groups.mesh.get();
+        key.axes = groups.axes;
+        key.lists = groups.lists;
       }
-      for (const auto& group : groups) {
-        for (std::size_t place = 0; place < group.size(); ++place) {
-          auto& key = keys[std::size_t(group[place])];
-          if (i.is(Opcode::collective_broadcast)) {
-            key = {class_at(own, group[0])};
-            continue;
-          }
-          // Equal members in equal order give equal results; where each gets a part of its own,
-          // the place counts too.
-          if (i.is(Opcode::reduce_scatter) || i.is(Opcode::all_to_all)) {
-            key.push_back(std::int64_t(place));
-          }
-          for (const std::int64_t m : group) {
-            if (tuple_form) {
-              for (const ClassesId o : operands) key.push_back(class_at(o, m));
-            } else {
-              key.push_back(class_at(own, m));
-            }
-          }
-        }
+      auto it = exchanges_.find(key);
+      if (it == exchanges_.end()) {
+        const ClassesId classes = table_.intern(by_number(numbers_after(i, key.operands)));
+        it = exchanges_.emplace(std::move(key), classes).first;
       }
-      out.push_back({table_.intern(DeviceClasses::by_key(keys)), nullptr});
+      out.push_back({it->second, nullptr});
     }
     return out;
+  }
+
+  /// A number per device, equal where a collective surely leaves equal bits.
+  std::vector<std::int64_t> numbers_after(const ir::Instruction& i,
+                                          const std::vector<ClassesId>& operands) {
+    const std::int64_t n = table_.num_devices();
+    const auto class_at = [&](ClassesId id, std::int64_t device) {
+      return table_[id].class_of[std::size_t(device)];
+    };
+    // Those that take no part get zeros.
+    std::vector<std::int64_t> numbers(std::size_t(n), -1);
+    if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+      for (const auto& [source, target] : permute->source_target_pairs) {
+        numbers[std::size_t(target)] = class_at(operands[0], source);
+      }
+      return numbers;
+    }
+    // Equal members in equal order give equal results; where each gets a part of its own, the place
+    // counts too.
+    const bool parts = i.is(Opcode::reduce_scatter) || i.is(Opcode::all_to_all);
+    std::map<std::vector<std::int32_t>, std::int64_t> seen;
+    for (const auto& group : i.get<ir::CollectiveAttrs>().groups.expand(n)) {
+      std::vector<std::int32_t> members;
+      if (i.is(Opcode::collective_broadcast)) {
+        members.push_back(class_at(operands[0], group[0]));
+      } else {
+        members.reserve(group.size() * operands.size());
+        for (const std::int64_t m : group) {
+          for (const ClassesId o : operands) members.push_back(class_at(o, m));
+        }
+      }
+      const std::int64_t number = seen.try_emplace(std::move(members), seen.size()).first->second;
+      for (std::size_t place = 0; place < group.size(); ++place) {
+        numbers[std::size_t(group[place])] = number * n + (parts ? std::int64_t(place) : 0);
+      }
+    }
+    return numbers;
   }
 
   Leaves visit_while(const ir::Instruction& i, UniformityFacts* facts) {
@@ -331,8 +362,25 @@ class Analysis {
     std::vector<UniformityFacts> facts;
   };
 
+  /// All that the classes of a collective's result depend on.
+  struct ExchangeKey {
+    Opcode opcode = Opcode::all_reduce;
+    std::size_t pairs = 0;  ///< of a permute: its number in permutes_
+    const LogicalMesh* mesh = nullptr;
+    std::vector<int> axes;
+    std::vector<std::vector<std::int64_t>> lists;
+    std::vector<ClassesId> operands;
+    friend bool operator<(const ExchangeKey& a, const ExchangeKey& b) {
+      return std::tie(a.opcode, a.pairs, a.mesh, a.axes, a.operands, a.lists) <
+             std::tie(b.opcode, b.pairs, b.mesh, b.axes, b.operands, b.lists);
+    }
+  };
+
   ClassesTable& table_;
   std::unordered_map<const ir::Instruction*, WhileAnswer> answers_;
+  // Programs repeat their collectives layer by layer. Looked up, never walked.
+  std::map<ExchangeKey, ClassesId> exchanges_;
+  std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, std::size_t> permutes_;
 };
 
 /// Devices of one class hold the same shard.
@@ -357,11 +405,19 @@ ClassesId parameter_classes(const TensorSharding* s, ClassesTable* table) {
 
 UniformityFacts analyze_uniformity(const ir::Module& module, ClassesTable* table) {
   std::vector<Leaves> parameters;
+  std::vector<std::pair<const TensorSharding*, ClassesId>> met;
+  const auto classes_of = [&](const TensorSharding* s) {
+    for (const auto& [other, classes] : met) {
+      if (s == other || (s && other && s->mesh == other->mesh && *s == *other)) return classes;
+    }
+    met.emplace_back(s, parameter_classes(s, table));
+    return met.back().second;
+  };
   for (const ir::Instruction* p : module.entry()->parameters()) {
     Leaves leaves;
     for (std::size_t k = 0; k < leaf_count(p->shape); ++k) {
       const TensorSharding* s = k < p->sharding.size() ? &p->sharding[k] : nullptr;
-      leaves.push_back({parameter_classes(s, table), nullptr});
+      leaves.push_back({classes_of(s), nullptr});
     }
     parameters.push_back(std::move(leaves));
   }

@@ -86,9 +86,9 @@ void Machine::check_groups(const Step& step, Exchange::Kind kind,
 
 void Machine::run_exchange(const Step& step, const Exchange& exchange, const ActiveSet& active) {
   for (const Exchange::Gather& gather : exchange.before) {
-    check_groups(step, exchange.kind, gather.groups, active);
+    check_groups(step, exchange.kind, gather.groups.lists(), active);
   }
-  check_groups(step, exchange.kind, exchange.groups, active);
+  check_groups(step, exchange.kind, exchange.groups.lists(), active);
   if (!exchange.before.empty()) return joint_gather(exchange, active);
   std::int64_t bytes = 0;
   for (const Exchange::Part& part : exchange.parts) {
@@ -131,7 +131,7 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
   std::vector<const std::vector<std::int32_t>*> group(who.size());
   std::vector<std::int64_t> place(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
-    const auto& member = exchange.memberships[std::size_t(who.devices[i])];
+    const auto& member = (*exchange.memberships)[std::size_t(who.devices[i])];
     if (member.group < 0) continue;
     group[i] = &exchange.groups[std::size_t(member.group)];
     place[i] = member.place;

@@ -61,9 +61,10 @@ void Machine::joint_gather(const Exchange& exchange, const ActiveSet& active) {
   const Exchange::Part& part = exchange.parts[0];
   std::vector<Level> levels;
   for (const Exchange::Gather& g : exchange.before) {
-    levels.push_back({&g.groups, &g.memberships, g.chunk, std::int64_t(g.groups.at(0).size())});
+    levels.push_back(
+        {&g.groups.lists(), g.memberships.get(), g.chunk, std::int64_t(g.groups.at(0).size())});
   }
-  levels.push_back({&exchange.groups, &exchange.memberships, part.chunk,
+  levels.push_back({&exchange.groups.lists(), exchange.memberships.get(), part.chunk,
                     std::int64_t(exchange.groups.at(0).size())});
   const Slot& output = slot(part.output);
   const ActiveSet::Classes who = active.of(output.classes);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <numeric>
 
 #include "src/base/check.h"
@@ -10,38 +11,50 @@
 namespace tessera::runtime {
 namespace {
 
-std::vector<Exchange::Membership> members_of(const Plan& plan,
-                                             const std::vector<std::vector<std::int32_t>>& groups,
-                                             bool pairs) {
-  std::vector<Exchange::Membership> members(std::size_t(plan.num_devices));
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (std::size_t place = pairs ? 1 : 0; place < groups[g].size(); ++place) {
-      members.at(std::size_t(groups[g][place])) = {std::int32_t(g), std::int32_t(place)};
+/// Groups that steps share are looked through once.
+class Members {
+ public:
+  explicit Members(std::int64_t devices) : devices_(devices) {}
+
+  void enter(Exchange* exchange) {
+    const bool pairs = exchange->kind == Exchange::Kind::collective_permute;
+    exchange->memberships = of(exchange->groups, pairs);
+    for (Exchange::Gather& gather : exchange->before) {
+      gather.memberships = of(gather.groups, false);
     }
   }
-  return members;
-}
 
-void enter_members(const Plan& plan, Exchange* exchange) {
-  const bool pairs = exchange->kind == Exchange::Kind::collective_permute;
-  exchange->memberships = members_of(plan, exchange->groups, pairs);
-  for (Exchange::Gather& gather : exchange->before) {
-    gather.memberships = members_of(plan, gather.groups, false);
+ private:
+  Exchange::Memberships of(const DeviceLists& groups, bool pairs) {
+    Exchange::Memberships& known = known_[{&groups.lists(), pairs}];
+    if (known) return known;
+    std::vector<Exchange::Membership> members(static_cast<std::size_t>(devices_));
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (std::size_t place = pairs ? 1 : 0; place < groups[g].size(); ++place) {
+        members.at(std::size_t(groups[g][place])) = {std::int32_t(g), std::int32_t(place)};
+      }
+    }
+    known = std::make_shared<const std::vector<Exchange::Membership>>(std::move(members));
+    return known;
   }
-}
 
-void cut(const Plan& plan, Block* block) {
+  std::int64_t devices_;
+  // Looked up, never walked.
+  std::map<std::pair<const DeviceLists::Lists*, bool>, Exchange::Memberships> known_;
+};
+
+void cut(const Plan& plan, Members* members, Block* block) {
   block->stretches.clear();
   const auto classes_of = [&](SlotId slot) { return plan.slots[std::size_t(slot)].classes; };
   for (std::size_t i = 0; i < block->steps.size(); ++i) {
     Step& step = block->steps[i];
     if (auto* loop = std::get_if<While>(&step.what)) {
-      cut(plan, &loop->condition);
-      cut(plan, &loop->body);
+      cut(plan, members, &loop->condition);
+      cut(plan, members, &loop->body);
     } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-      for (Branch& branch : conditional->branches) cut(plan, &branch.block);
+      for (Branch& branch : conditional->branches) cut(plan, members, &branch.block);
     }
-    if (auto* exchange = std::get_if<Exchange>(&step.what)) enter_members(plan, exchange);
+    if (auto* exchange = std::get_if<Exchange>(&step.what)) members->enter(exchange);
     const auto* task = std::get_if<KernelTask>(&step.what);
     const ClassesId classes = task ? classes_of(task->outputs.at(0)) : -1;
     if (task) {
@@ -49,9 +62,10 @@ void cut(const Plan& plan, Block* block) {
         TESSERA_CHECK(classes_of(s) == classes, "outputs of unequal classes: " + step.name);
       }
       for (const SlotId s : task->inputs) {
-        TESSERA_CHECK(
-            plan.classes[std::size_t(classes)].refines(plan.classes[std::size_t(classes_of(s))]),
-            "an input is finer than the output: " + step.name);
+        const ClassesId its = classes_of(s);
+        TESSERA_CHECK(its == classes || plan.classes[std::size_t(classes)].refines(
+                                            plan.classes[std::size_t(its)]),
+                      "an input is finer than the output: " + step.name);
       }
     }
     if (task && !block->stretches.empty() && block->stretches.back().classes == classes) {
@@ -166,7 +180,8 @@ void finalize(Plan* plan) {
   plan->num_cells = next;
   plan->numbers.resize(std::size_t(plan->num_devices));
   std::iota(plan->numbers.begin(), plan->numbers.end(), 0);
-  cut(*plan, &plan->entry);
+  Members members(plan->num_devices);
+  cut(*plan, &members, &plan->entry);
 }
 
 std::string to_string(const Plan& plan) {

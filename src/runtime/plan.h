@@ -61,6 +61,23 @@ struct KernelTask {
 using CombineFunction = void (*)(const void* attributes, std::byte* into, const std::byte* value,
                                  std::int64_t count);
 
+/// Lists of devices, which copies share: programs exchange among the same groups over and over.
+class DeviceLists {
+ public:
+  using Lists = std::vector<std::vector<std::int32_t>>;
+  DeviceLists() : DeviceLists(Lists()) {}
+  DeviceLists(Lists lists) : lists_(std::make_shared<const Lists>(std::move(lists))) {}
+
+  const Lists& lists() const { return *lists_; }
+  bool empty() const { return lists_->empty(); }
+  std::size_t size() const { return lists_->size(); }
+  const std::vector<std::int32_t>& operator[](std::size_t i) const { return (*lists_)[i]; }
+  const std::vector<std::int32_t>& at(std::size_t i) const { return lists_->at(i); }
+
+ private:
+  std::shared_ptr<const Lists> lists_;
+};
+
 /// A collective, as a plain memory operation among the local cells.
 struct Exchange {
   enum class Kind : std::uint8_t {
@@ -74,7 +91,7 @@ struct Exchange {
   };
   Kind kind = Kind::all_reduce;
   /// Disjoint lists of devices. Of a permute: {source, target} pairs.
-  std::vector<std::vector<std::int32_t>> groups;
+  DeviceLists groups;
   /// One array. Its bytes are [outer][dim][inner] with `chunk` = bytes of one device's part of
   /// [dim][inner] (of the input for all-gather, of the output for reduce-scatter, of what goes to
   /// one member for all-to-all; else everything with outer = 1).
@@ -93,13 +110,14 @@ struct Exchange {
   struct Membership {
     std::int32_t group = -1, place = 0;
   };
-  std::vector<Membership> memberships;
+  using Memberships = std::shared_ptr<const std::vector<Membership>>;
+  Memberships memberships;
 
   /// A gather done before this one in the same step, so that what lies between is never held.
   struct Gather {
-    std::vector<std::vector<std::int32_t>> groups;
-    std::int64_t outer = 1, chunk = 0;    ///< as in Part
-    std::vector<Membership> memberships;  ///< set by finalize
+    DeviceLists groups;
+    std::int64_t outer = 1, chunk = 0;  ///< as in Part
+    Memberships memberships;            ///< set by finalize
   };
   /// Of an all-gather of one part: the first one done comes first.
   std::vector<Gather> before;

@@ -68,19 +68,11 @@ class LayoutSearch {
     inspect_factors();
   }
 
-  const MeshRef& mesh() const { return mesh_; }
-
-  /// The layout that all tensors have already, if there is one.
-  std::optional<ComputeLayout> agreed_layout() {
-    project_all();
-    auto axes = agreement();
-    if (!axes) return std::nullopt;
-    return layout_of(*axes);
-  }
-
-  /// After agreed_layout().
   ComputeLayout run() {
     if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
+    project_all();
+    // The layout that all tensors have already, if there is one.
+    if (auto agreed = agreement()) return layout_of(*agreed);
     collect_axes();
     collect_layouts();
     return best();
@@ -501,6 +493,19 @@ void append(std::string* key, std::int64_t value) {
   key->push_back(char(value));
 }
 
+/// Whether there is a shape and a sharding for each tensor.
+bool tensors_fit(const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
+                 const std::vector<TensorSharding>& shardings) {
+  if (factors.size() != shapes.size() || shapes.size() != shardings.size()) return false;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    if (shapes[i].dims.size() != factors[i].size() ||
+        shardings[i].dims.size() != factors[i].size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// All that the choice depends on. Of the mesh only the axes' sizes.
 std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                    const std::vector<TensorSharding>& operand_shardings,
@@ -550,18 +555,27 @@ ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& op
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const CostModel& model) {
-  LayoutSearch search(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                      flops, model);
-  const MeshRef mesh = search.mesh();
-  if (!mesh) return search.run();
-  if (auto agreed = search.agreed_layout()) return std::move(*agreed);
+  MeshRef mesh;
+  for (const auto* list : {&operand_shardings, &result_shardings}) {
+    for (const TensorSharding& s : *list) {
+      if (s.mesh) mesh = s.mesh;
+    }
+  }
+  const auto search = [&] {
+    return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                        flops, model)
+        .run();
+  };
+  const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
+                    tensors_fit(rule.results, result_shapes, result_shardings);
+  if (!mesh || !fits) return search();
   static thread_local std::unordered_map<std::string, ComputeLayout> layouts;
   std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
                            flops, model, mesh);
   auto it = layouts.find(key);
   if (it == layouts.end()) {
     if (layouts.size() >= kCachedLayouts) layouts.clear();
-    ComputeLayout layout = search.run();
+    ComputeLayout layout = search();
     for (auto* list : {&layout.operands, &layout.results}) {
       for (TensorSharding& s : *list) s.mesh = nullptr;
     }

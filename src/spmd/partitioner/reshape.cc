@@ -259,6 +259,7 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
   Value* v = p.operand_value(operand);
   const TensorSharding wanted = reduced(p.declared_array(source));
   std::vector<Plan> candidates;
+  bool settled = false;  // nothing has to move
   const TensorSharding whole_in = p.whole(operand.shape.rank());
   if (source.shape.element_count() > 0) {
     if (std::optional<FactorRule> rule = rule_for(source)) {
@@ -267,16 +268,22 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
       }
       ComputeLayout layout = p.layout_for(source, *rule);
       candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
+      const Plan& first = candidates.front();
+      settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
+                same_layout(first.out, wanted) && same_layout(layout.operands[0], v->sharding) &&
+                same_layout(layout.results[0], wanted);
     }
-    candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
-    candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
-    candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true, true));
+    if (!settled) {
+      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
+      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true, true));
+    }
   }
-  candidates.push_back({whole_in, p.whole(source.shape.rank()), {}});
+  if (!settled) candidates.push_back({whole_in, p.whole(source.shape.rank()), {}});
   const Plan* best = nullptr;
   double least = 0;
   for (const Plan& c : candidates) {
-    double cost = price(p, v, c, source, wanted);
+    double cost = settled ? 0 : price(p, v, c, source, wanted);
     // Gathering what is split at both ends is the last resort.
     if (is_whole(c.in) && !is_whole(v->sharding) && !is_whole(wanted)) {
       cost += 1e30;

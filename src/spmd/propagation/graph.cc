@@ -416,8 +416,9 @@ class Builder {
     collect(i, &op.operands, &op.results);
     if (op.results.empty()) return;
     auto active = [&](int v) { return graph_.values[std::size_t(v)].active; };
-    if (std::none_of(op.results.begin(), op.results.end(), active)) {
-      if (std::none_of(op.operands.begin(), op.operands.end(), active)) return;
+    if (std::none_of(op.operands.begin(), op.operands.end(), active)) {
+      // What one array alone has goes nowhere: constants, iotas, scalars spread out.
+      if (std::count_if(op.results.begin(), op.results.end(), active) <= 1) return;
     }
     bool plain = ir::is_elementwise(i.opcode) && i.shape.is_array() &&
                  std::all_of(i.operands.begin(), i.operands.end(), [&](const Instruction* o) {

@@ -221,16 +221,23 @@ void add_cuts(const LogicalMesh& mesh, const std::vector<int>& axes,
 
 }  // namespace
 
-MeshRef coarsest_mesh(const ir::Module& module, const MeshRef& fine, const MeshRef& coarse) {
+MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRef& fine,
+                      const MeshRef& coarse) {
   std::map<std::string, std::set<std::int64_t>> cuts;
-  for_each_sharding(module, [&](const TensorSharding& s, const Shape&) {
-    if (s.kind != TensorSharding::Kind::axes || s.mesh != fine) return;
-    for (const DimSharding& d : s.dims) add_cuts(*fine, d.axes, &cuts);
-    for (std::vector<int> set : {s.replicated, s.unreduced, s.manual}) {
+  std::set<std::vector<int>> met;  // the same lists stand everywhere
+  const auto add = [&](const std::vector<int>& axes) {
+    if (!axes.empty() && met.insert(axes).second) add_cuts(*fine, axes, &cuts);
+  };
+  for (const TensorSharding& s : shardings) {
+    if (s.kind != TensorSharding::Kind::axes || s.mesh != fine) continue;
+    for (const DimSharding& d : s.dims) add(d.axes);
+    for (const auto* axes : {&s.replicated, &s.unreduced, &s.manual}) {
+      if (axes->empty()) continue;
+      std::vector<int> set = *axes;
       std::sort(set.begin(), set.end());
-      add_cuts(*fine, set, &cuts);
+      add(set);
     }
-  });
+  }
   std::vector<Dims> pieces;
   bool same = true;
   for (const MeshAxis& axis : coarse->axes) {

@@ -12,8 +12,10 @@ namespace tessera::spmd::propagation {
 /// Returns the mesh, and in `coarse` the coarsest one that says all that the module said.
 MeshRef unify_meshes(ir::Module* module, MeshRef* coarse);
 
-/// The coarsest refinement of `coarse` on which all shardings of the module can be said.
-MeshRef coarsest_mesh(const ir::Module& module, const MeshRef& fine, const MeshRef& coarse);
+/// The coarsest refinement of `coarse` on which these shardings, as far as they are on `fine`, can
+/// be said.
+MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRef& fine,
+                      const MeshRef& coarse);
 
 /// The sharding on a mesh that `sharding.mesh` refines. Pieces that only are parts of an axis there
 /// are dropped, with all that follows them on their dim.

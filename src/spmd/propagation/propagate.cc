@@ -309,22 +309,22 @@ TensorSharding for_boundary(const Value& v, const TensorSharding& s, const Logic
 
 void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
                 const MeshRef& coarse) {
-  for (ir::Computation* c : graph.computations) {
-    for (const auto& i : c->instructions()) {
-      std::vector<TensorSharding> leaves;
-      for (std::size_t k = 0; k < graph.leaf_count(i.get()); ++k) {
-        const Value& v = graph.values[std::size_t(graph.value_of(i.get(), k))];
-        leaves.push_back(v.boundary && v.active ? for_boundary(v, v.sharding, *coarse).closed()
-                                                : v.sharding.closed());
-      }
-      i->sharding = std::move(leaves);
-    }
+  std::vector<TensorSharding> of_value;
+  of_value.reserve(graph.values.size());
+  for (const Value& v : graph.values) {
+    of_value.push_back(v.boundary && v.active ? for_boundary(v, v.sharding, *coarse).closed()
+                                              : v.sharding.closed());
   }
-  MeshRef mesh = coarsest_mesh(*module, fine, coarse);
+  const MeshRef mesh = coarsest_mesh(of_value, fine, coarse);
+  for (TensorSharding& s : of_value) {
+    if (s.mesh == fine) s = coarsened(s, mesh);
+  }
   for (ir::Computation* c : graph.computations) {
     for (const auto& i : c->instructions()) {
-      for (TensorSharding& s : i->sharding) {
-        if (s.mesh == fine) s = coarsened(s, mesh);
+      const std::size_t leaves = graph.leaf_count(i.get());
+      i->sharding.resize(leaves);
+      for (std::size_t k = 0; k < leaves; ++k) {
+        i->sharding[k] = of_value[std::size_t(graph.value_of(i.get(), k))];
       }
     }
   }
@@ -342,10 +342,10 @@ struct Propagation::State {
   std::vector<propagation::Value> values;
   std::vector<propagation::Op> ops;
   std::vector<propagation::CallbackOp> callbacks;
-  bool ran = false;
+  bool ran = false, once = false;
 };
 
-Propagation::Propagation(ir::Module* module) : state_(std::make_unique<State>()) {
+Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_unique<State>()) {
   using namespace propagation;
   TESSERA_CHECK(module->entry(), "a module without an entry");
   if (module->replica_count > 1) {
@@ -366,6 +366,8 @@ Propagation::Propagation(ir::Module* module) : state_(std::make_unique<State>())
   s.fine = unify_meshes(module, &s.coarse);
   module->mesh = s.coarse;
   s.graph = build_graph(module, s.fine);
+  s.once = once;
+  if (once) return;
   s.values = s.graph.values;
   s.ops = s.graph.ops;
   s.callbacks = s.graph.callbacks;
@@ -386,6 +388,7 @@ bool Propagation::is_free(int value, const TensorSharding& sharding) const {
 void Propagation::run(const std::vector<Pin>& pins) {
   using namespace propagation;
   State& s = *state_;
+  TESSERA_CHECK(!s.ran || !s.once, "a propagation that was to run once");
   if (s.ran) {
     s.graph.values = s.values;
     s.graph.ops = s.ops;
@@ -426,7 +429,7 @@ void Propagation::run_once(propagation::Provenance* provenance) {
 }
 
 void propagate(ir::Module* module, propagation::Provenance* provenance) {
-  Propagation flow(module);
+  Propagation flow(module, true);
   if (provenance) {
     flow.run_once(provenance);
   } else {

@@ -29,8 +29,8 @@ void propagate(ir::Module* module, propagation::Provenance* provenance = nullptr
 /// Propagation that can be asked again with more said: what would follow if this array lay so?
 class Propagation {
  public:
-  /// Prepares the module, which must outlive this.
-  explicit Propagation(ir::Module* module);
+  /// Prepares the module, which must outlive this. `once`: it will not be asked again.
+  explicit Propagation(ir::Module* module, bool once = false);
   ~Propagation();
 
   struct Pin {

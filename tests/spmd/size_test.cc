@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes the compiler's time independent of the number of devices, and linear in the program:
+// groups that stay symbolic, and layouts and moves that are worked out once.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "bench/programs.h"
+#include "src/ir/hlo_text.h"
+#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/propagation/propagate.h"
+#include "src/spmd/reshard/search.h"
+
+namespace tessera::testing {
+namespace {
+
+struct Made {
+  std::size_t instructions = 0, collectives = 0, records = 0;
+  std::size_t text = 0;  ///< without the pairs of permutes, which HLO has no symbols for
+  std::int64_t searches = 0;
+};
+
+std::size_t length_without_pairs(const std::string& text) {
+  std::size_t length = text.size();
+  for (std::size_t at = 0; (at = text.find("source_target_pairs={", at)) != std::string::npos;) {
+    const std::size_t end = text.find("}}", at);
+    length -= end - at;
+    at = end;
+  }
+  return length;
+}
+
+Made partitioned(std::unique_ptr<ir::Module> module) {
+  Made made;
+  // A thread of its own: what is kept between programs is kept per thread.
+  std::thread([&] {
+    spmd::propagate(module.get());
+    spmd::PartitionReport report;
+    const auto device = spmd::partition(*module, {}, &report);
+    for (const auto& i : device->entry()->instructions()) {
+      ++made.instructions;
+      made.collectives += ir::is_collective(i->opcode);
+    }
+    made.records = report.records.size();
+    made.text = length_without_pairs(ir::to_string(*device));
+    made.searches = spmd::reshard::searches_made();
+  }).join();
+  return made;
+}
+
+Made step(int layers, std::int64_t x, std::int64_t y) {
+  bench::StepOptions options;
+  options.layers = layers;
+  options.mesh = {x, y};
+  return partitioned(bench::transformer_step(options));
+}
+
+void expect_within(std::size_t a, std::size_t b, double factor, const char* what) {
+  EXPECT_LE(double(b), factor * double(a)) << what;
+  EXPECT_LE(double(a), factor * double(b)) << what;
+}
+
+TEST(Size, OfADeviceProgramDoesNotGrowWithTheDevices) {
+  const Made small = step(3, 2, 4), medium = step(3, 16, 16), large = step(3, 64, 32);
+  ASSERT_GT(small.collectives, 10u);
+  for (const Made* other : {&medium, &large}) {
+    expect_within(small.instructions, other->instructions, 1.15, "instructions");
+    expect_within(small.collectives, other->collectives, 1.5, "collectives");
+    expect_within(small.records, other->records, 1.5, "records");
+    expect_within(small.text, other->text, 1.2, "text");
+  }
+  // More pieces of axes, more ways to go: but by a few searches, not by the devices.
+  EXPECT_LE(large.searches, small.searches + 200);
+}
+
+TEST(Size, LayersThatAreAlikeAreSearchedOnce) {
+  const Made few = step(2, 16, 16), many = step(6, 16, 16);
+  EXPECT_GT(few.searches, 0);
+  EXPECT_EQ(many.searches, few.searches);
+  // Three times the layers: three times the program, less what is there once.
+  EXPECT_LE(many.instructions, 3 * few.instructions);
+  EXPECT_LE(many.text, 3.1 * double(few.text));
+}
+
+TEST(Size, OfAChainIsLinear) {
+  const Made small = partitioned(bench::chain(400, {16, 16}));
+  const Made large = partitioned(bench::chain(4000, {16, 16}));
+  EXPECT_LE(large.instructions, 11 * small.instructions);
+  EXPECT_EQ(large.searches, small.searches);
+}
+
+}  // namespace
+}  // namespace tessera::testing
