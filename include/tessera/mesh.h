@@ -19,6 +19,11 @@ namespace tessera {
 enum class AxisType : std::uint8_t { Auto, Explicit, Manual };
 std::string to_string(AxisType);
 
+class AbstractMesh;
+namespace internal {
+struct MeshAccess;
+}
+
 /// An N-d array of devices with one name per dimension (jax.sharding.Mesh).
 ///
 /// Immutable and interned: equal meshes are the same object and compare in constant time.
@@ -46,9 +51,16 @@ class Mesh {
                                                          Location location = Location::current())
       : Mesh(OneAxis{}, std::move(devices), std::string(std::forward<Name>(axis_name)), location) {}
 
-  const std::vector<Device>& devices() const;
+  /// True for what an AbstractMesh says: axes without devices. NamedSharding::mesh() and
+  /// current_mesh() may give such a one; its `devices`, `device_ids` and `local_devices` are a
+  /// ValueError.
+  bool is_abstract() const;
+  /// The axes alone (tessera/abstract_mesh.h); an abstract mesh gives itself.
+  AbstractMesh abstract_mesh() const;
+
+  const std::vector<Device>& devices(Location location = Location::current()) const;
   /// Device ids in row-major order.
-  std::vector<std::int64_t> device_ids() const;
+  std::vector<std::int64_t> device_ids(Location location = Location::current()) const;
   const std::vector<std::string>& axis_names() const;
   const std::vector<std::int64_t>& axis_sizes() const;
   const std::vector<AxisType>& axis_types() const;
@@ -62,7 +74,7 @@ class Mesh {
   std::vector<std::string> auto_axes() const;
   std::vector<std::string> explicit_axes() const;
   std::vector<std::string> manual_axes() const;
-  std::vector<Device> local_devices() const;
+  std::vector<Device> local_devices(Location location = Location::current()) const;
   /// "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
   std::string to_string() const;
 
@@ -70,11 +82,16 @@ class Mesh {
   /// Stable within a process only.
   std::size_t hash() const;
 
+  struct Impl;
+
+ protected:
+  explicit Mesh(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
  private:
+  friend struct internal::MeshAccess;
   struct OneAxis {};
   Mesh(OneAxis, std::vector<Device> devices, std::string axis_name, Location location);
 
-  struct Impl;
   std::shared_ptr<const Impl> impl_;
 };
 
@@ -89,7 +106,7 @@ Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::st
 
 /// Makes a mesh the current one of this thread until the scope ends (`with mesh:`). Scopes nest;
 /// the empty mesh means none. Scopes may end in any order; each must end on the thread where it
-/// began. ValueError for a mesh with Manual axes.
+/// began. ValueError for a mesh with Manual axes, and for an abstract one (see use_abstract_mesh).
 class MeshScope {
  public:
   explicit MeshScope(const Mesh& mesh, Location location = Location::current());

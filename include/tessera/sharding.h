@@ -41,20 +41,25 @@ class Sharding {
   Sharding() = default;
   bool valid() const { return impl_ != nullptr; }
 
-  std::set<Device> device_set() const;
+  /// True if the mesh is abstract: what asks for devices is a ValueError then.
+  bool is_abstract() const;
+  std::set<Device> device_set(Location location = Location::current()) const;
   /// Devices in the order of the shards.
-  std::vector<Device> device_list() const;
-  std::set<Device> addressable_devices() const;
+  std::vector<Device> device_list(Location location = Location::current()) const;
+  std::set<Device> addressable_devices(Location location = Location::current()) const;
   std::int64_t num_devices() const;
   /// Device → the slice it holds. IndivisibleError as for shard_shape.
-  std::map<Device, Index> devices_indices_map(const Dims& global_shape) const;
-  std::map<Device, Index> addressable_devices_indices_map(const Dims& global_shape) const;
+  std::map<Device, Index> devices_indices_map(const Dims& global_shape,
+                                              Location location = Location::current()) const;
+  std::map<Device, Index> addressable_devices_indices_map(
+      const Dims& global_shape, Location location = Location::current()) const;
   /// Device → number of the copy of its slice, in device order.
-  std::map<Device, std::int64_t> replica_ids(const Dims& global_shape) const;
+  std::map<Device, std::int64_t> replica_ids(const Dims& global_shape,
+                                             Location location = Location::current()) const;
   /// Shape of one device's part. IndivisibleError with sharding, dim, ways, size and shape.
   Dims shard_shape(const Dims& global_shape, Location location = Location::current()) const;
   bool is_fully_replicated() const;
-  bool is_fully_addressable() const;
+  bool is_fully_addressable(Location location = Location::current()) const;
   /// Same parts on the same devices, for an array of `ndim` dimensions.
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
   /// "device" unless another kind was asked for.
@@ -75,7 +80,7 @@ class Sharding {
   std::shared_ptr<const internal::ShardingImpl> impl_;
 };
 
-/// A mesh and a spec (jax.sharding.NamedSharding).
+/// A mesh and a spec (jax.sharding.NamedSharding). The mesh may be an AbstractMesh.
 /// @code
 /// NamedSharding s(make_mesh({{"x", 2}, {"y", 4}}), P("x", "y"));
 /// @endcode

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/cost_analysis.h>
 #include <tessera/explain.h>
 #include <tessera/tree.h>
 
@@ -35,16 +36,6 @@ struct CollectiveInfo {
   double bytes_received = 0;  ///< by one device, per execution
   bool full_gather = false;
   std::string reason;
-};
-
-/// Bytes per device, known before running.
-struct MemoryAnalysis {
-  std::int64_t argument_bytes = 0, output_bytes = 0, temp_bytes = 0, alias_bytes = 0;
-  std::int64_t peak_bytes_per_device = 0;
-};
-/// Of one execution on one device.
-struct CostAnalysis {
-  double flops = 0, bytes_received = 0;
 };
 
 /// One array of a function's arguments or of its result.
@@ -78,7 +69,8 @@ class Compiled {
   std::vector<ValueInfo> args_info() const;
   std::vector<ValueInfo> out_info() const;
   MemoryAnalysis memory_analysis() const;
-  CostAnalysis cost_analysis() const;
+  /// What one run costs a device, and how long that takes on a described machine.
+  CostAnalysis cost_analysis(const Network& network = {}) const;
   /// What is communicated and why.
   std::vector<CollectiveInfo> collectives() const;
   /// Operations computed on gathered operands because no partitioned form is known.

@@ -2,10 +2,12 @@
 // All of Tessera.
 #pragma once
 
+#include <tessera/abstract_mesh.h>
 #include <tessera/array.h>
 #include <tessera/callable.h>
 #include <tessera/collectives.h>
 #include <tessera/control_flow.h>
+#include <tessera/cost_analysis.h>
 #include <tessera/custom_call.h>
 #include <tessera/custom_partitioning.h>
 #include <tessera/device.h>

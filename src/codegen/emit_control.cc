@@ -85,9 +85,19 @@ void combine_slowly(const void* attributes, std::byte* into, const std::byte* va
 void emit_collective(Emitter& e, const ir::Instruction& i) {
   Exchange x;
   x.kind = kind_of(i);
-  const std::int64_t n = e.state().plan().num_devices;
+  const std::int64_t n = e.state().module->num_partitions;
+  const bool one_view = e.state().plan().num_devices < n;
   std::int64_t dim = -1;
-  if (i.is(Opcode::collective_permute)) {
+  auto group_size = std::int64_t(1);
+  if (one_view) {
+    // One device's view: only the size of its group counts.
+    x.groups = DeviceLists(i.is(Opcode::collective_permute) ? DeviceLists::Lists{{0, 0}}
+                                                            : DeviceLists::Lists{{0}});
+    if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+      group_size = attrs->groups.group_size(n);
+      if (!attrs->dims.empty()) dim = attrs->dims[0];
+    }
+  } else if (i.is(Opcode::collective_permute)) {
     const auto& pairs = i.get<ir::PermuteAttrs>().source_target_pairs;
     auto [it, fresh] = e.state().permutes.try_emplace(pairs);
     if (fresh) {
@@ -127,7 +137,7 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
       e.state().built->evaluator_ops.push_back(i.describe() + ", its reducer");
     }
   }
-  const auto group_size = std::int64_t(x.groups.empty() ? 1 : x.groups[0].size());
+  if (!one_view && !x.groups.empty()) group_size = std::int64_t(x.groups[0].size());
   const std::vector<Shape> leaves = flatten(i.shape);
   for (std::size_t k = 0; k < i.operands.size(); ++k) {
     const Shape& operand = i.operand(k)->shape;

@@ -308,7 +308,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   state.fusion = *options;
   state.mattered = {false, false};
   runtime::Plan& plan = built.plan;
-  plan.num_devices = module.num_partitions;
+  plan.num_devices = table.num_devices();
   plan.classes = table.list();
   const ir::Computation& entry = *module.entry();
   std::vector<std::vector<SlotId>> parameters;
@@ -335,10 +335,8 @@ std::int64_t peak_of(runtime::Plan plan) {
   return estimate_memory(plan, {}).peak;
 }
 
-}  // namespace
-
-BuiltPlan build_plan(const ir::Module& module) {
-  passes::ClassesTable table(module.num_partitions);
+BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
+  passes::ClassesTable table(devices);
   const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
   FusionOptions mattered = {true, false};
   BuiltPlan best = build(module, facts, table, &mattered);
@@ -366,5 +364,10 @@ BuiltPlan build_plan(const ir::Module& module) {
   if (mattered.views) attempt({false, false}, 0.99);
   return best;
 }
+
+}  // namespace
+
+BuiltPlan build_plan(const ir::Module& module) { return build_best(module, module.num_partitions); }
+BuiltPlan build_plan_of_one_device(const ir::Module& module) { return build_best(module, 1); }
 
 }  // namespace tessera::codegen

@@ -20,5 +20,8 @@ struct BuiltPlan {
 
 /// The module must outlive the plan: kernels read its attributes.
 BuiltPlan build_plan(const ir::Module& module);
+/// The first device's view of it, to be measured and not to be run: nothing in it grows with the
+/// devices.
+BuiltPlan build_plan_of_one_device(const ir::Module& module);
 
 }  // namespace tessera::codegen

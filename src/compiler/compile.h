@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <tessera/cost_analysis.h>
+
 #include "src/ir/module.h"
 #include "src/runtime/buffer.h"
 #include "src/spmd/partitioner/partition.h"
@@ -20,16 +22,9 @@ struct Options {
   bool keep_stages = true;
   /// The module is one device's program already: nothing is propagated or partitioned.
   bool partitioned_input = false;
-};
-
-/// Bytes, known before running.
-struct MemoryAnalysis {
-  std::int64_t argument_bytes = 0, output_bytes = 0, temp_bytes = 0, alias_bytes = 0;
-  std::int64_t peak_bytes_per_device = 0;
-};
-struct CostAnalysis {
-  double flops = 0;           ///< per device
-  double bytes_received = 0;  ///< per device
+  /// False: it is to be looked at, not to be run. The work then doesn't grow with the devices, and
+  /// memory is estimated for devices of which each has its own copy of everything.
+  bool runs = true;
 };
 
 /// args[i][d]: parameter i on logical device d. A module for one device has one entry each.
@@ -52,11 +47,12 @@ class Executable {
   virtual const std::vector<Shape>& result_shapes() const = 0;
 
   /// Buffers hold shards of shard_dims(global). Parameters with donated[i] are given away: their
-  /// memory may be reused for results. Synchronous; safe to call from several threads.
+  /// memory may be reused for results. Synchronous; safe to call from several threads. Only with
+  /// Options::runs.
   virtual DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const = 0;
 
   virtual MemoryAnalysis memory_analysis() const = 0;
-  virtual CostAnalysis cost_analysis() const = 0;
+  virtual CostAnalysis cost_analysis(const Network& network = {}) const = 0;
   /// Bytes received per device and count by kind, counted by the executor in the last run.
   virtual std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
       const = 0;

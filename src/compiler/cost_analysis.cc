@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <unordered_map>
 
+#include "src/compiler/collective_time.h"
+#include "src/ir/post_order.h"
 #include "src/spmd/collectives/count.h"
 
 namespace tessera::compiler {
@@ -17,8 +21,43 @@ double elements(const Shape& s) {
   return n;
 }
 
-double flops_of(const ir::Computation& c, std::int64_t devices);
+double bytes_of(const Shape& s) {
+  double n = 0;
+  for (const Shape& leaf : flatten(s)) n += leaf.is_array() ? double(leaf.byte_count()) : 0;
+  return n;
+}
 
+bool is_transcendental(Opcode op) {
+  switch (op) {
+    case Opcode::acos:
+    case Opcode::acosh:
+    case Opcode::asin:
+    case Opcode::asinh:
+    case Opcode::atan2:
+    case Opcode::atanh:
+    case Opcode::cbrt:
+    case Opcode::cosine:
+    case Opcode::cosh:
+    case Opcode::erf:
+    case Opcode::exponential:
+    case Opcode::exponential_minus_one:
+    case Opcode::log:
+    case Opcode::log_plus_one:
+    case Opcode::logistic:
+    case Opcode::power:
+    case Opcode::rsqrt:
+    case Opcode::sine:
+    case Opcode::sinh:
+    case Opcode::sqrt:
+    case Opcode::tan:
+    case Opcode::tanh:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Of the instruction itself, without what it calls.
 double flops_of(const ir::Instruction& i, std::int64_t devices) {
   switch (i.opcode) {
     case Opcode::dot: {
@@ -49,36 +88,241 @@ double flops_of(const ir::Instruction& i, std::int64_t devices) {
     case Opcode::reduce_scatter:
       return elements(i.shape) *
              double(i.get<ir::CollectiveAttrs>().groups.group_size(devices) - 1);
-    case Opcode::while_: {
-      const double trips = double(i.get<ir::WhileAttrs>().known_trip_count.value_or(1));
-      return trips * (flops_of(*i.called[0], devices) + flops_of(*i.called[1], devices));
-    }
-    case Opcode::conditional: {
-      double most = 0;
-      for (const ir::Computation* branch : i.called) {
-        most = std::max(most, flops_of(*branch, devices));
-      }
-      return most;
-    }
-    case Opcode::call:
-    case Opcode::fusion:
-      return flops_of(*i.called[0], devices);
     default:
       return ir::is_elementwise(i.opcode) ? elements(i.shape) : 0;
   }
 }
 
-double flops_of(const ir::Computation& c, std::int64_t devices) {
-  double flops = 0;
-  for (const auto& i : c.instructions()) flops += flops_of(*i, devices);
-  return flops;
+/// Another name for a value, or a part of one.
+bool is_name(Opcode op) {
+  switch (op) {
+    case Opcode::tuple:
+    case Opcode::get_tuple_element:
+    case Opcode::bitcast:
+    case Opcode::reshape:
+    case Opcode::opt_barrier:
+    case Opcode::domain:
+    case Opcode::copy:
+    case Opcode::add_dependency:
+    case Opcode::after_all:
+      return true;
+    default:
+      return false;
+  }
 }
+
+/// Can be computed where it is used, element by element.
+bool is_made_on_the_way(Opcode op) {
+  return ir::is_elementwise(op) || op == Opcode::broadcast || op == Opcode::iota ||
+         op == Opcode::constant || op == Opcode::partition_id || op == Opcode::replica_id;
+}
+
+bool calls_program(Opcode op) {
+  return op == Opcode::while_ || op == Opcode::conditional || op == Opcode::call ||
+         op == Opcode::fusion || op == Opcode::async_start;
+}
+
+/// Of one run of a computation.
+struct Totals {
+  double flops = 0, transcendentals = 0, bytes_accessed = 0, compute_seconds = 0;
+  double communicated = 0;
+
+  void add(const Totals& t, double times) {
+    flops += t.flops * times;
+    transcendentals += t.transcendentals * times;
+    bytes_accessed += t.bytes_accessed * times;
+    compute_seconds += t.compute_seconds * times;
+    communicated += t.communicated * times;
+  }
+  void at_least(const Totals& t) {
+    flops = std::max(flops, t.flops);
+    transcendentals = std::max(transcendentals, t.transcendentals);
+    bytes_accessed = std::max(bytes_accessed, t.bytes_accessed);
+    compute_seconds = std::max(compute_seconds, t.compute_seconds);
+    communicated = std::max(communicated, t.communicated);
+  }
+};
+
+class Analysis {
+ public:
+  Analysis(const ir::Module& module, const Network& network)
+      : module_(module),
+        network_(network),
+        devices_(std::max<std::int64_t>(1, module.num_partitions * module.replica_count)),
+        axes_(module) {}
+
+  CostAnalysis run() {
+    const std::vector<ir::Computation*> order = ir::post_order({module_.entry()});
+    for (const ir::Computation* c : order) totals_[c] = totals_of(*c);
+    const Totals& all = totals_[module_.entry()];
+    out_.flops = all.flops;
+    out_.transcendentals = all.transcendentals;
+    out_.bytes_accessed = all.bytes_accessed;
+    out_.compute_seconds = all.compute_seconds;
+    out_.bytes_received = spmd::count_communication(module_).total_bytes;
+    times_[module_.entry()] = 1;
+    // Callers first.
+    for (auto c = order.rbegin(); c != order.rend(); ++c) {
+      const double times = times_[*c];
+      if (times > 0) visit_collectives(**c, times);
+    }
+    std::stable_sort(out_.collectives.begin(), out_.collectives.end(),
+                     [](const CollectiveCost& a, const CollectiveCost& b) {
+                       return a.seconds * a.times > b.seconds * b.times;
+                     });
+    return std::move(out_);
+  }
+
+ private:
+  double trips(const ir::Instruction& i) const {
+    return i.is(Opcode::while_) ? double(i.get<ir::WhileAttrs>().known_trip_count.value_or(1)) : 1;
+  }
+
+  Totals totals_of(const ir::Computation& c) {
+    Totals out;
+    const auto users = ir::users_of(c);
+    std::vector<bool> on_the_way(c.instructions().size());
+    for (const auto& i : c.instructions()) {
+      const auto& mine = users[std::size_t(i->index)];
+      on_the_way[std::size_t(i->index)] =
+          is_made_on_the_way(i->opcode) && !is_name(i->opcode) && i.get() != c.root() &&
+          !mine.empty() && std::all_of(mine.begin(), mine.end(), [](const ir::Instruction* user) {
+            return (is_made_on_the_way(user->opcode) && !is_name(user->opcode)) ||
+                   user->is(Opcode::reduce);
+          });
+    }
+    for (const auto& i : c.instructions()) {
+      out.flops += flops_of(*i, devices_);
+      if (is_transcendental(i->opcode)) out.transcendentals += elements(i->shape);
+      out.communicated += spmd::collective_bytes(*i, devices_);
+      if (i->is(Opcode::conditional)) {
+        Totals dearest;
+        for (const ir::Computation* branch : i->called) dearest.at_least(totals_[branch]);
+        out.add(dearest, 1);
+      } else if (calls_program(i->opcode)) {
+        for (const ir::Computation* callee : i->called) out.add(totals_[callee], trips(*i));
+      } else if (!on_the_way[std::size_t(i->index)]) {
+        const double bytes = traffic(*i, on_the_way);
+        out.bytes_accessed += bytes;
+        if (ir::is_collective(i->opcode)) continue;  // their time is the network's
+        const double flops = kernel_flops(*i, on_the_way);
+        out.compute_seconds +=
+            std::max(flops / network_.flops_per_second, bytes / network_.memory_bytes_per_second);
+      }
+    }
+    return out;
+  }
+
+  /// What a kernel reads, through names and what is made on the way.
+  void sources(const ir::Instruction& i, const std::vector<bool>& on_the_way,
+               std::set<std::int64_t>* made, std::map<std::int64_t, double>* read) const {
+    for (const ir::Instruction* o : i.operands) {
+      const ir::Instruction* s = o;
+      while (is_name(s->opcode) && !s->is(Opcode::tuple) && !s->is(Opcode::get_tuple_element) &&
+             !s->operands.empty()) {
+        s = s->operand(0);
+      }
+      if (on_the_way[std::size_t(s->index)]) {
+        if (made->insert(s->index).second) sources(*s, on_the_way, made, read);
+      } else {
+        (*read)[s->index] = bytes_of(o->shape);
+      }
+    }
+  }
+
+  /// Bytes read and written by the kernel that an instruction ends.
+  double traffic(const ir::Instruction& i, const std::vector<bool>& on_the_way) const {
+    const double result = bytes_of(i.shape);
+    switch (i.opcode) {
+      case Opcode::parameter:
+      case Opcode::constant:
+        return 0;
+      // These touch the part of an operand that they show or change.
+      case Opcode::slice:
+      case Opcode::dynamic_slice:
+      case Opcode::gather:
+        return 2 * result;
+      case Opcode::dynamic_update_slice:
+        return 2 * bytes_of(i.operand(1)->shape);
+      case Opcode::scatter:
+        return 3 * bytes_of(i.operands.back()->shape);
+      default:
+        break;
+    }
+    if (is_name(i.opcode)) return 0;
+    std::set<std::int64_t> made;
+    std::map<std::int64_t, double> read;
+    sources(i, on_the_way, &made, &read);
+    double bytes = result;
+    for (const auto& [index, size] : read) bytes += size;
+    return bytes;
+  }
+
+  double kernel_flops(const ir::Instruction& i, const std::vector<bool>& on_the_way) const {
+    std::set<std::int64_t> made;
+    std::map<std::int64_t, double> read;
+    sources(i, on_the_way, &made, &read);
+    double flops = flops_of(i, devices_);
+    for (const std::int64_t m : made) {
+      flops += flops_of(*i.parent->instructions()[std::size_t(m)], devices_);
+    }
+    return flops;
+  }
+
+  void visit_collectives(const ir::Computation& c, double times) {
+    for (const auto& i : c.instructions()) {
+      if (i->is(Opcode::conditional)) {
+        // As the count does: the branch that communicates most.
+        const ir::Computation* dearest = nullptr;
+        for (const ir::Computation* branch : i->called) {
+          if (!dearest || totals_[branch].communicated > totals_[dearest].communicated) {
+            dearest = branch;
+          }
+        }
+        if (dearest) times_[dearest] += times;
+      } else if (calls_program(i->opcode)) {
+        for (const ir::Computation* callee : i->called) times_[callee] += times * trips(*i);
+      }
+      if (!ir::is_collective(i->opcode) && !i->is(Opcode::recv)) continue;
+      CollectiveCost cost;
+      cost.kind = std::string(ir::name(i->opcode));
+      if (cost.kind.ends_with("-start")) cost.kind.resize(cost.kind.size() - 6);
+      cost.instruction = i->name;
+      cost.location = i->location().to_string();
+      cost.axes = axes_.of(*i);
+      cost.group_size = devices_;
+      if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i->attrs)) {
+        cost.group_size = attrs->groups.group_size(devices_);
+      } else {
+        cost.group_size = 1;
+        for (const auto& [name, size] : cost.axes) cost.group_size *= size;
+      }
+      cost.bytes = spmd::collective_bytes(*i, devices_);
+      cost.times = times;
+      cost.seconds =
+          collective_seconds(cost.kind, cost.bytes, cost.group_size, cost.axes, network_);
+      CostAnalysis::Kind& kind = out_.kinds[cost.kind];
+      ++kind.count;
+      kind.bytes += cost.bytes * times;
+      kind.seconds += cost.seconds * times;
+      out_.collective_seconds += cost.seconds * times;
+      out_.collectives.push_back(std::move(cost));
+    }
+  }
+
+  const ir::Module& module_;
+  const Network& network_;
+  std::int64_t devices_;
+  CollectiveAxes axes_;
+  std::unordered_map<const ir::Computation*, Totals> totals_;
+  std::unordered_map<const ir::Computation*, double> times_;
+  CostAnalysis out_;
+};
 
 }  // namespace
 
-CostAnalysis analyze_cost(const ir::Module& module) {
-  return {flops_of(*module.entry(), module.num_partitions),
-          spmd::count_communication(module).total_bytes};
+CostAnalysis analyze_cost(const ir::Module& module, const Network& network) {
+  return Analysis(module, network).run();
 }
 
 }  // namespace tessera::compiler

@@ -6,6 +6,6 @@
 namespace tessera::compiler {
 
 /// Of one device's program. Loops count as often as their known trip count says, else once.
-CostAnalysis analyze_cost(const ir::Module& module);
+CostAnalysis analyze_cost(const ir::Module& module, const Network& network = {});
 
 }  // namespace tessera::compiler

@@ -22,7 +22,7 @@ class PlannedExecutable final : public Executable {
   const ir::Module& propagated() const override { return kept(c_.propagated); }
   const ir::Module& partitioned() const override { return *c_.module; }
   const spmd::PartitionReport& report() const override { return c_.report; }
-  std::int64_t num_devices() const override { return c_.built.plan.num_devices; }
+  std::int64_t num_devices() const override { return c_.module->num_partitions; }
   const std::vector<TensorSharding>& parameter_shardings() const override {
     return c_.parameter_shardings;
   }
@@ -35,6 +35,7 @@ class PlannedExecutable final : public Executable {
   DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
     // Which memory may be reused shows in the handles: a caller keeps one on what it did not give
     // away. The flags only have to fit.
+    if (!c_.options.runs) throw RuntimeError("this program was compiled to be looked at only");
     if (!donated.empty() && donated.size() != args.size()) {
       throw RuntimeError(
           fmt::format("{} donation flags given for {} arguments", donated.size(), args.size()));
@@ -65,7 +66,9 @@ class PlannedExecutable final : public Executable {
     return out;
   }
 
-  CostAnalysis cost_analysis() const override { return analyze_cost(*c_.module); }
+  CostAnalysis cost_analysis(const Network& network) const override {
+    return analyze_cost(*c_.module, network);
+  }
 
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
       const override {

@@ -195,7 +195,10 @@ void mark_root(Compilation& c) {
 }
 
 // Uniformity and fusion are decided while the plan is built, from the module as it is now.
-void build_plan(Compilation& c) { c.built = codegen::build_plan(*c.module); }
+void build_plan(Compilation& c) {
+  c.built = c.options.runs ? codegen::build_plan(*c.module)
+                           : codegen::build_plan_of_one_device(*c.module);
+}
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
 

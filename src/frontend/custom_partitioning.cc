@@ -9,6 +9,7 @@
 #include "src/frontend/shardings.h"
 #include "src/frontend/trace.h"
 #include "src/sharding/lowering.h"
+#include "src/sharding/sharding_impl.h"
 #include "src/sharding/tiling.h"
 
 namespace tessera {
@@ -104,7 +105,7 @@ std::vector<TensorSharding> UserPartitioner::read_back(
     if (!s.valid()) {
       throw ValueError(item + " is no sharding (an empty Sharding)", callbacks_.location);
     }
-    if (s.device_list() != devices_) {
+    if (s.impl().devices() != devices_) {
       throw ValueError(
           item + ", " + s.to_string() +
               ", is on other devices than the program, or on the same in another order",
@@ -213,7 +214,8 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
   if (!made.lower_fn) {
     throw ValueError(who + " returned no per-device function", callbacks_.location);
   }
-  if (!made.mesh.empty() && !mesh_.empty() && made.mesh.devices() != devices_) {
+  if (!made.mesh.empty() && !mesh_.empty() &&
+      internal::MeshAccess::devices(made.mesh) != devices_) {
     throw ValueError(
         who + " returned a mesh with other devices, or in another order: " + made.mesh.to_string(),
         callbacks_.location);

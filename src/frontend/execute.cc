@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "src/base/at_location.h"
 #include "src/base/log.h"
 #include "src/base/lru_cache.h"
 #include "src/frontend/array_impl.h"
@@ -13,6 +14,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
+#include "src/sharding/sharding_impl.h"
 #include "src/sharding/tiling.h"
 
 namespace tessera::frontend {
@@ -33,7 +35,10 @@ struct Choice {
   std::vector<Device> devices;
   std::string who;
   bool committed = false;
+  Mesh mesh;  ///< of who, if it has one
 };
+
+Mesh mesh_of(const Sharding& s) { return NamedSharding::is(s) ? NamedSharding(s).mesh() : Mesh(); }
 
 class DeviceChooser {
  public:
@@ -41,9 +46,13 @@ class DeviceChooser {
       : program_(program), location_(location) {}
 
   void add(const Sharding& sharding, const std::string& who, Location where = {}) {
+    if (sharding.is_abstract()) {
+      abstract_.push_back({sharding, who, where});
+      return;
+    }
     std::vector<Device> list = sharding.device_list();
     if (choice_.devices.empty()) {
-      choice_ = {std::move(list), who, true};
+      choice_ = {std::move(list), who, true, mesh_of(sharding)};
       return;
     }
     if (list == choice_.devices) return;
@@ -59,10 +68,44 @@ class DeviceChooser {
   }
   const Choice& choice() const { return choice_; }
 
+  /// Abstract meshes stand for the devices of the others, if there are others.
+  Choice with_abstract(Choice choice) const {
+    for (const Abstract& a : abstract_) {
+      if (choice.devices.empty()) {
+        at_location(a.where.known() ? a.where : location_, [&] {
+          choice = {a.sharding.impl().devices(), a.who, true, mesh_of(a.sharding)};
+        });
+      }
+      const Mesh mesh = mesh_of(a.sharding);
+      const auto count = std::int64_t(choice.devices.size());
+      const bool both_abstract = internal::is_stand_in(choice.devices[0]);
+      if (a.sharding.num_devices() == count &&
+          (both_abstract || choice.mesh.empty() || mesh.shape() == choice.mesh.shape())) {
+        continue;
+      }
+      throw ValueError("incompatible devices for '" + program_ + "': " + a.who + " is for " +
+                           (mesh.empty() ? a.sharding.to_string() : mesh.to_string()) +
+                           " of size " + std::to_string(a.sharding.num_devices()) + ", and " +
+                           choice.who + " is on " +
+                           (choice.mesh.empty()
+                                ? device_text(choice.devices)
+                                : choice.mesh.to_string() + " of size " + std::to_string(count)) +
+                           "; an abstract mesh stands for devices in a mesh of its own shape",
+                       a.where.known() ? a.where : location_);
+    }
+    return choice;
+  }
+
  private:
+  struct Abstract {
+    Sharding sharding;
+    std::string who;
+    Location where;
+  };
   const std::string& program_;
   Location location_;
   Choice choice_;
+  std::vector<Abstract> abstract_;
 };
 
 Choice choose_devices(const Program& program, std::span<const Array> args,
@@ -71,11 +114,9 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
   for (std::size_t i : kept) {
     const ArrayImpl& impl = impl_of(args[i], program.location);
     const std::string who = program.parameters[i].who + " (" + impl.shape.to_string() + ")";
-    if (program.parameters[i].sharding) {
-      chooser.add(*program.parameters[i].sharding, who);
-    } else if (impl.committed) {
-      chooser.add(impl.sharding, who);
-    }
+    const auto& asked = program.parameters[i].sharding;
+    if (asked) chooser.add(*asked, who);
+    if (impl.committed && (!asked || asked->is_abstract())) chooser.add(impl.sharding, who);
   }
   for (const Placement& result : program.results) {
     if (result.sharding) chooser.add(*result.sharding, result.who);
@@ -87,8 +128,11 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
   // Single operations outside of jit stay where their operands are.
   const Mesh context = program.is_jit ? current_mesh() : Mesh();
   Choice choice = chooser.choice();
-  if (!context.empty()) {
-    if (choice.devices.empty()) return {context.devices(), "the mesh in scope", true};
+  if (context.is_abstract() && !context.empty()) {
+    chooser.add(NamedSharding(context, PartitionSpec()), "the mesh in scope");
+  } else if (!context.empty() && choice.devices.empty()) {
+    choice = {context.devices(), "the mesh in scope", true, context};
+  } else if (!context.empty()) {
     const std::set<Device> a(choice.devices.begin(), choice.devices.end());
     const std::set<Device> b(context.devices().begin(), context.devices().end());
     if (a != b) {
@@ -98,16 +142,15 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
                        program.location);
     }
   }
-  if (choice.devices.empty()) return {{devices().front()}, "the default device", false};
+  choice = chooser.with_abstract(std::move(choice));
+  if (choice.devices.empty()) return {{devices().front()}, "the default device", false, {}};
   return choice;
 }
 
 /// The mesh that names axes in the results: that of the first NamedSharding met.
 Mesh choose_mesh(const Program& program, std::span<const Array> args,
                  const std::vector<Device>& list) {
-  auto fits = [&](const Sharding& s) {
-    return NamedSharding::is(s) && NamedSharding(s).mesh().devices() == list;
-  };
+  auto fits = [&](const Sharding& s) { return NamedSharding::is(s) && s.impl().devices() == list; };
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (program.parameters[i].sharding && fits(*program.parameters[i].sharding)) {
       return NamedSharding(*program.parameters[i].sharding).mesh();
@@ -122,7 +165,7 @@ Mesh choose_mesh(const Program& program, std::span<const Array> args,
     if (fits(use.sharding)) return NamedSharding(use.sharding).mesh();
   }
   const Mesh context = current_mesh();
-  return !context.empty() && context.devices() == list ? context : Mesh();
+  return !context.empty() && internal::MeshAccess::devices(context) == list ? context : Mesh();
 }
 
 /// Dead code goes, and unless they are to be kept the parameters without a use. Returns the numbers
@@ -242,15 +285,20 @@ std::string cache_key(const ir::Module& module) {
   return key;
 }
 
-std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module) {
-  const std::string key = cache_key(*module);
+/// `runs`: false for what is compiled to be looked at.
+std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
+                                                           bool runs) {
+  const std::string key = cache_key(*module) + (runs ? "" : "abstract");
   CompileCache& cache = compile_cache();
   {
     const std::lock_guard lock(cache.mutex);
     if (const auto* found = cache.entries.find(key)) return *found;
   }
   ++compilations;
-  std::shared_ptr<const compiler::Executable> executable = compiler::compile(std::move(module));
+  compiler::Options options;
+  options.runs = runs;
+  std::shared_ptr<const compiler::Executable> executable =
+      compiler::compile(std::move(module), options);
   // What has to go is destroyed after the lock is: that may run a user's code.
   std::optional<std::shared_ptr<const compiler::Executable>> oldest;
   const std::lock_guard lock(cache.mutex);
@@ -298,9 +346,14 @@ std::string missing_devices(const std::vector<Device>& list) {
 }
 }  // namespace
 
-void check_devices_exist(const std::vector<Device>& list, const std::string& who,
-                         Location location) {
-  const std::string missing = missing_devices(list);
+void check_devices_exist(const Sharding& sharding, const std::string& who, Location location) {
+  if (sharding.is_abstract()) {
+    throw ValueError(who + " can't be placed as " + sharding.to_string() +
+                         ": its mesh is abstract, which means that there are no devices behind it; "
+                         "a Mesh has devices",
+                     location);
+  }
+  const std::string missing = missing_devices(sharding.impl().devices());
   if (!missing.empty()) throw ValueError(who + " is on " + missing, location);
 }
 
@@ -334,8 +387,22 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   bound.name = program.name;
   bound.devices = choice.devices;
   bound.committed = choice.committed;
-  if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
+  if (internal::is_stand_in(choice.devices[0])) {
+    bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " +
+                          choice.mesh.to_string() +
+                          ", which is abstract: there are no devices behind it. It can be lowered, "
+                          "compiled and measured; to run it, give a Mesh, or arguments that lie on "
+                          "one of that shape";
+  } else if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
     bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " + missing;
+  }
+  const auto settle = [&](std::optional<Sharding>& s) {
+    if (s) s = on_devices(*s, choice.devices);
+  };
+  for (Placement& p : program.parameters) settle(p.sharding);
+  for (Placement& r : program.results) settle(r.sharding);
+  for (Trace::MeshUse& use : program.mesh_uses) {
+    use.sharding = on_devices(use.sharding, choice.devices);
   }
   bound.result_weak = program.result_weak;
   bound.donated = program.donated;
@@ -348,7 +415,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     const ArrayImpl& impl = impl_of(args[i]);
     const Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
-                       : impl.committed               ? impl.sharding
+                       : impl.committed               ? on_devices(impl.sharding, choice.devices)
                                                       : everywhere;
     bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
@@ -383,7 +450,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable = compile_cached(std::move(program.module));
+  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty());
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {
@@ -425,7 +492,11 @@ BoundProgram compile_program(PlacedProgram placed) {
 }
 
 BoundProgram bind_program(Program program, std::span<const Array> args) {
-  return compile_program(place_program(std::move(program), args));
+  PlacedProgram placed = place_program(std::move(program), args);
+  if (!placed.bound.lacks_devices.empty()) {
+    throw ValueError(placed.bound.lacks_devices, placed.program.location);
+  }
+  return compile_program(std::move(placed));
 }
 
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,

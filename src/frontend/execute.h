@@ -49,16 +49,17 @@ struct BoundProgram {
   std::vector<bool> donation_usable;  ///< an output can take the memory
   std::vector<std::size_t> kept;      ///< parameters that the executable takes
   bool committed = false;             ///< results are committed
-  std::string lacks_devices;          ///< why it can't run here: who asked for which devices
+  std::string lacks_devices;          ///< why it can't run: who asked for which devices
 };
 
 /// Decides devices (all committed arguments, given shardings and meshes used inside must agree on
-/// them: ValueError naming the first two that don't), turns shardings into the compiler's form and
-/// compiles, or takes the executable from the cache. `args`: concrete or abstract.
+/// them: ValueError naming the first two that don't; abstract meshes stand for those of the
+/// others), turns shardings into the compiler's form and compiles, or takes the executable from the
+/// cache. ValueError if nothing but abstract meshes says which devices, as it is to run.
 BoundProgram bind_program(Program program, std::span<const Array> args);
 
 /// The two halves of bind_program: first devices and shardings (as annotations in the module), then
-/// compilation.
+/// compilation. With abstract meshes alone it is compiled as far as it can be without devices.
 struct PlacedProgram {
   Program program;
   BoundProgram bound;  ///< without executable and results' shardings
@@ -83,9 +84,9 @@ std::vector<runtime::Buffer> place_literal(const Literal& literal, const Shardin
 
 /// Forgets the executables that no function holds.
 void clear_compile_cache();
-/// ValueError if this process lacks one of these devices. `who` begins the message.
-void check_devices_exist(const std::vector<Device>& list, const std::string& who,
-                         Location location);
+/// ValueError if this process lacks one of these devices, or there are none: data can't be placed
+/// there. `who` begins the message.
+void check_devices_exist(const Sharding& sharding, const std::string& who, Location location);
 /// Number of programs compiled so far (tests of caching).
 std::int64_t compilation_count();
 

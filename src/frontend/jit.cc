@@ -16,6 +16,8 @@
 #include "src/frontend/sharding_prefix.h"
 #include "src/frontend/shardings.h"
 #include "src/frontend/trace.h"
+#include "src/sharding/lowering.h"
+#include "src/sharding/sharding_impl.h"
 
 namespace tessera {
 
@@ -166,8 +168,13 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
     if (!out[i]) continue;
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
     frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
-    if (impl.committed && impl.kind == ArrayImpl::Kind::device &&
-        !impl.sharding.is_equivalent_to(*out[i], impl.shape.rank())) {
+    if (!impl.committed || impl.kind != ArrayImpl::Kind::device) continue;
+    if (out[i]->is_abstract()) {
+      // Another number of devices is refused where all that name devices are looked at together.
+      if (out[i]->num_devices() != impl.sharding.num_devices()) continue;
+      out[i] = on_devices(*out[i], impl.sharding.impl().devices());
+    }
+    if (!impl.sharding.is_equivalent_to(*out[i], impl.shape.rank())) {
       throw ValueError(names[i] + " (" + impl.shape.to_string() + ") lies as " +
                            impl.sharding.to_string() + ", and in_shardings asks for " +
                            out[i]->to_string() +
@@ -309,7 +316,8 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
                            "): one program has one set of devices",
                        where);
     }
-    key += ";" + context.to_string() + to_string(context.device_ids());
+    key += ";" + context.to_string();
+    if (!context.is_abstract()) key += to_string(context.device_ids());
   }
   for (const Array& leaf : info.leaves) {
     const ArrayImpl& impl = impl_of(leaf, where);

@@ -95,12 +95,10 @@ std::vector<Sharding> Compiled::input_shardings() const {
 std::vector<Sharding> Compiled::output_shardings() const { return state_->bound.result_shardings; }
 
 MemoryAnalysis Compiled::memory_analysis() const {
-  const compiler::MemoryAnalysis m = state_->bound.executable->memory_analysis();
-  return {m.argument_bytes, m.output_bytes, m.temp_bytes, m.alias_bytes, m.peak_bytes_per_device};
+  return state_->bound.executable->memory_analysis();
 }
-CostAnalysis Compiled::cost_analysis() const {
-  const compiler::CostAnalysis c = state_->bound.executable->cost_analysis();
-  return {c.flops, c.bytes_received};
+CostAnalysis Compiled::cost_analysis(const Network& network) const {
+  return state_->bound.executable->cost_analysis(network);
 }
 
 namespace {
@@ -162,6 +160,7 @@ std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves,
 std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Location location) const {
   const auto& avals = state_->avals;
   const std::string& name = state_->bound.name;
+  if (!state_->bound.lacks_devices.empty()) throw ValueError(state_->bound.lacks_devices, location);
   if (leaves.size() != avals.size()) {
     throw TypeError("'" + name + "' was compiled for " + std::to_string(avals.size()) +
                         " arrays and called with " + std::to_string(leaves.size()),

@@ -41,7 +41,7 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
     const std::string who = "device_put's argument" + paths[i];
     shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
     if (!shardings[i]) shardings[i] = SingleDeviceSharding(tessera::devices().front());
-    frontend::check_devices_exist(shardings[i]->device_list(), who, location);
+    frontend::check_devices_exist(*shardings[i], who, location);
     frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
                          location);
   }
@@ -253,10 +253,9 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
                       location);
   }
   const Dims local = sharding.shard_shape(shape, location);
-  frontend::check_devices_exist(sharding.device_list(), "make_array_from_callback's sharding",
-                                location);
+  frontend::check_devices_exist(sharding, "make_array_from_callback's sharding", location);
   const auto indices = sharding.devices_indices_map(shape);
-  const std::vector<Device> list = sharding.device_list();
+  const std::vector<Device> list = sharding.device_list(location);
   std::vector<std::pair<Index, runtime::Buffer>> made;
   std::vector<runtime::Buffer> buffers(list.size());
   std::optional<DType> dtype;
@@ -290,7 +289,7 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
                                            const Sharding& sharding,
                                            const std::vector<Array>& arrays, Location location) {
   const std::string api = "make_array_from_single_device_arrays";
-  const std::vector<Device> list = sharding.device_list();
+  const std::vector<Device> list = sharding.device_list(location);
   const Dims local = sharding.shard_shape(shape, location);
   if (arrays.empty()) throw ValueError(api + ": no arrays given, so no dtype", location);
   if (arrays.size() != list.size()) {

@@ -5,6 +5,7 @@
 
 #include "src/frontend/sharding_prefix.h"
 #include "src/sharding/lowering.h"
+#include "src/sharding/mesh_impl.h"
 
 namespace tessera::frontend {
 
@@ -76,7 +77,7 @@ Mesh ManualMesh::marked() const {
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (holds(all, mesh.axis_names()[i])) types[i] = AxisType::Manual;
   }
-  return Mesh(mesh.devices(), mesh.axis_sizes(), mesh.axis_names(), types);
+  return internal::MeshAccess::with_types(mesh, std::move(types));
 }
 
 std::string quoted_axes(const std::vector<std::string>& axes) {

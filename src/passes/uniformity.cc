@@ -233,6 +233,7 @@ class Analysis {
   }
 
   Leaves visit_collective(const ir::Instruction& i, const UniformityFacts& facts) {
+    if (table_.num_devices() == 1) return all(i.shape, table_.uniform());
     std::vector<ClassesId> operands;
     for (const ir::Instruction* o : i.operands) {
       for (const LeafFacts& leaf : of(facts, *o)) operands.push_back(leaf.classes);

@@ -57,9 +57,24 @@ Tiling renamed(const Tiling& t, const std::vector<std::int64_t>& ids) {
 MeshRef to_logical_mesh(const Mesh& mesh, std::span<const Device> assignment) {
   std::vector<std::pair<std::string, std::int64_t>> axes = mesh.shape();
   if (assignment.empty()) return make_logical_mesh(std::move(axes));
-  auto ids = logical_ids(mesh.devices(), assignment);
+  const auto& devices = internal::MeshAccess::devices(mesh);
+  if (std::equal(devices.begin(), devices.end(), assignment.begin(), assignment.end())) {
+    return make_logical_mesh(std::move(axes));
+  }
+  auto ids = logical_ids(devices, assignment);
   if (!ids) other_devices(mesh.to_string(), assignment);
   return make_logical_mesh(std::move(axes), std::move(*ids));
+}
+
+Sharding on_devices(const Sharding& s, std::span<const Device> devices) {
+  if (!NamedSharding::is(s) || !s.is_abstract()) return s;
+  const NamedSharding named(s);
+  TESSERA_CHECK(named.mesh().size() == std::int64_t(devices.size()),
+                s.to_string() + " is for another number of devices");
+  if (internal::is_stand_in(devices[0])) return s;
+  const Mesh mesh =
+      internal::MeshAccess::on_devices(named.mesh(), {devices.begin(), devices.end()});
+  return NamedSharding(mesh, named.spec(), s.memory_kind(), Location{});
 }
 
 TensorSharding spec_to_axes(const PartitionSpec& spec, const MeshRef& mesh, std::int64_t ndim) {
@@ -141,11 +156,11 @@ std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s) {
 
 Sharding to_public_sharding(const TensorSharding& s, const Mesh& mesh,
                             std::span<const Device> assignment) {
-  const GSPMDSharding plain({assignment.begin(), assignment.end()}, to_tiling(s).to_string());
   if (s.mesh && !mesh.empty() && same_mesh(s.mesh, to_logical_mesh(mesh, assignment))) {
     // By name first: axes of size 1 don't show in a tiling.
     if (auto spec = to_partition_spec(s)) return NamedSharding(mesh, *spec, Location{});
   }
+  const GSPMDSharding plain({assignment.begin(), assignment.end()}, to_tiling(s).to_string());
   if (auto named = to_named_sharding(plain, mesh, s.rank())) return *named;
   return plain;
 }
@@ -153,7 +168,7 @@ Sharding to_public_sharding(const TensorSharding& s, const Mesh& mesh,
 std::optional<NamedSharding> to_named_sharding(const Sharding& s, const Mesh& mesh,
                                                std::int64_t ndim) {
   if (mesh.empty()) return std::nullopt;
-  const auto ids = logical_ids(s.impl().devices(), mesh.devices());
+  const auto ids = logical_ids(s.impl().devices(), internal::MeshAccess::devices(mesh));
   if (!ids) return std::nullopt;
   const Tiling t = renamed(s.impl().tiling(ndim, {}), *ids);
   if (t.kind != Tiling::Kind::replicated && t.kind != Tiling::Kind::tiled &&

@@ -16,6 +16,9 @@ namespace tessera {
 /// mesh's own order numbers the devices. ShardingError if the device sets differ.
 MeshRef to_logical_mesh(const Mesh& mesh, std::span<const Device> assignment = {});
 
+/// A sharding on an abstract mesh over these devices, as many as the mesh has; others as they are.
+Sharding on_devices(const Sharding& s, std::span<const Device> devices);
+
 /// Dims of the spec as axes of a mesh that has them all, whole or refined; entries beyond the spec
 /// are unsplit and closed, UNCONSTRAINED ones open. The spec must not be longer than the rank.
 TensorSharding spec_to_axes(const PartitionSpec& spec, const MeshRef& mesh, std::int64_t ndim);

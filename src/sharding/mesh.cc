@@ -11,6 +11,7 @@
 #include "src/sharding/axis_name.h"
 #include "src/sharding/local_process.h"
 #include "src/sharding/manual_mesh_scope.h"
+#include "src/sharding/mesh_impl.h"
 
 namespace tessera {
 
@@ -26,34 +27,28 @@ std::string to_string(AxisType t) {
   return "?";
 }
 
-struct Mesh::Impl {
-  std::vector<Device> devices;
-  std::vector<std::int64_t> sizes;
-  std::vector<std::string> names;
-  std::vector<AxisType> types;
-  std::size_t hash = 0;
+bool Mesh::Impl::same(const Impl& o) const {
+  auto same_device = [](const Device& a, const Device& b) {
+    return a == b && a.process_index == b.process_index;
+  };
+  return abstract == o.abstract && sizes == o.sizes && names == o.names && types == o.types &&
+         std::equal(devices.begin(), devices.end(), o.devices.begin(), o.devices.end(),
+                    same_device);
+}
 
-  bool same(const Impl& o) const {
-    auto same_device = [](const Device& a, const Device& b) {
-      return a == b && a.process_index == b.process_index;
-    };
-    return sizes == o.sizes && names == o.names && types == o.types &&
-           std::equal(devices.begin(), devices.end(), o.devices.begin(), o.devices.end(),
-                      same_device);
+void Mesh::Impl::compute_hash() {
+  auto mix = [this](std::size_t v) {
+    hash ^= v + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+  };
+  if (abstract) mix(1);
+  for (std::int64_t s : sizes) mix(std::hash<std::int64_t>()(s));
+  for (const std::string& n : names) mix(std::hash<std::string>()(n));
+  for (AxisType t : types) mix(std::size_t(t));
+  for (const Device& d : devices) {
+    mix(std::hash<std::int64_t>()(d.id));
+    mix(std::hash<std::string>()(d.platform));
   }
-  void compute_hash() {
-    auto mix = [this](std::size_t v) {
-      hash ^= v + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
-    };
-    for (std::int64_t s : sizes) mix(std::hash<std::int64_t>()(s));
-    for (const std::string& n : names) mix(std::hash<std::string>()(n));
-    for (AxisType t : types) mix(std::size_t(t));
-    for (const Device& d : devices) {
-      mix(std::hash<std::int64_t>()(d.id));
-      mix(std::hash<std::string>()(d.platform));
-    }
-  }
-};
+}
 
 namespace {
 
@@ -113,6 +108,42 @@ Mesh::Mesh() {
   impl_ = none;
 }
 
+namespace internal {
+
+void MeshAccess::check_axes(const char* who, Mesh::Impl* impl, Location location) {
+  const std::string name = who, sizes_text = tessera::to_string(impl->sizes);
+  std::set<std::string> seen_names;
+  for (const std::string& n : impl->names) {
+    if (n.empty()) {
+      throw ValueError(name + " axis names must not be empty: " + quoted(impl->names), location);
+    }
+    check_axis_name(n, location);
+    if (!seen_names.insert(n).second) {
+      throw ValueError(name + " axis name '" + n + "' stands twice in " + quoted(impl->names),
+                       location);
+    }
+  }
+  if (!impl->types.empty() && impl->types.size() != impl->names.size()) {
+    throw ValueError(name + " needs one axis type per name: the names are " + quoted(impl->names) +
+                         " and the types " + type_list(impl->types),
+                     location);
+  }
+  for (std::int64_t s : impl->sizes) {
+    if (s < 1) throw ValueError(name + " axis sizes must be at least 1: " + sizes_text, location);
+  }
+  const bool none = impl->sizes.empty() && (impl->abstract || impl->devices.empty());
+  impl->count = none ? 0 : device_count_of(impl->sizes, who, location);
+  if (impl->types.empty()) impl->types.assign(impl->names.size(), AxisType::Auto);
+}
+
+Mesh MeshAccess::make(Mesh::Impl impl) {
+  impl.hash = 0;
+  if (impl.count > 0 || impl.abstract) impl.compute_hash();
+  return Mesh(intern(std::move(impl)));
+}
+
+}  // namespace internal
+
 Mesh::Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
            std::vector<std::string> axis_names, std::vector<AxisType> axis_types,
            Location location) {
@@ -124,47 +155,25 @@ Mesh::Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
                          quoted(axis_names),
                      location);
   }
-  std::set<std::string> seen_names;
-  for (const std::string& n : axis_names) {
-    if (n.empty()) {
-      throw ValueError("Mesh axis names must not be empty: " + quoted(axis_names), location);
-    }
-    check_axis_name(n, location);
-    if (!seen_names.insert(n).second) {
-      throw ValueError("Mesh axis name '" + n + "' stands twice in " + quoted(axis_names),
-                       location);
-    }
-  }
-  if (!axis_types.empty() && axis_types.size() != axis_names.size()) {
-    throw ValueError("Mesh needs one axis type per name: the names are " + quoted(axis_names) +
-                         " and the types " + type_list(axis_types),
-                     location);
-  }
-  for (std::int64_t s : axis_sizes) {
-    if (s < 1) throw ValueError("Mesh axis sizes must be at least 1: " + sizes_text, location);
-  }
-  const bool none = devices.empty() && axis_sizes.empty();
-  const std::int64_t count = none ? 0 : device_count_of(axis_sizes, "Mesh", location);
-  if (count != std::int64_t(devices.size())) {
-    throw ValueError("Mesh axes " + quoted(axis_names) + " of sizes " + sizes_text + " need " +
-                         std::to_string(count) + " devices and " + std::to_string(devices.size()) +
-                         " are given",
+  Impl impl;
+  impl.devices = std::move(devices);
+  impl.sizes = std::move(axis_sizes);
+  impl.types = std::move(axis_types);
+  impl.names = std::move(axis_names);
+  internal::MeshAccess::check_axes("Mesh", &impl, location);
+  if (impl.count != std::int64_t(impl.devices.size())) {
+    throw ValueError("Mesh axes " + quoted(impl.names) + " of sizes " + sizes_text + " need " +
+                         std::to_string(impl.count) + " devices and " +
+                         std::to_string(impl.devices.size()) + " are given",
                      location);
   }
   std::set<Device> seen;
-  for (const Device& d : devices) {
+  for (const Device& d : impl.devices) {
     if (!seen.insert(d).second) {
       throw ValueError("device " + d.to_string() + " stands twice in a Mesh", location);
     }
   }
-  Impl impl;
-  impl.devices = std::move(devices);
-  impl.sizes = std::move(axis_sizes);
-  impl.types = axis_types.empty() ? std::vector<AxisType>(axis_names.size(), AxisType::Auto)
-                                  : std::move(axis_types);
-  impl.names = std::move(axis_names);
-  if (!none) impl.compute_hash();
-  impl_ = intern(std::move(impl));
+  *this = internal::MeshAccess::make(std::move(impl));
 }
 
 namespace {
@@ -176,9 +185,24 @@ std::vector<std::int64_t> count_of(const std::vector<Device>& devices) {
 Mesh::Mesh(OneAxis, std::vector<Device> devices, std::string axis_name, Location location)
     : Mesh(devices, count_of(devices), {std::move(axis_name)}, {}, location) {}
 
-const std::vector<Device>& Mesh::devices() const { return impl_->devices; }
+namespace {
+void refuse_abstract(const Mesh& mesh, const char* what, Location location) {
+  if (!mesh.is_abstract()) return;
+  throw ValueError(mesh.to_string() + " does not implement " + what +
+                       ": it is abstract, which means that there are no devices behind it",
+                   location);
+}
+}  // namespace
 
-std::vector<std::int64_t> Mesh::device_ids() const {
+bool Mesh::is_abstract() const { return impl_->abstract; }
+
+const std::vector<Device>& Mesh::devices(Location location) const {
+  refuse_abstract(*this, "devices", location);
+  return impl_->devices;
+}
+
+std::vector<std::int64_t> Mesh::device_ids(Location location) const {
+  refuse_abstract(*this, "device_ids", location);
   std::vector<std::int64_t> out;
   for (const Device& d : impl_->devices) out.push_back(d.id);
   return out;
@@ -207,8 +231,8 @@ bool Mesh::has_axis(const std::string& name) const {
   return std::find(impl_->names.begin(), impl_->names.end(), name) != impl_->names.end();
 }
 
-std::int64_t Mesh::size() const { return std::int64_t(impl_->devices.size()); }
-bool Mesh::empty() const { return impl_->devices.empty(); }
+std::int64_t Mesh::size() const { return impl_->count; }
+bool Mesh::empty() const { return impl_->count == 0; }
 
 namespace {
 std::vector<std::string> axes_of_type(const Mesh& mesh, AxisType type) {
@@ -226,7 +250,8 @@ std::vector<std::string> Mesh::explicit_axes() const {
 }
 std::vector<std::string> Mesh::manual_axes() const { return axes_of_type(*this, AxisType::Manual); }
 
-std::vector<Device> Mesh::local_devices() const {
+std::vector<Device> Mesh::local_devices(Location location) const {
+  refuse_abstract(*this, "local_devices", location);
   std::vector<Device> out;
   for (const Device& d : impl_->devices) {
     if (internal::is_local(d)) out.push_back(d);
@@ -235,8 +260,8 @@ std::vector<Device> Mesh::local_devices() const {
 }
 
 std::string Mesh::to_string() const {
-  if (empty()) return "Mesh()";
-  std::string out = "Mesh(";
+  std::string out = impl_->abstract ? "AbstractMesh(" : "Mesh(";
+  if (empty()) return out + ")";
   for (std::size_t i = 0; i < impl_->names.size(); ++i) {
     out += "'" + impl_->names[i] + "': " + std::to_string(impl_->sizes[i]) + ", ";
   }
@@ -293,30 +318,32 @@ std::vector<ScopedMesh>& mesh_stack() {
   thread_local std::vector<ScopedMesh> stack;
   return stack;
 }
+}  // namespace
 
-std::uint64_t push_mesh(const Mesh& mesh) {
+std::uint64_t internal::push_mesh(const Mesh& mesh) {
   thread_local std::uint64_t scopes = 0;
   mesh_stack().push_back({++scopes, mesh});
   return scopes;
 }
-void pop_mesh(std::uint64_t number) {
+void internal::pop_mesh(std::uint64_t number) {
   std::erase_if(mesh_stack(), [number](const ScopedMesh& s) { return s.number == number; });
 }
-}  // namespace
 
 MeshScope::MeshScope(const Mesh& mesh, Location location) {
+  refuse_abstract(mesh, "being the current mesh by MeshScope (use_abstract_mesh does that)",
+                  location);
   if (const auto manual = mesh.manual_axes(); !manual.empty()) {
     throw ValueError("can't make " + mesh.to_string() + " the current mesh: its axes " +
                          quoted(manual) + " are Manual; use shard_map to make axes manual",
                      location);
   }
-  number_ = push_mesh(mesh);
+  number_ = internal::push_mesh(mesh);
 }
 
-MeshScope::~MeshScope() { pop_mesh(number_); }
+MeshScope::~MeshScope() { internal::pop_mesh(number_); }
 
-ManualMeshScope::ManualMeshScope(const Mesh& mesh) : number_(push_mesh(mesh)) {}
-ManualMeshScope::~ManualMeshScope() { pop_mesh(number_); }
+ManualMeshScope::ManualMeshScope(const Mesh& mesh) : number_(internal::push_mesh(mesh)) {}
+ManualMeshScope::~ManualMeshScope() { internal::pop_mesh(number_); }
 
 Mesh current_mesh() { return mesh_stack().empty() ? Mesh() : mesh_stack().back().mesh; }
 

@@ -108,7 +108,8 @@ NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec, Locati
 NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec,
                              const std::string& memory_kind, Location location) {
   check_spec(mesh, spec, location);
-  internal::check_memory_kind(memory_kind, mesh.devices(), location);
+  internal::check_memory_kind(
+      memory_kind, mesh.is_abstract() ? std::vector<Device>() : mesh.devices(), location);
   impl_ = std::make_shared<internal::NamedShardingImpl>(mesh, spec, memory_kind);
 }
 

@@ -9,9 +9,7 @@ class NamedShardingImpl final : public ShardingImpl {
  public:
   static constexpr ShardingClass kClass = ShardingClass::named;
   NamedShardingImpl(Mesh mesh, PartitionSpec spec, std::string memory_kind)
-      : ShardingImpl(mesh.devices(), std::move(memory_kind)),
-        mesh_(std::move(mesh)),
-        spec_(std::move(spec)) {}
+      : ShardingImpl({}, std::move(memory_kind)), mesh_(std::move(mesh)), spec_(std::move(spec)) {}
 
   ShardingClass sharding_class() const override { return kClass; }
   Tiling tiling(std::int64_t ndim, Location location) const override;
@@ -21,6 +19,9 @@ class NamedShardingImpl final : public ShardingImpl {
   bool same(const ShardingImpl& other) const override;
   std::size_t hash() const override;
 
+  const std::vector<Device>& devices() const override { return MeshAccess::devices(mesh_); }
+  std::int64_t device_count() const override { return mesh_.size(); }
+  bool is_abstract() const override { return mesh_.is_abstract(); }
   const Mesh& mesh() const { return mesh_; }
   const PartitionSpec& spec() const { return spec_; }
 

@@ -21,24 +21,42 @@ const internal::ShardingImpl& Sharding::impl() const {
   return *impl_;
 }
 
-std::set<Device> Sharding::device_set() const {
-  const auto& d = impl().devices();
+namespace {
+/// What asks for devices.
+const std::vector<Device>& devices_for(const Sharding& s, const char* what, Location location) {
+  if (s.impl().is_abstract()) {
+    throw ValueError(std::string(what) + " of " + s.to_string() +
+                         " isn't there: its mesh is abstract, which means that there are no "
+                         "devices behind it",
+                     location);
+  }
+  return s.impl().devices();
+}
+}  // namespace
+
+std::set<Device> Sharding::device_set(Location location) const {
+  const auto& d = devices_for(*this, "device_set", location);
   return {d.begin(), d.end()};
 }
 
-std::vector<Device> Sharding::device_list() const { return impl().devices(); }
+std::vector<Device> Sharding::device_list(Location location) const {
+  return devices_for(*this, "device_list", location);
+}
 
-std::set<Device> Sharding::addressable_devices() const {
+std::set<Device> Sharding::addressable_devices(Location location) const {
   std::set<Device> out;
-  for (const Device& d : impl().devices()) {
+  for (const Device& d : devices_for(*this, "addressable_devices", location)) {
     if (internal::is_local(d)) out.insert(d);
   }
   return out;
 }
 
-std::int64_t Sharding::num_devices() const { return std::int64_t(impl().devices().size()); }
+std::int64_t Sharding::num_devices() const { return impl().device_count(); }
+bool Sharding::is_abstract() const { return impl().is_abstract(); }
 
-std::map<Device, Index> Sharding::devices_indices_map(const Dims& global_shape) const {
+std::map<Device, Index> Sharding::devices_indices_map(const Dims& global_shape,
+                                                      Location location) const {
+  (void)devices_for(*this, "devices_indices_map", location);
   const auto layout = shard_layout(*this, global_shape);
   std::map<Device, Index> out;
   for (std::size_t i = 0; i < layout->devices.size(); ++i) {
@@ -47,13 +65,16 @@ std::map<Device, Index> Sharding::devices_indices_map(const Dims& global_shape) 
   return out;
 }
 
-std::map<Device, Index> Sharding::addressable_devices_indices_map(const Dims& global_shape) const {
-  std::map<Device, Index> out = devices_indices_map(global_shape);
+std::map<Device, Index> Sharding::addressable_devices_indices_map(const Dims& global_shape,
+                                                                  Location location) const {
+  std::map<Device, Index> out = devices_indices_map(global_shape, location);
   std::erase_if(out, [](const auto& entry) { return !internal::is_local(entry.first); });
   return out;
 }
 
-std::map<Device, std::int64_t> Sharding::replica_ids(const Dims& global_shape) const {
+std::map<Device, std::int64_t> Sharding::replica_ids(const Dims& global_shape,
+                                                     Location location) const {
+  (void)devices_for(*this, "replica_ids", location);
   const auto layout = shard_layout(*this, global_shape);
   std::map<Device, std::int64_t> out;
   for (std::size_t i = 0; i < layout->devices.size(); ++i) {
@@ -64,8 +85,8 @@ std::map<Device, std::int64_t> Sharding::replica_ids(const Dims& global_shape) c
 
 bool Sharding::is_fully_replicated() const { return impl().is_fully_replicated(); }
 
-bool Sharding::is_fully_addressable() const {
-  const auto& d = impl().devices();
+bool Sharding::is_fully_addressable(Location location) const {
+  const auto& d = devices_for(*this, "is_fully_addressable", location);
   return !d.empty() && std::all_of(d.begin(), d.end(), internal::is_local);
 }
 
@@ -73,14 +94,15 @@ bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim) const 
   if (impl_ == other.impl_) return true;
   const internal::ShardingImpl& a = impl();
   const internal::ShardingImpl& b = other.impl();
-  return a.devices() == b.devices() && a.memory_kind() == b.memory_kind() &&
+  return internal::same_devices(a, b) && a.memory_kind() == b.memory_kind() &&
          a.tiling(ndim, {}) == b.tiling(ndim, {});
 }
 
 std::string Sharding::memory_kind() const { return impl().memory_kind(); }
 
 Sharding Sharding::with_memory_kind(const std::string& kind, Location location) const {
-  internal::check_memory_kind(kind, impl().devices(), location);
+  internal::check_memory_kind(kind, impl().is_abstract() ? std::vector<Device>() : impl().devices(),
+                              location);
   return Sharding(impl().with_memory_kind(kind));
 }
 
@@ -95,21 +117,31 @@ bool operator==(const Sharding& a, const Sharding& b) {
   if (!a.impl_ || !b.impl_) return false;
   return a.impl_->sharding_class() == b.impl_->sharding_class() &&
          a.impl_->memory_kind() == b.impl_->memory_kind() &&
-         a.impl_->devices() == b.impl_->devices() && a.impl_->same(*b.impl_);
+         internal::same_devices(*a.impl_, *b.impl_) && a.impl_->same(*b.impl_);
 }
 
 std::size_t Sharding::hash() const {
   if (!impl_) return 0;
   std::size_t h = std::size_t(impl_->sharding_class());
   internal::hash_mix(h, std::hash<std::string>()(impl_->memory_kind()));
-  for (const Device& d : impl_->devices()) {
-    internal::hash_mix(h, std::hash<std::int64_t>()(d.id));
+  internal::hash_mix(h, std::size_t(impl_->device_count()));
+  if (!impl_->is_abstract()) {
+    for (const Device& d : impl_->devices()) {
+      internal::hash_mix(h, std::hash<std::int64_t>()(d.id));
+    }
   }
   internal::hash_mix(h, impl_->hash());
   return h;
 }
 
 namespace internal {
+
+bool same_devices(const ShardingImpl& a, const ShardingImpl& b) {
+  if (a.is_abstract() || b.is_abstract()) {
+    return a.is_abstract() == b.is_abstract() && a.device_count() == b.device_count();
+  }
+  return &a.devices() == &b.devices() || a.devices() == b.devices();
+}
 
 void check_memory_kind(const std::string& kind, const std::vector<Device>& devices,
                        Location location) {

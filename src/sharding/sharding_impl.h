@@ -8,6 +8,7 @@
 
 #include <tessera/sharding.h>
 
+#include "src/sharding/mesh_impl.h"
 #include "src/sharding/tiling.h"
 
 namespace tessera::internal {
@@ -32,7 +33,11 @@ class ShardingImpl {
   /// Of what `same` compares.
   virtual std::size_t hash() const = 0;
 
-  const std::vector<Device>& devices() const { return devices_; }
+  /// On an abstract mesh: stand-ins (see mesh_impl.h).
+  virtual const std::vector<Device>& devices() const { return devices_; }
+  virtual std::int64_t device_count() const { return std::int64_t(devices_.size()); }
+  /// There are no devices behind it.
+  virtual bool is_abstract() const { return !devices_.empty() && is_stand_in(devices_[0]); }
   const std::string& memory_kind() const { return memory_kind_; }
 
  protected:
@@ -40,6 +45,8 @@ class ShardingImpl {
   std::string memory_kind_;
 };
 
+/// The same list, or as many stand-ins.
+bool same_devices(const ShardingImpl& a, const ShardingImpl& b);
 /// ValueError naming the device and the kinds it can address, unless it can address that one.
 void check_memory_kind(const std::string& kind, const std::vector<Device>& devices,
                        Location location);

@@ -162,7 +162,7 @@ TEST(Compile, DonatedMemoryTakesTheResult) {
   EXPECT_EQ(runtime::memory_stats().peak, before);
   EXPECT_EQ(reinterpret_cast<const float*>(out[0][0].data())[3], 1.5f);
   EXPECT_EQ(reinterpret_cast<const float*>(g.data())[3], 3.f);
-  const compiler::MemoryAnalysis m = executable->memory_analysis();
+  const MemoryAnalysis m = executable->memory_analysis();
   EXPECT_EQ(m.alias_bytes, size);
   EXPECT_EQ(m.temp_bytes, 0);
   EXPECT_EQ(m.peak_bytes_per_device, 2 * size);

@@ -276,6 +276,50 @@ TEST(Partition, PrintsOneDevicesProgram) {
   EXPECT_EQ(read_file(file).substr(0, 9), "HloModule");
 }
 
+TEST(Partition, ForAMeshThatIsNotThereOnADescribedNetwork) {
+  const std::vector<std::string> what = {"partition", of_case("transformer_block/plain.hlo"),
+                                         "--mesh", "data=64,model=32"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), what.begin(), what.end());
+    return run_tool(more);
+  };
+  const Ran plain = with({"--stats"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_TRUE(has(plain.out, "num_partitions=2048"));
+  EXPECT_FALSE(has(plain.err, "estimated")) << plain.err;
+
+  const TemporaryFolder folder;
+  write_file(folder / "net.txt", "data=50GB/s:2us  # slow, between boxes\n*=300GB/s\nflops=1T\n");
+  const Ran ran = run_tool(
+      {"partition", of_case("mlp_forward/s1.hlo"), "--network", folder / "net.txt", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json cost = ran.json()["cost"];
+  EXPECT_EQ(cost["network"], "data=50GB/s:2us, *=300GB/s:1us, flops=1T, memory=1000GB/s");
+  double sum = 0, bytes = 0;
+  ASSERT_FALSE(cost["collectives"].empty());
+  for (const Json& c : cost["collectives"]) {
+    EXPECT_GT(c["seconds"].get<double>(), 0);
+    EXPECT_FALSE(c["axes"].empty());
+    sum += c["seconds"].get<double>() * c["times"].get<double>();
+    bytes += c["bytes"].get<double>() * c["times"].get<double>();
+  }
+  EXPECT_NEAR(cost["collective_seconds"].get<double>(), sum, 1e-9 * sum);
+  EXPECT_NEAR(ran.json()["bytes_received"].get<double>(), bytes, 1e-9 * bytes);
+  EXPECT_NEAR(cost["step_seconds"].get<double>(), cost["compute_seconds"].get<double>() + sum,
+              1e-9 * sum);
+
+  const Ran table =
+      run_tool({"partition", of_case("mlp_forward/s1.hlo"), "--network", "*=300GB/s:1us"});
+  ASSERT_EQ(table.code, 0) << table.err;
+  EXPECT_TRUE(has(table.err, "estimated: ")) << table.err;
+  EXPECT_TRUE(has(table.err, "bytes received")) << table.err;
+
+  const Ran wrong = with({"--network", "data=fast"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(has(wrong.err, "network 'data=fast': expected a positive bandwidth")) << wrong.err;
+  EXPECT_EQ(with({"--network", folder / "none.txt"}).code, 1);
+}
+
 TEST(Convert, GivesTheOtherFormAndBack) {
   for (const auto& [file, begin] :
        {std::pair("mlp_forward/s1.hlo", "module"), std::pair("mlp_forward/s1.mlir", "HloModule")}) {

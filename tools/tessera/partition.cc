@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "src/compiler/compile.h"
+#include "src/compiler/read_module.h"
 #include "src/ir/hlo_text.h"
 #include "tools/tessera/command.h"
 #include "tools/tessera/placement.h"
@@ -14,10 +15,47 @@ namespace {
 struct Options {
   std::string module, output = "-";
   PlacementFlags placement;
+  std::string network;
   bool stats = false, json = false;
 };
 
-OrderedJson stats_of(const compiler::Executable& executable) {
+/// The text itself, or that of the file: a description of links has a '='.
+Network network_of(const std::string& given) {
+  const bool file = given.find('=') == std::string::npos;
+  try {
+    return Network::parse(file ? compiler::read_file(given) : given, Location{});
+  } catch (const ValueError& e) {
+    throw UsageError("--network" + (file ? " of " + given : std::string()) + ": " + e.message());
+  }
+}
+
+OrderedJson costs_of(const CostAnalysis& cost, const Network& network) {
+  OrderedJson out;
+  out["network"] = network.to_string();
+  out["compute_seconds"] = cost.compute_seconds;
+  out["collective_seconds"] = cost.collective_seconds;
+  out["step_seconds"] = cost.step_seconds();
+  out["kinds"] = OrderedJson::object();
+  for (const auto& [kind, k] : cost.kinds) {
+    out["kinds"][kind] = {{"count", k.count}, {"bytes", k.bytes}, {"seconds", k.seconds}};
+  }
+  out["collectives"] = OrderedJson::array();
+  for (const CollectiveCost& c : cost.collectives) {
+    OrderedJson axes = OrderedJson::object();
+    for (const auto& [axis, size] : c.axes) axes[axis] = size;
+    out["collectives"].push_back({{"kind", c.kind},
+                                  {"instruction", c.instruction},
+                                  {"location", c.location},
+                                  {"axes", axes},
+                                  {"group_size", c.group_size},
+                                  {"bytes", c.bytes},
+                                  {"times", c.times},
+                                  {"seconds", c.seconds}});
+  }
+  return out;
+}
+
+OrderedJson stats_of(const compiler::Executable& executable, const CostAnalysis& cost) {
   OrderedJson out;
   out["module"] = executable.partitioned().name;
   out["devices"] = executable.num_devices();
@@ -34,10 +72,16 @@ OrderedJson stats_of(const compiler::Executable& executable) {
                                   {"reason", r.reason}});
   }
   out["replicated_ops"] = executable.report().replicated_ops;
-  const compiler::CostAnalysis cost = executable.cost_analysis();
   out["bytes_received"] = cost.bytes_received;
   out["flops"] = cost.flops;
-  out["peak_bytes_per_device"] = executable.memory_analysis().peak_bytes_per_device;
+  out["transcendentals"] = cost.transcendentals;
+  out["bytes_accessed"] = cost.bytes_accessed;
+  const MemoryAnalysis memory = executable.memory_analysis();
+  out["peak_bytes_per_device"] = memory.peak_bytes_per_device;
+  out["argument_bytes"] = memory.argument_bytes;
+  out["output_bytes"] = memory.output_bytes;
+  out["temp_bytes"] = memory.temp_bytes;
+  out["alias_bytes"] = memory.alias_bytes;
   return out;
 }
 
@@ -51,25 +95,36 @@ void print_stats(const OrderedJson& stats) {
   for (const OrderedJson& op : stats["replicated_ops"]) {
     std::fprintf(stderr, "computed on gathered operands: %s\n", text(op).c_str());
   }
+  const auto bytes = [&](const char* name) {
+    return static_cast<long long>(stats[name].get<std::int64_t>());
+  };
   std::fprintf(stderr, "per device: %.0f bytes received, %.0f flops, %lld bytes at most\n",
                stats["bytes_received"].get<double>(), stats["flops"].get<double>(),
-               static_cast<long long>(stats["peak_bytes_per_device"].get<std::int64_t>()));
+               bytes("peak_bytes_per_device"));
+  std::fprintf(stderr, "of these: %lld of arguments, %lld of results, %lld temporary\n",
+               bytes("argument_bytes"), bytes("output_bytes"), bytes("temp_bytes"));
 }
 
 int partition(const Options& options) {
+  const Network network = options.network.empty() ? Network() : network_of(options.network);
   LoadedModule loaded = load_module(options.module);
   place(loaded.module.get(), options.placement);
-  const auto executable = compiler::compile(std::move(loaded.module));
+  compiler::Options compile;
+  compile.runs = false;
+  const auto executable = compiler::compile(std::move(loaded.module), compile);
   // With --json stdout is the object's, unless a file takes the text.
   if (!options.json || options.output != "-") {
     write_text(options.output, ir::to_string(executable->partitioned()));
   }
-  if (!options.stats && !options.json) return kDone;
-  const OrderedJson stats = stats_of(*executable);
+  if (!options.stats && !options.json && options.network.empty()) return kDone;
+  const CostAnalysis cost = executable->cost_analysis(network);
+  OrderedJson stats = stats_of(*executable, cost);
+  if (!options.network.empty()) stats["cost"] = costs_of(cost, network);
   if (options.json) {
     std::cout << stats.dump() << "\n" << std::flush;
   } else {
     print_stats(stats);
+    if (!options.network.empty()) std::fputs(cost.to_text().c_str(), stderr);
   }
   return kDone;
 }
@@ -86,6 +141,9 @@ void add_partition(CLI::App& app, std::function<int()>& run) {
   command->add_flag("--stats", options->stats, "Collectives, bytes and flops, to stderr");
   command->add_flag("--json", options->json,
                     "Print these as one JSON object; the program goes to the file of -o, if any");
+  command->add_option("--network", options->network,
+                      "Estimate times on it: 'data=50GB/s:1us,*=300GB/s,flops=200T,memory=1TB/s', "
+                      "or a file that says so");
   command->add_option("--mesh", options->placement.mesh,
                       "Mesh to partition for: data=2,model=4 (default: the module's own)");
   command->add_option("--in-shardings", options->placement.in_shardings,
