@@ -18,7 +18,8 @@ namespace tessera {
 /// How shard_map cuts arguments, joins results, and what it checks.
 struct ShardMapOptions {
   /// Its devices run the function. Not given: the mesh in scope, or within another shard_map that
-  /// one's. One that is given must be the one in scope, if there is one.
+  /// one's. One that is given must be the one in scope, if there is one. An AbstractMesh stands for
+  /// the devices that the arguments lie on.
   std::optional<Mesh> mesh{};
   /// Prefix of the tree of positional arguments (static ones left out): one spec for all, or
   /// tree(...) with one per argument. An axis on a dim cuts it: each device gets its part. Along
