@@ -2,7 +2,6 @@
 # Each bench/<name>.cc is one program bench_<name>. Google Benchmark is linked where it is found.
 
 find_package(benchmark QUIET)
-find_package(nlohmann_json REQUIRED)
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cc")
 foreach(source IN LISTS sources)
   cmake_path(GET source STEM name)

@@ -4,6 +4,7 @@
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
 find_package(TesseraOpenBLAS REQUIRED)
 find_package(TesseraKissFFT REQUIRED)
 find_package(TesseraXxHash REQUIRED)

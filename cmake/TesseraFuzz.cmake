@@ -7,7 +7,6 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang; configure with --preset fuzz")
 endif()
 find_package(CLI11 REQUIRED)
-find_package(nlohmann_json REQUIRED)
 
 set(tessera_fuzz_options
   -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

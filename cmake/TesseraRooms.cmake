@@ -33,6 +33,9 @@ function(tessera_add_rooms)
     target_link_libraries(tessera_${room}
       PRIVATE tessera_build_flags ${tessera_private_deps}
       PUBLIC Threads::Threads)
+    if(room STREQUAL "compiler")
+      target_link_libraries(tessera_${room} PRIVATE nlohmann_json::nlohmann_json)
+    endif()
     if(room STREQUAL "codegen")
       # Kernels are loops over arrays: vectorised, also where a comparison or a libm call might
       # set flags that nobody reads.

@@ -3,7 +3,6 @@
 # and those below, so that tests reach internal symbols and don't wait for the rooms above.
 
 find_package(GTest REQUIRED)
-find_package(nlohmann_json REQUIRED)
 
 set(TESSERA_TEST_TIMEOUT 900 CACHE STRING "Seconds that one test binary may run")
 

@@ -4,7 +4,6 @@
 file(GLOB mains CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*/main.cc")
 if(mains)
   find_package(CLI11 REQUIRED)
-  find_package(nlohmann_json REQUIRED)
 endif()
 foreach(main IN LISTS mains)
   cmake_path(GET main PARENT_PATH folder)

@@ -10,8 +10,8 @@ die() {
 # What a build of the library and its examples needs, and what the tests need on top, as Debian 12
 # names them. docs/dependencies.md says what each is for.
 build_packages="g++ cmake ninja-build mold libtbb-dev libopenblas-dev libkissfft-dev libfmt-dev
-  libxxhash-dev"
-test_packages="libgtest-dev libbenchmark-dev nlohmann-json3-dev libcli11-dev clang-format-14
+  libxxhash-dev nlohmann-json3-dev"
+test_packages="libgtest-dev libbenchmark-dev libcli11-dev clang-format-14
   pkg-config git"
 
 # Runs a command as root: as it is, or through sudo.

@@ -53,6 +53,20 @@ class FunctionBody {
     }
   }
 
+  /// What `core.call(info, &prototype, location)` returns for a call with these arguments, as the
+  /// function's result.
+  template <class Core, class... Given>
+  auto call_with(const Core& core, Location location, Given&&... given) const {
+    return with_args<call_args_t<F, Statics, Given...>>(
+        [&](CallInfo& info, auto result_tag) {
+          using R = typename decltype(result_tag)::type;
+          std::shared_ptr<void> prototype;
+          std::vector<Array> leaves = core.call(info, &prototype, location);
+          return tree_unflatten(*std::static_pointer_cast<R>(prototype), leaves);
+        },
+        std::forward<Given>(given)...);
+  }
+
  private:
   /// A wrapped function that is wrapped again takes the place where it was wrapped for its own.
   template <class... A>

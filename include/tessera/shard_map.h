@@ -72,15 +72,7 @@ class ShardMapFunction : public internal::Calls<ShardMapFunction<F, Statics>, F>
   /// The call; `location` is named in messages.
   template <class... Given>
   auto call_at(Location location, Given&&... given) const {
-    using Args = internal::call_args_t<F, Statics, Given...>;
-    return body_.template with_args<Args>(
-        [&](internal::CallInfo& info, auto result_tag) {
-          using R = typename decltype(result_tag)::type;
-          std::shared_ptr<void> prototype;
-          std::vector<Array> leaves = core_.call(info, &prototype, location);
-          return tree_unflatten(*std::static_pointer_cast<R>(prototype), leaves);
-        },
-        std::forward<Given>(given)...);
+    return body_.call_with(core_, location, std::forward<Given>(given)...);
   }
 
  private:

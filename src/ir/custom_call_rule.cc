@@ -52,6 +52,8 @@ class RuleReader {
       } while (accept(','));
       expect('}');
     }
+    skip();
+    if (at_ < text_.size()) fail("something follows the rule");
     return std::move(spec_);
   }
 

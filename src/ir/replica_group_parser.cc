@@ -5,11 +5,10 @@
 #include <numeric>
 
 #include "src/ir/hlo_parser.h"
+#include "src/sharding/limits.h"
 
 namespace tessera::ir {
 namespace {
-
-constexpr std::int64_t kMaxDevices = 1 << 22;
 
 Dims bracketed(HloLexer& in, char open, char close, std::string_view what) {
   Dims out;
@@ -25,9 +24,9 @@ Dims bracketed(HloLexer& in, char open, char close, std::string_view what) {
 std::int64_t checked_product(HloLexer& in, const char* at, const Dims& dims) {
   std::int64_t n = 1;
   for (std::int64_t d : dims) {
-    if (d < 1 || __builtin_mul_overflow(n, d, &n) || n > kMaxDevices) {
+    if (d < 1 || __builtin_mul_overflow(n, d, &n) || n > kMostMeshDevices) {
       in.fail_at(at, "[" + join(dims) + "] is no number of devices from 1 to " +
-                         std::to_string(kMaxDevices));
+                         std::to_string(kMostMeshDevices));
     }
   }
   return n;

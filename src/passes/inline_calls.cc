@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <unordered_map>
@@ -17,11 +18,20 @@ namespace {
 /// Before partitioning what says something about shardings stays a call.
 enum class Scope { all, before_partitioning };
 
+/// What a caller's argument shall look like within, and the result, is a statement of its own.
+bool states_shardings(const Instruction& call) {
+  const ir::Computation& callee = *call.called[0];
+  const auto& parameters = callee.parameters();
+  return call.has_sharding() || callee.root()->has_sharding() ||
+         std::any_of(parameters.begin(), parameters.end(),
+                     [](const Instruction* p) { return p->has_sharding(); });
+}
+
 bool can_inline(const Instruction& i, Scope scope) {
   if (i.called.size() != 1) return false;
   if (scope == Scope::before_partitioning) {
-    return (i.is(Opcode::call) || i.is(Opcode::fusion)) && !i.has_sharding() &&
-           !i.called[0]->root()->has_sharding();
+    return (i.is(Opcode::call) || i.is(Opcode::fusion)) && !states_shardings(i) &&
+           i.control_predecessors.empty() && i.frontend_attributes.count("inlineable") == 0;
   }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   if (!i.is(Opcode::custom_call)) return false;

@@ -13,7 +13,9 @@ namespace tessera::passes {
 std::size_t inline_calls(ir::Module* module);
 /// Puts the bodies of `call` and `fusion` in their callers' places, so that one call's shardings
 /// don't bind another's: calls of one function would lie alike. Does nothing if that made more than
-/// so many instructions. Calls that have shardings stay. Returns how many.
+/// so many instructions. Calls stay that have shardings or arguments or results with some, that
+/// wait for other instructions, or that the program marks with the attribute "inlineable". Returns
+/// how many.
 std::size_t separate_calls(ir::Module* module, std::size_t most_instructions);
 /// Start and done pairs become the plain collectives: exchanges are synchronous in one process.
 std::size_t join_async(ir::Module* module);

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/sharding/axis_name.h"
+#include "src/sharding/limits.h"
 
 namespace tessera {
 namespace {
@@ -89,8 +90,9 @@ MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes
         throw ShardingError("mesh @" + mesh->name + " has two axes named '" + axis + "'");
       }
     }
-    if (__builtin_mul_overflow(positions, size, &positions)) {
-      throw ShardingError("mesh @" + mesh->name + " has more positions than 64 bits can count");
+    if (__builtin_mul_overflow(positions, size, &positions) || positions > kMostMeshDevices) {
+      throw ShardingError("mesh @" + mesh->name + " has too many devices; valid are at most " +
+                          std::to_string(kMostMeshDevices));
     }
     mesh->axes.push_back(MeshAxis{std::move(axis), size, 1, size});
   }

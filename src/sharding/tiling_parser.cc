@@ -2,13 +2,12 @@
 #include <algorithm>
 
 #include "src/sharding/axis_refs.h"
+#include "src/sharding/limits.h"
 #include "src/sharding/text_cursor.h"
 #include "src/sharding/tiling.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::int64_t kMaxDevices = std::int64_t(1) << 24;  // guards memory against odd texts
 
 class Parser {
  public:
@@ -133,7 +132,7 @@ class Parser {
     std::int64_t n = 1;
     for (std::int64_t d : dims) {
       if (d < 1) in_.fail("a dim of size " + std::to_string(d) + " in " + to_string(dims));
-      if (__builtin_mul_overflow(n, d, &n) || n > kMaxDevices) {
+      if (__builtin_mul_overflow(n, d, &n) || n > kMostMeshDevices) {
         in_.fail("too many devices: " + to_string(dims));
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ir/attribute_text.h"
+#include "src/ir/custom_call.h"
 #include "src/ir/sdy_attributes.h"
 #include "src/ir/text_out.h"
 #include "src/text/write_function.h"
@@ -138,11 +139,26 @@ std::string Writer::sharding_text(const TensorSharding& s, std::int64_t rank) co
   return out;
 }
 
+namespace {
+
+/// HLO text carries rules as strings, which may hold anything; an attribute of StableHLO may not.
+bool is_sharding_rule(const std::string& text) {
+  if (!text.starts_with("#sdy.op_sharding_rule<") || !text.ends_with('>')) return false;
+  try {
+    ir::parse_sharding_rule(text);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 Entries Writer::decorations(const Instruction& i) {
   Entries out;
   std::string frontend;
   for (const auto& [k, v] : i.frontend_attributes) {
-    if (k == kShardingRule) {
+    if (k == kShardingRule && is_sharding_rule(v)) {
       out.emplace_back("sdy.sharding_rule", v);
     } else if (k != ir::kSdySharding && k != ir::kSdyMeshes) {
       frontend += frontend.empty() ? "{" : ", ";

@@ -16,6 +16,7 @@
 #include "src/compiler/pipeline.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/count.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/shards.h"
 
@@ -61,6 +62,22 @@ ENTRY main {
   ROOT y = f32[16,24] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[2,4]<=[8]}
 }
 )";
+
+// The pad is seen beside its slice although front ends wrap pads in functions of their own.
+TEST(Compile, AShiftWhosePadIsWrapped) {
+  const Result r = check(R"(HloModule m, num_partitions=8
+wrapped { x = f32[64,4] parameter(0)
+  n = s32[] parameter(1)
+  v = f32[] convert(n)
+  ROOT p = f32[65,4] pad(x, v), padding=1_0x0_0 }
+ENTRY e { a = f32[64,4] parameter(0), sharding={devices=[8,1]<=[8]}
+  z = s32[] constant(0)
+  p = f32[65,4] call(a, z), to_apply=wrapped
+  ROOT r = f32[64,4] slice(p), slice={[0:64], [0:4]}, sharding={devices=[8,1]<=[8]} }
+)",
+                         {counting(DType::f32, {64, 4})});
+  EXPECT_EQ(spmd::count_communication(r.executable->partitioned()).total_bytes, 4 * 4);
+}
 
 TEST(Compile, ShardedDotRunsOnEightDevices) {
   const Result r = check(kDot, {counting(DType::f32, {16, 8}), counting(DType::f32, {8, 24})});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs through all stages and the executor on eight devices, and on one, against the
-// evaluator. TESSERA_SOAK_PROGRAMS of them (2000 if unset), from seed TESSERA_SOAK_SEED.
+// evaluator. SOAK_PROGRAMS of them (2000 if unset), from seed SOAK_SEED.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -73,7 +73,7 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
 }
 
 void run(bool exact, std::int64_t count) {
-  const std::int64_t first = number_from_environment("TESSERA_SOAK_SEED", 1);
+  const std::int64_t first = number_from_environment("SOAK_SEED", 1);
   int failures = 0;
   for (std::int64_t i = 0; i < count && failures < 3; ++i) {
     const ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact);
@@ -83,11 +83,11 @@ void run(bool exact, std::int64_t count) {
 }
 
 TEST(Differential, SmallIntegersBitForBit) {
-  run(true, number_from_environment("TESSERA_SOAK_PROGRAMS", 2000) * 3 / 4);
+  run(true, number_from_environment("SOAK_PROGRAMS", 2000) * 3 / 4);
 }
 
 TEST(Differential, FloatsWithinTolerance) {
-  const std::int64_t all = number_from_environment("TESSERA_SOAK_PROGRAMS", 2000);
+  const std::int64_t all = number_from_environment("SOAK_PROGRAMS", 2000);
   run(false, all - all * 3 / 4);
 }
 

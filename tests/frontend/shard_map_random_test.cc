@@ -498,7 +498,7 @@ void run_case(std::uint64_t seed) {
 }
 
 TEST(ShardMapRandom, BodiesAgreeWithPlainCode) {
-  const char* more = std::getenv("TESSERA_SOAK_PROGRAMS");
+  const char* more = std::getenv("SOAK_PROGRAMS");
   const std::uint64_t programs = more ? std::uint64_t(std::atoll(more)) : 200;
   for (std::uint64_t seed = 1; seed <= programs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -84,6 +84,33 @@ ENTRY main {
   EXPECT_EQ(m->computations().size(), 3u);
 }
 
+TEST(SeparateCalls, CallsThatStateSomethingStay) {
+  const auto calls_left = [](const std::string& callee, const std::string& call) {
+    const auto m = ir::parse_hlo(
+        "HloModule m, num_partitions=8\nf {\n" + callee +
+        "}\nENTRY e {\n  a = f32[16] parameter(0)\n  n = f32[16] negate(a)\n" + call + "}\n");
+    separate_calls(m.get(), 100);
+    ir::verify(*m);
+    int calls = 0;
+    for (const auto& i : m->entry()->instructions()) calls += i->is(ir::Opcode::call) ? 1 : 0;
+    return calls;
+  };
+  const std::string plain = "  x = f32[16] parameter(0)\n  ROOT r = f32[16] add(x, x)\n";
+  const std::string call = "  ROOT c = f32[16] call(a), to_apply=f";
+  EXPECT_EQ(calls_left(plain, call + "\n"), 0);
+  EXPECT_EQ(calls_left(plain, call + ", sharding={devices=[8]<=[8]}\n"), 1);
+  EXPECT_EQ(calls_left(plain, call + ", control-predecessors={n}\n"), 1);
+  EXPECT_EQ(calls_left(plain, call + ", frontend_attributes={inlineable=\"false\"}\n"), 1);
+  EXPECT_EQ(calls_left("  x = f32[16] parameter(0), sharding={devices=[8]<=[8]}\n"
+                       "  ROOT r = f32[16] add(x, x)\n",
+                       call + "\n"),
+            1);
+  EXPECT_EQ(calls_left("  x = f32[16] parameter(0)\n"
+                       "  ROOT r = f32[16] add(x, x), sharding={replicated}\n",
+                       call + "\n"),
+            1);
+}
+
 TEST(InlineCalls, DeepChainsCostNoSquare) {
   // Each level adds one instruction.
   std::string text = "f0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs, propagated and partitioned, against the same programs on one device. The number
-// of programs is TESSERA_SOAK_PROGRAMS (2000 if unset), the first seed TESSERA_SOAK_SEED.
+// of programs is SOAK_PROGRAMS (2000 if unset), the first seed SOAK_SEED.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -59,7 +59,7 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
 }
 
 void run(bool exact, std::int64_t count, bool anyhow = false) {
-  const std::int64_t first = number_from_environment("TESSERA_SOAK_SEED", 1);
+  const std::int64_t first = number_from_environment("SOAK_SEED", 1);
   int failures = 0;
   for (std::int64_t i = 0; i < count && failures < 3; ++i) {
     ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact, anyhow);
@@ -69,17 +69,17 @@ void run(bool exact, std::int64_t count, bool anyhow = false) {
 }
 
 TEST(Differential, SmallIntegersBitForBit) {
-  run(true, number_from_environment("TESSERA_SOAK_PROGRAMS", 2000) * 3 / 4);
+  run(true, number_from_environment("SOAK_PROGRAMS", 2000) * 3 / 4);
 }
 
 TEST(Differential, FloatsWithinTolerance) {
-  const std::int64_t all = number_from_environment("TESSERA_SOAK_PROGRAMS", 2000);
+  const std::int64_t all = number_from_environment("SOAK_PROGRAMS", 2000);
   run(false, all - all * 3 / 4);
 }
 
 /// Layouts that propagation would not choose.
 TEST(Differential, AnyLayouts) {
-  const std::int64_t all = number_from_environment("TESSERA_SOAK_PROGRAMS", 2000);
+  const std::int64_t all = number_from_environment("SOAK_PROGRAMS", 2000);
   run(true, all, true);
   run(false, all / 2, true);
 }

@@ -217,7 +217,7 @@ class ManualProgram {
 };
 
 TEST(Manual, RandomBodies) {
-  const char* text = std::getenv("TESSERA_SOAK_PROGRAMS");
+  const char* text = std::getenv("SOAK_PROGRAMS");
   const int count = text && *text ? std::atoi(text) / 4 : 300;
   for (int seed = 1; seed <= count && !::testing::Test::HasFailure(); ++seed) {
     std::unique_ptr<ir::Module> m = ManualProgram(std::uint64_t(seed)).make();

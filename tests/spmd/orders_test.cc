@@ -148,7 +148,7 @@ MeshRef random_mesh(Dice& dice, std::int64_t devices) {
 }
 
 TEST(Orders, RandomOrdersAndMeshesInOneProgram) {
-  const char* text = std::getenv("TESSERA_SOAK_PROGRAMS");
+  const char* text = std::getenv("SOAK_PROGRAMS");
   const int count = text && *text ? std::atoi(text) / 4 : 400;
   int failures = 0;
   for (int seed = 1; seed <= count && failures < 3; ++seed) {

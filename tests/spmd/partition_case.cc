@@ -76,8 +76,9 @@ bool PartitionCase::full_gather() const {
   return false;
 }
 
-std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines) {
-  return ir::parse_hlo("HloModule m, num_partitions=8\n" + std::string(kReducers) +
+std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines,
+                                        const std::string& computations) {
+  return ir::parse_hlo("HloModule m, num_partitions=8\n" + std::string(kReducers) + computations +
                        "\nENTRY e {\n" + entry_lines + "\n}\n");
 }
 

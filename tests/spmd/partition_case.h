@@ -39,6 +39,7 @@ PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& w
 PartitionCase check_partition(const std::string& entry_lines, double tolerance = 0,
                               std::vector<Literal> arguments = {},
                               const spmd::PartitionOptions& options = {});
-std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines);
+std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines,
+                                        const std::string& computations = "");
 
 }  // namespace tessera::testing

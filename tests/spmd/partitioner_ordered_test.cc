@@ -108,7 +108,7 @@ TEST(PartitionTopK, CustomCall) {
 
 // ----- reductions by reducers that aren't one op, and running folds
 
-constexpr const char* kFolds = R"(HloModule m, num_partitions=8
+constexpr const char* kFolds = R"(
 logaddexp { a = f32[] parameter(0)
   b = f32[] parameter(1)
   m = f32[] maximum(a, b)
@@ -136,27 +136,13 @@ both { a = f32[] parameter(0)
   s = f32[] add(a, c)
   m = f32[] maximum(d, b)
   ROOT t = (f32[], f32[]) tuple(s, m) }
-argmax { va = f32[] parameter(0)
-  ia = s32[] parameter(1)
-  vb = f32[] parameter(2)
-  ib = s32[] parameter(3)
-  gt = pred[] compare(va, vb), direction=GT
-  eq = pred[] compare(va, vb), direction=EQ
-  lo = pred[] compare(ia, ib), direction=LT
-  tie = pred[] and(eq, lo)
-  left = pred[] or(gt, tie)
-  v = f32[] select(left, va, vb)
-  i = s32[] select(left, ia, ib)
-  ROOT t = (f32[], s32[]) tuple(v, i) }
-ENTRY e {
 )";
 
 PartitionCase check_folds(const std::string& lines, double tolerance = 0,
                           std::vector<Literal> arguments = {},
                           const spmd::PartitionOptions& options = free_starts()) {
   SCOPED_TRACE(lines);
-  return check_partition(ir::parse_hlo(kFolds + lines + "\n}\n"), tolerance, std::move(arguments),
-                         options);
+  return check_partition(parse_entry(lines, kFolds), tolerance, std::move(arguments), options);
 }
 
 /// Elements of 1 and 2: products stay exact.

@@ -345,19 +345,5 @@ ENTRY e { a = f32[64,16] parameter(0), sharding={devices=[8,1]<=[8]}
   EXPECT_LE(elements(c), 64 * 16 * 7 / 8) << c.text;
 }
 
-TEST(Traffic, AShiftWhosePadIsWrapped) {
-  PartitionCase c = check_partition(ir::parse_hlo(R"(HloModule m, num_partitions=8
-wrapped { x = f32[64,4] parameter(0)
-  n = s32[] parameter(1)
-  v = f32[] convert(n)
-  ROOT p = f32[65,4] pad(x, v), padding=1_0x0_0 }
-ENTRY e { a = f32[64,4] parameter(0), sharding={devices=[8,1]<=[8]}
-  z = s32[] constant(0)
-  p = f32[65,4] call(a, z), to_apply=wrapped
-  ROOT r = f32[64,4] slice(p), slice={[0:64], [0:4]}, sharding={devices=[8,1]<=[8]} }
-)"));
-  EXPECT_EQ(elements(c), 4) << c.text;
-}
-
 }  // namespace
 }  // namespace tessera::testing

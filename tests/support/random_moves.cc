@@ -227,42 +227,6 @@ void RandomScope::window() {
        std::max(k.bound, 50.0) * double(at.size)}));
 }
 
-void RandomScope::convolution() {
-  static const std::vector<std::int64_t> sizes = {1, 2, 3, 4, 8};
-  const std::int64_t batch = dice_.pick(sizes), in = dice_.pick(sizes), out = dice_.pick(sizes);
-  const std::int64_t rows = dice_.between(1, 13);
-  // Windows over the input, or a window as large as it (the gradient of a kernel).
-  const bool large = dice_.chance(0.3);
-  const std::int64_t taps = large ? rows : std::min<std::int64_t>(rows, dice_.between(1, 4));
-  Known x = as_shape(any(), {batch, rows, in}), k = as_shape(any(), {taps, in, out});
-  if (exact() && x.bound * k.bound * double(taps * in) > double(1 << 23)) return;
-  ir::ConvolutionAttrs a;
-  a.input_batch = 0;
-  a.input_spatial = {1};
-  a.input_feature = 2;
-  a.kernel_spatial = {0};
-  a.kernel_input_feature = 1;
-  a.kernel_output_feature = 2;
-  a.output_batch = 0;
-  a.output_spatial = {1};
-  a.output_feature = 2;
-  ir::WindowDim w;
-  w.size = taps;
-  if (large) {
-    w.pad_low = dice_.between(0, 2);
-    w.pad_high = dice_.between(0, 2);
-  } else {
-    w.pad_low = dice_.below(taps);
-    w.pad_high = dice_.below(taps);
-    w.stride = dice_.between(1, 2);
-    if (dice_.chance(0.2)) w.lhs_dilation = 2;
-    if (dice_.chance(0.2) && (taps - 1) * 2 < rows) w.rhs_dilation = 2;
-  }
-  w.reversal = dice_.chance(0.2);
-  a.window = {w};
-  add(small({b_.emit(Opcode::convolution, {x.x, k.x}, a), x.bound * k.bound * double(taps * in)}));
-}
-
 void RandomScope::integers() {
   Known k = any_float();
   if (!exact()) return;

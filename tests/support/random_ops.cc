@@ -121,23 +121,58 @@ void RandomScope::grow(int ops) {
 
 void RandomScope::step() {
   using Step = void (RandomScope::*)();
-  static const std::vector<Step> steps = {&RandomScope::unary,         &RandomScope::binary,
-                                          &RandomScope::binary,        &RandomScope::compare_select,
-                                          &RandomScope::broadcast,     &RandomScope::reshape,
-                                          &RandomScope::reshape,       &RandomScope::transpose,
-                                          &RandomScope::reduce,        &RandomScope::reduce,
-                                          &RandomScope::arg_reduce,    &RandomScope::dot,
-                                          &RandomScope::dot,           &RandomScope::iota,
-                                          &RandomScope::concatenate,   &RandomScope::concatenate,
-                                          &RandomScope::slice,         &RandomScope::slice,
-                                          &RandomScope::pad,           &RandomScope::reverse,
-                                          &RandomScope::roll,          &RandomScope::convert,
-                                          &RandomScope::dynamic_slice, &RandomScope::dynamic_update,
-                                          &RandomScope::sort,          &RandomScope::fft,
-                                          &RandomScope::take,          &RandomScope::scatter_add,
-                                          &RandomScope::window,        &RandomScope::constraint,
-                                          &RandomScope::constraint,    &RandomScope::loop,
-                                          &RandomScope::branch,        &RandomScope::call};
+  static const std::vector<Step> steps = {&RandomScope::unary,
+                                          &RandomScope::binary,
+                                          &RandomScope::binary,
+                                          &RandomScope::compare_select,
+                                          &RandomScope::broadcast,
+                                          &RandomScope::reshape,
+                                          &RandomScope::reshape,
+                                          &RandomScope::transpose,
+                                          &RandomScope::reduce,
+                                          &RandomScope::reduce,
+                                          &RandomScope::arg_reduce,
+                                          &RandomScope::dot,
+                                          &RandomScope::dot,
+                                          &RandomScope::iota,
+                                          &RandomScope::concatenate,
+                                          &RandomScope::concatenate,
+                                          &RandomScope::slice,
+                                          &RandomScope::slice,
+                                          &RandomScope::pad,
+                                          &RandomScope::reverse,
+                                          &RandomScope::roll,
+                                          &RandomScope::convert,
+                                          &RandomScope::dynamic_slice,
+                                          &RandomScope::dynamic_update,
+                                          &RandomScope::sort,
+                                          &RandomScope::fft,
+                                          &RandomScope::take,
+                                          &RandomScope::scatter_add,
+                                          &RandomScope::window,
+                                          &RandomScope::constraint,
+                                          &RandomScope::constraint,
+                                          &RandomScope::loop,
+                                          &RandomScope::branch,
+                                          &RandomScope::call,
+                                          &RandomScope::integers,
+                                          &RandomScope::gather,
+                                          &RandomScope::gather,
+                                          &RandomScope::scatter,
+                                          &RandomScope::scatter,
+                                          &RandomScope::convolution,
+                                          &RandomScope::convolution,
+                                          &RandomScope::pool_gradient,
+                                          &RandomScope::solve,
+                                          &RandomScope::cholesky,
+                                          &RandomScope::top_k,
+                                          &RandomScope::batch_norm,
+                                          &RandomScope::real_fft,
+                                          &RandomScope::random_bits,
+                                          &RandomScope::mapped,
+                                          &RandomScope::running_argmax,
+                                          &RandomScope::bits_of_floats,
+                                          &RandomScope::not_a_number};
   (this->*dice_.pick(steps))();
 }
 
@@ -317,12 +352,7 @@ void RandomScope::reduce() {
              bound}));
 }
 
-void RandomScope::arg_reduce() {
-  if (!exact()) return;
-  Known k = any_float();
-  if (k.x->shape.rank() == 0) return;
-  const DType t = k.x->shape.dtype;
-  const std::int64_t dim = dice_.below(k.x->shape.rank());
+ir::Computation* RandomScope::argmax_computation(DType t) {
   ir::Computation* pick = b_.module()->add_computation("argmax");
   ir::Builder r(pick);
   ir::Instruction* va = r.parameter(0, Shape(t, {}));
@@ -334,9 +364,18 @@ void RandomScope::arg_reduce() {
                                     r.compare(ir::Direction::lt, ia, ib));
   ir::Instruction* left = r.binary(Opcode::or_, greater, first);
   pick->set_root(r.tuple({r.select(left, va, vb), r.select(left, ia, ib)}));
+  return pick;
+}
+
+void RandomScope::arg_reduce() {
+  if (!exact()) return;
+  Known k = any_float();
+  if (k.x->shape.rank() == 0) return;
+  const DType t = k.x->shape.dtype;
+  const std::int64_t dim = dice_.below(k.x->shape.rank());
   ir::Instruction* at = b_.iota(Shape(s32, k.x->shape.dims), dim);
   ir::Instruction* out = b_.emit(Opcode::reduce, {k.x, at, b_.scalar(t, -1000), b_.scalar(s32, 0)},
-                                 ir::DimensionsAttrs{{dim}}, {pick});
+                                 ir::DimensionsAttrs{{dim}}, {argmax_computation(t)});
   add({b_.get_tuple_element(out, 0), std::max(k.bound, 1000.0)});
   add({b_.get_tuple_element(out, 1), double(k.x->shape.dim(dim))});
 }

@@ -46,6 +46,8 @@ class RandomScope {
   Dims regrouped(const Dims& dims);
   ir::Instruction* small_index(std::int64_t size);
   ir::Instruction* flag();
+  ir::Instruction* triangle(const Dims& dims, bool lower);
+  ir::Computation* argmax_computation(DType t);
 
   void unary();
   void binary();
@@ -70,8 +72,21 @@ class RandomScope {
   void take();
   void scatter_add();
   void window();
-  void convolution();
   void integers();
+  void gather();
+  void scatter();
+  void convolution();
+  void pool_gradient();
+  void solve();
+  void cholesky();
+  void top_k();
+  void batch_norm();
+  void real_fft();
+  void random_bits();
+  void running_argmax();
+  void bits_of_floats();
+  void mapped();
+  void not_a_number();
   void constraint();
   void loop();
   void branch();

@@ -27,6 +27,21 @@ std::string argument_sharding(const std::string& sharding, const std::string& me
   return m->entry()->parameter(0)->sharding.at(0).to_string();
 }
 
+TEST(Shardings, MeshesHaveAsManyDevicesAsHloTextCanSay) {
+  const std::string function =
+      "func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {}]>}) "
+      "-> tensor<8x16xf32> { return %a : tensor<8x16xf32> }";
+  EXPECT_NO_THROW(read("sdy.mesh @mesh = <[\"x\"=2048, \"y\"=2048]>", function, 1 << 22));
+  try {
+    read("sdy.mesh @mesh = <[\"x\"=65536, \"y\"=255, \"z\"=255]>", function);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("too many devices; valid are at most 4194304"), std::string::npos) << what;
+    EXPECT_NE(what.find("t.mlir"), std::string::npos) << what;
+  }
+}
+
 TEST(Shardings, OfArguments) {
   EXPECT_EQ(argument_sharding("@mesh, [{\"x\"}, {\"y\"}]"),
             "#sdy.sharding<@mesh, [{\"x\"}, {\"y\"}]>");

@@ -107,6 +107,25 @@ TEST(WriteSharding, MarkersOfResultsStandWithTheResults) {
              "    return %0 : tensor<16x8xf32>\n");
 }
 
+TEST(WriteSharding, RulesThatCannotBeReadStayText) {
+  const auto call = [](const std::string& rule) {
+    const std::string text = written(
+        "  x = f32[16,8] parameter(0)\n"
+        "  ROOT r = f32[16,8] custom-call(x), custom_call_target=\"mine\", "
+        "frontend_attributes={xla.sdy.sharding_rule=\"" +
+        rule + "\"}");
+    parse_stablehlo(text);
+    return text;
+  };
+  const std::string good = "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=16, j=8}, custom>";
+  expect_has(call(good), "sdy.sharding_rule = " + good);
+  for (const char* bad : {"#sdy.op_sharding_rule<([i, j])f32>([i, j]) {i=16, j=8}, custom>",
+                          "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=16, j=8}, custom> }",
+                          "([i, j])->([i, j]) {i=16, j=8}", ""}) {
+    expect_has(call(bad), "xla.sdy.sharding_rule = \"" + std::string(bad) + "\"");
+  }
+}
+
 TEST(WriteSharding, ManualComputation) {
   const MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 4}}, {}, "grid");
   ir::Module module("t");

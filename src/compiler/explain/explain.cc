@@ -11,6 +11,7 @@
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/refine.h"
 
 namespace tessera::compiler {
 namespace explain {
@@ -116,8 +117,7 @@ void follow_rules(Run* run) {
     if (auto it = by_name.find(i->parent->name() + "/" + i->name); it != by_name.end()) {
       return it->second->shape == i->shape ? it->second : nullptr;
     }
-    // Else a use of something else, as `x.view` of an argument.
-    if (!spmd::is_constraint(*i) || i->operands.size() != 1) return nullptr;
+    if (!spmd::is_argument_view(*i)) return nullptr;
     auto it = by_name.find(i->parent->name() + "/" + i->operand(0)->name);
     return it == by_name.end() ? nullptr : it->second;
   };
@@ -154,7 +154,6 @@ std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Op
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
-  c.options.partition.full_gather_is_error = false;
   c.module = std::move(prepared);
   c.for_report = true;
   c.refine = refine;

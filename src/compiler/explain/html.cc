@@ -3,6 +3,7 @@
 #include <string>
 
 #include "src/base/check.h"
+#include "src/compiler/explain/json.h"
 #include "src/compiler/explain/page.h"
 
 namespace tessera {
@@ -10,7 +11,7 @@ namespace {
 
 std::string escaped(const std::string& text) {
   std::string out;
-  for (const char c : compiler::explain::JsonWriter::valid_utf8(text)) {
+  for (const char c : text) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -38,42 +39,25 @@ std::string escaped(const std::string& text) {
 
 std::string Explanation::to_html() const {
   using namespace compiler::explain;
-  JsonWriter w;
-  w.begin('{');
-  write_report(w, *this);
-  w.key("node_width").number(kNodeWidth);
-  w.key("node_height").number(kNodeHeight);
-  w.key("drawings").begin('[');
+  Json data = report_json(*this);
+  data["node_width"] = kNodeWidth;
+  data["node_height"] = kNodeHeight;
+  data["drawings"] = Json::array();
   for (const Drawing& d : draw(*this)) {
-    w.begin('{');
-    w.key("computation").string(d.computation);
-    w.key("all").number(double(d.all));
-    w.key("nodes").begin('[');
+    Json nodes = Json::array();
     for (const Drawing::Node& n : d.nodes) {
-      w.begin('[');
-      w.number(double(n.value));
-      w.number(double(std::int64_t(n.x)));
-      w.number(double(std::int64_t(n.y)));
-      w.end(']');
+      nodes.push_back(Json::array({n.value, std::int64_t(n.x), std::int64_t(n.y)}));
     }
-    w.end(']');
-    w.key("edges").begin('[');
-    for (const auto& [a, b] : d.edges) {
-      w.begin('[');
-      w.number(a);
-      w.number(b);
-      w.end(']');
-    }
-    w.end(']');
-    w.end('}');
+    data["drawings"].push_back({{"computation", d.computation},
+                                {"all", d.all},
+                                {"nodes", std::move(nodes)},
+                                {"edges", d.edges}});
   }
-  w.end(']');
-  w.end('}');
   const std::string page = kPage;
   std::string out;
   std::size_t from = 0;
   const std::pair<std::string, std::string> parts[] = {{"@@TITLE@@", escaped(module_)},
-                                                       {"@@DATA@@", w.take()}};
+                                                       {"@@DATA@@", compiler::explain::to_text(data)}};
   for (const auto& [mark, text] : parts) {
     const std::size_t at = page.find(mark, from);
     TESSERA_CHECK(at != std::string::npos, "the page lacks " + mark);

@@ -1,174 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report as JSON.
 #include "src/compiler/explain/json.h"
 
-#include <tessera/explain.h>
-
-#include "src/compiler/explain/page.h"
+#include <cmath>
+#include <cstdint>
 
 namespace tessera {
 namespace compiler::explain {
+namespace {
 
-std::string JsonWriter::valid_utf8(std::string_view v) {
+/// Bytes are whole numbers, nearly always.
+Json number(double v) {
+  if (std::abs(v) < 9e15 && v == std::floor(v)) return std::int64_t(v);
+  return v;
+}
+
+template <class T, class F>
+Json list(const std::vector<T>& items, F json_of) {
+  Json out = Json::array();
+  for (const T& item : items) out.push_back(json_of(item));
+  return out;
+}
+
+Json chain_json(const ExplainChain& c) {
+  return {{"axes", c.axes},
+          {"dim", c.dim},
+          {"text", c.to_string()},
+          {"steps", list(c.steps, [](const ExplainStep& s) -> Json {
+             return {{"tensor", s.tensor},
+                     {"spec", s.spec},
+                     {"op", s.op},
+                     {"location", s.location},
+                     {"how", s.how}};
+           })}};
+}
+
+Json collective_json(const ExplainCollective& c) {
+  return {
+      {"kind", c.kind},           {"instruction", c.instruction}, {"computation", c.computation},
+      {"bytes", number(c.bytes)}, {"times", number(c.times)},     {"trips_known", c.trips_known},
+      {"counted", c.counted}};
+}
+
+Json suggestion_json(const ExplainSuggestion& s) {
+  return {{"target", s.target},
+          {"location", s.location},
+          {"spec", s.spec},
+          {"was", s.was},
+          {"total_bytes", number(s.total_bytes)},
+          {"saved_bytes", number(s.saved_bytes)},
+          {"more_held_bytes", number(s.more_held_bytes)},
+          {"text", s.to_string()}};
+}
+
+Json entry_json(const ExplainEntry& e) {
+  return {{"op", e.op},
+          {"op_name", e.op_name},
+          {"location", e.location},
+          {"tensor", e.tensor},
+          {"type", e.type},
+          {"from", e.from},
+          {"to", e.to},
+          {"reason", e.reason},
+          {"full_gather", e.full_gather},
+          {"bytes", number(e.bytes)},
+          {"collectives", list(e.collectives, collective_json)},
+          {"from_because", list(e.from_because, chain_json)},
+          {"to_because", list(e.to_because, chain_json)},
+          {"conflicts", e.conflicts},
+          {"suggestion", e.suggestion ? suggestion_json(*e.suggestion) : Json()},
+          {"tried", e.tried}};
+}
+
+Json value_json(const ExplainValue& v) {
+  return {{"name", v.name},
+          {"op", v.op},
+          {"op_name", v.op_name},
+          {"location", v.location},
+          {"type", v.type},
+          {"spec", v.spec},
+          {"computation", v.computation},
+          {"operands", v.operands},
+          {"causes", list(v.causes,
+                          [](const ExplainCause& c) -> Json {
+                            return {{"dim", c.dim},           {"axes", c.axes}, {"op", c.op},
+                                    {"location", c.location}, {"how", c.how},   {"from", c.from}};
+                          })},
+          {"entries", v.entries},
+          {"bytes", number(v.bytes)}};
+}
+
+}  // namespace
+
+Json report_json(const Explanation& e) {
+  return {{"module", e.module()},
+          {"devices", e.num_devices()},
+          {"mesh", e.mesh()},
+          {"total_bytes", number(e.total_bytes())},
+          {"entries", list(e.entries(), entry_json)},
+          {"values", list(e.values(), value_json)}};
+}
+
+std::string to_text(const Json& json) {
   std::string out;
-  out.reserve(v.size());
-  for (std::size_t k = 0; k < v.size();) {
-    const auto u = static_cast<unsigned char>(v[k]);
-    std::size_t n = u < 0x80                ? 1
-                    : u >= 0xF0 && u < 0xF5 ? 4
-                    : u >= 0xE0 && u < 0xF0 ? 3
-                    : u >= 0xC2 && u < 0xE0 ? 2
-                                            : 0;
-    bool good = n > 0 && k + n <= v.size();
-    for (std::size_t j = 1; good && j < n; ++j) {
-      const auto c = static_cast<unsigned char>(v[k + j]);
-      good = (c & 0xC0) == 0x80;
-      // Overlong forms, surrogates and what is beyond Unicode show in the second byte.
-      if (j == 1 && ((u == 0xE0 && c < 0xA0) || (u == 0xED && c > 0x9F) ||
-                     (u == 0xF0 && c < 0x90) || (u == 0xF4 && c > 0x8F))) {
-        good = false;
-      }
-    }
-    if (good) {
-      out.append(v.substr(k, n));
-      k += n;
+  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    // It only stands within strings, where "</script>" or "<!--" would end what the page reads.
+    if (c == '<') {
+      out += "\\u003c";
     } else {
-      out += '?';
-      ++k;
+      out += c;
     }
   }
   return out;
 }
 
-namespace {
-
-void write_chains(JsonWriter& w, const char* key, const std::vector<ExplainChain>& chains) {
-  w.key(key).begin('[');
-  for (const ExplainChain& c : chains) {
-    w.begin('{');
-    w.key("axes").string(c.axes);
-    w.key("dim").number(double(c.dim));
-    w.key("text").string(c.to_string());
-    w.key("steps").begin('[');
-    for (const ExplainStep& s : c.steps) {
-      w.begin('{');
-      w.key("tensor").string(s.tensor);
-      w.key("spec").string(s.spec);
-      w.key("op").string(s.op);
-      w.key("location").string(s.location);
-      w.key("how").string(s.how);
-      w.end('}');
-    }
-    w.end(']');
-    w.end('}');
-  }
-  w.end(']');
-}
-
-void write_entry(JsonWriter& w, const ExplainEntry& e) {
-  w.begin('{');
-  w.key("op").string(e.op);
-  w.key("op_name").string(e.op_name);
-  w.key("location").string(e.location);
-  w.key("tensor").string(e.tensor);
-  w.key("type").string(e.type);
-  w.key("from").string(e.from);
-  w.key("to").string(e.to);
-  w.key("reason").string(e.reason);
-  w.key("full_gather").boolean(e.full_gather);
-  w.key("bytes").number(e.bytes);
-  w.key("collectives").begin('[');
-  for (const ExplainCollective& c : e.collectives) {
-    w.begin('{');
-    w.key("kind").string(c.kind);
-    w.key("instruction").string(c.instruction);
-    w.key("computation").string(c.computation);
-    w.key("bytes").number(c.bytes);
-    w.key("times").number(c.times);
-    w.key("trips_known").boolean(c.trips_known);
-    w.key("counted").boolean(c.counted);
-    w.end('}');
-  }
-  w.end(']');
-  write_chains(w, "from_because", e.from_because);
-  write_chains(w, "to_because", e.to_because);
-  w.key("conflicts").begin('[');
-  for (const std::string& c : e.conflicts) w.string(c);
-  w.end(']');
-  w.key("suggestion");
-  if (e.suggestion) {
-    const ExplainSuggestion& s = *e.suggestion;
-    w.begin('{');
-    w.key("target").string(s.target);
-    w.key("location").string(s.location);
-    w.key("spec").string(s.spec);
-    w.key("was").string(s.was);
-    w.key("total_bytes").number(s.total_bytes);
-    w.key("saved_bytes").number(s.saved_bytes);
-    w.key("more_held_bytes").number(s.more_held_bytes);
-    w.key("text").string(s.to_string());
-    w.end('}');
-  } else {
-    w.null();
-  }
-  w.key("tried").number(e.tried);
-  w.end('}');
-}
-
-void write_value(JsonWriter& w, const ExplainValue& v) {
-  w.begin('{');
-  w.key("name").string(v.name);
-  w.key("op").string(v.op);
-  w.key("op_name").string(v.op_name);
-  w.key("location").string(v.location);
-  w.key("type").string(v.type);
-  w.key("spec").string(v.spec);
-  w.key("computation").string(v.computation);
-  w.key("operands").begin('[');
-  for (std::int64_t o : v.operands) w.number(double(o));
-  w.end(']');
-  w.key("causes").begin('[');
-  for (const ExplainCause& c : v.causes) {
-    w.begin('{');
-    w.key("dim").number(double(c.dim));
-    w.key("axes").string(c.axes);
-    w.key("op").string(c.op);
-    w.key("location").string(c.location);
-    w.key("how").string(c.how);
-    w.key("from").number(double(c.from));
-    w.end('}');
-  }
-  w.end(']');
-  w.key("entries").begin('[');
-  for (std::int64_t e : v.entries) w.number(double(e));
-  w.end(']');
-  w.key("bytes").number(v.bytes);
-  w.end('}');
-}
-
-}  // namespace
-
-void write_report(JsonWriter& w, const Explanation& e) {
-  w.key("module").string(e.module());
-  w.key("devices").number(double(e.num_devices()));
-  w.key("mesh").string(e.mesh());
-  w.key("total_bytes").number(e.total_bytes());
-  w.key("entries").begin('[');
-  for (const ExplainEntry& entry : e.entries()) write_entry(w, entry);
-  w.end(']');
-  w.key("values").begin('[');
-  for (const ExplainValue& v : e.values()) write_value(w, v);
-  w.end(']');
-}
-
 }  // namespace compiler::explain
 
 std::string Explanation::to_json() const {
-  compiler::explain::JsonWriter w;
-  w.begin('{');
-  compiler::explain::write_report(w, *this);
-  w.end('}');
-  return w.take();
+  return compiler::explain::to_text(compiler::explain::report_json(*this));
 }
 
 }  // namespace tessera

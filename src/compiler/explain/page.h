@@ -9,12 +9,7 @@
 
 #include <tessera/explain.h>
 
-#include "src/compiler/explain/json.h"
-
 namespace tessera::compiler::explain {
-
-/// The fields of to_json, into an object that was begun.
-void write_report(JsonWriter& w, const Explanation& e);
 
 /// One computation as a drawing: layer by layer from the top, operands above their users.
 struct Drawing {

@@ -11,6 +11,7 @@
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/refine.h"
 
 namespace tessera::compiler::explain {
 namespace {
@@ -44,8 +45,7 @@ std::string movement_key(const std::string& op, const std::string& value, std::s
 std::string path_of(const Instruction* i) {
   if (!i) return "";
   // A use of an argument that lies otherwise is the argument still.
-  const bool use = spmd::is_constraint(*i) && i->name.ends_with(".view");
-  return i->parent->name() + "/" + (use ? i->operand(0) : i)->name;
+  return i->parent->name() + "/" + (spmd::is_argument_view(*i) ? i->operand(0) : i)->name;
 }
 
 Instruction* find(ir::Module* module, const std::string& computation, const std::string& name) {

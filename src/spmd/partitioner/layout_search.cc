@@ -66,6 +66,7 @@ class LayoutSearch {
     add(rule.results, result_shapes, result_shardings, true);
     operand_count_ = operand_shapes.size();
     inspect_factors();
+    flop_price_ = is_dot() ? model.bytes_per_dot_flop : model.bytes_per_flop;
   }
 
   ComputeLayout run() {
@@ -103,6 +104,18 @@ class LayoutSearch {
                              ? kind == FactorKind::pass_through || kind == FactorKind::permutation
                              : kind == FactorKind::reduction;
     }
+  }
+
+  /// Operands are contracted with each other, none of them by sliding along another.
+  bool is_dot() const {
+    std::int64_t large = 0;
+    for (std::size_t t = 0; t < operand_count_; ++t) large += tensors_[t].shape->rank() > 0;
+    bool reduces = false, slides = false;
+    for (std::size_t f = 0; f < info_.size(); ++f) {
+      reduces |= info_[f].carries && !info_[f].in_result;
+      slides |= rule_.factors[f].kind == FactorKind::permutation;
+    }
+    return large > 1 && reduces && !slides;
   }
 
   void project_all() {
@@ -354,7 +367,7 @@ class LayoutSearch {
       std::int64_t ways = ways_of(*mesh_, axes[f]), size = info_[f].size;
       share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
     }
-    return share * model_.bytes_per_flop;
+    return share * flop_price_;
   }
 
   // --- what a layout asks of one tensor --------------------------------------------------------
@@ -472,6 +485,7 @@ class LayoutSearch {
 
   const FactorRule& rule_;
   const double flops_;
+  double flop_price_ = 0;
   const CostModel model_;
   MeshRef mesh_;
   std::vector<Tensor> tensors_;

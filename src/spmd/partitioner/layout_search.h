@@ -26,8 +26,8 @@ struct ComputeLayout {
 
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
 /// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
-/// (CostModel::bytes_per_flop): it is repeated on several devices only in ops so small that sharing
-/// them out would move more than that saves. A layout that all tensors agree on already is taken as
+/// (CostModel::bytes_per_flop): an op that contracts nothing is never cut into fewer parts than its
+/// largest tensor is, however small, and a contraction into no fewer than its result. A layout that all tensors agree on already is taken as
 /// it is.
 ///
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they

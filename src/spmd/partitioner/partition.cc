@@ -466,14 +466,6 @@ double ComputationPartitioner::gathered(const ir::Instruction& source, std::size
     bytes = plan_reshard(v->sharding, all, v->shape.dims, std::int64_t(byte_size(v->shape.dtype)),
                          cost())
                 .bytes_received;
-    if (module_.options().full_gather_is_error) {
-      throw CompileError(op_label(source) + ": " + reason + ", so that operand " +
-                             std::to_string(i) + " of shape " + v->shape.to_string() +
-                             " and sharding " + v->sharding.to_spec_string() +
-                             " would be gathered whole on each device, which receives " +
-                             std::to_string(std::int64_t(bytes)) + " bytes",
-                         source.location());
-    }
   }
   transfer.full_gather = true;
   *local = reshard(v, all, operand_reason(source, i) + ": " + reason)->local;

@@ -48,7 +48,6 @@ struct LayoutAlternative {
 
 struct PartitionOptions {
   CostModel cost;
-  bool full_gather_is_error = false;
   /// If set, filled with what is worth trying.
   std::vector<LayoutAlternative>* alternatives = nullptr;
   /// Each collective carries the number of its record in its metadata, under kCollectiveTag, and

@@ -127,15 +127,6 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
     suggest_ends(v, from->sharding, to, plan.bytes_received);
   }
   plan.full_gather = gathers_all(from->sharding, to, plan);
-  if (plan.full_gather && module_.options().full_gather_is_error) {
-    throw CompileError(op_label(*current_) + ": " + reason + " of shape " + v->shape.to_string() +
-                           " goes from " + from->sharding.to_spec_string() + " to " +
-                           to.to_spec_string() +
-                           " by way of a full copy on each device, which receives " +
-                           std::to_string(std::int64_t(plan.bytes_received)) +
-                           " bytes; give it a sharding that shares dims with either end",
-                       current_->location());
-  }
   Transfer keep = transfer;
   ir::Instruction* x = from->local;
   const TensorSharding* before = &from->sharding;

@@ -118,9 +118,6 @@ void read_forms(ir::Module* module);
 /// own.
 void split_constants(ir::Module* module);
 
-/// Puts bodies of a few instructions in their only callers' places.
-void inline_small_calls(ir::Module* module);
-
 /// After propagation: arrays that loops read bit by bit along split dims are carried whole, where
 /// that moves less.
 void gather_before_loops(ir::Module* module);

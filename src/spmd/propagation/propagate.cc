@@ -357,7 +357,6 @@ Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_uniqu
   read_forms(module);
   manual::raise(module);
   manual::bind(module);
-  inline_small_calls(module);
   fold_moves(module);
   free_roots(module);
   split_constants(module);

@@ -9,16 +9,13 @@
 #include "src/ir/builder.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/collectives/count.h"
+#include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd {
 namespace {
 
 using ir::Opcode;
-
-/// Bytes-equivalent of a dot's flop: more than where one op is laid out, since a program that
-/// repeats work does so on every run.
-constexpr double kBytesPerDotFlop = 0.02;
 
 /// What a large module would take longer for than it is worth.
 constexpr std::int64_t kFewestTrials = 6;
@@ -33,8 +30,8 @@ struct Price {
 
 Price price_of(const ir::Module& device_program, const CostModel& model) {
   const CommunicationCount c = count_communication(device_program);
-  return {c.total_bytes + model.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
-              model.bytes_per_flop * c.elements,
+  return {c.total_bytes + model.latency_bytes * c.executed +
+              model.bytes_per_dot_flop * c.dot_flops + model.bytes_per_flop * c.elements,
           c.total_bytes, c.dot_flops, c.elements};
 }
 
@@ -56,6 +53,8 @@ std::unordered_map<const ir::Computation*, double> executions(const ir::Module& 
   return times;
 }
 
+constexpr std::string_view kView = ".view";
+
 /// What is used of an argument, as an array of its own that may lie otherwise. The call without a
 /// sharding asks for nothing.
 std::unordered_map<const ir::Instruction*, ir::Instruction*> add_views(ir::Module* module) {
@@ -68,7 +67,7 @@ std::unordered_map<const ir::Instruction*, ir::Instruction*> add_views(ir::Modul
     auto view = std::make_unique<ir::Instruction>();
     view->opcode = Opcode::custom_call;
     view->shape = p->shape;
-    view->name = p->name + ".view";
+    view->name = p->name + std::string(kView);
     ir::CustomCallAttrs attrs;
     attrs.target = ir::kShardingTarget;
     view->attrs = std::move(attrs);
@@ -85,9 +84,7 @@ std::unordered_map<const ir::Instruction*, ir::Instruction*> add_views(ir::Modul
 class Refiner {
  public:
   Refiner(std::unique_ptr<ir::Module> module, const RefineOptions& options)
-      : options_(options), model_(options.partition.cost), module_(std::move(module)) {
-    options_.partition.full_gather_is_error = false;
-  }
+      : options_(options), model_(options.partition.cost), module_(std::move(module)) {}
 
   std::unique_ptr<ir::Module> run() {
     const std::int64_t size = std::int64_t(module_->instruction_count());
@@ -237,6 +234,10 @@ class Refiner {
 };
 
 }  // namespace
+
+bool is_argument_view(const ir::Instruction& i) {
+  return is_constraint(i) && i.operand(0)->is(Opcode::parameter) && i.name.ends_with(kView);
+}
 
 std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
                                                  const RefineOptions& options) {

@@ -16,6 +16,10 @@ struct RefineOptions {
   std::int64_t instructions = 12000;
 };
 
+/// Whether the instruction is a use of an argument of the program that refinement lets lie
+/// otherwise than the argument: it is the argument still, and its operand 0.
+bool is_argument_view(const ir::Instruction& instruction);
+
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program
 /// receives less: where data moves, what would save that is tried by propagating and partitioning
 /// again, and kept if the program as a whole gets cheaper and no device computes more. What the
