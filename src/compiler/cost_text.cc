@@ -16,7 +16,9 @@ std::string scaled(double v, const char* unit) {
     v /= 1000;
     ++k;
   }
-  return fmt::format("{:.3g} {}{}", v, kPrefixes[k], unit);
+  std::string out = fmt::format("{:.3g} {}{}", v, kPrefixes[k], unit);
+  if (out.back() == ' ') out.pop_back();
+  return out;
 }
 
 std::string seconds_text(double s) {

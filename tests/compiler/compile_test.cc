@@ -185,6 +185,35 @@ TEST(Compile, DonatedMemoryTakesTheResult) {
   EXPECT_EQ(m.peak_bytes_per_device, 2 * size);
 }
 
+// What is to be looked at alone: the same program and figures, and no plan of 8 devices.
+TEST(Compile, ProgramsThatDontRun) {
+  constexpr const char* kText = R"(
+HloModule layer, num_partitions=8
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}
+  w = f32[32,16] parameter(1), sharding={devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}
+  y = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[64,16] tanh(y)
+  ROOT z = f32[64,16] add(t, y), sharding={replicated}
+}
+)";
+  const auto runs = compiler::compile(ir::parse_hlo(kText));
+  compiler::Options options;
+  options.runs = false;
+  const auto seen = compiler::compile(ir::parse_hlo(kText), options);
+  EXPECT_EQ(ir::to_string(seen->partitioned()), ir::to_string(runs->partitioned()));
+  EXPECT_EQ(seen->num_devices(), 8);
+  EXPECT_EQ(seen->cost_analysis().to_text(), runs->cost_analysis().to_text());
+  const MemoryAnalysis have = seen->memory_analysis(), want = runs->memory_analysis();
+  EXPECT_EQ(have.argument_bytes, 4 * (16 * 32 + 16 * 16));
+  EXPECT_EQ(have.output_bytes, 4 * 64 * 16);
+  EXPECT_EQ(have.argument_bytes, want.argument_bytes);
+  EXPECT_EQ(have.output_bytes, want.output_bytes);
+  EXPECT_LE(have.peak_bytes_per_device, want.peak_bytes_per_device);
+  EXPECT_GE(have.peak_bytes_per_device, have.argument_bytes + have.output_bytes);
+  EXPECT_THROW(seen->run(DeviceArrays(2), {}), RuntimeError);
+}
+
 TEST(Compile, KeptArgumentsAreNotTouched) {
   const auto executable = compiler::compile(ir::parse_hlo(kStep));
   DeviceArrays args(2);
