@@ -62,7 +62,7 @@ bool note_number(std::unordered_map<std::string, int>& names, std::string_view n
   if (!n) return false;
   std::string key(1, kGreatest);
   key += name.substr(0, stem);
-  auto [it, fresh] = names.emplace(std::move(key), *n);
+  auto [it, fresh] = names.try_emplace(std::move(key), *n);
   if (fresh) return true;
   if (*n <= it->second) return false;
   it->second = *n;
@@ -106,19 +106,26 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
   }
   std::string wanted = sanitize_name(i->name.empty() ? ir::name(i->opcode) : i->name);
   if (!note_number(name_counts_, wanted)) {
-    int& entered = name_counts_[kEntered];
-    for (; std::size_t(entered) < instructions_.size(); ++entered) {
-      name_counts_.emplace(instructions_[std::size_t(entered)]->name, 0);
-    }
-    ++entered;  // this one
-    if (!name_counts_.emplace(wanted, 0).second) {
-      std::string stem(name_stem(wanted));
-      std::string candidate;
-      do {
-        candidate = stem + "." + std::to_string(++name_counts_[stem]);
-      } while (!name_counts_.emplace(candidate, 0).second);
-      wanted = std::move(candidate);
-      note_number(name_counts_, wanted);
+    const auto enter_all = [&] {
+      int& entered = name_counts_[kEntered];
+      for (; std::size_t(entered) < instructions_.size(); ++entered) {
+        name_counts_.try_emplace(instructions_[std::size_t(entered)]->name, 0);
+      }
+    };
+    // Names without a number are all entered when they come, unless the list was changed since.
+    const std::size_t stem_end = wanted.rfind('.');
+    const bool numbered = stem_end != std::string::npos && number_of(wanted, stem_end);
+    if (numbered || name_counts_.count(kEntered) == 0) enter_all();
+    if (!name_counts_.try_emplace(wanted, 0).second) {
+      const std::string stem(name_stem(wanted));
+      int& count = name_counts_[stem];
+      for (;;) {
+        wanted = stem + ".";
+        wanted += std::to_string(++count);
+        if (note_number(name_counts_, wanted)) break;
+        enter_all();
+        if (name_counts_.try_emplace(wanted, 0).second) break;
+      }
     }
   }
   i->name = std::move(wanted);

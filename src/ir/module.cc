@@ -15,20 +15,19 @@ using ComputationMap = std::unordered_map<const Computation*, Computation*>;
 
 // Callees must be in `map` already.
 void copy_body(const Computation& source, Computation* target, const ComputationMap& map) {
-  std::unordered_map<const Instruction*, Instruction*> copies;
+  std::vector<Instruction*> copies;
   copies.reserve(source.instructions().size());
   auto find = [&](const Instruction* old) {
-    auto it = copies.find(old);
-    TESSERA_CHECK(it != copies.end(),
+    TESSERA_CHECK(old->parent == &source && std::size_t(old->index) < copies.size(),
                   "copying " + source.name() + ": " + old->name + " stands after its user");
-    return it->second;
+    return copies[std::size_t(old->index)];
   };
   for (const auto& old : source.instructions()) {
     auto copy = std::make_unique<Instruction>(*old);
     for (Instruction*& operand : copy->operands) operand = find(operand);
     for (Instruction*& before : copy->control_predecessors) before = find(before);
     for (Computation*& callee : copy->called) callee = map.at(callee);
-    copies.emplace(old.get(), target->add(std::move(copy)));
+    copies.push_back(target->add(std::move(copy)));
   }
   if (source.root() != nullptr) target->set_root(find(source.root()));
 }

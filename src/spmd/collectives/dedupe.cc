@@ -26,7 +26,8 @@ bool same_but_channel(const ir::Attributes& a, const ir::Attributes& b) {
 
 }  // namespace
 
-void dedupe_collectives(ir::Module* module) {
+bool dedupe_collectives(ir::Module* module) {
+  bool any = false;
   for (const auto& computation : module->computations()) {
     std::map<std::pair<int, std::vector<std::int64_t>>, std::vector<ir::Instruction*>> seen;
     std::unordered_map<ir::Instruction*, ir::Instruction*> same;
@@ -46,8 +47,11 @@ void dedupe_collectives(ir::Module* module) {
       }
       if (!found) others.push_back(i.get());
     }
-    if (!same.empty()) computation->replace_all_uses(same);
+    if (same.empty()) continue;
+    computation->replace_all_uses(same);
+    any = true;
   }
+  return any;
 }
 
 }  // namespace tessera::spmd

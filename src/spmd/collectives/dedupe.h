@@ -5,7 +5,8 @@
 
 namespace tessera::spmd {
 
-/// Collectives of one computation that have the same operands and do the same are made one.
-void dedupe_collectives(ir::Module* module);
+/// Collectives of one computation that have the same operands and do the same are made one. Whether
+/// there were any.
+bool dedupe_collectives(ir::Module* module);
 
 }  // namespace tessera::spmd

@@ -97,7 +97,9 @@ class ModulePartitioner {
   std::int64_t devices_ = 1;
   std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_, imported_;
   std::unordered_map<const ir::Computation*, std::vector<int>> manual_;
-  mutable std::unordered_map<const ir::Instruction*, std::vector<TensorSharding>> shardings_;
+  /// By computation, then by instruction; empty: not asked for yet.
+  mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
+      shardings_;
   mutable std::deque<MeshView> views_;
   std::vector<std::pair<CommunicationRecord, const ir::Instruction*>> records_;
 };
@@ -211,6 +213,8 @@ class ComputationPartitioner {
   ComputeLayout layout_for(const ir::Instruction& source, const FactorRule& rule);
   /// An operand as computed, if nobody else uses it; else in its declared layout.
   Value* operand_value(const ir::Instruction& operand);
+  /// An operand as computed (partial sums allowed), brought to a layout.
+  Value* operand_in(const ir::Instruction& source, std::size_t i, const TensorSharding& layout);
   /// Operands as computed (partial sums allowed), brought to a layout.
   std::vector<Value*> operands_in(const ir::Instruction& source,
                                   const std::vector<TensorSharding>& layout);

@@ -31,30 +31,33 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
     ir::Instruction* x = p.emit_local(source, {a->local, b->local}, a->local->shape);
     return p.define(source, p.make(x, a->sharding, source.shape));
   }
-  const TensorSharding wanted = p.declared_array(source);
+  const TensorSharding& wanted = p.declared_array(source);
   bool agree = wanted.unreduced.empty();
   for (const ir::Instruction* o : source.operands) {
     Value* v = p.operand_value(*o);
     agree &= o->shape.rank() == 0 ? is_whole(v->sharding)
                                   : v->home->remake || same_layout(v->sharding, wanted);
   }
-  std::vector<TensorSharding> layout;
-  TensorSharding result = wanted;
-  if (agree) {
-    for (const ir::Instruction* o : source.operands) {
-      layout.push_back(o->shape.rank() == 0 ? p.whole(0) : wanted);
-    }
-  } else {
+  ComputeLayout best;
+  const TensorSharding* result = &wanted;
+  if (!agree) {
     std::optional<FactorRule> rule = rule_for(source);
     if (!rule) return p.replicate(source, "no rule is known");
-    ComputeLayout best = p.layout_for(source, *rule);
-    layout = best.operands;
-    result = best.results.front();
+    best = p.layout_for(source, *rule);
+    result = &best.results.front();
   }
   std::vector<ir::Instruction*> operands;
-  for (Value* v : p.operands_in(source, layout)) operands.push_back(v->local);
-  ir::Instruction* x = p.emit_local(source, operands, p.local_shape(source.shape, result));
-  p.define(source, p.make(x, result, source.shape));
+  operands.reserve(source.operands.size());
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const bool scalar = source.operand(i)->shape.rank() == 0;
+    Value* v = !agree   ? p.operand_in(source, i, best.operands[i])
+               : scalar ? p.operand_in(source, i, p.whole(0))
+                        : p.operand_in(source, i, wanted);
+    operands.push_back(v->local);
+  }
+  ir::Instruction* x =
+      p.emit_local(source, std::move(operands), p.local_shape(source.shape, *result));
+  p.define(source, p.make(x, *result, source.shape));
 }
 
 void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& source) {
@@ -65,7 +68,7 @@ void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& sourc
   for (std::size_t i = 0; i < dims.size(); ++i) {
     s.dims[i].axes = wanted.dims[std::size_t(dims[i])].axes;
   }
-  Value* v = p.operands_in(source, {s}).front();
+  Value* v = p.operand_in(source, 0, s);
   if (source.operand(0)->shape.rank() == 0) {
     ir::Instruction* scalar = v->local;
     const Dims global = source.shape.dims;

@@ -2,7 +2,7 @@
 #include "src/spmd/partitioner/partition.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "src/base/check.h"
 #include "src/ir/custom_call.h"
@@ -88,9 +88,11 @@ TensorSharding ModulePartitioner::normal(const TensorSharding& sharding, std::in
 
 const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
     const ir::Instruction& instruction) const {
-  auto [it, fresh] = shardings_.try_emplace(&instruction);
-  std::vector<TensorSharding>& out = it->second;
-  if (!fresh) return out;
+  std::vector<std::vector<TensorSharding>>& all = shardings_[instruction.parent];
+  if (all.empty()) all.resize(instruction.parent->instructions().size());
+  std::vector<TensorSharding>& out = all[std::size_t(instruction.index)];
+  if (!out.empty()) return out;
+  const std::vector<int>& around = manual_axes(*instruction.parent);
   auto add = [&](const Shape& leaf, std::size_t i, std::size_t count) {
     if (instruction.sharding.empty()) {
       out.push_back(TensorSharding::replicated_on(mesh_, leaf.rank()));
@@ -98,7 +100,7 @@ const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
       std::size_t at = instruction.sharding.size() == count ? i : 0;
       out.push_back(normal(instruction.sharding[at], leaf.rank()));
     }
-    if (instruction.parent) out.back().manual = manual_axes(*instruction.parent);
+    out.back().manual = around;
   };
   if (!instruction.shape.is_tuple) {
     add(instruction.shape, 0, 1);
@@ -164,8 +166,9 @@ std::unique_ptr<ir::Module> ModulePartitioner::run() {
   target_->set_entry(target);
   target_->remove_dead_computations();
   for (const auto& c : target_->computations()) c->remove_dead();
-  dedupe_collectives(target_.get());
-  for (const auto& c : target_->computations()) c->remove_dead();
+  if (dedupe_collectives(target_.get())) {
+    for (const auto& c : target_->computations()) c->remove_dead();
+  }
   target_->remove_dead_computations();
   finish_report();
   return std::move(target_);
@@ -173,12 +176,15 @@ std::unique_ptr<ir::Module> ModulePartitioner::run() {
 
 void ModulePartitioner::finish_report() {
   if (!report_) return;
-  std::unordered_set<const ir::Instruction*> alive;
+  std::unordered_map<const ir::Instruction*, bool> alive;
+  for (const auto& entry : records_) alive.emplace(entry.second, false);
   for (const auto& c : target_->computations()) {
-    for (const auto& i : c->instructions()) alive.insert(i.get());
+    for (const auto& i : c->instructions()) {
+      if (auto it = alive.find(i.get()); it != alive.end()) it->second = true;
+    }
   }
   for (auto& [record, instruction] : records_) {
-    if (options_.tag_collectives || alive.count(instruction)) {
+    if (options_.tag_collectives || alive[instruction]) {
       report_->records.push_back(std::move(record));
     }
   }
@@ -430,6 +436,8 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
                                                  const FactorRule& rule) {
   std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
   std::vector<TensorSharding> operand_shardings;
+  operand_shapes.reserve(source.operands.size());
+  operand_shardings.reserve(source.operands.size());
   for (const ir::Instruction* o : source.operands) {
     operand_shapes.push_back(o->shape);
     Value* v = operand_value(*o);
@@ -447,13 +455,19 @@ Value* ComputationPartitioner::operand_value(const ir::Instruction& operand) {
   return v->home->remake ? v : value(operand);
 }
 
+Value* ComputationPartitioner::operand_in(const ir::Instruction& source, std::size_t i,
+                                          const TensorSharding& layout) {
+  Value* v = operand_value(*source.operand(i));
+  Value* form = form_in(v, layout);
+  return form ? form : reshard(v, layout, operand_reason(source, i));
+}
+
 std::vector<Value*> ComputationPartitioner::operands_in(const ir::Instruction& source,
                                                         const std::vector<TensorSharding>& layout) {
   std::vector<Value*> out;
+  out.reserve(source.operands.size());
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
-    Value* v = operand_value(*source.operand(i));
-    Value* form = form_in(v, layout[i]);
-    out.push_back(form ? form : reshard(v, layout[i], operand_reason(source, i)));
+    out.push_back(operand_in(source, i, layout[i]));
   }
   return out;
 }

@@ -50,7 +50,7 @@ ir::Instruction* from_bits(ir::Builder& b, ir::Instruction* x, DType dtype) {
 void partition_constant(ComputationPartitioner& p, const ir::Instruction& source) {
   if (source.shape.is_tuple) return p.replicate(source, "a constant tuple");
   const auto& attrs = source.get<ir::ConstantAttrs>();
-  const TensorSharding wanted = p.declared_array(source);
+  const TensorSharding& wanted = p.declared_array(source);
   const Literal& l = attrs.value;
   if (attrs.elided && !is_whole(wanted)) {
     throw CompileError("the elements of constant " + source.name +

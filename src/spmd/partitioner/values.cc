@@ -25,6 +25,7 @@ bool same_layout(const TensorSharding& a, const TensorSharding& b) {
     const std::vector<int>&x = a.dims[i].axes, &y = b.dims[i].axes;
     if (x != y && wide_axes(a, x) != wide_axes(b, y)) return false;
   }
+  if (a.unreduced.empty() && b.unreduced.empty()) return true;
   std::vector<int> ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
   std::sort(ua.begin(), ua.end());
   std::sort(ub.begin(), ub.end());

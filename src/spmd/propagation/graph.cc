@@ -74,6 +74,11 @@ class Builder {
       graph_.base[c] = instructions;
       for (const auto& i : c->instructions()) {
         graph_.leaf_starts.push_back(leaves);
+        if (!i->shape.is_tuple) {
+          leaf_shapes_.push_back(i->shape);
+          ++leaves;
+          continue;
+        }
         for (Shape& leaf : flatten(i->shape)) {
           leaf_shapes_.push_back(std::move(leaf));
           ++leaves;
@@ -521,15 +526,24 @@ class Builder {
   }
 
   void index() {
-    graph_.ops_of_value.resize(graph_.values.size());
-    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
-      auto touch = [&](int v) {
-        auto& list = graph_.ops_of_value[std::size_t(v)];
-        if (list.empty() || list.back() != int(o)) list.push_back(int(o));
-      };
-      for (int v : graph_.ops[o].operands) touch(v);
-      for (int v : graph_.ops[o].results) touch(v);
-    }
+    // Counted first, then filled; an op that touches a value twice is listed once.
+    std::vector<int> last, at(graph_.values.size() + 1, 0);
+    const auto for_each = [&](auto touch) {
+      last.assign(graph_.values.size(), -1);
+      for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+        for (const auto* list : {&graph_.ops[o].operands, &graph_.ops[o].results}) {
+          for (int v : *list) {
+            if (last[std::size_t(v)] != int(o)) touch(std::size_t(v), int(o));
+            last[std::size_t(v)] = int(o);
+          }
+        }
+      }
+    };
+    for_each([&](std::size_t v, int) { ++at[v + 1]; });
+    std::partial_sum(at.begin(), at.end(), at.begin());
+    graph_.op_starts = at;
+    graph_.op_list.resize(std::size_t(at.back()));
+    for_each([&](std::size_t v, int o) { graph_.op_list[std::size_t(at[v]++)] = o; });
   }
 
   ir::Module* module_;

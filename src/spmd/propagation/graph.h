@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -84,7 +85,11 @@ struct Graph {
     return std::size_t(first_leaf_after(instruction) - first_leaf(instruction));
   }
   /// Ops that touch a value.
-  const std::vector<int>& ops_of(int value) const { return ops_of_value[std::size_t(value)]; }
+  std::span<const int> ops_of(int value) const {
+    const auto begin = std::size_t(op_starts[std::size_t(value)]);
+    return std::span(op_list).subspan(begin,
+                                      std::size_t(op_starts[std::size_t(value) + 1]) - begin);
+  }
 
   std::int64_t first_leaf(const ir::Instruction* i) const {
     return leaf_starts[std::size_t(base.at(i->parent) + i->index)];
@@ -96,7 +101,7 @@ struct Graph {
   std::unordered_map<const ir::Computation*, std::int64_t> base;
   std::vector<std::int64_t> leaf_starts;
   std::vector<int> value_of_leaf;
-  std::vector<std::vector<int>> ops_of_value;
+  std::vector<int> op_starts, op_list;  ///< by value: where its ops begin, and the ops
 };
 
 /// Computations that run once per device: the entry, bodies, conditions, branches, callees, and

@@ -289,15 +289,24 @@ std::vector<int> join_pieces(const LogicalMesh& fine, const LogicalMesh& coarse,
 
 }  // namespace
 
+void coarsen(TensorSharding* sharding, const MeshRef& coarse) {
+  TensorSharding& s = *sharding;
+  if (s.kind != TensorSharding::Kind::axes || !s.mesh || s.mesh == coarse) return;
+  const MeshRef fine = std::move(s.mesh);
+  s.mesh = coarse;
+  for (DimSharding& d : s.dims) {
+    if (!d.axes.empty()) d.axes = join_pieces(*fine, *coarse, d.axes);
+  }
+  for (auto* set : {&s.replicated, &s.unreduced, &s.manual}) {
+    if (set->empty()) continue;
+    std::sort(set->begin(), set->end());
+    *set = join_pieces(*fine, *coarse, *set);
+  }
+}
+
 TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse) {
   TensorSharding s = sharding;
-  if (s.kind != TensorSharding::Kind::axes || !s.mesh || s.mesh == coarse) return s;
-  s.mesh = coarse;
-  for (DimSharding& d : s.dims) d.axes = join_pieces(*sharding.mesh, *coarse, d.axes);
-  for (auto* set : {&s.replicated, &s.unreduced, &s.manual}) {
-    std::sort(set->begin(), set->end());
-    *set = join_pieces(*sharding.mesh, *coarse, *set);
-  }
+  coarsen(&s, coarse);
   return s;
 }
 

@@ -20,6 +20,7 @@ MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRe
 /// The sharding on a mesh that `sharding.mesh` refines. Pieces that only are parts of an axis there
 /// are dropped, with all that follows them on their dim.
 TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse);
+void coarsen(TensorSharding* sharding, const MeshRef& coarse);
 
 /// A dim's axes on `fine` up to the last one where whole axes of `coarse`, which it refines, end.
 std::vector<int> whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse,

@@ -312,12 +312,15 @@ void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
   std::vector<TensorSharding> of_value;
   of_value.reserve(graph.values.size());
   for (const Value& v : graph.values) {
-    of_value.push_back(v.boundary && v.active ? for_boundary(v, v.sharding, *coarse).closed()
-                                              : v.sharding.closed());
+    of_value.push_back(v.boundary && v.active ? for_boundary(v, v.sharding, *coarse) : v.sharding);
+    for (DimSharding& d : of_value.back().dims) {
+      d.open = false;
+      d.priority = 0;
+    }
   }
   const MeshRef mesh = coarsest_mesh(of_value, fine, coarse);
   for (TensorSharding& s : of_value) {
-    if (s.mesh == fine) s = coarsened(s, mesh);
+    if (s.mesh == fine && mesh != fine) coarsen(&s, mesh);
   }
   for (ir::Computation* c : graph.computations) {
     for (const auto& i : c->instructions()) {

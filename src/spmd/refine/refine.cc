@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <unordered_map>
 
 #include "src/ir/builder.h"
@@ -174,7 +175,31 @@ class Refiner {
     return list;
   }
 
+  /// How everything lies after a propagation: on which the price depends, and nothing else.
+  std::string layouts() const {
+    std::string key;
+    const auto append = [&](std::int64_t n) {
+      for (; n > 126; n -= 126) key.push_back(127);
+      key.push_back(char(n));
+    };
+    for (const MeshAxis& a : module_->mesh->axes) append(a.size);
+    for (const auto& c : module_->computations()) {
+      for (const auto& i : c->instructions()) {
+        for (const TensorSharding& s : i->sharding) {
+          for (const DimSharding& d : s.dims) {
+            for (int a : d.axes) append(a + 1);
+            append(0);
+          }
+          for (int a : s.unreduced) append(a + 1);
+          append(0);
+        }
+      }
+    }
+    return key;
+  }
+
   void search() {
+    prices_.emplace(layouts(), best_);
     for (bool better = true; better && trials_ > 0;) {
       better = false;
       int in_vain = 0;
@@ -187,9 +212,15 @@ class Refiner {
         pins.push_back({c.value, c.sharding});
         std::vector<LayoutAlternative> alternatives;
         Price price;
+        bool known = false;
         try {
           propagation_->run(pins);
-          price = evaluate(&alternatives);
+          const std::string key = layouts();
+          // Many pins lead to the same: one array drags others along.
+          const auto it = prices_.find(key);
+          known = it != prices_.end();
+          price = known ? it->second : evaluate(&alternatives);
+          if (!known) prices_.emplace(key, price);
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }
@@ -199,6 +230,7 @@ class Refiner {
             price.dot_flops > best_.dot_flops * 1.001 || price.elements > best_.elements * 1.02) {
           continue;
         }
+        if (known) price = evaluate(&alternatives);
         best_ = price;
         pins_ = std::move(pins);
         alternatives_ = std::move(alternatives);
@@ -229,6 +261,7 @@ class Refiner {
   std::vector<LayoutAlternative> alternatives_;  ///< of the best program
   std::vector<Propagation::Pin> pins_;
   std::set<std::pair<int, std::string>> tried_;
+  std::unordered_map<std::string, Price> prices_;  ///< by layouts(); looked up, never walked
   Price best_;
   std::int64_t trials_ = 0;
 };

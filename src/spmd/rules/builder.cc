@@ -7,10 +7,21 @@
 namespace tessera::spmd::rules {
 
 RuleBuilder::RuleBuilder(const ir::Instruction& instruction) {
+  operand_shapes_.reserve(instruction.operands.size());
   for (const ir::Instruction* operand : instruction.operands) {
+    if (!operand->shape.is_tuple) {
+      operand_shapes_.push_back(operand->shape);
+      continue;
+    }
     for (Shape& leaf : flatten(operand->shape)) operand_shapes_.push_back(std::move(leaf));
   }
   result_shapes_ = flatten(instruction.shape);
+  rule_.operands.reserve(operand_shapes_.size());
+  rule_.results.reserve(result_shapes_.size());
+  std::size_t rank = 0;
+  for (const Shape& s : operand_shapes_) rank = std::max(rank, s.dims.size());
+  for (const Shape& s : result_shapes_) rank = std::max(rank, s.dims.size());
+  rule_.factors.reserve(rank + 2);
   for (const Shape& s : operand_shapes_) rule_.operands.emplace_back(s.dims.size());
   for (const Shape& s : result_shapes_) rule_.results.emplace_back(s.dims.size());
 }
