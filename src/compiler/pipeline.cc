@@ -20,6 +20,8 @@
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
+#include "src/spmd/collectives/held.h"
+#include "src/spmd/collectives/optimize.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
 
@@ -72,6 +74,9 @@ void keep_input(Compilation& c) {
   c.result_shapes = flatten(c.module->entry()->root()->shape);
   if (c.options.keep_stages) c.input = c.module->clone();
 }
+
+// A plan takes as long as all else; a program of more instructions is planned once.
+constexpr std::int64_t kPlannedTwice = 1500;
 
 // Three times what there is, but a small program in any case.
 void separate_calls(Compilation& c) {
@@ -179,6 +184,25 @@ void eliminate_common(Compilation& c) {
   passes::eliminate_dead(c.module.get());
 }
 
+/// As the plan of the program would hold them; of a large one, about.
+double peak_bytes(const ir::Module& module) {
+  if (std::int64_t(module.instruction_count()) > kPlannedTwice) return spmd::held_bytes(module);
+  codegen::BuiltPlan built = codegen::build_plan(module);
+  codegen::plan_memory(&built.plan);
+  runtime::finalize(&built.plan);
+  return double(codegen::estimate_memory(built.plan, {}).peak);
+}
+void optimize_collectives(Compilation& c) {
+  if (!is_global(c)) return;
+  spmd::CollectiveOptions options;
+  options.combine_any = !c.for_report;
+  options.peak = peak_bytes;
+  options.most_tried = kPlannedTwice;
+  spmd::optimize_collectives(&c.module, options);
+  passes::eliminate_dead(c.module.get());
+  ir::verify(*c.module);
+}
+
 /// The root says how the results lie, whatever the passes made of it.
 void mark_root(Compilation& c) {
   ir::Computation* entry = c.module->entry();
@@ -224,6 +248,7 @@ constexpr Stage kStages[] = {
     {"join-async", join_async, Stage::Leaves::nothing},
     {"simplify", simplify, Stage::Leaves::nothing},
     {"common", eliminate_common, Stage::Leaves::nothing},
+    {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
     {"build-plan", build_plan, Stage::Leaves::nothing},
     {"memory", plan_memory, Stage::Leaves::nothing},

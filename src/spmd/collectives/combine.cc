@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+#include "src/spmd/collectives/groups.h"
+#include "src/spmd/collectives/optimize.h"
+#include "src/spmd/collectives/pack.h"
+#include "src/spmd/collectives/rewrite.h"
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Open groups of one kind that a further collective may join: the last ones.
+constexpr std::size_t kOpenGroups = 8;
+
+/// These have a form of several arrays in every dialect; the others are packed into one array.
+bool has_several_results(Opcode op) { return op == Opcode::all_reduce || op == Opcode::all_gather; }
+
+/// Places in time. All members of a group stand at one place, which is behind all that they need
+/// and before all that needs them; so nothing waits for itself, and no user for longer than before.
+class Combiner {
+ public:
+  Combiner(ir::Computation* c, GroupTable* groups, const CombineOptions& options)
+      : computation_(c), groups_(*groups), options_(options), users_(ir::users_of(*c)) {
+    for (const auto& i : c->instructions()) {
+      place_.push_back(double(i->index));
+      for (const Instruction* before : i->control_predecessors) ordered_.insert(before);
+    }
+  }
+
+  std::size_t run() {
+    for (const auto& i : computation_->instructions()) {
+      if (is_plain_collective(*i) && i.get() != computation_->root() &&
+          ordered_.count(i.get()) == 0) {
+        join(i.get());
+      }
+    }
+    std::erase_if(all_, [](const Group& g) { return g.members.size() < 2; });
+    if (all_.empty()) return 0;
+    emit();
+    return all_.size();
+  }
+
+ private:
+  struct Group {
+    std::vector<Instruction*> members;
+    double ready = 0, needed = 0, place = 0;
+    std::int64_t bytes = 0;
+  };
+  using Key =
+      std::tuple<int, int, bool, bool, int, Dims,
+                 std::vector<std::pair<std::int64_t, std::int64_t>>, const ir::Computation*>;
+
+  std::optional<Key> key_of(const Instruction& i) {
+    const bool packs = !has_several_results(i.opcode);
+    // Packed arrays become one of one type; reductions have one type at any rate.
+    const bool typed = packs || i.is(Opcode::all_reduce);
+    const int type = typed ? int(i.shape.dtype) : -1;
+    if (const auto* p = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+      auto pairs = p->source_target_pairs;
+      std::sort(pairs.begin(), pairs.end());
+      return Key{int(i.opcode), 0, p->channel_id.has_value(), false, type, {}, pairs, nullptr};
+    }
+    const auto& a = i.get<ir::CollectiveAttrs>();
+    if (a.constrain_layout || (packs && a.dims.size() != 1)) return std::nullopt;
+    const ir::Computation* reducer = i.called.empty() ? nullptr : i.called[0];
+    if (reducer) {
+      // Equal reducers may be several computations.
+      if (const auto op = ir::as_binary_reducer(*reducer)) {
+        reducer = reducers_.try_emplace({int(*op), int(i.shape.dtype)}, reducer).first->second;
+      }
+    }
+    return Key{int(i.opcode),
+               groups_.id(a.groups, !i.is(Opcode::all_reduce)),
+               a.channel_id.has_value(),
+               a.use_global_device_ids,
+               type,
+               packs ? Dims() : a.dims,
+               {},
+               reducer};
+  }
+
+  std::int64_t group_size(const Instruction& i) const {
+    const auto* a = std::get_if<ir::CollectiveAttrs>(&i.attrs);
+    return a ? a->groups.group_size(groups_.devices()) : 1;
+  }
+
+  double ready(const Instruction& i) const {
+    double at = -1;
+    for (const Instruction* o : i.operands) at = std::max(at, place_[std::size_t(o->index)]);
+    return at;
+  }
+  double needed(const Instruction& i) const {
+    double at = std::numeric_limits<double>::infinity();
+    for (const Instruction* u : users_[std::size_t(i.index)]) {
+      at = std::min(at, place_[std::size_t(u->index)]);
+    }
+    return at;
+  }
+
+  void join(Instruction* i) {
+    const auto key = key_of(*i);
+    if (!key) return;
+    const std::int64_t bytes = std::max(i->shape.byte_count(), i->operand(0)->shape.byte_count());
+    const std::int64_t most =
+        has_several_results(i->opcode) ? options_.most_bytes : options_.most_packed_bytes;
+    if (bytes > most) return;
+    auto& open = open_[*key];
+    for (auto at = open.rbegin(); at != open.rend(); ++at) {
+      if (all_[*at].bytes + bytes <= most && join(&all_[*at], i, bytes)) return;
+    }
+    if (open.size() == kOpenGroups) open.erase(open.begin());
+    open.push_back(all_.size());
+    all_.push_back({{i}, 0, 0, 0, bytes});
+  }
+
+  bool join(Group* group, Instruction* i, std::int64_t bytes) {
+    // What others did meanwhile may have moved all of them.
+    double from = ready(*i), to = needed(*i), first = place_[std::size_t(i->index)];
+    for (const Instruction* m : group->members) {
+      if (m == i->operand(0)) return false;
+      from = std::max(from, ready(*m));
+      to = std::min(to, needed(*m));
+      first = std::min(first, place_[std::size_t(m->index)]);
+    }
+    if (to - from < 1e-6) return false;
+    const double place = first > from && first < to ? first : (from + std::min(to, from + 1)) / 2;
+    if (!(place > from && place < to)) return false;
+    group->members.push_back(i);
+    group->bytes += bytes;
+    for (const Instruction* m : group->members) place_[std::size_t(m->index)] = place;
+    return true;
+  }
+
+  void emit() {
+    std::unordered_map<const Instruction*, double> place;
+    for (const auto& i : computation_->instructions())
+      place[i.get()] = place_[std::size_t(i->index)];
+    std::unordered_map<Instruction*, Instruction*> replaced;
+    ir::Builder b(computation_);
+    for (const Group& g : all_) {
+      const std::size_t before = computation_->instructions().size();
+      const double at = place.at(g.members[0]);
+      b.metadata = g.members[0]->metadata;
+      if (has_several_results(g.members[0]->opcode)) {
+        several(b, g, &replaced);
+      } else {
+        const auto parts = packed_collective(b, g.members, group_size(*g.members[0]));
+        for (std::size_t k = 0; k < parts.size(); ++k) replaced[g.members[k]] = parts[k];
+      }
+      for (std::size_t n = before; n < computation_->instructions().size(); ++n) {
+        place[computation_->instructions()[n].get()] = at;
+      }
+    }
+    computation_->replace_all_uses(replaced);
+    computation_->remove_dead();
+    std::vector<Instruction*> order;
+    for (const auto& i : computation_->instructions()) order.push_back(i.get());
+    std::stable_sort(order.begin(), order.end(), [&](const Instruction* x, const Instruction* y) {
+      return place.at(x) < place.at(y);
+    });
+    set_order(computation_, order);
+  }
+
+  void several(ir::Builder& b, const Group& g, std::unordered_map<Instruction*, Instruction*>* to) {
+    std::vector<Instruction*> operands;
+    std::vector<Shape> shapes;
+    for (const Instruction* m : g.members) {
+      operands.push_back(m->operand(0));
+      shapes.push_back(m->shape);
+    }
+    Instruction* all = same_collective(b, *g.members[0], operands, Shape::tuple(shapes));
+    for (std::size_t k = 0; k < g.members.size(); ++k) {
+      b.metadata = g.members[k]->metadata;
+      (*to)[g.members[k]] = b.get_tuple_element(all, std::int64_t(k));
+    }
+  }
+
+  ir::Computation* computation_;
+  GroupTable& groups_;
+  const CombineOptions& options_;
+  std::vector<std::vector<Instruction*>> users_;
+  std::vector<double> place_;
+  std::set<const Instruction*> ordered_;
+  std::vector<Group> all_;
+  std::map<Key, std::vector<std::size_t>> open_;
+  std::map<std::pair<int, int>, const ir::Computation*> reducers_;
+};
+
+bool communicates_often(const ir::Computation& c) {
+  return std::count_if(c.instructions().begin(), c.instructions().end(),
+                       [](const auto& i) { return is_plain_collective(*i); }) > 1;
+}
+
+}  // namespace
+
+std::size_t combine_collectives(ir::Module* module, const CombineOptions& options) {
+  GroupTable groups(module->num_partitions);
+  std::size_t total = 0;
+  for (const auto& c : module->computations()) {
+    if (communicates_often(*c)) total += Combiner(c.get(), &groups, options).run();
+  }
+  return total;
+}
+
+}  // namespace tessera::spmd

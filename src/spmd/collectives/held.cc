@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/collectives/held.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Another name for bytes that are there, or something made where it is read.
+bool stores_nothing(const Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::tuple:
+    case Opcode::get_tuple_element:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+    case Opcode::copy:
+    case Opcode::opt_barrier:
+    case Opcode::constant:
+    case Opcode::iota:
+    case Opcode::broadcast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Held {
+ public:
+  double of(const ir::Computation& c) {
+    if (auto it = done_.find(&c); it != done_.end()) return it->second;
+    const std::vector<double> all = profile(c);
+    return done_[&c] = all.empty() ? 0 : *std::max_element(all.begin(), all.end());
+  }
+
+  std::vector<double> profile(const ir::Computation& c) {
+    const auto& all = c.instructions();
+    // A name lives as long as what it names is read through it, whatever element that is: good
+    // enough for a comparison, and few tuples live long.
+    std::vector<std::int64_t> last(all.size());
+    for (std::size_t n = all.size(); n-- > 0;) {
+      const Instruction& i = *all[n];
+      if (&i == c.root()) last[n] = std::int64_t(all.size());
+      last[n] = std::max(last[n], std::int64_t(n));
+      for (const Instruction* o : i.operands) {
+        // Several names of one array: the array lives to the last use of any.
+        const std::int64_t until = stores_nothing(i) ? last[n] : std::int64_t(n);
+        auto& l = last[std::size_t(o->index)];
+        l = std::max(l, until);
+      }
+    }
+    std::vector<double> freed(all.size() + 1, 0);
+    std::vector<double> out;
+    out.reserve(all.size());
+    double now = 0;
+    for (std::size_t n = 0; n < all.size(); ++n) {
+      const Instruction& i = *all[n];
+      double inside = 0;
+      switch (i.opcode) {
+        case Opcode::while_:
+        case Opcode::conditional:
+        case Opcode::call: {
+          for (const ir::Computation* callee : i.called) inside = std::max(inside, of(*callee));
+          // What goes in lies there already.
+          for (const Instruction* o : i.operands) inside -= double(o->shape.byte_count());
+          inside = std::max(0.0, inside);
+          break;
+        }
+        default:
+          break;
+      }
+      // Results of loops take the place of what they carry.
+      if (!stores_nothing(i) && !i.is(Opcode::while_)) {
+        const double bytes = double(i.shape.byte_count());
+        now += bytes;
+        freed[std::size_t(std::min<std::int64_t>(last[n], std::int64_t(all.size())))] += bytes;
+      }
+      out.push_back(now + inside);
+      now -= freed[n];
+    }
+    return out;
+  }
+
+ private:
+  std::unordered_map<const ir::Computation*, double> done_;
+};
+
+}  // namespace
+
+std::vector<double> held_while_running(const ir::Computation& computation) {
+  return Held().profile(computation);
+}
+
+double held_bytes(const ir::Module& module) { return Held().of(*module.entry()); }
+
+}  // namespace tessera::spmd

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/collectives/optimize.h"
+
+#include <algorithm>
+
+#include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/collectives/held.h"
+
+namespace tessera::spmd {
+namespace {
+
+/// What a device may hold more for bytes that it needn't receive in each trip of a loop.
+constexpr double kWorthOfLoops = 1.05;
+/// Of what a device holds, what one combined collective may give where that can't be tried.
+constexpr double kSmallPart = 0.01;
+/// Bytes that don't matter: some scalars.
+constexpr double kTrifle = 16;
+/// How often a step is tried with less.
+constexpr int kAttempts = 4;
+
+/// Also in what the computation calls, in loops only if asked so.
+bool communicates(const ir::Computation& c) {
+  return std::any_of(c.instructions().begin(), c.instructions().end(),
+                     [](const auto& i) { return ir::is_collective(i->opcode); });
+}
+
+bool communicates(const ir::Module& module) {
+  return std::any_of(module.computations().begin(), module.computations().end(),
+                     [](const auto& c) { return communicates(*c); });
+}
+
+bool communicates_in_loops(const ir::Module& module) {
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (i->is(ir::Opcode::while_) && communicates(*i->called[1])) return true;
+    }
+  }
+  return false;
+}
+
+class Steps {
+ public:
+  Steps(std::unique_ptr<ir::Module>* module, const CollectiveOptions& options)
+      : module_(*module), options_(options) {}
+
+  /// Keeps what a step does, unless a device would hold more than `factor` of what it did.
+  template <class F>
+  bool attempt(double factor, F&& step) {
+    const std::unique_ptr<ir::Module> before = module_->clone();
+    if (step(module_.get()) == 0) return true;
+    clean();
+    if (held_ < 0) held_ = options_.peak(*before);
+    const double now = options_.peak(*module_);
+    if (now > held_ * factor + kTrifle) {
+      module_ = before->clone();
+      return false;
+    }
+    held_ = now;
+    return true;
+  }
+
+  bool large() const { return std::int64_t(module_->instruction_count()) > options_.most_tried; }
+
+  /// For steps that, but for how the plan turns out, don't make a device hold more.
+  template <class F>
+  void take(F&& step) {
+    if (!large()) {
+      attempt(1, step);
+    } else if (step(module_.get()) > 0) {
+      clean();
+      held_ = -1;
+    }
+  }
+
+ private:
+  void clean() {
+    for (const auto& c : module_->computations()) c->remove_dead();
+    module_->remove_dead_computations();
+  }
+
+  std::unique_ptr<ir::Module>& module_;
+  const CollectiveOptions& options_;
+  double held_ = -1;  ///< not asked yet
+};
+
+}  // namespace
+
+void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
+  if (!communicates(**module)) return;
+  CollectiveOptions options = given;
+  if (!options.peak) options.peak = held_bytes;
+  Steps steps(module, options);
+  dedupe_collectives(module->get());
+  steps.take(reassociate_collectives);
+  steps.take(take_own_shards);
+  if (communicates_in_loops(**module)) {
+    steps.attempt(kWorthOfLoops, move_out_of_loops);
+    // What came out of a loop may meet others there.
+    dedupe_collectives(module->get());
+    steps.take(reassociate_collectives);
+  }
+  CombineOptions combine = options.combine;
+  if (steps.large()) {
+    const auto part = std::int64_t(kSmallPart * held_bytes(**module));
+    combine.most_bytes = std::min(combine.most_bytes, part);
+    combine.most_packed_bytes = std::min(combine.most_packed_bytes, part);
+  }
+  const auto combined = [&](ir::Module* m) { return combine_collectives(m, combine); };
+  if (options.combine_any && steps.large()) steps.take(combined);
+  for (int k = 0; options.combine_any && !steps.large() && k < kAttempts; ++k) {
+    if (steps.attempt(1, combined)) break;
+    combine.most_bytes /= 16;
+    combine.most_packed_bytes /= 16;
+  }
+  steps.take(start_collectives_early);
+}
+
+}  // namespace tessera::spmd

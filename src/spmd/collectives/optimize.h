@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of a device program made fewer and smaller. Nothing changes what a device computes,
+// but for the order in which floats are summed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "src/ir/module.h"
+
+namespace tessera::spmd {
+
+/// Sums, moves and elementwise ops change places with collectives, where that leaves fewer of them:
+/// reductions over one axis and then over another; the sum of reductions; what is computed of
+/// gathered arrays, before they are gathered; two gathers, scatters or permutes in a row.
+std::size_t reassociate_collectives(ir::Module* module);
+/// A reduction of which each device then takes its own part is a reduce-scatter; of what was
+/// gathered, its own part was there before.
+std::size_t take_own_shards(ir::Module* module);
+/// Loops: collectives of what does not change from trip to trip happen once, before the loop; what
+/// is reduced and added up in each trip is reduced once, after it.
+std::size_t move_out_of_loops(ir::Module* module);
+
+struct CombineOptions {
+  /// What one combined collective gives at most.
+  std::int64_t most_bytes = std::int64_t(1) << 20;
+  /// The same for those whose arrays must first be copied into one.
+  std::int64_t most_packed_bytes = std::int64_t(1) << 14;
+};
+/// Independent collectives of the same kind and groups become one: all-reduces and all-gathers with
+/// several results, the others of one array in which theirs lie side by side.
+std::size_t combine_collectives(ir::Module* module, const CombineOptions& options = {});
+/// Each collective as early as its operands are there.
+std::size_t start_collectives_early(ir::Module* module);
+
+struct CollectiveOptions {
+  CombineOptions combine;
+  /// Leave them one by one: each belongs to one op in a report.
+  bool combine_any = true;
+  /// The most bytes that a device holds; nothing is kept that raises it. About (held.h) if not set.
+  std::function<double(const ir::Module&)> peak;
+  /// Of a program of more instructions nothing is tried and taken back: less is tried.
+  std::int64_t most_tried = 1500;
+};
+/// All of the above. The module is taken as one of this program's own devices' programs.
+void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& options);
+
+}  // namespace tessera::spmd

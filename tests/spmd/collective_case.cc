@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/spmd/collective_case.h"
+
+#include <gtest/gtest.h>
+
+#include "src/evaluator/evaluator.h"
+#include "src/ir/hlo_text.h"
+#include "src/ir/shape_inference.h"
+#include "tests/support/random_program.h"
+#include "tests/support/shards.h"
+
+namespace tessera::testing {
+namespace {
+
+constexpr const char* kHead = R"(HloModule m, num_partitions=8
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+max { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+addi { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT r = s32[] add(a, b) }
+)";
+
+}  // namespace
+
+int CollectiveCase::count(ir::Opcode op) const {
+  int n = 0;
+  for (const auto& c : after->computations()) {
+    for (const auto& i : c->instructions()) n += i->is(op) ? 1 : 0;
+  }
+  return n;
+}
+
+int CollectiveCase::collectives() const {
+  int n = 0;
+  for (const auto& c : after->computations()) {
+    for (const auto& i : c->instructions()) n += ir::is_collective(i->opcode) ? 1 : 0;
+  }
+  return n;
+}
+
+CollectiveCase check_collectives(const std::string& text,
+                                 const std::function<std::size_t(ir::Module*)>& pass,
+                                 double tolerance) {
+  CollectiveCase out;
+  out.before = ir::parse_hlo(kHead + text);
+  out.after = out.before->clone();
+  out.changed = pass(out.after.get());
+  ir::verify(*out.after);
+  out.text = ir::to_string(*out.after);
+  // What is printed is the program.
+  EXPECT_EQ(ir::to_string(*ir::parse_hlo(out.text)), out.text);
+  out.was = spmd::count_communication(*out.before);
+  out.is = spmd::count_communication(*out.after);
+  Dice dice(11);
+  std::vector<std::vector<Literal>> arguments(8);
+  for (auto& device : arguments) {
+    for (const ir::Instruction* p : out.before->entry()->parameters()) {
+      device.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
+    }
+  }
+  const auto wanted = evaluator::evaluate_spmd(*out.before, arguments);
+  const auto got = evaluator::evaluate_spmd(*out.after, arguments);
+  for (std::size_t d = 0; d < wanted.size(); ++d) {
+    std::vector<TensorSharding> whole;
+    for (const Shape& leaf : flatten(wanted[d].shape())) {
+      whole.push_back(TensorSharding::replicated_on(make_logical_mesh({{"x", 1}}), leaf.rank()));
+    }
+    const auto fault = difference({got[d]}, wanted[d], whole, tolerance);
+    EXPECT_FALSE(fault) << "device " << d << ": " << *fault << "\n" << out.text;
+    if (fault) break;
+  }
+  return out;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass over a device program: it must compute the same as before.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/ir/module.h"
+#include "src/spmd/collectives/count.h"
+
+namespace tessera::testing {
+
+struct CollectiveCase {
+  std::unique_ptr<ir::Module> before, after;
+  std::string text;  ///< afterwards
+  spmd::CommunicationCount was, is;
+  std::size_t changed = 0;
+
+  int count(ir::Opcode op) const;
+  int collectives() const;
+};
+
+/// `text`: computations and an ENTRY of a program of 8 devices, without its first line; the
+/// reducers add, max and addi (of s32) are there. Runs the pass, and both programs on small random
+/// integers that differ from device to device; expects equal results (`tolerance` 0: equal bits).
+CollectiveCase check_collectives(const std::string& text,
+                                 const std::function<std::size_t(ir::Module*)>& pass,
+                                 double tolerance = 0);
+
+}  // namespace tessera::testing
