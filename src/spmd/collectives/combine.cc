@@ -21,6 +21,13 @@ using ir::Opcode;
 
 /// Open groups of one kind that a further collective may join: the last ones.
 constexpr std::size_t kOpenGroups = 8;
+/// Below this, places can't be told apart.
+constexpr double kShortest = 1e-7;
+/// For how many instructions a user may be made to wait, how many may wait for one collective that
+/// joins others, and how many bytes they may make.
+constexpr double kLongestWait = 100;
+constexpr std::size_t kMostWaiting = 32;
+constexpr std::int64_t kMostHeld = std::int64_t(1) << 16;
 
 /// These have a form of several arrays in every dialect; the others are packed into one array.
 bool has_several_results(Opcode op) { return op == Opcode::all_reduce || op == Opcode::all_gather; }
@@ -132,13 +139,84 @@ class Combiner {
       to = std::min(to, needed(*m));
       first = std::min(first, place_[std::size_t(m->index)]);
     }
-    if (to - from < 1e-6) return false;
-    const double place = first > from && first < to ? first : (from + std::min(to, from + 1)) / 2;
-    if (!(place > from && place < to)) return false;
+    if (to - from >= kShortest) {
+      const double place = first > from && first < to ? first : (from + std::min(to, from + 1)) / 2;
+      if (!(place > from && place < to)) return false;
+      add(group, i, bytes, place);
+      return true;
+    }
+    return from - to <= kLongestWait && delay_users(group, i, bytes, from);
+  }
+
+  void add(Group* group, Instruction* i, std::int64_t bytes, double place) {
     group->members.push_back(i);
     group->bytes += bytes;
     for (const Instruction* m : group->members) place_[std::size_t(m->index)] = place;
+    if (group->members.size() == 2) joined_.insert(group->members[0]);
+    joined_.insert(i);
+  }
+
+  /// Puts what follows from the members behind the place where all of them can stand, if that is
+  /// little and none of it is needed there.
+  bool delay_users(Group* group, Instruction* i, std::int64_t bytes, double from) {
+    std::vector<const Instruction*> members(group->members.begin(), group->members.end());
+    members.push_back(i);
+    std::set<std::int64_t> waits;
+    std::vector<const Instruction*> work = members;
+    double next = from + 1;
+    std::int64_t held = 0;
+    while (!work.empty()) {
+      const Instruction* x = work.back();
+      work.pop_back();
+      for (const Instruction* u : users_[std::size_t(x->index)]) {
+        const double at = place_[std::size_t(u->index)];
+        if (at > from) {
+          next = std::min(next, at);
+          continue;
+        }
+        if (!may_wait(*u)) return false;
+        if (!waits.insert(u->index).second) continue;
+        held += u->shape.byte_count();
+        if (waits.size() > kMostWaiting || held > kMostHeld) return false;
+        work.push_back(u);
+      }
+    }
+    for (const Instruction* m : members) {
+      for (const Instruction* o : m->operands) {
+        if (waits.count(o->index) > 0) return false;
+      }
+    }
+    const double step = (next - from) / double(waits.size() + 2);
+    if (step < kShortest) return false;
+    add(group, i, bytes, from + step);
+    std::vector<std::int64_t> order(waits.begin(), waits.end());
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      return place_[std::size_t(a)] < place_[std::size_t(b)];
+    });
+    double at = from + step;
+    for (const std::int64_t w : order) place_[std::size_t(w)] = at += step;
     return true;
+  }
+
+  /// A small piece of work that stands by itself.
+  bool may_wait(const Instruction& i) const {
+    if (!i.shape.is_array() || ir::has_side_effect(i.opcode) || joined_.count(&i) > 0 ||
+        !i.control_predecessors.empty() || ordered_.count(&i) > 0 || &i == computation_->root()) {
+      return false;
+    }
+    switch (i.opcode) {
+      case Opcode::while_:
+      case Opcode::conditional:
+      case Opcode::call:
+      case Opcode::fusion:
+      case Opcode::custom_call:
+      case Opcode::dot:
+      case Opcode::convolution:
+      case Opcode::sort:
+        return false;
+      default:
+        return true;
+    }
   }
 
   void emit() {
@@ -191,6 +269,7 @@ class Combiner {
   std::vector<std::vector<Instruction*>> users_;
   std::vector<double> place_;
   std::set<const Instruction*> ordered_;
+  std::set<const Instruction*> joined_;  ///< members of groups of more than one
   std::vector<Group> all_;
   std::map<Key, std::vector<std::size_t>> open_;
   std::map<std::pair<int, int>, const ir::Computation*> reducers_;
