@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/at_location.h"
 #include "src/base/check.h"
 #include "src/sharding/lowering.h"
 
@@ -18,7 +19,8 @@ Tiling NamedShardingImpl::tiling(std::int64_t ndim, Location location) const {
     if (ndim == 0) text += "; for a scalar the spec must be PartitionSpec()";
     throw ShardingError(text, location);
   }
-  return to_tiling(spec_to_axes(spec_, to_logical_mesh(mesh_), ndim));
+  return at_location(location,
+                     [&] { return to_tiling(spec_to_axes(spec_, to_logical_mesh(mesh_), ndim)); });
 }
 
 bool NamedShardingImpl::is_fully_replicated() const {

@@ -42,9 +42,13 @@ TEST(AbstractMesh, ItsForms) {
   const AbstractMesh one({{"x", 8}});
   EXPECT_EQ(one.size(), 8);
   // Larger than anything that could be compiled for.
+  const AbstractMesh large({{"x", std::int64_t(1) << 22}});
+  EXPECT_EQ(NamedSharding(large, P("x")).shard_shape({std::int64_t(1) << 23}), (Sizes{2}));
   const AbstractMesh huge({{"x", std::int64_t(1) << 40}});
-  EXPECT_EQ(NamedSharding(huge, P("x")).shard_shape({std::int64_t(1) << 41}), (Sizes{2}));
   EXPECT_EQ(NamedSharding(huge, P("x")).num_devices(), std::int64_t(1) << 40);
+  expect_parts(
+      message_of<ShardingError>([&] { (void)NamedSharding(huge, P("x")).shard_shape({2}); }),
+      {"abstract_mesh_test.cc:", "too many devices", "4194304"});
 }
 
 TEST(AbstractMesh, OfAMesh) {
