@@ -17,8 +17,13 @@ Location make_location(const std::string& file, unsigned line) {
   // Never destroyed: errors that name these files may be printed during the process's exit.
   static std::mutex& mutex = *new std::mutex;
   static std::set<std::string>& names = *new std::set<std::string>;
-  std::lock_guard lock(mutex);
-  return Location{names.insert(file).first->c_str(), line};
+  // Mostly the same file as before.
+  static thread_local const std::string* last = nullptr;
+  if (last == nullptr || *last != file) {
+    std::lock_guard lock(mutex);
+    last = &*names.insert(file).first;
+  }
+  return Location{last->c_str(), line};
 }
 
 namespace {

@@ -2,7 +2,9 @@
 #include "src/ir/verifier.h"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
+#include <vector>
 
 #include "src/ir/limits.h"
 #include "src/ir/names.h"
@@ -11,6 +13,35 @@
 
 namespace tessera::ir {
 namespace {
+
+/// Names of one computation, in one piece of memory.
+class NameSet {
+ public:
+  explicit NameSet(std::size_t names) {
+    std::size_t size = 16;
+    while (size < 2 * names) size *= 2;
+    entries_.resize(size);
+  }
+  /// False if it was there.
+  bool insert(const std::string& name) {
+    const std::size_t hash = std::hash<std::string>()(name);
+    for (std::size_t at = hash;; ++at) {
+      Entry& e = entries_[at & (entries_.size() - 1)];
+      if (e.name == nullptr) {
+        e = {hash, &name};
+        return true;
+      }
+      if (e.hash == hash && *e.name == name) return false;
+    }
+  }
+
+ private:
+  struct Entry {
+    std::size_t hash = 0;
+    const std::string* name = nullptr;
+  };
+  std::vector<Entry> entries_;
+};
 
 template <class A>
 bool holds(const Attributes& attrs) {
@@ -195,7 +226,7 @@ struct Verifier {
     if (c.module() != &module) fail(c, "belongs to another module");
     if (c.root() == nullptr) fail(c, "has no root");
     if (c.root()->parent != &c) fail(c, "its root is of another computation");
-    std::unordered_set<std::string_view> names;
+    NameSet names(check_names ? c.instructions().size() : 0);
     std::int64_t index = 0;
     for (const auto& i : c.instructions()) {
       TESSERA_CHECK(i->parent == &c, "instruction " + i->name + " has a stale parent");
@@ -205,7 +236,7 @@ struct Verifier {
           !std::all_of(i->name.begin(), i->name.end(), is_name_char)) {
         fail(*i, "its name can't be written");
       }
-      if (!names.insert(i->name).second) fail(*i, "its name stands twice");
+      if (!names.insert(i->name)) fail(*i, "its name stands twice");
     }
     for (std::size_t n = 0; n < c.parameters().size(); ++n) {
       if (c.parameter(n) == nullptr) fail(c, "lacks parameter " + std::to_string(n));

@@ -102,6 +102,7 @@ class ModulePartitioner {
       shardings_;
   mutable std::deque<MeshView> views_;
   std::vector<std::pair<CommunicationRecord, const ir::Instruction*>> records_;
+  std::set<ir::Opcode> noted_;  ///< of the instructions in records_
 };
 
 using Handler = void (*)(ComputationPartitioner&, const ir::Instruction&);

@@ -27,8 +27,8 @@ struct ComputeLayout {
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
 /// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
 /// (CostModel::bytes_per_flop): an op that contracts nothing is never cut into fewer parts than its
-/// largest tensor is, however small, and a contraction into no fewer than its result. A layout that all tensors agree on already is taken as
-/// it is.
+/// largest tensor is, however small, and a contraction into no fewer than its result. A layout that
+/// all tensors agree on already is taken as it is.
 ///
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
 /// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication

@@ -152,6 +152,7 @@ void ModulePartitioner::record(CommunicationRecord record, ir::Instruction* inst
   if (options_.tag_collectives) {
     instruction->metadata.other.emplace_back(kCollectiveTag, std::to_string(records_.size()));
   }
+  noted_.insert(instruction->opcode);
   records_.emplace_back(std::move(record), instruction);
 }
 
@@ -180,6 +181,7 @@ void ModulePartitioner::finish_report() {
   for (const auto& entry : records_) alive.emplace(entry.second, false);
   for (const auto& c : target_->computations()) {
     for (const auto& i : c->instructions()) {
+      if (!noted_.count(i->opcode)) continue;
       if (auto it = alive.find(i.get()); it != alive.end()) it->second = true;
     }
   }

@@ -275,7 +275,7 @@ class OpPropagation {
     if (graph_.provenance)
       tell(t, f, dim, {whole.begin() + std::ptrdiff_t(now.size()), whole.end()});
     now = std::move(whole);
-    ++v.version;
+    ++graph_.versions[std::size_t(t.value)];
     changed_->push_back(t.value);
     for (Tensor& other : tensors_) {
       if (other.value == t.value) {

@@ -166,6 +166,8 @@ class Builder {
 
   void make_values() {
     graph_.value_of_leaf.assign(parent_.size(), -1);
+    graph_.values.reserve(parent_.size());
+    graph_.ops.reserve(parent_.size());
     for (std::size_t leaf = 0; leaf < parent_.size(); ++leaf) {
       auto root = std::size_t(find(std::int64_t(leaf)));
       if (graph_.value_of_leaf[root] < 0) {
@@ -526,6 +528,7 @@ class Builder {
   }
 
   void index() {
+    graph_.versions.assign(graph_.values.size(), 0);
     // Counted first, then filled; an op that touches a value twice is listed once.
     std::vector<int> last, at(graph_.values.size() + 1, 0);
     const auto for_each = [&](auto touch) {

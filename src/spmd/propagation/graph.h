@@ -26,7 +26,6 @@ struct Value {
   /// Of the program's arguments or results: only even splits, as callers expect.
   bool boundary = false;
   int uses = 0;
-  std::uint32_t version = 0;  ///< grows with each change
 };
 
 enum class Family : std::uint8_t {
@@ -72,6 +71,8 @@ struct Provenance;
 
 struct Graph {
   std::vector<Value> values;
+  /// By value: grows with each change.
+  std::vector<std::uint32_t> versions;
   std::vector<Op> ops;
   std::vector<CallbackOp> callbacks;
   std::deque<FactorRule> rules;

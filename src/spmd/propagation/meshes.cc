@@ -77,6 +77,13 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
 /// axes flow there too. Arguments and results themselves, and what manual computations take and
 /// give, keep what was said: a permute leads there.
 void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
+  const auto& instructions = c->instructions();
+  if (std::none_of(instructions.begin(), instructions.end(), [&](const auto& i) {
+        return std::any_of(i->sharding.begin(), i->sharding.end(),
+                           [&](const TensorSharding& s) { return foreign(s, fine); });
+      })) {
+    return;
+  }
   const auto users = ir::users_of(*c);
   std::vector<ir::Instruction*> all;
   for (const auto& i : c->instructions()) all.push_back(i.get());

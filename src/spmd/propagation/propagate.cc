@@ -104,13 +104,13 @@ class Schedule {
         const DimSharding& given = h.dims[d];
         if (given.priority == priority) {
           value.sharding.dims[d] = given;
-          ++value.version;
+          ++graph_.versions[std::size_t(h.value)];
         } else if (given.priority > priority) {
           value.sharding.replicated.insert(value.sharding.replicated.end(), given.axes.begin(),
                                            given.axes.end());
         }
       }
-      ++value.version;
+      ++graph_.versions[std::size_t(h.value)];
     }
   }
 
@@ -129,7 +129,7 @@ class Schedule {
 
   std::uint64_t version(const std::vector<int>& values) const {
     std::uint64_t sum = 0;
-    for (int v : values) sum += graph_.values[std::size_t(v)].version;
+    for (int v : values) sum += graph_.versions[std::size_t(v)];
     return sum;
   }
   std::uint64_t version(const Op& op) const { return version(op.operands) + version(op.results); }
@@ -267,7 +267,7 @@ class Schedule {
       bool same = v.sharding.same_placement(s);
       if (graph_.provenance && !same) tell(op, op.results[r], s);
       v.sharding = std::move(s);
-      if (!same) ++v.version;
+      if (!same) ++graph_.versions[std::size_t(op.results[r])];
       any |= !same;
     }
     return any;
@@ -393,6 +393,7 @@ void Propagation::run(const std::vector<Pin>& pins) {
   TESSERA_CHECK(!s.ran || !s.once, "a propagation that was to run once");
   if (s.ran) {
     s.graph.values = s.values;
+    s.graph.versions.assign(s.values.size(), 0);
     s.graph.ops = s.ops;
     s.graph.callbacks = s.callbacks;
   }
