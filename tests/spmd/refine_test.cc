@@ -111,5 +111,54 @@ TEST(Refine, WithoutTrialsItPropagates) {
   EXPECT_EQ(ir::to_string(*module), ir::to_string(*alone));
 }
 
+/// A batch meets weights that are split by what they yield: either could decide how all lies.
+constexpr const char* kTwoWays = R"(
+    x = f32[64,32] parameter(0), sharding={devices=[8,1]<=[8]}
+    w = f32[32,64] parameter(1), sharding={devices=[1,8]<=[8]}
+    b = f32[64] parameter(2), sharding={devices=[8]<=[8]}
+    bb = f32[64,64] broadcast(b), dimensions={1}
+    d = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    h = f32[64,64] add(d, bb)
+    t = f32[64,64] tanh(h)
+    ROOT g = f32[64,64] dot(t, t), lhs_contracting_dims={1}, rhs_contracting_dims={1},
+      sharding={replicated})";
+
+TEST(Refine, AllFollowTheArgumentThatComesFirst) {
+  auto module = parse_entry(kTwoWays);
+  const ir::Instruction* inner = nullptr;
+  for (const auto& i : module->entry()->instructions()) {
+    if (i->name == "t") inner = i.get();
+  }
+  ASSERT_TRUE(inner);
+  spmd::Propagation flow(module.get());
+  flow.run();
+  const std::string alone = ir::to_string(*module);
+  const std::vector<ir::Instruction*> arguments = module->entry()->parameters();
+  auto led_by = [&](std::size_t argument) {
+    flow.run({}, flow.value_of(*arguments[argument], 0));
+    // The arguments themselves lie as the program says.
+    EXPECT_EQ(arguments[0]->sharding.at(0).shards(), (Dims{8, 1}));
+    EXPECT_EQ(arguments[1]->sharding.at(0).shards(), (Dims{1, 8}));
+    EXPECT_EQ(arguments[2]->sharding.at(0).shards(), (Dims{8}));
+    for (const ir::Instruction* a : arguments) {
+      for (const DimSharding& d : a->sharding.at(0).dims) EXPECT_EQ(d.priority, 0);
+    }
+    return inner->sharding.at(0).shards();
+  };
+  EXPECT_EQ(led_by(0), (Dims{8, 1}));
+  EXPECT_EQ(led_by(1), (Dims{1, 8}));
+  EXPECT_EQ(led_by(2), (Dims{1, 8}));
+  // And nothing of it stays.
+  flow.run();
+  EXPECT_EQ(ir::to_string(*module), alone);
+}
+
+TEST(Refine, WhicheverArgumentLeadsTheResultIsRight) {
+  const PartitionCase c = check_refined(parse_entry(kTwoWays), 1e-3);
+  // The last dot meets rows that other devices have: something moves, but no more than everything.
+  EXPECT_GT(c.collectives(), 0) << c.text;
+  EXPECT_LT(c.bytes(), (64 * 32 + 32 * 64 + 64 + 3 * 64 * 64) * 4.0) << c.text;
+}
+
 }  // namespace
 }  // namespace tessera::testing

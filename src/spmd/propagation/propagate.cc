@@ -291,6 +291,22 @@ class Schedule {
   std::vector<Hidden> hidden_;
 };
 
+void change_priority(Value* value, int by) {
+  for (DimSharding& d : value->sharding.dims) d.priority += by;
+}
+
+/// Lets the other arguments and results wait for this one.
+std::vector<int> postpone(Graph* graph, int first) {
+  std::vector<int> postponed;
+  for (std::size_t v = 0; v < graph->values.size(); ++v) {
+    Value& value = graph->values[v];
+    if (!value.active || !value.boundary || int(v) == first) continue;
+    change_priority(&value, 1);
+    postponed.push_back(int(v));
+  }
+  return postponed;
+}
+
 /// Arguments and results that propagation chose: even splits, of axes that the program itself
 /// names.
 TensorSharding for_boundary(const Value& v, const TensorSharding& s, const LogicalMesh& named) {
@@ -387,7 +403,7 @@ bool Propagation::is_free(int value, const TensorSharding& sharding) const {
          sharding.mesh && sharding.mesh->axes == state_->fine->axes;
 }
 
-void Propagation::run(const std::vector<Pin>& pins) {
+void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
   using namespace propagation;
   State& s = *state_;
   TESSERA_CHECK(!s.ran || !s.once, "a propagation that was to run once");
@@ -405,7 +421,9 @@ void Propagation::run(const std::vector<Pin>& pins) {
     v.sharding = std::move(said);
     v.given = true;
   }
+  const std::vector<int> postponed = first ? postpone(&s.graph, *first) : std::vector<int>();
   Schedule(&s.graph, s.fine, s.coarse).run();
+  for (int v : postponed) change_priority(&s.graph.values[std::size_t(v)], -1);
   if (!s.ran) {
     for (std::size_t i = 0; i < s.values.size(); ++i) {
       const propagation::Value& v = s.graph.values[i];

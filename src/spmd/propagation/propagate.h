@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -44,7 +45,8 @@ class Propagation {
   bool is_free(int value, const TensorSharding& sharding) const;
   /// Writes the shardings of all instructions, from the module's own and these. The first run's
   /// arguments and results stay as they are in later ones.
-  void run(const std::vector<Pin>& pins = {});
+  /// `first`: the argument or result whose axes flow before those of all others.
+  void run(const std::vector<Pin>& pins = {}, std::optional<int> first = std::nullopt);
   /// In place of `run`, for a report: takes the graph away.
   void run_once(propagation::Provenance* provenance);
 

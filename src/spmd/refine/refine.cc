@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "src/ir/builder.h"
 #include "src/ir/hooks.h"
@@ -22,6 +24,8 @@ using ir::Opcode;
 constexpr std::int64_t kFewestTrials = 6;
 /// After so many in vain the rest, which promises less, is let be.
 constexpr int kPatience = 12;
+/// So many arguments, the largest, are tried as the one that all others follow.
+constexpr std::size_t kLeaders = 3;
 /// Of the program's price, what a candidate must promise.
 constexpr double kWorthTrying = 0.01;
 
@@ -97,10 +101,10 @@ class Refiner {
     }
     std::unique_ptr<ir::Module> original = module_->clone();
     start();
-    if (best_.bytes == 0) return std::move(module_);
+    if (now_.best.bytes == 0) return std::move(module_);
     if (concerns_arguments()) with_views(std::move(original));
-    search();
-    propagation_->run(pins_);
+    search_both();
+    propagation_->run(now_.pins, now_.first);
     drop_views();
     return std::move(module_);
   }
@@ -125,7 +129,7 @@ class Refiner {
   void start() {
     propagation_ = std::make_unique<Propagation>(module_.get());
     propagation_->run();
-    best_ = evaluate(&alternatives_);
+    now_.best = evaluate(&now_.alternatives);
     times_ = executions(*module_);
   }
 
@@ -136,29 +140,32 @@ class Refiner {
   }
 
   bool concerns_arguments() const {
-    return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const LayoutAlternative& a) {
-      return a.instruction->is(Opcode::parameter) && a.instruction->parent == module_->entry();
-    });
+    return std::any_of(
+        now_.alternatives.begin(), now_.alternatives.end(), [&](const LayoutAlternative& a) {
+          return a.instruction->is(Opcode::parameter) && a.instruction->parent == module_->entry();
+        });
   }
 
   void with_views(std::unique_ptr<ir::Module> original) {
     Refiner other(std::move(original), options_);
     other.views_ = add_views(other.module_.get());
     other.start();
-    if (other.best_.cost > best_.cost * 1.0001 || other.best_.bytes > best_.bytes * 1.001) return;
+    if (other.now_.best.cost > now_.best.cost * 1.0001 ||
+        other.now_.best.bytes > now_.best.bytes * 1.001)
+      return;
     module_ = std::move(other.module_);
     propagation_ = std::move(other.propagation_);
-    alternatives_ = std::move(other.alternatives_);
+    now_.alternatives = std::move(other.now_.alternatives);
     views_ = std::move(other.views_);
     times_ = std::move(other.times_);
-    best_ = other.best_;
+    now_.best = other.now_.best;
   }
 
   /// Dearest first; each array's sharding once.
   std::vector<Candidate> candidates() {
     std::vector<Candidate> list;
     std::map<std::pair<int, std::string>, std::size_t> seen;
-    for (const LayoutAlternative& a : alternatives_) {
+    for (const LayoutAlternative& a : now_.alternatives) {
       const ir::Instruction* at = a.instruction;
       if (auto view = views_.find(at); view != views_.end()) at = view->second;
       const int value = propagation_->value_of(*at, a.leaf);
@@ -198,23 +205,80 @@ class Refiner {
     return key;
   }
 
+  static bool improves(const Price& price, const Price& best) {
+    const bool more_bytes = price.bytes > best.bytes * 1.001;
+    const bool less_work = price.dot_flops < best.dot_flops * 0.999;
+    return price.cost < best.cost * 0.999 && (!more_bytes || less_work) &&
+           price.dot_flops <= best.dot_flops * 1.001 && price.elements <= best.elements * 1.02;
+  }
+
+  /// What the search may change.
+  struct State {
+    Price best;
+    std::vector<LayoutAlternative> alternatives;  ///< of the best program
+    std::vector<Propagation::Pin> pins;
+    std::optional<int> first;  ///< the argument that the others follow
+  };
+
+  /// Where arguments pull different ways (a batch and the weights that it meets, each split along a
+  /// dim of its own), one array after the other would have to be pinned. So what flows from one
+  /// argument before all others is tried as a whole, as another place to search from.
+  std::optional<State> follow_one() {
+    std::vector<std::pair<double, int>> leaders;
+    for (const ir::Instruction* p : module_->entry()->parameters()) {
+      if (!p->shape.is_array() || p->sharding.empty() || p->sharding.front().is_replicated()) {
+        continue;
+      }
+      leaders.emplace_back(-double(p->shape.element_count()), propagation_->value_of(*p, 0));
+    }
+    if (leaders.size() < 2) return std::nullopt;
+    std::stable_sort(leaders.begin(), leaders.end());
+    leaders.resize(std::min(leaders.size(), kLeaders));
+    std::optional<State> found;
+    for (const auto& leader : leaders) {
+      State state;
+      state.first = leader.second;
+      try {
+        propagation_->run({}, state.first);
+        state.best = evaluate(&state.alternatives);
+      } catch (const Error&) {
+        continue;
+      }
+      if (improves(state.best, found ? found->best : now_.best)) found = std::move(state);
+    }
+    return found;
+  }
+
+  void search_both() {
+    const std::int64_t trials = trials_;
+    std::optional<State> other = follow_one();
+    search();
+    if (!other) return;
+    State mine = std::exchange(now_, std::move(*other));
+    trials_ = trials;
+    tried_.clear();
+    search();
+    if (!improves(now_.best, mine.best)) now_ = std::move(mine);
+  }
+
   void search() {
-    prices_.emplace(layouts(), best_);
+    propagation_->run(now_.pins, now_.first);
+    prices_.emplace(layouts(), now_.best);
     for (bool better = true; better && trials_ > 0;) {
       better = false;
       int in_vain = 0;
       for (const Candidate& c : candidates()) {
-        if (c.bytes < kWorthTrying * best_.bytes) break;
+        if (c.bytes < kWorthTrying * now_.best.bytes) break;
         if (trials_-- <= 0 || ++in_vain > kPatience) return;
         tried_.insert({c.value, c.sharding.to_string()});
-        std::vector<Propagation::Pin> pins = pins_;
+        std::vector<Propagation::Pin> pins = now_.pins;
         std::erase_if(pins, [&](const Propagation::Pin& p) { return p.value == c.value; });
         pins.push_back({c.value, c.sharding});
         std::vector<LayoutAlternative> alternatives;
         Price price;
         bool known = false;
         try {
-          propagation_->run(pins);
+          propagation_->run(pins, now_.first);
           const std::string key = layouts();
           // Many pins lead to the same: one array drags others along.
           const auto it = prices_.find(key);
@@ -224,16 +288,11 @@ class Refiner {
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }
-        const bool more_bytes = price.bytes > best_.bytes * 1.001;
-        const bool less_work = price.dot_flops < best_.dot_flops * 0.999;
-        if (price.cost >= best_.cost * 0.999 || (more_bytes && !less_work) ||
-            price.dot_flops > best_.dot_flops * 1.001 || price.elements > best_.elements * 1.02) {
-          continue;
-        }
+        if (!improves(price, now_.best)) continue;
         if (known) price = evaluate(&alternatives);
-        best_ = price;
-        pins_ = std::move(pins);
-        alternatives_ = std::move(alternatives);
+        now_.best = price;
+        now_.pins = std::move(pins);
+        now_.alternatives = std::move(alternatives);
         better = true;
         break;
       }
@@ -258,11 +317,9 @@ class Refiner {
   std::unique_ptr<Propagation> propagation_;
   std::unordered_map<const ir::Instruction*, ir::Instruction*> views_;
   std::unordered_map<const ir::Computation*, double> times_;
-  std::vector<LayoutAlternative> alternatives_;  ///< of the best program
-  std::vector<Propagation::Pin> pins_;
   std::set<std::pair<int, std::string>> tried_;
   std::unordered_map<std::string, Price> prices_;  ///< by layouts(); looked up, never walked
-  Price best_;
+  State now_;
   std::int64_t trials_ = 0;
 };
 
