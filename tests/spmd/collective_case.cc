@@ -6,6 +6,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
+#include "src/spmd/collectives/optimize.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -42,13 +43,16 @@ int CollectiveCase::collectives() const {
   return n;
 }
 
-CollectiveCase check_collectives(const std::string& text,
-                                 const std::function<std::size_t(ir::Module*)>& pass,
-                                 double tolerance) {
+namespace {
+
+CollectiveCase check(const std::string& text,
+                     const std::function<std::size_t(std::unique_ptr<ir::Module>*)>& pass,
+                     double tolerance) {
   CollectiveCase out;
-  out.before = ir::parse_hlo(kHead + text);
+  const bool whole_module = text.rfind("HloModule", 0) == 0;
+  out.before = ir::parse_hlo(whole_module ? text : kHead + text);
   out.after = out.before->clone();
-  out.changed = pass(out.after.get());
+  out.changed = pass(&out.after);
   ir::verify(*out.after);
   out.text = ir::to_string(*out.after);
   // What is printed is the program.
@@ -65,15 +69,33 @@ CollectiveCase check_collectives(const std::string& text,
   const auto wanted = evaluator::evaluate_spmd(*out.before, arguments);
   const auto got = evaluator::evaluate_spmd(*out.after, arguments);
   for (std::size_t d = 0; d < wanted.size(); ++d) {
-    std::vector<TensorSharding> whole;
+    std::vector<TensorSharding> shardings;
     for (const Shape& leaf : flatten(wanted[d].shape())) {
-      whole.push_back(TensorSharding::replicated_on(make_logical_mesh({{"x", 1}}), leaf.rank()));
+      shardings.push_back(
+          TensorSharding::replicated_on(make_logical_mesh({{"x", 1}}), leaf.rank()));
     }
-    const auto fault = difference({got[d]}, wanted[d], whole, tolerance);
+    const auto fault = difference({got[d]}, wanted[d], shardings, tolerance);
     EXPECT_FALSE(fault) << "device " << d << ": " << *fault << "\n" << out.text;
     if (fault) break;
   }
   return out;
+}
+
+}  // namespace
+
+CollectiveCase check_collectives(const std::string& text,
+                                 const std::function<std::size_t(ir::Module*)>& pass,
+                                 double tolerance) {
+  return check(
+      text, [&](std::unique_ptr<ir::Module>* m) { return pass(m->get()); }, tolerance);
+}
+
+CollectiveCase check_optimized(const std::string& text, double tolerance) {
+  const auto pass = [](std::unique_ptr<ir::Module>* m) {
+    spmd::optimize_collectives(m, {});
+    return std::size_t(0);
+  };
+  return check(text, pass, tolerance);
 }
 
 }  // namespace tessera::testing

@@ -27,5 +27,7 @@ struct CollectiveCase {
 CollectiveCase check_collectives(const std::string& text,
                                  const std::function<std::size_t(ir::Module*)>& pass,
                                  double tolerance = 0);
+/// The same with all passes.
+CollectiveCase check_optimized(const std::string& text, double tolerance = 0);
 
 }  // namespace tessera::testing

@@ -5,6 +5,7 @@
 #include "src/spmd/collectives/held.h"
 #include "src/spmd/collectives/optimize.h"
 #include "tests/spmd/collective_case.h"
+#include "tests/spmd/partition_case.h"
 
 namespace tessera::testing {
 namespace {
@@ -127,6 +128,58 @@ TEST(Combine, SideBySideInOneArray) {
                         combine);
   EXPECT_EQ(c.count(Opcode::collective_permute), 1) << c.text;
   EXPECT_EQ(c.is.total_bytes, c.was.total_bytes);
+}
+
+TEST(Combine, LittleWorkWaits) {
+  const std::string head = kTwo + "a = f32[8] all-reduce(y), " + channel(1) + kRows + kSum;
+  const std::string tail = "\nb = f32[8] all-reduce(m), " + channel(2) + kRows + kSum +
+                           "\n s = f32[8] add(n, b)\n ROOT r = (f32[8], f32[8]) tuple(s, n)\n}\n";
+  auto c = check_collectives(head + "\n n = f32[8] negate(a)\n m = f32[8] multiply(y, y)" + tail,
+                             combine);
+  EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
+  EXPECT_EQ(c.is.total_bytes, c.was.total_bytes);
+  // What would have to wait is needed first; a loop that reads the result doesn't wait.
+  c = check_collectives(head + "\n n = f32[8] negate(a)\n m = f32[8] multiply(y, n)" + tail,
+                        combine);
+  EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
+  c = check_collectives(
+      "id {\n v = (f32[8]) parameter(0)\n ROOT r = (f32[8]) copy(v)\n}\n" + head +
+          "\n v = (f32[8]) tuple(a)\n w = (f32[8]) call(v), to_apply=id\n"
+          " n = f32[8] get-tuple-element(w), index=0\n m = f32[8] multiply(y, y)" +
+          tail,
+      combine);
+  EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
+}
+
+const std::string kMoments =
+    "x = f32[64,32] parameter(0), sharding={devices=[2,4]<=[8]}\n"
+    " z = f32[] constant(0)\n n = f32[] constant(0.00048828125)\n"
+    " s = f32[] reduce(x, z), dimensions={0,1}, to_apply=add\n m = f32[] multiply(s, n)\n";
+
+TEST(Collectives, MeanAndVarianceOverTwoAxesAreTwoReductions) {
+  const PartitionCase p = check_partition(
+      kMoments +
+          " b = f32[64,32] broadcast(m), dimensions={}\n d = f32[64,32] subtract(x, b)\n"
+          " q = f32[64,32] multiply(d, d)\n"
+          " t = f32[] reduce(q, z), dimensions={0,1}, to_apply=add\n v = f32[] multiply(t, n)\n"
+          " ROOT r = (f32[], f32[]) tuple(m, v), sharding={{replicated}, {replicated}}",
+      1e-5);
+  const auto c = check_optimized(p.text, 1e-5);
+  EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
+  EXPECT_EQ(c.collectives(), 2) << c.text;
+}
+
+TEST(Collectives, MomentsThatDontNeedEachOtherAreOne) {
+  const PartitionCase p = check_partition(
+      kMoments +
+          " q = f32[64,32] multiply(x, x)\n"
+          " t = f32[] reduce(q, z), dimensions={0,1}, to_apply=add\n"
+          " w = f32[] multiply(t, n)\n e = f32[] multiply(m, m)\n"
+          " v = f32[] subtract(w, e)\n"
+          " ROOT r = (f32[], f32[]) tuple(m, v), sharding={{replicated}, {replicated}}",
+      1e-5);
+  const auto c = check_optimized(p.text, 1e-5);
+  EXPECT_EQ(c.collectives(), 1) << c.text;
 }
 
 // ----- loops

@@ -344,7 +344,8 @@ std::size_t move_out_of_loops(ir::Module* module) {
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::while_)) continue;
       const auto trips = i->get<ir::WhileAttrs>().known_trip_count;
-      if (trips && *trips < 2) continue;
+      // Elsewhere devices may stand still that a loop without trips doesn't ask for.
+      if (trips ? *trips < 2 : c.get() != module->entry()) continue;
       if (callers[i->called[0]] == 1 && callers[i->called[1]] == 1) loops.push_back(i.get());
     }
     for (Instruction* i : loops) {
