@@ -182,6 +182,16 @@ TEST(Collectives, MomentsThatDontNeedEachOtherAreOne) {
   EXPECT_EQ(c.collectives(), 1) << c.text;
 }
 
+TEST(Combine, GathersAlongInnerDimsStay) {
+  const auto c = check_collectives(
+      "ENTRY e {\n x = f32[4,8] parameter(0)\n y = f32[2,8] parameter(1)\n"
+      "a = f32[4,32] all-gather(x), dimensions={1}, " +
+          channel(1) + kRows + "\nb = f32[2,32] all-gather(y), dimensions={1}, " + channel(2) +
+          kRows + "\n ROOT r = (f32[4,32], f32[2,32]) tuple(a, b)\n}\n",
+      combine);
+  EXPECT_EQ(c.count(Opcode::all_gather), 2) << c.text;
+}
+
 // ----- loops
 
 std::string loop(const std::string& body, const std::string& carried, const std::string& trips) {

@@ -79,6 +79,12 @@ class Combiner {
     }
     const auto& a = i.get<ir::CollectiveAttrs>();
     if (a.constrain_layout || (packs && a.dims.size() != 1)) return std::nullopt;
+    // XLA's CPU backend puts the parts of several gathered arrays one behind the other in memory.
+    if (i.is(Opcode::all_gather)) {
+      for (std::int64_t d = 0; d < a.dims.at(0); ++d) {
+        if (i.shape.dim(d) != 1) return std::nullopt;
+      }
+    }
     const ir::Computation* reducer = i.called.empty() ? nullptr : i.called[0];
     if (reducer) {
       // Equal reducers may be several computations.

@@ -337,6 +337,14 @@ std::size_t move_out_of_loops(ir::Module* module) {
       for (const Computation* callee : i->called) ++callers[callee];
     }
   }
+  std::unordered_set<const Computation*> branches;
+  const auto& all = module->computations();
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    for (const auto& i : (*c)->instructions()) {
+      if (!i->is(Opcode::conditional) && branches.count(c->get()) == 0) continue;
+      branches.insert(i->called.begin(), i->called.end());
+    }
+  }
   std::size_t total = 0;
   // Callees first: what leaves an inner loop may leave the one around it.
   for (const auto& c : module->computations()) {
@@ -344,8 +352,8 @@ std::size_t move_out_of_loops(ir::Module* module) {
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::while_)) continue;
       const auto trips = i->get<ir::WhileAttrs>().known_trip_count;
-      // Elsewhere devices may stand still that a loop without trips doesn't ask for.
-      if (trips ? *trips < 2 : c.get() != module->entry()) continue;
+      // In a branch, devices may stand still that a loop without trips doesn't ask for.
+      if (trips ? *trips < 2 : branches.count(c.get()) > 0) continue;
       if (callers[i->called[0]] == 1 && callers[i->called[1]] == 1) loops.push_back(i.get());
     }
     for (Instruction* i : loops) {
