@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <string>
 
 #include "src/evaluator/evaluator.h"
@@ -65,6 +67,64 @@ void run(bool exact, std::int64_t count, bool anyhow = false) {
     ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact, anyhow);
     EXPECT_TRUE(result);
     if (!result) ++failures;
+  }
+}
+
+/// What isn't drawn is not tested: each operation with a form of its own must come up often.
+TEST(Differential, ProgramsHaveAllOperations) {
+  using ir::Opcode;
+  std::map<Opcode, int> programs;
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    testing::RandomProgramOptions options;
+    options.exact = seed % 2 == 0;
+    std::set<Opcode> here;
+    const testing::RandomProgram program = testing::random_program(seed, options);
+    for (const auto& c : program.module->computations()) {
+      for (const auto& i : c->instructions()) here.insert(i->opcode);
+    }
+    for (Opcode op : here) ++programs[op];
+  }
+  for (Opcode op : {Opcode::broadcast,
+                    Opcode::reshape,
+                    Opcode::transpose,
+                    Opcode::reduce,
+                    Opcode::dot,
+                    Opcode::convolution,
+                    Opcode::iota,
+                    Opcode::concatenate,
+                    Opcode::slice,
+                    Opcode::pad,
+                    Opcode::reverse,
+                    Opcode::dynamic_slice,
+                    Opcode::sort,
+                    Opcode::dynamic_update_slice,
+                    Opcode::topk,
+                    Opcode::fft,
+                    Opcode::gather,
+                    Opcode::scatter,
+                    Opcode::reduce_window,
+                    Opcode::select_and_scatter,
+                    Opcode::cholesky,
+                    Opcode::triangular_solve,
+                    Opcode::map,
+                    Opcode::rng_bit_generator,
+                    Opcode::while_,
+                    Opcode::conditional,
+                    Opcode::call,
+                    Opcode::custom_call,
+                    Opcode::bitcast_convert,
+                    Opcode::compare,
+                    Opcode::select,
+                    Opcode::clamp,
+                    Opcode::convert,
+                    Opcode::batch_norm_training,
+                    Opcode::batch_norm_grad,
+                    Opcode::batch_norm_inference,
+                    Opcode::popcnt,
+                    Opcode::complex,
+                    Opcode::constant,
+                    Opcode::count_leading_zeros}) {
+    EXPECT_GE(programs[op], 5) << ir::name(op);
   }
 }
 
