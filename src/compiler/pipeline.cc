@@ -94,7 +94,9 @@ void propagate(Compilation& c) {
   }
   spmd::RefineOptions options;
   options.partition = c.options.partition;
-  c.module = spmd::propagate_and_refine(std::move(c.module), options);
+  spmd::Refined refined = spmd::propagate_and_refine(std::move(c.module), options);
+  c.module = std::move(refined.module);
+  c.options.partition.cost = refined.cost;
 }
 
 std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir::Module& module) {

@@ -12,9 +12,8 @@ struct CostModel {
   double latency_bytes = 256;
   /// Bytes-equivalent of one flop executed by one device.
   double bytes_per_flop = 0.003;
-  /// The same of a flop of a dot: work that is repeated on several devices is dear, also where it
-  /// is so little that sending it would take longer, since programs do it again and again.
-  double bytes_per_dot_flop = 0.2;
+  /// The same of a flop of a dot. Where dots are dearer they are shared out along more axes.
+  double bytes_per_dot_flop = 0.003;
   /// Bytes-equivalent of a byte of peak memory above source + target shard.
   double bytes_per_peak_byte = 0.01;
 };

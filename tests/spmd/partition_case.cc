@@ -130,8 +130,10 @@ PartitionCase check_partition(std::unique_ptr<ir::Module> module, double toleran
 PartitionCase check_refined(std::unique_ptr<ir::Module> module, double tolerance) {
   const std::vector<Literal> arguments = random_arguments(*module, tolerance);
   const Literal whole = on_one_device(*module, arguments);
-  module = spmd::propagate_and_refine(std::move(module));
-  return check_propagated(*module, whole, tolerance, arguments, {});
+  const spmd::Refined refined = spmd::propagate_and_refine(std::move(module));
+  spmd::PartitionOptions options;
+  options.cost = refined.cost;
+  return check_propagated(*refined.module, whole, tolerance, arguments, options);
 }
 
 PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,

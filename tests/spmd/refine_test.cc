@@ -81,7 +81,7 @@ TEST(Refine, WhatTheProgramStatesStays) {
     t = f32[32,128] tanh(c)
     ROOT g = f32[64,128] dot(x, t), lhs_contracting_dims={0}, rhs_contracting_dims={0},
       sharding={devices=[1,8]<=[8]})");
-  module = spmd::propagate_and_refine(std::move(module));
+  module = spmd::propagate_and_refine(std::move(module)).module;
   bool found = false;
   for (const auto& i : module->entry()->instructions()) {
     if (i->name != "c") continue;
@@ -96,7 +96,8 @@ TEST(Refine, WhatTheProgramStatesStays) {
 TEST(Refine, SaysTheSameEachTime) {
   std::string first;
   for (int k = 0; k < 3; ++k) {
-    const std::string text = ir::to_string(*spmd::propagate_and_refine(parse_entry(kTwoUsers)));
+    const std::string text =
+        ir::to_string(*spmd::propagate_and_refine(parse_entry(kTwoUsers)).module);
     if (k == 0) first = text;
     EXPECT_EQ(text, first);
   }
@@ -105,7 +106,7 @@ TEST(Refine, SaysTheSameEachTime) {
 TEST(Refine, WithoutTrialsItPropagates) {
   spmd::RefineOptions options;
   options.trials = 0;
-  auto module = spmd::propagate_and_refine(parse_entry(kTwoUsers), options);
+  auto module = spmd::propagate_and_refine(parse_entry(kTwoUsers), options).module;
   auto alone = parse_entry(kTwoUsers);
   spmd::propagate(alone.get());
   EXPECT_EQ(ir::to_string(*module), ir::to_string(*alone));

@@ -48,14 +48,39 @@ TEST_P(Corpus, GivesItsOutputs) {
   EXPECT_EQ(row["devices"].get<int>(), plain ? 1 : 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, Corpus, ::testing::ValuesIn(programs()),
-                         [](const ::testing::TestParamInfo<std::string>& info) {
-                           std::string name = info.param;
-                           for (char& c : name) {
-                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-                           }
-                           return name;
-                         });
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, Corpus, ::testing::ValuesIn(programs()), test_name);
+
+/// "CASE/VARIANT", the sharded ones.
+std::vector<std::string> sharded() {
+  std::vector<std::string> out;
+  for (const std::string& p : programs()) {
+    if (p.ends_with(".hlo") && !p.ends_with("/plain.hlo")) out.push_back(p.substr(0, p.size() - 4));
+  }
+  return out;
+}
+
+class PartitionedCorpus : public ::testing::TestWithParam<std::string> {};
+
+/// V.json has what XLA's partitioner makes of the program.
+TEST_P(PartitionedCorpus, ReceivesAndHoldsNoMoreThanUnderXla) {
+  const std::string stem = (corpus_dir() / GetParam()).string();
+  const Json xla = Json::parse(read_file(stem + ".json"));
+  if (xla["xla_wrong"].get<bool>()) return;  // less is easily received for another result
+  const Json ours = run_tool({"partition", "--json", stem + ".mlir"}).json();
+  EXPECT_LE(ours["bytes_received"].get<double>(),
+            xla["xla_collectives"]["total_bytes"].get<double>());
+  EXPECT_LE(ours["peak_bytes_per_device"].get<double>(), 1.1 * xla["xla_peak_bytes"].get<double>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, PartitionedCorpus, ::testing::ValuesIn(sharded()), test_name);
 
 TEST(CorpusFolder, IsComplete) {
   const auto all = programs();

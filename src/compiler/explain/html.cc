@@ -56,8 +56,8 @@ std::string Explanation::to_html() const {
   const std::string page = kPage;
   std::string out;
   std::size_t from = 0;
-  const std::pair<std::string, std::string> parts[] = {{"@@TITLE@@", escaped(module_)},
-                                                       {"@@DATA@@", compiler::explain::to_text(data)}};
+  const std::pair<std::string, std::string> parts[] = {
+      {"@@TITLE@@", escaped(module_)}, {"@@DATA@@", compiler::explain::to_text(data)}};
   for (const auto& [mark, text] : parts) {
     const std::size_t at = page.find(mark, from);
     TESSERA_CHECK(at != std::string::npos, "the page lacks " + mark);

@@ -2,6 +2,7 @@
 #include "src/spmd/refine/refine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +21,13 @@ namespace {
 
 using ir::Opcode;
 
+/// Bytes-equivalent of a dot's flop: more than where one op is laid out, since a program that
+/// repeats work does so on every run.
+constexpr double kBytesPerDotFlop = 0.2;
+/// With dots as dear as that for each op, too, a program may do less. For half the work it may
+/// receive half again the bytes.
+constexpr double kDearDotFlop = 0.2, kBytesForWork = 0.6;
+
 /// What a large module would take longer for than it is worth.
 constexpr std::int64_t kFewestTrials = 6;
 /// After so many in vain the rest, which promises less, is let be.
@@ -35,8 +43,8 @@ struct Price {
 
 Price price_of(const ir::Module& device_program, const CostModel& model) {
   const CommunicationCount c = count_communication(device_program);
-  return {c.total_bytes + model.latency_bytes * c.executed +
-              model.bytes_per_dot_flop * c.dot_flops + model.bytes_per_flop * c.elements,
+  return {c.total_bytes + model.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
+              model.bytes_per_flop * c.elements,
           c.total_bytes, c.dot_flops, c.elements};
 }
 
@@ -102,12 +110,15 @@ class Refiner {
     std::unique_ptr<ir::Module> original = module_->clone();
     start();
     if (now_.best.bytes == 0) return std::move(module_);
+    try_dear_dots();
     if (concerns_arguments()) with_views(std::move(original));
     search_both();
     propagation_->run(now_.pins, now_.first);
     drop_views();
     return std::move(module_);
   }
+
+  const CostModel& cost() const { return options_.partition.cost; }
 
  private:
   struct Candidate {
@@ -137,6 +148,23 @@ class Refiner {
     PartitionOptions options = options_.partition;
     options.alternatives = alternatives;
     return price_of(*partition(*module_, options, nullptr), model_);
+  }
+
+  void try_dear_dots() {
+    if (now_.best.dot_flops == 0) return;
+    double& price = options_.partition.cost.bytes_per_dot_flop;
+    const double usual = price;
+    price = std::max(usual, kDearDotFlop);
+    std::vector<LayoutAlternative> alternatives;
+    const Price dear = evaluate(&alternatives);
+    const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
+    if (work < 1.001 || dear.elements > now_.best.elements * 1.02 ||
+        dear.bytes > now_.best.bytes * std::pow(work, kBytesForWork)) {
+      price = usual;
+      return;
+    }
+    now_.best = dear;
+    now_.alternatives = std::move(alternatives);
   }
 
   bool concerns_arguments() const {
@@ -329,9 +357,12 @@ bool is_argument_view(const ir::Instruction& i) {
   return is_constraint(i) && i.operand(0)->is(Opcode::parameter) && i.name.ends_with(kView);
 }
 
-std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
-                                                 const RefineOptions& options) {
-  return Refiner(std::move(module), options).run();
+Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options) {
+  Refiner refiner(std::move(module), options);
+  Refined out;
+  out.module = refiner.run();
+  out.cost = refiner.cost();
+  return out;
 }
 
 }  // namespace tessera::spmd

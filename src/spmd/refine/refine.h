@@ -20,12 +20,17 @@ struct RefineOptions {
 /// otherwise than the argument: it is the argument still, and its operand 0.
 bool is_argument_view(const ir::Instruction& instruction);
 
+struct Refined {
+  std::unique_ptr<ir::Module> module;
+  CostModel cost;  ///< with which it is to be partitioned
+};
+
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program
 /// receives less: where data moves, what would save that is tried by propagating and partitioning
-/// again, and kept if the program as a whole gets cheaper and no device computes more. What the
-/// program states stays, and so do its arguments and results. Ends with every instruction's
-/// sharding set, as propagate does.
-std::unique_ptr<ir::Module> propagate_and_refine(std::unique_ptr<ir::Module> module,
-                                                 const RefineOptions& options = {});
+/// again, and kept if the program as a whole gets cheaper and no device computes more. Dots are
+/// tried with a higher price, too, which is kept if that saves work and few bytes are paid for it.
+/// What the program states stays, and so do its arguments and results. Ends with every
+/// instruction's sharding set, as propagate does.
+Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options = {});
 
 }  // namespace tessera::spmd
