@@ -6,7 +6,10 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <string>
 #include <unordered_map>
+
+#include "src/base/check.h"
 
 namespace tessera::spmd::reshard {
 namespace {
@@ -137,6 +140,7 @@ class Search {
       if (move.kind != Kind::slice) {
         step += problem_.model.bytes_per_peak_byte * std::max(0.0, peak - both_ends_);
       }
+      TESSERA_CHECK(step >= kStepCharge, "a step that costs " + std::to_string(step));
     }
     auto [it, fresh] = index_.try_emplace(state, int(nodes_.size()));
     if (fresh) {
@@ -146,7 +150,8 @@ class Search {
     }
     Node& node = nodes_[it->second];
     double distance = parent < 0 ? 0 : nodes_[parent].distance + step;
-    if (distance >= node.distance) return;
+    // Written so that no distance that isn't a number passes: parents would run in a circle.
+    if (!(distance < node.distance)) return;
     node.distance = distance;
     node.closed = false;
     node.parent = parent;
