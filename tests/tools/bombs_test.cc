@@ -322,8 +322,10 @@ TEST(StableHloBombs, Meshes) {
     expect_refused_module(mlir("", "%a", "tensor<f32>", " sdy.mesh @mesh = " + meshes + "\n"), word,
                           by);
   };
-  refused("<[\"x\"=1000000000]>", "num_partitions=1000000000", By::running);
-  refused("<[\"x\"=1000000000, \"y\"=1000000000, \"z\"=1000000000]>", "64 bits", By::reading);
+  refused("<[\"x\"=4000000]>", "num_partitions=4000000", By::running);
+  refused("<[\"x\"=1000000000]>", "too many devices", By::reading);
+  refused("<[\"x\"=1000000000, \"y\"=1000000000, \"z\"=1000000000]>", "too many devices",
+          By::reading);
   refused("<[\"x\"=8], device_ids=[" + each(1000000, [](const std::string& i) { return i + ","; }) +
               "0]>",
           "device ids", By::reading);
