@@ -312,7 +312,7 @@ Explanation nasty() {
   parts.devices = 8;
   ExplainEntry e;
   e.op = "</script><img src=x onerror=alert(2)>";
-  e.op_name = std::string("a\tb\n\"c\\ \xff\xc0\x80 \x01", 15);
+  e.op_name = std::string("a\tb\n\"c\\ \xff\xc0\x80 \x01", 13);
   e.location = "<!--";
   e.bytes = 1;
   parts.entries.push_back(e);
