@@ -7,6 +7,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 #include "src/spmd/collectives/optimize.h"
+#include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -27,21 +28,9 @@ addi { a = s32[] parameter(0)
 
 }  // namespace
 
-int CollectiveCase::count(ir::Opcode op) const {
-  int n = 0;
-  for (const auto& c : after->computations()) {
-    for (const auto& i : c->instructions()) n += i->is(op) ? 1 : 0;
-  }
-  return n;
-}
+int CollectiveCase::count(ir::Opcode op) const { return count_of(*after, op); }
 
-int CollectiveCase::collectives() const {
-  int n = 0;
-  for (const auto& c : after->computations()) {
-    for (const auto& i : c->instructions()) n += ir::is_collective(i->opcode) ? 1 : 0;
-  }
-  return n;
-}
+int CollectiveCase::collectives() const { return count_collectives(*after); }
 
 namespace {
 

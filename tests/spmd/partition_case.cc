@@ -8,6 +8,7 @@
 #include "src/ir/shape_inference.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
+#include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -47,21 +48,9 @@ argmax { va = f32[] parameter(0)
 
 }  // namespace
 
-int PartitionCase::count(ir::Opcode op) const {
-  int n = 0;
-  for (const auto& c : device->computations()) {
-    for (const auto& i : c->instructions()) n += i->is(op) ? 1 : 0;
-  }
-  return n;
-}
+int PartitionCase::count(ir::Opcode op) const { return count_of(*device, op); }
 
-int PartitionCase::collectives() const {
-  int n = 0;
-  for (const auto& c : device->computations()) {
-    for (const auto& i : c->instructions()) n += ir::is_collective(i->opcode) ? 1 : 0;
-  }
-  return n;
-}
+int PartitionCase::collectives() const { return count_collectives(*device); }
 
 double PartitionCase::bytes() const {
   double n = 0;

@@ -67,8 +67,9 @@ const GroupTable::Entry& GroupTable::entry(const ir::DeviceGroups& groups) {
   return known_.emplace_back(groups, e).second;
 }
 
-std::optional<ir::DeviceGroups> GroupTable::reduced_over(const ir::DeviceGroups& inner,
-                                                         const ir::DeviceGroups& outer) {
+std::optional<ir::DeviceGroups> GroupTable::reached_over(const ir::DeviceGroups& inner,
+                                                         const ir::DeviceGroups& outer,
+                                                         bool in_order) {
   const DeviceLists &in = lists(inner), &out = lists(outer);
   const Places pi(in, devices_), po(out, devices_);
   if (!covers(pi) || !covers(po)) return std::nullopt;
@@ -78,28 +79,21 @@ std::optional<ir::DeviceGroups> GroupTable::reduced_over(const ir::DeviceGroups&
       const auto& group = in[std::size_t(pi.list[std::size_t(m)])];
       all[d].insert(all[d].end(), group.begin(), group.end());
     }
-    std::sort(all[d].begin(), all[d].end());
+    if (!in_order) std::sort(all[d].begin(), all[d].end());
   }
   auto joined = agreed(all);
   if (!joined) return std::nullopt;
   return as_groups(std::move(*joined), mesh_of(inner, outer), devices_);
 }
 
+std::optional<ir::DeviceGroups> GroupTable::reduced_over(const ir::DeviceGroups& inner,
+                                                         const ir::DeviceGroups& outer) {
+  return reached_over(inner, outer, false);
+}
+
 std::optional<ir::DeviceGroups> GroupTable::gathered_over(const ir::DeviceGroups& inner,
                                                           const ir::DeviceGroups& outer) {
-  const DeviceLists &in = lists(inner), &out = lists(outer);
-  const Places pi(in, devices_), po(out, devices_);
-  if (!covers(pi) || !covers(po)) return std::nullopt;
-  DeviceLists all(static_cast<std::size_t>(devices_));
-  for (std::size_t d = 0; d < all.size(); ++d) {
-    for (const std::int64_t m : out[std::size_t(po.list[d])]) {
-      const auto& group = in[std::size_t(pi.list[std::size_t(m)])];
-      all[d].insert(all[d].end(), group.begin(), group.end());
-    }
-  }
-  auto joined = agreed(all);
-  if (!joined) return std::nullopt;
-  return as_groups(std::move(*joined), mesh_of(inner, outer), devices_);
+  return reached_over(inner, outer, true);
 }
 
 std::optional<ir::DeviceGroups> GroupTable::scattered_over(const ir::DeviceGroups& inner,

@@ -44,6 +44,9 @@ class GroupTable {
     int ordered = 0, unordered = 0;
   };
   const Entry& entry(const ir::DeviceGroups& groups);
+  /// All that a device hears from by way of `inner` and then `outer`.
+  std::optional<ir::DeviceGroups> reached_over(const ir::DeviceGroups& inner,
+                                               const ir::DeviceGroups& outer, bool in_order);
 
   std::int64_t devices_;
   std::vector<std::pair<ir::DeviceGroups, Entry>> known_;

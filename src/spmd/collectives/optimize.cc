@@ -18,7 +18,6 @@ constexpr double kTrifle = 16;
 /// How often a step is tried with less.
 constexpr int kAttempts = 4;
 
-/// Also in what the computation calls, in loops only if asked so.
 bool communicates(const ir::Computation& c) {
   return std::any_of(c.instructions().begin(), c.instructions().end(),
                      [](const auto& i) { return ir::is_collective(i->opcode); });
