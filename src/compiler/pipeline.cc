@@ -81,7 +81,9 @@ constexpr std::int64_t kPlannedTwice = 1500;
 // Three times what there is, but a small program in any case.
 void separate_calls(Compilation& c) {
   if (!is_global(c)) return;
-  passes::separate_calls(c.module.get(), 20000 + 2 * c.module->instruction_count());
+  const std::size_t most = 20000 + 2 * c.module->instruction_count();
+  passes::separate_calls(c.module.get(), most);
+  passes::separate_bodies(c.module.get(), most);
 }
 
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
@@ -178,6 +180,7 @@ void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
 void join_async(Compilation& c) { passes::join_async(c.module.get()); }
 void simplify(Compilation& c) {
   passes::eliminate_dead(c.module.get());
+  passes::expand_small_dots(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
   }
 }

@@ -17,10 +17,16 @@ std::size_t inline_calls(ir::Module* module);
 /// wait for other instructions, or that the program marks with the attribute "inlineable". Returns
 /// how many.
 std::size_t separate_calls(ir::Module* module, std::size_t most_instructions);
+/// Gives each loop and branch bodies that no other one runs, so that one's shardings don't bind
+/// another's. Does nothing if that made more than so many instructions. Returns how many copies.
+std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions);
 /// Start and done pairs become the plain collectives: exchanges are synchronous in one process.
 std::size_t join_async(ir::Module* module);
 /// Ops that do nothing, elements of tuples just made, reshapes of reshapes, ... Returns how many.
 std::size_t simplify(ir::Module* module);
+/// Outer products and products of two vectors become multiplications (and a sum), which are
+/// fused with what is around them. Returns how many.
+std::size_t expand_small_dots(ir::Module* module);
 /// Instructions that compute the same from the same operands become one. Returns how many.
 std::size_t eliminate_common(ir::Module* module);
 /// Instructions and computations that nothing needs. Returns how many instructions.

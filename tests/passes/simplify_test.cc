@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 
@@ -109,6 +111,45 @@ TEST(SeparateCalls, CallsThatStateSomethingStay) {
                        "  ROOT r = f32[16] add(x, x), sharding={replicated}\n",
                        call + "\n"),
             1);
+}
+
+TEST(SeparateBodies, LoopsAndBranchesShareNone) {
+  const std::string text = R"(HloModule m, num_partitions=8
+sum { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT s = f32[] add(a, b) }
+inner_body { x = f32[8] parameter(0)
+ ROOT n = f32[8] negate(x) }
+inner_cond { x = f32[8] parameter(0)
+ z = f32[] constant(0)
+ s = f32[] reduce(x, z), dimensions={0}, to_apply=sum
+ ROOT c = pred[] compare(s, z), direction=GT }
+body { x = f32[8] parameter(0)
+ ROOT w = f32[8] while(x), condition=inner_cond, body=inner_body }
+ENTRY e {
+  a = f32[8] parameter(0)
+  p = pred[] parameter(1)
+  v = f32[8] while(a), condition=inner_cond, body=body
+  w = f32[8] while(v), condition=inner_cond, body=body
+  ROOT r = f32[8] conditional(p, w, v), true_computation=inner_body, false_computation=inner_body
+})";
+  auto m = ir::parse_hlo(text);
+  // Two loops with an inner loop each: 4 conditions, 2 bodies, 2 inner bodies, 2 branches.
+  EXPECT_EQ(separate_bodies(m.get(), 100), 7u);
+  ir::verify(*m);
+  std::map<std::string, int> users;
+  for (const auto& c : m->computations()) {
+    for (const auto& i : c->instructions()) {
+      for (const ir::Computation* called : i->called) ++users[called->name()];
+    }
+  }
+  EXPECT_EQ(users.size(), 11u);
+  for (const auto& [name, n] : users) EXPECT_EQ(n, name == "sum" ? 4 : 1) << name;
+  EXPECT_EQ(separate_bodies(m.get(), 100), 0u);
+
+  m = ir::parse_hlo(text);
+  EXPECT_EQ(separate_bodies(m.get(), 30), 0u);
+  EXPECT_EQ(m->computations().size(), 5u);
 }
 
 TEST(InlineCalls, DeepChainsCostNoSquare) {

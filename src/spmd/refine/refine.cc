@@ -24,9 +24,13 @@ using ir::Opcode;
 /// Bytes-equivalent of a dot's flop: more than where one op is laid out, since a program that
 /// repeats work does so on every run.
 constexpr double kBytesPerDotFlop = 0.2;
-/// With dots as dear as that for each op, too, a program may do less. For half the work it may
+/// With dots as dear as this for each op, too, a program may do less. For half the work it may
 /// receive half again the bytes.
-constexpr double kDearDotFlop = 0.2, kBytesForWork = 0.6;
+constexpr double kDearDotFlops[] = {0.2, 1, 4};
+constexpr double kBytesForWork = 0.6;
+
+/// A program may do so much more if each flop saves so many bytes.
+constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 
 /// What a large module would take longer for than it is worth.
 constexpr std::int64_t kFewestTrials = 6;
@@ -151,10 +155,16 @@ class Refiner {
   }
 
   void try_dear_dots() {
-    if (now_.best.dot_flops == 0) return;
+    for (const double price : kDearDotFlops) {
+      if (now_.best.dot_flops > 0) try_dear_dots(price);
+    }
+  }
+
+  void try_dear_dots(double dear_price) {
     double& price = options_.partition.cost.bytes_per_dot_flop;
     const double usual = price;
-    price = std::max(usual, kDearDotFlop);
+    if (usual >= dear_price) return;
+    price = dear_price;
     std::vector<LayoutAlternative> alternatives;
     const Price dear = evaluate(&alternatives);
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
@@ -237,7 +247,10 @@ class Refiner {
     const bool more_bytes = price.bytes > best.bytes * 1.001;
     const bool less_work = price.dot_flops < best.dot_flops * 0.999;
     return price.cost < best.cost * 0.999 && (!more_bytes || less_work) &&
-           price.dot_flops <= best.dot_flops * 1.001 && price.elements <= best.elements * 1.02;
+           price.elements <= best.elements * 1.02 &&
+           (price.dot_flops <= best.dot_flops * 1.001 ||
+            (price.dot_flops <= best.dot_flops * kMoreWork &&
+             (price.dot_flops - best.dot_flops) * kBytesForMore < best.bytes - price.bytes));
   }
 
   /// What the search may change.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "src/passes/simplify.h"
+
+namespace tessera::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+bool has_bodies(const Instruction& i) { return i.is(Opcode::while_) || i.is(Opcode::conditional); }
+
+/// What no loop or branch runs: the entry, and what calls and reductions apply.
+std::vector<Computation*> not_bodies(const ir::Module& module) {
+  std::set<const Computation*> bodies;  // looked up, never walked
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (has_bodies(*i)) bodies.insert(i->called.begin(), i->called.end());
+    }
+  }
+  std::vector<Computation*> out;
+  for (const auto& c : module.computations()) {
+    if (bodies.count(c.get()) == 0) out.push_back(c.get());
+  }
+  return out;
+}
+
+/// Instructions that there would be.
+double separated_size(const ir::Module& module, const std::vector<Computation*>& roots) {
+  std::unordered_map<const Computation*, double> sizes;
+  for (const auto& c : module.computations()) {
+    double size = double(c->instructions().size());
+    for (const auto& i : c->instructions()) {
+      if (!has_bodies(*i)) continue;
+      for (const Computation* body : i->called) size += sizes[body];
+    }
+    sizes[c.get()] = size;
+  }
+  double total = 0;
+  for (const Computation* c : roots) total += sizes[c];
+  return total;
+}
+
+/// What it calls is shared with the copy.
+Computation* copy(const Computation& from) {
+  Computation* to = from.module()->add_computation(from.name());
+  std::vector<Instruction*> copies(from.instructions().size());
+  for (const auto& i : from.instructions()) {
+    auto copy = std::make_unique<Instruction>(*i);
+    for (Instruction*& o : copy->operands) o = copies.at(std::size_t(o->index));
+    for (Instruction*& o : copy->control_predecessors) o = copies.at(std::size_t(o->index));
+    copies[std::size_t(i->index)] = to->add(std::move(copy));
+  }
+  to->set_root(copies.at(std::size_t(from.root()->index)));
+  return to;
+}
+
+}  // namespace
+
+std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions) {
+  std::vector<Computation*> pending = not_bodies(*module);
+  if (separated_size(*module, pending) > double(most_instructions)) return 0;
+  std::size_t count = 0;
+  std::set<const Computation*> taken;  // looked up, never walked
+  // Callers first: a copy's own loops are met with it.
+  while (!pending.empty()) {
+    Computation* c = pending.back();
+    pending.pop_back();
+    for (const auto& i : c->instructions()) {
+      if (!has_bodies(*i)) continue;
+      for (Computation*& body : i->called) {
+        if (!taken.insert(body).second) {
+          body = copy(*body);
+          taken.insert(body);
+          ++count;
+        }
+        pending.push_back(body);
+      }
+    }
+  }
+  if (count > 0) module->remove_dead_computations();
+  return count;
+}
+
+}  // namespace tessera::passes
