@@ -13,7 +13,7 @@ struct RefineOptions {
   /// Partitionings that may be tried. Fewer in large modules, where `instructions` are shared among
   /// them, and none if that leaves but a few.
   int trials = 24;
-  std::int64_t instructions = 24000;
+  std::int64_t instructions = 12000;
 };
 
 /// Whether the instruction is a use of an argument of the program that refinement lets lie
