@@ -25,7 +25,7 @@ struct PlanState {
   FusionOptions fusion, mattered;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
   // Device lists of collectives met so far; looked up, never walked.
-  std::map<std::pair<const LogicalMesh*, std::vector<int>>, runtime::DeviceLists> groups;
+  std::map<std::pair<const LogicalMesh*, IndexList>, runtime::DeviceLists> groups;
   std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, runtime::DeviceLists> permutes;
 
   runtime::Plan& plan() { return built->plan; }

@@ -148,8 +148,7 @@ std::vector<Dims> dims_of(const std::vector<ir::ShapeWithSharding>& values) {
 namespace {
 /// Takes axes off dims that a rule wants whole: what is left splits only the factors major to the
 /// first one that needs replication.
-void keep_whole(const ir::FactorRuleSpec& rule,
-                const std::vector<std::vector<std::vector<int>>>& factors,
+void keep_whole(const ir::FactorRuleSpec& rule, const std::vector<std::vector<IndexList>>& factors,
                 std::vector<ir::ShapeWithSharding>* values) {
   auto needed_whole = [&](int f) {
     return std::find(rule.need_replication.begin(), rule.need_replication.end(), f) !=
@@ -159,12 +158,12 @@ void keep_whole(const ir::FactorRuleSpec& rule,
     std::optional<TensorSharding>& s = (*values)[v].sharding;
     if (!s || s->kind != TensorSharding::Kind::axes) continue;
     for (std::size_t d = 0; d < s->dims.size() && d < factors[v].size(); ++d) {
-      const std::vector<int>& dim = factors[v][d];
+      const IndexList& dim = factors[v][d];
       const auto first = std::find_if(dim.begin(), dim.end(), needed_whole);
       if (first == dim.end()) continue;
       std::int64_t room = 1;
       for (auto f = dim.begin(); f != first; ++f) room *= rule.factor_sizes[std::size_t(*f)];
-      std::vector<int> kept;
+      IndexList kept;
       for (int axis : s->dims[d].axes) {
         const std::int64_t ways = s->mesh->axes[std::size_t(axis)].size;
         if (room % ways != 0) break;

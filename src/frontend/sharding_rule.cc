@@ -235,7 +235,7 @@ class FactorTable {
       }
     }
     auto numbers = [&](const std::vector<std::string>& names) {
-      std::vector<int> out;
+      IndexList out;
       for (const std::string& n : names) {
         if (auto at = numbers_.find(n); at != numbers_.end()) out.push_back(at->second);
       }
@@ -252,7 +252,7 @@ class FactorTable {
   struct Check {
     std::string who;
     std::int64_t size;
-    std::vector<int> factors;
+    IndexList factors;
   };
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -274,9 +274,9 @@ class FactorTable {
     return at->second;
   }
 
-  std::vector<std::vector<int>> value(const std::string& who, const ShardingRule::Value& rule,
-                                      const Dims& dims) {
-    std::vector<std::vector<int>> out;
+  std::vector<IndexList> value(const std::string& who, const ShardingRule::Value& rule,
+                               const Dims& dims) {
+    std::vector<IndexList> out;
     const bool leading = !rule.empty() && is_ellipsis(rule[0]);
     const std::size_t written = rule.size() - (leading ? 1 : 0);
     if (dims.size() < written || (!leading && dims.size() != written)) {
@@ -306,7 +306,7 @@ class FactorTable {
     for (std::size_t d = 0; d < written; ++d) {
       const ShardingRule::Dim& dim = rule[d + (leading ? 1 : 0)];
       const std::int64_t size = dims[dims.size() - written + d];
-      std::vector<int> factors;
+      IndexList factors;
       for (const std::string& name : dim) {
         const int f = number(name);
         auto given = rule_.options().factor_sizes.find(name);

@@ -358,7 +358,7 @@ std::string sharding_text(const Instruction& i) {
 
 std::string canonical_sharding_text(const Instruction& i) {
   std::string out = "{";
-  auto axes = [&](const char* word, const std::vector<int>& list) {
+  auto axes = [&](const char* word, const IndexList& list) {
     if (list.empty()) return;
     out += ' ';
     out += word;

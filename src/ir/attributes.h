@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/index_list.h"
 #include "src/base/literal.h"
 #include "src/sharding/logical_mesh.h"
 
@@ -119,10 +120,10 @@ struct GetTupleElementAttrs {
 /// Members of a symbolic group are ordered row-major over `axes` as listed.
 struct DeviceGroups {
   MeshRef mesh;
-  std::vector<int> axes;
+  IndexList axes;
   std::vector<std::vector<std::int64_t>> lists;
 
-  static DeviceGroups over(MeshRef mesh, std::vector<int> axes);
+  static DeviceGroups over(MeshRef mesh, IndexList axes);
   bool symbolic() const { return mesh != nullptr; }
   /// Lists of partition ids.
   std::vector<std::vector<std::int64_t>> expand(std::int64_t num_partitions) const;

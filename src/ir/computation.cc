@@ -159,7 +159,7 @@ void Computation::replace_all_uses(const std::unordered_map<Instruction*, Instru
   if (root_ != nullptr) resolve(root_);
 }
 
-std::size_t Computation::remove_dead() {
+std::size_t Computation::remove_dead(std::vector<const Instruction*>* removed) {
   std::unordered_map<const Computation*, bool> memo;
   std::vector<bool> live(instructions_.size(), false);
   std::vector<Instruction*> work;
@@ -181,15 +181,18 @@ std::size_t Computation::remove_dead() {
   }
   std::size_t kept = 0;
   for (std::size_t n = 0; n < instructions_.size(); ++n) {
-    if (!live[n]) continue;
+    if (!live[n]) {
+      if (removed != nullptr) removed->push_back(instructions_[n].get());
+      continue;
+    }
     if (kept != n) instructions_[kept] = std::move(instructions_[n]);
     instructions_[kept]->index = std::int64_t(kept);
     ++kept;
   }
-  std::size_t removed = instructions_.size() - kept;
-  if (removed > 0) name_counts_.erase(kEntered);
+  const std::size_t count = instructions_.size() - kept;
+  if (count > 0) name_counts_.erase(kEntered);
   instructions_.resize(kept);
-  return removed;
+  return count;
 }
 
 void Computation::sort_topologically() {

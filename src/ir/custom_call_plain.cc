@@ -41,7 +41,7 @@ class Identity : public CustomCallTarget {
   std::optional<FactorRuleSpec> rule(const Instruction& call) const override {
     if (call.operands.size() != 1 || !call.shape.is_array()) return std::nullopt;
     FactorRuleSpec spec;
-    std::vector<std::vector<int>> dims;
+    std::vector<IndexList> dims;
     for (std::int64_t d = 0; d < call.shape.rank(); ++d) {
       dims.push_back({int(d)});
       spec.factor_names.push_back("d" + std::to_string(d));

@@ -41,10 +41,10 @@ class RuleReader {
       const std::string key = word();
       if (key == "custom") continue;
       expect('=');
-      std::vector<int>* list = key == "reduction"          ? &spec_.reduction
-                               : key == "need_replication" ? &spec_.need_replication
-                               : key == "permutation"      ? &spec_.permutation
-                                                           : nullptr;
+      IndexList* list = key == "reduction"          ? &spec_.reduction
+                        : key == "need_replication" ? &spec_.need_replication
+                        : key == "permutation"      ? &spec_.permutation
+                                                    : nullptr;
       expect('{');
       do {
         const int f = factor(word());
@@ -104,8 +104,8 @@ class RuleReader {
     return at->second;
   }
   /// ([ij, k], [])
-  std::vector<std::vector<std::vector<int>>> tensors() {
-    std::vector<std::vector<std::vector<int>>> out;
+  std::vector<std::vector<IndexList>> tensors() {
+    std::vector<std::vector<IndexList>> out;
     expect('(');
     if (accept(')')) return out;
     do {
@@ -139,7 +139,7 @@ class RuleReader {
 };
 
 /// Does each dim have the product of its factors' sizes?
-bool fits(const FactorRuleSpec& spec, const std::vector<std::vector<std::vector<int>>>& tensors,
+bool fits(const FactorRuleSpec& spec, const std::vector<std::vector<IndexList>>& tensors,
           const std::vector<Shape>& shapes) {
   if (tensors.size() != shapes.size()) return false;
   for (std::size_t t = 0; t < shapes.size(); ++t) {
@@ -179,7 +179,7 @@ std::optional<FactorRuleSpec> custom_call_rule(const Instruction& call) {
                      call.location());
   }
   // The call runs as it is on the shards: what only one tensor has can't be cut.
-  std::vector<int> tensors_of(spec.factor_sizes.size(), 0);
+  IndexList tensors_of(spec.factor_sizes.size(), 0);
   for (const auto* side : {&spec.operands, &spec.results}) {
     for (const auto& tensor : *side) {
       for (const auto& dim : tensor) {

@@ -12,7 +12,7 @@ std::string symbol(int factor) {
   return "z_" + std::to_string(factor - kLetters + 1);
 }
 
-std::string tensors_text(const std::vector<std::vector<std::vector<int>>>& tensors) {
+std::string tensors_text(const std::vector<std::vector<IndexList>>& tensors) {
   std::string out = "(";
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     out += t ? ", [" : "[";
@@ -25,7 +25,7 @@ std::string tensors_text(const std::vector<std::vector<std::vector<int>>>& tenso
   return out + ")";
 }
 
-std::string set_text(const std::string& name, const std::vector<int>& factors) {
+std::string set_text(const std::string& name, const IndexList& factors) {
   if (factors.empty()) return "";
   std::string out = " " + name + "={";
   for (std::size_t i = 0; i < factors.size(); ++i) out += (i ? ", " : "") + symbol(factors[i]);

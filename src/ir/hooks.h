@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/index_list.h"
 #include "src/ir/module.h"
 
 namespace tessera::ir {
@@ -24,8 +25,8 @@ struct FactorRuleSpec {
   std::vector<std::string> factor_names;
   Dims factor_sizes;
   /// operands[o][dim] = factor numbers, major to minor.
-  std::vector<std::vector<std::vector<int>>> operands, results;
-  std::vector<int> reduction, need_replication, permutation;
+  std::vector<std::vector<IndexList>> operands, results;
+  IndexList reduction, need_replication, permutation;
   std::string to_string() const;  ///< Shardy's text
 };
 

@@ -152,7 +152,7 @@ std::size_t Module::instruction_count() const {
   return n;
 }
 
-DeviceGroups DeviceGroups::over(MeshRef mesh, std::vector<int> axes) {
+DeviceGroups DeviceGroups::over(MeshRef mesh, IndexList axes) {
   TESSERA_CHECK(mesh != nullptr, "symbolic device groups need a mesh");
   for (int axis : axes) {
     TESSERA_CHECK(axis >= 0 && std::size_t(axis) < mesh->axes.size(),
@@ -174,7 +174,7 @@ std::vector<std::vector<std::int64_t>> DeviceGroups::expand(std::int64_t num_par
   }
   Dims strides = mesh->strides();
   // Positions of all combinations of some axes, the last one fastest.
-  auto positions = [&](const std::vector<int>& over) {
+  auto positions = [&](const IndexList& over) {
     std::vector<std::int64_t> out{0};
     for (int axis : over) {
       std::vector<std::int64_t> next;
@@ -188,7 +188,7 @@ std::vector<std::vector<std::int64_t>> DeviceGroups::expand(std::int64_t num_par
     }
     return out;
   };
-  std::vector<int> rest;
+  IndexList rest;
   for (int axis = 0; axis < int(mesh->axes.size()); ++axis) {
     if (std::find(axes.begin(), axes.end(), axis) == axes.end()) rest.push_back(axis);
   }

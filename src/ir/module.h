@@ -91,8 +91,9 @@ class Computation {
   void replace_all_uses(Instruction* from, Instruction* to);
   /// Applies many replacements in one sweep, chains followed.
   void replace_all_uses(const std::unordered_map<Instruction*, Instruction*>& map);
-  /// Removes instructions that nothing uses (parameters and side effects stay). Returns how many.
-  std::size_t remove_dead();
+  /// Removes instructions that nothing uses (parameters and side effects stay). Returns how many;
+  /// appends where they were, if asked to.
+  std::size_t remove_dead(std::vector<const Instruction*>* removed = nullptr);
   /// Restores the order after instructions were appended that earlier ones now use.
   void sort_topologically();
 

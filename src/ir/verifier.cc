@@ -166,7 +166,7 @@ struct Verifier {
   void axes(const Instruction& i, const TensorSharding& s) const {
     std::size_t count = s.mesh == nullptr ? 0 : s.mesh->axes.size();
     std::vector<bool> used(count, false);
-    auto take = [&](const std::vector<int>& list) {
+    auto take = [&](const IndexList& list) {
       for (int axis : list) {
         if (axis < 0 || std::size_t(axis) >= count) {
           fail(i, "sharding over axis number " + std::to_string(axis) + " of a mesh with " +

@@ -368,7 +368,7 @@ class Analysis {
     Opcode opcode = Opcode::all_reduce;
     std::size_t pairs = 0;  ///< of a permute: its number in permutes_
     const LogicalMesh* mesh = nullptr;
-    std::vector<int> axes;
+    IndexList axes;
     std::vector<std::vector<std::int64_t>> lists;
     std::vector<ClassesId> operands;
     friend bool operator<(const ExchangeKey& a, const ExchangeKey& b) {

@@ -78,7 +78,7 @@ TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh) {
   TensorSharding out = TensorSharding::replicated_on(refined ? refine(mesh, pieces) : mesh,
                                                      std::int64_t(s.dims.size()));
   std::set<int> used;
-  auto add = [&](const std::vector<AxisRef>& refs, std::vector<int>* axes) {
+  auto add = [&](const std::vector<AxisRef>& refs, IndexList* axes) {
     for (const AxisRef& r : refs) {
       const std::int64_t end = r.pre * (r.size ? r.size : full[r.name]);
       for (std::size_t k = 0; k < out.mesh->axes.size(); ++k) {

@@ -8,8 +8,8 @@ namespace tessera {
 namespace {
 
 /// Indices of the digits by falling stride.
-std::vector<int> by_stride(std::span<const Digit> digits) {
-  std::vector<int> order(digits.size());
+IndexList by_stride(std::span<const Digit> digits) {
+  IndexList order(digits.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int a, int b) {
     return digits[std::size_t(a)].stride > digits[std::size_t(b)].stride;
@@ -80,14 +80,14 @@ std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> l
   return digits;
 }
 
-void iota_of_digits(std::span<const Digit> digits, Dims* reshape, std::vector<int>* perm) {
+void iota_of_digits(std::span<const Digit> digits, Dims* reshape, IndexList* perm) {
   reshape->clear();
   perm->clear();
   if (digits.empty()) {
     reshape->push_back(1);
     return;
   }
-  const std::vector<int> order = by_stride(digits);
+  const IndexList order = by_stride(digits);
   perm->resize(digits.size());
   for (std::size_t k = 0; k < order.size(); ++k) {
     reshape->push_back(digits[std::size_t(order[k])].size);

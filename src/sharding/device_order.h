@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "src/base/index_list.h"
 #include "src/base/shape.h"
 
 namespace tessera {
@@ -25,7 +26,7 @@ std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape, std::sp
 /// Of an explicit list; empty if the list is no permutation of the digits of 0..n-1.
 std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> list);
 /// The reshape and perm of the canonical iota form.
-void iota_of_digits(std::span<const Digit> digits, Dims* reshape, std::vector<int>* perm);
+void iota_of_digits(std::span<const Digit> digits, Dims* reshape, IndexList* perm);
 /// Cuts the digits so that each belongs to one tile dim; `tile` has the same product. Empty if a
 /// boundary between tile dims falls into a digit at no divisor of it.
 std::optional<std::vector<std::vector<Digit>>> split_digits(std::span<const Digit> digits,

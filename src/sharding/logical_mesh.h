@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/index_list.h"
 #include "src/base/shape.h"
 
 namespace tessera {

@@ -80,7 +80,7 @@ Sharding on_devices(const Sharding& s, std::span<const Device> devices) {
 TensorSharding spec_to_axes(const PartitionSpec& spec, const MeshRef& mesh, std::int64_t ndim) {
   TESSERA_CHECK(std::int64_t(spec.size()) <= ndim, spec.to_string() + " is too long");
   TensorSharding out = TensorSharding::replicated_on(mesh, ndim);
-  auto append = [&](const std::string& name, std::vector<int>* axes) {
+  auto append = [&](const std::string& name, IndexList* axes) {
     bool found = false;
     for (std::size_t k = 0; k < mesh->axes.size(); ++k) {
       if (mesh->axes[k].name != name) continue;
@@ -123,7 +123,7 @@ std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s) {
   if (s.kind != TensorSharding::Kind::axes || !s.manual.empty()) return std::nullopt;
   bool whole = true;
   // Pieces of an axis that stand together and make it up are that axis.
-  auto names = [&](const std::vector<int>& axes) {
+  auto names = [&](const IndexList& axes) {
     std::vector<std::string> out;
     std::int64_t filled = 0;
     for (int i : axes) {
@@ -147,7 +147,7 @@ std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s) {
     if (!whole) return std::nullopt;
   }
   while (!entries.empty() && entries.back().is_none()) entries.pop_back();
-  std::vector<int> unreduced = s.unreduced;
+  IndexList unreduced = s.unreduced;
   std::sort(unreduced.begin(), unreduced.end());
   const std::vector<std::string> sums = names(unreduced);
   if (!whole) return std::nullopt;

@@ -11,7 +11,7 @@ namespace {
 
 /// Axes without those of size 1, neighbouring pieces of one named axis joined: one form per
 /// placement, whatever the refinement.
-std::vector<MeshAxis> joined(const LogicalMesh& mesh, const std::vector<int>& axes) {
+std::vector<MeshAxis> joined(const LogicalMesh& mesh, const IndexList& axes) {
   std::vector<MeshAxis> out;
   for (int i : axes) {
     const MeshAxis& a = mesh.axes[std::size_t(i)];
@@ -26,14 +26,13 @@ std::vector<MeshAxis> joined(const LogicalMesh& mesh, const std::vector<int>& ax
 }
 
 /// As `joined`, for a set of axes.
-std::vector<MeshAxis> joined_set(const LogicalMesh& mesh, std::vector<int> axes) {
+std::vector<MeshAxis> joined_set(const LogicalMesh& mesh, IndexList axes) {
   std::sort(axes.begin(), axes.end());
   return joined(mesh, axes);
 }
 
 /// Axes for a text: pieces joined as sdy's canonical form asks, axes of size 1 kept.
-std::vector<std::string> axis_texts(const LogicalMesh& mesh, const std::vector<int>& axes,
-                                    bool quoted) {
+std::vector<std::string> axis_texts(const LogicalMesh& mesh, const IndexList& axes, bool quoted) {
   std::vector<MeshAxis> list;
   for (int i : axes) {
     const MeshAxis& a = mesh.axes[std::size_t(i)];
@@ -183,7 +182,7 @@ TensorSharding TensorSharding::on(const MeshRef& refined) const {
   }
   TESSERA_CHECK(same_mesh(mesh, refined), "a sharding was moved to another mesh");
   // The new axes of each old one. Both list the pieces of a named axis from major to minor.
-  std::vector<std::vector<int>> pieces(mesh->axes.size());
+  std::vector<IndexList> pieces(mesh->axes.size());
   for (std::size_t i = 0; i < mesh->axes.size(); ++i) {
     const MeshAxis& a = mesh->axes[i];
     std::int64_t next = a.pre;
@@ -199,8 +198,8 @@ TensorSharding TensorSharding::on(const MeshRef& refined) const {
     TESSERA_CHECK(next == a.pre * a.size && !pieces[i].empty(),
                   "axis " + a.to_string() + " is not made of axes of the refined mesh");
   }
-  auto translate = [&](std::vector<int>& axes) {
-    std::vector<int> out;
+  auto translate = [&](IndexList& axes) {
+    IndexList out;
     for (int a : axes) {
       out.insert(out.end(), pieces[std::size_t(a)].begin(), pieces[std::size_t(a)].end());
     }
@@ -229,7 +228,7 @@ std::string TensorSharding::to_string() const {
     if (d.priority != 0 && !parts.empty()) out += "p" + std::to_string(d.priority);
   }
   out += "]";
-  auto list = [&](const char* what, std::vector<int> axes) {
+  auto list = [&](const char* what, IndexList axes) {
     if (axes.empty()) return;
     std::sort(axes.begin(), axes.end());
     out += std::string(", ") + what + "={" + comma(axis_texts(m, axes, true)) + "}";
@@ -261,7 +260,7 @@ std::string TensorSharding::to_spec_string() const {
       parts.push_back(names.size() == 1 ? quote(names) : "(" + quote(names) + ")");
     }
   }
-  auto set = [&](const char* what, std::vector<int> axes) {
+  auto set = [&](const char* what, IndexList axes) {
     if (axes.empty()) return;
     std::sort(axes.begin(), axes.end());
     parts.push_back(std::string(what) + "={" + quote(axis_texts(m, axes, false)) + "}");

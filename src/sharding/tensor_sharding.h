@@ -12,8 +12,8 @@
 namespace tessera {
 
 struct DimSharding {
-  std::vector<int> axes;  ///< indices into the mesh's axes, major to minor
-  bool open = false;      ///< propagation may append axes
+  IndexList axes;     ///< indices into the mesh's axes, major to minor
+  bool open = false;  ///< propagation may append axes
   int priority = 0;
   friend bool operator==(const DimSharding&, const DimSharding&) = default;
 };
@@ -28,11 +28,11 @@ struct TensorSharding {
   Kind kind = Kind::axes;
   MeshRef mesh;  ///< null: replicated on whatever mesh there is
   std::vector<DimSharding> dims;
-  std::vector<int> replicated;  ///< axes that propagation must not put on any dim
-  std::vector<int> unreduced;   ///< axes over which the value is a partial sum
-  std::vector<int> manual;      ///< axes along which the program is per device
-  std::int64_t device = 0;      ///< of maximal
-  int shard_group = -1;         ///< shard_as / shard_like group; -1: none
+  IndexList replicated;     ///< axes that propagation must not put on any dim
+  IndexList unreduced;      ///< axes over which the value is a partial sum
+  IndexList manual;         ///< axes along which the program is per device
+  std::int64_t device = 0;  ///< of maximal
+  int shard_group = -1;     ///< shard_as / shard_like group; -1: none
   bool shard_like = false;
 
   static TensorSharding replicated_on(MeshRef mesh, std::int64_t rank);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/index_list.h"
 #include "src/sharding/tensor_sharding.h"
 
 namespace tessera {
@@ -20,9 +21,9 @@ struct Tiling {
   enum class Subgroup : std::uint8_t { replicated, manual, unreduced };
   Kind kind = Kind::replicated;
   std::int64_t device = 0;
-  Dims tile;              ///< all tile dims, trailing subgroup dims included
-  Dims reshape;           ///< iota form: <=[reshape]T(perm); empty when `devices` is used
-  std::vector<int> perm;  ///< empty = identity
+  Dims tile;       ///< all tile dims, trailing subgroup dims included
+  Dims reshape;    ///< iota form: <=[reshape]T(perm); empty when `devices` is used
+  IndexList perm;  ///< empty = identity
   std::vector<std::int64_t> devices;  ///< explicit list, row-major over tile
   std::vector<Subgroup> subgroups;    ///< kinds of the trailing tile dims
   int shard_group = -1;

@@ -41,7 +41,7 @@ Tiling to_tiling(const TensorSharding& s) {
     for (int a : d.axes) size *= take(a);
     t.tile.push_back(size);
   }
-  auto subgroup = [&](std::vector<int> axes, Tiling::Subgroup kind) {
+  auto subgroup = [&](IndexList axes, Tiling::Subgroup kind) {
     std::sort(axes.begin(), axes.end());
     std::int64_t size = 1;
     for (int a : axes) size *= take(a);
@@ -50,7 +50,7 @@ Tiling to_tiling(const TensorSharding& s) {
   };
   subgroup(s.manual, Tiling::Subgroup::manual);
   subgroup(s.unreduced, Tiling::Subgroup::unreduced);
-  std::vector<int> rest;
+  IndexList rest;
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) rest.push_back(int(i));
   }
@@ -174,9 +174,9 @@ MeshRef refined_mesh(const MeshRef& preferred, const MeshDraft& draft) {
 }
 
 /// Axis indices of digits, cut at the mesh's own axes, major to minor.
-std::vector<int> axes_of(const std::vector<Digit>& digits, const LogicalMesh& mesh) {
+IndexList axes_of(const std::vector<Digit>& digits, const LogicalMesh& mesh) {
   const Dims strides = mesh.strides();
-  std::vector<int> out;
+  IndexList out;
   for (const Digit& d : digits) {
     for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
       if (mesh.axes[i].size > 1 && strides[i] >= d.stride && strides[i] < d.stride * d.size) {
@@ -262,7 +262,7 @@ std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
         s.mesh = meshes[placed[i].draft];
         const auto& parts = placed[i].parts;
         for (std::size_t k = 0; k < parts.size(); ++k) {
-          std::vector<int> axes = axes_of(parts[k], *s.mesh);
+          IndexList axes = axes_of(parts[k], *s.mesh);
           if (k < s.dims.size()) {
             s.dims[k].axes = std::move(axes);
             continue;

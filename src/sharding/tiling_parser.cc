@@ -140,7 +140,7 @@ class Parser {
   }
 
   /// `[2,4]T(1,0)`
-  void iota(std::int64_t count, Dims* reshape, std::vector<int>* perm) {
+  void iota(std::int64_t count, Dims* reshape, IndexList* perm) {
     *reshape = list("[", "]");
     if (reshape->empty()) in_.fail("'<=' needs dims");
     if (product(*reshape) != count) {

@@ -26,7 +26,7 @@ struct Factor {
 };
 
 /// tensor[dim] = factors, major to minor; sizes multiply to the dim's size.
-using TensorFactors = std::vector<std::vector<int>>;
+using TensorFactors = std::vector<IndexList>;
 
 struct FactorRule {
   std::vector<Factor> factors;

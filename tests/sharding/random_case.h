@@ -19,8 +19,8 @@ class RandomCase {
   }
   std::int64_t below(std::int64_t n) { return std::int64_t(engine_() % std::uint64_t(n)); }
   bool chance(int percent) { return below(100) < percent; }
-  template <class T>
-  void shuffle(std::vector<T>& v) {
+  template <class List>
+  void shuffle(List& v) {
     for (std::size_t i = v.size(); i > 1; --i)
       std::swap(v[i - 1], v[std::size_t(below(std::int64_t(i)))]);
   }

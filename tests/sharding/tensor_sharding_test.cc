@@ -125,8 +125,8 @@ TEST(SdyText, RoundTrips) {
   }
   const TensorSharding s =
       parse_sdy_sharding("<@m, [{\"x\", \"y\":(1)2}, {\"z\", ?}p1, {?}, {}]>", {{"m", kMesh}});
-  EXPECT_EQ(s.dims[0].axes, (std::vector<int>{0, 1}));
-  EXPECT_EQ(s.dims[1].axes, (std::vector<int>{3}));
+  EXPECT_EQ(s.dims[0].axes, (IndexList{0, 1}));
+  EXPECT_EQ(s.dims[1].axes, (IndexList{3}));
   EXPECT_EQ(s.dims[1].priority, 1);
   EXPECT_TRUE(s.dims[1].open);
   EXPECT_TRUE(s.dims[2].open);

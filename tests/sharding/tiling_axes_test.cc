@@ -45,7 +45,7 @@ TEST(TilingAxes, OneMeshForAllTilingsOfAModule) {
   EXPECT_EQ(s[1].to_spec_string(), "P((\"axis_1\", \"axis_2\"), \"axis_0\")");
   EXPECT_EQ(s[2].to_spec_string(), "replicated");
   EXPECT_EQ(s[3].to_spec_string(), "P(\"axis_1\", None)");
-  EXPECT_EQ(s[4].manual, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(s[4].manual, (IndexList{0, 1, 2}));
 }
 
 TEST(TilingAxes, NamesComeFromThePreferredMesh) {
@@ -120,7 +120,7 @@ TEST(TilingAxes, RanksAndCountsAreChecked) {
 /// Row-major list of devices of a sharding by axes, from the coordinates of each device alone.
 std::vector<std::int64_t> devices_by_coordinates(const TensorSharding& s, std::int64_t n) {
   std::vector<std::pair<Dims, std::int64_t>> order;
-  auto along = [&](std::int64_t device, const std::vector<int>& axes) {
+  auto along = [&](std::int64_t device, const IndexList& axes) {
     std::int64_t c = 0;
     for (int a : axes) {
       c = c * s.mesh->axes[std::size_t(a)].size + s.mesh->coordinate(device, a);
@@ -138,7 +138,7 @@ std::vector<std::int64_t> devices_by_coordinates(const TensorSharding& s, std::i
     for (int a : s.manual) used[std::size_t(a)] = true;
     key.push_back(along(d, s.unreduced));
     for (int a : s.unreduced) used[std::size_t(a)] = true;
-    std::vector<int> rest;
+    IndexList rest;
     for (std::size_t a = 0; a < used.size(); ++a) {
       if (!used[a]) rest.push_back(int(a));
     }

@@ -14,7 +14,7 @@ namespace {
 /// All ways to lay two axes on two dims.
 std::vector<TensorSharding> layouts(const MeshRef& mesh) {
   std::vector<TensorSharding> out;
-  const std::vector<std::vector<int>> lists = {{}, {0}, {1}, {0, 1}, {1, 0}};
+  const std::vector<IndexList> lists = {{}, {0}, {1}, {0, 1}, {1, 0}};
   for (const auto& a : lists) {
     for (const auto& b : lists) {
       if (a.size() + b.size() > 2 || (a.size() == 1 && b.size() == 1 && a == b)) continue;

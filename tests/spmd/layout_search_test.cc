@@ -22,7 +22,7 @@ MeshRef mesh() {
   return m;
 }
 
-TensorSharding on(std::vector<std::vector<int>> dims, std::vector<int> unreduced = {}) {
+TensorSharding on(std::vector<IndexList> dims, IndexList unreduced = {}) {
   TensorSharding s = TensorSharding::replicated_on(mesh(), std::int64_t(dims.size()));
   for (std::size_t d = 0; d < dims.size(); ++d) s.dims[d].axes = dims[d];
   s.unreduced = std::move(unreduced);
@@ -54,14 +54,14 @@ double received(const ComputeLayout& l, std::int64_t m, std::int64_t k, std::int
 
 TEST(LayoutSearch, AgreementIsKept) {
   ComputeLayout l = dot(64, 64, 64, on({{0}, {}}), on({{}, {1, 2}}), on({{0}, {1, 2}}));
-  EXPECT_EQ(l.factor_axes, (std::vector<std::vector<int>>{{0}, {1, 2}, {}}));
+  EXPECT_EQ(l.factor_axes, (std::vector<IndexList>{{0}, {1, 2}, {}}));
   EXPECT_TRUE(l.operands[0].same_placement(on({{0}, {}})));
   EXPECT_TRUE(l.results[0].unreduced.empty());
 }
 
 TEST(LayoutSearch, ASplitSumIsUnreduced) {
   ComputeLayout l = dot(64, 64, 64, on({{}, {0}}), on({{0}, {}}), on({{}, {}}));
-  EXPECT_EQ(l.results[0].unreduced, std::vector<int>{0});
+  EXPECT_EQ(l.results[0].unreduced, IndexList{0});
   EXPECT_TRUE(l.operands[0].same_placement(on({{}, {0}})));
 }
 
@@ -69,15 +69,15 @@ TEST(LayoutSearch, ALayoutThatNoTensorHas) {
   // Rows of a tall operand stay; the small result is what moves.
   TensorSharding lhs = on({{1, 2, 0}, {}}), rhs = on({{}, {}}), out = on({{}, {1, 2, 0}});
   ComputeLayout l = dot(1024, 64, 16, lhs, rhs, out);
-  EXPECT_EQ(l.factor_axes[0], (std::vector<int>{1, 2, 0}));
+  EXPECT_EQ(l.factor_axes[0], (IndexList{1, 2, 0}));
   EXPECT_DOUBLE_EQ(received(l, 1024, 64, 16, lhs, rhs, out), 4 * 1792);
   // Neither operand nor result is split so: a on the sum, b and c on the rows.
   lhs = on({{}, {0}});
   rhs = on({{0}, {}});
   out = on({{1, 2, 0}, {}});
   l = dot(64, 64, 64, lhs, rhs, out);
-  EXPECT_EQ(l.factor_axes[2], std::vector<int>{0});
-  EXPECT_EQ(l.factor_axes[0], (std::vector<int>{1, 2}));
+  EXPECT_EQ(l.factor_axes[2], IndexList{0});
+  EXPECT_EQ(l.factor_axes[0], (IndexList{1, 2}));
   EXPECT_DOUBLE_EQ(received(l, 64, 64, 64, lhs, rhs, out), 4 * 512);
 }
 
@@ -85,8 +85,8 @@ TEST(LayoutSearch, LargeWorkIsNotRepeated) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 40; ++trial) {
     auto any = [&] {
-      std::vector<std::vector<int>> dims(2);
-      std::vector<int> axes = {0, 1, 2};
+      std::vector<IndexList> dims(2);
+      IndexList axes = {0, 1, 2};
       std::shuffle(axes.begin(), axes.end(), random);
       for (int a : axes) {
         if (auto d = random() % 3; d < 2) dims[d].push_back(a);
@@ -97,9 +97,7 @@ TEST(LayoutSearch, LargeWorkIsNotRepeated) {
     ComputeLayout l = dot(1024, 1024, 1024, lhs, rhs, out);
     for (int a = 0; a < 3; ++a) {
       if (!lhs.uses_axis(a) && !rhs.uses_axis(a) && !out.uses_axis(a)) continue;
-      auto uses = [&](const std::vector<int>& f) {
-        return std::find(f.begin(), f.end(), a) != f.end();
-      };
+      auto uses = [&](const IndexList& f) { return std::find(f.begin(), f.end(), a) != f.end(); };
       EXPECT_EQ(std::count_if(l.factor_axes.begin(), l.factor_axes.end(), uses), 1)
           << lhs.to_string() << " " << rhs.to_string() << " " << out.to_string();
     }
@@ -115,7 +113,7 @@ TEST(LayoutSearch, WorkOnAFewElementsIsNotRepeatedEither) {
   rule.results = {{{0}}};
   const Shape shape(DType::f32, {16});
   auto any = [&] {
-    std::vector<int> axes = {0, 1, 2};
+    IndexList axes = {0, 1, 2};
     std::shuffle(axes.begin(), axes.end(), random);
     axes.resize(random() % 4);
     return on({axes});
@@ -132,7 +130,7 @@ TEST(LayoutSearch, PartialOperandsAreReducedFirst) {
   ComputeLayout l = dot(64, 64, 64, on({{}, {}}, {0}), on({{}, {}}), on({{0}, {}}));
   EXPECT_TRUE(l.operands[0].unreduced.empty());
   // A reduce-scatter straight to rows.
-  EXPECT_EQ(l.factor_axes[0], std::vector<int>{0});
+  EXPECT_EQ(l.factor_axes[0], IndexList{0});
 }
 
 TEST(LayoutSearch, FactorsThatAreNeededWholeGetNothing) {

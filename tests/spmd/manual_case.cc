@@ -46,7 +46,7 @@ class Spread {
           if (o->sharding.at(0).mesh) mesh_ = o->sharding[0].mesh;
         }
         for (const TensorSharding& s : call->sharding) mesh_ = s.mesh ? s.mesh : mesh_;
-        std::vector<int> manual;
+        IndexList manual;
         const bool partly = spmd::manual::is_partly(*call);
         for (int a = 0; a < int(mesh_->axes.size()); ++a) {
           if (!partly) manual.push_back(a);
@@ -64,10 +64,9 @@ class Spread {
   }
 
  private:
-  static TensorSharding only(TensorSharding s, const std::vector<int>& axes) {
+  static TensorSharding only(TensorSharding s, const IndexList& axes) {
     for (DimSharding& d : s.dims) {
-      std::erase_if(d.axes,
-                    [&](int a) { return std::find(axes.begin(), axes.end(), a) == axes.end(); });
+      erase_if(d.axes, [&](int a) { return std::find(axes.begin(), axes.end(), a) == axes.end(); });
     }
     return s;
   }
@@ -93,7 +92,7 @@ class Spread {
     return out;
   }
 
-  Instruction* spread(ir::Computation* c, const Instruction& call, const std::vector<int>& manual,
+  Instruction* spread(ir::Computation* c, const Instruction& call, const IndexList& manual,
                       const std::vector<std::string>& around) {
     ir::Builder b(c);
     const ir::Computation& body = *call.called[0];

@@ -96,14 +96,14 @@ class ManualProgram {
     return dims;
   }
 
-  ir::DeviceGroups groups(const std::vector<int>& axes) const {
+  ir::DeviceGroups groups(const IndexList& axes) const {
     ir::DeviceGroups out;
     out.lists = ir::DeviceGroups::over(mesh_, axes).expand(8);
     return out;
   }
 
-  std::vector<int> some_axes() {
-    std::vector<int> axes;
+  IndexList some_axes() {
+    IndexList axes;
     for (int a : manual_) {
       if (dice_.chance(0.6)) axes.push_back(a);
     }
@@ -111,13 +111,15 @@ class ManualProgram {
     return axes;
   }
 
-  Instruction* sum(ir::Builder& b, Instruction* x, const std::vector<int>& axes) {
+  Instruction* sum(ir::Builder& b, Instruction* x, const IndexList& axes) {
     return b.all_reduce(x, ir::scalar_computation(m_.get(), Opcode::add, f32), groups(axes));
   }
 
+  int any_axis() { return manual_[std::size_t(dice_.below(std::int64_t(manual_.size())))]; }
+
   /// A scalar that tells the device's place along one manual axis.
   Instruction* place(ir::Builder& b) {
-    const int axis = dice_.pick(manual_);
+    const int axis = any_axis();
     Literal table(Shape(s32, {8}));
     for (std::int64_t d = 0; d < 8; ++d) {
       table.mutable_data<std::int32_t>()[std::size_t(d)] = std::int32_t(mesh_->coordinate(d, axis));
@@ -135,7 +137,7 @@ class ManualProgram {
         return b.binary(Opcode::subtract, x, sum(b, x, some_axes()));
       case 2: {
         // Gathered and summed again.
-        const std::vector<int> axes = some_axes();
+        const IndexList axes = some_axes();
         const std::int64_t d = dice_.below(2);
         Instruction* all = b.all_gather(x, d, groups(axes));
         return b.reduce_scatter(all, ir::scalar_computation(m_.get(), Opcode::add, f32), d,
@@ -143,7 +145,7 @@ class ManualProgram {
       }
       case 3: {
         // To the next device along one axis.
-        const int axis = dice_.pick(manual_);
+        const int axis = any_axis();
         const bool both = dice_.chance(0.8);  // the same along automatic axes
         std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
         for (const auto& g : ir::DeviceGroups::over(mesh_, {axis}).expand(8)) {
@@ -154,7 +156,7 @@ class ManualProgram {
       }
       case 4: {
         const std::int64_t d = dice_.below(2);
-        const std::vector<int> axes{dice_.pick(manual_)};
+        const IndexList axes{any_axis()};
         return dims[std::size_t(d)] % 2 == 0 ? b.all_to_all(x, d, groups(axes)) : x;
       }
       case 5:
@@ -188,7 +190,7 @@ class ManualProgram {
       x = step(b, x, y);
       x = b.binary(Opcode::remainder, x, b.splat(b.scalar(f32, 16), x->shape.dims));
     }
-    std::vector<int> rest;
+    IndexList rest;
     for (int a : manual_) {
       if (!in.uses_axis(a)) rest.push_back(a);
     }
@@ -213,7 +215,7 @@ class ManualProgram {
   Dice dice_;
   std::unique_ptr<ir::Module> m_;
   MeshRef mesh_, outer_;
-  std::vector<int> manual_;
+  IndexList manual_;
 };
 
 TEST(Manual, RandomBodies) {

@@ -27,7 +27,7 @@ std::string parameter(const std::string& name, const std::string& shape, int num
   return name + " = " + shape + " parameter(" + std::to_string(number) + "), " + sharding + "\n";
 }
 
-Literal ints(const Dims& dims, const std::vector<int>& values) {
+Literal ints(const Dims& dims, const IndexList& values) {
   Literal l(Shape(s32, dims));
   auto data = l.mutable_data<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) data[i] = values[i];

@@ -191,14 +191,14 @@ class Simulation {
       }
     }
     if (s.kind == Kind::permute) {
-      std::vector<int> sources(n), targets(n);
+      IndexList sources(n), targets(n);
       for (auto [source, target] : permute_pairs(now_, s.after)) {
         ++sources[std::size_t(source)];
         ++targets[std::size_t(target)];
         shards_[std::size_t(target)] = before[std::size_t(source)];
       }
-      EXPECT_EQ(sources, std::vector<int>(n, 1));
-      EXPECT_EQ(targets, std::vector<int>(n, 1));
+      EXPECT_EQ(sources, IndexList(n, 1));
+      EXPECT_EQ(targets, IndexList(n, 1));
     }
     now_ = s.after;
     // ... or last.
@@ -262,7 +262,7 @@ class Simulation {
   const TensorSharding& now() const { return now_; }
 
  private:
-  std::vector<std::size_t> group(std::int64_t device, const std::vector<int>& axes) const {
+  std::vector<std::size_t> group(std::int64_t device, const IndexList& axes) const {
     std::vector<std::size_t> members;
     std::int64_t n = 1;
     for (int a : axes) n *= mesh_->axes[std::size_t(a)].size;
@@ -301,7 +301,7 @@ class Simulation {
     for (std::int64_t c : at) h = (h * 17 + c * 7 + 3) % 1009;
     return h;
   }
-  std::int64_t others(std::int64_t total, const std::vector<int>& axes) const {
+  std::int64_t others(std::int64_t total, const IndexList& axes) const {
     std::int64_t all = 0;
     Dims sizes;
     for (int a : axes) sizes.push_back(mesh_->axes[std::size_t(a)].size);
@@ -344,8 +344,8 @@ double received(const ReshardStep& s, const MeshRef& mesh, double before, double
   return 0;
 }
 
-std::vector<int> without_ones(const std::vector<int>& axes, const MeshRef& mesh) {
-  std::vector<int> kept;
+IndexList without_ones(const IndexList& axes, const MeshRef& mesh) {
+  IndexList kept;
   for (int a : axes) {
     if (mesh->axes[std::size_t(a)].size > 1) kept.push_back(a);
   }
@@ -383,7 +383,7 @@ void run(const TensorSharding& from, const TensorSharding& to, const Dims& dims)
 TensorSharding random_sharding(const MeshRef& mesh, std::int64_t rank, std::mt19937& random,
                                bool unreduced) {
   TensorSharding s = TensorSharding::replicated_on(mesh, rank);
-  std::vector<int> axes(mesh->axes.size());
+  IndexList axes(mesh->axes.size());
   for (std::size_t a = 0; a < axes.size(); ++a) axes[a] = int(a);
   std::shuffle(axes.begin(), axes.end(), random);
   for (int a : axes) {
@@ -395,8 +395,7 @@ TensorSharding random_sharding(const MeshRef& mesh, std::int64_t rank, std::mt19
   return s;
 }
 
-TensorSharding with(const MeshRef& mesh, std::vector<std::vector<int>> dims,
-                    std::vector<int> unreduced = {}) {
+TensorSharding with(const MeshRef& mesh, std::vector<IndexList> dims, IndexList unreduced = {}) {
   TensorSharding s = TensorSharding::replicated_on(mesh, std::int64_t(dims.size()));
   for (std::size_t d = 0; d < dims.size(); ++d) s.dims[d].axes = dims[d];
   s.unreduced = std::move(unreduced);
@@ -446,7 +445,7 @@ TEST(Planner, RandomPairsArriveWhereTheySay) {
 TEST(Planner, AllPairsOnThreeAxesKeepToSourceAndTarget) {
   MeshRef mesh = make_logical_mesh({{"a", 2}, {"b", 2}, {"c", 2}});
   std::vector<TensorSharding> all;
-  std::vector<int> order = {0, 1, 2};
+  IndexList order = {0, 1, 2};
   do {
     for (std::size_t used = 0; used <= 3; ++used) {
       for (std::size_t cut = 0; cut <= used; ++cut) {

@@ -191,7 +191,7 @@ class ProjectionTest : public ::testing::Test {
     rule.operands = {tensor};
     mesh = make_logical_mesh({{"a", 2}, {"b", 2}, {"c", 3}, {"d", 4}});
   }
-  Projection on(std::vector<int> first, std::vector<int> second) {
+  Projection on(IndexList first, IndexList second) {
     TensorSharding s = TensorSharding::open_on(mesh, 2);
     s.dims[0].axes = std::move(first);
     s.dims[1].axes = std::move(second);
@@ -204,9 +204,9 @@ class ProjectionTest : public ::testing::Test {
 
 TEST_F(ProjectionTest, FillsFactorsFromTheMajorSide) {
   Projection p = on({0, 1, 2}, {3});
-  EXPECT_EQ(p.factors[0].axes, (std::vector<int>{0, 1}));
-  EXPECT_EQ(p.factors[1].axes, std::vector<int>{2});
-  EXPECT_EQ(p.factors[2].axes, std::vector<int>{3});
+  EXPECT_EQ(p.factors[0].axes, (IndexList{0, 1}));
+  EXPECT_EQ(p.factors[1].axes, IndexList{2});
+  EXPECT_EQ(p.factors[2].axes, IndexList{3});
   EXPECT_FALSE(p.overflow);
   EXPECT_FALSE(p.factors[0].extendable);
   EXPECT_TRUE(p.factors[1].extendable);
@@ -215,21 +215,20 @@ TEST_F(ProjectionTest, FillsFactorsFromTheMajorSide) {
 TEST_F(ProjectionTest, StopsWhereAnAxisDoesNotFit) {
   // 3 doesn't divide the 2 left of the first factor, and another factor follows.
   Projection p = on({0, 2}, {});
-  EXPECT_EQ(p.factors[0].axes, std::vector<int>{0});
+  EXPECT_EQ(p.factors[0].axes, IndexList{0});
   EXPECT_TRUE(p.factors[1].axes.empty());
   EXPECT_TRUE(p.overflow);
   // The minor-most factor takes what doesn't divide it.
   Projection q = on({}, {2});
-  EXPECT_EQ(q.factors[2].axes, std::vector<int>{2});
+  EXPECT_EQ(q.factors[2].axes, IndexList{2});
   EXPECT_FALSE(q.overflow);
 }
 
 TEST_F(ProjectionTest, ADimHasNoHoles) {
   bool complete = true;
-  EXPECT_EQ(dim_axes(*mesh, rule, {0, 1}, {{0, 1}, {2}, {}}, &complete),
-            (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(dim_axes(*mesh, rule, {0, 1}, {{0, 1}, {2}, {}}, &complete), (IndexList{0, 1, 2}));
   EXPECT_TRUE(complete);
-  EXPECT_EQ(dim_axes(*mesh, rule, {0, 1}, {{0}, {2}, {}}, &complete), std::vector<int>{0});
+  EXPECT_EQ(dim_axes(*mesh, rule, {0, 1}, {{0}, {2}, {}}, &complete), IndexList{0});
   EXPECT_FALSE(complete);
 }
 

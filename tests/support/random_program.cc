@@ -20,7 +20,7 @@ TensorSharding random_sharding(Dice& dice, const MeshRef& mesh, const Dims& dims
                                bool may_be_uneven) {
   TensorSharding s = TensorSharding::replicated_on(mesh, std::int64_t(dims.size()));
   if (dims.empty()) return s;
-  std::vector<int> axes;
+  IndexList axes;
   for (std::size_t a = 0; a < mesh->axes.size(); ++a) axes.push_back(int(a));
   for (std::size_t i = axes.size(); i > 1; --i) {
     std::swap(axes[i - 1], axes[std::size_t(dice.below(std::int64_t(i)))]);

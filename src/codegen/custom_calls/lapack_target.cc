@@ -429,7 +429,7 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
     columns = options.side == 'L' ? 'n' : 'm';
   }
   auto tensor = [&](const Leaf& leaf, const Shape& shape) {
-    std::vector<std::vector<int>> dims;
+    std::vector<IndexList> dims;
     if (has_core(leaf)) {
       for (int f : batch) dims.push_back({f});
     }

@@ -15,7 +15,7 @@ using spmd::FactorKind;
 using spmd::FactorRule;
 using spmd::propagation::Op;
 
-bool contains(const std::vector<int>& list, int a) {
+bool contains(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 
@@ -283,7 +283,7 @@ class Chains {
   /// told of together.
   void what_stands_against(int value, const TensorSharding& from, const TensorSharding& to) {
     for (std::size_t d = 0; d < from.dims.size(); ++d) {
-      std::vector<std::pair<std::string, std::vector<int>>> reasons;
+      std::vector<std::pair<std::string, IndexList>> reasons;
       for (int a : from.dims[d].axes) {
         if (to.uses_axis(a)) continue;
         const MeshAxis& axis = from.mesh->axes[std::size_t(a)];
@@ -371,7 +371,7 @@ class Chains {
           if (factors[d].size() != 1 || factors[d][0] != int(f)) continue;
           const TensorSharding& s = sharding(value);
           if (s.kind != TensorSharding::Kind::axes || d >= s.dims.size()) continue;
-          const std::vector<int>& axes = s.dims[d].axes;
+          const IndexList& axes = s.dims[d].axes;
           if (axes.empty()) continue;
           sides.push_back({why_.place(*op_, value, int(d)), Why::axis_names(mesh(), axes), value,
                            int(d), axes.front()});
@@ -444,7 +444,7 @@ class Chains {
   const spmd::CommunicationRecord& record_;
   const Op* op_ = nullptr;
   int operand_ = -1;
-  std::vector<std::vector<int>> from_axes_, to_axes_;
+  std::vector<IndexList> from_axes_, to_axes_;
 };
 
 }  // namespace

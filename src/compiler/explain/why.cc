@@ -195,7 +195,7 @@ const Op* Why::op_of(const ir::Instruction* instruction) const {
   return it == ops_.end() ? nullptr : &provenance_.graph.ops[std::size_t(it->second)];
 }
 
-std::string Why::axis_names(const LogicalMesh& mesh, std::vector<int> axes) {
+std::string Why::axis_names(const LogicalMesh& mesh, IndexList axes) {
   // The writer of specs knows how pieces join to whole axes.
   TensorSharding s = TensorSharding::replicated_on(std::make_shared<LogicalMesh>(mesh), 1);
   s.dims[0].axes = std::move(axes);
@@ -207,10 +207,10 @@ std::string Why::axis_names(const LogicalMesh& mesh, std::vector<int> axes) {
 }
 
 void append_chain(std::vector<ExplainChain>* chains, ExplainChain chain, const LogicalMesh& mesh,
-                  std::vector<int> axes, std::vector<std::vector<int>>* axes_of_chains) {
+                  IndexList axes, std::vector<IndexList>* axes_of_chains) {
   if (!chains->empty() && chains->back().dim == chain.dim &&
       same_steps(chains->back().steps, chain.steps)) {
-    std::vector<int>& joined = axes_of_chains->back();
+    IndexList& joined = axes_of_chains->back();
     for (int a : axes) {
       if (std::find(joined.begin(), joined.end(), a) == joined.end()) joined.push_back(a);
     }

@@ -71,7 +71,7 @@ class Why {
   const spmd::propagation::Op* op_of(const ir::Instruction* instruction) const;
 
   /// In the user's names; of any mesh.
-  static std::string axis_names(const LogicalMesh& mesh, std::vector<int> axes);
+  static std::string axis_names(const LogicalMesh& mesh, IndexList axes);
 
  private:
   const spmd::propagation::Provenance& provenance_;
@@ -86,6 +86,6 @@ class Why {
 
 /// Joins chains of neighbouring axes that are the same.
 void append_chain(std::vector<ExplainChain>* chains, ExplainChain chain, const LogicalMesh& mesh,
-                  std::vector<int> axes, std::vector<std::vector<int>>* axes_of_chains);
+                  IndexList axes, std::vector<IndexList>* axes_of_chains);
 
 }  // namespace tessera::compiler::explain

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/spmd/collectives/dedupe.h"
 
-#include <map>
+#include <cstdint>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace tessera::spmd {
@@ -29,23 +28,27 @@ bool same_but_channel(const ir::Attributes& a, const ir::Attributes& b) {
 bool dedupe_collectives(ir::Module* module) {
   bool any = false;
   for (const auto& computation : module->computations()) {
-    std::map<std::pair<int, std::vector<std::int64_t>>, std::vector<ir::Instruction*>> seen;
+    const auto& all = computation->instructions();
+    // Those of one operand are few: a chain of them, the latest first.
+    constexpr std::int32_t kNone = -1;
+    std::vector<std::int32_t> latest(all.size(), kNone), before(all.size(), kNone);
     std::unordered_map<ir::Instruction*, ir::Instruction*> same;
-    for (const auto& i : computation->instructions()) {
-      if (!ir::is_collective(i->opcode)) continue;
-      std::vector<std::int64_t> operands;
-      for (const ir::Instruction* o : i->operands) operands.push_back(o->index);
-      std::vector<ir::Instruction*>& others = seen[{int(i->opcode), operands}];
-      bool found = false;
-      for (ir::Instruction* other : others) {
-        if (other->shape == i->shape && other->called == i->called &&
-            same_but_channel(other->attrs, i->attrs)) {
-          same[i.get()] = other;
-          found = true;
-          break;
-        }
+    for (const auto& i : all) {
+      if (!ir::is_collective(i->opcode) || i->operands.empty()) continue;
+      std::int32_t& newest = latest[std::size_t(i->operand(0)->index)];
+      const auto equals = [&](const ir::Instruction& other) {
+        return other.opcode == i->opcode && other.operands == i->operands &&
+               other.shape == i->shape && other.called == i->called &&
+               same_but_channel(other.attrs, i->attrs);
+      };
+      std::int32_t k = newest;
+      while (k != kNone && !equals(*all[std::size_t(k)])) k = before[std::size_t(k)];
+      if (k != kNone) {
+        same[i.get()] = all[std::size_t(k)].get();
+        continue;
       }
-      if (!found) others.push_back(i.get());
+      before[std::size_t(i->index)] = newest;
+      newest = std::int32_t(i->index);
     }
     if (same.empty()) continue;
     computation->replace_all_uses(same);

@@ -9,7 +9,7 @@ namespace {
 
 /// Each device's place: which list, and where in it; -1 for those in none.
 struct Places {
-  std::vector<int> list, place;
+  IndexList list, place;
 
   Places(const DeviceLists& lists, std::int64_t devices)
       : list(std::size_t(devices), -1), place(std::size_t(devices), -1) {
@@ -138,7 +138,7 @@ ir::DeviceGroups as_groups(DeviceLists lists, const MeshRef& mesh, std::int64_t 
     }
   }
   std::sort(axes.rbegin(), axes.rend());
-  std::vector<int> chosen;
+  IndexList chosen;
   for (const auto& a : axes) chosen.push_back(a.second);
   const ir::DeviceGroups symbolic = ir::DeviceGroups::over(mesh, chosen);
   DeviceLists is = symbolic.expand(devices), wanted = plain.lists;

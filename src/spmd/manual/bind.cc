@@ -19,10 +19,10 @@ using ir::Opcode;
 /// Axes on a mesh; no mesh: none.
 struct Axes {
   MeshRef mesh;
-  std::vector<int> axes;
+  IndexList axes;
 };
 
-bool contains(const std::vector<int>& list, int a) {
+bool contains(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 

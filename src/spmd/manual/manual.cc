@@ -18,7 +18,7 @@ bool is_partly(const ir::Instruction& call) {
   return is_call(call) && call.called.size() == 1 && call.called[0]->root()->has_sharding();
 }
 
-std::vector<int> axes_of(const ir::Instruction& call, const MeshRef& mesh) {
+IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh) {
   const TensorSharding& s = call.called.at(0)->root()->sharding.front();
   return s.mesh == mesh ? s.manual : s.on(mesh).manual;
 }

@@ -30,7 +30,7 @@ void bind(ir::Module* module);
 bool is_partly(const ir::Instruction& call);
 /// Of such a call: the manual axes, on `mesh`, which refines the body's; those of the calls around
 /// it included.
-std::vector<int> axes_of(const ir::Instruction& call, const MeshRef& mesh);
+IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh);
 
 /// `<mesh<["x"=2]>, [{"x"}, {?}], replicated={"y"}>`: readable without a table of meshes.
 std::string sharding_text(const TensorSharding& sharding);

@@ -207,7 +207,7 @@ class Regions {
   std::string axes_text(const Instruction* marker, const std::vector<TensorSharding>& in,
                         const std::vector<TensorSharding>& out) const {
     MeshRef mesh;
-    std::vector<int> axes;
+    IndexList axes;
     bool all = true;
     if (marker && marker->has_sharding()) {
       mesh = marker->sharding.front().mesh;

@@ -29,8 +29,8 @@ void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
   suggest(reduced(to));
   suggest(reduced(from));
   // What is gathered, along another dim instead.
-  const std::vector<int> before = used_axes(from), after = used_axes(to);
-  std::vector<int> dropped;
+  const IndexList before = used_axes(from), after = used_axes(to);
+  IndexList dropped;
   for (int a : before) {
     if (std::find(after.begin(), after.end(), a) == after.end()) dropped.push_back(a);
   }
@@ -62,7 +62,7 @@ void ComputationPartitioner::suggest_results(const ir::Instruction& source, cons
   for (std::size_t t = 0; t < operands.size(); ++t) {
     if (same_layout(operands[t], layout.operands[t])) continue;
     const Projection seen = project(*mesh(), rule, rule.operands[t], operands[t]);
-    std::vector<std::vector<int>> axes(rule.factors.size());
+    std::vector<IndexList> axes(rule.factors.size());
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (rule.factors[f].kind == FactorKind::pass_through) axes[f] = seen.factors[f].axes;
     }

@@ -73,7 +73,7 @@ class ModulePartitioner {
   /// (reshard/orders.h), which a permute leads to.
   TensorSharding normal(const TensorSharding& sharding, std::int64_t rank) const;
   /// Axes that are manual in a computation.
-  const std::vector<int>& manual_axes(const ir::Computation& source) const;
+  const IndexList& manual_axes(const ir::Computation& source) const;
 
   void record(CommunicationRecord record, ir::Instruction* instruction);
   void replicated_op(const std::string& line);
@@ -82,11 +82,11 @@ class ModulePartitioner {
   /// What shardings on another mesh are on this one.
   struct MeshView {
     MeshRef mesh;
-    bool speaks = false;                   ///< as speaks_of (reshard/orders.h)
-    std::vector<std::vector<int>> pieces;  ///< by axis of `mesh`: axes of this module's
+    bool speaks = false;            ///< as speaks_of (reshard/orders.h)
+    std::vector<IndexList> pieces;  ///< by axis of `mesh`: axes of this module's
   };
   const MeshView& view_of(const MeshRef& mesh) const;
-  void finish_report();
+  void finish_report(std::vector<const ir::Instruction*> removed);
   void find_manual_axes();
 
   const ir::Module& source_;
@@ -96,13 +96,18 @@ class ModulePartitioner {
   MeshRef mesh_;
   std::int64_t devices_ = 1;
   std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_, imported_;
-  std::unordered_map<const ir::Computation*, std::vector<int>> manual_;
+  std::unordered_map<const ir::Computation*, IndexList> manual_;
   /// By computation, then by instruction; empty: not asked for yet.
   mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
       shardings_;
   mutable std::deque<MeshView> views_;
-  std::vector<std::pair<CommunicationRecord, const ir::Instruction*>> records_;
-  std::set<ir::Opcode> noted_;  ///< of the instructions in records_
+  struct Record {
+    CommunicationRecord record;
+    /// Compared, never looked at: they may be gone.
+    const ir::Instruction* instruction;
+    const ir::Computation* computation;
+  };
+  std::vector<Record> records_;
 };
 
 using Handler = void (*)(ComputationPartitioner&, const ir::Instruction&);
@@ -161,7 +166,7 @@ class ComputationPartitioner {
     return s;
   }
   /// Axes along which this computation is written per device.
-  const std::vector<int>& manual_axes() const { return module_.manual_axes(source_); }
+  const IndexList& manual_axes() const { return module_.manual_axes(source_); }
   /// A shard by `from` as the shard by `to`, where one of both is the other's stand-in.
   ir::Instruction* reordered(ir::Instruction* local, const TensorSharding& from,
                              const TensorSharding& to, const std::string& reason);
@@ -171,14 +176,14 @@ class ComputationPartitioner {
   /// The local array with the padding of these dims set to `neutral` (a scalar).
   ir::Instruction* masked(Value* v, const Dims& dims, ir::Instruction* neutral);
   /// Product of the sizes of axes.
-  std::int64_t ways(const std::vector<int>& axes) const;
+  std::int64_t ways(const IndexList& axes) const;
 
   // ----- per-device arithmetic, all s32[]
   ir::Instruction* index(std::int64_t v);
   /// Row-major position of the device along axes.
-  ir::Instruction* coordinate(const std::vector<int>& axes);
+  ir::Instruction* coordinate(const IndexList& axes);
   /// table[coordinate(axes)]
-  ir::Instruction* lookup(const Dims& table, const std::vector<int>& axes);
+  ir::Instruction* lookup(const Dims& table, const IndexList& axes);
   /// First global index of the device's shard of a dim.
   ir::Instruction* shard_offset(const TensorSharding& s, std::int64_t dim, std::int64_t size);
   ir::Instruction* constant_scalar(DType dtype, double v);
@@ -192,12 +197,12 @@ class ComputationPartitioner {
   /// Moves rows along `dim` among the devices of `axes` (route.h). `fill`: a scalar for rows that
   /// no part covers, null where those don't matter.
   ir::Instruction* emit_route(const RoutePlan& plan, const std::vector<ir::Instruction*>& arrays,
-                              std::int64_t dim, const std::vector<int>& axes, ir::Instruction* fill,
+                              std::int64_t dim, const IndexList& axes, ir::Instruction* fill,
                               const Shape& global);
   /// The same where the destination is several arrays, so many rows of each in a device's block.
   std::vector<ir::Instruction*> emit_routes(const RoutePlan& plan,
                                             const std::vector<ir::Instruction*>& arrays,
-                                            std::int64_t dim, const std::vector<int>& axes,
+                                            std::int64_t dim, const IndexList& axes,
                                             ir::Instruction* fill, const Dims& blocks);
 
   // ----- emission of one source instruction
@@ -251,23 +256,23 @@ class ComputationPartitioner {
   ir::Instruction* position();
   /// The rows of one move where they arrive. `share`: of their bytes, for the report.
   ir::Instruction* moved_rows(const RouteMove& move, const std::vector<ir::Instruction*>& arrays,
-                              std::int64_t dim, const std::vector<int>& axes, double share);
+                              std::int64_t dim, const IndexList& axes, double share);
   /// Puts the rows of all moves in their places.
   ir::Instruction* placed_rows(const RoutePlan& plan, std::vector<ir::Instruction*> moved,
-                               std::int64_t dim, const std::vector<int>& axes,
-                               ir::Instruction* fill, const Shape& shape);
+                               std::int64_t dim, const IndexList& axes, ir::Instruction* fill,
+                               const Shape& shape);
   /// The same by shifting each and masking.
   ir::Instruction* shifted_rows(const RoutePlan& plan, const std::vector<ir::Instruction*>& moved,
-                                std::int64_t dim, const std::vector<int>& axes,
-                                ir::Instruction* fill, const Dims& out);
+                                std::int64_t dim, const IndexList& axes, ir::Instruction* fill,
+                                const Dims& out);
   ir::Instruction* apply(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
                          const Dims& padded, const Shape& global, ir::Opcode partial_op);
   /// Slices of several dims in a row, as one. Returns how many; none if there is but one.
   std::size_t emit_slices(const ReshardPlan& plan, std::size_t first, ir::Instruction** x,
                           const TensorSharding& before, const Dims& padded);
   ir::Instruction* reblock(ir::Instruction* x, std::int64_t dim, std::int64_t size,
-                           const std::vector<int>& axes, std::int64_t from_block,
-                           std::int64_t to_block, const Shape& global);
+                           const IndexList& axes, std::int64_t from_block, std::int64_t to_block,
+                           const Shape& global);
   ir::Instruction* all_to_all(const ReshardStep& step, ir::Instruction* x,
                               const TensorSharding& before, const Dims& padded,
                               const Shape& global);
@@ -294,8 +299,8 @@ class ComputationPartitioner {
   std::unordered_map<const ir::Instruction*, std::size_t> result_of_;
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;
-  std::map<std::vector<int>, ir::Instruction*> coordinates_;
-  std::map<std::pair<Dims, std::vector<int>>, ir::Instruction*> lookups_;
+  std::map<IndexList, ir::Instruction*> coordinates_;
+  std::map<std::pair<Dims, IndexList>, ir::Instruction*> lookups_;
   std::map<std::pair<int, double>, ir::Instruction*> scalars_;
 };
 
@@ -309,7 +314,7 @@ TensorSharding without_dims(TensorSharding s, const Dims& dims);
 TensorSharding reduced(TensorSharding s);
 bool contains(const Dims& dims, std::int64_t d);
 /// Axes of `s` on any dim.
-std::vector<int> used_axes(const TensorSharding& s);
+IndexList used_axes(const TensorSharding& s);
 /// A with_sharding_constraint.
 bool is_constraint(const ir::Instruction& instruction);
 /// Bytes of a local array.

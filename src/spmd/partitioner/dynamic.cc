@@ -30,10 +30,10 @@ Dims changed_dims(const Dims& whole, const Dims& part) {
   return out;
 }
 
-std::vector<int> axes_of(const TensorSharding& s, const Dims& dims) {
-  std::vector<int> out;
+IndexList axes_of(const TensorSharding& s, const Dims& dims) {
+  IndexList out;
   for (std::int64_t d : dims) {
-    const std::vector<int>& a = s.dims[std::size_t(d)].axes;
+    const IndexList& a = s.dims[std::size_t(d)].axes;
     out.insert(out.end(), a.begin(), a.end());
   }
   return out;
@@ -52,7 +52,7 @@ std::vector<TensorSharding> layouts(const ComputationPartitioner& p, const Dims&
   for (const TensorSharding& e : ends) {
     TensorSharding end = reduced(e);
     add(end);
-    std::vector<int> axes = axes_of(end, changed);
+    IndexList axes = axes_of(end, changed);
     if (axes.empty()) continue;
     TensorSharding rest = without_dims(end, changed);
     for (std::size_t d = 0; d < global.size(); ++d) {

@@ -98,7 +98,7 @@ std::optional<Table> table_of(const RoutePlan& plan, std::int64_t missing) {
 
 /// By position in the mesh: its part of a number that differs along the axes, `weights[k]` a step
 /// along axes[k].
-Dims along(const LogicalMesh& mesh, const std::vector<int>& axes, const Dims& weights) {
+Dims along(const LogicalMesh& mesh, const IndexList& axes, const Dims& weights) {
   Dims sums{0};
   for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
     std::int64_t weight = 0;
@@ -118,7 +118,7 @@ Dims along(const LogicalMesh& mesh, const std::vector<int>& axes, const Dims& we
 /// The pairs of a permute by which each device sends to the one that stands at `target[c]` along
 /// the axes, itself at c; -1: it sends nothing.
 std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(const LogicalMesh& mesh,
-                                                               const std::vector<int>& axes,
+                                                               const IndexList& axes,
                                                                const Dims& target) {
   const Dims strides = mesh.strides();
   Dims weights(axes.size());
@@ -157,7 +157,7 @@ Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
 
 ir::Instruction* ComputationPartitioner::moved_rows(const RouteMove& m,
                                                     const std::vector<ir::Instruction*>& arrays,
-                                                    std::int64_t dim, const std::vector<int>& axes,
+                                                    std::int64_t dim, const IndexList& axes,
                                                     double share) {
   // Each device takes the rows from the array that it sends of.
   Dims used = m.array;
@@ -186,7 +186,7 @@ ir::Instruction* ComputationPartitioner::moved_rows(const RouteMove& m,
 
 ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
                                                     const std::vector<ir::Instruction*>& arrays,
-                                                    std::int64_t dim, const std::vector<int>& axes,
+                                                    std::int64_t dim, const IndexList& axes,
                                                     ir::Instruction* fill,
                                                     const Shape& /*global*/) {
   return emit_routes(plan, arrays, dim, axes, fill, {plan.block}).front();
@@ -194,7 +194,7 @@ ir::Instruction* ComputationPartitioner::emit_route(const RoutePlan& plan,
 
 std::vector<ir::Instruction*> ComputationPartitioner::emit_routes(
     const RoutePlan& plan, const std::vector<ir::Instruction*>& arrays, std::int64_t dim,
-    const std::vector<int>& axes, ir::Instruction* fill, const Dims& blocks) {
+    const IndexList& axes, ir::Instruction* fill, const Dims& blocks) {
   double rows = 0;
   for (const RouteMove& m : plan.moves) {
     const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
@@ -233,7 +233,7 @@ std::vector<ir::Instruction*> ComputationPartitioner::emit_routes(
 
 ir::Instruction* ComputationPartitioner::placed_rows(const RoutePlan& plan,
                                                      std::vector<ir::Instruction*> moved,
-                                                     std::int64_t dim, const std::vector<int>& axes,
+                                                     std::int64_t dim, const IndexList& axes,
                                                      ir::Instruction* fill, const Shape& shape) {
   const std::int64_t block = plan.block;
   const Dims& out = shape.dims;
@@ -319,8 +319,7 @@ ir::Instruction* ComputationPartitioner::placed_rows(const RoutePlan& plan,
 
 ir::Instruction* ComputationPartitioner::shifted_rows(const RoutePlan& plan,
                                                       const std::vector<ir::Instruction*>& moved,
-                                                      std::int64_t dim,
-                                                      const std::vector<int>& axes,
+                                                      std::int64_t dim, const IndexList& axes,
                                                       ir::Instruction* fill, const Dims& out) {
   const std::int64_t block = plan.block;
   // Without a fill the largest move may lie under the others, unmasked.

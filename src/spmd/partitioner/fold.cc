@@ -97,8 +97,8 @@ ir::Computation* flagged(ComputationPartitioner& p, const ir::Instruction& sourc
 
 std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instruction& source,
                                  const std::vector<ir::Instruction*>& partial,
-                                 const std::vector<TensorSharding>& layout,
-                                 const std::vector<int>& axes, const PartReducer& reduce) {
+                                 const std::vector<TensorSharding>& layout, const IndexList& axes,
+                                 const PartReducer& reduce) {
   const std::int64_t k = p.ways(axes);
   const std::vector<Shape> results = flatten(source.shape);
   FactorRule rule;

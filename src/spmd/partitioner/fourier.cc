@@ -81,9 +81,9 @@ TensorSharding cleared(const Stage& stage, TensorSharding s) {
     if (to < 0 || stage.in.dim(d) > stage.in.dim(to)) to = d;
   }
   for (std::int64_t d : stage.dims) {
-    std::vector<int> axes = std::move(s.dims[std::size_t(d)].axes);
+    IndexList axes = std::move(s.dims[std::size_t(d)].axes);
     s.dims[std::size_t(d)].axes.clear();
-    std::vector<int>& all = s.dims[std::size_t(to)].axes;
+    IndexList& all = s.dims[std::size_t(to)].axes;
     all.insert(all.end(), axes.begin(), axes.end());
   }
   return s;
@@ -133,7 +133,7 @@ std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& s
 }
 
 ir::Instruction* swapped(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
-                         const std::vector<int>& axes) {
+                         const IndexList& axes) {
   const double k = double(p.ways(axes));
   x = p.b().all_to_all(x, dim, ir::DeviceGroups::over(p.mesh(), axes));
   p.note(x, byte_count(x) * (k - 1) / k);
@@ -159,7 +159,7 @@ ir::Instruction* twiddles(ComputationPartitioner& p, const Shape& shape, std::in
 
 /// A transform of the last dim, split into as many parts as devices; each ends with its own part.
 ir::Instruction* across(ComputationPartitioner& p, ir::Instruction* x, FftType type, std::int64_t n,
-                        const std::vector<int>& axes) {
+                        const IndexList& axes) {
   ir::Builder& b = p.b();
   const std::int64_t k = p.ways(axes), rows = n / k, part = rows / k;
   Dims batch = x->shape.dims;

@@ -270,7 +270,7 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     for (std::int64_t d = 0; d < v->shape.rank(); ++d) all.push_back(d);
     indices = p.masked(v, all, p.index(-1));
   }
-  const std::vector<int>& axes = layout.results[0].unreduced;
+  const IndexList& axes = layout.results[0].unreduced;
   if (!axes.empty()) {
     // The operand counts once.
     ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));

@@ -28,7 +28,7 @@ constexpr std::size_t kMaxLayouts = 5000;
 constexpr int kMaxPlans = 300;
 constexpr std::size_t kCachedLayouts = 1 << 12;
 
-using FactorAxes = std::vector<std::vector<int>>;
+using FactorAxes = std::vector<IndexList>;
 
 struct Tensor {
   const TensorFactors* factors;
@@ -37,7 +37,7 @@ struct Tensor {
   bool is_result;
 };
 
-bool contains(const std::vector<int>& list, int a) {
+bool contains(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 
@@ -150,14 +150,14 @@ class LayoutSearch {
   }
 
   /// Whether a factor can be cut so.
-  bool fits(int factor, const std::vector<int>& axes) const {
+  bool fits(int factor, const IndexList& axes) const {
     std::int64_t ways = ways_of(*mesh_, axes), size = info_[std::size_t(factor)].size;
     if (size > 0 && size % ways == 0) return true;
     return !info_[std::size_t(factor)].compound && existing(factor, axes);
   }
 
   /// Some tensor is cut so, or more, along the factor.
-  bool existing(int factor, const std::vector<int>& axes) const {
+  bool existing(int factor, const IndexList& axes) const {
     for (const Projection& p : projections_) {
       const auto& have = p.factors[std::size_t(factor)].axes;
       if (have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin())) {
@@ -168,8 +168,8 @@ class LayoutSearch {
   }
 
   void collect_axes() {
-    std::vector<int> axes;
-    std::vector<std::vector<int>> lists, sets;
+    IndexList axes;
+    std::vector<IndexList> lists, sets;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const TensorSharding& s = *tensors_[t].sharding;
       auto take = [&](int a) {
@@ -492,7 +492,7 @@ class LayoutSearch {
   std::size_t operand_count_ = 0;
   std::vector<FactorInfo> info_;
   std::vector<Projection> projections_;
-  std::vector<std::vector<int>> blocks_;
+  std::vector<IndexList> blocks_;
   std::vector<Candidate> found_;
   int plans_ = 0;
   std::vector<Choice> choices_;

@@ -13,7 +13,7 @@ namespace tessera::spmd {
 
 struct ComputeLayout {
   /// factor → axes, major to minor.
-  std::vector<std::vector<int>> factor_axes;
+  std::vector<IndexList> factor_axes;
   /// What each operand must be resharded to before the op.
   std::vector<TensorSharding> operands;
   /// What the op then yields. Axes on reduction factors are `unreduced`: the partial results are to

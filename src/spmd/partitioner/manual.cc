@@ -16,7 +16,7 @@ namespace {
 
 using ir::Opcode;
 
-bool holds(const std::vector<int>& list, int a) {
+bool holds(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 
@@ -117,10 +117,10 @@ void partition_whole(ComputationPartitioner& p, const ir::Instruction& source) {
 
 /// The layout of a global array whose local part, as the body sees it, lies by `local`.
 TensorSharding crossing(const TensorSharding& global, const TensorSharding& local,
-                        const std::vector<int>& inner) {
+                        const IndexList& inner) {
   TensorSharding s = global;
   for (std::size_t d = 0; d < s.dims.size(); ++d) {
-    std::vector<int>& axes = s.dims[d].axes;
+    IndexList& axes = s.dims[d].axes;
     axes.erase(std::remove_if(axes.begin(), axes.end(), [&](int a) { return !holds(inner, a); }),
                axes.end());
     axes.insert(axes.end(), local.dims[d].axes.begin(), local.dims[d].axes.end());
@@ -137,7 +137,7 @@ void check_even(const ir::Instruction& source, const TensorSharding& s, const Sh
 
 void partition_partly(ComputationPartitioner& p, const ir::Instruction& source) {
   const ir::Computation& body = *source.called[0];
-  const std::vector<int>& inner = p.module().manual_axes(body);
+  const IndexList& inner = p.module().manual_axes(body);
   std::vector<ir::Instruction*> arguments;
   for (std::size_t k = 0; k < source.operands.size(); ++k) {
     const ir::Instruction& parameter = *body.parameter(k);

@@ -100,9 +100,9 @@ std::vector<TensorSharding> layouts_to_try(const ComputationPartitioner& p,
   };
   for (const TensorSharding& end : ends) {
     add(end);
-    std::vector<int> axes;
+    IndexList axes;
     for (std::int64_t d : changed) {
-      const std::vector<int>& a = end.dims[std::size_t(d)].axes;
+      const IndexList& a = end.dims[std::size_t(d)].axes;
       axes.insert(axes.end(), a.begin(), a.end());
     }
     if (axes.empty()) continue;
@@ -111,7 +111,7 @@ std::vector<TensorSharding> layouts_to_try(const ComputationPartitioner& p,
       if (contains(changed, d)) continue;
       if (source.shape.dim(d) % (end.shards(d) * p.ways(axes)) != 0) continue;
       TensorSharding moved = rest;
-      std::vector<int>& to = moved.dims[std::size_t(d)].axes;
+      IndexList& to = moved.dims[std::size_t(d)].axes;
       to.insert(to.end(), axes.begin(), axes.end());
       add(std::move(moved));
     }
@@ -151,7 +151,7 @@ TensorSharding array_layout(const Candidate& c, std::size_t array, const Dims& c
 TensorSharding summed_layout(const Candidate& c, const Dims& changed) {
   TensorSharding s = without_dims(c.layout, changed);
   for (std::int64_t d : changed) {
-    const std::vector<int>& a = c.layout.dims[std::size_t(d)].axes;
+    const IndexList& a = c.layout.dims[std::size_t(d)].axes;
     s.unreduced.insert(s.unreduced.end(), a.begin(), a.end());
   }
   return s;
@@ -232,8 +232,7 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
 
 /// Takes every stride-th row of a shard, from a row that depends on the device.
 ir::Instruction* take_strided(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
-                              const std::vector<int>& axes, const Placed& placed,
-                              std::int64_t stride) {
+                              const IndexList& axes, const Placed& placed, std::int64_t stride) {
   if (stride == 1) return x;
   const std::int64_t rows = placed.part.rows;
   x = p.resized(x, dim, rows * stride);
@@ -394,7 +393,7 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
   for (std::int64_t d : changed) {
     const std::int64_t ways = c.layout.shards(d);
     if (ways == 1) continue;
-    const std::vector<int>& axes = c.layout.dims[std::size_t(d)].axes;
+    const IndexList& axes = c.layout.dims[std::size_t(d)].axes;
     Placed placed = placer(from[0], d, ways, false);
     x = take_strided(p, x, d, axes, placed, stride(d));
     if (c.summed) {

@@ -41,8 +41,8 @@ using PartReducer =
 /// partial results.
 std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instruction& source,
                                  const std::vector<ir::Instruction*>& partial,
-                                 const std::vector<TensorSharding>& layout,
-                                 const std::vector<int>& axes, const PartReducer& reduce);
+                                 const std::vector<TensorSharding>& layout, const IndexList& axes,
+                                 const PartReducer& reduce);
 
 // running.cc
 /// The dim along which a reduce-window folds all elements up to its own (or from its own on) and

@@ -2,6 +2,8 @@
 #include "src/spmd/partitioner/partition.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <unordered_map>
 
 #include "src/base/check.h"
@@ -73,9 +75,9 @@ TensorSharding ModulePartitioner::normal(const TensorSharding& sharding, std::in
   TensorSharding s = TensorSharding::replicated_on(mesh_, rank);
   s.shard_group = sharding.shard_group;
   s.shard_like = sharding.shard_like;
-  auto translate = [&](const std::vector<int>& axes, std::vector<int>* to) {
+  auto translate = [&](const IndexList& axes, IndexList* to) {
     for (int a : axes) {
-      const std::vector<int>& pieces = view.pieces[std::size_t(a)];
+      const IndexList& pieces = view.pieces[std::size_t(a)];
       to->insert(to->end(), pieces.begin(), pieces.end());
     }
   };
@@ -92,7 +94,7 @@ const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
   if (all.empty()) all.resize(instruction.parent->instructions().size());
   std::vector<TensorSharding>& out = all[std::size_t(instruction.index)];
   if (!out.empty()) return out;
-  const std::vector<int>& around = manual_axes(*instruction.parent);
+  const IndexList& around = manual_axes(*instruction.parent);
   auto add = [&](const Shape& leaf, std::size_t i, std::size_t count) {
     if (instruction.sharding.empty()) {
       out.push_back(TensorSharding::replicated_on(mesh_, leaf.rank()));
@@ -116,7 +118,7 @@ void ModulePartitioner::find_manual_axes() {
   const std::vector<ir::Computation*> all = propagation::device_computations(source_);
   // Callers first.
   for (auto c = all.rbegin(); c != all.rend(); ++c) {
-    const std::vector<int> around = manual_axes(**c);
+    const IndexList around = manual_axes(**c);
     for (const auto& i : (*c)->instructions()) {
       const bool runs =
           i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) || i->is(ir::Opcode::conditional);
@@ -129,8 +131,8 @@ void ModulePartitioner::find_manual_axes() {
   }
 }
 
-const std::vector<int>& ModulePartitioner::manual_axes(const ir::Computation& source) const {
-  static const std::vector<int> none;
+const IndexList& ModulePartitioner::manual_axes(const ir::Computation& source) const {
+  static const IndexList none;
   auto it = manual_.find(&source);
   return it == manual_.end() ? none : it->second;
 }
@@ -152,8 +154,7 @@ void ModulePartitioner::record(CommunicationRecord record, ir::Instruction* inst
   if (options_.tag_collectives) {
     instruction->metadata.other.emplace_back(kCollectiveTag, std::to_string(records_.size()));
   }
-  noted_.insert(instruction->opcode);
-  records_.emplace_back(std::move(record), instruction);
+  records_.push_back({std::move(record), instruction, instruction->parent});
 }
 
 void ModulePartitioner::replicated_op(const std::string& line) {
@@ -166,29 +167,26 @@ std::unique_ptr<ir::Module> ModulePartitioner::run() {
   ComputationPartitioner(*this, entry, target).run(true);
   target_->set_entry(target);
   target_->remove_dead_computations();
-  for (const auto& c : target_->computations()) c->remove_dead();
+  std::vector<const ir::Instruction*> removed;
+  for (const auto& c : target_->computations()) c->remove_dead(&removed);
   if (dedupe_collectives(target_.get())) {
-    for (const auto& c : target_->computations()) c->remove_dead();
+    for (const auto& c : target_->computations()) c->remove_dead(&removed);
   }
   target_->remove_dead_computations();
-  finish_report();
+  finish_report(std::move(removed));
   return std::move(target_);
 }
 
-void ModulePartitioner::finish_report() {
+void ModulePartitioner::finish_report(std::vector<const ir::Instruction*> removed) {
   if (!report_) return;
-  std::unordered_map<const ir::Instruction*, bool> alive;
-  for (const auto& entry : records_) alive.emplace(entry.second, false);
-  for (const auto& c : target_->computations()) {
-    for (const auto& i : c->instructions()) {
-      if (!noted_.count(i->opcode)) continue;
-      if (auto it = alive.find(i.get()); it != alive.end()) it->second = true;
-    }
-  }
-  for (auto& [record, instruction] : records_) {
-    if (options_.tag_collectives || alive[instruction]) {
-      report_->records.push_back(std::move(record));
-    }
+  std::set<const ir::Computation*> alive;  // looked up, never walked
+  for (const auto& c : target_->computations()) alive.insert(c.get());
+  std::sort(removed.begin(), removed.end(), std::less<>());
+  for (Record& r : records_) {
+    const bool stays =
+        alive.count(r.computation) > 0 &&
+        !std::binary_search(removed.begin(), removed.end(), r.instruction, std::less<>());
+    if (stays || options_.tag_collectives) report_->records.push_back(std::move(r.record));
   }
 }
 
@@ -296,7 +294,7 @@ void ComputationPartitioner::run(bool is_entry) {
                                             index(given->device));
         bits = b().select(b().splat(mine, bits->shape.dims), bits,
                           b().splat(constant_scalar(bits->shape.dtype, 0), bits->shape.dims));
-        std::vector<int> all;
+        IndexList all;
         for (std::size_t a = 0; a < mesh()->axes.size(); ++a) all.push_back(int(a));
         transfer = {given->to_spec_string(), "replicated", "parameter on one device", true};
         bits = b().all_reduce(

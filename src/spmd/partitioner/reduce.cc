@@ -124,8 +124,7 @@ ir::Instruction* presence(ComputationPartitioner& p, Value* v, const Dims& dims)
 /// neutral one, and the first device alone has the initial values.
 std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction& source,
                                const std::vector<Value*>& values,
-                               const std::vector<TensorSharding>& layout,
-                               const std::vector<int>& axes) {
+                               const std::vector<TensorSharding>& layout, const IndexList& axes) {
   ir::Builder& b = p.b();
   const std::size_t count = source.operands.size() / 2;
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
@@ -187,10 +186,10 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
   }
   ComputeLayout layout = p.layout_for(source, *rule);
   std::vector<Value*> values = p.operands_in(source, layout.operands);
-  std::vector<int> axes;  // in the order of the reduced elements
+  IndexList axes;  // in the order of the reduced elements
   for (std::size_t d = 0; d < layout.operands[0].dims.size(); ++d) {
     if (!contains(dims, std::int64_t(d))) continue;
-    const std::vector<int>& a = layout.operands[0].dims[d].axes;
+    const IndexList& a = layout.operands[0].dims[d].axes;
     axes.insert(axes.end(), a.begin(), a.end());
   }
   std::vector<ir::Instruction*> inputs, inits;

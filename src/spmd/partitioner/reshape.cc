@@ -54,12 +54,12 @@ bool even(const TensorSharding& s, const Dims& dims, const Dims& global) {
 }
 
 /// The axes of a segment whose first dim carries all of them; empty otherwise.
-const std::vector<int>* major_axes(const TensorSharding& s, const Dims& dims) {
+const IndexList* major_axes(const TensorSharding& s, const Dims& dims) {
   if (dims.empty()) return nullptr;
   for (std::size_t i = 1; i < dims.size(); ++i) {
     if (s.shards(dims[i]) > 1) return nullptr;
   }
-  const std::vector<int>& axes = s.dims[std::size_t(dims[0])].axes;
+  const IndexList& axes = s.dims[std::size_t(dims[0])].axes;
   return s.shards(dims[0]) > 1 ? &axes : nullptr;
 }
 
@@ -72,7 +72,7 @@ std::int64_t inner_count(const Dims& dims, const Dims& global) {
 /// A segment that is split along its first dims, in blocks that hold different rows on both sides.
 struct Shift {
   Segment segment;
-  std::vector<int> axes;
+  IndexList axes;
   RoutePlan plan;
   std::int64_t from_block;  ///< rows of the joined segment in a shard of the operand
 };
@@ -102,10 +102,10 @@ std::vector<std::pair<int, std::int64_t>> places(const TensorSharding& s, const 
   return out;
 }
 
-std::vector<int> axes_of(const TensorSharding& s, const Dims& dims) {
-  std::vector<int> axes;
+IndexList axes_of(const TensorSharding& s, const Dims& dims) {
+  IndexList axes;
   for (std::int64_t d : dims) {
-    const std::vector<int>& a = s.dims[std::size_t(d)].axes;
+    const IndexList& a = s.dims[std::size_t(d)].axes;
     axes.insert(axes.end(), a.begin(), a.end());
   }
   return axes;
@@ -113,8 +113,7 @@ std::vector<int> axes_of(const TensorSharding& s, const Dims& dims) {
 
 /// The coordinate along `to` of each coordinate along `from`, if these are the same axes.
 std::optional<std::vector<std::int64_t>> reordered(const ComputationPartitioner& p,
-                                                   const std::vector<int>& from,
-                                                   const std::vector<int>& to) {
+                                                   const IndexList& from, const IndexList& to) {
   if (from.empty() || !std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
     return std::nullopt;
   }
@@ -195,16 +194,16 @@ Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
   Plan plan{without_ones(reduced(in_layout), in), without_ones(reduced(out_layout), out), {}};
   for (const Segment& s : segments_of(in, out)) {
     if (s.in.size() == 1 && s.out.size() == 1) {
-      std::vector<int>& a = plan.in.dims[std::size_t(s.in[0])].axes;
-      std::vector<int>& b = plan.out.dims[std::size_t(s.out[0])].axes;
+      IndexList& a = plan.in.dims[std::size_t(s.in[0])].axes;
+      IndexList& b = plan.out.dims[std::size_t(s.out[0])].axes;
       (forward ? b : a) = forward ? a : b;
       continue;
     }
     if (even(plan.in, s.in, in) && even(plan.out, s.out, out)) {
       if (places(plan.in, s.in, in) == places(plan.out, s.out, out)) continue;
     } else {
-      const std::vector<int>* a = major_axes(plan.in, s.in);
-      const std::vector<int>* b = major_axes(plan.out, s.out);
+      const IndexList* a = major_axes(plan.in, s.in);
+      const IndexList* b = major_axes(plan.out, s.out);
       if (a && b && *a == *b) {
         const std::int64_t n = p.ways(*a), inner = inner_count(s.in, in);
         const std::int64_t size = in[std::size_t(s.in[0])] * inner;
@@ -217,7 +216,7 @@ Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
       }
     }
     if (by_pieces) {
-      const std::vector<int> from = axes_of(plan.in, s.in), to = axes_of(plan.out, s.out);
+      const IndexList from = axes_of(plan.in, s.in), to = axes_of(plan.out, s.out);
       if (std::optional<std::vector<std::int64_t>> order = reordered(p, from, to)) {
         if (auto route = plan_segment(s, plan.in, plan.out, in, out, *order)) {
           std::int64_t from_block = 1;

@@ -13,8 +13,8 @@ namespace tessera::spmd {
 namespace {
 
 /// Elements of `after` that `before` lacks.
-std::vector<int> added(const std::vector<int>& before, const std::vector<int>& after) {
-  std::vector<int> out;
+IndexList added(const IndexList& before, const IndexList& after) {
+  IndexList out;
   for (int a : after) {
     if (std::find(before.begin(), before.end(), a) == before.end()) out.push_back(a);
   }
@@ -230,7 +230,7 @@ std::size_t ComputationPartitioner::emit_slices(const ReshardPlan& plan, std::si
 }
 
 ir::Instruction* ComputationPartitioner::reblock(ir::Instruction* x, std::int64_t dim,
-                                                 std::int64_t size, const std::vector<int>& axes,
+                                                 std::int64_t size, const IndexList& axes,
                                                  std::int64_t from_block, std::int64_t to_block,
                                                  const Shape& global) {
   TESSERA_CHECK(x->shape.dim(dim) == from_block, "reblock met a shard of another size");

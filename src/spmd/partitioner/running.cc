@@ -73,7 +73,7 @@ std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::
   Dims starts(inner[0]->shape.dims.size(), 0), limits = inner[0]->shape.dims;
   starts[d] = forward ? local[d] - 1 : 0;
   limits[d] = starts[d] + 1;
-  const std::vector<int>& axes = s.dims[d].axes;
+  const IndexList& axes = s.dims[d].axes;
   const std::int64_t k = p.ways(axes);
   Dims before, after;
   for (std::int64_t c = 0; c < k; ++c) {

@@ -18,14 +18,14 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) {
 /// One split dim.
 struct Reach {
   std::int64_t dim = 0;
-  std::vector<int> axes;
+  IndexList axes;
   RoutePlan operand, source;
   Dims own;  ///< by coordinate: where the device's own rows begin among those fetched
   std::int64_t block = 0, rows = 0;  ///< own, fetched
 };
 
 /// `size` rows of an array that is padded by `padding` first.
-Reach reach_of(const ComputationPartitioner& p, std::int64_t dim, const std::vector<int>& axes,
+Reach reach_of(const ComputationPartitioner& p, std::int64_t dim, const IndexList& axes,
                const ir::WindowDim& w, std::int64_t size, const ir::PadDim& padding,
                std::int64_t windows) {
   Reach r;

@@ -144,7 +144,7 @@ std::vector<ir::Instruction*> chosen(ir::Builder& b, ir::Instruction* condition,
 /// How the rows of a sort lie and travel.
 struct Exchange {
   std::int64_t dim = 0, size = 0, ways = 1;
-  std::vector<int> axes;
+  IndexList axes;
   std::int64_t block = 0;  ///< rows of a device while they are sorted
   int places = -1;         ///< the operand with the rows' places; operands.size(): one more
   bool padded = false;
@@ -241,8 +241,7 @@ std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vect
 
 /// Device pairs (c, c + step) along axes.
 std::vector<std::pair<std::int64_t, std::int64_t>> neighbours(ComputationPartitioner& p,
-                                                              const std::vector<int>& axes,
-                                                              int step) {
+                                                              const IndexList& axes, int step) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (const auto& group : ir::DeviceGroups::over(p.mesh(), axes).expand(p.module().devices())) {
     for (std::int64_t c = 0; c < std::int64_t(group.size()); ++c) {

@@ -107,7 +107,7 @@ void partition_rng(ComputationPartitioner& p, const ir::Instruction& source) {
   Value* v = p.make(bits, p.whole(source.shape.rank()), bits->shape);
   TensorSharding partial = v->sharding;
   for (int a = 0; a < int(p.mesh()->axes.size()); ++a) {
-    const std::vector<int>& manual = p.manual_axes();
+    const IndexList& manual = p.manual_axes();
     if (std::find(manual.begin(), manual.end(), a) == manual.end()) partial.unreduced.push_back(a);
   }
   v = p.reshard(v, partial, "random numbers of the first device");

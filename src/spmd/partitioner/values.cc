@@ -12,8 +12,8 @@ namespace tessera::spmd {
 namespace {
 
 /// Axes of size 1 split nothing.
-std::vector<int> wide_axes(const TensorSharding& s, std::vector<int> axes) {
-  std::erase_if(axes, [&](int a) { return s.mesh->axes[std::size_t(a)].size == 1; });
+IndexList wide_axes(const TensorSharding& s, IndexList axes) {
+  erase_if(axes, [&](int a) { return s.mesh->axes[std::size_t(a)].size == 1; });
   return axes;
 }
 
@@ -22,11 +22,11 @@ std::vector<int> wide_axes(const TensorSharding& s, std::vector<int> axes) {
 bool same_layout(const TensorSharding& a, const TensorSharding& b) {
   if (a.dims.size() != b.dims.size() || a.kind != b.kind) return false;
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
-    const std::vector<int>&x = a.dims[i].axes, &y = b.dims[i].axes;
+    const IndexList &x = a.dims[i].axes, &y = b.dims[i].axes;
     if (x != y && wide_axes(a, x) != wide_axes(b, y)) return false;
   }
   if (a.unreduced.empty() && b.unreduced.empty()) return true;
-  std::vector<int> ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
+  IndexList ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
   std::sort(ua.begin(), ua.end());
   std::sort(ub.begin(), ub.end());
   return ua == ub;
@@ -53,8 +53,8 @@ bool contains(const Dims& dims, std::int64_t d) {
   return std::find(dims.begin(), dims.end(), d) != dims.end();
 }
 
-std::vector<int> used_axes(const TensorSharding& s) {
-  std::vector<int> axes;
+IndexList used_axes(const TensorSharding& s) {
+  IndexList axes;
   for (const DimSharding& d : s.dims) axes.insert(axes.end(), d.axes.begin(), d.axes.end());
   return axes;
 }
@@ -102,7 +102,7 @@ Shape ComputationPartitioner::local_shape(const Shape& global, const TensorShard
   return Shape(global.dtype, s.shard_dims(global.dims));
 }
 
-std::int64_t ComputationPartitioner::ways(const std::vector<int>& axes) const {
+std::int64_t ComputationPartitioner::ways(const IndexList& axes) const {
   std::int64_t n = 1;
   for (int a : axes) n *= mesh()->axes[std::size_t(a)].size;
   return n;
@@ -143,7 +143,7 @@ ir::Instruction* ComputationPartitioner::position() {
   return position_;
 }
 
-ir::Instruction* ComputationPartitioner::coordinate(const std::vector<int>& axes) {
+ir::Instruction* ComputationPartitioner::coordinate(const IndexList& axes) {
   if (ways(axes) == 1) return index(0);
   if (auto it = coordinates_.find(axes); it != coordinates_.end()) return it->second;
   ir::Instruction* at = position();
@@ -177,7 +177,7 @@ ir::Instruction* ComputationPartitioner::coordinate(const std::vector<int>& axes
   return coordinates_[axes] = sum;
 }
 
-ir::Instruction* ComputationPartitioner::lookup(const Dims& table, const std::vector<int>& axes) {
+ir::Instruction* ComputationPartitioner::lookup(const Dims& table, const IndexList& axes) {
   TESSERA_CHECK(std::int64_t(table.size()) == ways(axes), "a table of a wrong size");
   if (table.size() == 1) return index(table[0]);
   std::int64_t step = table[1] - table[0];
@@ -205,7 +205,7 @@ ir::Instruction* ComputationPartitioner::lookup(const Dims& table, const std::ve
 
 ir::Instruction* ComputationPartitioner::shard_offset(const TensorSharding& s, std::int64_t dim,
                                                       std::int64_t size) {
-  const std::vector<int>& axes = s.dims[std::size_t(dim)].axes;
+  const IndexList& axes = s.dims[std::size_t(dim)].axes;
   std::int64_t n = ways(axes), block = ceil_div(size, n);
   Dims table;
   for (std::int64_t c = 0; c < n; ++c) table.push_back(c * block);

@@ -16,7 +16,7 @@ namespace {
 struct Halo {
   std::int64_t dim = 0;       ///< of the input
   std::int64_t interior = 0;  ///< to spread the local rows by first
-  std::vector<int> axes;
+  IndexList axes;
   bool everywhere = false;
   Dims begin;  ///< by coordinate: first row
   RoutePlan plan;
@@ -24,7 +24,7 @@ struct Halo {
 
 /// Windows of `kernel` taps whose first output on the device at c begins `step` * c rows after that
 /// of the device before. `everywhere`: each device has all rows and only picks its own.
-Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const std::vector<int>& axes,
+Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const IndexList& axes,
               std::int64_t size, const ir::WindowDim& w, std::int64_t step, std::int64_t outputs,
               std::int64_t kernel, bool everywhere) {
   Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}, {}};
@@ -51,10 +51,10 @@ TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halo
 }
 
 /// Devices that differ along these axes only all have the whole dim, or can make it.
-bool is_everywhere(const Value& v, std::int64_t dim, const std::vector<int>& axes) {
+bool is_everywhere(const Value& v, std::int64_t dim, const IndexList& axes) {
   if (v.home->remake) return true;
   if (!v.sharding.unreduced.empty() || v.sharding.shards(dim) > 1) return false;
-  const std::vector<int> used = used_axes(v.sharding);
+  const IndexList used = used_axes(v.sharding);
   return std::none_of(axes.begin(), axes.end(),
                       [&](int a) { return std::find(used.begin(), used.end(), a) != used.end(); });
 }
@@ -205,7 +205,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   const auto& attrs = source.get<ir::ConvolutionAttrs>();
   const Shape &lhs = source.operand(0)->shape, &rhs = source.operand(1)->shape;
   auto factor = [&](std::size_t operand, std::int64_t dim) {
-    const std::vector<int>& f = rule->operands[operand][std::size_t(dim)];
+    const IndexList& f = rule->operands[operand][std::size_t(dim)];
     return f.size() == 1 ? f.front() : -1;
   };
   std::vector<char> keep(rule->factors.size(), 0);
@@ -235,7 +235,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
       if (ways == 1) continue;
       const ir::WindowDim& w = attrs.window[s];
       const std::int64_t out = source.shape.dim(attrs.output_spatial[s]);
-      const std::vector<int>& axes = layout.operands[0].dims[std::size_t(in)].axes;
+      const IndexList& axes = layout.operands[0].dims[std::size_t(in)].axes;
       if (layout.operands[1].shards(kernel) > 1) {
         const std::int64_t block = ceil_div(w.size, ways);
         halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.rhs_dilation, out, block,

@@ -11,7 +11,7 @@
 namespace tessera::spmd::propagation {
 namespace {
 
-bool contains(const std::vector<int>& list, int a) {
+bool contains(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 
@@ -25,15 +25,15 @@ struct Tensor {
 /// What one op after the other is worked on in, so that memory is asked for but a few times.
 struct Scratch {
   std::vector<Tensor> tensors;  ///< those of the last ops stay, with what they hold
-  std::vector<std::vector<int>> chains;
-  std::vector<int> agreed, wanted;
+  std::vector<IndexList> chains;
+  IndexList agreed, wanted;
   std::vector<std::size_t> order;
 };
 
 class OpPropagation {
  public:
   OpPropagation(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
-                std::vector<int>* changed, Scratch* scratch)
+                IndexList* changed, Scratch* scratch)
       : graph_(*graph),
         op_(op),
         permission_(permission),
@@ -46,7 +46,7 @@ class OpPropagation {
     collect();
     // Axes that the careful strategy would let flow, by factor.
     const std::size_t factors = op_.rule->factors.size();
-    std::vector<std::vector<int>>& chains = scratch_.chains;
+    std::vector<IndexList>& chains = scratch_.chains;
     chains.resize(std::max(chains.size(), factors));
     bool any = false;
     for (std::size_t f = 0; f < factors; ++f) {
@@ -58,7 +58,7 @@ class OpPropagation {
     set_order(factors);
     for (std::size_t f : scratch_.order) {
       if (chains[f].empty()) continue;
-      std::vector<int>& agreed = scratch_.agreed;
+      IndexList& agreed = scratch_.agreed;
       if (aggressive_) {
         chain(f, &agreed);
       } else {
@@ -102,7 +102,7 @@ class OpPropagation {
     std::vector<Tensor>& all = scratch_.tensors;
     all.resize(std::max(all.size(), op_.operands.size() + op_.results.size()));
     std::size_t count = 0;
-    auto add = [&](const std::vector<int>& values, const std::vector<TensorFactors>& factors,
+    auto add = [&](const IndexList& values, const std::vector<TensorFactors>& factors,
                    bool is_result) {
       for (std::size_t i = 0; i < values.size(); ++i) {
         const Value& v = graph_.values[std::size_t(values[i])];
@@ -134,13 +134,13 @@ class OpPropagation {
   }
 
   /// The longest list that no tensor contradicts; where two differ, what they have in common.
-  void chain(std::size_t f, std::vector<int>* to) const {
-    std::vector<int>& longest = *to;
+  void chain(std::size_t f, IndexList* to) const {
+    IndexList& longest = *to;
     longest.clear();
     std::size_t cap = std::size_t(-1);
     for (const Tensor& t : tensors_) {
       if (!t.projection.present[f] || !is_source(t)) continue;
-      const std::vector<int>& list = t.projection.factors[f].axes;
+      const IndexList& list = t.projection.factors[f].axes;
       auto common = std::size_t(
           std::mismatch(list.begin(),
                         list.begin() + std::ptrdiff_t(std::min(list.size(), longest.size())),
@@ -158,10 +158,10 @@ class OpPropagation {
 
   /// Length up to which a tensor could take `axes` on factor `f`. `chains`: also for what the other
   /// factors are about to take, not only for what they have.
-  std::size_t refused_from(const Tensor& t, std::size_t f, const std::vector<int>& axes,
+  std::size_t refused_from(const Tensor& t, std::size_t f, const IndexList& axes,
                            bool chains) const {
     const TensorSharding& s = value(t).sharding;
-    const std::vector<int>& have = t.projection.factors[f].axes;
+    const IndexList& have = t.projection.factors[f].axes;
     for (std::size_t k = 0; k < axes.size(); ++k) {
       if (k < have.size() && have[k] == axes[k]) continue;
       int a = axes[k];
@@ -188,7 +188,7 @@ class OpPropagation {
   }
 
   /// Length up to which the dim that factor `f` is of can be cut.
-  std::size_t cut_to(const Tensor& t, std::size_t f, const std::vector<int>& axes) const {
+  std::size_t cut_to(const Tensor& t, std::size_t f, const IndexList& axes) const {
     const ProjectedFactor& have = t.projection.factors[f];
     const Value& v = value(t);
     Place at = place(t, f);
@@ -215,7 +215,7 @@ class OpPropagation {
 
   /// The largest length up to `k` that doesn't end within a named axis: a dim that is too short for
   /// an axis does without, rather than with a part of it.
-  std::size_t between_axes(const std::vector<int>& axes, std::size_t k) const {
+  std::size_t between_axes(const IndexList& axes, std::size_t k) const {
     for (; k > 0 && k < axes.size(); --k) {
       const MeshAxis& last = mesh().axes[std::size_t(axes[k - 1])];
       const MeshAxis& next = mesh().axes[std::size_t(axes[k])];
@@ -224,16 +224,16 @@ class OpPropagation {
     return k;
   }
 
-  void extend(std::size_t f, const std::vector<int>& axes) {
+  void extend(std::size_t f, const IndexList& axes) {
     if (axes.empty()) return;
     for (bool results : {true, false}) {
       for (Tensor& t : tensors_) {
         if (t.is_result != results || !t.projection.present[f] || !is_target(t)) continue;
-        const std::vector<int>& have = t.projection.factors[f].axes;
+        const IndexList& have = t.projection.factors[f].axes;
         // Nothing more to take, or a contradiction.
         if (have.size() >= axes.size()) continue;
         if (!std::equal(have.begin(), have.end(), axes.begin())) continue;
-        std::vector<int>& wanted = scratch_.wanted;
+        IndexList& wanted = scratch_.wanted;
         wanted = axes;
         wanted.resize(refused_from(t, f, wanted, false));
         wanted.resize(std::min(wanted.size(), cut_to(t, f, wanted)));
@@ -244,10 +244,10 @@ class OpPropagation {
   }
 
   /// An operand of an elementwise op gains nothing from axes that the result doesn't have.
-  void keep_to_result(std::size_t f, std::vector<int>* wanted) const {
+  void keep_to_result(std::size_t f, IndexList* wanted) const {
     for (const Tensor& t : tensors_) {
       if (!t.is_result || !t.projection.present[f]) continue;
-      const std::vector<int>& got = t.projection.factors[f].axes;
+      const IndexList& got = t.projection.factors[f].axes;
       auto common =
           std::mismatch(wanted->begin(),
                         wanted->begin() + std::ptrdiff_t(std::min(wanted->size(), got.size())),
@@ -258,16 +258,16 @@ class OpPropagation {
     }
   }
 
-  void update(Tensor& t, std::size_t f, const std::vector<int>& axes) {
+  void update(Tensor& t, std::size_t f, const IndexList& axes) {
     Value& v = value(t);
     std::size_t dim = place(t, f).dim;
-    std::vector<std::vector<int>> lists(op_.rule->factors.size());
+    std::vector<IndexList> lists(op_.rule->factors.size());
     for (int g : (*t.factors)[dim])
       lists[std::size_t(g)] = t.projection.factors[std::size_t(g)].axes;
     lists[f] = axes;
     bool complete = true;
-    std::vector<int> whole = dim_axes(mesh(), *op_.rule, (*t.factors)[dim], lists, &complete);
-    std::vector<int>& now = v.sharding.dims[dim].axes;
+    IndexList whole = dim_axes(mesh(), *op_.rule, (*t.factors)[dim], lists, &complete);
+    IndexList& now = v.sharding.dims[dim].axes;
     if (!complete || whole.size() <= now.size() ||
         !std::equal(now.begin(), now.end(), whole.begin())) {
       return;
@@ -285,7 +285,7 @@ class OpPropagation {
   }
 
   /// Tells where new axes of a dim come from: the tensors that had them on the factor before.
-  void tell(const Tensor& t, std::size_t f, std::size_t dim, const std::vector<int>& axes) const {
+  void tell(const Tensor& t, std::size_t f, std::size_t dim, const IndexList& axes) const {
     Provenance& to = *graph_.provenance;
     for (std::size_t k = 0; k < axes.size();) {
       Cause c;
@@ -345,7 +345,7 @@ class OpPropagation {
   const Op& op_;
   const Permission& permission_;
   const bool aggressive_;
-  std::vector<int>* changed_;
+  IndexList* changed_;
   Scratch& scratch_;
   std::span<Tensor> tensors_;
 };
@@ -353,7 +353,7 @@ class OpPropagation {
 }  // namespace
 
 void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
-                  std::vector<int>* changed) {
+                  IndexList* changed) {
   static thread_local Scratch scratch;
   OpPropagation(graph, op, permission, aggressive, changed, &scratch).run();
 }

@@ -14,6 +14,6 @@ namespace tessera::spmd::propagation {
 /// reason to refuse. Aggressive: each tensor takes what it can; where two factors want one axis,
 /// that of the larger tensor comes first.
 void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
-                  std::vector<int>* changed);
+                  IndexList* changed);
 
 }  // namespace tessera::spmd::propagation

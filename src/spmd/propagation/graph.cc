@@ -224,12 +224,12 @@ class Builder {
   /// Within a manual computation no dim takes the manual axes, and its boundary is cut evenly.
   template <class F>
   void set_manual(F bound) {
-    std::unordered_map<const ir::Computation*, std::vector<int>> manual;
+    std::unordered_map<const ir::Computation*, IndexList> manual;
     for (auto c = graph_.computations.rbegin(); c != graph_.computations.rend(); ++c) {
-      const std::vector<int> around = manual[*c];
+      const IndexList around = manual[*c];
       for (const auto& i : (*c)->instructions()) {
         const bool enters = manual::is_partly(*i);
-        const std::vector<int> inner = enters ? manual::axes_of(*i, mesh_) : around;
+        const IndexList inner = enters ? manual::axes_of(*i, mesh_) : around;
         for (ir::Computation* callee : device_callees(*i)) manual[callee] = inner;
         if (enters) {
           for (const Instruction* p : i->called[0]->parameters()) bound(p);
@@ -406,7 +406,7 @@ class Builder {
     }
   }
 
-  void collect(const Instruction& i, std::vector<int>* operands, std::vector<int>* results) const {
+  void collect(const Instruction& i, IndexList* operands, IndexList* results) const {
     for (const Instruction* o : i.operands) {
       for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
         operands->push_back(graph_.value_of(o, k));
@@ -494,7 +494,7 @@ class Builder {
       return v.given && std::none_of(v.sharding.dims.begin(), v.sharding.dims.end(),
                                      [](const DimSharding& d) { return d.open; });
     };
-    std::map<int, std::vector<int>> constraints;  // input → constrained values
+    std::map<int, IndexList> constraints;  // input → constrained values
     for (ir::Computation* c : graph_.computations) {
       for (const auto& i : c->instructions()) {
         if (!i->is(Opcode::custom_call) || i->operands.size() != 1) continue;

@@ -47,7 +47,7 @@ struct Permission {
 struct Op {
   const FactorRule* rule = nullptr;
   const ir::Instruction* instruction = nullptr;
-  std::vector<int> operands, results;  ///< values, as in the rule
+  IndexList operands, results;  ///< values, as in the rule
   Family family = Family::other;
   bool elementwise = false;
   bool single_use = false;  ///< no operand of rank above 0 has another use
@@ -62,7 +62,7 @@ struct Op {
 /// A custom_partitioning call whose shardings its callbacks determine.
 struct CallbackOp {
   ir::Instruction* instruction = nullptr;
-  std::vector<int> operands, results;
+  IndexList operands, results;
   // Of the values when the callbacks were last asked.
   std::uint64_t operand_version = ~std::uint64_t(0), result_version = ~std::uint64_t(0);
 };
@@ -93,16 +93,24 @@ struct Graph {
   }
 
   std::int64_t first_leaf(const ir::Instruction* i) const {
-    return leaf_starts[std::size_t(base.at(i->parent) + i->index)];
+    return leaf_starts[std::size_t(base_of(i->parent) + i->index)];
   }
   std::int64_t first_leaf_after(const ir::Instruction* i) const {
-    return leaf_starts[std::size_t(base.at(i->parent) + i->index + 1)];
+    return leaf_starts[std::size_t(base_of(i->parent) + i->index + 1)];
+  }
+  std::int64_t base_of(const ir::Computation* c) const {
+    if (c != recent_.first) recent_ = {c, base.at(c)};
+    return recent_.second;
   }
 
   std::unordered_map<const ir::Computation*, std::int64_t> base;
   std::vector<std::int64_t> leaf_starts;
   std::vector<int> value_of_leaf;
   std::vector<int> op_starts, op_list;  ///< by value: where its ops begin, and the ops
+
+ private:
+  /// Looked up last: instructions are met computation by computation.
+  mutable std::pair<const ir::Computation*, std::int64_t> recent_{nullptr, 0};
 };
 
 /// Computations that run once per device: the entry, bodies, conditions, branches, callees, and

@@ -211,7 +211,7 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
 namespace {
 
 /// Adds to `cuts` (by axis name) where runs of pieces begin and end.
-void add_cuts(const LogicalMesh& mesh, const std::vector<int>& axes,
+void add_cuts(const LogicalMesh& mesh, const IndexList& axes,
               std::map<std::string, std::set<std::int64_t>>* cuts) {
   for (std::size_t k = 0; k < axes.size();) {
     const MeshAxis& first = mesh.axes[std::size_t(axes[k])];
@@ -231,8 +231,8 @@ void add_cuts(const LogicalMesh& mesh, const std::vector<int>& axes,
 MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRef& fine,
                       const MeshRef& coarse) {
   std::map<std::string, std::set<std::int64_t>> cuts;
-  std::set<std::vector<int>> met;  // the same lists stand everywhere
-  const auto add = [&](const std::vector<int>& axes) {
+  std::set<IndexList> met;  // the same lists stand everywhere
+  const auto add = [&](const IndexList& axes) {
     if (!axes.empty() && met.insert(axes).second) add_cuts(*fine, axes, &cuts);
   };
   for (const TensorSharding& s : shardings) {
@@ -240,7 +240,7 @@ MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRe
     for (const DimSharding& d : s.dims) add(d.axes);
     for (const auto* axes : {&s.replicated, &s.unreduced, &s.manual}) {
       if (axes->empty()) continue;
-      std::vector<int> set = *axes;
+      IndexList set = *axes;
       std::sort(set.begin(), set.end());
       add(set);
     }
@@ -266,9 +266,9 @@ MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRe
 namespace {
 
 /// Coarse axes made of the pieces in `axes`, as far as they go whole. `count`: of those pieces.
-std::vector<int> join_pieces(const LogicalMesh& fine, const LogicalMesh& coarse,
-                             const std::vector<int>& axes, std::size_t* count = nullptr) {
-  std::vector<int> joined;
+IndexList join_pieces(const LogicalMesh& fine, const LogicalMesh& coarse, const IndexList& axes,
+                      std::size_t* count = nullptr) {
+  IndexList joined;
   for (std::size_t k = 0; k < axes.size();) {
     if (count) *count = k;
     const MeshAxis& first = fine.axes[std::size_t(axes[k])];
@@ -317,8 +317,7 @@ TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse) 
   return s;
 }
 
-std::vector<int> whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse,
-                            const std::vector<int>& axes) {
+IndexList whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse, const IndexList& axes) {
   std::size_t kept = 0;
   join_pieces(fine, coarse, axes, &kept);
   return {axes.begin(), axes.begin() + std::ptrdiff_t(kept)};

@@ -23,7 +23,6 @@ TensorSharding coarsened(const TensorSharding& sharding, const MeshRef& coarse);
 void coarsen(TensorSharding* sharding, const MeshRef& coarse);
 
 /// A dim's axes on `fine` up to the last one where whole axes of `coarse`, which it refines, end.
-std::vector<int> whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse,
-                            const std::vector<int>& axes);
+IndexList whole_axes(const LogicalMesh& fine, const LogicalMesh& coarse, const IndexList& axes);
 
 }  // namespace tessera::spmd::propagation

@@ -78,7 +78,7 @@ class Schedule {
 
   struct Hidden {
     int value;
-    std::vector<int> replicated;  ///< as the user gave it
+    IndexList replicated;  ///< as the user gave it
     std::vector<DimSharding> dims;
   };
 
@@ -127,7 +127,7 @@ class Schedule {
     }
   }
 
-  std::uint64_t version(const std::vector<int>& values) const {
+  std::uint64_t version(const IndexList& values) const {
     std::uint64_t sum = 0;
     for (int v : values) sum += graph_.versions[std::size_t(v)];
     return sum;
@@ -150,7 +150,7 @@ class Schedule {
       queue.push_back(int(o));
       queued_[o] = 1;
     }
-    std::vector<int> changed;
+    IndexList changed;
     while (!queue.empty()) {
       int o = queue.front();
       queue.pop_front();
@@ -180,7 +180,7 @@ class Schedule {
   // --- custom_partitioning by callbacks
   // ------------------------------------------------------------
 
-  std::vector<ir::ShapeWithSharding> described(const std::vector<int>& values,
+  std::vector<ir::ShapeWithSharding> described(const IndexList& values,
                                                const std::vector<Shape>& shapes,
                                                bool with_sharding) const {
     std::vector<ir::ShapeWithSharding> list;
@@ -313,7 +313,7 @@ TensorSharding for_boundary(const Value& v, const TensorSharding& s, const Logic
   TensorSharding out = s;
   for (std::size_t d = 0; d < out.dims.size(); ++d) {
     if (!s.dims[d].open) continue;
-    std::vector<int>& axes = out.dims[d].axes;
+    IndexList& axes = out.dims[d].axes;
     axes = whole_axes(*out.mesh, named, axes);
     while (!axes.empty() && v.dims[d] % out.shards(std::int64_t(d)) != 0) {
       axes.pop_back();

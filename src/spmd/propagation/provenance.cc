@@ -16,8 +16,8 @@ const Cause* Provenance::find(int value, int dim, int axis) const {
   return nullptr;
 }
 
-std::vector<int> Provenance::pieces_of(const MeshAxis& axis) const {
-  std::vector<int> out;
+IndexList Provenance::pieces_of(const MeshAxis& axis) const {
+  IndexList out;
   for (std::size_t a = 0; a < mesh->axes.size(); ++a) {
     const MeshAxis& piece = mesh->axes[a];
     // Parts of a named axis by the stretch of it that they stand for: [pre, pre * size).

@@ -20,8 +20,8 @@ struct Cause {
   };
   Kind kind = Kind::stated;
   int dim = 0;
-  std::vector<int> axes;  ///< of Provenance::mesh
-  int op = -1;            ///< of graph.ops; of graph.callbacks for a callback
+  IndexList axes;  ///< of Provenance::mesh
+  int op = -1;     ///< of graph.ops; of graph.callbacks for a callback
   int from = -1, from_dim = -1;
   int factor = -1;  ///< of the op's rule
   int priority = 0, level = 0;
@@ -38,7 +38,7 @@ struct Provenance {
   /// What put an axis on a dim of a value; null if nothing did.
   const Cause* find(int value, int dim, int axis) const;
   /// Of this mesh the axes that make up an axis of another refinement of the same named axes.
-  std::vector<int> pieces_of(const MeshAxis& axis) const;
+  IndexList pieces_of(const MeshAxis& axis) const;
 
   // While propagating: under which rules.
   int priority = 0, level = 0;

@@ -5,10 +5,9 @@
 
 namespace tessera::spmd::reshard {
 
-std::vector<std::vector<int>> moving_together(std::vector<int> axes,
-                                              const std::vector<std::vector<int>>& lists,
-                                              const std::vector<std::vector<int>>& sets) {
-  auto contains = [](const std::vector<int>& list, int axis) {
+std::vector<IndexList> moving_together(IndexList axes, const std::vector<IndexList>& lists,
+                                       const std::vector<IndexList>& sets) {
+  auto contains = [](const IndexList& list, int axis) {
     return std::find(list.begin(), list.end(), axis) != list.end();
   };
   auto listed = [&](int a) {
@@ -28,13 +27,13 @@ std::vector<std::vector<int>> moving_together(std::vector<int> axes,
     }
     return true;
   };
-  std::vector<std::vector<int>> blocks;
+  std::vector<IndexList> blocks;
   while (!axes.empty()) {
     // A run starts at an axis that follows none of the others.
     auto head = std::find_if(axes.begin(), axes.end(), [&](int b) {
       return std::none_of(axes.begin(), axes.end(), [&](int a) { return a != b && follows(a, b); });
     });
-    std::vector<int> run{*head};
+    IndexList run{*head};
     axes.erase(head);
     for (;;) {
       auto next =

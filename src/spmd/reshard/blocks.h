@@ -4,12 +4,13 @@
 
 #include <vector>
 
+#include "src/base/index_list.h"
+
 namespace tessera::spmd::reshard {
 
 /// Splits `axes` in runs that stand together, in one order, in each of `lists` where they stand at
 /// all, and are in the same of `sets`.
-std::vector<std::vector<int>> moving_together(std::vector<int> axes,
-                                              const std::vector<std::vector<int>>& lists,
-                                              const std::vector<std::vector<int>>& sets);
+std::vector<IndexList> moving_together(IndexList axes, const std::vector<IndexList>& lists,
+                                       const std::vector<IndexList>& sets);
 
 }  // namespace tessera::spmd::reshard

@@ -41,18 +41,18 @@ struct Ends {
 
 /// How the axes and dims of a SearchProblem correspond to those of the mesh and array.
 struct Correspondence {
-  std::vector<std::vector<int>> blocks;  ///< search axis → mesh axes, major to minor
-  std::vector<int> dims;                 ///< search dim → dim
-  std::vector<std::vector<int>> fixed;   ///< dim → leading mesh axes that stay where they are
+  std::vector<IndexList> blocks;  ///< search axis → mesh axes, major to minor
+  IndexList dims;                 ///< search dim → dim
+  std::vector<IndexList> fixed;   ///< dim → leading mesh axes that stay where they are
 };
 
-std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes) {
+std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes) {
   std::int64_t n = 1;
   for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
   return n;
 }
 
-bool contains(const std::vector<int>& list, int axis) {
+bool contains(const IndexList& list, int axis) {
   return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
@@ -61,7 +61,7 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
             Correspondence* map) {
   const LogicalMesh& mesh = *ends.mesh;
   const int rank = int(ends.dims.size());
-  std::vector<int> axes;
+  IndexList axes;
   const bool idle_axes = int(mesh.axes.size()) <= kSmallMesh && ends.from.unreduced.empty();
   for (int a = 0; a < int(mesh.axes.size()); ++a) {
     if (mesh.axes[std::size_t(a)].size == 1) continue;
@@ -81,7 +81,7 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
         axes.erase(std::remove(axes.begin(), axes.end(), f[k]), axes.end());
       }
     }
-    std::vector<std::vector<int>> lists;  // of both ends, the fixed axes left out
+    std::vector<IndexList> lists;  // of both ends, the fixed axes left out
     for (const TensorSharding* s : {&ends.from, &ends.to}) {
       for (std::size_t d = 0; d < std::size_t(rank); ++d) {
         lists.emplace_back(s->dims[d].axes.begin() + std::ptrdiff_t(map->fixed[d].size()),
@@ -303,7 +303,7 @@ void append(std::string* key, std::int64_t value) {
   key->push_back(char(value));
 }
 
-void append(std::string* key, const std::vector<int>& axes) {
+void append(std::string* key, const IndexList& axes) {
   for (int a : axes) append(key, a + 1);
   key->push_back(0);
 }

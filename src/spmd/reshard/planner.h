@@ -26,8 +26,8 @@ struct ReshardStep {
   Kind kind = Kind::slice;
   int dim = 0;  ///< -1 where none is meant
   int to_dim = 0;
-  std::vector<int> axes;  ///< major to minor
-  TensorSharding after;   ///< the sharding once the step is done
+  IndexList axes;        ///< major to minor
+  TensorSharding after;  ///< the sharding once the step is done
   /// padded_dims of `after`.
   Dims padded;
 };

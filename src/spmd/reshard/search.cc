@@ -445,7 +445,7 @@ class Search {
   /// between, unless padding makes that dearer.
   void trace_gathers(const Node& n, std::vector<SearchStep>* steps) const {
     const Lists before(problem_, nodes_[n.parent].state), after(problem_, n.state);
-    std::vector<int> dims;
+    IndexList dims;
     for (int d = 0; d < problem_.dims; ++d) {
       if (before.count[d] != after.count[d]) dims.push_back(d);
     }
@@ -464,7 +464,7 @@ class Search {
   }
 
   std::vector<SearchStep> gather_steps(const Node& n, const Lists& before, const Lists& after,
-                                       const std::vector<int>& dims) const {
+                                       const IndexList& dims) const {
     std::vector<SearchStep> gathers;
     Placement state = nodes_[n.parent].state;
     for (int d : dims) {

@@ -59,7 +59,7 @@ std::string FactorRule::to_string() const {
 FactorRule from_spec(const ir::FactorRuleSpec& spec) {
   FactorRule rule;
   for (std::int64_t size : spec.factor_sizes) rule.factors.push_back({size});
-  auto mark = [&](const std::vector<int>& list, FactorKind kind) {
+  auto mark = [&](const IndexList& list, FactorKind kind) {
     for (int f : list) {
       TESSERA_CHECK(f >= 0 && std::size_t(f) < rule.factors.size(),
                     "a sharding rule marks factor " + std::to_string(f) + ", which it lacks");

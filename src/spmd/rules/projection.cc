@@ -3,7 +3,7 @@
 
 namespace tessera::spmd {
 
-std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes) {
+std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes) {
   std::int64_t n = 1;
   for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
   return n;
@@ -27,7 +27,7 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
   out.overflow = false;
   out.present.assign(rule.factors.size(), 0);
   for (std::size_t d = 0; d < tensor.size(); ++d) {
-    const std::vector<int>& factors = tensor[d];
+    const IndexList& factors = tensor[d];
     std::size_t k = 0;
     std::int64_t rest = 1;
     auto open_factor = [&] {
@@ -73,10 +73,9 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
   }
 }
 
-std::vector<int> dim_axes(const LogicalMesh& mesh, const FactorRule& rule,
-                          const std::vector<int>& dim_factors,
-                          const std::vector<std::vector<int>>& factor_axes, bool* complete) {
-  std::vector<int> axes;
+IndexList dim_axes(const LogicalMesh& mesh, const FactorRule& rule, const IndexList& dim_factors,
+                   const std::vector<IndexList>& factor_axes, bool* complete) {
+  IndexList axes;
   bool full = true;
   for (int f : dim_factors) {
     const auto& list = factor_axes[std::size_t(f)];

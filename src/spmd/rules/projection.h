@@ -10,7 +10,7 @@ namespace tessera::spmd {
 
 /// A factor's axes as one tensor sees it.
 struct ProjectedFactor {
-  std::vector<int> axes;  ///< major to minor
+  IndexList axes;  ///< major to minor
   /// More axes may follow on this factor, were the dim open.
   bool extendable = true;
   /// Minor-most of its dim: its axes need not divide it.
@@ -33,12 +33,10 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
 
 /// Axes of a dim from those of its factors. A factor's axes can stand only if the factors before
 /// are wholly used up: `complete` becomes false if some had to be left out.
-std::vector<int> dim_axes(const LogicalMesh& mesh, const FactorRule& rule,
-                          const std::vector<int>& dim_factors,
-                          const std::vector<std::vector<int>>& factor_axes,
-                          bool* complete = nullptr);
+IndexList dim_axes(const LogicalMesh& mesh, const FactorRule& rule, const IndexList& dim_factors,
+                   const std::vector<IndexList>& factor_axes, bool* complete = nullptr);
 
 /// Product of the axes' sizes.
-std::int64_t ways_of(const LogicalMesh& mesh, const std::vector<int>& axes);
+std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes);
 
 }  // namespace tessera::spmd

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// A short list of small numbers (mesh axes, factors) that needs no memory of its own.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+namespace tessera {
+
+/// As std::vector<int>, with up to four numbers held in place: shardings are copied by the million.
+class IndexList {
+ public:
+  using value_type = int;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using reference = int&;
+  using const_reference = const int&;
+  using pointer = int*;
+  using const_pointer = const int*;
+  using iterator = int*;
+  using const_iterator = const int*;
+  using reverse_iterator = std::reverse_iterator<iterator>;
+  using const_reverse_iterator = std::reverse_iterator<const_iterator>;
+
+  IndexList() : in_place_{} {}
+  explicit IndexList(std::size_t n, int value = 0) : IndexList() { resize(n, value); }
+  IndexList(std::initializer_list<int> values) : IndexList() {
+    insert(end(), values.begin(), values.end());
+  }
+  template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
+  IndexList(It first, It last) : IndexList() {
+    insert(end(), first, last);
+  }
+  // NOLINTNEXTLINE(google-explicit-constructor): the same thing in another place
+  IndexList(const std::vector<int>& values) : IndexList(values.begin(), values.end()) {}
+  IndexList(const IndexList& other) : IndexList() { assign(other.begin(), other.end()); }
+  IndexList(IndexList&& other) noexcept : IndexList() { take(other); }
+  IndexList& operator=(const IndexList& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  IndexList& operator=(IndexList&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    take(other);
+    return *this;
+  }
+  ~IndexList() { release(); }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int* data() { return capacity_ > kInPlace ? elsewhere_ : in_place_; }
+  const int* data() const { return capacity_ > kInPlace ? elsewhere_ : in_place_; }
+  iterator begin() { return data(); }
+  iterator end() { return data() + size_; }
+  const_iterator begin() const { return data(); }
+  const_iterator end() const { return data() + size_; }
+  const_iterator cbegin() const { return begin(); }
+  const_iterator cend() const { return end(); }
+  reverse_iterator rbegin() { return reverse_iterator(end()); }
+  reverse_iterator rend() { return reverse_iterator(begin()); }
+  const_reverse_iterator rbegin() const { return const_reverse_iterator(end()); }
+  const_reverse_iterator rend() const { return const_reverse_iterator(begin()); }
+  int& operator[](std::size_t i) { return data()[i]; }
+  int operator[](std::size_t i) const { return data()[i]; }
+  int& at(std::size_t i) {
+    check(i);
+    return data()[i];
+  }
+  int at(std::size_t i) const {
+    check(i);
+    return data()[i];
+  }
+  int& front() { return *begin(); }
+  int front() const { return *begin(); }
+  int& back() { return *(end() - 1); }
+  int back() const { return *(end() - 1); }
+
+  void reserve(std::size_t n) {
+    if (n > capacity_) grow(n);
+  }
+  void clear() { size_ = 0; }
+  void resize(std::size_t n, int value = 0) {
+    reserve(n);
+    if (n > size_) std::fill(data() + size_, data() + n, value);
+    size_ = std::uint32_t(n);
+  }
+  void push_back(int value) {
+    if (size_ == capacity_) grow(std::size_t(size_) + 1);
+    data()[size_++] = value;
+  }
+  void pop_back() { --size_; }
+  template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
+  void assign(It first, It last) {
+    clear();
+    insert(end(), first, last);
+  }
+  void assign(std::size_t n, int value) {
+    clear();
+    resize(n, value);
+  }
+  iterator insert(const_iterator at, int value) { return insert(at, &value, &value + 1); }
+  /// The range is not one of this list.
+  template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
+  iterator insert(const_iterator at, It first, It last) {
+    const auto position = at - begin();
+    const auto count = std::distance(first, last);
+    const std::size_t before = size_;
+    resize(before + std::size_t(count));
+    std::copy_backward(begin() + position, begin() + std::ptrdiff_t(before), end());
+    std::copy(first, last, begin() + position);
+    return begin() + position;
+  }
+  iterator insert(const_iterator at, std::initializer_list<int> values) {
+    return insert(at, values.begin(), values.end());
+  }
+  iterator erase(const_iterator at) { return erase(at, at + 1); }
+  iterator erase(const_iterator first, const_iterator last) {
+    const auto position = first - begin();
+    std::copy(last, cend(), begin() + position);
+    size_ -= std::uint32_t(last - first);
+    return begin() + position;
+  }
+
+  friend bool operator==(const IndexList& a, const IndexList& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+  friend std::strong_ordering operator<=>(const IndexList& a, const IndexList& b) {
+    return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
+  }
+  template <class Predicate>
+  friend std::size_t erase_if(IndexList& list, Predicate predicate) {
+    const auto kept = std::remove_if(list.begin(), list.end(), predicate);
+    const auto count = std::size_t(list.end() - kept);
+    list.erase(kept, list.end());
+    return count;
+  }
+
+ private:
+  static constexpr std::uint32_t kInPlace = 4;
+
+  void check(std::size_t i) const {
+    if (i >= size_) throw std::out_of_range("IndexList::at");
+  }
+  void grow(std::size_t n) {
+    const std::size_t capacity = std::max<std::size_t>(n, 2 * std::size_t(capacity_));
+    int* to = new int[capacity];
+    std::copy(begin(), end(), to);
+    release();
+    elsewhere_ = to;
+    capacity_ = std::uint32_t(capacity);
+  }
+  void release() {
+    if (capacity_ > kInPlace) delete[] elsewhere_;
+    capacity_ = kInPlace;
+  }
+  /// Of an empty place.
+  void take(IndexList& other) {
+    size_ = other.size_;
+    capacity_ = other.capacity_;
+    if (capacity_ > kInPlace) {
+      elsewhere_ = other.elsewhere_;
+      other.capacity_ = kInPlace;
+    } else {
+      std::copy(other.in_place_, other.in_place_ + kInPlace, in_place_);
+    }
+    other.size_ = 0;
+  }
+
+  std::uint32_t size_ = 0, capacity_ = kInPlace;
+  union {
+    int in_place_[kInPlace];
+    int* elsewhere_;
+  };
+};
+
+}  // namespace tessera
