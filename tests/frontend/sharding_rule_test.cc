@@ -158,7 +158,7 @@ TEST(ShardingRule, Behaviour_286_TwoGroups) {
                                              {{2, 3, 4}, {5, 6, 7, 8}}, {{5, 6, 7, 4, 8}});
   EXPECT_EQ(spec.factor_sizes, (Dims{2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(spec.operands[1], (std::vector<IndexList>{{3}, {4}, {5}, {6}}));
-  EXPECT_EQ(spec.results[0], (std::vector<std::vector<int>>{{3}, {4}, {5}, {2}, {6}}));
+  EXPECT_EQ(spec.results[0], (std::vector<IndexList>{{3}, {4}, {5}, {2}, {6}}));
 }
 
 TEST(ShardingRule, Behaviour_287_Text) {
