@@ -93,22 +93,6 @@ void Reader::chlo_unary(Operation& op) {
     finish(plain(x) == (name == "is_pos_inf" ? infinity : -infinity));
     return;
   }
-  if (name == "atan") {
-    if (is_complex(t)) {
-      // -i atanh(i z)
-      const Shape part(t == DType::c64 ? DType::f32 : DType::f64, shape.dims);
-      Instruction* real = add(op, Opcode::real, part, {x});
-      Instruction* minus = add(op, Opcode::negate, part, {add(op, Opcode::imag, part, {x})});
-      Instruction* turned = add(op, Opcode::complex, shape, {minus, real});
-      turned = add(op, Opcode::atanh, shape, {turned});
-      real = add(op, Opcode::imag, part, {turned});
-      minus = add(op, Opcode::negate, part, {add(op, Opcode::real, part, {turned})});
-      set(op, Opcode::complex, {real, minus});
-      return;
-    }
-    set(op, Opcode::atan2, {x, plain.number(1).i});
-    return;
-  }
   if (!is_floating(t)) {
     fail(op, "takes floating point numbers, not " + mlir_type(shape));
   }

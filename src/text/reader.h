@@ -150,6 +150,8 @@ class Reader {
   void chlo_broadcast(Operation& op);
   void chlo_broadcast_select(Operation& op);
   void chlo_constant_like(Operation& op);
+  // chlo_complex.cc
+  void chlo_trigonometric(Operation& op);
   void top_k(Operation& op);
   void ragged_dot(Operation& op);
 
