@@ -150,7 +150,7 @@ class Reader {
   void chlo_broadcast(Operation& op);
   void chlo_broadcast_select(Operation& op);
   void chlo_constant_like(Operation& op);
-  // chlo_complex.cc
+  // chlo_trigonometric.cc
   void chlo_trigonometric(Operation& op);
   void top_k(Operation& op);
   void ragged_dot(Operation& op);

@@ -386,6 +386,35 @@ TEST(Forms, FunctionsOfComplexNumbersAreFormulasOfTheirParts) {
   }
 }
 
+TEST(Forms, InverseAndHyperbolicFunctionsAreFormulas) {
+  const std::vector<std::pair<std::string, double (*)(double)>> functions{
+      {"sinh", std::sinh},   {"cosh", std::cosh},   {"asin", std::asin},  {"acos", std::acos},
+      {"asinh", std::asinh}, {"acosh", std::acosh}, {"atanh", std::atanh}};
+  const std::vector<double> points{-700, -3.5, -1.5,  -1,    -0.999, -0.3, -1e-9,
+                                   -0.0, 0,    1e-12, 0.125, 0.99,   1,    1.0000001,
+                                   1.5,  4,    80,    705,   1e9,    1e200};
+  const std::string type = "tensor<" + std::to_string(points.size()) + "xf64>";
+  for (const auto& [name, function] : functions) {
+    const auto m =
+        body("(%x: " + type + ") -> " + type, "    %0 = chlo." + name + " %x : " + type + " -> " +
+                                                  type + "\n    return %0 : " + type);
+    EXPECT_EQ(ir::to_string(*m).find(name + "("), std::string::npos) << ir::to_string(*m);
+    const std::vector<Literal> arguments{make_literal(points)};
+    const auto got = to_vector<double>(evaluator::evaluate(*m, arguments));
+    for (std::size_t k = 0; k < points.size(); ++k) {
+      const double expected = function(points[k]);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(got[k])) << name << " " << points[k];
+      } else if (std::isinf(expected)) {
+        EXPECT_EQ(got[k], expected) << name << " " << points[k];
+      } else {
+        EXPECT_NEAR(got[k], expected, 1e-12 * std::abs(expected) + 1e-300)
+            << name << " " << points[k];
+      }
+    }
+  }
+}
+
 TEST(Forms, LocationsBecomeMetadata) {
   auto m = read(R"(#loc = loc(unknown)
 #loc1 = loc("x")

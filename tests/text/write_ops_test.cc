@@ -72,15 +72,19 @@ const std::set<std::string> kNotEvaluated{
     "collectives", "custom", "custom.json", "custom.text", "host", "rng",
 };
 
-/// Bit for bit; complex numbers about, since some of their functions are read as formulas.
-void expect_same(const Literal& got, const Literal& want) {
-  if (!is_complex(want.shape().dtype)) {
+// Functions that are read as formulas.
+const std::set<std::string> kFormulas{"acos", "acosh", "asin", "asinh", "atanh", "cosh", "sinh"};
+
+/// Bit for bit, or about as much.
+void expect_same(const Literal& got, const Literal& want, bool about) {
+  if (!about) {
     EXPECT_EQ(got, want);
     return;
   }
   ASSERT_EQ(got.shape(), want.shape());
   const auto a = to_vector<std::complex<double>>(got), b = to_vector<std::complex<double>>(want);
   for (std::size_t k = 0; k < a.size(); ++k) {
+    EXPECT_EQ(std::isnan(a[k].real()), std::isnan(b[k].real())) << k;
     if (!std::isfinite(std::abs(b[k]))) continue;
     EXPECT_LE(std::abs(a[k] - b[k]), 2e-6 * (1 + std::abs(b[k]))) << k;
   }
@@ -104,7 +108,8 @@ TEST(WriteOps, ReadBackItMeansTheSame) {
       flatten_into(evaluator::evaluate(*module, arguments), &want);
       flatten_into(evaluator::evaluate(*back, flattened(arguments)), &got);
       ASSERT_EQ(got.size(), want.size());
-      for (std::size_t k = 0; k < got.size(); ++k) expect_same(got[k], want[k]);
+      const bool about = kFormulas.count(c.name.substr(0, c.name.find('.'))) > 0;
+      for (std::size_t k = 0; k < got.size(); ++k) expect_same(got[k], want[k], about);
       ++evaluated;
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();
