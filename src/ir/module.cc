@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "src/ir/copy_computation.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
 
@@ -117,6 +118,16 @@ std::unique_ptr<Module> Module::clone() const {
   }
   for (const Computation* c : all) copy_body(*c, map.at(c), map);
   if (entry_ != nullptr) copy->set_entry(map.at(entry_));
+  return copy;
+}
+
+Computation* copy_sharing_callees(const Computation& source) {
+  ComputationMap itself;
+  for (const auto& i : source.instructions()) {
+    for (Computation* callee : i->called) itself.emplace(callee, callee);
+  }
+  Computation* copy = source.module()->add_computation(source.name());
+  copy_body(source, copy, itself);
   return copy;
 }
 

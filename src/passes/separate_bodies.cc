@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/ir/copy_computation.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -46,20 +47,6 @@ double separated_size(const ir::Module& module, const std::vector<Computation*>&
   return total;
 }
 
-/// What it calls is shared with the copy.
-Computation* copy(const Computation& from) {
-  Computation* to = from.module()->add_computation(from.name());
-  std::vector<Instruction*> copies(from.instructions().size());
-  for (const auto& i : from.instructions()) {
-    auto copy = std::make_unique<Instruction>(*i);
-    for (Instruction*& o : copy->operands) o = copies.at(std::size_t(o->index));
-    for (Instruction*& o : copy->control_predecessors) o = copies.at(std::size_t(o->index));
-    copies[std::size_t(i->index)] = to->add(std::move(copy));
-  }
-  to->set_root(copies.at(std::size_t(from.root()->index)));
-  return to;
-}
-
 }  // namespace
 
 std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions) {
@@ -75,7 +62,7 @@ std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions) {
       if (!has_bodies(*i)) continue;
       for (Computation*& body : i->called) {
         if (!taken.insert(body).second) {
-          body = copy(*body);
+          body = ir::copy_sharing_callees(*body);
           taken.insert(body);
           ++count;
         }

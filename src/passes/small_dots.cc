@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/ir/builder.h"
+#include "src/ir/dot_kind.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -29,33 +30,10 @@ struct Side {
   }
 };
 
-std::int64_t sizes(const Shape& shape, const Dims& dims) {
-  std::int64_t n = 1;
-  for (const std::int64_t d : dims) n *= shape.dim(d);
-  return n;
-}
-
 Dims dims_of(const Shape& shape, const Dims& dims) {
   Dims out;
   for (const std::int64_t d : dims) out.push_back(shape.dim(d));
   return out;
-}
-
-/// Sums in this type are what a dot's are: narrower ones are summed in a wider one.
-bool sums_as_dots_do(DType t) {
-  switch (t) {
-    case DType::f32:
-    case DType::f64:
-    case DType::c64:
-    case DType::c128:
-    case DType::s32:
-    case DType::s64:
-    case DType::u32:
-    case DType::u64:
-      return true;
-    default:
-      return false;
-  }
 }
 
 class SmallDots {
@@ -84,18 +62,13 @@ class SmallDots {
 
  private:
   Instruction* expand(const Instruction& i) {
-    const Shape& l = i.operand(0)->shape;
-    const Shape& r = i.operand(1)->shape;
-    const DType t = i.shape.dtype;
-    if (l.dtype != t || r.dtype != t || !sums_as_dots_do(t)) return nullptr;
-    if (i.shape.element_count() == 0 || !i.control_predecessors.empty()) return nullptr;
+    const ir::DotKind kind = ir::kind_of_dot(i);
+    if (kind == ir::DotKind::general || !i.control_predecessors.empty()) return nullptr;
     const auto& a = i.get<ir::DotAttrs>();
-    const Side left(l, a.lhs_batch, a.lhs_contracting);
-    const Side right(r, a.rhs_batch, a.rhs_contracting);
-    const std::int64_t terms = sizes(l, left.contracting);
-    if (terms == 1) return outer_product(i, left, right);
-    const bool vectors = sizes(l, left.free) == 1 && sizes(r, right.free) == 1;
-    return vectors && terms > 0 ? vector_product(i, left, right) : nullptr;
+    const Side left(i.operand(0)->shape, a.lhs_batch, a.lhs_contracting);
+    const Side right(i.operand(1)->shape, a.rhs_batch, a.rhs_contracting);
+    return kind == ir::DotKind::outer ? outer_product(i, left, right)
+                                      : vector_product(i, left, right);
   }
 
   /// With its dims in that order; the others are of size 1 and go.

@@ -17,9 +17,10 @@ namespace {
 double large(const ChloMath& m) { return m.wide() ? 1e150 : 1e18; }
 
 Num sinh(Num x) {
-  const double half = -std::numbers::ln2;  // its logarithm: exp alone would be infinite too early
+  const double log_half = -std::numbers::ln2;  // half of exp, which would be infinite too early
   const Num small = x.m->unary(Opcode::exponential_minus_one, x);
-  return choose(abs(x) < 1, 0.5 * (small + small / (small + 1)), exp(x + half) - exp(half - x));
+  return choose(abs(x) < 1, 0.5 * (small + small / (small + 1)),
+                exp(x + log_half) - exp(log_half - x));
 }
 
 Num cosh(Num x) { return exp(x - std::numbers::ln2) + exp(-x - std::numbers::ln2); }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "src/ir/dot_kind.h"
+
 namespace tessera::spmd {
 namespace {
 
@@ -32,13 +34,12 @@ double product(const Dims& dims) {
 double flops_of(const Instruction& i) {
   double flops = 2 * product(i.shape.dims);
   if (i.is(Opcode::dot)) {
-    double terms = 1, batch = 1;
-    const auto& a = i.get<ir::DotAttrs>();
-    for (std::int64_t d : a.lhs_contracting) terms *= double(i.operand(0)->shape.dim(d));
-    for (std::int64_t d : a.lhs_batch) batch *= double(i.operand(0)->shape.dim(d));
-    // Outer products and products of vectors are elementwise work.
-    if (terms == 1 || product(i.shape.dims) == batch) return 0;
-    return flops * terms;
+    // Outer products and products of vectors are to be elementwise work.
+    if (ir::kind_of_dot(i) != ir::DotKind::general) return 0;
+    for (std::int64_t d : i.get<ir::DotAttrs>().lhs_contracting) {
+      flops *= double(i.operand(0)->shape.dim(d));
+    }
+    return flops;
   }
   const std::int64_t out = i.get<ir::ConvolutionAttrs>().kernel_output_feature;
   for (std::int64_t d = 0; d < i.operand(1)->shape.rank(); ++d) {

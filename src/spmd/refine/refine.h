@@ -27,8 +27,9 @@ struct Refined {
 
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program
 /// receives less: where data moves, what would save that is tried by propagating and partitioning
-/// again, and kept if the program as a whole gets cheaper and no device computes more. Dots are
-/// tried with a higher price, too, which is kept if that saves work and few bytes are paid for it.
+/// again, and kept if the program as a whole gets cheaper and no device computes more, or hardly
+/// more for many bytes. Dots are tried with higher prices, too: one is kept if that saves work and
+/// few bytes are paid for it.
 /// What the program states stays, and so do its arguments and results. Ends with every
 /// instruction's sharding set, as propagate does.
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options = {});
