@@ -29,6 +29,10 @@ const std::vector<EnvVariable>& env_table() {
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",
        "what to do about a reshard that gathers a whole array on each device"},
+      {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
+       "bytes from which an array is not gathered for a dot, nor a dot's result held whole to be "
+       "scattered: the parts go round the devices in a loop",
+       0, kMostBytes},
       {"TESSERA_DUMP_TO", "path", "",
        "folder that gets each compiled module, stage by stage; "
        "made if the folder that it lies in exists"},

@@ -20,6 +20,7 @@ struct EnvVariable {
 
 inline constexpr std::int64_t kMostDevices = std::int64_t(1) << 20;
 inline constexpr std::int64_t kMostThreads = 4096;
+inline constexpr std::int64_t kMostBytes = std::int64_t(1) << 50;
 
 const std::vector<EnvVariable>& env_table();
 /// The variables are read at each call, so that tests can change them.

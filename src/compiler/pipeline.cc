@@ -43,11 +43,11 @@ void check_devices(const ir::Module& module) {
   };
   for (const auto& computation : module.computations()) {
     for (const auto& i : computation->instructions()) {
-      if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i->attrs)) {
+      if (const auto* permute = i->attrs.get_if<ir::PermuteAttrs>()) {
         for (const auto& [source, target] : permute->source_target_pairs) {
           check(*i, std::max(source, target), "source_target_pairs");
         }
-      } else if (const auto* collective = std::get_if<ir::CollectiveAttrs>(&i->attrs)) {
+      } else if (const auto* collective = i->attrs.get_if<ir::CollectiveAttrs>()) {
         for (const auto& group : collective->groups.lists) {
           for (const std::int64_t device : group) check(*i, device, "replica_groups");
         }
@@ -203,6 +203,9 @@ void optimize_collectives(Compilation& c) {
   options.combine_any = !c.for_report;
   options.peak = peak_bytes;
   options.most_tried = kPlannedTwice;
+  if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMostBytes)) {
+    options.window_from_bytes = *bytes;
+  }
   spmd::optimize_collectives(&c.module, options);
   passes::eliminate_dead(c.module.get());
   ir::verify(*c.module);

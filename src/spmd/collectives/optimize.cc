@@ -98,6 +98,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
     dedupe_collectives(module->get());
     steps.take(reassociate_collectives);
   }
+  steps.take([&](ir::Module* m) { return window_dots(m, options.window_from_bytes); });
   CombineOptions combine = options.combine;
   if (steps.large()) {
     const auto part = std::int64_t(kSmallPart * held_bytes(**module));

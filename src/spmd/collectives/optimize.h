@@ -32,11 +32,16 @@ struct CombineOptions {
 /// Independent collectives of the same kind and groups become one: all-reduces and all-gathers with
 /// several results, the others of one array in which theirs lie side by side.
 std::size_t combine_collectives(ir::Module* module, const CombineOptions& options = {});
+/// Dots of what is gathered for them alone, or whose sum is scattered, become loops in which the
+/// parts go round, where the whole array has `from_bytes` or more.
+std::size_t window_dots(ir::Module* module, std::int64_t from_bytes);
 /// Each collective as early as its operands are there.
 std::size_t start_collectives_early(ir::Module* module);
 
 struct CollectiveOptions {
   CombineOptions combine;
+  /// See window_dots.
+  std::int64_t window_from_bytes = std::int64_t(64) << 20;
   /// Leave them one by one: each belongs to one op in a report.
   bool combine_any = true;
   /// The most bytes that a device holds; nothing is kept that raises it. About (held.h) if not set.
