@@ -287,6 +287,27 @@ TEST(PartitionIndexed, AWindowOfASplitDimIsWrittenOnce) {
                   0, {table, ids, rows});
 }
 
+// No engine's collectives join integers bit by bit: the parts travel, and each device joins them.
+TEST(PartitionReduce, OfBitsJoinsPartsLocally) {
+  for (const std::string op : {"and", "or", "xor"}) {
+    for (const std::string type : {"u64", "s32", "pred"}) {
+      for (const char* result : {"{replicated}", "{devices=[8]<=[8]}"}) {
+        const std::string reducer = "bits { p = " + type + "[] parameter(0)\n q = " + type +
+                                    "[] parameter(1)\n ROOT r = " + type + "[] " + op +
+                                    "(p, q) }\n";
+        PartitionCase c = check_partition(parse_entry(
+            "a = " + type + "[61,24] parameter(0), sharding={devices=[8,1]<=[8]}\n i = " + type +
+                "[] constant(" + (op == "and" ? "1" : "0") + ")\n ROOT r = " + type +
+                "[24] reduce(a, i), dimensions={0}, to_apply=bits, sharding=" + result + "\n",
+            reducer));
+        const int joined = c.count(ir::Opcode::all_reduce) + c.count(ir::Opcode::reduce_scatter);
+        EXPECT_EQ(joined, type == "pred" && op != "xor" ? 1 : 0) << c.text;
+        EXPECT_EQ(c.collectives(), 1) << c.text;
+      }
+    }
+  }
+}
+
 TEST(PartitionWindow, RunningSumExchangesOneTotalPerDevice) {
   for (const char* n : {"64", "61"}) {
     const std::string size(n), reach = std::to_string(std::stoi(size) - 1);

@@ -151,7 +151,7 @@ class ComputationPartitioner {
                    const TensorSharding& sharding, const Shape& global);
   /// Users of a source instruction, each once.
   std::size_t user_count(const ir::Instruction& source) const;
-  const std::vector<ir::Instruction*>& users(const ir::Instruction& source) const {
+  std::span<ir::Instruction* const> users(const ir::Instruction& source) const {
     return users_[std::size_t(source.index)];
   }
   bool is_defined(const ir::Instruction& source) const { return defined(source) != nullptr; }
@@ -270,6 +270,10 @@ class ComputationPartitioner {
   /// Slices of several dims in a row, as one. Returns how many; none if there is but one.
   std::size_t emit_slices(const ReshardPlan& plan, std::size_t first, ir::Instruction** x,
                           const TensorSharding& before, const Dims& padded);
+  /// All-to-alls in a row that don't touch each other's dims, as one. Returns how many; none if
+  /// there is but one.
+  std::size_t emit_exchanges(const ReshardPlan& plan, std::size_t first, ir::Instruction** x,
+                             const TensorSharding& before, const Dims& global);
   ir::Instruction* reblock(ir::Instruction* x, std::int64_t dim, std::int64_t size,
                            const IndexList& axes, std::int64_t from_block, std::int64_t to_block,
                            const Shape& global);
@@ -293,7 +297,7 @@ class ComputationPartitioner {
   std::vector<std::pair<bool, std::vector<Value*>>> values_;
   mutable std::vector<const std::vector<TensorSharding>*> declared_;
   mutable std::deque<std::vector<TensorSharding>> result_layouts_;
-  std::vector<std::vector<ir::Instruction*>> users_;
+  ir::Users users_;
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   /// What is only returned: which leaf of the root it is.
   std::unordered_map<const ir::Instruction*, std::size_t> result_of_;

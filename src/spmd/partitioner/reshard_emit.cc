@@ -45,7 +45,7 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
   r.instruction = collective->name;
   if (current_) {
     r.for_op = op_label(*current_);
-    if (!current_->metadata.op_name.empty()) r.for_op += " " + current_->metadata.op_name;
+    if (!current_->metadata->op_name.empty()) r.for_op += " " + current_->metadata->op_name;
     r.location = current_->location();
   }
   r.from = transfer.from;
@@ -145,6 +145,12 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
                 keep.full_gather || (plan.full_gather && holds_all(step.after)),
                 from,
                 &to};
+    if (std::size_t count = emit_exchanges(plan, i, &x, *before, v->shape.dims); count > 0) {
+      i += count - 1;
+      before = &plan.steps[i].after;
+      padded = plan.steps[i].padded;
+      continue;
+    }
     x = apply(step, x, *before, padded, v->shape, from->partial_op);
     before = &step.after;
     padded = step.padded;
@@ -271,6 +277,82 @@ ir::Instruction* ComputationPartitioner::all_to_all(const ReshardStep& step, ir:
                  step.padded[f] / step.after.shards(from), global);
 }
 
+namespace {
+
+/// XLA's collectives join no bits of integers, and don't know exclusive or.
+bool joined_by_collectives(ir::Opcode op, DType dtype) {
+  if (op == ir::Opcode::xor_) return false;
+  return dtype == DType::pred || (op != ir::Opcode::and_ && op != ir::Opcode::or_);
+}
+
+ir::Instruction* joined(ir::Builder& b, ir::Instruction* parts, std::int64_t dim, ir::Opcode op) {
+  const DType dtype = parts->shape.dtype;
+  return b.reduce(parts, b.constant(*ir::identity_of(op, dtype)), {dim},
+                  ir::scalar_computation(b.module(), op, dtype));
+}
+
+}  // namespace
+
+std::size_t ComputationPartitioner::emit_exchanges(const ReshardPlan& plan, std::size_t first,
+                                                   ir::Instruction** x,
+                                                   const TensorSharding& before,
+                                                   const Dims& global) {
+  const std::size_t count = exchanges_in_one(plan.steps, first, before, global);
+  if (count < 2) return 0;
+  Dims from, to, ways_of;
+  IndexList axes;
+  for (std::size_t i = first; i < first + count; ++i) {
+    const ReshardStep& step = plan.steps[i];
+    from.push_back(step.dim);
+    to.push_back(step.to_dim);
+    ways_of.push_back(ways(step.axes));
+    axes.insert(axes.end(), step.axes.begin(), step.axes.end());
+  }
+  const auto rank = std::int64_t(global.size());
+  const std::int64_t k = ways(axes);
+  // The pieces of all dims that are given out in front, for (first step's, second step's, ...).
+  Dims split, front, behind;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    std::int64_t block = (*x)->shape.dim(d);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (to[i] != d) continue;
+      split.push_back(ways_of[i]);
+      block /= ways_of[i];
+    }
+    behind.push_back(std::int64_t(split.size()));
+    split.push_back(block);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    // Of those that go to one dim, the earlier is the major one.
+    const auto before_it = std::count(to.begin(), to.begin() + std::ptrdiff_t(i), to[i]);
+    const auto all = std::count(to.begin(), to.end(), to[i]);
+    front.push_back(behind[std::size_t(to[i])] - all + before_it);
+  }
+  Dims perm = front;
+  perm.insert(perm.end(), behind.begin(), behind.end());
+  Dims parts{k};
+  for (const std::int64_t d : behind) parts.push_back(split[std::size_t(d)]);
+  ir::Instruction* y = b().reshape(b().transpose(b().reshape(*x, split), perm), parts);
+  y = b().all_to_all(y, 0, ir::DeviceGroups::over(mesh(), axes));
+  note(y, byte_count(y) * double(k - 1) / double(k));
+  // Of those that leave one dim, the later is the major one.
+  Dims arrived = ways_of, joined;
+  arrived.insert(arrived.end(), parts.begin() + 1, parts.end());
+  perm.clear();
+  for (std::int64_t d = 0; d < rank; ++d) {
+    std::int64_t block = parts[std::size_t(d) + 1];
+    for (std::size_t i = count; i-- > 0;) {
+      if (from[i] != d) continue;
+      perm.push_back(std::int64_t(i));
+      block *= ways_of[i];
+    }
+    perm.push_back(std::int64_t(count) + d);
+    joined.push_back(block);
+  }
+  *x = b().reshape(b().transpose(b().reshape(y, arrived), perm), joined);
+  return count;
+}
+
 ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Instruction* x,
                                                const TensorSharding& before, const Dims& padded,
                                                const Shape& global, ir::Opcode partial_op) {
@@ -290,6 +372,13 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
     bool moves = false;
     for (const auto& [source, target] : pairs) moves |= source != target;
     return moves ? permuted(x, std::move(pairs)) : x;
+  }
+  if (step.kind == Kind::all_reduce && !joined_by_collectives(partial_op, x->shape.dtype)) {
+    Dims dims = x->shape.dims;
+    dims.insert(dims.begin(), 1);
+    x = b().all_gather(b().reshape(x, dims), 0, ir::DeviceGroups::over(mesh(), step.axes));
+    note(x, byte_count(x) * fraction);
+    return joined(b(), x, 0, partial_op);
   }
   if (step.kind == Kind::all_reduce) {
     x = b().all_reduce(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
@@ -314,6 +403,14 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
     return dynamic_slice_dim(x, dim, lookup(starts, step.axes), new_block);
   }
   TESSERA_CHECK(step.kind == Kind::reduce_scatter, "an unknown reshard step");
+  if (!joined_by_collectives(partial_op, x->shape.dtype)) {
+    x = b().all_to_all(x, dim, ir::DeviceGroups::over(mesh(), step.axes));
+    note(x, byte_count(x) * fraction);
+    Dims dims = x->shape.dims;
+    dims[d] = new_block;
+    dims.insert(dims.begin() + dim, k);
+    return joined(b(), b().reshape(x, dims), dim, partial_op);
+  }
   x = b().reduce_scatter(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
                          dim, ir::DeviceGroups::over(mesh(), step.axes));
   note(x, byte_count(x) * double(k - 1));

@@ -250,6 +250,40 @@ TensorSharding to_sharding(const SearchProblem& problem, const Correspondence& m
   return s;
 }
 
+bool is_even(const TensorSharding& s, const Dims& dims) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] % s.shards(std::int64_t(d)) != 0) return false;
+  }
+  return true;
+}
+
+/// What all_to_alls that are one exchange save.
+void join_exchanges(const Ends& ends, double element_bytes, const CostModel& model,
+                    ReshardPlan* plan) {
+  const auto share = [](double ways) { return (ways - 1) / ways; };
+  for (std::size_t i = 0; i < plan->steps.size(); ++i) {
+    if (plan->steps[i].kind != Kind::all_to_all) continue;
+    const TensorSharding& before = i == 0 ? ends.from : plan->steps[i - 1].after;
+    const std::size_t count = exchanges_in_one(plan->steps, i, before, ends.dims);
+    if (count < 2) continue;
+    double bytes = element_bytes, apart = 0, ways = 1;
+    for (std::size_t d = 0; d < ends.dims.size(); ++d) {
+      bytes *= double(ends.dims[d] / before.shards(std::int64_t(d)));
+    }
+    for (std::size_t k = i; k < i + count; ++k) {
+      double own = 1;
+      for (int a : plan->steps[k].axes) own *= double(ends.mesh->axes[std::size_t(a)].size);
+      apart += bytes * share(own);
+      ways *= own;
+    }
+    const double saved = apart - bytes * share(ways);
+    plan->bytes_received -= saved;
+    plan->cost -= saved + model.latency_bytes * double(count - 1);
+    plan->collectives -= int(count) - 1;
+    i += count - 1;
+  }
+}
+
 ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
   SearchProblem problem;
   Correspondence map;
@@ -291,6 +325,7 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostMo
     plan.peak_bytes = std::max(plan.peak_bytes, std::int64_t(std::ceil(step.peak)));
     plan.steps.push_back(std::move(out));
   }
+  join_exchanges(ends, double(element_bytes), model, &plan);
   return plan;
 }
 
@@ -358,6 +393,31 @@ bool same_lists(const TensorSharding& a, const TensorSharding& b) {
 }
 
 }  // namespace
+
+std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t first,
+                             const TensorSharding& before, const Dims& dims) {
+  const auto holds = [](const auto& list, int n) {
+    return std::find(list.begin(), list.end(), n) != list.end();
+  };
+  std::vector<int> given_out, put_together;
+  IndexList axes;
+  const TensorSharding* at = &before;
+  std::size_t count = 0;
+  for (std::size_t i = first; i < steps.size(); ++i) {
+    const ReshardStep& step = steps[i];
+    if (step.kind != Kind::all_to_all || !is_even(*at, dims) || !is_even(step.after, dims)) break;
+    if (holds(given_out, step.dim) || holds(put_together, step.to_dim)) break;
+    if (std::any_of(step.axes.begin(), step.axes.end(), [&](int a) { return holds(axes, a); })) {
+      break;
+    }
+    put_together.push_back(step.dim);
+    given_out.push_back(step.to_dim);
+    axes.insert(axes.end(), step.axes.begin(), step.axes.end());
+    at = &step.after;
+    ++count;
+  }
+  return std::max<std::size_t>(count, 1);
+}
 
 bool is_whole(const TensorSharding& sharding) {
   if (sharding.manual.empty()) return sharding.is_replicated();

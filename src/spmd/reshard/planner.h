@@ -65,6 +65,12 @@ struct ReshardPlan {
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                          std::int64_t element_bytes, const CostModel& model = {});
 
+/// How many all_to_alls from step `first` on are one exchange: their axes together pass each piece
+/// on once. No dim is both given out and put together, and no shard is padded. `before`: the
+/// sharding that the first step meets. At least 1.
+std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t first,
+                             const TensorSharding& before, const Dims& dims);
+
 /// Only the price, cached per thread by (shardings, dims, element bytes).
 double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                     std::int64_t element_bytes, const CostModel& model = {});
