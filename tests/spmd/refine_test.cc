@@ -8,6 +8,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/given_work.h"
 #include "tests/spmd/partition_case.h"
 
 namespace tessera::testing {
@@ -91,6 +92,52 @@ TEST(Refine, WhatTheProgramStatesStays) {
   EXPECT_TRUE(found);
   EXPECT_EQ(module->entry()->parameter(0)->sharding.at(0).shards(), (Dims{1, 8}));
   EXPECT_EQ(module->entry()->root()->sharding.at(0).shards(), (Dims{1, 8}));
+}
+
+std::string dot_of(const std::string& x, const std::string& w, const std::string& y) {
+  return "x = f32[1024,64] parameter(0), sharding=" + x +
+         "\n w = f32[64,1024] parameter(1), sharding=" + w +
+         "\n ROOT y = f32[1024,1024] dot(x, w), lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={0}, sharding=" +
+         y;
+}
+
+// Gathering the operand would be cheaper in bytes, for eight times the work that is shared out as
+// it stands; partial sums would be twice the bytes for the same work.
+TEST(Refine, WorkThatIsSharedOutStaysSoAndItsResultIsGathered) {
+  for (const auto& [x, w] : {std::pair("{devices=[8,1]<=[8]}", "{replicated}"),
+                             std::pair("{replicated}", "{devices=[1,8]<=[8]}"),
+                             std::pair("{devices=[8,1]<=[8]}", "{devices=[1,8]<=[8]}")}) {
+    spmd::Refined refined = spmd::propagate_and_refine(parse_entry(dot_of(x, w, "{replicated}")));
+    spmd::PartitionOptions options;
+    options.cost = refined.cost;
+    const auto device = spmd::partition(*refined.module, options, nullptr);
+    const spmd::CommunicationCount c = spmd::count_communication(*device);
+    EXPECT_DOUBLE_EQ(c.dot_flops, 2.0 * 1024 * 64 * 1024 / 8);
+    EXPECT_EQ(c.kinds.count("all-reduce"), 0u);
+    const double operand = 1024 * 64 * 4 * 7 / 8.0, result = 1024 * 1024 * 4 * 7 / 8.0;
+    EXPECT_LE(c.total_bytes, result + operand) << ir::to_string(*device);
+  }
+}
+
+TEST(GivenWork, IsSharedOutAsTheShardingsStand) {
+  const std::string whole = "{replicated}", rows = "{devices=[8,1]<=[8]}",
+                    columns = "{devices=[1,8]<=[8]}",
+                    half_rows = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}";
+  const auto ways = [](const std::string& x, const std::string& w, const std::string& y) {
+    return 2.0 * 1024 * 64 * 1024 / spmd::dot_flops_as_given(*parse_entry(dot_of(x, w, y)));
+  };
+  EXPECT_EQ(ways(whole, whole, whole), 1);
+  EXPECT_EQ(ways(rows, whole, whole), 8);
+  EXPECT_EQ(ways(whole, whole, rows), 8);
+  // The result's word is the last: what an operand has beyond it would be gathered.
+  EXPECT_EQ(ways(rows, whole, half_rows), 2);
+  EXPECT_EQ(ways(half_rows, whole, rows), 8);
+  // A contracted dim must be split in both operands, one of them would be gathered.
+  EXPECT_EQ(ways(columns, whole, whole), 1);
+  EXPECT_EQ(ways(columns, rows, whole), 8);
+  // An axis serves once.
+  EXPECT_EQ(ways(rows, columns, whole), 8);
 }
 
 TEST(Refine, SaysTheSameEachTime) {

@@ -31,7 +31,9 @@ double product(const Dims& dims) {
   return n;
 }
 
-double flops_of(const Instruction& i) {
+}  // namespace
+
+double dot_flops(const Instruction& i) {
   double flops = 2 * product(i.shape.dims);
   if (i.is(Opcode::dot)) {
     // Outer products and products of vectors are to be elementwise work.
@@ -47,6 +49,8 @@ double flops_of(const Instruction& i) {
   }
   return flops;
 }
+
+namespace {
 
 /// Work, rather than a name or a view of something, or a constant that a kernel takes in.
 bool computes(const Instruction& i) {
@@ -80,7 +84,7 @@ class Counter {
     switch (i.opcode) {
       case Opcode::dot:
       case Opcode::convolution:
-        total->dot_flops += flops_of(i);
+        total->dot_flops += dot_flops(i);
         total->elements += product(i.shape.dims);
         return;
       case Opcode::while_: {
@@ -145,7 +149,7 @@ double collective_bytes(const Instruction& i, std::int64_t devices) {
         std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
     return moves ? bytes : 0;
   }
-  if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+  if (const auto* attrs = i.attrs.get_if<ir::CollectiveAttrs>()) {
     const double n = double(std::max<std::int64_t>(1, attrs->groups.group_size(devices)));
     if (kind == "all-gather" || kind == "all-to-all") bytes *= (n - 1) / n;
     if (kind == "all-reduce") bytes *= 2 * (n - 1) / n;

@@ -30,6 +30,9 @@ struct CommunicationCount {
 /// the whole program.
 double collective_bytes(const ir::Instruction& instruction, std::int64_t devices);
 
+/// Multiply-adds, times two, of one run of a dot or a convolution.
+double dot_flops(const ir::Instruction& instruction);
+
 /// Counts a device program. Bytes received, b the bytes of a collective's result and n the devices
 /// of its largest group: all-gather b(n-1)/n, all-reduce 2b(n-1)/n, reduce-scatter b(n-1),
 /// all-to-all b(n-1)/n, collective-permute b (0 if no shard moves), collective-broadcast b, recv b.

@@ -15,6 +15,7 @@
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/given_work.h"
 
 namespace tessera::spmd {
 namespace {
@@ -22,12 +23,13 @@ namespace {
 using ir::Opcode;
 
 /// Bytes-equivalent of a dot's flop: more than where one op is laid out, since a program that
-/// repeats work does so on every run.
-constexpr double kBytesPerDotFlop = 0.2;
+/// repeats work does so on every run; and of one beyond what the shardings as they stand share out.
+constexpr double kBytesPerDotFlop = 0.02, kBytesPerRepeatedFlop = 0.5;
 /// With dots as dear as this for each op, too, a program may do less. For half the work it may
-/// receive half again the bytes.
+/// receive half again the bytes; where that is less than the shardings as they stand ask for, a
+/// quarter.
 constexpr double kDearDotFlops[] = {0.2, 1, 4};
-constexpr double kBytesForWork = 0.6;
+constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.3;
 
 /// A program may do so much more if each flop saves so many bytes.
 constexpr double kMoreWork = 1.1, kBytesForMore = 2;
@@ -44,13 +46,6 @@ constexpr double kWorthTrying = 0.01;
 struct Price {
   double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
 };
-
-Price price_of(const ir::Module& device_program, const CostModel& model) {
-  const CommunicationCount c = count_communication(device_program);
-  return {c.total_bytes + model.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
-              model.bytes_per_flop * c.elements,
-          c.total_bytes, c.dot_flops, c.elements};
-}
 
 /// How often each computation runs, as far as that is known.
 std::unordered_map<const ir::Computation*, double> executions(const ir::Module& module) {
@@ -117,6 +112,7 @@ class Refiner {
     try_dear_dots();
     if (concerns_arguments()) with_views(std::move(original));
     search_both();
+    if (!now_.pins.empty() || now_.first) unpin_with_dear_dots();
     propagation_->run(now_.pins, now_.first);
     drop_views();
     return std::move(module_);
@@ -144,6 +140,7 @@ class Refiner {
   void start() {
     propagation_ = std::make_unique<Propagation>(module_.get());
     propagation_->run();
+    given_flops_ = dot_flops_as_given(*module_);
     now_.best = evaluate(&now_.alternatives);
     times_ = executions(*module_);
   }
@@ -151,7 +148,11 @@ class Refiner {
   Price evaluate(std::vector<LayoutAlternative>* alternatives) {
     PartitionOptions options = options_.partition;
     options.alternatives = alternatives;
-    return price_of(*partition(*module_, options, nullptr), model_);
+    const CommunicationCount c = count_communication(*partition(*module_, options, nullptr));
+    return {c.total_bytes + model_.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
+                kBytesPerRepeatedFlop * std::max(0.0, c.dot_flops - given_flops_) +
+                model_.bytes_per_flop * c.elements,
+            c.total_bytes, c.dot_flops, c.elements};
   }
 
   void try_dear_dots() {
@@ -168,13 +169,36 @@ class Refiner {
     std::vector<LayoutAlternative> alternatives;
     const Price dear = evaluate(&alternatives);
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
-    if (work < 1.001 || dear.elements > now_.best.elements * 1.02 ||
-        dear.bytes > now_.best.bytes * std::pow(work, kBytesForWork)) {
+    const double for_work =
+        now_.best.dot_flops > given_flops_ * 1.001 ? kBytesForWork : kBytesForLessThanGiven;
+    const bool worth =
+        dear.bytes <= now_.best.bytes * std::pow(work, for_work) || improves(dear, now_.best);
+    if (work < 1.001 || dear.elements > now_.best.elements * 1.02 || !worth) {
       price = usual;
       return;
     }
     now_.best = dear;
     now_.alternatives = std::move(alternatives);
+  }
+
+  /// No array's sharding stands for a dot whose result is computed in parts and then gathered:
+  /// where the search did the same work for more bytes, the op's own choice at a higher price is
+  /// better.
+  void unpin_with_dear_dots() {
+    double& price = options_.partition.cost.bytes_per_dot_flop;
+    const double usual = price;
+    double chosen = usual;
+    for (const double dear_price : kDearDotFlops) {
+      if (now_.best.dot_flops == 0 || dear_price <= usual) continue;
+      price = dear_price;
+      propagation_->run();
+      State state;
+      state.best = evaluate(&state.alternatives);
+      if (!improves(state.best, now_.best)) continue;
+      chosen = dear_price;
+      now_ = std::move(state);
+    }
+    price = chosen;
   }
 
   bool concerns_arguments() const {
@@ -188,6 +212,7 @@ class Refiner {
     Refiner other(std::move(original), options_);
     other.views_ = add_views(other.module_.get());
     other.start();
+    given_flops_ = other.given_flops_ = std::min(given_flops_, other.given_flops_);
     if (other.now_.best.cost > now_.best.cost * 1.0001 ||
         other.now_.best.bytes > now_.best.bytes * 1.001)
       return;
@@ -243,12 +268,12 @@ class Refiner {
     return key;
   }
 
-  static bool improves(const Price& price, const Price& best) {
+  bool improves(const Price& price, const Price& best) const {
     const bool more_bytes = price.bytes > best.bytes * 1.001;
     const bool less_work = price.dot_flops < best.dot_flops * 0.999;
     return price.cost < best.cost * 0.999 && (!more_bytes || less_work) &&
            price.elements <= best.elements * 1.02 &&
-           (price.dot_flops <= best.dot_flops * 1.001 ||
+           (price.dot_flops <= best.dot_flops * 1.001 || price.dot_flops <= given_flops_ * 1.001 ||
             (price.dot_flops <= best.dot_flops * kMoreWork &&
              (price.dot_flops - best.dot_flops) * kBytesForMore < best.bytes - price.bytes));
   }
@@ -361,6 +386,7 @@ class Refiner {
   std::set<std::pair<int, std::string>> tried_;
   std::unordered_map<std::string, Price> prices_;  ///< by layouts(); looked up, never walked
   State now_;
+  double given_flops_ = 0;  ///< what a device multiplies as the shardings stand
   std::int64_t trials_ = 0;
 };
 
