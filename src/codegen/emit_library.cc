@@ -22,7 +22,14 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
 
 }  // namespace
 
-bool emit_sort(Emitter& e, const ir::Instruction& i) { return emit(e, i, sort_kernel(i)); }
+bool emit_sort(Emitter& e, const ir::Instruction& i) {
+  // A row is read whole before it is written.
+  std::vector<runtime::KernelTask::Reuse> reuse;
+  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    reuse.push_back({int(k), int(k), false, false});
+  }
+  return emit(e, i, sort_kernel(i), std::move(reuse));
+}
 bool emit_topk(Emitter& e, const ir::Instruction& i) { return emit(e, i, topk_kernel(i)); }
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, reduce_window_kernel(i));
