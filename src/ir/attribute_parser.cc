@@ -265,7 +265,17 @@ Attributes kept(AttributeReader& reader, std::initializer_list<const char*> keys
   for (const char* key : keys) {
     if (auto value = reader.take(key)) a.items.emplace_back(key, std::string(*value));
   }
-  if (a.items.empty()) return std::monostate();
+  if (a.items.empty()) return {};
+  return a;
+}
+
+Attributes transfer(AttributeReader& reader) {
+  TextAttrs a;
+  if (reader.has("channel_id")) {
+    a.items.emplace_back("channel_id", std::to_string(reader.integer("channel_id")));
+  }
+  if (reader.flag("is_host_transfer")) a.items.emplace_back("is_host_transfer", "true");
+  if (a.items.empty()) return {};
   return a;
 }
 
@@ -433,7 +443,7 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
     case Opcode::send_done:
     case Opcode::recv:
     case Opcode::recv_done:
-      return kept(reader, {"channel_id", "is_host_transfer"});
+      return transfer(reader);
     case Opcode::infeed:
       return kept(reader, {"infeed_config"});
     case Opcode::outfeed:

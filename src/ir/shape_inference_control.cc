@@ -44,7 +44,7 @@ Shape infer_while(const Site& site) {
     site.shape_error("body " + site.called[1]->name() + " gives " + site.result_of(1).to_string() +
                      " and must give the loop's state " + state[0].to_string());
   }
-  if (const auto* a = std::get_if<WhileAttrs>(&site.attrs)) {
+  if (const auto* a = site.attrs.get_if<WhileAttrs>()) {
     if (a->known_trip_count && *a->known_trip_count < 0) {
       site.shape_error("a known trip count of " + std::to_string(*a->known_trip_count));
     }
@@ -90,7 +90,10 @@ Shape infer_get_tuple_element(const Site& site) {
 
 Shape infer_custom_call(const Site& site) {
   const Shape& out = site.need_declared();
-  if (site.get<CustomCallAttrs>().target == kShardingTarget) {
+  const std::string& target = site.get<CustomCallAttrs>().target;
+  // They say something of a value and pass it on.
+  if (target == kShardingTarget || target == "xla.sdy.FuncResultSharding" ||
+      target == "xla.sdy.PropagationBarrier") {
     site.need_operands(1);
     return site.shape(0);
   }

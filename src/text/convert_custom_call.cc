@@ -61,6 +61,11 @@ void Reader::custom_call(Operation& op) {
     std::string_view value = expanded(c->value);
     if (value.empty() || value == "\"\"") continue;
     if (value[0] == '{') version = 4;
+    const char* back = in_.position();
+    in_.seek(value.data());
+    const bool one_dictionary = value[0] != '{' || in_.balanced().size() == value.size();
+    in_.seek(back);
+    if (!one_dictionary) fail(op, std::string("has more in ") + key + " than one dictionary");
     if (value[0] == '"') {
       // HLO quotes differently.
       config.clear();
@@ -172,10 +177,10 @@ void Reader::custom_call(Operation& op) {
   i->backend_config = std::move(config);
   if (const Attribute* f = op.find("mhlo.frontend_attributes")) {
     i->frontend_attributes = frontend(*f);
-    i->frontend_attributes.erase("xla.sdy.sharding");
+    i->frontend_attributes.edit().erase("xla.sdy.sharding");
   }
   if (const Attribute* rule = op.find("sdy.sharding_rule")) {
-    i->frontend_attributes["xla.sdy.sharding_rule"] = std::string(expanded(rule->value));
+    i->frontend_attributes.edit()["xla.sdy.sharding_rule"] = std::string(expanded(rule->value));
   }
   if (op.results.size() == 1) {
     op.values.push_back(i);
@@ -253,6 +258,7 @@ void Reader::manual_computation(Operation& op) {
       if (text.compare(0, p.size(), p) == 0)
         text = text.substr(p.size() + 1, text.size() - p.size() - 2);
     }
+    manual_shardings_.emplace_back(op.at, text);
     return text;
   };
   a.other.emplace_back(ir::kManualInShardings, list("in_shardings"));

@@ -140,20 +140,47 @@ Dims Cursor::bracketed_integers(const char* what) {
   return out;
 }
 
+namespace {
+
+/// What closes a bracket; 0 for any other character.
+char closer_of(char c) {
+  switch (c) {
+    case '(':
+      return ')';
+    case '[':
+      return ']';
+    case '{':
+      return '}';
+    case '<':
+      return '>';
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+void Cursor::close(std::string* open) {
+  if (open->back() != *p_) {
+    fail_at(p_, std::string("expected '") + open->back() + "', found '" + *p_ + "'");
+  }
+  open->pop_back();
+}
+
 std::string_view Cursor::balanced() {
   skip();
   const char* start = p_;
-  std::int64_t depth = 0;
-  while (p_ < end_) {
+  std::string open;  // what closes each bracket that is open
+  for (; p_ < end_; ++p_) {
     switch (*p_) {
       case '"':
-        raw_string("a text");
-        continue;
+        if (!open.empty()) raw_string("a text"), --p_;
+        break;
       case '(':
       case '[':
       case '{':
       case '<':
-        ++depth;
+        open.push_back(closer_of(*p_));
         break;
       case '>':
         if (p_ > start && p_[-1] == '-') break;
@@ -161,22 +188,18 @@ std::string_view Cursor::balanced() {
       case ')':
       case ']':
       case '}':
-        if (--depth == 0) {
-          ++p_;
-          return {start, std::size_t(p_ - start)};
-        }
-        break;
+        if (open.empty()) break;
+        close(&open);
+        if (!open.empty()) break;
+        ++p_;
+        return {start, std::size_t(p_ - start)};
       case '/':
-        if (p_ + 1 < end_ && p_[1] == '/') {
-          skip_line();
-          continue;
-        }
+        if (p_ + 1 < end_ && p_[1] == '/') skip_line(), --p_;
         break;
       default:
         break;
     }
-    if (depth == 0) fail_at(start, "expected an opening bracket");
-    ++p_;
+    if (open.empty()) fail_at(start, "expected an opening bracket");
   }
   fail_at(start, "the bracket is not closed");
 }
@@ -185,7 +208,7 @@ std::string_view Cursor::value() {
   skip();
   const char* start = p_;
   const char* last = p_;
-  std::int64_t depth = 0;
+  std::string open;  // what closes each bracket that is open
   for (; p_ < end_; ++p_) {
     switch (*p_) {
       case '"':
@@ -196,7 +219,7 @@ std::string_view Cursor::value() {
       case '[':
       case '{':
       case '<':
-        ++depth;
+        open.push_back(closer_of(*p_));
         break;
       case '>':
         if (p_ > start && p_[-1] == '-') break;
@@ -204,11 +227,11 @@ std::string_view Cursor::value() {
       case ')':
       case ']':
       case '}':
-        if (depth == 0) goto done;
-        --depth;
+        if (open.empty()) goto done;
+        close(&open);
         break;
       case ',':
-        if (depth == 0) goto done;
+        if (open.empty()) goto done;
         break;
       case ' ':
       case '\n':

@@ -102,6 +102,8 @@ class Cursor {
   std::string placed(const char* where, const std::string& message) const;
   std::string_view rest() const { return {p_, std::size_t(end_ - p_)}; }
   void skip_line();
+  /// Meets the bracket that closes the last of those that are open, or fails.
+  void close(std::string* open);
   [[noreturn]] void fail_expected(char c, const char* where);
 
   const char* begin_;

@@ -20,7 +20,7 @@ std::unique_ptr<ir::Module> parse_stablehlo(std::string_view text, const std::st
 
 std::unique_ptr<ir::Module> Reader::run() {
   module_ = std::make_unique<ir::Module>();
-  here_.source_file = in_.file();
+  here_.edit().source_file = in_.file();
   scan();
   finish_functions();
   resolve();
@@ -419,7 +419,7 @@ void Reader::read_body(Function& f) {
     owned->shape = *a.type;
     owned->attrs = ir::ParameterAttrs{std::int64_t(n)};
     owned->metadata = metadata_of(a.location);
-    owned->name = owned->metadata.op_name.empty() ? std::string(a.name) : owned->metadata.op_name;
+    owned->name = owned->metadata->op_name.empty() ? std::string(a.name) : owned->metadata->op_name;
     if (owned->name.empty() || ir::is_digit(owned->name[0])) {
       owned->name = "arg" + std::to_string(n);
     }
@@ -427,7 +427,7 @@ void Reader::read_body(Function& f) {
     pend_attributes(p, a.attributes);
     for (const Attribute& attribute : a.attributes) {
       if (attribute.key == "mhlo.memory_kind") {
-        p->frontend_attributes["mhlo.memory_kind"] =
+        p->frontend_attributes.edit()["mhlo.memory_kind"] =
             unescape(attribute.value.substr(1, attribute.value.size() - 2));
       }
     }
@@ -515,6 +515,19 @@ void Reader::resolve() {
       meshes_text_ += std::string(name) + " = #sdy.mesh" + std::string(text);
     }
     meshes_text_ += "}";
+  }
+  if (!manual_shardings_.empty()) {
+    MeshTable table;
+    for (const auto& [name, text] : meshes_) {
+      table[std::string(name)] = parse_sdy_mesh(text, std::string(name));
+    }
+    for (const auto& [at, text] : manual_shardings_) {
+      try {
+        parse_sdy_sharding_per_value(text, table);
+      } catch (const Error& e) {
+        in_.fail_at(at, "in the shardings " + text + ": " + e.message());
+      }
+    }
   }
   if (pending_.empty() && meshes_text_.empty()) return;
   ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());

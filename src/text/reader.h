@@ -245,7 +245,7 @@ class Reader {
   Literal blob(std::string_view hex, const Shape& type, const char* at);
 
   // locations.cc
-  const ir::Metadata& metadata_of(std::string_view location);
+  const Shared<ir::Metadata>& metadata_of(std::string_view location);
   ir::Metadata parse_location(int depth);
 
   // build.cc: making instructions
@@ -298,13 +298,15 @@ class Reader {
   std::int64_t next_number_ = 0;
   std::unordered_map<std::string_view, std::string_view> attribute_aliases_;
   std::unordered_map<std::string_view, std::string_view> resources_;
-  std::unordered_map<std::string_view, ir::Metadata> locations_;
-  ir::Metadata here_;  ///< scratch
+  std::unordered_map<std::string_view, Shared<ir::Metadata>> locations_;
+  Shared<ir::Metadata> here_;  ///< scratch
   /// The value of a constant in its short form.
   Literal literal_;
   bool has_literal_ = false;
   std::map<std::pair<ir::Opcode, DType>, ir::Computation*> binary_computations_;
   std::vector<std::pair<std::string_view, std::string_view>> meshes_;
+  /// Lists of shardings of manual computations, kept as text: to be read once all meshes are known.
+  std::vector<std::pair<const char*, std::string>> manual_shardings_;
   std::string meshes_text_;
   std::string_view meshes_at_;
   std::vector<ir::PendingSharding> pending_;

@@ -72,6 +72,9 @@ const Refused kRefused[] = {
     {"ConstantTooDeep", "c = f32[2] constant({{1,2}})", "expected a number|f32"},
     {"ConstantOfHugeShape", "c = f32[1000000000000] constant({1})",
      "the text is too short for the 1000000000000 elements"},
+    {"ChannelOfATransfer",
+     "t = token[] after-all()\nr = (f32[2], u32[], token[]) recv(t), channel_id=~2",
+     "t.hlo:21: column|expected an integer for channel_id"},
     {"ConstantNotEmpty", "c = f32[0] constant({1})", "f32[0] has no elements"},
     {"ConstantPayload", "c = f32[] constant(nan(0x800000))",
      "payload of a NaN must be 0x1 to 0x7fffff"},
@@ -270,6 +273,9 @@ TEST(HloModuleErrors, NotSupportedYet) {
 }
 
 TEST(HloModuleErrors, ShapeErrorsNameLineAndInstruction) {
+  expect_error<ShapeError>(with_body("p = f32[2,3] parameter(0)\nROOT r = f32[2] custom-call(p), "
+                                     "custom_call_target=\"xla.sdy.FuncResultSharding\""),
+                           "the result is f32[2,3] and f32[2] was declared");
   expect_error<ShapeError>(with_body("p = f32[2] parameter(0)\nq = f32[3] parameter(1)\nROOT r = "
                                      "f32[2] add(p, q)"),
                            "t.hlo:22: |r = add(f32[2], f32[3])|dims [2] and [3]|must be equal");

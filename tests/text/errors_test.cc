@@ -70,6 +70,12 @@ TEST(Errors, NamePlaceAndRemedy) {
   expect_error(in_body("%0 = stablehlo.constant dense<0> : tensor<9999999999x9999999999xi8>"),
                "t.mlir:2: column 36", "doesn't fit 64 bits");
   expect_error("module {\n  func.func @main() {\n    return\n", "t.mlir:2: column", "not closed");
+  expect_error(
+      in_body("%0 = stablehlo.custom_call @f(%a) {mhlo.backend_config = {a = 1 : i32} b {}} : "
+              "(tensor<2x3xf32>) -> tensor<2x3xf32>"),
+      "t.mlir:2: column", "more in mhlo.backend_config than one dictionary");
+  expect_error("module attributes {a = {b = [1)}} {\n", "t.mlir:1: column",
+               "expected ']', found ')'");
   expect_error("module {\n func.func @f() {\n return\n }\n func.func @g() {\n return\n }\n}",
                "t.mlir:2", "expected a function @main");
   expect_error("", "t.mlir:1: column 1", "expected a module");
