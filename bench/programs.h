@@ -82,9 +82,9 @@ class TransformerStep {
 
   /// A new line of the made-up source.
   void at() {
-    b_.metadata.source_file = "step.py";
-    b_.metadata.source_line = ++line_;
-    b_.metadata.op_name = "jit(step)/block";
+    b_.metadata.edit().source_file = "step.py";
+    b_.metadata.edit().source_line = ++line_;
+    b_.metadata.edit().op_name = "jit(step)/block";
   }
   Array parameter(Dims dims, std::vector<std::pair<std::size_t, int>> splits) {
     at();

@@ -93,7 +93,7 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
     // One device's view: only the size of its group counts.
     x.groups = DeviceLists(i.is(Opcode::collective_permute) ? DeviceLists::Lists{{0, 0}}
                                                             : DeviceLists::Lists{{0}});
-    if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+    if (const auto* attrs = i.attrs.get_if<ir::CollectiveAttrs>()) {
       group_size = attrs->groups.group_size(n);
       if (!attrs->dims.empty()) dim = attrs->dims[0];
     }

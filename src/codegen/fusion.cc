@@ -109,7 +109,7 @@ class Fuser {
   }
 
   /// The contexts in which the users would make it; none if one of them needs it in memory.
-  std::optional<Contexts> offered(const Instruction& i, const std::vector<Instruction*>& users) {
+  std::optional<Contexts> offered(const Instruction& i, std::span<Instruction* const> users) {
     Contexts out;
     const Instruction* last = nullptr;
     for (const Instruction* user : users) {
@@ -270,7 +270,7 @@ class Fuser {
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   const FusionOptions& options_;
-  std::vector<std::vector<Instruction*>> users_;
+  ir::Users users_;
   Fusion out_;
   std::vector<Contexts> contexts_;
   std::vector<bool> is_loop_op_;

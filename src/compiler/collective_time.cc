@@ -28,14 +28,14 @@ CollectiveAxes::CollectiveAxes(const ir::Module& module) : devices_(module.num_p
 }
 
 AxisSpan CollectiveAxes::of(const ir::Instruction& collective) const {
-  if (const auto* permute = std::get_if<ir::PermuteAttrs>(&collective.attrs)) {
+  if (const auto* permute = collective.attrs.get_if<ir::PermuteAttrs>()) {
     std::vector<std::vector<std::int64_t>> pairs;
     for (const auto& [source, target] : permute->source_target_pairs) {
       if (source != target) pairs.push_back({source, target});
     }
     return of_lists(pairs);
   }
-  const auto* attrs = std::get_if<ir::CollectiveAttrs>(&collective.attrs);
+  const auto* attrs = collective.attrs.get_if<ir::CollectiveAttrs>();
   if (attrs == nullptr) return {};
   const ir::DeviceGroups& groups = attrs->groups;
   if (!groups.symbolic()) {

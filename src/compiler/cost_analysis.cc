@@ -291,7 +291,7 @@ class Analysis {
       cost.location = i->location().to_string();
       cost.axes = axes_.of(*i);
       cost.group_size = devices_;
-      if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i->attrs)) {
+      if (const auto* attrs = i->attrs.get_if<ir::CollectiveAttrs>()) {
         cost.group_size = attrs->groups.group_size(devices_);
       } else {
         cost.group_size = 1;

@@ -91,7 +91,7 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
       Dims without = rhs.dims();
       without.erase(without.begin() + std::ptrdiff_t(group));
       ir::Instruction one = dot;
-      auto& one_attrs = one.get<ir::DotAttrs>();
+      auto& one_attrs = one.edit<ir::DotAttrs>();
       for (Dims* list : {&one_attrs.rhs_batch, &one_attrs.rhs_contracting}) {
         for (std::int64_t& d : *list) d -= d > group ? 1 : 0;
       }

@@ -100,7 +100,7 @@ class UserTarget : public ir::CustomCallTarget {
   }
 
   static CallAttributes attributes_of(const ir::Instruction& call) {
-    return CallAttributes::parse(call.backend_config, call.location());
+    return CallAttributes::parse(*call.backend_config, call.location());
   }
 
  private:

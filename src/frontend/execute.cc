@@ -209,7 +209,7 @@ void drop_shardings(ir::Module& module) {
         replaced[instruction.get()] = instruction->operand(0);
       } else if (attrs.partitioner || attrs.target == ir::kManualComputationTarget) {
         instruction->opcode = ir::Opcode::call;
-        instruction->attrs = std::monostate{};
+        instruction->attrs = {};
       }
     }
     if (!replaced.empty()) computation->replace_all_uses(replaced);
@@ -275,7 +275,7 @@ std::string cache_key(const ir::Module& module) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
       for (const TensorSharding& s : instruction->sharding) key += s.to_string();
-      if (const auto* call = std::get_if<ir::CustomCallAttrs>(&instruction->attrs);
+      if (const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
           call && call->partitioner) {
         // The hook lives as long as the cached executable, so its address is its name.
         key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(call->partitioner.get()));
@@ -364,7 +364,7 @@ namespace {
 void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      const auto* call = std::get_if<ir::CustomCallAttrs>(&instruction->attrs);
+      const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
       if (!call || !call->partitioner) continue;
       if (auto* user = dynamic_cast<UserPartitioner*>(call->partitioner.get())) {
         user->bind(mesh, devices);

@@ -51,7 +51,7 @@ namespace {
 /// (k0, k1, x0, x1) to the two words of the hash; keys are scalars.
 ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
   ir::Builder b(module->add_computation("threefry2x32"));
-  b.metadata.op_name = "threefry2x32";
+  b.metadata.edit().op_name = "threefry2x32";
   const tessera::Shape scalar(u32, {}), block(u32, dims);
   ir::Instruction* k0 = b.parameter(0, scalar, "k0");
   ir::Instruction* k1 = b.parameter(1, scalar, "k1");

@@ -232,10 +232,10 @@ const Literal* constant_value(const Array& array) {
 MetadataScope::MetadataScope(Trace& trace, Location location, const std::string& op_name)
     : builder_(trace.builder()), saved_(builder_.metadata) {
   builder_.metadata = {};
-  builder_.metadata.op_name = trace.path().empty() ? op_name : trace.path() + "/" + op_name;
+  builder_.metadata.edit().op_name = trace.path().empty() ? op_name : trace.path() + "/" + op_name;
   if (location.known()) {
-    builder_.metadata.source_file = location.file;
-    builder_.metadata.source_line = location.line;
+    builder_.metadata.edit().source_file = location.file;
+    builder_.metadata.edit().source_line = location.line;
   }
 }
 MetadataScope::~MetadataScope() { builder_.metadata = std::move(saved_); }

@@ -139,7 +139,7 @@ class MetadataScope {
 
  private:
   ir::Builder& builder_;
-  ir::Metadata saved_;
+  Shared<ir::Metadata> saved_;
 };
 
 AbstractValue abstract_value(const Array& array);

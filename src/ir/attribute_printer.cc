@@ -318,7 +318,7 @@ struct Writer {
 }  // namespace
 
 void append_attributes(std::string& out, const Instruction& i) {
-  std::visit(Writer{out, i}, i.attrs);
+  std::visit(Writer{out, i}, i.attrs.value());
 }
 
 std::vector<std::string_view> callee_keys(const Instruction& i) {

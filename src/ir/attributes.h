@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "src/base/index_list.h"
 #include "src/base/literal.h"
+#include "src/base/shared.h"
 #include "src/sharding/logical_mesh.h"
 
 namespace tessera::ir {
@@ -197,12 +199,41 @@ struct TextAttrs {
   friend bool operator==(const TextAttrs&, const TextAttrs&) = default;
 };
 
-using Attributes =
-    std::variant<std::monostate, ParameterAttrs, ConstantAttrs, DimensionsAttrs, IotaAttrs,
-                 SortAttrs, CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs,
-                 WindowAttrs, ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs,
-                 GetTupleElementAttrs, CollectiveAttrs, PermuteAttrs, CustomCallAttrs,
-                 CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs,
-                 BatchNormAttrs, TopKAttrs, WhileAttrs, TextAttrs>;
+/// The attributes of an instruction: none, or those of its kind of opcode. Copies share them until
+/// one is written to.
+class Attributes {
+ public:
+  using Value =
+      std::variant<std::monostate, ParameterAttrs, ConstantAttrs, DimensionsAttrs, IotaAttrs,
+                   SortAttrs, CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs,
+                   WindowAttrs, ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs,
+                   GetTupleElementAttrs, CollectiveAttrs, PermuteAttrs, CustomCallAttrs,
+                   CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs,
+                   BatchNormAttrs, TopKAttrs, WhileAttrs, TextAttrs>;
+
+  Attributes() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): one of the kinds is a value of the whole
+  template <class A, class = std::enable_if_t<!std::is_same_v<std::decay_t<A>, Attributes> &&
+                                              !std::is_same_v<std::decay_t<A>, std::monostate> &&
+                                              std::is_constructible_v<Value, A&&>>>
+  Attributes(A&& attrs) : value_(Value(std::forward<A>(attrs))) {}
+
+  bool empty() const { return value_->index() == 0; }
+  const Value& value() const { return *value_; }
+  /// nullptr: they are of another kind.
+  template <class A>
+  const A* get_if() const {
+    return std::get_if<A>(&*value_);
+  }
+  /// For writing: no other instruction sees it.
+  template <class A>
+  A* edit_if() {
+    return get_if<A>() ? std::get_if<A>(&value_.edit()) : nullptr;
+  }
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+
+ private:
+  Shared<Value> value_;
+};
 
 }  // namespace tessera::ir

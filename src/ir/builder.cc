@@ -9,8 +9,8 @@
 namespace tessera::ir {
 namespace {
 
-Instruction* append(Computation* computation, const Metadata& metadata, Opcode op, Shape shape,
-                    std::vector<Instruction*> operands, Attributes attrs,
+Instruction* append(Computation* computation, const Shared<Metadata>& metadata, Opcode op,
+                    Shape shape, std::vector<Instruction*> operands, Attributes attrs,
                     std::vector<Computation*> called) {
   auto i = std::make_unique<Instruction>();
   i->opcode = op;
@@ -26,7 +26,7 @@ Instruction* append(Computation* computation, const Metadata& metadata, Opcode o
 
 Instruction* Builder::emit(Opcode op, std::vector<Instruction*> operands, Attributes attrs,
                            std::vector<Computation*> called) {
-  Shape shape = infer_shape(op, operands, attrs, called, nullptr, metadata.location(),
+  Shape shape = infer_shape(op, operands, attrs, called, nullptr, metadata->location(),
                             module()->num_partitions);
   return append(computation_, metadata, op, std::move(shape), std::move(operands), std::move(attrs),
                 std::move(called));
@@ -34,7 +34,7 @@ Instruction* Builder::emit(Opcode op, std::vector<Instruction*> operands, Attrib
 
 Instruction* Builder::emit_shaped(Opcode op, Shape shape, std::vector<Instruction*> operands,
                                   Attributes attrs, std::vector<Computation*> called) {
-  infer_shape(op, operands, attrs, called, &shape, metadata.location(), module()->num_partitions);
+  infer_shape(op, operands, attrs, called, &shape, metadata->location(), module()->num_partitions);
   return append(computation_, metadata, op, std::move(shape), std::move(operands), std::move(attrs),
                 std::move(called));
 }

@@ -16,7 +16,7 @@ class Builder {
  public:
   explicit Builder(Computation* computation) : computation_(computation) {}
 
-  Metadata metadata;
+  Shared<Metadata> metadata;
   Computation* computation() const { return computation_; }
   Module* module() const { return computation_->module(); }
 

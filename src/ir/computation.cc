@@ -17,7 +17,7 @@ bool computation_has_side_effect(const Computation& c,
 bool instruction_has_side_effect(const Instruction& i,
                                  std::unordered_map<const Computation*, bool>& memo) {
   if (has_side_effect(i.opcode)) return true;
-  if (const auto* custom = std::get_if<CustomCallAttrs>(&i.attrs)) {
+  if (const auto* custom = i.attrs.get_if<CustomCallAttrs>()) {
     if (custom->has_side_effect) return true;
   }
   return std::any_of(i.called.begin(), i.called.end(),
@@ -78,9 +78,9 @@ Location Metadata::location() const {
 
 std::string Instruction::describe() const {
   std::string out = name;
-  if (!metadata.source_file.empty()) {
-    out += " (" + metadata.source_file;
-    if (metadata.source_line > 0) out += ":" + std::to_string(metadata.source_line);
+  if (!metadata->source_file.empty()) {
+    out += " (" + metadata->source_file;
+    if (metadata->source_line > 0) out += ":" + std::to_string(metadata->source_line);
     out += ")";
   }
   return out;
@@ -130,8 +130,8 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
   }
   i->name = std::move(wanted);
   std::optional<std::int64_t> channel;
-  if (const auto* a = std::get_if<CollectiveAttrs>(&i->attrs)) channel = a->channel_id;
-  if (const auto* a = std::get_if<PermuteAttrs>(&i->attrs)) channel = a->channel_id;
+  if (const auto* a = i->attrs.get_if<CollectiveAttrs>()) channel = a->channel_id;
+  if (const auto* a = i->attrs.get_if<PermuteAttrs>()) channel = a->channel_id;
   if (channel) module_->last_channel_id = std::max(module_->last_channel_id, *channel);
   i->parent = this;
   i->index = std::int64_t(instructions_.size());
@@ -242,15 +242,27 @@ void Computation::sort_topologically() {
   for (std::size_t n = 0; n < instructions_.size(); ++n) instructions_[n]->index = std::int64_t(n);
 }
 
-std::vector<std::vector<Instruction*>> users_of(const Computation& c) {
-  std::vector<std::vector<Instruction*>> users(c.instructions().size());
-  for (const auto& i : c.instructions()) {
-    for (const Instruction* operand : i->operands) {
-      auto& list = users[std::size_t(operand->index)];
-      if (list.empty() || list.back() != i.get()) list.push_back(i.get());
+Users::Users(const Computation& c) : first_(c.instructions().size() + 1, 0) {
+  // An operand that stands twice counts once.
+  std::vector<const Instruction*> last(c.instructions().size(), nullptr);
+  const auto each_use = [&](auto&& use) {
+    std::fill(last.begin(), last.end(), nullptr);
+    for (const auto& i : c.instructions()) {
+      for (const Instruction* operand : i->operands) {
+        const auto at = std::size_t(operand->index);
+        if (last[at] == i.get()) continue;
+        last[at] = i.get();
+        use(at, i.get());
+      }
     }
-  }
-  return users;
+  };
+  each_use([&](std::size_t at, Instruction*) { ++first_[at + 1]; });
+  for (std::size_t n = 1; n < first_.size(); ++n) first_[n] += first_[n - 1];
+  users_.resize(first_.back());
+  std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
+  each_use([&](std::size_t at, Instruction* user) { users_[next[at]++] = user; });
 }
+
+Users users_of(const Computation& c) { return Users(c); }
 
 }  // namespace tessera::ir

@@ -135,7 +135,7 @@ std::string call_signature(const Instruction& call) {
 }
 
 std::vector<Dims> operand_layouts(const Instruction& call) {
-  const auto* attrs = std::get_if<CustomCallAttrs>(&call.attrs);
+  const auto* attrs = call.attrs.get_if<CustomCallAttrs>();
   if (!attrs) return {};
   for (const auto& [key, text] : attrs->other) {
     if (key != "operand_layout_constraints") continue;
@@ -194,7 +194,7 @@ void copy_layouts(const Shape& from, Shape* to) {
 
 void keep_call_layouts(const Instruction& source, Instruction* copy) {
   copy_layouts(source.shape, &copy->shape);
-  for (auto& [key, text] : copy->get<CustomCallAttrs>().other) {
+  for (auto& [key, text] : copy->edit<CustomCallAttrs>().other) {
     if (key != "operand_layout_constraints") continue;
     const std::vector<Dims> layouts = operand_layouts(source);
     text = "{";
@@ -242,7 +242,7 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
       replaced[call] = made;
     }
     if (replaced.empty()) continue;
-    for (const auto& [call, made] : replaced) call->get<CustomCallAttrs>().has_side_effect = false;
+    for (const auto& [call, made] : replaced) call->edit<CustomCallAttrs>().has_side_effect = false;
     c->replace_all_uses(replaced);
     c->sort_topologically();
     c->remove_dead();

@@ -100,7 +100,7 @@ class TopK : public CustomCallTarget {
     if (k > x.dims.back()) misfit(call, "there are fewer elements in the last dim than asked for");
     TopKAttrs attrs;
     attrs.k = k;
-    const CallAttributes given = CallAttributes::parse(call.backend_config, call.location());
+    const CallAttributes given = CallAttributes::parse(*call.backend_config, call.location());
     attrs.largest = given.get_or<bool>("largest", true, call.location());
     std::vector<Instruction*> parameters;
     Builder b = body_builder(module, call, &parameters);

@@ -166,8 +166,8 @@ std::optional<FactorRuleSpec> custom_call_rule(const Instruction& call) {
   if (target) {
     if (auto rule = target->rule(call)) return rule;
   }
-  const auto text = call.frontend_attributes.find(kSdyRule);
-  if (text == call.frontend_attributes.end()) return std::nullopt;
+  const auto text = call.frontend_attributes->find(kSdyRule);
+  if (text == call.frontend_attributes->end()) return std::nullopt;
   FactorRuleSpec spec = parse_sharding_rule(text->second, call.location());
   std::vector<Shape> operands;
   for (const Instruction* o : call.operands) {

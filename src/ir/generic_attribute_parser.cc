@@ -75,7 +75,7 @@ void HloParser::generic_attributes(Scope& scope, AttributeReader& reader, Instru
   if (auto value = reader.take("sharding")) pending.tiling = *value;
   if (auto value = reader.take("frontend_attributes")) {
     i->frontend_attributes = frontend_attributes(reader, *value);
-    if (auto node = i->frontend_attributes.extract(kSdySharding)) {
+    if (auto node = i->frontend_attributes.edit().extract(kSdySharding)) {
       pending.sdy = std::move(node.mapped());
       pending.sdy_at = *value;
     }
@@ -181,7 +181,7 @@ Metadata HloParser::metadata(AttributeReader& reader, std::string_view value) {
 
 void HloParser::backend_config(Instruction* i, std::string_view value) {
   i->backend_config = std::string(value);
-  auto* loop = std::get_if<WhileAttrs>(&i->attrs);
+  auto* loop = i->attrs.edit_if<WhileAttrs>();
   std::size_t key = value.find(kTripCountKey);
   if (loop == nullptr || key == std::string_view::npos) return;
   const char* back = in_.position();

@@ -197,8 +197,8 @@ void Printer::metadata(const Metadata& m) {
 }
 
 void Printer::backend_config(const Instruction& i) {
-  const auto* loop = std::get_if<WhileAttrs>(&i.attrs);
-  std::string_view text = i.backend_config;
+  const auto* loop = i.attrs.get_if<WhileAttrs>();
+  std::string_view text = *i.backend_config;
   bool counted = loop != nullptr && loop->known_trip_count &&
                  text.find(kTripCountKey) == std::string_view::npos;
   if (!counted) {
@@ -254,9 +254,9 @@ void Printer::instruction(const Instruction& i) {
   out_ += ' ';
   out_ += ir::name(i.opcode);
   out_ += '(';
-  if (const auto* p = std::get_if<ParameterAttrs>(&i.attrs)) {
+  if (const auto* p = i.attrs.get_if<ParameterAttrs>()) {
     append_int(out_, p->number);
-  } else if (const auto* c = std::get_if<ConstantAttrs>(&i.attrs)) {
+  } else if (const auto* c = i.attrs.get_if<ConstantAttrs>()) {
     std::int64_t limit = options_.max_constant_elements;
     bool large = limit >= 0 && (c->value.is_tuple() || c->value.element_count() > limit);
     if (c->elided || large) {
@@ -277,7 +277,7 @@ void Printer::instruction(const Instruction& i) {
   out_ += ')';
   append_attributes(out_, i);
   callees(i);
-  if (const auto* call = std::get_if<CustomCallAttrs>(&i.attrs)) {
+  if (const auto* call = i.attrs.get_if<CustomCallAttrs>()) {
     if (options_.canonical && call->partitioner != nullptr) {
       out_ += ", partitioner=";
       append_quoted(out_, call->partitioner->name());
@@ -296,14 +296,14 @@ void Printer::instruction(const Instruction& i) {
     out_ += options_.canonical ? canonical_sharding_text(i) : sharding_text(i);
   }
   if (options_.axis_names && options_.shardings && !options_.canonical && i.has_sharding()) {
-    std::map<std::string, std::string> attributes = i.frontend_attributes;
+    std::map<std::string, std::string> attributes = *i.frontend_attributes;
     std::string text = meshes_.sharding_text(i);
     if (!text.empty()) attributes[kSdySharding] = std::move(text);
     frontend_attributes(std::move(attributes));
   } else {
-    frontend_attributes(i.frontend_attributes);
+    frontend_attributes(*i.frontend_attributes);
   }
-  metadata(i.metadata);
+  metadata(*i.metadata);
   backend_config(i);
 }
 

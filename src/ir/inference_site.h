@@ -22,7 +22,7 @@ struct Site {
   const Shape& shape(std::size_t i) const { return operands[i]->shape; }
   template <class A>
   const A& get() const {
-    const A* a = std::get_if<A>(&attrs);
+    const A* a = attrs.get_if<A>();
     TESSERA_CHECK(a, std::string(name(op)) + " was built with the attributes of another opcode");
     return *a;
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -45,9 +46,9 @@ struct Instruction {
   Attributes attrs;
   /// One per leaf of the shape in pre-order; empty: no sharding given.
   std::vector<TensorSharding> sharding;
-  Metadata metadata;
-  std::string backend_config;  ///< text as it stood
-  std::map<std::string, std::string> frontend_attributes;
+  Shared<Metadata> metadata;
+  Shared<std::string> backend_config;  ///< text as it stood
+  Shared<std::map<std::string, std::string>> frontend_attributes;
   std::vector<Instruction*> control_predecessors;
   Computation* parent = nullptr;
   /// Position in parent->instructions(): operands come first. Kept by Computation.
@@ -55,20 +56,23 @@ struct Instruction {
 
   template <class A>
   const A& get() const {
-    const A* a = std::get_if<A>(&attrs);
+    const A* a = attrs.get_if<A>();
     TESSERA_CHECK(a, "instruction " + name + " lacks the attributes asked for");
     return *a;
   }
+  /// For writing.
   template <class A>
-  A& get() {
-    return const_cast<A&>(static_cast<const Instruction*>(this)->get<A>());
+  A& edit() {
+    A* a = attrs.edit_if<A>();
+    TESSERA_CHECK(a, "instruction " + name + " lacks the attributes asked for");
+    return *a;
   }
   Instruction* operand(std::size_t i) const { return operands[i]; }
   bool is(Opcode op) const { return opcode == op; }
   bool has_sharding() const { return !sharding.empty(); }
   /// For messages: `dot.3 (model.cc:12)`.
   std::string describe() const;
-  Location location() const { return metadata.location(); }
+  Location location() const { return metadata->location(); }
 };
 
 /// A function: instructions in an order where operands come first.
@@ -153,7 +157,22 @@ class Module {
   std::map<std::string, int> name_counts_;
 };
 
-/// Users of each instruction of a computation by `index`, each user once, in order.
-std::vector<std::vector<Instruction*>> users_of(const Computation&);
+/// Users of each instruction of a computation by `index`, each user once, in order: as the
+/// computation is when they are asked for.
+class Users {
+ public:
+  Users() = default;
+  explicit Users(const Computation&);
+  /// Of how many instructions.
+  std::size_t size() const { return first_.empty() ? 0 : first_.size() - 1; }
+  std::span<Instruction* const> operator[](std::size_t index) const {
+    return std::span(users_).subspan(first_[index], first_[index + 1] - first_[index]);
+  }
+
+ private:
+  std::vector<std::size_t> first_;  ///< where in users_ an instruction's begin; and the end
+  std::vector<Instruction*> users_;
+};
+Users users_of(const Computation&);
 
 }  // namespace tessera::ir

@@ -29,8 +29,8 @@ void append_instruction(std::string& out, const Instruction& i,
   out += name(i.opcode);
   out += ' ';
   append_shape(out, i.shape);
-  if (const auto* p = std::get_if<ParameterAttrs>(&i.attrs)) append_int(out, p->number);
-  if (const auto* c = std::get_if<ConstantAttrs>(&i.attrs)) {
+  if (const auto* p = i.attrs.get_if<ParameterAttrs>()) append_int(out, p->number);
+  if (const auto* c = i.attrs.get_if<ConstantAttrs>()) {
     if (c->elided) {
       out += "...";
     } else {
@@ -38,14 +38,14 @@ void append_instruction(std::string& out, const Instruction& i,
     }
   }
   append_attributes(out, i);
-  if (const auto* loop = std::get_if<WhileAttrs>(&i.attrs); loop && loop->known_trip_count) {
+  if (const auto* loop = i.attrs.get_if<WhileAttrs>(); loop && loop->known_trip_count) {
     out += " trips ";
     append_int(out, *loop->known_trip_count);
   }
   // Hooks and sdy's custom calls keep their meaning in their attributes.
-  if (const auto* call = std::get_if<CustomCallAttrs>(&i.attrs)) {
+  if (const auto* call = i.attrs.get_if<CustomCallAttrs>()) {
     if (call->partitioner != nullptr) out += " partitioner " + call->partitioner->name();
-    for (const auto& [k, v] : i.frontend_attributes) out += " " + k + "=" + v;
+    for (const auto& [k, v] : *i.frontend_attributes) out += " " + k + "=" + v;
   }
   out += " (";
   for (const Instruction* operand : i.operands) {
@@ -64,7 +64,7 @@ void append_instruction(std::string& out, const Instruction& i,
   }
   out += ')';
   if (i.has_sharding()) out += axes ? canonical_sharding_text(i) : sharding_text(i);
-  out += i.backend_config;
+  out += *i.backend_config;
 }
 
 std::string interface_text(const Module& m) {

@@ -25,7 +25,7 @@ std::int64_t number(std::string_view key, std::string_view value, std::string_vi
 }  // namespace
 
 std::optional<std::string_view> text_attribute(const Attributes& attrs, std::string_view key) {
-  const auto* text = std::get_if<TextAttrs>(&attrs);
+  const auto* text = attrs.get_if<TextAttrs>();
   if (text == nullptr) return std::nullopt;
   for (const auto& [name, value] : text->items) {
     if (name == key) return value;

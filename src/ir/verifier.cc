@@ -45,7 +45,7 @@ class NameSet {
 
 template <class A>
 bool holds(const Attributes& attrs) {
-  return std::holds_alternative<A>(attrs);
+  return attrs.get_if<A>() != nullptr;
 }
 
 // Whether the variant is the one of the opcode.
@@ -215,7 +215,7 @@ struct Verifier {
     for (const Computation* callee : i.called) {
       if (owned.count(callee) == 0) fail(i, "calls a computation of another module");
     }
-    if (const auto* c = std::get_if<ConstantAttrs>(&i.attrs);
+    if (const auto* c = i.attrs.get_if<ConstantAttrs>();
         c != nullptr && !c->elided && c->value.shape() != i.shape) {
       fail(i, "a value " + c->value.shape().to_string() + " as a constant " + i.shape.to_string());
     }

@@ -31,13 +31,13 @@ bool is_pure(const Instruction& i) {
 
 bool equal_attributes(const ir::Attributes& a, const ir::Attributes& b) {
   // Channels only name a collective.
-  if (const auto* x = std::get_if<ir::CollectiveAttrs>(&a)) {
-    const auto* y = std::get_if<ir::CollectiveAttrs>(&b);
+  if (const auto* x = a.get_if<ir::CollectiveAttrs>()) {
+    const auto* y = b.get_if<ir::CollectiveAttrs>();
     if (y == nullptr) return false;
     return x->groups == y->groups && x->dims == y->dims;
   }
-  if (const auto* x = std::get_if<ir::PermuteAttrs>(&a)) {
-    const auto* y = std::get_if<ir::PermuteAttrs>(&b);
+  if (const auto* x = a.get_if<ir::PermuteAttrs>()) {
+    const auto* y = b.get_if<ir::PermuteAttrs>();
     return y != nullptr && x->source_target_pairs == y->source_target_pairs;
   }
   return a == b;

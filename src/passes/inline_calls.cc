@@ -31,7 +31,7 @@ bool can_inline(const Instruction& i, Scope scope) {
   if (i.called.size() != 1) return false;
   if (scope == Scope::before_partitioning) {
     return (i.is(Opcode::call) || i.is(Opcode::fusion)) && !states_shardings(i) &&
-           i.control_predecessors.empty() && i.frontend_attributes.count("inlineable") == 0;
+           i.control_predecessors.empty() && i.frontend_attributes->count("inlineable") == 0;
   }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   if (!i.is(Opcode::custom_call)) return false;
@@ -56,7 +56,7 @@ Instruction* expand(ir::Computation* caller, const Instruction& call,
     auto copy = std::make_unique<Instruction>(*i);
     for (Instruction*& o : copy->operands) o = copy_of(o);
     for (Instruction*& o : copy->control_predecessors) o = copy_of(o);
-    if (copy->metadata.empty()) copy->metadata = call.metadata;
+    if (copy->metadata->empty()) copy->metadata = call.metadata;
     Instruction* added = caller->add(std::move(copy));
     copies[std::size_t(i->index)] = added;
     if (can_inline(*added, scope)) calls->push_back(added);

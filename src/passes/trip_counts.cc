@@ -166,7 +166,7 @@ std::size_t find_trip_counts(ir::Module* module) {
   for (const auto& computation : module->computations()) {
     for (const auto& i : computation->instructions()) {
       if (!i->is(Opcode::while_)) continue;
-      auto& attrs = i->get<ir::WhileAttrs>();
+      auto& attrs = i->edit<ir::WhileAttrs>();
       if (attrs.known_trip_count) continue;
       attrs.known_trip_count = Loop(*i).trips();
       found += attrs.known_trip_count.has_value();

@@ -244,7 +244,7 @@ class Analysis {
       ExchangeKey key;
       key.opcode = i.opcode;
       key.operands = tuple_form ? operands : std::vector<ClassesId>{operands.at(k)};
-      if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+      if (const auto* permute = i.attrs.get_if<ir::PermuteAttrs>()) {
         key.pairs =
             permutes_.try_emplace(permute->source_target_pairs, permutes_.size()).first->second;
       } else {
@@ -272,7 +272,7 @@ class Analysis {
     };
     // Those that take no part get zeros.
     std::vector<std::int64_t> numbers(std::size_t(n), -1);
-    if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+    if (const auto* permute = i.attrs.get_if<ir::PermuteAttrs>()) {
       for (const auto& [source, target] : permute->source_target_pairs) {
         numbers[std::size_t(target)] = class_at(operands[0], source);
       }

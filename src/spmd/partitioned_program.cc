@@ -12,10 +12,10 @@ namespace {
 bool among_partitions(const ir::Instruction& i) {
   if (i.is(ir::Opcode::partition_id)) return true;
   if (!ir::is_collective(i.opcode)) return false;
-  if (const auto* c = std::get_if<ir::CollectiveAttrs>(&i.attrs)) {
+  if (const auto* c = i.attrs.get_if<ir::CollectiveAttrs>()) {
     return c->channel_id.has_value() || c->use_global_device_ids || c->groups.symbolic();
   }
-  if (const auto* p = std::get_if<ir::PermuteAttrs>(&i.attrs)) return p->channel_id.has_value();
+  if (const auto* p = i.attrs.get_if<ir::PermuteAttrs>()) return p->channel_id.has_value();
   return false;
 }
 

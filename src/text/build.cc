@@ -38,10 +38,10 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   auto end = std::to_chars(name + word.size() + 1, name + sizeof name, ++next_number_).ptr;
   i->name.assign(name, end);
   i->metadata = metadata_of(op.location);
-  if (i->metadata.source_file.empty()) {
+  if (i->metadata->source_file.empty()) {
     // As in MLIR: what has no location of its own is at its place in the text.
-    i->metadata.source_file = in_.file();
-    i->metadata.source_line = in_.line_at(op.at);
+    i->metadata.edit().source_file = in_.file();
+    i->metadata.edit().source_line = in_.line_at(op.at);
   }
   // Callees of calls may wait to be read; check_operands and the signature say what they give.
   if (opcode != Opcode::call) {

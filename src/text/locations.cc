@@ -17,15 +17,15 @@ void fill(ir::Metadata* to, const ir::Metadata& from) {
 
 }  // namespace
 
-const ir::Metadata& Reader::metadata_of(std::string_view location) {
-  static const ir::Metadata none;
+const Shared<ir::Metadata>& Reader::metadata_of(std::string_view location) {
+  static const Shared<ir::Metadata> none;
   if (location.empty()) return none;
   auto it = locations_.find(location);
   if (it != locations_.end()) return it->second;
   const char* back = in_.position();
   in_.seek(location.data());
   in_.expect('(', "after loc");
-  ir::Metadata m = parse_location(0);
+  Shared<ir::Metadata> m(parse_location(0));
   in_.seek(back);
   return locations_.emplace(location, std::move(m)).first->second;
 }
@@ -42,14 +42,14 @@ ir::Metadata Reader::parse_location(int depth) {
       in_.fail_at(at, "location #" + std::string(name) + " is not defined");
     }
     const char* back = in_.position();
-    if (auto known = locations_.find(it->second); known != locations_.end()) return known->second;
+    if (auto known = locations_.find(it->second); known != locations_.end()) return *known->second;
     locations_[it->second];  // a location that names itself is unknown
     in_.seek(it->second.data());
     in_.expect_word("loc", "in the definition of a location");
     in_.expect('(', "after loc");
     m = parse_location(depth + 1);
     in_.seek(back);
-    locations_[it->second] = m;
+    locations_[it->second] = Shared<ir::Metadata>(m);
     return m;
   }
   if (in_.peek() == '"') {

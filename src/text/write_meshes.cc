@@ -37,7 +37,7 @@ MeshSymbols::MeshSymbols(const ir::Module& module,
   for (const ir::Computation* c : computations) {
     for (const auto& i : c->instructions()) {
       for (const TensorSharding& s : i->sharding) note(s);
-      const auto* call = std::get_if<ir::CustomCallAttrs>(&i->attrs);
+      const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
       if (call == nullptr || call->target != ir::kManualComputationTarget) continue;
       for (const char* key : {ir::kManualInShardings, ir::kManualOutShardings}) {
         const std::string* list = entry_of(*call, key);

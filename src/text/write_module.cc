@@ -48,7 +48,7 @@ std::int64_t leaf_at(const Shape& shape, const Dims& path) {
 }
 
 bool is_result_marker(const Instruction& i) {
-  const auto* call = std::get_if<ir::CustomCallAttrs>(&i.attrs);
+  const auto* call = i.attrs.get_if<ir::CustomCallAttrs>();
   return call != nullptr && call->target == kFuncResultSharding && i.sharding.size() == 1;
 }
 

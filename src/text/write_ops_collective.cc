@@ -23,7 +23,7 @@ std::string channel(std::int64_t id) {
 
 std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
                            std::int64_t* group_size) const {
-  const auto* a = std::get_if<ir::CollectiveAttrs>(&i.attrs);
+  const auto* a = i.attrs.get_if<ir::CollectiveAttrs>();
   const bool replicas = a != nullptr && !a->channel_id && module_.replica_count > 1;
   const std::int64_t devices = replicas ? module_.replica_count : partitions_;
   *group_size = g.group_size(devices);
@@ -67,7 +67,7 @@ Values Writer::tuple_all_to_all(const Instruction& i, const Values& xs) {
 }
 
 Values Writer::collective(const Instruction& i, const Values& xs, const Types& types) {
-  if (const auto* permute = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+  if (const auto* permute = i.attrs.get_if<ir::PermuteAttrs>()) {
     std::vector<Dims> pairs;
     for (const auto& [from, to] : permute->source_target_pairs) pairs.push_back({from, to});
     std::string p = permute->channel_id ? channel(*permute->channel_id) + ", " : "";

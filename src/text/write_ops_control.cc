@@ -19,7 +19,7 @@ using ir::Opcode;
 namespace {
 
 std::string text_item(const Instruction& i, std::string_view key) {
-  const auto* a = std::get_if<ir::TextAttrs>(&i.attrs);
+  const auto* a = i.attrs.get_if<ir::TextAttrs>();
   if (a == nullptr) return {};
   for (const auto& [k, v] : a->items) {
     if (k == key) return v;
@@ -111,8 +111,8 @@ std::string_view api_version(std::string_view name) {
 }
 
 std::string frontend(const Instruction& i, const std::string& key) {
-  auto it = i.frontend_attributes.find(key);
-  return it == i.frontend_attributes.end() ? std::string() : it->second;
+  auto it = i.frontend_attributes->find(key);
+  return it == i.frontend_attributes->end() ? std::string() : it->second;
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
   if (!a.api_version.empty()) {
     entries.emplace_back("api_version", std::string(version) + " : i32");
   }
-  const std::string config = unquoted(i.backend_config);
+  const std::string config = unquoted(*i.backend_config);
   if (version == "4") {
     // Typed: a dictionary of attributes, where the others have text.
     entries.emplace_back("backend_config", config.empty() ? "{}" : config);

@@ -116,7 +116,7 @@ void Writer::bound_arguments(const Values& list, const std::vector<std::string>&
 }
 
 void Writer::end(const Instruction& i) {
-  const ir::Metadata& m = i.metadata;
+  const ir::Metadata& m = *i.metadata;
   if (options_.locations && (!m.op_name.empty() || !m.source_file.empty())) {
     out_ += " loc(";
     if (!m.op_name.empty()) append_string(out_, m.op_name);
@@ -157,7 +157,7 @@ bool is_sharding_rule(const std::string& text) {
 Entries Writer::decorations(const Instruction& i) {
   Entries out;
   std::string frontend;
-  for (const auto& [k, v] : i.frontend_attributes) {
+  for (const auto& [k, v] : *i.frontend_attributes) {
     if (k == kShardingRule && is_sharding_rule(v)) {
       out.emplace_back("sdy.sharding_rule", v);
     } else if (k != ir::kSdySharding && k != ir::kSdyMeshes) {

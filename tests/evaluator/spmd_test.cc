@@ -193,8 +193,8 @@ struct Loop {
     // The limit is the first element of x.
     Instruction* limit = p.b.reshape(p.b.slice(p.x, {0}, {1}), {});
     Instruction* init = p.b.tuple({p.b.scalar(s32, 0), limit, p.x});
-    p.b.metadata.source_file = "model.cc";
-    p.b.metadata.source_line = 7;
+    p.b.metadata.edit().source_file = "model.cc";
+    p.b.metadata.edit().source_line = 7;
     loop = p.b.while_loop(condition, body, init);
     p.b.computation()->set_root(loop);
   }
@@ -226,8 +226,8 @@ TEST(Spmd, ACollectiveOfPartOfAGroupNamesItAndTheLoop) {
   Loop l(2);
   ir::Computation* add = l.p.adder();
   l.build([&](Builder& b, Instruction* v) {
-    b.metadata.source_file = "model.cc";
-    b.metadata.source_line = 42;
+    b.metadata.edit().source_file = "model.cc";
+    b.metadata.edit().source_line = 42;
     return b.all_reduce(v, add, {});
   });
   try {
@@ -254,14 +254,14 @@ struct Branches {
         y.binary(Opcode::add, y.parameter(0, p.x->shape), y.splat(y.scalar(s32, 1), {2})));
     ir::Computation* no = p.module.add_computation("no");
     Builder n(no);
-    n.metadata.source_file = "model.cc";
-    n.metadata.source_line = 42;
+    n.metadata.edit().source_file = "model.cc";
+    n.metadata.edit().source_line = 42;
     Instruction* v = n.parameter(0, p.x->shape);
     no->set_root(groups ? n.all_reduce(v, p.adder(), *groups) : n.unary(Opcode::negate, v));
     Instruction* first = p.b.reshape(p.b.slice(p.x, {0}, {1}), {});
     Instruction* big = p.b.compare(ir::Direction::gt, first, p.b.scalar(s32, 5));
-    p.b.metadata.source_file = "model.cc";
-    p.b.metadata.source_line = 9;
+    p.b.metadata.edit().source_file = "model.cc";
+    p.b.metadata.edit().source_line = 9;
     result = p.b.conditional(big, {p.x, p.x}, {yes, no});
   }
 };

@@ -295,8 +295,8 @@ ENTRY e {
   ROOT p = f32[2]{0} parameter(0), metadata={op_name="x" stack_frame_id=1}
 }
 )");
-  EXPECT_EQ(m->entry()->root()->metadata.source_file, "/home/train.py");
-  EXPECT_EQ(m->entry()->root()->metadata.source_line, 34);
+  EXPECT_EQ(m->entry()->root()->metadata->source_file, "/home/train.py");
+  EXPECT_EQ(m->entry()->root()->metadata->source_line, 34);
   EXPECT_EQ(m->entry()->root()->location().to_string(), "/home/train.py:34");
 }
 
@@ -309,15 +309,15 @@ ENTRY e {
   ROOT w = s32[] while(p), condition=c, body=b, backend_config=)";
   auto plain = parse_hlo(std::string(loop) + R"({"known_trip_count":{"n":"5"}})" + "\n}");
   EXPECT_EQ(plain->entry()->root()->get<WhileAttrs>().known_trip_count, 5);
-  EXPECT_EQ(plain->entry()->root()->backend_config, "");
+  EXPECT_EQ(*plain->entry()->root()->backend_config, "");
   EXPECT_EQ(
       last_line(*plain),
       R"(w = s32[] while(p), condition=c, body=b, backend_config={"known_trip_count":{"n":"5"}})");
   auto more = parse_hlo(std::string(loop) +
                         R"({"a":[1], "known_trip_count":{"n":"7"}, "b":{"c":2}})" + "\n}");
   EXPECT_EQ(more->entry()->root()->get<WhileAttrs>().known_trip_count, 7);
-  EXPECT_EQ(more->entry()->root()->backend_config, R"({"a":[1],"b":{"c":2}})");
-  more->entry()->root()->get<WhileAttrs>().known_trip_count = 9;
+  EXPECT_EQ(*more->entry()->root()->backend_config, R"({"a":[1],"b":{"c":2}})");
+  more->entry()->root()->edit<WhileAttrs>().known_trip_count = 9;
   EXPECT_EQ(last_line(*more),
             R"(w = s32[] while(p), condition=c, body=b, )"
             R"(backend_config={"known_trip_count":{"n":"9"},"a":[1],"b":{"c":2}})");

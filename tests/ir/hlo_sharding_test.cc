@@ -92,7 +92,7 @@ TEST(HloSharding, AxisNamesWin) {
   EXPECT_EQ(a.sharding[0].shards(), (Dims{2, 4}));
   EXPECT_TRUE(a.sharding[0].dims[1].open);
   EXPECT_FALSE(a.sharding[0].dims[0].open);
-  EXPECT_TRUE(a.frontend_attributes.empty());
+  EXPECT_TRUE(a.frontend_attributes->empty());
   // The tiling without names is read with the axes of the mesh.
   const Instruction& b = *m->entry()->parameter(1);
   EXPECT_EQ(b.sharding[0].dims[1].axes, (std::vector<int>{1}));
@@ -100,7 +100,7 @@ TEST(HloSharding, AxisNamesWin) {
   const Instruction& t = *m->entry()->instructions()[2];
   ASSERT_EQ(t.sharding.size(), 2u);
   EXPECT_EQ(t.sharding[0].shards(), (Dims{4, 1}));
-  EXPECT_EQ(t.frontend_attributes.at("k"), "v");
+  EXPECT_EQ(t.frontend_attributes->at("k"), "v");
 }
 
 TEST(HloSharding, ElementsOfATupleMayCarryItsWholeList) {

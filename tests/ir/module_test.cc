@@ -169,10 +169,14 @@ TEST(Computations, Users) {
   Instruction* square = f.b.binary(Opcode::multiply, f.x, f.x);
   Instruction* sum = f.b.binary(Opcode::add, f.x, square);
   f.finish(sum);
-  auto users = users_of(*f.entry);
-  EXPECT_EQ(users[0], (std::vector<Instruction*>{square, sum}));
-  EXPECT_EQ(users[1], (std::vector<Instruction*>{sum}));
-  EXPECT_TRUE(users[2].empty());
+  const Users users = users_of(*f.entry);
+  const auto of = [&](std::size_t n) {
+    return std::vector<Instruction*>(users[n].begin(), users[n].end());
+  };
+  ASSERT_EQ(users.size(), 3u);
+  EXPECT_EQ(of(0), (std::vector<Instruction*>{square, sum}));
+  EXPECT_EQ(of(1), (std::vector<Instruction*>{sum}));
+  EXPECT_TRUE(of(2).empty());
 }
 
 TEST(Modules, EntryStaysLast) {
@@ -407,10 +411,10 @@ TEST(Builders, EveryMethodGivesItsShape) {
 
 TEST(Builders, ErrorsCarryTheUsersLine) {
   Fixture f;
-  f.b.metadata.source_file = "/home/user/model.cc";
-  f.b.metadata.source_line = 42;
+  f.b.metadata.edit().source_file = "/home/user/model.cc";
+  f.b.metadata.edit().source_line = 42;
   Instruction* y = f.b.reshape(f.x, {6, 4});
-  EXPECT_EQ(y->metadata.source_line, 42);
+  EXPECT_EQ(y->metadata->source_line, 42);
   EXPECT_EQ(y->describe(), "reshape (/home/user/model.cc:42)");
   try {
     f.b.binary(Opcode::add, f.x, y);

@@ -63,7 +63,7 @@ TEST(Verifier, FindsWhatIsWrong) {
       {"root", [](Module&, Computation& e) { e.set_root(nullptr); }, "computation e: has no root"},
       {"constant",
        [](Module&, Computation& e) {
-         at(e, 1)->get<ConstantAttrs>().value = Literal::scalar(DType::s32, 1);
+         at(e, 1)->edit<ConstantAttrs>().value = Literal::scalar(DType::s32, 1);
        },
        "a value s32[] as a constant f32[]"},
       {"sharding rank", [](Module&, Computation& e) { at(e, 0)->sharding[0].dims.pop_back(); },
@@ -158,7 +158,7 @@ TEST(StructuralHash, SeesOpenDimsAndTripCounts) {
       "parameter(0) }\nENTRY e { p = f32[] parameter(0) ROOT w = f32[] while(p), condition=c, "
       "body=b }";
   auto c = parse_hlo(loop), d = parse_hlo(loop);
-  d->entry()->root()->get<WhileAttrs>().known_trip_count = 3;
+  d->entry()->root()->edit<WhileAttrs>().known_trip_count = 3;
   EXPECT_NE(structural_hash(*c), structural_hash(*d));
 }
 

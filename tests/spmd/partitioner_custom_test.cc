@@ -83,8 +83,8 @@ std::unique_ptr<ir::Module> program(std::shared_ptr<ir::CustomPartitioner> hook,
   }
   ir::Computation* entry = m->add_computation("main");
   ir::Builder b(entry);
-  b.metadata.source_file = "model.cc";
-  b.metadata.source_line = 31;
+  b.metadata.edit().source_file = "model.cc";
+  b.metadata.edit().source_line = 31;
   ir::Instruction* x = b.parameter(0, shape);
   x->sharding = {rows};
   ir::CustomCallAttrs attrs;

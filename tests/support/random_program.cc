@@ -106,7 +106,7 @@ RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& opt
   out.module->mesh = mesh;
   ir::Computation* entry = out.module->add_computation("main");
   RandomScope scope(dice, mesh, options, entry, 0);
-  scope.b().metadata.op_name = "random";
+  scope.b().metadata.edit().op_name = "random";
   static const std::vector<std::int64_t> sizes = {1, 2,  3,  4,  5,  6,  7,  8, 8,
                                                   8, 10, 12, 13, 16, 16, 24, 32};
   const std::int64_t parameters = dice.between(1, 3);

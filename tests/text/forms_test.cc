@@ -430,14 +430,14 @@ module {
 #loc4 = loc(callsite("f"(#loc3) at "g.py":1:1))
 #loc5 = loc("jit(f)/sin"(#loc4))
 )");
-  const ir::Metadata& sine = find(*m, ir::Opcode::sine)->metadata;
+  const ir::Metadata& sine = *find(*m, ir::Opcode::sine)->metadata;
   EXPECT_EQ(sine.op_name, "jit(f)/sin");
   EXPECT_EQ(sine.source_file, "m.py");
   EXPECT_EQ(sine.source_line, 12);
-  EXPECT_EQ(find(*m, ir::Opcode::abs)->metadata.source_file, "a.py");
+  EXPECT_EQ(find(*m, ir::Opcode::abs)->metadata->source_file, "a.py");
   // Without a location of its own: the place in the text.
-  EXPECT_EQ(find(*m, ir::Opcode::negate)->metadata.source_file, "t.mlir");
-  EXPECT_EQ(find(*m, ir::Opcode::negate)->metadata.source_line, 7);
+  EXPECT_EQ(find(*m, ir::Opcode::negate)->metadata->source_file, "t.mlir");
+  EXPECT_EQ(find(*m, ir::Opcode::negate)->metadata->source_line, 7);
   EXPECT_EQ(m->entry()->parameter(0)->name, "x");
 }
 

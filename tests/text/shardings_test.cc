@@ -178,7 +178,7 @@ TEST(Shardings, DonationAndAliases) {
   EXPECT_EQ(m->input_output_alias[0].parameter, 0);
   ASSERT_EQ(m->buffer_donor.size(), 1u);
   EXPECT_EQ(m->buffer_donor[0].first, 1);
-  EXPECT_EQ(m->entry()->parameter(1)->frontend_attributes.at("mhlo.memory_kind"), "pinned_host");
+  EXPECT_EQ(m->entry()->parameter(1)->frontend_attributes->at("mhlo.memory_kind"), "pinned_host");
 }
 
 }  // namespace

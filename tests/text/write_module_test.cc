@@ -147,7 +147,7 @@ TEST(WriteModule, LocationsAreAnOption) {
   expect_has(text, "stablehlo.tan %1 : tensor<4xf32>\n");
   const auto back = parse_stablehlo(text);
   const ir::Instruction& sine = *back->entry()->root()->operand(0)->operand(0);
-  EXPECT_EQ(sine.metadata.source_line, 12);
+  EXPECT_EQ(sine.metadata->source_line, 12);
 }
 
 TEST(WriteModule, CustomPartitioningIsItsPlainBody) {

@@ -176,7 +176,7 @@ TEST(WriteSharding, ReadBackShardingsAreTheSame) {
   }
   bool constrained = false, added = false;
   for (const auto& i : back->entry()->instructions()) {
-    const auto* call = std::get_if<ir::CustomCallAttrs>(&i->attrs);
+    const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
     if (i->is(ir::Opcode::add)) {
       added = true;
       EXPECT_EQ(i->sharding.at(0).shards(), (Dims{8, 1}));

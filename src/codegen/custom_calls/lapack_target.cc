@@ -362,7 +362,7 @@ ir::PreparedCall Target::prepare(const ir::Instruction& call) const {
   run.location = call.location();
   if (routine_.decode) {
     try {
-      routine_.decode(CallAttributes::parse(call.backend_config, call.location()),
+      routine_.decode(CallAttributes::parse(*call.backend_config, call.location()),
                       &bound.frame.options);
     } catch (const ValueError& e) {
       throw ValueError(run.who + ": " + e.message(), call.location());
@@ -425,7 +425,7 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
   const bool multiplies = routine_.name.find("ormqr_ffi") != std::string::npos;
   if (solves || multiplies) {
     Options options;
-    routine_.decode(CallAttributes::parse(call.backend_config, call.location()), &options);
+    routine_.decode(CallAttributes::parse(*call.backend_config, call.location()), &options);
     columns = options.side == 'L' ? 'n' : 'm';
   }
   auto tensor = [&](const Leaf& leaf, const Shape& shape) {

@@ -93,7 +93,7 @@ std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std:
 
 const spmd::CommunicationRecord* record_of(const Instruction& i,
                                            const spmd::PartitionReport& report) {
-  for (const auto& [key, text] : i.metadata.other) {
+  for (const auto& [key, text] : i.metadata->other) {
     if (key != spmd::kCollectiveTag) continue;
     const auto k = std::size_t(std::strtoull(text.c_str(), nullptr, 10));
     if (k < report.records.size()) return &report.records[k];
@@ -199,14 +199,14 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
         ExplainEntry& e = f.entry;
         if (record) {
           e.op = record->op ? why.label(*record->op) : record->for_op;
-          e.op_name = record->op ? record->op->metadata.op_name : "";
+          e.op_name = record->op ? record->op->metadata->op_name : "";
           e.location = location_text(record->location);
           e.from = record->from;
           e.to = record->to;
           e.reason = record->reason;
         } else {
           e.op = one.kind;
-          e.op_name = i->metadata.op_name;
+          e.op_name = i->metadata->op_name;
           e.location = location_text(i->location());
           e.reason = "written in the program";
         }
@@ -242,7 +242,7 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
       ExplainValue v;
       v.name = i->name;
       v.op = why.label(*i);
-      v.op_name = i->metadata.op_name;
+      v.op_name = i->metadata->op_name;
       v.location = location_text(i->location());
       v.type = i->shape.to_string();
       v.computation = c->name();

@@ -64,7 +64,7 @@ std::string Why::label(const ir::Instruction& i, std::size_t leaf) const {
     if (number < names_.parameters.size() && !names_.parameters[number].empty()) {
       return names_.parameters[number];
     }
-    const std::string& name = i.metadata.op_name.empty() ? i.name : i.metadata.op_name;
+    const std::string& name = i.metadata->op_name.empty() ? i.name : i.metadata->op_name;
     std::string text = "argument " + std::to_string(number);
     if (i.shape.is_tuple) text += "[" + std::to_string(leaf) + "]";
     return name.empty() ? text : text + " (" + name + ")";

@@ -72,7 +72,7 @@ class Combiner {
     // Packed arrays become one of one type; reductions have one type at any rate.
     const bool typed = packs || i.is(Opcode::all_reduce);
     const int type = typed ? int(i.shape.dtype) : -1;
-    if (const auto* p = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+    if (const auto* p = i.attrs.get_if<ir::PermuteAttrs>()) {
       auto pairs = p->source_target_pairs;
       std::sort(pairs.begin(), pairs.end());
       return Key{int(i.opcode), 0, p->channel_id.has_value(), false, type, {}, pairs, nullptr};
@@ -103,7 +103,7 @@ class Combiner {
   }
 
   std::int64_t group_size(const Instruction& i) const {
-    const auto* a = std::get_if<ir::CollectiveAttrs>(&i.attrs);
+    const auto* a = i.attrs.get_if<ir::CollectiveAttrs>();
     return a ? a->groups.group_size(groups_.devices()) : 1;
   }
 
@@ -272,7 +272,7 @@ class Combiner {
   ir::Computation* computation_;
   GroupTable& groups_;
   const CombineOptions& options_;
-  std::vector<std::vector<Instruction*>> users_;
+  ir::Users users_;
   std::vector<double> place_;
   std::set<const Instruction*> ordered_;
   std::set<const Instruction*> joined_;  ///< members of groups of more than one

@@ -11,12 +11,12 @@ namespace {
 
 /// Channel ids tell collectives apart, not what they do.
 bool same_but_channel(const ir::Attributes& a, const ir::Attributes& b) {
-  if (const auto* x = std::get_if<ir::PermuteAttrs>(&a)) {
-    const auto* y = std::get_if<ir::PermuteAttrs>(&b);
+  if (const auto* x = a.get_if<ir::PermuteAttrs>()) {
+    const auto* y = b.get_if<ir::PermuteAttrs>();
     return y && x->source_target_pairs == y->source_target_pairs;
   }
-  const auto* x = std::get_if<ir::CollectiveAttrs>(&a);
-  const auto* y = std::get_if<ir::CollectiveAttrs>(&b);
+  const auto* x = a.get_if<ir::CollectiveAttrs>();
+  const auto* y = b.get_if<ir::CollectiveAttrs>();
   if (!x || !y) return a == b;
   ir::CollectiveAttrs other = *y;
   other.channel_id = x->channel_id;

@@ -318,7 +318,7 @@ class Loop {
   Computation* around_;
   ir::Builder outside_, inside_;
   Instruction *in_, *out_, *test_;
-  std::vector<std::vector<Instruction*>> users_;
+  ir::Users users_;
   std::vector<Instruction*> fed_;
   std::vector<Instruction*> reads_;  ///< of each carried element, in the body
   std::vector<int> read_often_;

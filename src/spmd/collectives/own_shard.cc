@@ -220,7 +220,7 @@ class OwnShards {
     const DeviceLists& lists = groups_.lists(attrs.groups);
     if (block == 0) return;
     // Of each slice by itself: the gather may have other users.
-    const std::vector<Instruction*> users = r_.users(all);
+    const std::span<Instruction* const> users = r_.users(all);
     for (Instruction* slice : users) {
       if (!is_slice(*slice) || !r_.untouched(slice) || slice->operand(0) != all) continue;
       auto cut = cut_of(*slice);

@@ -59,7 +59,7 @@ class Reassociation {
     int id = 0;
     Dims dims;
     bool channel = false;
-    if (const auto* p = std::get_if<ir::PermuteAttrs>(&i.attrs)) {
+    if (const auto* p = i.attrs.get_if<ir::PermuteAttrs>()) {
       auto all = p->source_target_pairs;
       std::sort(all.begin(), all.end());
       for (const auto& [s, t] : all) {
@@ -140,7 +140,7 @@ class Reassociation {
     Instruction* x = inner->operand(0);
     if (!stays(pairs)) {
       x = same_collective(r_.builder(outer), *outer, {x}, outer->shape);
-      x->get<ir::PermuteAttrs>().source_target_pairs = std::move(pairs);
+      x->edit<ir::PermuteAttrs>().source_target_pairs = std::move(pairs);
     }
     replace(outer, {inner}, x);
   }

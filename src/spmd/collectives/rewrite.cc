@@ -13,9 +13,9 @@ using ir::Opcode;
 Rewrite::Rewrite(ir::Computation* computation)
     : computation_(computation), builder_(computation), users_(ir::users_of(*computation)) {}
 
-const std::vector<Instruction*>& Rewrite::users(const Instruction* i) const {
-  static const std::vector<Instruction*> none;
-  return std::size_t(i->index) < users_.size() ? users_[std::size_t(i->index)] : none;
+std::span<Instruction* const> Rewrite::users(const Instruction* i) const {
+  if (std::size_t(i->index) >= users_.size()) return {};
+  return users_[std::size_t(i->index)];
 }
 
 bool Rewrite::untouched(const Instruction* i) const {
@@ -73,10 +73,10 @@ namespace {
 Instruction* with_attributes(ir::Builder& b, const Instruction& like,
                              std::vector<Instruction*> operands, ir::Attributes attrs,
                              const Shape* shape) {
-  if (auto* c = std::get_if<ir::CollectiveAttrs>(&attrs); c && c->channel_id) {
+  if (auto* c = attrs.edit_if<ir::CollectiveAttrs>(); c && c->channel_id) {
     c->channel_id = ir::next_channel_id(b.module());
   }
-  if (auto* p = std::get_if<ir::PermuteAttrs>(&attrs); p && p->channel_id) {
+  if (auto* p = attrs.edit_if<ir::PermuteAttrs>(); p && p->channel_id) {
     p->channel_id = ir::next_channel_id(b.module());
   }
   Instruction* out =
@@ -123,12 +123,12 @@ void set_order(ir::Computation* computation, const std::vector<Instruction*>& or
     order[n]->control_predecessors.clear();
     if (n > 0) order[n]->control_predecessors = {order[n - 1]};
   }
-  std::unordered_map<const Instruction*, std::size_t> place;
+  std::vector<char> placed(order.size(), 0);
   bool fits = true;
   for (std::size_t n = 0; n < order.size(); ++n) {
-    for (const Instruction* o : order[n]->operands) fits = fits && place.count(o) > 0;
-    for (const Instruction* p : kept[n]) fits = fits && place.count(p) > 0;
-    place[order[n]] = n;
+    for (const Instruction* o : order[n]->operands) fits = fits && placed[std::size_t(o->index)];
+    for (const Instruction* p : kept[n]) fits = fits && placed[std::size_t(p->index)];
+    placed[std::size_t(order[n]->index)] = 1;
   }
   if (fits) computation->sort_topologically();
   for (std::size_t n = 0; n < order.size(); ++n)

@@ -2,6 +2,7 @@
 // What the passes over collectives share: one round of replacements in a computation.
 #pragma once
 
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -20,7 +21,7 @@ class Rewrite {
   /// Instructions at the start; new ones come behind.
   std::size_t size() const { return users_.size(); }
   ir::Instruction* at(std::size_t n) const { return computation_->instructions()[n].get(); }
-  const std::vector<ir::Instruction*>& users(const ir::Instruction* i) const;
+  std::span<ir::Instruction* const> users(const ir::Instruction* i) const;
   /// Untouched, used at one place of one instruction and not returned.
   bool has_one_use(const ir::Instruction* i) const;
   /// Not touched in this round, and not made in it.
@@ -36,7 +37,7 @@ class Rewrite {
  private:
   ir::Computation* computation_;
   ir::Builder builder_;
-  std::vector<std::vector<ir::Instruction*>> users_;
+  ir::Users users_;
   std::unordered_set<const ir::Instruction*> touched_;
   std::unordered_map<ir::Instruction*, ir::Instruction*> replaced_;
 };

@@ -379,7 +379,7 @@ class Binder {
               i->location());
         }
       } else if (i->is(Opcode::custom_call) && i->operands.size() == 1) {
-        auto& attrs = i->get<ir::CustomCallAttrs>();
+        auto& attrs = i->edit<ir::CustomCallAttrs>();
         if (attrs.target != ir::kShardingTarget && attrs.target != "xla.sdy.FuncResultSharding" &&
             attrs.target != "xla.sdy.PropagationBarrier") {
           continue;

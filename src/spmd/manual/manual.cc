@@ -51,7 +51,7 @@ std::string list_text(const std::vector<TensorSharding>& shardings) {
 
 Dims unspecified_dims(const ir::Instruction& constraint) {
   Dims dims;
-  const std::string& text = constraint.backend_config;
+  const std::string& text = *constraint.backend_config;
   constexpr std::string_view key = "unspecified_dims=[";
   std::size_t at = text.find(key);
   if (at == std::string::npos) return dims;
@@ -110,7 +110,7 @@ void drop_scalar_constraints(ir::Module* module) {
     }
     if (replaced.empty()) continue;
     for (const auto& [constraint, x] : replaced) {
-      constraint->get<ir::CustomCallAttrs>().has_side_effect = false;
+      constraint->edit<ir::CustomCallAttrs>().has_side_effect = false;
     }
     c->replace_all_uses(replaced);
     c->remove_dead();

@@ -33,8 +33,8 @@ std::string bracketed(const std::string& text, char open, char close) {
 
 std::string attribute(const Instruction* i, const std::string& name) {
   if (!i) return {};
-  auto it = i->frontend_attributes.find("xla.sdy." + name);
-  return it == i->frontend_attributes.end() ? std::string() : it->second;
+  auto it = i->frontend_attributes->find("xla.sdy." + name);
+  return it == i->frontend_attributes->end() ? std::string() : it->second;
 }
 
 class Raise {
@@ -66,7 +66,7 @@ class Raise {
     if (to_local_) made->operands = to_local_->operands;
     Instruction* raised = c_->add(std::move(made));
     for (Instruction* i : {to_local_, to_global_}) {
-      if (i) i->get<ir::CustomCallAttrs>().has_side_effect = false;
+      if (i) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
     }
     return {to_global_, raised};
   }

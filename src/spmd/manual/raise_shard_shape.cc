@@ -162,7 +162,7 @@ class Regions {
       results.push_back(copies.at(x));
       shapes.push_back(o->shape);
       out.push_back(said(*o));
-      o->get<ir::CustomCallAttrs>().has_side_effect = false;
+      o->edit<ir::CustomCallAttrs>().has_side_effect = false;
     }
     body->set_root(b.tuple(results));
 
@@ -185,7 +185,7 @@ class Regions {
       outside.metadata = outputs[k]->metadata;
       (*replaced)[outputs[k]] = outside.get_tuple_element(call, std::int64_t(k));
     }
-    for (Instruction* i : inputs) i->get<ir::CustomCallAttrs>().has_side_effect = false;
+    for (Instruction* i : inputs) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
   }
 
   static bool is_manual(const Instruction& i) {

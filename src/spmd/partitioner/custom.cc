@@ -14,7 +14,7 @@ namespace tessera::spmd {
 double received_bytes(const ir::Instruction& i, std::int64_t devices) {
   const double bytes = double(i.shape.byte_count());
   if (i.is(ir::Opcode::collective_permute)) return bytes;
-  const auto* attrs = std::get_if<ir::CollectiveAttrs>(&i.attrs);
+  const auto* attrs = i.attrs.get_if<ir::CollectiveAttrs>();
   if (!attrs) return bytes;
   const double k = double(std::max<std::int64_t>(attrs->groups.group_size(devices), 1));
   switch (i.opcode) {
@@ -34,7 +34,7 @@ ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
                          const std::vector<ir::Instruction*>& arguments,
                          const std::string& reason) {
   std::unordered_map<const ir::Instruction*, ir::Instruction*> copies;
-  const ir::Metadata outer = p.b().metadata;
+  const Shared<ir::Metadata> outer = p.b().metadata;
   for (const auto& i : body.instructions()) {
     if (i->is(ir::Opcode::parameter)) {
       const std::size_t number = std::size_t(i->get<ir::ParameterAttrs>().number);
@@ -43,11 +43,11 @@ ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
     }
     std::vector<ir::Instruction*> operands;
     for (const ir::Instruction* o : i->operands) operands.push_back(copies.at(o));
-    p.b().metadata = i->metadata.empty() ? outer : i->metadata;
+    p.b().metadata = i->metadata->empty() ? outer : i->metadata;
     ir::Attributes attrs = i->attrs;
-    if (auto* c = std::get_if<ir::CollectiveAttrs>(&attrs)) {
+    if (auto* c = attrs.edit_if<ir::CollectiveAttrs>()) {
       c->channel_id = ir::next_channel_id(p.module().target());
-    } else if (auto* pa = std::get_if<ir::PermuteAttrs>(&attrs)) {
+    } else if (auto* pa = attrs.edit_if<ir::PermuteAttrs>()) {
       pa->channel_id = ir::next_channel_id(p.module().target());
     }
     ir::Instruction* copy = p.b().emit_shaped(i->opcode, i->shape, operands, attrs, i->called);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -26,7 +25,6 @@ constexpr int kMaxFactors = 30;
 constexpr std::size_t kMaxLayouts = 5000;
 // Reshards that are planned to tell layouts apart; the likeliest layouts come first.
 constexpr int kMaxPlans = 300;
-constexpr std::size_t kCachedLayouts = 1 << 12;
 
 using FactorAxes = std::vector<IndexList>;
 
@@ -499,107 +497,16 @@ class LayoutSearch {
   std::unordered_map<std::string, std::int64_t> choice_index_;
 };
 
-void append(std::string* key, std::int64_t value) {
-  while (value < 0 || value > 127) {
-    key->push_back(char(0x80 | (value & 0x7F)));
-    value = std::int64_t(std::uint64_t(value) >> 7);
-  }
-  key->push_back(char(value));
-}
-
-/// Whether there is a shape and a sharding for each tensor.
-bool tensors_fit(const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
-                 const std::vector<TensorSharding>& shardings) {
-  if (factors.size() != shapes.size() || shapes.size() != shardings.size()) return false;
-  for (std::size_t i = 0; i < factors.size(); ++i) {
-    if (shapes[i].dims.size() != factors[i].size() ||
-        shardings[i].dims.size() != factors[i].size()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// All that the choice depends on. Of the mesh only the axes' sizes.
-std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                   const std::vector<TensorSharding>& operand_shardings,
-                   const std::vector<Shape>& result_shapes,
-                   const std::vector<TensorSharding>& result_shardings, double flops,
-                   const CostModel& model, const MeshRef& mesh) {
-  std::string key;
-  key.reserve(256);
-  for (const MeshAxis& a : mesh->axes) append(&key, a.size);
-  key.push_back(0);
-  for (const Factor& f : rule.factors) {
-    append(&key, f.size);
-    append(&key, std::int64_t(f.kind) + 1);
-  }
-  key.push_back(0);
-  auto tensors = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
-                     const std::vector<TensorSharding>& shardings) {
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      append(&key, std::int64_t(byte_size(shapes[i].dtype)) + 1);
-      for (std::size_t d = 0; d < factors[i].size(); ++d) {
-        append(&key, shapes[i].dims[d]);
-        for (int f : factors[i][d]) append(&key, f + 1);
-        key.push_back(0);
-        for (int a : shardings[i].dims[d].axes) append(&key, a + 1);
-        key.push_back(0);
-      }
-      for (const auto* list : {&shardings[i].unreduced, &shardings[i].manual}) {
-        for (int a : *list) append(&key, a + 1);
-        key.push_back(0);
-      }
-    }
-    key.push_back(0);
-  };
-  tensors(rule.operands, operand_shapes, operand_shardings);
-  tensors(rule.results, result_shapes, result_shardings);
-  char raw[sizeof(double) + sizeof(CostModel)];
-  std::memcpy(raw, &flops, sizeof flops);
-  std::memcpy(raw + sizeof flops, &model, sizeof model);
-  key.append(raw, sizeof raw);
-  return key;
-}
-
 }  // namespace
 
-ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const CostModel& model) {
-  MeshRef mesh;
-  for (const auto* list : {&operand_shardings, &result_shardings}) {
-    for (const TensorSharding& s : *list) {
-      if (s.mesh) mesh = s.mesh;
-    }
-  }
-  const auto search = [&] {
-    return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                        flops, model)
-        .run();
-  };
-  const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
-                    tensors_fit(rule.results, result_shapes, result_shardings);
-  if (!mesh || !fits) return search();
-  static thread_local std::unordered_map<std::string, ComputeLayout> layouts;
-  std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops, model, mesh);
-  auto it = layouts.find(key);
-  if (it == layouts.end()) {
-    if (layouts.size() >= kCachedLayouts) layouts.clear();
-    ComputeLayout layout = search();
-    for (auto* list : {&layout.operands, &layout.results}) {
-      for (TensorSharding& s : *list) s.mesh = nullptr;
-    }
-    it = layouts.emplace(std::move(key), std::move(layout)).first;
-  }
-  ComputeLayout layout = it->second;
-  for (auto* list : {&layout.operands, &layout.results}) {
-    for (TensorSharding& s : *list) s.mesh = mesh;
-  }
-  return layout;
+  return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                      flops, model)
+      .run();
 }
 
 }  // namespace tessera::spmd

@@ -40,4 +40,11 @@ ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& op
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const CostModel& model = {});
 
+/// The same, searched for anew (choose_layout remembers what it found).
+ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                            const std::vector<TensorSharding>& operand_shardings,
+                            const std::vector<Shape>& result_shapes,
+                            const std::vector<TensorSharding>& result_shardings, double flops,
+                            const CostModel& model = {});
+
 }  // namespace tessera::spmd

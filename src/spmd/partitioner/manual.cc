@@ -24,14 +24,14 @@ bool holds(const IndexList& list, int a) {
 /// is a channel (for reductions and gathers: if they name global devices), else replicas, of which
 /// there is one. Returns false if nobody is joined to anybody.
 bool settle_groups(ir::Instruction* i, std::int64_t devices) {
-  if (auto* permute = std::get_if<ir::PermuteAttrs>(&i->attrs)) {
+  if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
     bool names_partitions = permute->channel_id.has_value();
     for (const auto& [from, to] : permute->source_target_pairs) {
       names_partitions |= from != 0 || to != 0;
     }
     return names_partitions || permute->source_target_pairs.empty();
   }
-  auto* attrs = std::get_if<ir::CollectiveAttrs>(&i->attrs);
+  auto* attrs = i->attrs.edit_if<ir::CollectiveAttrs>();
   if (!attrs || attrs->groups.symbolic() || attrs->use_global_device_ids) return true;
   auto& lists = attrs->groups.lists;
   const bool one_replica = lists.empty() || (lists.size() == 1 && lists[0] == Dims{0});
@@ -45,9 +45,9 @@ bool settle_groups(ir::Instruction* i, std::int64_t devices) {
 }
 
 void set_channel(ComputationPartitioner& p, ir::Instruction* i) {
-  if (auto* c = std::get_if<ir::CollectiveAttrs>(&i->attrs)) {
+  if (auto* c = i->attrs.edit_if<ir::CollectiveAttrs>()) {
     c->channel_id = ir::next_channel_id(p.module().target());
-  } else if (auto* permute = std::get_if<ir::PermuteAttrs>(&i->attrs)) {
+  } else if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
     permute->channel_id = ir::next_channel_id(p.module().target());
   }
 }
@@ -162,9 +162,9 @@ void partition_partly(ComputationPartitioner& p, const ir::Instruction& source) 
 /// Groups must lie along the manual axes: what is automatic has no device numbers.
 void check_groups(ComputationPartitioner& p, const ir::Instruction& source) {
   std::vector<std::vector<std::int64_t>> groups;
-  if (const auto* permute = std::get_if<ir::PermuteAttrs>(&source.attrs)) {
+  if (const auto* permute = source.attrs.get_if<ir::PermuteAttrs>()) {
     for (const auto& [from, to] : permute->source_target_pairs) groups.push_back({from, to});
-  } else if (const auto* attrs = std::get_if<ir::CollectiveAttrs>(&source.attrs)) {
+  } else if (const auto* attrs = source.attrs.get_if<ir::CollectiveAttrs>()) {
     groups = attrs->groups.expand(p.module().devices());
   }
   const LogicalMesh& mesh = *p.mesh();

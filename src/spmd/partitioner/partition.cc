@@ -152,7 +152,8 @@ ir::Computation* ModulePartitioner::partitioned(const ir::Computation& source) {
 
 void ModulePartitioner::record(CommunicationRecord record, ir::Instruction* instruction) {
   if (options_.tag_collectives) {
-    instruction->metadata.other.emplace_back(kCollectiveTag, std::to_string(records_.size()));
+    instruction->metadata.edit().other.emplace_back(kCollectiveTag,
+                                                    std::to_string(records_.size()));
   }
   records_.push_back({std::move(record), instruction, instruction->parent});
 }
@@ -346,7 +347,7 @@ Value* ComputationPartitioner::as_declared(Value* v, const TensorSharding& layou
   if (Value* form = form_in(v, layout)) return form;
   // The op that made the partial sum is the one that pays.
   const ir::Instruction* keep = current_;
-  ir::Metadata metadata = std::move(b().metadata);
+  Shared<ir::Metadata> metadata = std::move(b().metadata);
   current_ = v->origin;
   b().metadata = current_->metadata;
   v = reshard(v, layout, "result of " + op_label(*current_));
@@ -397,8 +398,8 @@ ir::Instruction* ComputationPartitioner::emit_local(const ir::Instruction& sourc
   ir::Instruction* x = b().emit_shaped(source.opcode, shape, std::move(operands), std::move(attrs),
                                        import_called(source));
   x->backend_config = source.backend_config;
-  for (const auto& [key, text] : source.frontend_attributes) {
-    if (key.rfind("xla.sdy", 0) != 0) x->frontend_attributes[key] = text;
+  for (const auto& [key, text] : *source.frontend_attributes) {
+    if (key.rfind("xla.sdy", 0) != 0) x->frontend_attributes.edit()[key] = text;
   }
   if (x->is(ir::Opcode::custom_call)) ir::keep_call_layouts(source, x);
   return x;

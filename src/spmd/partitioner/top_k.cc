@@ -25,7 +25,7 @@ namespace {
 
 ir::TopKAttrs attributes_of(const ir::Instruction& source) {
   if (source.is(ir::Opcode::topk)) return source.get<ir::TopKAttrs>();
-  const CallAttributes given = CallAttributes::parse(source.backend_config, source.location());
+  const CallAttributes given = CallAttributes::parse(*source.backend_config, source.location());
   return {source.shape.elements[0].dims.back(),
           given.get_or<bool>("largest", true, source.location())};
 }

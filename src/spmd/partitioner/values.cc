@@ -112,7 +112,7 @@ ir::Instruction* ComputationPartitioner::index(std::int64_t v) {
   ir::Instruction*& i = indices_[v];
   if (!i) {
     TESSERA_CHECK(v == std::int64_t(std::int32_t(v)), "an index beyond 32 bits");
-    ir::Metadata keep;
+    Shared<ir::Metadata> keep;
     std::swap(keep, b().metadata);
     i = b().scalar(s32, double(v));
     std::swap(keep, b().metadata);
@@ -128,7 +128,7 @@ ir::Instruction* ComputationPartitioner::constant_scalar(DType dtype, double v) 
 
 ir::Instruction* ComputationPartitioner::position() {
   if (position_) return position_;
-  ir::Metadata keep;
+  Shared<ir::Metadata> keep;
   std::swap(keep, b().metadata);
   position_ = b().convert(b().partition_id(), s32);
   if (!mesh()->device_ids.empty()) {
@@ -147,7 +147,7 @@ ir::Instruction* ComputationPartitioner::coordinate(const IndexList& axes) {
   if (ways(axes) == 1) return index(0);
   if (auto it = coordinates_.find(axes); it != coordinates_.end()) return it->second;
   ir::Instruction* at = position();
-  ir::Metadata keep;
+  Shared<ir::Metadata> keep;
   std::swap(keep, b().metadata);
   Dims strides = mesh()->strides();
   auto size = [&](std::size_t i) { return mesh()->axes[std::size_t(axes[i])].size; };
@@ -187,7 +187,7 @@ ir::Instruction* ComputationPartitioner::lookup(const Dims& table, const IndexLi
   auto key = std::pair(table, axes);
   if (auto it = lookups_.find(key); it != lookups_.end()) return it->second;
   ir::Instruction* c = coordinate(axes);
-  ir::Metadata keep;
+  Shared<ir::Metadata> keep;
   std::swap(keep, b().metadata);
   ir::Instruction* out;
   if (affine) {

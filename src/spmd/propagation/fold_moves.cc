@@ -375,7 +375,7 @@ class Folder {
   }
 
   ir::Builder b_;
-  const std::vector<std::vector<Instruction*>> users_;
+  const ir::Users users_;
 };
 
 }  // namespace

@@ -13,8 +13,8 @@ constexpr const char* kGroup = "xla.sdy.ShardingGroup";
 
 /// `xla.sdy.sharding_group_id="3 : i64"`
 int group_of(const ir::Instruction& i) {
-  auto it = i.frontend_attributes.find("xla.sdy.sharding_group_id");
-  const char* text = it == i.frontend_attributes.end() ? "" : it->second.c_str();
+  auto it = i.frontend_attributes->find("xla.sdy.sharding_group_id");
+  const char* text = it == i.frontend_attributes->end() ? "" : it->second.c_str();
   char* end = nullptr;
   const long long id = std::strtoll(text, &end, 10);
   if (end == text || id < 0 || id > 1 << 30) {
@@ -44,7 +44,7 @@ void read_forms(ir::Module* module) {
     bool groups = false;
     for (const auto& i : c->instructions()) {
       if (!i->is(ir::Opcode::custom_call)) continue;
-      auto& attrs = i->get<ir::CustomCallAttrs>();
+      auto& attrs = i->edit<ir::CustomCallAttrs>();
       if (attrs.target == kGroup) {
         join_group(i.get());
         attrs.has_side_effect = false;

@@ -35,8 +35,8 @@ std::vector<ir::Computation*> device_callees(const Instruction& i) {
 bool is_barrier(const Instruction& i, bool* forward, bool* backward) {
   if (!i.is(Opcode::custom_call)) return false;
   if (i.get<ir::CustomCallAttrs>().target != "xla.sdy.PropagationBarrier") return false;
-  auto it = i.frontend_attributes.find("xla.sdy.allowed_direction");
-  const std::string text = it == i.frontend_attributes.end() ? "NONE" : it->second;
+  auto it = i.frontend_attributes->find("xla.sdy.allowed_direction");
+  const std::string text = it == i.frontend_attributes->end() ? "NONE" : it->second;
   // By name, or by the number that stands first: none, forward, backward, both.
   const char number = text.empty() ? '0' : text[0];
   const bool both = text.find("BOTH") != std::string::npos || number == '3';

@@ -83,7 +83,7 @@ class Loop {
 
   Instruction* loop_;
   ir::Computation *condition_, *body_;
-  std::vector<std::vector<Instruction*>> users_;
+  ir::Users users_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ FactorRule collective(const ir::Instruction& source) {
   FactorRule rule;
   std::vector<TensorFactors> operands, results;
   const std::vector<Shape> outs = flatten(source.shape);
-  const auto* attrs = std::get_if<ir::CollectiveAttrs>(&source.attrs);
+  const auto* attrs = source.attrs.get_if<ir::CollectiveAttrs>();
   for (std::size_t k = 0; k < outs.size(); ++k) {
     TensorFactors in(outs[k].dims.size()), out(outs[k].dims.size());
     for (std::size_t d = 0; d < outs[k].dims.size(); ++d) {
