@@ -11,6 +11,8 @@ namespace {
 
 /// What a device may hold more for bytes that it needn't receive in each trip of a loop.
 constexpr double kWorthOfLoops = 1.05;
+/// Another order must save this much.
+constexpr double kWorthOrdering = 0.98;
 /// Of what a device holds, what one combined collective may give where that can't be tried.
 constexpr double kSmallPart = 0.01;
 /// Bytes that don't matter: some scalars.
@@ -85,10 +87,13 @@ class Steps {
 }  // namespace
 
 void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
-  if (!communicates(**module)) return;
   CollectiveOptions options = given;
   if (!options.peak) options.peak = held_bytes;
   Steps steps(module, options);
+  if (!communicates(**module)) {
+    if (!steps.large()) steps.attempt(kWorthOrdering, order_for_memory);
+    return;
+  }
   dedupe_collectives(module->get());
   steps.take(reassociate_collectives);
   steps.take(take_own_shards);
@@ -112,6 +117,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
     combine.most_bytes /= 16;
     combine.most_packed_bytes /= 16;
   }
+  if (!steps.large()) steps.attempt(kWorthOrdering, order_for_memory);
   steps.take(start_collectives_early);
 }
 

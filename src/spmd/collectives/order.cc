@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another order of a computation's instructions, in which less is held at a time: each is computed
+// when its user is, of the operands first the one that needs the most besides what it leaves
+// (Sethi and Ullman, 1970, for trees; values with several users are computed for the first).
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "src/spmd/collectives/optimize.h"
+#include "src/spmd/collectives/rewrite.h"
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+double bytes_of(const Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::tuple:
+    case Opcode::get_tuple_element:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+    case Opcode::constant:
+    case Opcode::iota:
+    case Opcode::broadcast:
+    case Opcode::parameter:
+      return 0;  // views, and what a kernel takes in
+    default:
+      return double(i.shape.byte_count());
+  }
+}
+
+bool may_move(const Instruction& i) {
+  if (!i.control_predecessors.empty()) return false;
+  if (const auto* call = i.attrs.get_if<ir::CustomCallAttrs>()) return !call->has_side_effect;
+  return !ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode) || i.is(Opcode::parameter);
+}
+
+class Order {
+ public:
+  explicit Order(const ir::Computation& c)
+      : c_(c), need_(c.instructions().size(), 0), done_(c.instructions().size(), 0) {}
+
+  std::vector<Instruction*> run() {
+    for (const auto& i : c_.instructions()) {
+      std::vector<std::size_t> inputs = sorted_operands(*i);
+      double held = 0, most = 0;
+      for (const std::size_t o : inputs) {
+        most = std::max(most, held + need_[o]);
+        held += bytes_of(*c_.instructions()[o]);
+      }
+      need_[std::size_t(i->index)] = std::max(most, held + bytes_of(*i));
+    }
+    std::vector<Instruction*> order;
+    for (Instruction* p : c_.parameters()) {
+      order.push_back(p);
+      done_[std::size_t(p->index)] = 1;
+    }
+    // No recursion: programs are deep.
+    std::vector<std::size_t> work{std::size_t(c_.root()->index)};
+    while (!work.empty()) {
+      const std::size_t n = work.back();
+      Instruction* i = c_.instructions()[n].get();
+      if (done_[n] != 0) {
+        work.pop_back();
+        continue;
+      }
+      std::vector<std::size_t> inputs = sorted_operands(*i);
+      bool ready = true;
+      for (auto o = inputs.rbegin(); o != inputs.rend(); ++o) {
+        if (done_[*o] != 0) continue;
+        work.push_back(*o);
+        ready = false;
+      }
+      if (!ready) continue;
+      work.pop_back();
+      done_[n] = 1;
+      order.push_back(i);
+    }
+    return order;
+  }
+
+ private:
+  std::vector<std::size_t> sorted_operands(const Instruction& i) const {
+    std::vector<std::size_t> inputs;
+    for (const Instruction* o : i.operands) inputs.push_back(std::size_t(o->index));
+    std::stable_sort(inputs.begin(), inputs.end(),
+                     [&](std::size_t a, std::size_t b) { return rest(a) > rest(b); });
+    return inputs;
+  }
+  double rest(std::size_t n) const { return need_[n] - bytes_of(*c_.instructions()[n]); }
+
+  const ir::Computation& c_;
+  std::vector<double> need_;  ///< by index: what is held at most while it is computed
+  std::vector<char> done_;
+};
+
+}  // namespace
+
+std::size_t order_for_memory(ir::Module* module) {
+  std::size_t changed = 0;
+  for (const auto& c : module->computations()) {
+    const auto& all = c->instructions();
+    if (all.size() < 4 ||
+        !std::all_of(all.begin(), all.end(), [](const auto& i) { return may_move(*i); })) {
+      continue;
+    }
+    const std::vector<Instruction*> order = Order(*c).run();
+    if (order.size() != all.size()) continue;  // what nobody needs stays where it is
+    bool same = true;
+    for (std::size_t n = 0; n < all.size(); ++n) same = same && all[n].get() == order[n];
+    if (same) continue;
+    set_order(c.get(), order);
+    ++changed;
+  }
+  return changed;
+}
+
+}  // namespace tessera::spmd

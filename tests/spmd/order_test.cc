@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of instructions in which less is held at a time.
+#include <gtest/gtest.h>
+
+#include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/held.h"
+#include "src/spmd/collectives/optimize.h"
+#include "tests/spmd/collective_case.h"
+
+namespace tessera::testing {
+namespace {
+
+/// Four large arrays, all made before the first one is used.
+const std::string kWide = R"(ENTRY e { x = f32[8,64] parameter(0)
+  zero = f32[] constant(0)
+  a = f32[8,64] negate(x)
+  b = f32[8,64] abs(x)
+  c = f32[8,64] sign(x)
+  d = f32[8,64] multiply(x, x)
+  ra = f32[8] reduce(a, zero), dimensions={1}, to_apply=add
+  rb = f32[8] reduce(b, zero), dimensions={1}, to_apply=add
+  rc = f32[8] reduce(c, zero), dimensions={1}, to_apply=add
+  rd = f32[8] all-reduce(rc), to_apply=add, replica_groups={}, channel_id=1
+  re = f32[8] reduce(d, zero), dimensions={1}, to_apply=add
+  ROOT r = (f32[8], f32[8], f32[8], f32[8]) tuple(ra, rb, rd, re) })";
+
+TEST(OrderForMemory, ComputesWhatIsNeededNext) {
+  const CollectiveCase c = check_collectives(kWide, spmd::order_for_memory);
+  EXPECT_EQ(c.changed, 1u);
+  EXPECT_LT(spmd::held_bytes(*c.after), 0.5 * spmd::held_bytes(*c.before)) << c.text;
+  // A second time there is nothing to do.
+  EXPECT_EQ(spmd::order_for_memory(ir::parse_hlo(c.text).get()), 0u);
+}
+
+TEST(OrderForMemory, TheOperandThatNeedsMostComesFirst) {
+  // What y leaves is small and what it takes is large: before z, not while z is held.
+  const CollectiveCase c = check_collectives(R"(ENTRY e { x = f32[8] parameter(0)
+  zero = f32[] constant(0)
+  z = f32[8] negate(x)
+  wide = f32[8,64] broadcast(x), dimensions={0}
+  w = f32[8,64] cosine(wide)
+  y = f32[8] reduce(w, zero), dimensions={1}, to_apply=add
+  ROOT r = f32[8] add(z, y) })",
+                                             spmd::order_for_memory, 1e-3);
+  const auto index = [&](const char* name) {
+    for (const auto& i : c.after->entry()->instructions()) {
+      if (i->name == name) return i->index;
+    }
+    return std::int64_t(-1);
+  };
+  EXPECT_LT(index("y"), index("z")) << c.text;
+}
+
+TEST(OrderForMemory, SideEffectsStayWhereTheyAre) {
+  auto module = ir::parse_hlo(R"(HloModule m
+ENTRY e { x = f32[8] parameter(0)
+  a = f32[8] negate(x)
+  b = f32[8] abs(x)
+  ca = f32[8] custom-call(a), custom_call_target="tell", custom_call_has_side_effect=true
+  cb = f32[8] custom-call(b), custom_call_target="tell", custom_call_has_side_effect=true
+  ROOT r = f32[8] add(cb, ca) })");
+  const std::string before = ir::to_string(*module);
+  EXPECT_EQ(spmd::order_for_memory(module.get()), 0u);
+  EXPECT_EQ(ir::to_string(*module), before);
+}
+
+}  // namespace
+}  // namespace tessera::testing
