@@ -5,6 +5,7 @@
 
 #include "src/ir/enum_text.h"
 #include "src/ir/hlo_parser.h"
+#include "src/ir/limits.h"
 #include "src/ir/names.h"
 
 namespace tessera::ir {
@@ -173,10 +174,22 @@ PadAttrs padding(const Instruction& i, AttributeReader& reader) {
   return a;
 }
 
+std::optional<std::int64_t> channel(AttributeReader& reader) {
+  const auto value = reader.take("channel_id");
+  if (!value) return std::nullopt;
+  std::int64_t id = 0;
+  reader.at(*value, [&] { id = reader.lexer().integer("an integer for channel_id"); });
+  if (id > kMaxChannel) {
+    reader.fail(*value, "channel_id=" + std::to_string(id) + "; valid: at most " +
+                            std::to_string(kMaxChannel));
+  }
+  return id;
+}
+
 CollectiveAttrs collective(AttributeReader& reader, bool device_ids_flag) {
   CollectiveAttrs a;
   a.groups = parse_groups(reader);
-  if (reader.has("channel_id")) a.channel_id = reader.integer("channel_id");
+  a.channel_id = channel(reader);
   if (device_ids_flag) a.use_global_device_ids = reader.flag("use_global_device_ids");
   return a;
 }
@@ -196,7 +209,7 @@ PermuteAttrs permute(AttributeReader& reader) {
     } while (in.accept(','));
     in.expect('}', "after the pairs");
   });
-  if (reader.has("channel_id")) a.channel_id = reader.integer("channel_id");
+  a.channel_id = channel(reader);
   return a;
 }
 

@@ -26,4 +26,7 @@ std::int64_t tuple_depth(const Shape& shape);
 /// than any machine walks through. `callees_first`: all computations.
 void check_limits(const std::vector<Computation*>& callees_first);
 
+/// The greatest channel id that a text may ask for: new ones are numbered behind those in use.
+inline constexpr std::int64_t kMaxChannel = std::int64_t(1) << 62;
+
 }  // namespace tessera::ir

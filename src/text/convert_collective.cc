@@ -2,6 +2,7 @@
 // Operations between devices.
 #include <algorithm>
 
+#include "src/ir/limits.h"
 #include "src/sharding/sdy_text.h"
 #include "src/text/reader.h"
 
@@ -26,6 +27,10 @@ std::optional<std::int64_t> Reader::channel(const Operation& op) {
   }
   // 0 means none.
   if (id <= 0) return std::nullopt;
+  if (id > ir::kMaxChannel) {
+    fail(op, "has channel " + std::to_string(id) + "; valid: at most " +
+                 std::to_string(ir::kMaxChannel));
+  }
   return id;
 }
 

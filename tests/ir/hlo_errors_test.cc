@@ -287,6 +287,13 @@ TEST(HloModuleErrors, ShapeErrorsNameLineAndInstruction) {
                            "t.hlo:22: |f32 and s32");
 }
 
+TEST(HloModuleErrors, ChannelsLeaveRoomBehindThem) {
+  expect_error<ParseError>(
+      with_body("p = f32[2] parameter(0)\nr = f32[2] collective-permute(p), "
+                "channel_id=9223372036854775807, source_target_pairs={{0,0}}"),
+      "t.hlo:21: column|channel_id=9223372036854775807|at most 4611686018427387904");
+}
+
 TEST(HloModuleErrors, DeepNestingIsRefused) {
   std::string open(100000, '('), tuple = "p = " + open;
   expect_error<ParseError>(with_body(tuple + " parameter(0)"), "tuples nest deeper than 64");
