@@ -516,6 +516,9 @@ void Reader::resolve() {
     }
     meshes_text_ += "}";
   }
+  if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) return;
+  ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
+  ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_);
   if (!manual_shardings_.empty()) {
     MeshTable table;
     for (const auto& [name, text] : meshes_) {
@@ -529,9 +532,6 @@ void Reader::resolve() {
       }
     }
   }
-  if (pending_.empty() && meshes_text_.empty()) return;
-  ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
-  ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_);
   if (!module_->mesh) {
     // Nothing is sharded; the mesh still says how many devices there are.
     for (const auto& [name, text] : meshes_) {

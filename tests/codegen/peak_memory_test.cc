@@ -44,6 +44,21 @@ Held held_by(const std::string& text) {
 /// All that may be held besides arguments and results: scalars.
 constexpr std::int64_t kScalars = 64;
 
+TEST(PeakMemory, WhatDiesIsSortedInItsPlace) {
+  const Held held = held_by(R"(HloModule sort, entry_computation_layout={(f32[64,64])->f32[64,64]}
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  y = f32[64,64] sine(x)
+  ROOT s = f32[64,64] sort(y), dimensions={1}, to_apply=less
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_LE(held.seen, 2 * held.arguments + kScalars);
+}
+
 TEST(PeakMemory, ARolledArrayIsReadInPlace) {
   const Held held = held_by(R"(HloModule roll, entry_computation_layout={(f32[64,64])->f32[64,64]}
 ENTRY main {

@@ -64,6 +64,35 @@ ENTRY main {
 )";
 
 // The pad is seen beside its slice although front ends wrap pads in functions of their own.
+// Weights that are gathered for one dot: the environment says from which size they go round.
+TEST(Compile, DotsGoRoundFromTheSizeThatIsAskedFor) {
+  const std::string text = R"(
+HloModule layer, num_partitions=8
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={devices=[8,1]<=[8]}
+  w = f32[32,16] parameter(1), sharding={devices=[8,1]<=[8]}
+  ROOT y = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    sharding={devices=[8,1]<=[8]}
+}
+)";
+  const std::vector<Literal> arguments = {counting(DType::f32, {64, 32}, 0.01),
+                                          counting(DType::f32, {32, 16}, 0.02)};
+  const auto kinds = [&](const char* from) {
+    setenv("TESSERA_WINDOW_DOTS_FROM", from, 1);
+    const Result r = check(text, arguments);
+    unsetenv("TESSERA_WINDOW_DOTS_FROM");
+    return spmd::count_communication(r.executable->partitioned()).kinds;
+  };
+  const auto whole = kinds("2049"), parts = kinds("2048");
+  ASSERT_EQ(whole.count("all-gather"), 1u);
+  EXPECT_EQ(parts.count("all-gather"), 0u);
+  ASSERT_EQ(parts.count("collective-permute"), 1u);
+  EXPECT_EQ(parts.at("collective-permute").bytes, whole.at("all-gather").bytes);
+  setenv("TESSERA_WINDOW_DOTS_FROM", "-1", 1);
+  EXPECT_THROW(compiler::compile(ir::parse_hlo(text)), ValueError);
+  unsetenv("TESSERA_WINDOW_DOTS_FROM");
+}
+
 TEST(Compile, AShiftWhosePadIsWrapped) {
   const Result r = check(R"(HloModule m, num_partitions=8
 wrapped { x = f32[64,4] parameter(0)

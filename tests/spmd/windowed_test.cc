@@ -45,19 +45,19 @@ void expect_smaller_than(const CollectiveCase& c, std::int64_t elements) {
   }
 }
 
-struct Gathered {
+struct Windows {
   const char* what;
   std::int64_t members;
-  std::int64_t whole;  ///< elements of the gathered array
+  std::int64_t whole;  ///< elements of what is gathered or scattered
   std::string text;
 };
 
-class WindowedGather : public ::testing::TestWithParam<Gathered> {};
+class WindowedDot : public ::testing::TestWithParam<Windows> {};
 
-TEST_P(WindowedGather, GoesRound) {
-  const Gathered& p = GetParam();
+TEST_P(WindowedDot, GoesRound) {
+  const Windows& p = GetParam();
   const CollectiveCase c = check_collectives(p.text, always);
-  EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+  EXPECT_EQ(c.count(Opcode::all_gather) + c.count(Opcode::reduce_scatter), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::collective_permute), 1) << c.text;
   EXPECT_EQ(c.was.total_bytes, c.is.total_bytes) << c.text;
   expect_smaller_than(c, p.whole);
@@ -67,75 +67,56 @@ TEST_P(WindowedGather, GoesRound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Dims, WindowedGather,
-    ::testing::Values(Gathered{"left rows", 8, 512,
-                               std::string(R"(ENTRY e { x = f32[4,16] parameter(0)
+    Gathered, WindowedDot,
+    ::testing::Values(Windows{"left rows", 8, 512,
+                              std::string(R"(ENTRY e { x = f32[4,16] parameter(0)
   w = f32[16,8] parameter(1)
   g = f32[32,16] all-gather(x), dimensions={0}, )") +
-                                   kAll + R"(
+                                  kAll + R"(
   ROOT y = f32[32,8] dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} })"},
-                      Gathered{"right columns behind a batch dim, in an order of their own", 4,
-                               1536,
-                               std::string(R"(ENTRY e { x = f32[3,5,16] parameter(0)
+                      Windows{"right columns behind a batch dim, in an order of their own", 4, 1536,
+                              std::string(R"(ENTRY e { x = f32[3,5,16] parameter(0)
   w = f32[3,16,8] parameter(1)
   g = f32[3,16,32] all-gather(w), dimensions={2}, )") +
-                                   kMixed + R"(
+                                  kMixed + R"(
   ROOT y = f32[3,5,32] dot(x, g), lhs_contracting_dims={2}, rhs_contracting_dims={1},
     lhs_batch_dims={0}, rhs_batch_dims={0} })"},
-                      Gathered{"contracted", 2, 96,
-                               std::string(R"(ENTRY e { x = f32[6,8] parameter(0)
+                      Windows{"contracted", 2, 96,
+                              std::string(R"(ENTRY e { x = f32[6,8] parameter(0)
   w = f32[16,5] parameter(1)
   y = f32[8,6] transpose(x), dimensions={1,0}
   g = f32[16,6] all-gather(y), dimensions={0}, )") +
-                                   kApart + R"(
+                                  kApart + R"(
   ROOT z = f32[6,5] dot(g, w), lhs_contracting_dims={0}, rhs_contracting_dims={0} })"},
-                      Gathered{"a batch dim", 2, 384,
-                               std::string(R"(ENTRY e { x = s32[4,6,8] parameter(0)
+                      Windows{"a batch dim", 2, 384,
+                              std::string(R"(ENTRY e { x = s32[4,6,8] parameter(0)
   w = s32[8,8,5] parameter(1)
   g = s32[8,6,8] all-gather(x), dimensions={0}, )") +
-                                   kPairs + R"(
+                                  kPairs + R"(
   ROOT y = s32[8,6,5] dot(g, w), lhs_contracting_dims={2}, rhs_contracting_dims={1},
     lhs_batch_dims={0}, rhs_batch_dims={0} })"}));
 
-struct Scattered {
-  const char* what;
-  std::int64_t members;
-  std::int64_t whole;  ///< elements of the product
-  std::string text;
-};
-
-class WindowedScatter : public ::testing::TestWithParam<Scattered> {};
-
-TEST_P(WindowedScatter, GoesRound) {
-  const Scattered& p = GetParam();
-  const CollectiveCase c = check_collectives(p.text, always);
-  EXPECT_EQ(c.count(Opcode::reduce_scatter), 0) << c.text;
-  EXPECT_EQ(c.was.total_bytes, c.is.total_bytes) << c.text;
-  expect_smaller_than(c, p.whole);
-  EXPECT_EQ(find(*c.after, Opcode::while_)->get<ir::WhileAttrs>().known_trip_count, p.members - 1);
-}
-
 INSTANTIATE_TEST_SUITE_P(
-    Dims, WindowedScatter,
-    ::testing::Values(Scattered{"left rows", 8, 1024,
-                                std::string(R"(ENTRY e { x = f32[64,4] parameter(0)
+    Scattered, WindowedDot,
+    ::testing::Values(Windows{"left rows", 8, 1024,
+                              std::string(R"(ENTRY e { x = f32[64,4] parameter(0)
   w = f32[4,16] parameter(1)
   y = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT z = f32[8,16] reduce-scatter(y), dimensions={0}, to_apply=add, )") +
-                                    kAll + " }"},
-                      Scattered{"right columns", 4, 512,
-                                std::string(R"(ENTRY e { x = f32[4,16] parameter(0)
+                                  kAll + " }"},
+                      Windows{"right columns", 4, 512,
+                              std::string(R"(ENTRY e { x = f32[4,16] parameter(0)
   w = f32[4,32] parameter(1)
   y = f32[16,32] dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   ROOT z = f32[16,8] reduce-scatter(y), dimensions={1}, to_apply=add, )") +
-                                    kMixed + " }"},
-                      Scattered{"a batch dim", 2, 360,
-                                std::string(R"(ENTRY e { x = s32[6,6,4] parameter(0)
+                                  kMixed + " }"},
+                      Windows{"a batch dim", 2, 360,
+                              std::string(R"(ENTRY e { x = s32[6,6,4] parameter(0)
   w = s32[4,6,10] parameter(1)
   y = s32[6,6,10] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0},
     lhs_batch_dims={0}, rhs_batch_dims={1}
   ROOT z = s32[3,6,10] reduce-scatter(y), dimensions={0}, to_apply=addi, )") +
-                                    kPairs + " }"}));
+                                  kPairs + " }"}));
 
 TEST(Windowed, LeavesWhatGainsNothing) {
   const auto unchanged = [](const std::string& text, std::int64_t from_bytes) {

@@ -52,7 +52,8 @@ struct CollectiveOptions {
   /// Of a program of more instructions nothing is tried and taken back: less is tried.
   std::int64_t most_tried = 1500;
 };
-/// All of the above. The module is taken as one of this program's own devices' programs.
+/// All of the above; of a program that doesn't communicate, the order alone. The module is taken as
+/// one of this program's own devices' programs.
 void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& options);
 
 }  // namespace tessera::spmd

@@ -75,10 +75,9 @@ double ways_as_given(const ir::Instruction& i) {
 
 }  // namespace
 
-double dot_flops_as_given(const ir::Module& module) {
+std::unordered_map<const ir::Computation*, double> executions(const ir::Module& module) {
   std::unordered_map<const ir::Computation*, double> times;
   times[module.entry()] = 1;
-  double flops = 0;
   const auto& all = module.computations();
   for (auto c = all.rbegin(); c != all.rend(); ++c) {
     const double here = times[c->get()];
@@ -88,9 +87,18 @@ double dot_flops_as_given(const ir::Module& module) {
         each *= double(i->get<ir::WhileAttrs>().known_trip_count.value_or(1));
       }
       for (const ir::Computation* callee : i->called) times[callee] += each;
-      if (i->is(Opcode::dot) || i->is(Opcode::convolution)) {
-        flops += here * dot_flops(*i) / ways_as_given(*i);
-      }
+    }
+  }
+  return times;
+}
+
+double dot_flops_as_given(const ir::Module& module) {
+  const auto times = executions(module);
+  double flops = 0;
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!i->is(Opcode::dot) && !i->is(Opcode::convolution)) continue;
+      flops += times.at(c.get()) * dot_flops(*i) / ways_as_given(*i);
     }
   }
   return flops;

@@ -47,24 +47,6 @@ struct Price {
   double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
 };
 
-/// How often each computation runs, as far as that is known.
-std::unordered_map<const ir::Computation*, double> executions(const ir::Module& module) {
-  std::unordered_map<const ir::Computation*, double> times;
-  times[module.entry()] = 1;
-  const auto& all = module.computations();
-  for (auto c = all.rbegin(); c != all.rend(); ++c) {
-    const double here = times[c->get()];
-    for (const auto& i : (*c)->instructions()) {
-      double each = here;
-      if (i->is(Opcode::while_)) {
-        each *= double(i->get<ir::WhileAttrs>().known_trip_count.value_or(1));
-      }
-      for (const ir::Computation* callee : i->called) times[callee] += each;
-    }
-  }
-  return times;
-}
-
 constexpr std::string_view kView = ".view";
 
 /// What is used of an argument, as an array of its own that may lie otherwise. The call without a

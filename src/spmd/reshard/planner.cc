@@ -250,13 +250,6 @@ TensorSharding to_sharding(const SearchProblem& problem, const Correspondence& m
   return s;
 }
 
-bool is_even(const TensorSharding& s, const Dims& dims) {
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] % s.shards(std::int64_t(d)) != 0) return false;
-  }
-  return true;
-}
-
 /// What all_to_alls that are one exchange save.
 void join_exchanges(const Ends& ends, double element_bytes, const CostModel& model,
                     ReshardPlan* plan) {
@@ -401,11 +394,11 @@ std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t 
   };
   std::vector<int> given_out, put_together;
   IndexList axes;
-  const TensorSharding* at = &before;
+  if (padded_dims(before, dims) != dims) return 1;
   std::size_t count = 0;
   for (std::size_t i = first; i < steps.size(); ++i) {
     const ReshardStep& step = steps[i];
-    if (step.kind != Kind::all_to_all || !is_even(*at, dims) || !is_even(step.after, dims)) break;
+    if (step.kind != Kind::all_to_all || step.padded != dims) break;
     if (holds(given_out, step.dim) || holds(put_together, step.to_dim)) break;
     if (std::any_of(step.axes.begin(), step.axes.end(), [&](int a) { return holds(axes, a); })) {
       break;
@@ -413,7 +406,6 @@ std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t 
     put_together.push_back(step.dim);
     given_out.push_back(step.to_dim);
     axes.insert(axes.end(), step.axes.begin(), step.axes.end());
-    at = &step.after;
     ++count;
   }
   return std::max<std::size_t>(count, 1);
