@@ -248,6 +248,36 @@ Shape infer_async_start(const Site& site) {
   return out;
 }
 
+/// (operands, results, state...), where the results are those of `plain`, the form without -start.
+Shape infer_collective_start(const Site& site, Opcode plain) {
+  const Shape& out = site.need_declared();
+  if (!out.is_tuple || out.elements.size() < 2) {
+    site.shape_error("the result must be a tuple of operands, results and state, not " +
+                     out.to_string());
+  }
+  std::vector<Shape> operands;
+  for (std::size_t i = 0; i < site.operands.size(); ++i) operands.push_back(site.shape(i));
+  // In place: input, output, and where to read and write.
+  if (plain == Opcode::collective_permute && operands.size() == 4 &&
+      out.elements[0] == operands[0] && out.elements[1] == operands[1]) {
+    return out;
+  }
+  const Shape carried = one_or_tuple(std::move(operands));
+  if (out.elements[0] != carried) {
+    site.shape_error("the result carries " + out.elements[0].to_string() +
+                     " and the operands are " + carried.to_string());
+  }
+  Site whole = site;
+  whole.op = plain;
+  whole.declared = &out.elements[1];
+  const Shape results = infer_collective(whole);
+  if (out.elements[1] != results) {
+    site.shape_error("the result holds " + out.elements[1].to_string() + " and " +
+                     std::string(name(plain)) + " gives " + results.to_string());
+  }
+  return out;
+}
+
 }  // namespace
 
 Shape infer_asynchronous(const Site& site) {
@@ -260,16 +290,9 @@ Shape infer_asynchronous(const Site& site) {
       return one_or_tuple(std::move(shapes));
     }
     case Opcode::all_gather_start:
-      checked_group_size(site, site.get<CollectiveAttrs>().groups);
-      [[fallthrough]];
-    case Opcode::collective_permute_start: {
-      const Shape& out = site.need_declared();
-      if (!out.is_tuple || out.elements.size() < 2) {
-        site.shape_error("the result must be a tuple of operands, results and state, not " +
-                         out.to_string());
-      }
-      return out;
-    }
+      return infer_collective_start(site, Opcode::all_gather);
+    case Opcode::collective_permute_start:
+      return infer_collective_start(site, Opcode::collective_permute);
     case Opcode::async_start:
       return infer_async_start(site);
     case Opcode::all_reduce_done:

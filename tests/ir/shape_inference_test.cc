@@ -440,6 +440,13 @@ const Case kCollective[] = {
     {"r = all-gather-done(x)", "!must be a tuple of at least 2 elements"},
     {"r = f32[4,6] all-gather-start(x), dimensions={0}",
      "!must be a tuple of operands, results and state"},
+    {"r = (f32[4,6], f32[64,6]) all-gather-start(x), dimensions={0}" GROUPS,
+     "!the result holds f32[64,6] and all-gather gives f32["},
+    {"r = (f32[6,4], f32[8,6]) all-gather-start(x), dimensions={0}" GROUPS,
+     "!the result carries f32[6,4] and the operands are f32[4,6]"},
+    {"r = (f32[4,6], f32[6,4], u32[], u32[]) collective-permute-start(x), "
+     "source_target_pairs={{0,1}}",
+     "!the result holds f32[6,4] and collective-permute gives f32[4,6]"},
     {"r = copy-start(x)", "(f32[4,6], f32[4,6], u32[])"},
     {"r = send(x, k), channel_id=1", "(f32[4,6], u32[], token[])"},
     {"r = outfeed(x, k)", "token[]"},
