@@ -5,6 +5,7 @@
 
 #include "src/ir/enum_text.h"
 #include "src/ir/hlo_parser.h"
+#include "src/ir/inference_site.h"
 #include "src/ir/limits.h"
 #include "src/ir/names.h"
 
@@ -292,7 +293,56 @@ Attributes transfer(AttributeReader& reader) {
   return a;
 }
 
-CustomCallAttrs custom_call(AttributeReader& reader) {
+/// `{f32[8,8]{0,1}, s32[]}`: the operands' shapes, with the layouts that the call wants them in.
+void check_operand_layouts(const Instruction& i, AttributeReader& reader, std::string_view value) {
+  HloLexer& in = reader.lexer();
+  reader.at(value, [&] {
+    in.expect('{', "before the operands' shapes");
+    std::size_t n = 0;
+    for (; !in.accept('}'); ++n) {
+      if (n > 0) in.expect(',', "between the operands' shapes");
+      in.skip();
+      const char* at = in.position();
+      const Shape shape = in.shape();
+      if (n < i.operands.size() && shape != i.operands[n]->shape) {
+        in.fail_at(at, "operand_layout_constraints gives operand " + std::to_string(n) +
+                           " the shape " + shape.to_string() + ", and it is " +
+                           i.operands[n]->shape.to_string());
+      }
+    }
+    if (n != i.operands.size()) {
+      in.fail_at(value.data(), "operand_layout_constraints has " + inference::plural(n, "shape") +
+                                   " for " + inference::plural(i.operands.size(), "operand"));
+    }
+  });
+}
+
+/// `{{0}: (1, {}, may-alias)}`: by index of the result, an operand and an index in it.
+void check_output_aliases(const Instruction& i, AttributeReader& reader, std::string_view value) {
+  HloLexer& in = reader.lexer();
+  reader.at(value, [&] {
+    in.expect('{', "before the aliases");
+    for (bool first = true; !in.accept('}'); first = false) {
+      if (!first) in.expect(',', "between aliases");
+      in.braced_integers("an index of the result");
+      in.expect(':', "after the index of the result");
+      in.expect('(', "before the operand");
+      in.skip();
+      const char* at = in.position();
+      const std::int64_t operand = in.integer("an operand's number");
+      if (operand < 0 || operand >= std::int64_t(i.operands.size())) {
+        in.fail_at(at, "output_to_operand_aliasing names operand " + std::to_string(operand) +
+                           " of " + inference::plural(i.operands.size(), "operand"));
+      }
+      in.expect(',', "after the operand's number");
+      in.braced_integers("an index of the operand");
+      if (in.accept(',')) in.word("the kind of alias");
+      in.expect(')', "after the operand");
+    }
+  });
+}
+
+CustomCallAttrs custom_call(const Instruction& i, AttributeReader& reader) {
   CustomCallAttrs a;
   a.target = reader.text("custom_call_target");
   a.has_side_effect = reader.flag("custom_call_has_side_effect");
@@ -301,7 +351,14 @@ CustomCallAttrs custom_call(AttributeReader& reader) {
        {"window", "dim_labels", "feature_group_count", "batch_group_count",
         "operand_layout_constraints", "output_to_operand_aliasing", "literal", "operand_precision",
         "padding_type", "schedule", "in_shardings", "out_shardings", "manual_axes"}) {
-    if (auto value = reader.take(key)) a.other.emplace_back(key, std::string(*value));
+    const auto value = reader.take(key);
+    if (!value) continue;
+    if (key == std::string_view("operand_layout_constraints")) {
+      check_operand_layouts(i, reader, *value);
+    } else if (key == std::string_view("output_to_operand_aliasing")) {
+      check_output_aliases(i, reader, *value);
+    }
+    a.other.emplace_back(key, std::string(*value));
   }
   return a;
 }
@@ -414,7 +471,7 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
       not_supported(reader, {"slice_sizes"});
       return permute(reader);
     case Opcode::custom_call:
-      return custom_call(reader);
+      return custom_call(i, reader);
     case Opcode::cholesky:
       return CholeskyAttrs{reader.flag("lower")};
     case Opcode::triangular_solve: {

@@ -273,6 +273,17 @@ TEST(HloModuleErrors, NotSupportedYet) {
 }
 
 TEST(HloModuleErrors, ShapeErrorsNameLineAndInstruction) {
+  const std::string call =
+      "p = f32[2,3] parameter(0)\nROOT r = f32[2] custom-call(p), custom_call_target=\"mine\", ";
+  expect_error<ParseError>(with_body(call + "operand_layout_constraints={f32[3,2]{0,1}}"),
+                           "operand_layout_constraints gives operand 0 the shape f32[3,2], and it "
+                           "is f32[2,3]");
+  expect_error<ParseError>(with_body(call + "operand_layout_constraints={f32[2,3]{0,1}, f32[]}"),
+                           "operand_layout_constraints has 2 shapes for 1 operand");
+  expect_error<ParseError>(with_body(call + "output_to_operand_aliasing={{}: (1, {})}"),
+                           "output_to_operand_aliasing names operand 1 of 1 operand");
+  expect_error<ParseError>(with_body(call + "output_to_operand_aliasing={{}: 0}"),
+                           "before the operand");
   expect_error<ShapeError>(with_body("p = f32[2,3] parameter(0)\nROOT r = f32[2] custom-call(p), "
                                      "custom_call_target=\"xla.sdy.FuncResultSharding\""),
                            "the result is f32[2,3] and f32[2] was declared");
