@@ -31,6 +31,8 @@ constexpr double kBytesPerDotFlop = 0.02, kBytesPerRepeatedFlop = 0.5;
 constexpr double kDearDotFlops[] = {0.2, 1, 4};
 constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.3;
 
+/// Work other than dots may grow by so much over the program as propagated.
+constexpr double kMoreElements = 1.25;
 /// A program may do so much more if each flop saves so many bytes.
 constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 
@@ -125,6 +127,7 @@ class Refiner {
     given_flops_ = dot_flops_as_given(*module_);
     now_.best = evaluate(&now_.alternatives);
     times_ = executions(*module_);
+    propagated_ = now_.best;
   }
 
   Price evaluate(std::vector<LayoutAlternative>* alternatives) {
@@ -252,9 +255,12 @@ class Refiner {
 
   bool improves(const Price& price, const Price& best) const {
     const bool more_bytes = price.bytes > best.bytes * 1.001;
-    const bool less_work = price.dot_flops < best.dot_flops * 0.999;
+    // Fewer flops pay for bytes only where work is repeated, or the program as propagated has them.
+    const bool less_work =
+        price.dot_flops < best.dot_flops * 0.999 &&
+        (best.dot_flops > given_flops_ * 1.001 || price.bytes <= propagated_.bytes);
     return price.cost < best.cost * 0.999 && (!more_bytes || less_work) &&
-           price.elements <= best.elements * 1.02 &&
+           price.elements <= std::max(best.elements * 1.02, propagated_.elements * kMoreElements) &&
            (price.dot_flops <= best.dot_flops * 1.001 || price.dot_flops <= given_flops_ * 1.001 ||
             (price.dot_flops <= best.dot_flops * kMoreWork &&
              (price.dot_flops - best.dot_flops) * kBytesForMore < best.bytes - price.bytes));
@@ -297,16 +303,41 @@ class Refiner {
     return found;
   }
 
+  /// What ops ask for of several arrays at once: one whole array among split ones is worth
+  /// nothing, a chain of them a gather less each. `whole`: those only that no axis splits.
+  std::optional<State> ask_all(bool whole) {
+    propagation_->run(now_.pins, now_.first);
+    State state;
+    state.first = now_.first;
+    state.pins = now_.pins;
+    std::set<int> pinned;
+    for (const Propagation::Pin& p : now_.pins) pinned.insert(p.value);
+    for (const Candidate& c : candidates()) {
+      if (whole && !c.sharding.is_replicated()) continue;
+      if (pinned.insert(c.value).second) state.pins.push_back({c.value, c.sharding});
+    }
+    if (state.pins.size() < now_.pins.size() + 2) return std::nullopt;
+    try {
+      propagation_->run(state.pins, state.first);
+      state.best = evaluate(&state.alternatives);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    return improves(state.best, now_.best) ? std::optional<State>(std::move(state)) : std::nullopt;
+  }
+
   void search_both() {
     const std::int64_t trials = trials_;
-    std::optional<State> other = follow_one();
+    std::optional<State> others[] = {follow_one(), ask_all(true), ask_all(false)};
     search();
-    if (!other) return;
-    State mine = std::exchange(now_, std::move(*other));
-    trials_ = trials;
-    tried_.clear();
-    search();
-    if (!improves(now_.best, mine.best)) now_ = std::move(mine);
+    for (std::optional<State>& other : others) {
+      if (!other) continue;
+      State mine = std::exchange(now_, std::move(*other));
+      trials_ = trials;
+      tried_.clear();
+      search();
+      if (!improves(now_.best, mine.best)) now_ = std::move(mine);
+    }
   }
 
   void search() {
@@ -368,6 +399,7 @@ class Refiner {
   std::set<std::pair<int, std::string>> tried_;
   std::unordered_map<std::string, Price> prices_;  ///< by layouts(); looked up, never walked
   State now_;
+  Price propagated_;        ///< before anything was tried
   double given_flops_ = 0;  ///< what a device multiplies as the shardings stand
   std::int64_t trials_ = 0;
 };
