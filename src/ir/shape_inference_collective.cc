@@ -118,6 +118,12 @@ Shape infer_all_to_all(const Site& site, const CollectiveAttrs& a, std::int64_t 
     for (const Shape& s : shapes) {
       if (s != shapes[0]) site.shape_error("all operands must have equal shapes");
     }
+    // A module that doesn't say how many partitions it is for says nothing of groups of "all".
+    const bool all = a.groups.lists.empty() && !a.groups.symbolic();
+    if (std::int64_t(shapes.size()) != group && !(all && site.num_partitions <= 1)) {
+      site.shape_error("takes an operand for each of the " + std::to_string(group) +
+                       " members of a group, not " + std::to_string(shapes.size()));
+    }
     if (shapes.size() == 1 && site.declared != nullptr && !site.declared->is_tuple) {
       return shapes[0];
     }

@@ -24,6 +24,14 @@ bool is_row_major(const Dims& layout) {
   return true;
 }
 
+/// `"..."`, and nothing behind it.
+bool is_one_string(std::string_view text) {
+  if (text.size() < 2 || text[0] != '"') return false;
+  std::size_t at = 1;
+  while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+  return at + 1 == text.size();
+}
+
 }  // namespace
 
 void Reader::custom_call(Operation& op) {
@@ -60,6 +68,9 @@ void Reader::custom_call(Operation& op) {
     if (c == nullptr) continue;
     std::string_view value = expanded(c->value);
     if (value.empty() || value == "\"\"") continue;
+    if (value[0] != '{' && !is_one_string(value)) {
+      fail(op, std::string("has a ") + key + " that is neither text nor a dictionary");
+    }
     if (value[0] == '{') version = 4;
     const char* back = in_.position();
     in_.seek(value.data());

@@ -221,6 +221,9 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
   const std::string config = unquoted(*i.backend_config);
   if (version == "4") {
     // Typed: a dictionary of attributes, where the others have text.
+    if (!config.empty() && config[0] != '{') {
+      unsupported(i, "a backend_config of API_VERSION_TYPED_FFI that is no dictionary");
+    }
     entries.emplace_back("backend_config", config.empty() ? "{}" : config);
   } else if (!config.empty()) {
     entries.emplace_back("backend_config", quoted(config));

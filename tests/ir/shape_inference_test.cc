@@ -425,6 +425,8 @@ const Case kCollective[] = {
     {"r = all-to-all(x), dimensions={1}, replica_groups={{0,1,2,3}}",
      "!dim 1 of size 6 can't be split over groups of 4"},
     {"r = all-to-all(x, y)" GROUPS, "(f32[4,6], f32[4,6])"},
+    {"r = all-to-all(x, y), replica_groups={{0,1,2,3}}",
+     "!takes an operand for each of the 4 members of a group, not 2"},
     {"r = all-to-all(x, v)" GROUPS, "!all operands must have equal shapes"},
     {"r = all-to-all(x, y), dimensions={0}" GROUPS, "!takes 1 operand, not 2"},
     {"r = collective-permute(x), source_target_pairs={{0,1},{1,0}}", "f32[4,6]"},

@@ -74,6 +74,9 @@ TEST(Errors, NamePlaceAndRemedy) {
       in_body("%0 = stablehlo.custom_call @f(%a) {mhlo.backend_config = {a = 1 : i32} b {}} : "
               "(tensor<2x3xf32>) -> tensor<2x3xf32>"),
       "t.mlir:2: column", "more in mhlo.backend_config than one dictionary");
+  expect_error(in_body("%0 = stablehlo.custom_call @f(%a) {mhlo.backend_config = Q {a = 1 : i32}} "
+                       ": (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+               "t.mlir:2: column", "mhlo.backend_config that is neither text nor a dictionary");
   expect_error("module attributes {a = {b = [1)}} {\n", "t.mlir:1: column",
                "expected ']', found ')'");
   expect_error("module {\n func.func @f() {\n return\n }\n func.func @g() {\n return\n }\n}",
