@@ -159,6 +159,30 @@ TEST(Refine, WithoutTrialsItPropagates) {
   EXPECT_EQ(ir::to_string(*module), ir::to_string(*alone));
 }
 
+/// Two arrays that ops need whole, one computed from the other, while a third op has the second
+/// split: whole each on its own saves nothing, both together a gather.
+TEST(Refine, LargeModulesAreTriedWithAllThatIsAskedForWhole) {
+  const char* const body = R"(
+    x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+    y = f32[64,64] parameter(1), sharding={devices=[8,1]<=[8]}
+    t = f32[64,64] tanh(x)
+    ta = f32[64,64] cholesky(t), lower=true
+    a = f32[64,64] cholesky(ta), lower=true
+    e = f32[64,64] exponential(t)
+    eb = f32[64,64] cholesky(e), lower=true
+    b = f32[64,64] cholesky(eb), lower=true
+    r = f32[64,64] multiply(e, y)
+    ROOT out = (f32[64,64], f32[64,64], f32[64,64]) tuple(a, b, r),
+      sharding={{replicated}, {replicated}, {devices=[8,1]<=[8]}})";
+  const double gathered = 64 * 64 * 4 * 7 / 8.0;
+  auto alone = parse_entry(body);
+  spmd::propagate(alone.get());
+  EXPECT_EQ(bytes_of(std::move(alone)), 2 * gathered);
+  spmd::RefineOptions large;
+  large.instructions = 1;
+  EXPECT_EQ(bytes_of(spmd::propagate_and_refine(parse_entry(body), large).module), gathered);
+}
+
 /// A batch meets weights that are split by what they yield: either could decide how all lies.
 constexpr const char* kTwoWays = R"(
     x = f32[64,32] parameter(0), sharding={devices=[8,1]<=[8]}

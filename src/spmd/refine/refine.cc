@@ -38,6 +38,8 @@ constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 
 /// What a large module would take longer for than it is worth.
 constexpr std::int64_t kFewestTrials = 6;
+/// Beyond so many instructions nothing is tried.
+constexpr std::int64_t kLargest = 10000;
 /// After so many in vain the rest, which promises less, is let be.
 constexpr int kPatience = 12;
 /// So many arguments, the largest, are tried as the one that all others follow.
@@ -86,13 +88,19 @@ class Refiner {
     const std::int64_t size = std::int64_t(module_->instruction_count());
     trials_ = std::min<std::int64_t>(options_.trials,
                                      options_.instructions / std::max<std::int64_t>(size, 1));
-    if (trials_ < kFewestTrials || calls_back()) {
+    const bool search = trials_ >= kFewestTrials;
+    if (options_.trials <= 0 || size > kLargest || calls_back()) {
       propagate(module_.get());
       return std::move(module_);
     }
-    std::unique_ptr<ir::Module> original = module_->clone();
+    std::unique_ptr<ir::Module> original = search ? module_->clone() : nullptr;
     start();
     if (now_.best.bytes == 0) return std::move(module_);
+    if (!search) {
+      if (std::optional<State> other = ask_all(true)) now_ = std::move(*other);
+      propagation_->run(now_.pins, now_.first);
+      return std::move(module_);
+    }
     try_dear_dots();
     if (concerns_arguments()) with_views(std::move(original));
     search_both();
@@ -306,7 +314,6 @@ class Refiner {
   /// What ops ask for of several arrays at once: one whole array among split ones is worth
   /// nothing, a chain of them a gather less each. `whole`: those only that no axis splits.
   std::optional<State> ask_all(bool whole) {
-    propagation_->run(now_.pins, now_.first);
     State state;
     state.first = now_.first;
     state.pins = now_.pins;
