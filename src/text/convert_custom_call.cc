@@ -147,9 +147,14 @@ void Reader::custom_call(Operation& op) {
         one.at = op.at;
         one.name = op.name;
         one.attributes = fields({"output_operand_aliases", in_.value()});
+        const std::int64_t operand = integer(one, "operand_index");
+        if (operand < 0 || operand >= std::int64_t(op.operands.size())) {
+          fail(op, "has output_operand_aliases that name operand " + std::to_string(operand) +
+                       " of " + std::to_string(op.operands.size()));
+        }
         if (text.size() > 1) text += ", ";
         text += "{" + join(integers(one, "output_tuple_indices")) + "}: (" +
-                std::to_string(integer(one, "operand_index")) + ", {" +
+                std::to_string(operand) + ", {" +
                 join(integers_or(one, "operand_tuple_indices", {})) + "})";
       } while (in_.accept(','));
       in_.expect(']', "after the aliases");

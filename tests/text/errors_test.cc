@@ -77,6 +77,11 @@ TEST(Errors, NamePlaceAndRemedy) {
   expect_error(in_body("%0 = stablehlo.custom_call @f(%a) {mhlo.backend_config = Q {a = 1 : i32}} "
                        ": (tensor<2x3xf32>) -> tensor<2x3xf32>"),
                "t.mlir:2: column", "mhlo.backend_config that is neither text nor a dictionary");
+  expect_error(
+      in_body("%0 = stablehlo.custom_call @f(%a) {output_operand_aliases = "
+              "[#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 2, "
+              "operand_tuple_indices = []>]} : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+      "t.mlir:2: column", "output_operand_aliases that name operand 2 of 1");
   expect_error("module attributes {a = {b = [1)}} {\n", "t.mlir:1: column",
                "expected ']', found ')'");
   expect_error("module {\n func.func @f() {\n return\n }\n func.func @g() {\n return\n }\n}",
