@@ -41,8 +41,14 @@ class OpPropagation {
         changed_(changed),
         scratch_(*scratch) {}
 
-  void run() {
-    if (nothing_to_do()) return;
+  bool run() {
+    if (nothing_to_do()) return true;
+    flow();
+    return op_.elementwise && !changed_->empty() && nothing_to_do();
+  }
+
+ private:
+  void flow() {
     collect();
     // Axes that the careful strategy would let flow, by factor.
     const std::size_t factors = op_.rule->factors.size();
@@ -71,7 +77,6 @@ class OpPropagation {
     }
   }
 
- private:
   const LogicalMesh& mesh() const {
     return *graph_.values[std::size_t(tensors_[0].value)].sharding.mesh;
   }
@@ -352,10 +357,10 @@ class OpPropagation {
 
 }  // namespace
 
-void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
+bool propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
                   IndexList* changed) {
   static thread_local Scratch scratch;
-  OpPropagation(graph, op, permission, aggressive, changed, &scratch).run();
+  return OpPropagation(graph, op, permission, aggressive, changed, &scratch).run();
 }
 
 }  // namespace tessera::spmd::propagation

@@ -8,12 +8,21 @@
 
 namespace tessera::spmd::propagation {
 
-/// Lets axes flow within an op and appends the values that changed.
+/// What an op may do at one level of the schedule.
+struct Permission {
+  bool enabled = false;
+  bool forward = true, backward = true;
+  bool all_kinds = true;  ///< else pass-through factors only
+  friend bool operator==(const Permission&, const Permission&) = default;
+};
+
+/// Lets axes flow within an op and appends the values that changed. True if no other permission
+/// would let more flow: nothing is split, or all tensors of an elementwise op are split alike.
 ///
 /// Careful (`aggressive` false): along a factor only those axes flow that no tensor of the op has a
 /// reason to refuse. Aggressive: each tensor takes what it can; where two factors want one axis,
 /// that of the larger tensor comes first.
-void propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
+bool propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
                   IndexList* changed);
 
 }  // namespace tessera::spmd::propagation

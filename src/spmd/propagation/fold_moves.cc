@@ -142,15 +142,18 @@ const Instruction* component(const Instruction& indices, std::int64_t k, std::in
 
 class Folder {
  public:
-  explicit Folder(ir::Computation* computation)
-      : b_(computation), users_(ir::users_of(*computation)) {}
+  explicit Folder(ir::Computation* computation) : b_(computation) {}
 
   void run() {
     ir::Computation* c = b_.computation();
-    std::vector<Instruction*> all;
-    for (const auto& i : c->instructions()) all.push_back(i.get());
+    std::vector<Instruction*> moves;
+    for (const auto& i : c->instructions()) {
+      if (may_fold(i->opcode)) moves.push_back(i.get());
+    }
+    if (moves.empty()) return;
+    users_ = ir::users_of(*c);
     std::unordered_map<Instruction*, Instruction*> better;
-    for (Instruction* x : all) {
+    for (Instruction* x : moves) {
       b_.metadata = x->metadata;
       Instruction* y = nullptr;
       if (x->is(Opcode::slice)) y = fold_slice(*x);
@@ -172,6 +175,11 @@ class Folder {
   }
 
  private:
+  static bool may_fold(Opcode op) {
+    return op == Opcode::slice || op == Opcode::reduce_window || op == Opcode::dynamic_slice ||
+           op == Opcode::gather || op == Opcode::scatter;
+  }
+
   /// Only this use and no layout of its own.
   bool is_private(const Instruction& x) const {
     return std::size_t(x.index) < users_.size() && users_[std::size_t(x.index)].size() == 1 &&
@@ -375,7 +383,7 @@ class Folder {
   }
 
   ir::Builder b_;
-  const ir::Users users_;
+  ir::Users users_;
 };
 
 }  // namespace

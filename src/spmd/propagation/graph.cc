@@ -74,6 +74,7 @@ class Builder {
       graph_.base[c] = instructions;
       for (const auto& i : c->instructions()) {
         graph_.leaf_starts.push_back(leaves);
+        if (says_something(*i)) notable_.push_back(i.get());
         if (!i->shape.is_tuple) {
           leaf_shapes_.push_back(i->shape);
           ++leaves;
@@ -90,6 +91,21 @@ class Builder {
     }
     parent_.resize(std::size_t(leaves));
     std::iota(parent_.begin(), parent_.end(), 0);
+  }
+
+  /// Most instructions compute and have no sharding yet; these are looked at again.
+  static bool says_something(const Instruction& i) {
+    switch (i.opcode) {
+      case Opcode::while_:
+      case Opcode::conditional:
+      case Opcode::call:
+      case Opcode::get_tuple_element:
+      case Opcode::opt_barrier:
+      case Opcode::custom_call:
+        return true;
+      default:
+        return i.has_sharding();
+    }
   }
 
   int find(std::int64_t leaf) {
@@ -128,38 +144,35 @@ class Builder {
   /// Values that are one by the meaning of the program.
   void join() {
     std::map<int, const Instruction*> group_members;
-    for (ir::Computation* c : graph_.computations) {
-      for (const auto& i : c->instructions()) {
-        switch (i->opcode) {
-          case Opcode::while_:
-            unite(i.get(), i->called[1]->parameter(0));
-            unite(i.get(), i->called[1]->root());
-            unite(i.get(), i->called[0]->parameter(0));
-            break;
-          case Opcode::conditional:
-            for (ir::Computation* branch : i->called) unite(i.get(), branch->root());
-            break;
-          case Opcode::call:
-            unite(i.get(), i->called[0]->root());
-            break;
-          case Opcode::get_tuple_element:
-            if (i->has_sharding()) break;
-            for (std::size_t k = 0; k < graph_.leaf_count(i.get()); ++k) {
-              unite(graph_.first_leaf(i.get()) + std::int64_t(k),
-                    element_leaf(*i) + std::int64_t(k));
-            }
-            break;
-          case Opcode::opt_barrier:
-            if (!i->has_sharding()) unite(i.get(), i->operand(0));
-            break;
-          default:
-            break;
-        }
-        for (const TensorSharding& s : i->sharding) {
-          if (s.shard_group < 0 || !i->shape.is_array()) continue;
-          auto [it, fresh] = group_members.try_emplace(s.shard_group, i.get());
-          if (!fresh && it->second->shape.rank() == i->shape.rank()) unite(it->second, i.get());
-        }
+    for (const Instruction* i : notable_) {
+      switch (i->opcode) {
+        case Opcode::while_:
+          unite(i, i->called[1]->parameter(0));
+          unite(i, i->called[1]->root());
+          unite(i, i->called[0]->parameter(0));
+          break;
+        case Opcode::conditional:
+          for (ir::Computation* branch : i->called) unite(i, branch->root());
+          break;
+        case Opcode::call:
+          unite(i, i->called[0]->root());
+          break;
+        case Opcode::get_tuple_element:
+          if (i->has_sharding()) break;
+          for (std::size_t k = 0; k < graph_.leaf_count(i); ++k) {
+            unite(graph_.first_leaf(i) + std::int64_t(k), element_leaf(*i) + std::int64_t(k));
+          }
+          break;
+        case Opcode::opt_barrier:
+          if (!i->has_sharding()) unite(i, i->operand(0));
+          break;
+        default:
+          break;
+      }
+      for (const TensorSharding& s : i->sharding) {
+        if (s.shard_group < 0 || !i->shape.is_array()) continue;
+        auto [it, fresh] = group_members.try_emplace(s.shard_group, i);
+        if (!fresh && it->second->shape.rank() == i->shape.rank()) unite(it->second, i);
       }
     }
   }
@@ -180,10 +193,8 @@ class Builder {
       }
       graph_.value_of_leaf[leaf] = graph_.value_of_leaf[root];
     }
-    for (ir::Computation* c : graph_.computations) {
-      for (const auto& i : c->instructions()) {
-        for (std::size_t k = 0; k < i->sharding.size(); ++k) give(*i, k);
-      }
+    for (const Instruction* i : notable_) {
+      for (std::size_t k = 0; k < i->sharding.size(); ++k) give(*i, k);
     }
     auto bound = [&](const Instruction* i) {
       for (std::size_t k = 0; k < graph_.leaf_count(i); ++k) {
@@ -225,17 +236,22 @@ class Builder {
   template <class F>
   void set_manual(F bound) {
     std::unordered_map<const ir::Computation*, IndexList> manual;
-    for (auto c = graph_.computations.rbegin(); c != graph_.computations.rend(); ++c) {
-      const IndexList around = manual[*c];
-      for (const auto& i : (*c)->instructions()) {
-        const bool enters = manual::is_partly(*i);
-        const IndexList inner = enters ? manual::axes_of(*i, mesh_) : around;
-        for (ir::Computation* callee : device_callees(*i)) manual[callee] = inner;
-        if (enters) {
-          for (const Instruction* p : i->called[0]->parameters()) bound(p);
-          bound(i->called[0]->root());
-        }
-        if (around.empty()) continue;
+    // Callers stand behind what they call.
+    for (auto i = notable_.rbegin(); i != notable_.rend(); ++i) {
+      const bool enters = manual::is_partly(**i);
+      const std::vector<ir::Computation*> callees = device_callees(**i);
+      if (callees.empty()) continue;
+      const IndexList inner = enters ? manual::axes_of(**i, mesh_) : manual[(*i)->parent];
+      for (ir::Computation* callee : callees) manual[callee] = inner;
+      if (enters) {
+        for (const Instruction* p : (*i)->called[0]->parameters()) bound(p);
+        bound((*i)->called[0]->root());
+      }
+    }
+    for (const ir::Computation* c : graph_.computations) {
+      const IndexList& around = manual[c];
+      if (around.empty()) continue;
+      for (const auto& i : c->instructions()) {
         for (std::size_t k = 0; k < graph_.leaf_count(i.get()); ++k) {
           Value& v = graph_.values[std::size_t(graph_.value_of(i.get(), k))];
           if (v.sharding.kind != TensorSharding::Kind::axes) continue;
@@ -495,14 +511,10 @@ class Builder {
                                      [](const DimSharding& d) { return d.open; });
     };
     std::map<int, IndexList> constraints;  // input → constrained values
-    for (ir::Computation* c : graph_.computations) {
-      for (const auto& i : c->instructions()) {
-        if (!i->is(Opcode::custom_call) || i->operands.size() != 1) continue;
-        if (!is_constraint(*i)) continue;
-        if (!i->shape.is_array()) continue;
-        int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i.get());
-        if (from != to) constraints[from].push_back(to);
-      }
+    for (const Instruction* i : notable_) {
+      if (i->operands.size() != 1 || !is_constraint(*i) || !i->shape.is_array()) continue;
+      int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i);
+      if (from != to) constraints[from].push_back(to);
     }
     for (const auto& [from, list] : constraints) {
       Value& input = graph_.values[std::size_t(from)];
@@ -552,6 +564,7 @@ class Builder {
   ir::Module* module_;
   MeshRef mesh_;
   Graph graph_;
+  std::vector<const Instruction*> notable_;  ///< computation by computation, in order
   std::vector<Shape> leaf_shapes_;
   std::vector<int> parent_;
   std::map<std::pair<std::size_t, std::size_t>, const FactorRule*> identities_;
@@ -563,7 +576,7 @@ std::vector<ir::Computation*> device_computations(const ir::Module& module) {
   std::unordered_set<const ir::Computation*> reached{module.entry()};
   // Computations stand behind their callees, so that callers are met first from the end.
   const auto& all = module.computations();
-  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+  for (auto c = all.rbegin(); c != all.rend() && reached.size() < all.size(); ++c) {
     if (!reached.count(c->get())) continue;
     for (const auto& i : (*c)->instructions()) {
       for (ir::Computation* callee : device_callees(*i)) reached.insert(callee);

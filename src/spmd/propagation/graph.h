@@ -35,14 +35,6 @@ enum class Family : std::uint8_t {
   other,
 };
 
-/// What an op may do at one level of the schedule.
-struct Permission {
-  bool enabled = false;
-  bool forward = true, backward = true;
-  bool all_kinds = true;  ///< else pass-through factors only
-  friend bool operator==(const Permission&, const Permission&) = default;
-};
-
 /// An instruction with a rule, or an edge of data flow.
 struct Op {
   const FactorRule* rule = nullptr;
@@ -53,10 +45,6 @@ struct Op {
   bool single_use = false;  ///< no operand of rank above 0 has another use
   /// Which way axes may flow; a propagation barrier closes one or both.
   bool forward = true, backward = true;
-  // What it was last found to have nothing to add under.
-  Permission quiet;
-  bool quiet_aggressive = false;
-  std::uint64_t quiet_version = ~std::uint64_t(0);
 };
 
 /// A custom_partitioning call whose shardings its callbacks determine.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_set>
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
@@ -20,19 +21,6 @@ struct Kin {
   MeshRef mesh;  ///< common refinement
   int count = 0;
 };
-
-template <class F>
-void for_each_sharding(const ir::Module& module, F f) {
-  for (ir::Computation* c : device_computations(module)) {
-    for (const auto& i : c->instructions()) {
-      std::vector<Shape> leaves;
-      for (std::size_t k = 0; k < i->sharding.size(); ++k) {
-        if (i->shape.is_tuple && leaves.empty()) leaves = flatten(i->shape);
-        f(i->sharding[k], i->shape.is_tuple ? leaves[std::min(k, leaves.size() - 1)] : i->shape);
-      }
-    }
-  }
-}
 
 /// A sharding of another device order, on `mesh` if it can be said there; empty mesh otherwise.
 TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
@@ -59,6 +47,11 @@ bool foreign(const TensorSharding& s, const MeshRef& mesh) {
   return s.kind == TensorSharding::Kind::axes && s.mesh && !speaks_of(s, mesh);
 }
 
+bool any_foreign(const ir::Instruction& i, const MeshRef& fine) {
+  return std::any_of(i.sharding.begin(), i.sharding.end(),
+                     [&](const TensorSharding& s) { return foreign(s, fine); });
+}
+
 ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorSharding to) {
   auto made = std::make_unique<ir::Instruction>();
   made->opcode = ir::Opcode::custom_call;
@@ -77,22 +70,13 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
 /// axes flow there too. Arguments and results themselves, and what manual computations take and
 /// give, keep what was said: a permute leads there.
 void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
-  const auto& instructions = c->instructions();
-  if (std::none_of(instructions.begin(), instructions.end(), [&](const auto& i) {
-        return std::any_of(i->sharding.begin(), i->sharding.end(),
-                           [&](const TensorSharding& s) { return foreign(s, fine); });
-      })) {
-    return;
-  }
   const auto users = ir::users_of(*c);
   std::vector<ir::Instruction*> all;
   for (const auto& i : c->instructions()) all.push_back(i.get());
   std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
   std::vector<ir::Instruction*> made;
   for (ir::Instruction* i : all) {
-    const bool any = std::any_of(i->sharding.begin(), i->sharding.end(),
-                                 [&](const TensorSharding& s) { return foreign(s, fine); });
-    if (!any || manual::is_call(*i)) continue;
+    if (!any_foreign(*i, fine) || manual::is_call(*i)) continue;
     const auto& of_i = users[std::size_t(i->index)];
     const bool for_manual =
         i->is(ir::Opcode::custom_call) && of_i.size() == 1 && manual::is_call(*of_i.front());
@@ -133,9 +117,17 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
 }  // namespace
 
 MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
+  const std::vector<ir::Computation*> computations = device_computations(*module);
+  std::vector<ir::Instruction*> sharded, partly_manual;
+  for (ir::Computation* c : computations) {
+    for (const auto& i : c->instructions()) {
+      if (i->has_sharding()) sharded.push_back(i.get());
+      if (manual::is_partly(*i)) partly_manual.push_back(i.get());
+    }
+  }
   std::vector<Kin> kin;
   if (module->mesh) kin.push_back({module->mesh, 0});
-  for_each_sharding(*module, [&](const TensorSharding& s, const Shape&) {
+  const auto count = [&](const TensorSharding& s) {
     if (s.kind != TensorSharding::Kind::axes || !s.mesh) return;
     for (Kin& k : kin) {
       if (k.mesh == s.mesh) {
@@ -151,7 +143,10 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
       }
     }
     kin.push_back({s.mesh, 1});
-  });
+  };
+  for (const ir::Instruction* i : sharded) {
+    for (const TensorSharding& s : i->sharding) count(s);
+  }
   if (kin.empty()) {
     kin.push_back(
         {make_logical_mesh({{"devices", std::max<std::int64_t>(1, module->num_partitions)}}), 0});
@@ -160,50 +155,47 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
   auto chosen = std::max_element(kin.begin(), kin.end(),
                                  [](const Kin& a, const Kin& b) { return a.count < b.count; });
   // Per-device code that leaves axes automatic can't do with a stand-in for its mesh.
-  for (ir::Computation* c : device_computations(*module)) {
-    for (const auto& i : c->instructions()) {
-      if (!manual::is_partly(*i)) continue;
-      const MeshRef& mesh = i->called[0]->root()->sharding.front().mesh;
-      auto own = std::find_if(kin.begin(), kin.end(),
-                              [&](const Kin& k) { return same_mesh(k.mesh, mesh); });
-      if (own == kin.end()) continue;
-      if (settled && own != chosen) {
-        throw NotImplementedError("the manual computation " + i->name + " leaves axes of mesh " +
-                                      mesh->name +
-                                      " automatic, and another one does so on other axes or "
-                                      "another order of the devices",
-                                  i->location());
-      }
-      chosen = own;
-      settled = true;
+  for (const ir::Instruction* i : partly_manual) {
+    const MeshRef& mesh = i->called[0]->root()->sharding.front().mesh;
+    auto own =
+        std::find_if(kin.begin(), kin.end(), [&](const Kin& k) { return same_mesh(k.mesh, mesh); });
+    if (own == kin.end()) continue;
+    if (settled && own != chosen) {
+      throw NotImplementedError("the manual computation " + i->name + " leaves axes of mesh " +
+                                    mesh->name +
+                                    " automatic, and another one does so on other axes or "
+                                    "another order of the devices",
+                                i->location());
     }
+    chosen = own;
+    settled = true;
   }
   *coarse = chosen->mesh;
   MeshRef fine = refine_to_primes(chosen->mesh);
   if (fine->axes == chosen->mesh->axes) fine = chosen->mesh;
-  for (ir::Computation* c : device_computations(*module)) {
-    for (const auto& i : c->instructions()) {
-      std::size_t leaves = i->shape.is_tuple ? flatten(i->shape).size() : 1;
-      // One sharding for a whole tuple.
-      if (i->sharding.size() == 1 && leaves > 1) {
-        TensorSharding all = i->sharding[0];
-        i->sharding.assign(leaves, all);
-      }
-      for (TensorSharding& s : i->sharding) {
-        if (s.kind != TensorSharding::Kind::axes) continue;
-        if (!s.mesh) {
-          s.mesh = fine;
-        } else if (same_mesh(s.mesh, fine)) {
-          MeshRef common = common_refinement(s.mesh, fine);
-          if (common && common->axes == fine->axes) s = s.on(fine);
-        } else if (TensorSharding moved = said_on(s, fine); moved.mesh) {
-          s = std::move(moved);
-        }
+  std::unordered_set<const ir::Computation*> with_foreign;
+  for (ir::Instruction* i : sharded) {
+    std::size_t leaves = i->shape.is_tuple ? flatten(i->shape).size() : 1;
+    // One sharding for a whole tuple.
+    if (i->sharding.size() == 1 && leaves > 1) {
+      TensorSharding all = i->sharding[0];
+      i->sharding.assign(leaves, all);
+    }
+    for (TensorSharding& s : i->sharding) {
+      if (s.kind != TensorSharding::Kind::axes) continue;
+      if (!s.mesh) {
+        s.mesh = fine;
+      } else if (same_mesh(s.mesh, fine)) {
+        MeshRef common = common_refinement(s.mesh, fine);
+        if (common && common->axes == fine->axes) s = s.on(fine);
+      } else if (TensorSharding moved = said_on(s, fine); moved.mesh) {
+        s = std::move(moved);
       }
     }
+    if (any_foreign(*i, fine)) with_foreign.insert(i->parent);
   }
-  for (ir::Computation* c : device_computations(*module)) {
-    stand_in_inside(c, c == module->entry(), fine);
+  for (ir::Computation* c : computations) {
+    if (with_foreign.count(c)) stand_in_inside(c, c == module->entry(), fine);
   }
   return fine;
 }

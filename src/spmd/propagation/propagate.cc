@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <set>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
@@ -19,14 +20,23 @@ namespace {
 
 constexpr int kLevels = 5;
 
-/// What an op may do at a level: first what surely belongs together, last whatever is possible.
-Permission permission(const Op& op, int level) {
+/// What decides an op's permissions, as a small number.
+constexpr std::size_t kKinds = 32;
+std::uint8_t kind_of(const Op& op) {
+  return std::uint8_t(unsigned(op.family) | (op.single_use ? 4u : 0u) | (op.forward ? 8u : 0u) |
+                      (op.backward ? 16u : 0u));
+}
+
+/// What ops of a kind may do at a level: first what surely belongs together, last whatever is
+/// possible.
+Permission permission(std::size_t kind, int level) {
+  const bool single_use = kind & 4, forward = kind & 8, backward = kind & 16;
   Permission p;
   p.enabled = true;
   p.all_kinds = level >= 3;
-  switch (op.family) {
+  switch (Family(kind & 3)) {
     case Family::alike:
-      p.enabled = level >= 1 || op.single_use;
+      p.enabled = level >= 1 || single_use;
       p.all_kinds = true;
       break;
     case Family::dynamic:
@@ -40,9 +50,9 @@ Permission permission(const Op& op, int level) {
       p.enabled = level >= 2;
       break;
   }
-  p.enabled = p.enabled && (op.forward || op.backward);
-  p.forward = p.forward && op.forward;
-  p.backward = p.backward && op.backward;
+  p.enabled = p.enabled && (forward || backward);
+  p.forward = p.forward && forward;
+  p.backward = p.backward && backward;
   return p;
 }
 
@@ -51,6 +61,14 @@ class Schedule {
   Schedule(Graph* graph, MeshRef fine, MeshRef coarse)
       : graph_(*graph), fine_(std::move(fine)), coarse_(std::move(coarse)) {
     queued_.assign(graph_.ops.size(), 0);
+    quiet_.assign(graph_.ops.size(), kAwake);
+    kinds_.reserve(graph_.ops.size());
+    for (const Op& op : graph_.ops) kinds_.push_back(kind_of(op));
+    for (std::size_t kind = 0; kind < kKinds; ++kind) {
+      for (int level = 0; level < kLevels; ++level) {
+        permissions_[kind][std::size_t(level)] = permission(kind, level);
+      }
+    }
   }
 
   void run() {
@@ -104,14 +122,19 @@ class Schedule {
         const DimSharding& given = h.dims[d];
         if (given.priority == priority) {
           value.sharding.dims[d] = given;
-          ++graph_.versions[std::size_t(h.value)];
         } else if (given.priority > priority) {
           value.sharding.replicated.insert(value.sharding.replicated.end(), given.axes.begin(),
                                            given.axes.end());
         }
       }
-      ++graph_.versions[std::size_t(h.value)];
+      changed(h.value);
     }
+  }
+
+  /// Not by an op: those that touch it have something to look at again.
+  void changed(int v) {
+    ++graph_.versions[std::size_t(v)];
+    for (int user : graph_.ops_of(v)) quiet_[std::size_t(user)] = kAwake;
   }
 
   // --- one level
@@ -132,7 +155,21 @@ class Schedule {
     for (int v : values) sum += graph_.versions[std::size_t(v)];
     return sum;
   }
-  std::uint64_t version(const Op& op) const { return version(op.operands) + version(op.results); }
+  const Permission& permission_of(std::size_t op, int level) const {
+    return permissions_[kinds_[op]][std::size_t(level)];
+  }
+
+  // What an op was last found to have nothing to add under.
+  static constexpr std::uint8_t kAwake = 255;
+  static std::uint8_t quiet_under(int level, bool aggressive) {
+    return std::uint8_t(2 * level + (aggressive ? 1 : 0));
+  }
+  bool is_quiet(std::size_t op, int level, bool aggressive) const {
+    const std::uint8_t q = quiet_[op];
+    if (q == kAwake) return false;
+    const bool was_aggressive = q % 2;
+    return (was_aggressive || !aggressive) && permission_of(op, q / 2) == permission_of(op, level);
+  }
 
   void settle(int level, bool aggressive) {
     if (graph_.provenance) {
@@ -141,39 +178,29 @@ class Schedule {
     }
     std::deque<int> queue;
     for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
-      const Op& op = graph_.ops[o];
-      Permission p = permission(op, level);
-      if (!p.enabled) continue;
-      bool quiet =
-          op.quiet == p && (op.quiet_aggressive || !aggressive) && op.quiet_version == version(op);
-      if (quiet) continue;
+      if (!permission_of(o, level).enabled || is_quiet(o, level, aggressive)) continue;
       queue.push_back(int(o));
       queued_[o] = 1;
     }
     IndexList changed;
     while (!queue.empty()) {
-      int o = queue.front();
+      const int o = queue.front();
       queue.pop_front();
       queued_[std::size_t(o)] = 0;
-      Op& op = graph_.ops[std::size_t(o)];
-      Permission p = permission(op, level);
       changed.clear();
-      propagate_op(&graph_, op, p, aggressive, &changed);
-      if (changed.empty()) {
-        op.quiet = p;
-        op.quiet_aggressive = aggressive;
-        op.quiet_version = version(op);
-      }
+      const bool done = propagate_op(&graph_, graph_.ops[std::size_t(o)],
+                                     permission_of(std::size_t(o), level), aggressive, &changed);
       for (int v : changed) {
         for (int user : graph_.ops_of(v)) {
-          if (queued_[std::size_t(user)] ||
-              !permission(graph_.ops[std::size_t(user)], level).enabled) {
+          quiet_[std::size_t(user)] = kAwake;
+          if (queued_[std::size_t(user)] || !permission_of(std::size_t(user), level).enabled) {
             continue;
           }
           queued_[std::size_t(user)] = 1;
           queue.push_back(user);
         }
       }
+      if (done || changed.empty()) quiet_[std::size_t(o)] = quiet_under(level, aggressive || done);
     }
   }
 
@@ -267,7 +294,7 @@ class Schedule {
       bool same = v.sharding.same_placement(s);
       if (graph_.provenance && !same) tell(op, op.results[r], s);
       v.sharding = std::move(s);
-      if (!same) ++graph_.versions[std::size_t(op.results[r])];
+      if (!same) changed(op.results[r]);
       any |= !same;
     }
     return any;
@@ -288,6 +315,8 @@ class Schedule {
   Graph& graph_;
   MeshRef fine_, coarse_;
   std::vector<char> queued_;
+  std::vector<std::uint8_t> quiet_, kinds_;  ///< by op
+  Permission permissions_[kKinds][kLevels];
   std::vector<Hidden> hidden_;
 };
 
@@ -323,12 +352,20 @@ TensorSharding for_boundary(const Value& v, const TensorSharding& s, const Logic
   return out;
 }
 
-void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
-                const MeshRef& coarse) {
+/// `last`: nobody will ask the graph for shardings again.
+void write_back(ir::Module* module, Graph* given, const MeshRef& fine, const MeshRef& coarse,
+                bool last) {
+  const Graph& graph = *given;
   std::vector<TensorSharding> of_value;
   of_value.reserve(graph.values.size());
-  for (const Value& v : graph.values) {
-    of_value.push_back(v.boundary && v.active ? for_boundary(v, v.sharding, *coarse) : v.sharding);
+  for (Value& v : given->values) {
+    if (v.boundary && v.active) {
+      of_value.push_back(for_boundary(v, v.sharding, *coarse));
+    } else if (last) {
+      of_value.push_back(std::move(v.sharding));
+    } else {
+      of_value.push_back(v.sharding);
+    }
     for (DimSharding& d : of_value.back().dims) {
       d.open = false;
       d.priority = 0;
@@ -338,12 +375,19 @@ void write_back(ir::Module* module, const Graph& graph, const MeshRef& fine,
   for (TensorSharding& s : of_value) {
     if (s.mesh == fine && mesh != fine) coarsen(&s, mesh);
   }
+  std::vector<int> leaves_left(of_value.size(), 0);
+  for (int v : graph.value_of_leaf) ++leaves_left[std::size_t(v)];
   for (ir::Computation* c : graph.computations) {
     for (const auto& i : c->instructions()) {
       const std::size_t leaves = graph.leaf_count(i.get());
       i->sharding.resize(leaves);
       for (std::size_t k = 0; k < leaves; ++k) {
-        i->sharding[k] = of_value[std::size_t(graph.value_of(i.get(), k))];
+        const auto v = std::size_t(graph.value_of(i.get(), k));
+        if (--leaves_left[v] == 0) {
+          i->sharding[k] = std::move(of_value[v]);
+        } else {
+          i->sharding[k] = of_value[v];
+        }
       }
     }
   }
@@ -359,7 +403,6 @@ struct Propagation::State {
   propagation::Graph graph;
   /// Before any axis flowed.
   std::vector<propagation::Value> values;
-  std::vector<propagation::Op> ops;
   std::vector<propagation::CallbackOp> callbacks;
   bool ran = false, once = false;
 };
@@ -387,7 +430,6 @@ Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_uniqu
   s.once = once;
   if (once) return;
   s.values = s.graph.values;
-  s.ops = s.graph.ops;
   s.callbacks = s.graph.callbacks;
 }
 
@@ -410,7 +452,6 @@ void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
   if (s.ran) {
     s.graph.values = s.values;
     s.graph.versions.assign(s.values.size(), 0);
-    s.graph.ops = s.ops;
     s.graph.callbacks = s.callbacks;
   }
   for (const Pin& pin : pins) {
@@ -432,7 +473,7 @@ void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
     }
   }
   s.ran = true;
-  write_back(s.module, s.graph, s.fine, s.coarse);
+  write_back(s.module, &s.graph, s.fine, s.coarse, s.once);
   gather_before_loops(s.module);
 }
 
@@ -443,7 +484,7 @@ void Propagation::run_once(propagation::Provenance* provenance) {
   s.graph.provenance = provenance;
   propagation::Schedule(&s.graph, s.fine, s.coarse).run();
   s.graph.provenance = nullptr;
-  propagation::write_back(s.module, s.graph, s.fine, s.coarse);
+  propagation::write_back(s.module, &s.graph, s.fine, s.coarse, false);
   s.ran = true;
   provenance->mesh = s.fine;
   provenance->graph = std::move(s.graph);

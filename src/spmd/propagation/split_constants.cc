@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <unordered_map>
 
 #include "src/spmd/propagation/graph.h"
@@ -52,6 +53,7 @@ class Splitter {
       : computation_(computation), sizes_(expression_sizes(*computation)) {}
 
   void run() {
+    if (std::all_of(sizes_.begin(), sizes_.end(), [](int n) { return n == 0; })) return;
     std::vector<ir::Instruction*> users;
     for (const auto& i : computation_->instructions()) users.push_back(i.get());
     for (ir::Instruction* user : users) {
