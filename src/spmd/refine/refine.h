@@ -10,8 +10,9 @@ namespace tessera::spmd {
 
 struct RefineOptions {
   PartitionOptions partition;
-  /// Partitionings that may be tried. Fewer in large modules, where `instructions` are shared among
-  /// them, and none if that leaves but a few.
+  /// Partitionings that may be tried from each place that the search starts from; 0: it only
+  /// propagates. Fewer in large modules, where `instructions` are shared among them; if that leaves
+  /// but a few, one is tried, and in the largest none.
   int trials = 24;
   std::int64_t instructions = 12000;
 };
@@ -27,11 +28,10 @@ struct Refined {
 
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program
 /// receives less: where data moves, what would save that is tried by propagating and partitioning
-/// again, and kept if the program as a whole gets cheaper and no device computes more, or hardly
-/// more for many bytes. Dots are tried with higher prices, too: one is kept if that saves work and
-/// few bytes are paid for it.
-/// What the program states stays, and so do its arguments and results. Ends with every
-/// instruction's sharding set, as propagate does.
+/// again, array by array and all at once, and kept if the program as a whole gets cheaper and no
+/// device computes more, or hardly more for many bytes. Dots are tried with higher prices, too: one
+/// is kept if that saves work and few bytes are paid for it. What the program states stays, and so
+/// do its arguments and results. Ends with every instruction's sharding set, as propagate does.
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options = {});
 
 }  // namespace tessera::spmd
