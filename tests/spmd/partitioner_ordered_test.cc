@@ -383,6 +383,25 @@ TEST(PartitionSort, RowsOfBatches) {
   EXPECT_EQ(c.collectives(), 2) << c.text;
 }
 
+TEST(PartitionSort, ResultsThatNobodyUsesAreNotBroughtBack) {
+  const std::string lines = R"(
+    k = s32[16,1024] parameter(0), sharding={devices=[1,8]<=[8]}
+    v = s32[16,1024] parameter(1), sharding={devices=[1,8]<=[8]}
+    t = (s32[16,1024], s32[16,1024]) sort(k, v), dimensions={1}, to_apply=by_key
+    ROOT r = s32[16,1024] get-tuple-element(t), index=1, sharding={devices=[1,8]<=[8]})";
+  PartitionCase c = check_sort(lines);
+  EXPECT_EQ(c.collectives(), 3) << c.text;
+  EXPECT_EQ(c.bytes(), 3 * 16 * 128 * 4 * 7 / 8.0) << c.text;
+  // Where leaving the split dim pays only if the keys stay away.
+  c = check_sort(R"(
+    k = s32[4,64] parameter(0), sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate}
+    v = s32[4,64] parameter(1), sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate}
+    t = (s32[4,64], s32[4,64]) sort(k, v), dimensions={1}, to_apply=by_key
+    ROOT r = s32[4,64] get-tuple-element(t), index=1,
+      sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate})");
+  EXPECT_LE(c.bytes(), 3 * 4 * 32 * 4 / 2.0) << c.text;
+}
+
 // ----- random bits
 
 TEST(PartitionRandomBits, SameOnAnyMeshWithoutCommunication) {

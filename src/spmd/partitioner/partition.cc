@@ -405,51 +405,6 @@ ir::Instruction* ComputationPartitioner::emit_local(const ir::Instruction& sourc
   return x;
 }
 
-namespace {
-
-double flops_of(const ir::Instruction& source) {
-  double work = 0;
-  for (const Shape& s : flatten(source.shape)) work += s.is_array() ? double(s.element_count()) : 0;
-  for (const ir::Instruction* o : source.operands) {
-    if (o->shape.is_array()) work = std::max(work, double(o->shape.element_count()));
-  }
-  if (source.is(ir::Opcode::dot)) {
-    work = 2 * double(source.shape.element_count());
-    for (std::int64_t d : source.get<ir::DotAttrs>().lhs_contracting) {
-      work *= double(source.operand(0)->shape.dim(d));
-    }
-  } else if (source.is(ir::Opcode::sort) || source.is(ir::Opcode::fft)) {
-    work *= 16;
-  } else if (source.is(ir::Opcode::convolution)) {
-    const auto& attrs = source.get<ir::ConvolutionAttrs>();
-    const Shape& kernel = source.operand(1)->shape;
-    work = 2 * double(source.shape.element_count()) * double(kernel.element_count()) /
-           double(std::max<std::int64_t>(kernel.dim(attrs.kernel_output_feature), 1));
-  } else if (source.is(ir::Opcode::cholesky) || source.is(ir::Opcode::triangular_solve)) {
-    work *= double(source.operand(0)->shape.dims.back());
-  }
-  return work;
-}
-
-}  // namespace
-
-ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
-                                                 const FactorRule& rule) {
-  std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
-  std::vector<TensorSharding> operand_shardings;
-  operand_shapes.reserve(source.operands.size());
-  operand_shardings.reserve(source.operands.size());
-  for (const ir::Instruction* o : source.operands) {
-    operand_shapes.push_back(o->shape);
-    Value* v = operand_value(*o);
-    operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
-  }
-  ComputeLayout layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                       wanted(source), flops_of(source), cost());
-  if (module_.options().alternatives) suggest_results(source, rule, operand_shardings, layout);
-  return layout;
-}
-
 Value* ComputationPartitioner::operand_value(const ir::Instruction& operand) {
   if (user_count(operand) == 1) return raw(operand);
   Value* v = raw(operand);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which layout an op is computed: what its operands lie like and its users want, its work, and
+// the cheapest between them.
+#include <algorithm>
+
+#include "src/spmd/factor_rule.h"
+#include "src/spmd/partitioner/context.h"
+
+namespace tessera::spmd {
+namespace {
+
+double flops_of(const ir::Instruction& source) {
+  double work = 0;
+  for (const Shape& s : flatten(source.shape)) work += s.is_array() ? double(s.element_count()) : 0;
+  for (const ir::Instruction* o : source.operands) {
+    if (o->shape.is_array()) work = std::max(work, double(o->shape.element_count()));
+  }
+  if (source.is(ir::Opcode::dot)) {
+    work = 2 * double(source.shape.element_count());
+    for (std::int64_t d : source.get<ir::DotAttrs>().lhs_contracting) {
+      work *= double(source.operand(0)->shape.dim(d));
+    }
+  } else if (source.is(ir::Opcode::sort) || source.is(ir::Opcode::fft)) {
+    work *= 16;
+  } else if (source.is(ir::Opcode::convolution)) {
+    const auto& attrs = source.get<ir::ConvolutionAttrs>();
+    const Shape& kernel = source.operand(1)->shape;
+    work = 2 * double(source.shape.element_count()) * double(kernel.element_count()) /
+           double(std::max<std::int64_t>(kernel.dim(attrs.kernel_output_feature), 1));
+  } else if (source.is(ir::Opcode::cholesky) || source.is(ir::Opcode::triangular_solve)) {
+    work *= double(source.operand(0)->shape.dims.back());
+  }
+  return work;
+}
+
+/// Elements of a tuple that are taken from it; all, if something else uses it.
+std::vector<bool> used_elements(const ir::Instruction& source,
+                                std::span<ir::Instruction* const> users) {
+  std::vector<bool> used(source.shape.elements.size(), false);
+  for (const ir::Instruction* u : users) {
+    if (!u->is(ir::Opcode::get_tuple_element)) return std::vector<bool>(used.size(), true);
+    used[std::size_t(u->get<ir::GetTupleElementAttrs>().index)] = true;
+  }
+  return used;
+}
+
+/// By result of a tuple, the result that it lies like: itself, or, where nobody uses it (the keys
+/// of a sort that was for its values), a used one with the same factors, so that it costs nothing.
+std::vector<std::size_t> alike_results(const FactorRule& rule, const std::vector<bool>& used) {
+  std::vector<std::size_t> alike(rule.results.size());
+  for (std::size_t k = 0; k < alike.size(); ++k) {
+    alike[k] = k;
+    for (std::size_t j = 0; j < used.size() && !used[k] && alike[k] == k; ++j) {
+      if (used[j] && rule.results[j] == rule.results[k]) alike[k] = j;
+    }
+  }
+  return alike;
+}
+
+template <class T>
+std::vector<T> those(const std::vector<T>& list, const std::vector<std::size_t>& alike) {
+  std::vector<T> out;
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    if (alike[k] == k) out.push_back(list[k]);
+  }
+  return out;
+}
+
+}  // namespace
+
+ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
+                                                 const FactorRule& rule) {
+  std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
+  std::vector<TensorSharding> operand_shardings, result_shardings = wanted(source);
+  operand_shapes.reserve(source.operands.size());
+  operand_shardings.reserve(source.operands.size());
+  for (const ir::Instruction* o : source.operands) {
+    operand_shapes.push_back(o->shape);
+    Value* v = operand_value(*o);
+    operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
+  }
+  ComputeLayout layout;
+  const std::vector<bool> used = used_elements(source, users(source));
+  if (std::find(used.begin(), used.end(), false) != used.end() &&
+      rule.results.size() == used.size() && result_shapes.size() == used.size()) {
+    const std::vector<std::size_t> alike = alike_results(rule, used);
+    FactorRule without = rule;
+    without.results = those(rule.results, alike);
+    layout = choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
+                           those(result_shardings, alike), flops_of(source), cost());
+    std::vector<TensorSharding> all(used.size());
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (alike[k] == k) all[k] = layout.results[next++];
+    }
+    for (std::size_t k = 0; k < all.size(); ++k) all[k] = all[alike[k]];
+    layout.results = std::move(all);
+  } else {
+    layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                           flops_of(source), cost());
+  }
+  if (module_.options().alternatives) suggest_results(source, rule, operand_shardings, layout);
+  return layout;
+}
+
+}  // namespace tessera::spmd
