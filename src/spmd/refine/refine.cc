@@ -42,7 +42,8 @@ constexpr std::int64_t kFewestTrials = 6;
 constexpr std::int64_t kLargest = 10000;
 /// After so many in vain the rest, which promises less, is let be.
 constexpr int kPatience = 12;
-/// So many arguments, the largest, are tried as the one that all others follow.
+/// So many arguments, the largest, are tried as the one that all others follow; and of the rest the
+/// one that is cut in the most parts along a dim.
 constexpr std::size_t kLeaders = 3;
 /// Of the program's price, what a candidate must promise.
 constexpr double kWorthTrying = 0.01;
@@ -286,20 +287,32 @@ class Refiner {
   /// dim of its own), one array after the other would have to be pinned. So what flows from one
   /// argument before all others is tried as a whole, as another place to search from.
   std::optional<State> follow_one() {
-    std::vector<std::pair<double, int>> leaders;
+    struct Leader {
+      std::int64_t parts = 0;  ///< of the dim that is cut in the most
+      double elements = 0;
+      int value = 0;
+    };
+    std::vector<Leader> leaders;
     for (const ir::Instruction* p : module_->entry()->parameters()) {
       if (!p->shape.is_array() || p->sharding.empty() || p->sharding.front().is_replicated()) {
         continue;
       }
-      leaders.emplace_back(-double(p->shape.element_count()), propagation_->value_of(*p, 0));
+      const Dims shards = p->sharding.front().shards();
+      leaders.push_back({*std::max_element(shards.begin(), shards.end()),
+                         double(p->shape.element_count()), propagation_->value_of(*p, 0)});
     }
     if (leaders.size() < 2) return std::nullopt;
-    std::stable_sort(leaders.begin(), leaders.end());
-    leaders.resize(std::min(leaders.size(), kLeaders));
+    std::stable_sort(leaders.begin(), leaders.end(),
+                     [](const Leader& a, const Leader& b) { return a.elements > b.elements; });
+    // A batch is cut in the most parts, and may be small beside the weights.
+    std::stable_sort(leaders.begin() + std::ptrdiff_t(std::min(leaders.size(), kLeaders)),
+                     leaders.end(),
+                     [](const Leader& a, const Leader& b) { return a.parts > b.parts; });
+    leaders.resize(std::min(leaders.size(), kLeaders + 1));
     std::optional<State> found;
-    for (const auto& leader : leaders) {
+    for (const Leader& leader : leaders) {
       State state;
-      state.first = leader.second;
+      state.first = leader.value;
       try {
         propagation_->run({}, state.first);
         state.best = evaluate(&state.alternatives);
