@@ -45,6 +45,8 @@ constexpr int kPatience = 12;
 /// So many arguments, the largest, are tried as the one that all others follow; and of the rest the
 /// one that is cut in the most parts along a dim.
 constexpr std::size_t kLeaders = 3;
+/// And so many, the best, searched from.
+constexpr std::ptrdiff_t kLeadersFollowed = 2;
 /// Of the program's price, what a candidate must promise.
 constexpr double kWorthTrying = 0.01;
 
@@ -286,7 +288,7 @@ class Refiner {
   /// Where arguments pull different ways (a batch and the weights that it meets, each split along a
   /// dim of its own), one array after the other would have to be pinned. So what flows from one
   /// argument before all others is tried as a whole, as another place to search from.
-  std::optional<State> follow_one() {
+  std::vector<State> follow_one() {
     struct Leader {
       std::int64_t parts = 0;  ///< of the dim that is cut in the most
       double elements = 0;
@@ -301,7 +303,7 @@ class Refiner {
       leaders.push_back({*std::max_element(shards.begin(), shards.end()),
                          double(p->shape.element_count()), propagation_->value_of(*p, 0)});
     }
-    if (leaders.size() < 2) return std::nullopt;
+    if (leaders.size() < 2) return {};
     std::stable_sort(leaders.begin(), leaders.end(),
                      [](const Leader& a, const Leader& b) { return a.elements > b.elements; });
     // A batch is cut in the most parts, and may be small beside the weights.
@@ -309,7 +311,7 @@ class Refiner {
                      leaders.end(),
                      [](const Leader& a, const Leader& b) { return a.parts > b.parts; });
     leaders.resize(std::min(leaders.size(), kLeaders + 1));
-    std::optional<State> found;
+    std::vector<State> found;
     for (const Leader& leader : leaders) {
       State state;
       state.first = leader.value;
@@ -319,8 +321,12 @@ class Refiner {
       } catch (const Error&) {
         continue;
       }
-      if (improves(state.best, found ? found->best : now_.best)) found = std::move(state);
+      if (improves(state.best, now_.best)) found.push_back(std::move(state));
     }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const State& a, const State& b) { return a.best.cost < b.best.cost; });
+    if (std::ptrdiff_t(found.size()) > kLeadersFollowed)
+      found.erase(found.begin() + kLeadersFollowed, found.end());
     return found;
   }
 
@@ -348,11 +354,13 @@ class Refiner {
 
   void search_both() {
     const std::int64_t trials = trials_;
-    std::optional<State> others[] = {follow_one(), ask_all(true), ask_all(false)};
+    std::vector<State> others = follow_one();
+    for (const bool whole : {true, false}) {
+      if (std::optional<State> asked = ask_all(whole)) others.push_back(std::move(*asked));
+    }
     search();
-    for (std::optional<State>& other : others) {
-      if (!other) continue;
-      State mine = std::exchange(now_, std::move(*other));
+    for (State& other : others) {
+      State mine = std::exchange(now_, std::move(other));
       trials_ = trials;
       tried_.clear();
       search();
