@@ -7,6 +7,7 @@
 #include "src/ir/hlo_lexer.h"
 #include "src/ir/hooks.h"
 #include "src/ir/text_out.h"
+#include "src/text/cursor.h"
 #include "src/text/write_function.h"
 #include "src/text/write_text.h"
 
@@ -57,6 +58,16 @@ std::string layouts(const Types& shapes) {
     append_layout(out, *shapes[n]);
   }
   return out + "]";
+}
+
+/// Whether a text's brackets, of all of MLIR's kinds, close in braces around the whole.
+bool is_dictionary(const std::string& text) {
+  if (text[0] != '{') return false;
+  try {
+    return Cursor(text, "<backend_config>").balanced().size() == text.size();
+  } catch (const ParseError&) {
+    return false;
+  }
 }
 
 /// HLO's `{f32[16,16]{0,1}, s32[]}`.
@@ -221,7 +232,7 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
   const std::string config = unquoted(*i.backend_config);
   if (version == "4") {
     // Typed: a dictionary of attributes, where the others have text.
-    if (!config.empty() && config[0] != '{') {
+    if (!config.empty() && !is_dictionary(config)) {
       unsupported(i, "a backend_config of API_VERSION_TYPED_FFI that is no dictionary");
     }
     entries.emplace_back("backend_config", config.empty() ? "{}" : config);

@@ -170,6 +170,13 @@ TEST(WriteModule, CustomPartitioningIsItsPlainBody) {
 }
 
 TEST(WriteModule, RefusalsNameTheInstruction) {
+  for (const char* config : {"text", "{a = 1 : i>}"}) {
+    expect_refused<NotImplementedError>(
+        "  p = f32[4] parameter(0)\n  ROOT c = f32[4] custom-call(p), custom_call_target=\"f\", "
+        "api_version=API_VERSION_TYPED_FFI, backend_config=" +
+            std::string(config),
+        "a backend_config of API_VERSION_TYPED_FFI that is no dictionary");
+  }
   expect_refused<NotImplementedError>(
       "  x = f32[4,6] parameter(0)\n  n = s32[] constant(2)\n"
       "  ROOT cut = f32[4,6] set-dimension-size(x, n), dimensions={0}",
