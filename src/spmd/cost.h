@@ -14,6 +14,8 @@ struct CostModel {
   double bytes_per_flop = 0.003;
   /// The same of a flop of a dot. Where dots are dearer they are shared out along more axes.
   double bytes_per_dot_flop = 0.003;
+  /// What one costs besides that is beyond those that a device has as the shardings stand.
+  double bytes_per_repeated_flop = 0;
   /// Bytes-equivalent of a byte of peak memory above source + target shard.
   double bytes_per_peak_byte = 0.01;
 };

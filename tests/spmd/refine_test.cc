@@ -120,6 +120,18 @@ TEST(Refine, WorkThatIsSharedOutStaysSoAndItsResultIsGathered) {
   }
 }
 
+// Between a dot on each device and one that all share there is what the shardings share out.
+TEST(Refine, WorkMayStayAsItIsSharedOut) {
+  spmd::Refined refined = spmd::propagate_and_refine(
+      parse_entry(dot_of("{replicated}", "{devices=[2,4]<=[8]}", "{replicated}")));
+  spmd::PartitionOptions options;
+  options.cost = refined.cost;
+  const auto device = spmd::partition(*refined.module, options, nullptr);
+  const spmd::CommunicationCount c = spmd::count_communication(*device);
+  EXPECT_DOUBLE_EQ(c.dot_flops, 2.0 * 1024 * 64 * 1024 / 4) << ir::to_string(*device);
+  EXPECT_EQ(c.total_bytes, 1024 * 1024 * 4 * 3 / 4.0 + 32 * 256 * 4) << ir::to_string(*device);
+}
+
 TEST(GivenWork, IsSharedOutAsTheShardingsStand) {
   const std::string whole = "{replicated}", rows = "{devices=[8,1]<=[8]}",
                     columns = "{devices=[1,8]<=[8]}",

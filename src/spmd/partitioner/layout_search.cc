@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/spmd/partitioner/given_ways.h"
 #include "src/spmd/reshard/blocks.h"
 #include "src/spmd/reshard/planner.h"
 #include "src/spmd/rules/projection.h"
@@ -64,6 +65,7 @@ class LayoutSearch {
     add(rule.results, result_shapes, result_shardings, true);
     operand_count_ = operand_shapes.size();
     inspect_factors();
+    if (is_dot() && model.bytes_per_repeated_flop > 0) given_share_ = flops_ / given_ways();
     flop_price_ = is_dot() ? model.bytes_per_dot_flop : model.bytes_per_flop;
   }
 
@@ -357,6 +359,12 @@ class LayoutSearch {
     return axes;
   }
 
+  double given_ways() const {
+    std::vector<const TensorSharding*> operands, results;
+    for (const Tensor& t : tensors_) (t.is_result ? results : operands).push_back(t.sharding);
+    return ways_as_given(rule_, operands, results);
+  }
+
   /// Bytes-equivalents of one device's share of the work.
   double work(const FactorAxes& axes) const {
     double share = flops_;
@@ -365,7 +373,8 @@ class LayoutSearch {
       std::int64_t ways = ways_of(*mesh_, axes[f]), size = info_[f].size;
       share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
     }
-    return share * flop_price_;
+    const double repeated = given_share_ > 0 ? std::max(0.0, share - given_share_ * 1.001) : 0;
+    return share * flop_price_ + repeated * model_.bytes_per_repeated_flop;
   }
 
   // --- what a layout asks of one tensor --------------------------------------------------------
@@ -484,6 +493,7 @@ class LayoutSearch {
   const FactorRule& rule_;
   const double flops_;
   double flop_price_ = 0;
+  double given_share_ = 0;  ///< flops of a device as the shardings stand; 0: nobody asks
   const CostModel model_;
   MeshRef mesh_;
   std::vector<Tensor> tensors_;

@@ -27,9 +27,9 @@ using ir::Opcode;
 constexpr double kBytesPerDotFlop = 0.02, kBytesPerRepeatedFlop = 0.5;
 /// With dots as dear as this for each op, too, a program may do less. For half the work it may
 /// receive half again the bytes; where that is less than the shardings as they stand ask for, a
-/// quarter.
-constexpr double kDearDotFlops[] = {0.2, 1, 4};
-constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.3;
+/// seventh. Between all that and every device repeating the work there is what those share out.
+constexpr double kDearDotFlops[] = {0.2, 1, 4}, kDearRepeatedFlops[] = {0.5, 4};
+constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.2;
 
 /// Work other than dots may grow by so much over the program as propagated.
 constexpr double kMoreElements = 1.25;
@@ -152,13 +152,17 @@ class Refiner {
   }
 
   void try_dear_dots() {
+    // First what the shardings share out as they stand, then more.
+    for (const double price : kDearRepeatedFlops) {
+      if (now_.best.dot_flops > 0) try_dear_dots(&CostModel::bytes_per_repeated_flop, price);
+    }
     for (const double price : kDearDotFlops) {
-      if (now_.best.dot_flops > 0) try_dear_dots(price);
+      if (now_.best.dot_flops > 0) try_dear_dots(&CostModel::bytes_per_dot_flop, price);
     }
   }
 
-  void try_dear_dots(double dear_price) {
-    double& price = options_.partition.cost.bytes_per_dot_flop;
+  void try_dear_dots(double CostModel::*kind, double dear_price) {
+    double& price = options_.partition.cost.*kind;
     const double usual = price;
     if (usual >= dear_price) return;
     price = dear_price;
