@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <unordered_set>
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
@@ -15,21 +14,6 @@ namespace {
 
 using ir::Instruction;
 using ir::Opcode;
-
-/// Computations that an instruction runs as parts of the device program.
-std::vector<ir::Computation*> device_callees(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::while_:
-    case Opcode::conditional:
-    case Opcode::call:
-      return i.called;
-    case Opcode::custom_call:
-      if (manual::is_partly(i)) return i.called;
-      return {};
-    default:
-      return {};
-  }
-}
 
 /// A custom call that stops axes: which way they may still flow.
 bool is_barrier(const Instruction& i, bool* forward, bool* backward) {
@@ -571,23 +555,6 @@ class Builder {
 };
 
 }  // namespace
-
-std::vector<ir::Computation*> device_computations(const ir::Module& module) {
-  std::unordered_set<const ir::Computation*> reached{module.entry()};
-  // Computations stand behind their callees, so that callers are met first from the end.
-  const auto& all = module.computations();
-  for (auto c = all.rbegin(); c != all.rend() && reached.size() < all.size(); ++c) {
-    if (!reached.count(c->get())) continue;
-    for (const auto& i : (*c)->instructions()) {
-      for (ir::Computation* callee : device_callees(*i)) reached.insert(callee);
-    }
-  }
-  std::vector<ir::Computation*> list;
-  for (const auto& c : all) {
-    if (reached.count(c.get())) list.push_back(c.get());
-  }
-  return list;
-}
 
 Graph build_graph(ir::Module* module, const MeshRef& mesh) { return Builder(module, mesh).run(); }
 
