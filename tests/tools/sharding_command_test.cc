@@ -59,5 +59,15 @@ TEST(ShardingCommand, BadLinesAreNotBlamedOnTheTool) {
   EXPECT_TRUE(has(ran.out + ran.err, "'y'")) << ran.out << ran.err;
 }
 
+TEST(ShardingCommand, NumbersAreIntegersOf64Bits) {
+  for (const char* line :
+       {R"({"mesh":{"x":2},"device_order":[0,1],"spec":["x"],"shape":[922333601718427387903]})",
+        R"({"mesh":{"x":2},"device_order":[0,9223372036854775808],"spec":["x"],"shape":[8]})",
+        R"({"mesh":{"x":2.5},"device_order":[0,1],"spec":["x"],"shape":[8]})"}) {
+    const Ran ran = run_tool({"sharding", "--jsonl"}, line);
+    EXPECT_TRUE(has(ran.out + ran.err, "must be integers of 64 bits")) << ran.out << ran.err;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/tessera/sharding_facts.h"
 
+#include <limits>
+
 namespace tessera::tool {
 
 PartitionSpec spec_from_json(const OrderedJson& entries) {
@@ -33,23 +35,38 @@ OrderedJson spec_to_json(const PartitionSpec& spec) {
   return out;
 }
 
+/// JSON's numbers are of any size, with or without a point.
+std::int64_t integer(const OrderedJson& value, const char* what) {
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() ||
+       value.get<std::uint64_t>() <= std::uint64_t(std::numeric_limits<std::int64_t>::max()));
+  if (!fits) {
+    throw ValueError(std::string(what) + " must be integers of 64 bits, not " + value.dump());
+  }
+  return value.get<std::int64_t>();
+}
+
 void add_facts(const OrderedJson& line, OrderedJson& out) {
   std::vector<std::int64_t> sizes;
   std::vector<std::string> names;
   for (const auto& [name, size] : line.at("mesh").items()) {
     names.push_back(name);
-    sizes.push_back(size.get<std::int64_t>());
+    sizes.push_back(integer(size, "the sizes of the mesh"));
   }
   std::vector<Device> devices;
   for (const OrderedJson& id : line.at("device_order")) {
     Device d;
-    d.id = id.get<std::int64_t>();
+    d.id = integer(id, "device_order's numbers");
     devices.push_back(d);
   }
   // Errors are about the line that was read, not about one of this program.
   const Location nowhere;
   const Mesh mesh(devices, sizes, names, {}, nowhere);
-  const auto shape = line.at("shape").get<std::vector<std::int64_t>>();
+  std::vector<std::int64_t> shape;
+  for (const OrderedJson& size : line.at("shape")) {
+    shape.push_back(integer(size, "the sizes of the shape"));
+  }
   const std::int64_t rank = std::int64_t(shape.size());
   const NamedSharding s(mesh, spec_from_json(line.at("spec")), nowhere);
   out["hlo"] = s.to_hlo_text(rank);
