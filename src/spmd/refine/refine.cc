@@ -40,6 +40,9 @@ constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 constexpr std::int64_t kFewestTrials = 6;
 /// Beyond so many instructions nothing is tried.
 constexpr std::int64_t kLargest = 10000;
+/// Nor, on more devices than these, in a module too large for a search: what a trial takes grows
+/// with the pairs of its permutes.
+constexpr std::int64_t kManyDevices = 1024;
 /// After so many in vain the rest, which promises less, is let be.
 constexpr int kPatience = 12;
 /// So many arguments, the largest, are tried as the one that all others follow; and of the rest the
@@ -92,7 +95,8 @@ class Refiner {
     trials_ = std::min<std::int64_t>(options_.trials,
                                      options_.instructions / std::max<std::int64_t>(size, 1));
     const bool search = trials_ >= kFewestTrials;
-    if (options_.trials <= 0 || size > kLargest || calls_back()) {
+    const bool dear = size > kLargest || (!search && module_->num_partitions > kManyDevices);
+    if (options_.trials <= 0 || dear || calls_back()) {
       propagate(module_.get());
       return std::move(module_);
     }
