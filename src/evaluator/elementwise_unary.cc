@@ -132,6 +132,12 @@ Complex complex_expm1(const Complex& z) {
 Complex complex_log1p(const Complex& z) {
   const double x = z.real(), y = z.imag();
   const double angle = std::atan2(y, 1 + x);
+  const double most = std::max(std::abs(x), std::abs(y));
+  if (most > 1e150 && std::isfinite(most)) {
+    // The length itself may be more than a number holds.
+    const double ratio = std::min(std::abs(x), std::abs(y)) / most;
+    return {std::log(most) + 0.5 * std::log1p(ratio * ratio), angle};
+  }
   if (std::hypot(x, y) > 0.5) return {std::log(std::hypot(1 + x, y)), angle};
   return {0.5 * std::log1p(x * (2 + x) + y * y), angle};
 }

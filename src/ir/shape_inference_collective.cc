@@ -284,6 +284,22 @@ Shape infer_collective_start(const Site& site, Opcode plain) {
   return out;
 }
 
+// What comes from outside has the shape that is declared, with `rest` behind it.
+Shape received(const Site& site, std::vector<Shape> rest) {
+  const Shape& declared = site.need_declared();
+  bool fits = declared.is_tuple && declared.elements.size() == rest.size() + 1;
+  for (std::size_t n = 0; fits && n < rest.size(); ++n) {
+    fits = declared.elements[n + 1] == rest[n];
+  }
+  if (!fits) {
+    std::string valid = "(data";
+    for (const Shape& s : rest) valid += ", " + s.to_string();
+    site.shape_error("the result is declared as " + declared.to_string() + "; valid: " + valid +
+                     ")");
+  }
+  return declared;
+}
+
 }  // namespace
 
 Shape infer_asynchronous(const Site& site) {
@@ -320,8 +336,9 @@ Shape infer_asynchronous(const Site& site) {
     case Opcode::send:
       return Shape::tuple({site.shape(0), Shape(DType::u32, {}), Shape::token()});
     case Opcode::recv:
+      return received(site, {Shape(DType::u32, {}), Shape::token()});
     case Opcode::infeed:
-      return site.need_declared();
+      return received(site, {Shape::token()});
     case Opcode::outfeed:
       return Shape::token();
     default:

@@ -2,6 +2,8 @@
 // Trigonometric and hyperbolic functions. HLO has opcodes, but XLA's backends don't run them, so
 // that they are formulas: of complex numbers' parts (W. Kahan, "Branch Cuts for Complex Elementary
 // Functions", 1987) right on both sides of each cut, and all accurate near zero and one.
+#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "src/text/chlo_math.h"
@@ -34,7 +36,9 @@ Num asinh(Num x) {
 
 Num acosh(Num x) {
   const Num t = x - 1;
-  return choose(x > large(*x.m), log(x) + std::numbers::ln2, log1p(t + sqrt(t * (t + 2))));
+  const Num near = log1p(t + sqrt(t * (t + 2)));
+  return choose(x > large(*x.m), log(x) + std::numbers::ln2,
+                choose(x < 1, std::numeric_limits<double>::quiet_NaN(), near));
 }
 
 Num atan2(Num y, Num x) { return x.m->binary(Opcode::atan2, y, x); }
@@ -64,8 +68,37 @@ class ComplexMath {
   Instruction* join(Parts z) { return real_.make(Opcode::complex, whole_, {z.re.i, z.im.i}); }
 
   Parts apply(std::string_view name, Parts z) {
+    if (name == "sinh" || name == "cosh") return hyperbolic(name, z);
+    // Infinite and nearly infinite parts: the angle is that of smaller numbers, the other part
+    // grows by the logarithm of what was taken away.
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Num far = (abs(z.re) > largest()) | (abs(z.im) > largest());
+    const Num endless = (abs(z.re) == infinity) | (abs(z.im) == infinity);
+    const Parts w = inverse(name, {nearer(z.re, far, endless), nearer(z.im, far, endless)});
+    auto grown = [&](Num x) {
+      const Num side = real_.unary(Opcode::sign, x);
+      return choose(endless, side * infinity,
+                    choose(far, x + side * (kShift * std::numbers::ln2), x));
+    };
+    if (name == "atan" || name == "atanh") return w;
+    if (name == "acosh" || name == "asinh") return {grown(w.re), w.im};
+    return {w.re, grown(w.im)};
+  }
+
+ private:
+  static constexpr double kShift = 32;
+  double largest() const { return real_.wide() ? 1e300 : 1e37; }
+  Num nearer(Num x, Num far, Num endless) {
+    // Beside an infinite part a finite one has only its sign left.
+    const Num other = choose(endless, x * 0, choose(far, x * std::exp2(-kShift), x));
+    return choose(abs(x) == std::numeric_limits<double>::infinity(),
+                  real_.unary(Opcode::sign, x) * largest(), other);
+  }
+  Parts hyperbolic(std::string_view name, Parts z) {
     if (name == "sinh") return {sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im)};
-    if (name == "cosh") return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)};
+    return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)};
+  }
+  Parts inverse(std::string_view name, Parts z) {
     if (name == "asin") return asin_of(z);
     if (name == "acos") return acos_of(z);
     if (name == "acosh") return acosh_of(z);
@@ -75,8 +108,6 @@ class ComplexMath {
     const Parts w = name == "asinh" ? asin_of(turned) : atanh_of(turned);
     return {w.im, -w.re};
   }
-
- private:
   Num part(Opcode which, Instruction* z) {
     return real_(real_.make(which, Shape(real_.dtype(), whole_.dims), {z}));
   }
@@ -96,8 +127,8 @@ class ComplexMath {
   }
   Parts atanh_of(Parts z) {
     const Num x = z.re, y = z.im, far = abs(x), squared = (1 - far) * (1 - far) + y * y;
-    return {real_.unary(Opcode::sign, x) * 0.25 * log1p(4 * far / squared),
-            0.5 * atan2(2 * y, (1 - x) * (1 + x) - y * y)};
+    return {real_.unary(Opcode::sign, x) * 0.25 * log1p(4 * (far / squared)),
+            0.5 * atan2(y, 0.5 * ((1 - x) * (1 + x) - y * y))};
   }
 
   Shape whole_;

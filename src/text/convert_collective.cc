@@ -2,6 +2,7 @@
 // Operations between devices.
 #include <algorithm>
 
+#include "src/base/literal_util.h"
 #include "src/ir/limits.h"
 #include "src/sharding/sdy_text.h"
 #include "src/text/reader.h"
@@ -108,6 +109,7 @@ void Reader::all_gather(Operation& op) {
 void Reader::all_reduce(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
+  need_none_captured(op);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
@@ -126,6 +128,7 @@ void Reader::cross_replica_sum(Operation& op) {
 void Reader::reduce_scatter(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
+  need_none_captured(op);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
@@ -186,12 +189,104 @@ void Reader::collective_permute(Operation& op) {
   }
 }
 
+Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAttrs& a) {
+  std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
+  std::vector<std::int32_t> places(std::size_t(devices), -1);
+  for (const Dims& row : a.groups.lists) {
+    for (std::size_t n = 0; n < row.size(); ++n) {
+      if (row[n] < 0 || row[n] >= devices) {
+        fail(op, "names device " + std::to_string(row[n]) + "; valid: 0 to " +
+                     std::to_string(devices - 1));
+      }
+      places[std::size_t(row[n])] = std::int32_t(n);
+    }
+  }
+  Instruction* table = add(op, Opcode::constant, Shape(DType::s32, {devices}), {},
+                           ir::ConstantAttrs{make_literal(DType::s32, {devices}, places)});
+  Instruction* id =
+      add(op, a.channel_id ? Opcode::partition_id : Opcode::replica_id, Shape(DType::u32, {}), {});
+  Instruction* one = add(op, Opcode::dynamic_slice, Shape(DType::s32, {1}), {table, id},
+                         ir::DynamicSliceAttrs{{1}});
+  return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
+}
+
+Instruction* Reader::only_at(const Operation& op, Instruction* x, Instruction* wanted,
+                             Instruction* place, ir::Direction direction) {
+  Instruction* here = add(op, Opcode::compare, Shape(DType::pred, {}), {place, wanted},
+                          ir::CompareAttrs{direction, ir::ComparisonType::by_dtype});
+  Instruction* zero = splat(op, scalar_constant(op, x->shape.dtype, 0), x->shape.dims);
+  return add(op, Opcode::select, x->shape, {splat(op, here, x->shape.dims), x, zero});
+}
+
 void Reader::collective_broadcast(Operation& op) {
-  need_operands(op, 1, 1);
+  bool dynamic = flag(op, "has_dynamic_root", false);
+  need_operands(op, dynamic ? 2 : 1, std::size_t(1) << 20);
+  std::size_t count = op.operands.size() - (dynamic ? 1 : 0);
+  need_results(op, count);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
-  set_results(op, Opcode::collective_broadcast, op.operands, a);
+  if (!dynamic) {
+    for (std::size_t n = 0; n < count; ++n) {
+      op.values.push_back(
+          add(op, Opcode::collective_broadcast, *op.results[n], {op.operands[n]}, a));
+    }
+    return;
+  }
+  // Whose values are wanted is known at run time: of all of the group's, the root's.
+  Instruction* place = place_in_group(op, a);
+  std::int64_t size = a.groups.lists.empty() ? 0 : std::int64_t(a.groups.lists[0].size());
+  for (std::size_t n = 0; n < count; ++n) {
+    Instruction* x = op.operands[n];
+    Dims one = x->shape.dims;
+    one.insert(one.begin(), 1);
+    Dims all = one;
+    all[0] = size;
+    x = add(op, Opcode::reshape, Shape(x->shape.dtype, one), {x});
+    ir::CollectiveAttrs gather = a;
+    gather.dims = {0};
+    x = add(op, Opcode::all_gather, Shape(x->shape.dtype, all), {x}, gather);
+    std::vector<Instruction*> sliced = {x, root_of(op, n)};
+    for (std::size_t d = 1; d < one.size(); ++d) {
+      sliced.push_back(scalar_constant(op, DType::s32, 0));
+    }
+    x = add(op, Opcode::dynamic_slice, Shape(x->shape.dtype, one), std::move(sliced),
+            ir::DynamicSliceAttrs{one});
+    x = add(op, Opcode::reshape, *op.results[n], {x});
+    op.values.push_back(
+        only_at(op, x, scalar_constant(op, DType::s32, 0), place, ir::Direction::ge));
+  }
+}
+
+Instruction* Reader::root_of(const Operation& op, std::size_t operand) {
+  Instruction* roots = op.operands.back();
+  if (!(roots->shape == Shape(DType::s32, {std::int64_t(op.operands.size()) - 1}))) {
+    fail(op, "needs the roots of its other operands as its last one: " +
+                 mlir_type(Shape(DType::s32, {std::int64_t(op.operands.size()) - 1})) + ", not " +
+                 mlir_type(roots->shape));
+  }
+  auto at = std::int64_t(operand);
+  Instruction* one =
+      add(op, Opcode::slice, Shape(DType::s32, {1}), {roots}, ir::SliceAttrs{{at}, {at + 1}, {1}});
+  return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
+}
+
+void Reader::collective_reduce(Operation& op) {
+  bool dynamic = flag(op, "has_dynamic_root", false);
+  need_operands(op, dynamic ? 2 : 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  need_none_captured(op);
+  std::size_t count = op.operands.size() - (dynamic ? 1 : 0);
+  need_results(op, count);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  Instruction* place = place_in_group(op, a);
+  for (std::size_t n = 0; n < count; ++n) {
+    Instruction* x = add(op, Opcode::all_reduce, *op.results[n], {op.operands[n]}, a, op.regions);
+    Instruction* root = dynamic ? root_of(op, n) : scalar_constant(op, DType::s32, 0);
+    op.values.push_back(only_at(op, x, root, place, ir::Direction::eq));
+  }
 }
 
 }  // namespace tessera::text

@@ -215,7 +215,8 @@ std::vector<WindowDim> Reader::window(const Operation& op, std::size_t rank) {
 }
 
 void Reader::convolution(Operation& op) {
-  need_operands(op, 2, 2);
+  bool padding_given = op.info->name == "stablehlo.dynamic_conv";
+  need_operands(op, padding_given ? 3 : 2, padding_given ? 3 : 2);
   ir::ConvolutionAttrs a;
   const Attribute& numbers = need(op, "dimension_numbers");
   std::string_view value = expanded(numbers.value);
@@ -280,6 +281,17 @@ void Reader::convolution(Operation& op) {
   }
   in_.seek(back);
   a.window = window(op, a.input_spatial.size());
+  if (padding_given) {
+    Dims padding = constant_integers(op, 2);
+    if (padding.size() != 2 * a.window.size()) {
+      fail(op, "needs a low and a high padding for each of " + std::to_string(a.window.size()) +
+                   " dims as operand 2");
+    }
+    for (std::size_t n = 0; n < a.window.size(); ++n) {
+      a.window[n].pad_low = padding[2 * n];
+      a.window[n].pad_high = padding[2 * n + 1];
+    }
+  }
   const Shape& kernel = op.operands[1]->shape;
   for (std::size_t n = 0; n < a.window.size() && n < a.kernel_spatial.size(); ++n) {
     std::int64_t d = a.kernel_spatial[n];
@@ -289,7 +301,7 @@ void Reader::convolution(Operation& op) {
   a.feature_group_count = integer_or(op, "feature_group_count", 1);
   a.batch_group_count = integer_or(op, "batch_group_count", 1);
   a.operand_precision = precision(op);
-  set(op, Opcode::convolution, op.operands, std::move(a));
+  set(op, Opcode::convolution, {op.operands[0], op.operands[1]}, std::move(a));
 }
 
 void Reader::fft(Operation& op) {
@@ -369,42 +381,6 @@ void Reader::rng_state(Operation& op) {
   ir::TextAttrs a;
   a.items.emplace_back("delta", std::to_string(integer(op, "delta")));
   set(op, Opcode::rng_get_and_update_state, op.operands, std::move(a));
-}
-
-void Reader::sort(Operation& op) {
-  need_operands(op, 1, std::size_t(1) << 20);
-  need_regions(op, 1);
-  std::int64_t dim = integer_or(op, "dimension", -1);
-  if (dim < 0) dim += op.operands[0]->shape.rank();
-  set_results(op, Opcode::sort, op.operands, ir::SortAttrs{dim, flag(op, "is_stable", false)},
-              op.regions);
-}
-
-void Reader::map(Operation& op) {
-  need_operands(op, 1, std::size_t(1) << 20);
-  need_regions(op, 1);
-  set(op, Opcode::map, op.operands, ir::DimensionsAttrs{integers(op, "dimensions")}, op.regions);
-}
-
-void Reader::reduce(Operation& op) {
-  need_operands(op, 2, std::size_t(1) << 20);
-  need_regions(op, 1);
-  set_results(op, Opcode::reduce, op.operands, ir::DimensionsAttrs{integers(op, "dimensions")},
-              op.regions);
-}
-
-void Reader::reduce_window(Operation& op) {
-  need_operands(op, 2, std::size_t(1) << 20);
-  need_regions(op, 1);
-  set_results(op, Opcode::reduce_window, op.operands,
-              ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())}, op.regions);
-}
-
-void Reader::select_and_scatter(Operation& op) {
-  need_operands(op, 3, 3);
-  need_regions(op, 2);
-  set(op, Opcode::select_and_scatter, op.operands,
-      ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())}, op.regions);
 }
 
 }  // namespace tessera::text

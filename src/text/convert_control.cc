@@ -74,17 +74,23 @@ void Reader::call_function(Operation& op, std::string_view symbol) {
   }
   bool fits = f.arguments.size() == op.operands.size() && f.results.size() == op.results.size();
   for (std::size_t n = 0; fits && n < f.arguments.size(); ++n) {
-    fits = *f.arguments[n].type == op.operands[n]->shape;
+    fits = *f.arguments[n].type == op.operands[n]->shape &&
+           same_meaning(types_.quantized(f.arguments[n].type), quantized(op.operands[n]));
   }
   for (std::size_t n = 0; fits && n < f.results.size(); ++n) {
-    fits = *f.results[n].type == *op.results[n];
+    fits = *f.results[n].type == *op.results[n] &&
+           same_meaning(types_.quantized(f.results[n].type), types_.quantized(op.results[n]));
   }
   if (!fits) {
     std::string text = "(";
-    for (const auto& a : f.arguments) text += (text.size() > 1 ? ", " : "") + mlir_type(*a.type);
+    for (const auto& a : f.arguments) {
+      text += (text.size() > 1 ? ", " : "") + type_text(*a.type, types_.quantized(a.type));
+    }
     text += ") -> (";
     std::string results;
-    for (const auto& a : f.results) results += (results.empty() ? "" : ", ") + mlir_type(*a.type);
+    for (const auto& a : f.results) {
+      results += (results.empty() ? "" : ", ") + type_text(*a.type, types_.quantized(a.type));
+    }
     fail(op, "doesn't fit function @" + std::string(name) + ", which is " + text + results + ")");
   }
   set_results(op, Opcode::call, op.operands, {}, {f.computation});
@@ -114,6 +120,36 @@ void Reader::optimization_barrier(Operation& op) {
 }
 
 void Reader::token(Operation& op) { set(op, Opcode::after_all, op.operands); }
+
+void Reader::async_start(Operation& op) {
+  // What may run meanwhile runs at once: its operations stand before this one already.
+  need_results(op, 1);
+  if (op.inlined.size() == 1) {
+    op.values = op.inlined;
+  } else {
+    std::vector<Shape> shapes;
+    for (const Instruction* i : op.inlined) shapes.push_back(i->shape);
+    op.values.push_back(add(op, Opcode::tuple, Shape::tuple(std::move(shapes)), op.inlined));
+  }
+  if (!(op.values[0]->shape == *op.results[0])) {
+    fail(op, "has a region that returns " + mlir_type(op.values[0]->shape) +
+                 " and is written with a future of " + mlir_type(*op.results[0]));
+  }
+}
+
+void Reader::async_done(Operation& op) {
+  need_operands(op, 1, 1);
+  if (op.results.size() == 1 && op.operands[0]->shape == *op.results[0]) {
+    op.values = op.operands;
+    return;
+  }
+  for (std::size_t n = 0; n < op.results.size(); ++n) {
+    op.values.push_back(element(op, op.operands[0], n));
+    if (op.values[n]->shape == *op.results[n]) continue;
+    fail(op, "has a future of " + mlir_type(op.operands[0]->shape) + " and gives " +
+                 mlir_type(*op.results[n]) + " as result " + std::to_string(n));
+  }
+}
 
 void Reader::infeed(Operation& op) {
   need_operands(op, 1, 1);

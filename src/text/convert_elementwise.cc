@@ -17,6 +17,12 @@ void Reader::elementwise(Operation& op) {
   auto count = std::size_t(ir::info(op.info->opcode).operands);
   need_operands(op, count, count);
   Opcode opcode = op.info->opcode;
+  if (is_complex(op.operands[0]->shape.dtype) &&
+      (opcode == Opcode::cbrt || opcode == Opcode::atan2 || opcode == Opcode::maximum ||
+       opcode == Opcode::minimum)) {
+    complex_elementwise(op);
+    return;
+  }
   // On truth values a sum is an or, and a product an and.
   if (op.operands[0]->shape.dtype == DType::pred) {
     if (opcode == Opcode::add || opcode == Opcode::maximum) opcode = Opcode::or_;
@@ -42,7 +48,100 @@ void Reader::convert(Operation& op) {
     identity(op);
     return;
   }
-  set(op, Opcode::convert, op.operands);
+  Instruction* x = op.operands[0];
+  if (is_complex(x->shape.dtype) && !is_complex(op.results[0]->dtype)) {
+    // Of complex numbers the real part counts.
+    x = add(op, Opcode::real, Shape(real_type(x->shape.dtype), x->shape.dims), {x});
+    if (x->shape == *op.results[0]) {
+      op.values.push_back(x);
+      return;
+    }
+  }
+  set(op, Opcode::convert, {x});
+}
+
+void Reader::bitcast_convert(Operation& op) {
+  need_operands(op, 1, 1);
+  need_results(op, 1);
+  Instruction* x = op.operands[0];
+  const Shape from = x->shape, to = *op.results[0];
+  bool from_bits = from.dtype == DType::pred;
+  const Shape& wide = from_bits ? to : from;
+  const Shape& bits = from_bits ? from : to;
+  std::size_t width = 8 * byte_size(wide.dtype);
+  if (from_bits == (to.dtype == DType::pred) || is_complex(wide.dtype) ||
+      bits.rank() != wide.rank() + 1 || bits.dims.back() != std::int64_t(width)) {
+    set(op, Opcode::bitcast_convert, op.operands);
+    return;
+  }
+  // Truth values are single bits here and take a byte in HLO: put together and taken apart.
+  DType word = width == 8    ? DType::u8
+               : width == 16 ? DType::u16
+               : width == 32 ? DType::u32
+                             : DType::u64;
+  const Shape whole(word, wide.dims), spread(word, bits.dims);
+  Instruction* places = add(op, Opcode::iota, spread, {}, ir::IotaAttrs{spread.rank() - 1});
+  if (from_bits) {
+    x = add(op, Opcode::convert, spread, {x});
+    x = add(op, Opcode::shift_left, spread, {x, places});
+    x = add(op, Opcode::reduce, whole, {x, scalar_constant(op, word, 0)},
+            ir::DimensionsAttrs{{spread.rank() - 1}}, {binary_computation(Opcode::or_, word)});
+    if (word != to.dtype) x = add(op, Opcode::bitcast_convert, to, {x});
+  } else {
+    if (word != from.dtype) x = add(op, Opcode::bitcast_convert, whole, {x});
+    Dims kept;
+    for (std::int64_t d = 0; d < whole.rank(); ++d) kept.push_back(d);
+    x = add(op, Opcode::broadcast, spread, {x}, ir::DimensionsAttrs{std::move(kept)});
+    x = add(op, Opcode::shift_right_logical, spread, {x, places});
+    Instruction* one = splat(op, scalar_constant(op, word, 1), spread.dims);
+    x = add(op, Opcode::and_, spread, {x, one});
+    x = add(op, Opcode::convert, to, {x});
+  }
+  op.values.push_back(x);
+}
+
+void Reader::complex_elementwise(Operation& op) {
+  // What StableHLO defines on complex numbers and HLO does not.
+  need_results(op, 1);
+  const Shape shape = op.operands[0]->shape;
+  const Shape real(real_type(shape.dtype), shape.dims), truth(DType::pred, shape.dims);
+  auto number = [&](double re, double im) {
+    auto part = [&](double v) { return splat(op, scalar_constant(op, real.dtype, v), shape.dims); };
+    return add(op, Opcode::complex, shape, {part(re), part(im)});
+  };
+  Instruction* x = op.operands[0];
+  Opcode opcode = op.info->opcode;
+  if (opcode == Opcode::cbrt) {
+    op.values.push_back(add(op, Opcode::power, shape, {x, number(1.0 / 3, 0)}));
+    return;
+  }
+  Instruction* y = op.operands[1];
+  if (opcode == Opcode::atan2) {
+    // -i log((y + i x) / sqrt(x x + y y)) of atan2(x, y)
+    Instruction* turned = add(op, Opcode::multiply, shape, {number(0, 1), x});
+    Instruction* sum = add(op, Opcode::add, shape, {y, turned});
+    Instruction* squares =
+        add(op, Opcode::add, shape,
+            {add(op, Opcode::multiply, shape, {x, x}), add(op, Opcode::multiply, shape, {y, y})});
+    Instruction* length = add(op, Opcode::sqrt, shape, {squares});
+    Instruction* ratio = add(op, Opcode::divide, shape, {sum, length});
+    op.values.push_back(
+        add(op, Opcode::multiply, shape, {number(0, -1), add(op, Opcode::log, shape, {ratio})}));
+    return;
+  }
+  // By the real part, then by the imaginary one.
+  auto part = [&](Opcode which, Instruction* z) { return add(op, which, real, {z}); };
+  auto compare = [&](ir::Direction d, Opcode which) {
+    return add(op, Opcode::compare, truth, {part(which, x), part(which, y)},
+               ir::CompareAttrs{d, ir::ComparisonType::by_dtype});
+  };
+  ir::Direction wins = opcode == Opcode::maximum ? ir::Direction::gt : ir::Direction::lt;
+  Instruction* first = compare(wins, Opcode::real);
+  Instruction* second =
+      add(op, Opcode::and_, truth,
+          {compare(ir::Direction::eq, Opcode::real), compare(wins, Opcode::imag)});
+  op.values.push_back(
+      add(op, Opcode::select, shape, {add(op, Opcode::or_, truth, {first, second}), x, y}));
 }
 
 void Reader::compare(Operation& op) {

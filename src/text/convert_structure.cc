@@ -161,7 +161,7 @@ void Reader::scatter(Operation& op) {
   a.index_vector_dim = integer_or(numbers, "index_vector_dim", 0);
   a.indices_are_sorted = flag(op, "indices_are_sorted", false);
   a.unique_indices = flag(op, "unique_indices", false);
-  set_results(op, Opcode::scatter, op.operands, std::move(a), op.regions);
+  scatter_with(op, std::move(a));
 }
 
 void Reader::dimension_size(Operation& op) {

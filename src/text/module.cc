@@ -21,7 +21,7 @@ std::unique_ptr<ir::Module> parse_stablehlo(std::string_view text, const std::st
 std::unique_ptr<ir::Module> Reader::run() {
   module_ = std::make_unique<ir::Module>();
   here_.edit().source_file = in_.file();
-  scan();
+  scan_functions();
   finish_functions();
   resolve();
   // What follows walks calls by recursion.
@@ -35,7 +35,7 @@ std::unique_ptr<ir::Module> Reader::run() {
   return std::move(module_);
 }
 
-void Reader::scan() {
+void Reader::scan_functions() {
   // Aliases may stand before the module, and those of locations after it.
   bool inside = false;
   while (!in_.at_end()) {
@@ -431,6 +431,7 @@ void Reader::read_body(Function& f) {
             unescape(attribute.value.substr(1, attribute.value.size() - 2));
       }
     }
+    note_quantized(p, types_.quantized(a.type));
     if (!a.name.empty()) define(a.name, f.at, &p, 1);
   }
   operations(top);
@@ -440,10 +441,12 @@ void Reader::read_body(Function& f) {
                           std::to_string(f.results.size()));
   }
   for (std::size_t n = 0; n < top.returned.size(); ++n) {
-    if (!(top.returned[n]->shape == *f.results[n].type)) {
+    const Quantized* is = quantized(top.returned[n]);
+    const Quantized* declared = types_.quantized(f.results[n].type);
+    if (!(top.returned[n]->shape == *f.results[n].type) || !same_meaning(is, declared)) {
       in_.fail_at(f.at, "result " + std::to_string(n) + " of @" + std::string(f.name) + " is " +
-                            mlir_type(top.returned[n]->shape) + " and declared as " +
-                            mlir_type(*f.results[n].type));
+                            type_text(top.returned[n]->shape, is) + " and declared as " +
+                            type_text(*f.results[n].type, declared));
     }
   }
   bool sharded = false;

@@ -2,6 +2,7 @@
 // An operation as it stands in the text, before it becomes instructions.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace tessera::text {
 
 class Reader;
 struct Operation;
+struct Quantized;
 
 /// An attribute as text; a unit attribute has an empty value.
 struct Attribute {
@@ -24,6 +26,7 @@ enum class Regions : std::uint8_t {
   branches,  ///< one parameter each: the captured values
   scalar,    ///< to_apply: parameters are the block's arguments
   isolated,  ///< a body that sees no value from outside
+  inlined,   ///< its operations come before the one that holds them
 };
 
 struct OpInfo {
@@ -47,6 +50,14 @@ struct Operation {
   std::vector<ir::Computation*> regions;
   /// Values from outside that the regions use.
   std::vector<ir::Instruction*> captured;
+  /// How many operands a scan goes over, if its short form says so.
+  std::optional<std::size_t> scanned;
+  /// What an inlined region returns.
+  std::vector<ir::Instruction*> inlined;
+  /// What the values that each region returns stand for; filled if any type is quantized.
+  std::vector<std::vector<const Quantized*>> returned;
+  /// Set while the operation is read on the numbers that quantized tensors stand for.
+  bool from_quantized = false, to_quantized = false;
   std::string_view location;  ///< inside of loc(...)
   /// One per result, set by convert.
   std::vector<ir::Instruction*> values;
@@ -60,6 +71,10 @@ struct Operation {
     results.clear();
     regions.clear();
     captured.clear();
+    scanned.reset();
+    inlined.clear();
+    returned.clear();
+    from_quantized = to_quantized = false;
     location = {};
     values.clear();
   }

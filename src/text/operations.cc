@@ -93,7 +93,11 @@ void Reader::operation(bool* ended) {
   }
   trailing_location(op);
   check_operands(op);
-  (this->*op.info->convert)(op);
+  if (types_.any_quantized()) {
+    convert_quantized(op);
+  } else {
+    (this->*op.info->convert)(op);
+  }
   if (op.info->convert == &Reader::terminator) *ended = true;
   if (!op.attributes.empty()) set_shardings(op);
   if (op.values.size() != op.results.size()) {
@@ -175,7 +179,9 @@ ir::Instruction* Reader::value(std::string_view name, const char* at, std::int64
                         std::to_string(number));
   }
   for (std::size_t level = std::size_t(s->level) + 1; level < frames_.size(); ++level) {
+    const Quantized* q = quantized(v);
     v = capture(*frames_[level], v, at);
+    note_quantized(v, q);
   }
   return v;
 }
@@ -195,6 +201,7 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
     ir::Instruction* scalar = capture(frame, outer->operand(0), at);
     return frame.inside[outer] = clone(*outer, {scalar});
   }
+  if (frame.kind == Regions::inlined) return it->second = outer;
   if (frame.captures == nullptr) {
     if (frame.kind == Regions::scalar) {
       in_.not_supported_at(at,
@@ -206,6 +213,14 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
   auto [position, added] = frame.captures->index.emplace(outer, frame.captures->values.size());
   if (added) frame.captures->values.push_back(outer);
   auto inner = std::make_unique<ir::Instruction>();
+  if (frame.kind == Regions::scalar) {
+    inner->opcode = ir::Opcode::parameter;
+    inner->name = "captured." + std::to_string(++next_number_);
+    inner->shape = outer->shape;
+    inner->attrs = ir::ParameterAttrs{std::int64_t(frame.own + position->second)};
+    inner->metadata = outer->metadata;
+    return it->second = frame.computation->add(std::move(inner));
+  }
   inner->opcode = ir::Opcode::get_tuple_element;
   inner->name = "get-tuple-element." + std::to_string(++next_number_);
   inner->shape = outer->shape;
@@ -236,11 +251,13 @@ void Reader::check_operands(Operation& op) {
                            " operands and the types of " + std::to_string(op.operand_types.size()));
   }
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
-    if (op.operands[n]->shape == *op.operand_types[n]) continue;
-    in_.fail_at(op.operand_places[n], "operand " + std::to_string(n) + " of " +
-                                          std::string(op.name) + " is " +
-                                          mlir_type(op.operands[n]->shape) + " and is used as " +
-                                          mlir_type(*op.operand_types[n]));
+    const Quantized* is = quantized(op.operands[n]);
+    const Quantized* used = types_.quantized(op.operand_types[n]);
+    if (op.operands[n]->shape == *op.operand_types[n] && same_meaning(is, used)) continue;
+    in_.fail_at(op.operand_places[n],
+                "operand " + std::to_string(n) + " of " + std::string(op.name) + " is " +
+                    type_text(op.operands[n]->shape, is) + " and is used as " +
+                    type_text(*op.operand_types[n], used));
   }
 }
 

@@ -115,6 +115,9 @@ void Reader::pretty(Operation& op) {
           case 'n':
             pretty_body(op);
             break;
+          case 'a':
+            pretty_scan(op);
+            break;
           default:
             pretty_sdy_collective(op);
             break;
@@ -345,7 +348,10 @@ void Reader::pretty_reduce(Operation& op) {
                                       "' can't be applied here; valid: commutative operations on "
                                       "two values such as stablehlo.add");
     }
-    op.regions.push_back(binary_computation(info->opcode, op.operands[0]->shape.dtype));
+    const Quantized* q = types_.quantized(op.operand_types[0]);
+    op.regions.push_back(q != nullptr
+                             ? quantized_computation(op, info->opcode, *q)
+                             : binary_computation(info->opcode, op.operands[0]->shape.dtype));
     return;
   }
   trailing_location(op);
@@ -358,7 +364,9 @@ void Reader::pretty_reduce(Operation& op) {
     in_.expect(')', "after the arguments");
   }
   first.insert(first.end(), second.begin(), second.end());
-  op.regions.push_back(region(op, 0, &first, nullptr));
+  Captures captures;
+  op.regions.push_back(region(op, 0, &first, &captures));
+  op.captured = std::move(captures.values);
 }
 
 void Reader::pretty_while(Operation& op) {
@@ -429,6 +437,30 @@ void Reader::pretty_body(Operation& op) {
   }
   op.regions.push_back(region(op, 0, &arguments, nullptr));
   if (in_.accept('{')) attribute_dict(&op.attributes, '}');
+  in_.expect(':', "before the operation's type");
+  types_.read_function(&op.operand_types, &op.results);
+}
+
+void Reader::pretty_scan(Operation& op) {
+  // (%x) inits(%c) dimension=0 attributes {...} { ... } : types
+  auto operands = [&] {
+    in_.expect('(', "before the operands");
+    if (in_.accept(')')) return;
+    do {
+      operand(op);
+    } while (in_.accept(','));
+    in_.expect(')', "after the operands");
+  };
+  operands();
+  op.scanned = op.operands.size();
+  in_.expect_word("inits", "after the operands");
+  operands();
+  keyword_attribute(op, "dimension", "dimension");
+  if (in_.accept_word("attributes")) {
+    in_.expect('{', "before the attributes");
+    attribute_dict(&op.attributes, '}');
+  }
+  op.regions.push_back(region(op, 0, nullptr, nullptr));
   in_.expect(':', "before the operation's type");
   types_.read_function(&op.operand_types, &op.results);
 }

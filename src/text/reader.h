@@ -46,7 +46,8 @@ struct Captures {
 struct Frame {
   Regions kind = Regions::isolated;
   ir::Computation* computation = nullptr;
-  /// The tuple parameter of a loop's or branch's region, and how many elements are not captured.
+  /// The tuple parameter of a loop's or branch's region, and how many elements (of a function on
+  /// scalars: arguments) are not captured.
   ir::Instruction* tuple = nullptr;
   std::size_t own = 0;
   Captures* captures = nullptr;
@@ -67,12 +68,18 @@ class Reader {
   void elementwise(Operation& op);
   void identity(Operation& op);
   void convert(Operation& op);
+  void bitcast_convert(Operation& op);
+  void complex_elementwise(Operation& op);
   void compare(Operation& op);
   void select(Operation& op);
   void clamp(Operation& op);
   void reduce_precision(Operation& op);
   void constant(Operation& op);
   void unsupported(Operation& op);
+
+  // convert_quantized.cc
+  void uniform_quantize(Operation& op);
+  void uniform_dequantize(Operation& op);
 
   // convert_structure.cc
   void iota(Operation& op);
@@ -105,6 +112,8 @@ class Reader {
   void rng(Operation& op);
   void rng_bit_generator(Operation& op);
   void rng_state(Operation& op);
+
+  // convert_reduce.cc
   void sort(Operation& op);
   void map(Operation& op);
   void reduce(Operation& op);
@@ -112,6 +121,8 @@ class Reader {
   void select_and_scatter(Operation& op);
 
   // convert_control.cc
+  void async_start(Operation& op);
+  void async_done(Operation& op);
   void tuple(Operation& op);
   void get_tuple_element(Operation& op);
   void while_loop(Operation& op);
@@ -134,6 +145,7 @@ class Reader {
   void all_to_all(Operation& op);
   void collective_permute(Operation& op);
   void collective_broadcast(Operation& op);
+  void collective_reduce(Operation& op);
   void cross_replica_sum(Operation& op);
 
   // convert_custom_call.cc
@@ -154,12 +166,14 @@ class Reader {
   void chlo_trigonometric(Operation& op);
   void top_k(Operation& op);
   void ragged_dot(Operation& op);
+  // chlo_scan.cc
+  void scan(Operation& op);
 
  private:
   friend class ChloMath;
 
   // module.cc: what stands outside of functions
-  void scan();
+  void scan_functions();
   void module_items(char close);
   void module_attribute(const Attribute& a);
   void mesh(bool generic);
@@ -201,6 +215,7 @@ class Reader {
   /// The region whose opening brace comes next. `arguments`: names given outside of the braces.
   ir::Computation* region(Operation& op, std::size_t number,
                           const std::vector<BlockArgument>* arguments, Captures* captures);
+  void inlined_region(Operation& op);
   void finish_loop(Operation& op, Captures& captures);
   void finish_branches(Operation& op, Captures& captures);
   ir::Computation* binary_computation(ir::Opcode opcode, DType dtype);
@@ -217,8 +232,28 @@ class Reader {
   void pretty_while(Operation& op);
   void pretty_manual_computation(Operation& op);
   void pretty_body(Operation& op);
+  void pretty_scan(Operation& op);
   void pretty_sdy_collective(Operation& op);
   void keyword_attribute(Operation& op, std::string_view keyword, std::string_view key);
+
+  // convert_quantized.cc
+  const Quantized* quantized(const ir::Instruction* i) const;
+  void note_quantized(const ir::Instruction* i, const Quantized* q);
+  static bool same_meaning(const Quantized* a, const Quantized* b);
+  static std::string type_text(const Shape& shape, const Quantized* q);
+  /// One number for each index of the axis, or one for all, in the shape `dims`.
+  ir::Instruction* scales_of(const Operation& op, const Quantized& q, const Dims& dims,
+                             const std::vector<double>& values);
+  ir::Instruction* dequantize(const Operation& op, ir::Instruction* x, const Quantized& q);
+  ir::Instruction* quantize(const Operation& op, ir::Instruction* x, const Quantized& q);
+  bool stored_means_the_same(const Operation& op);
+  void check_passed_on(const Operation& op);
+  void check_regions(const Operation& op);
+  void convert_quantized(Operation& op);
+  void convert_expressed(Operation& op);
+  void convert_shifted(Operation& op);
+  ir::Computation* quantized_computation(const Operation& op, ir::Opcode opcode,
+                                         const Quantized& q);
 
   // values.cc: attributes as values
   const Attribute& need(const Operation& op, std::string_view key);
@@ -276,9 +311,30 @@ class Reader {
   [[noreturn]] void fail(const Operation& op, const std::string& message);
   [[noreturn]] void not_supported(const Operation& op, const std::string& message);
 
+  // convert_reduce.cc: functions on scalars that use values from outside
+  void reduce_with(Operation& op, ir::Opcode opcode, ir::Attributes attributes);
+  void scatter_with(Operation& op, ir::ScatterAttrs attributes);
+  void set_joined(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
+                  ir::Attributes attributes);
+  enum class Join : std::uint8_t { compared, reduced };
+  /// Puts captured values among the function's arguments: both of one operand side by side
+  /// (compared), or all first ones before all second ones and among the results (reduced).
+  void join_captured(Operation& op, std::size_t own, Join join);
+  void need_arguments(const Operation& op, std::size_t count);
+  void need_returned(const Operation& op, std::size_t count);
+  void need_scalars_captured(const Operation& op);
+  void need_none_captured(const Operation& op);
+
   // helpers of families
   ir::DeviceGroups groups(const Operation& op);
   std::optional<std::int64_t> channel(const Operation& op);
+  /// Where this device stands in its group, s32[]; -1 if it is in none.
+  ir::Instruction* place_in_group(const Operation& op, const ir::CollectiveAttrs& a);
+  /// Which place in its group gives the values of that operand.
+  ir::Instruction* root_of(const Operation& op, std::size_t operand);
+  /// `x` where `wanted` is this device's place, else zeros.
+  ir::Instruction* only_at(const Operation& op, ir::Instruction* x, ir::Instruction* wanted,
+                           ir::Instruction* place, ir::Direction direction);
   std::vector<ir::WindowDim> window(const Operation& op, std::size_t rank);
   void call_function(Operation& op, std::string_view symbol);
 
@@ -304,6 +360,8 @@ class Reader {
   Literal literal_;
   bool has_literal_ = false;
   std::map<std::pair<ir::Opcode, DType>, ir::Computation*> binary_computations_;
+  /// What stored values stand for.
+  std::unordered_map<const ir::Instruction*, const Quantized*> quantized_;
   std::vector<std::pair<std::string_view, std::string_view>> meshes_;
   /// Lists of shardings of manual computations, kept as text: to be read once all meshes are known.
   std::vector<std::pair<const char*, std::string>> manual_shardings_;

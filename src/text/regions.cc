@@ -76,19 +76,32 @@ Computation* Reader::region(Operation& op, std::size_t number,
     for (std::size_t n = 0; n < arguments->size(); ++n) {
       Instruction* v = make(Opcode::get_tuple_element, *(*arguments)[n].type,
                             ir::GetTupleElementAttrs{std::int64_t(n)}, {inner.tuple});
+      const Quantized* q = types_.quantized((*arguments)[n].type);
+      if (!same_meaning(q, quantized(op.operands[n]))) {
+        in_.fail_at((*arguments)[n].at,
+                    "this argument is " + type_text(v->shape, q) + " and starts as " +
+                        type_text(op.operands[n]->shape, quantized(op.operands[n])));
+      }
+      note_quantized(v, q);
       define((*arguments)[n].name, (*arguments)[n].at, &v, 1);
     }
   } else if (inner.kind == Regions::branches) {
     if (!arguments->empty()) in_.fail_at(at, "a branch takes no arguments");
     inner.tuple = make(Opcode::parameter, Shape::tuple({}), ir::ParameterAttrs{0}, {});
   } else {
+    inner.own = arguments->size();
     for (std::size_t n = 0; n < arguments->size(); ++n) {
       Instruction* v =
           make(Opcode::parameter, *(*arguments)[n].type, ir::ParameterAttrs{std::int64_t(n)}, {});
+      note_quantized(v, types_.quantized((*arguments)[n].type));
       define((*arguments)[n].name, (*arguments)[n].at, &v, 1);
     }
   }
   operations(inner);
+  if (types_.any_quantized()) {
+    std::vector<const Quantized*>& returned = op.returned.emplace_back();
+    for (const Instruction* i : inner.returned) returned.push_back(quantized(i));
+  }
 
   if (inner.kind == Regions::loop && number == 1) {
     // The state goes on to the next trip: own values as returned, captured ones as they came.
@@ -127,15 +140,53 @@ void Reader::regions(Operation& op) {
   if (op.info->regions == Regions::none) {
     in_.fail_at(at, std::string(op.name) + " takes no regions");
   }
+  if (op.info->regions == Regions::inlined) {
+    inlined_region(op);
+    in_.expect(')', "after the region");
+    return;
+  }
   Captures captures;
-  bool captures_any = op.info->regions == Regions::loop || op.info->regions == Regions::branches;
+  // Two functions would share one list of arguments.
+  bool captures_any =
+      op.info->regions != Regions::isolated && op.info->opcode != Opcode::select_and_scatter;
   do {
     op.regions.push_back(
         region(op, op.regions.size(), nullptr, captures_any ? &captures : nullptr));
   } while (in_.accept(','));
   in_.expect(')', "after the regions");
+  if (op.info->regions == Regions::scalar) op.captured = std::move(captures.values);
   if (op.info->regions == Regions::loop) finish_loop(op, captures);
   if (op.info->regions == Regions::branches) finish_branches(op, captures);
+}
+
+void Reader::inlined_region(Operation& op) {
+  in_.skip();
+  const char* at = in_.position();
+  in_.expect('{', "before a region");
+  std::vector<BlockArgument> arguments;
+  block_header(&arguments);
+  if (!arguments.empty() && arguments.size() != op.operands.size()) {
+    in_.fail_at(at, "a region of " + std::string(op.name) + " has " +
+                        std::to_string(arguments.size()) + " arguments; expected " +
+                        std::to_string(op.operands.size()));
+  }
+  Frame inner;
+  inner.kind = Regions::inlined;
+  inner.computation = current();
+  frames_.push_back(&inner);
+  for (std::size_t n = 0; n < arguments.size(); ++n) {
+    const Quantized* q = types_.quantized(arguments[n].type);
+    if (!(op.operands[n]->shape == *arguments[n].type) ||
+        !same_meaning(q, quantized(op.operands[n]))) {
+      in_.fail_at(arguments[n].at, "this argument is " + type_text(*arguments[n].type, q) +
+                                       " and stands for " +
+                                       type_text(op.operands[n]->shape, quantized(op.operands[n])));
+    }
+    define(arguments[n].name, arguments[n].at, &op.operands[n], 1);
+  }
+  operations(inner);
+  frames_.pop_back();
+  op.inlined = std::move(inner.returned);
 }
 
 void Reader::finish_loop(Operation& op, Captures& captures) {

@@ -109,17 +109,49 @@ const Shape* Types::read() {
     in_.seek(stop);
     return it->second;
   }
+  element_.reset();
   shapes_.push_back(parse(0));
   const Shape* shape = &shapes_.back();
+  if (element_) {
+    if (shape->is_tuple) {
+      in_.not_supported_at(start, "quantized tensors in a tuple are not supported");
+    }
+    quantized_.emplace(shape, *std::move(element_));
+  }
   if (in_.position() == stop) known_.emplace(text, shape);
   return shape;
+}
+
+const Shape* Types::expressed(const Shape* type) {
+  const Quantized* q = quantized(type);
+  if (q == nullptr) return type;
+  const Shape*& known = expressed_[type];
+  if (known == nullptr) {
+    shapes_.emplace_back(q->expressed, type->dims);
+    known = &shapes_.back();
+  }
+  return known;
 }
 
 DType Types::element() {
   in_.skip();
   const char* at = in_.position();
-  if (in_.peek() == '!') {
-    in_.not_supported_at(at, "quantized and other dialects' element types are not supported");
+  if (in_.accept('!')) {
+    std::string_view name = in_.suffix("the name of a type");
+    if (auto alias = aliases_.find(name); alias != aliases_.end()) {
+      // Aliases are read where they stand; one may name another that was given before.
+      if (++depth_ > kMaxDepth) in_.fail_at(at, "types nest deeper than 64");
+      const char* back = in_.position();
+      in_.seek(alias->second.data());
+      DType dtype = element();
+      in_.seek(back);
+      --depth_;
+      return dtype;
+    }
+    if (name == "quant.uniform") return quantized_element();
+    in_.not_supported_at(at, "element type !" + std::string(name) +
+                                 " is not supported; valid: a builtin type such as f32, "
+                                 "!quant.uniform<...>");
   }
   std::string_view word = in_.word("an element type such as f32, i32, complex<f32>");
   if (word == "complex") {
@@ -164,7 +196,16 @@ Shape Types::tensor() {
     in_.seek(in_.position() + 1);
     if (shape.dims.size() > kMaxRank) in_.fail_at(at, "more than 255 dims");
   }
+  const char* at_element = in_.position();
   shape.dtype = element();
+  if (element_ && element_->axis) {
+    std::int64_t axis = *element_->axis;
+    if (axis >= shape.rank() || shape.dim(axis) != std::int64_t(element_->scales.size())) {
+      in_.fail_at(at_element, "this type has " + std::to_string(element_->scales.size()) +
+                                  " scales along dim " + std::to_string(axis) +
+                                  "; expected one for each index of a dim of the tensor");
+    }
+  }
   if (in_.accept(',')) {
     in_.skip();
     const char* at = in_.position();
@@ -185,6 +226,16 @@ Shape Types::parse(int depth) {
   if (in_.accept('!')) {
     std::string_view name = in_.suffix("the name of a type");
     if (name == "stablehlo.token" || name == "mhlo.token") return Shape::token();
+    if (name == "stablehlo.future") {
+      // What is computed meanwhile is computed at once here.
+      in_.expect('<', "after future");
+      std::vector<Shape> values;
+      do {
+        values.push_back(parse(depth + 1));
+      } while (in_.accept(','));
+      in_.expect('>', "after the types of a future");
+      return values.size() == 1 ? values[0] : Shape::tuple(std::move(values));
+    }
     auto alias = aliases_.find(name);
     if (alias != aliases_.end()) {
       const char* back = in_.position();

@@ -98,11 +98,21 @@ TEST(Errors, NamePlaceAndRemedy) {
 TEST(Errors, CaptureWhereItCannotBe) {
   expect_error(in_body("%c = stablehlo.constant dense<0.0> : tensor<f32>\n"
                        "%s = stablehlo.sine %c : tensor<f32>\n"
+                       "%0 = \"stablehlo.all_reduce\"(%a) <{replica_groups = dense<[[0]]> : "
+                       "tensor<1x1xi64>}> ({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
+                       "%m = stablehlo.add %x, %s : tensor<f32>\n "
+                       "stablehlo.return %m : tensor<f32> }) : (tensor<2x3xf32>) -> "
+                       "tensor<2x3xf32>"),
+               "not supported: t.mlir:4: column 6", "may only use its arguments");
+  expect_error(in_body("%c = stablehlo.constant dense<0.0> : tensor<f32>\n"
                        "%0 = stablehlo.reduce(%a init: %c) across dimensions = [0] : "
                        "(tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32> reducer(%x: tensor<f32>, "
-                       "%y: tensor<f32>) {\n %m = stablehlo.add %x, %s : tensor<f32>\n "
-                       "stablehlo.return %m : tensor<f32> }"),
-               "not supported: t.mlir:5: column 25", "may only use its arguments");
+                       "%y: tensor<f32>) {\n %v = stablehlo.slice %a [0:1, 0:1] : "
+                       "(tensor<2x3xf32>) -> tensor<1x1xf32>\n %w = stablehlo.reshape %v : "
+                       "(tensor<1x1xf32>) -> tensor<f32>\n %m = stablehlo.add %x, %w : "
+                       "tensor<f32>\n stablehlo.return %m : tensor<f32> }"),
+               "not supported: t.mlir:3: column 6",
+               "uses tensor<2x3xf32> from outside; valid: scalars and constants");
 }
 
 TEST(Errors, BombsEndSoon) {

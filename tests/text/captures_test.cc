@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions on scalars that use values from outside, and what StableHLO has beyond HLO.
+#include "src/ir/shape_inference.h"
+#include "src/text/stablehlo.h"
+#include "tests/text/programs.h"
+
+namespace tessera::text {
+namespace {
+
+template <class T>
+std::vector<T> run(const std::string& text, std::vector<Literal> arguments) {
+  auto module = parse_stablehlo("func.func @main" + text + "\n}\n", "t.mlir");
+  ir::verify(*module);
+  return to_vector<T>(evaluator::evaluate(*module, arguments));
+}
+
+Literal floats(std::vector<float> v) {
+  auto n = std::int64_t(v.size());
+  return make_literal(DType::f32, {n}, v);
+}
+
+// %s is no constant: it is the sine of the argument %t.
+constexpr const char* kScaled = "%s = stablehlo.add %t, %t : tensor<f32>\n";
+
+TEST(Captures, Reduce) {
+  // max(|x - s|) with s from outside, in both forms.
+  const std::string body =
+      "%d = stablehlo.subtract %y, %s : tensor<f32>\n%e = stablehlo.abs %d : tensor<f32>\n"
+      "%m = stablehlo.maximum %x, %e : tensor<f32>\nstablehlo.return %m : tensor<f32>\n";
+  const std::string head = "(%a: tensor<4xf32>, %t: tensor<f32>) -> tensor<f32> {\n" +
+                           std::string(kScaled) +
+                           "%c = stablehlo.constant dense<0.0> : tensor<f32>\n";
+  const std::vector<Literal> in = {floats({1, 5, -2, 3}), Literal::scalar(DType::f32, 1.0f)};
+  EXPECT_EQ(run<float>(head +
+                           "%0 = stablehlo.reduce(%a init: %c) across dimensions = [0] : "
+                           "(tensor<4xf32>, tensor<f32>) -> tensor<f32> reducer(%x: tensor<f32>, "
+                           "%y: tensor<f32>) {\n" +
+                           body + "}\nreturn %0 : tensor<f32>",
+                       in),
+            (std::vector<float>{4}));
+  EXPECT_EQ(run<float>(head +
+                           "%0 = \"stablehlo.reduce\"(%a, %c) <{dimensions = array<i64: 0>}> ({\n"
+                           "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n" +
+                           body +
+                           "}) : (tensor<4xf32>, tensor<f32>) -> tensor<f32>\n"
+                           "return %0 : tensor<f32>",
+                       in),
+            (std::vector<float>{4}));
+}
+
+TEST(Captures, ReduceOfTwo) {
+  const std::string text =
+      "(%a: tensor<3xf32>, %b: tensor<3xf32>, %t: tensor<f32>) -> tensor<f32> {\n" +
+      std::string(kScaled) +
+      "%c = stablehlo.constant dense<0.0> : tensor<f32>\n"
+      "%0:2 = stablehlo.reduce(%a init: %c), (%b init: %c) across dimensions = [0] : "
+      "(tensor<3xf32>, tensor<3xf32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)\n"
+      "reducer(%x: tensor<f32>, %y: tensor<f32>) (%u: tensor<f32>, %v: tensor<f32>) {\n"
+      "%p = stablehlo.add %x, %y : tensor<f32>\n%q = stablehlo.multiply %v, %s : tensor<f32>\n"
+      "%r = stablehlo.add %u, %q : tensor<f32>\n"
+      "stablehlo.return %p, %r : tensor<f32>, tensor<f32>\n}\n"
+      "%1 = stablehlo.subtract %0#1, %0#0 : tensor<f32>\nreturn %1 : tensor<f32>";
+  // 2 s (b) - a with s = 2 t
+  EXPECT_EQ(run<float>(
+                text, {floats({1, 2, 3}), floats({1, 10, 100}), Literal::scalar(DType::f32, 1.5f)}),
+            (std::vector<float>{333 - 6}));
+}
+
+TEST(Captures, ReduceWindowScatterSortMap) {
+  const std::string s(kScaled);
+  EXPECT_EQ(run<float>("(%a: tensor<4xf32>, %t: tensor<f32>) -> tensor<3xf32> {\n" + s +
+                           "%c = stablehlo.constant dense<0.0> : tensor<f32>\n"
+                           "%0 = \"stablehlo.reduce_window\"(%a, %c) <{window_dimensions = "
+                           "array<i64: 2>}> ({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
+                           "%q = stablehlo.multiply %y, %s : tensor<f32>\n"
+                           "%m = stablehlo.add %x, %q : tensor<f32>\n"
+                           "stablehlo.return %m : tensor<f32>\n}) : (tensor<4xf32>, tensor<f32>) "
+                           "-> tensor<3xf32>\nreturn %0 : tensor<3xf32>",
+                       {floats({1, 2, 3, 4}), Literal::scalar(DType::f32, 0.5f)}),
+            (std::vector<float>{3, 5, 7}));
+  EXPECT_EQ(run<float>("(%a: tensor<4xf32>, %t: tensor<f32>, %i: tensor<2x1xi32>, %u: "
+                       "tensor<2xf32>) -> tensor<4xf32> {\n" +
+                           s +
+                           "%0 = \"stablehlo.scatter\"(%a, %i, %u) <{scatter_dimension_numbers = "
+                           "#stablehlo.scatter<inserted_window_dims = [0], "
+                           "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({\n"
+                           "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
+                           "%q = stablehlo.multiply %y, %s : tensor<f32>\n"
+                           "%m = stablehlo.add %x, %q : tensor<f32>\n"
+                           "stablehlo.return %m : tensor<f32>\n}) : (tensor<4xf32>, "
+                           "tensor<2x1xi32>, tensor<2xf32>) -> tensor<4xf32>\n"
+                           "return %0 : tensor<4xf32>",
+                       {floats({1, 2, 3, 4}), Literal::scalar(DType::f32, 5.0f),
+                        make_literal(DType::s32, {2, 1}, std::vector<int>{3, 3}), floats({1, 2})}),
+            (std::vector<float>{1, 2, 3, 34}));
+  // By the distance to s.
+  EXPECT_EQ(run<float>("(%a: tensor<4xf32>, %t: tensor<f32>) -> tensor<4xf32> {\n" + s +
+                           "%0 = \"stablehlo.sort\"(%a) <{dimension = 0 : i64}> ({\n"
+                           "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
+                           "%d = stablehlo.subtract %x, %s : tensor<f32>\n"
+                           "%e = stablehlo.subtract %y, %s : tensor<f32>\n"
+                           "%f = stablehlo.abs %d : tensor<f32>\n%g = stablehlo.abs %e : "
+                           "tensor<f32>\n%p = stablehlo.compare LT, %f, %g : (tensor<f32>, "
+                           "tensor<f32>) -> tensor<i1>\nstablehlo.return %p : tensor<i1>\n}) : "
+                           "(tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>",
+                       {floats({1, 9, 4, 7}), Literal::scalar(DType::f32, 3.0f)}),
+            (std::vector<float>{7, 4, 9, 1}));
+  EXPECT_EQ(run<float>("(%a: tensor<2xf32>, %t: tensor<f32>) -> tensor<2xf32> {\n" + s +
+                           "%0 = \"stablehlo.map\"(%a) <{dimensions = array<i64: 0>}> ({\n"
+                           "^bb0(%x: tensor<f32>):\n%m = stablehlo.multiply %x, %s : tensor<f32>\n"
+                           "stablehlo.return %m : tensor<f32>\n}) : (tensor<2xf32>) -> "
+                           "tensor<2xf32>\nreturn %0 : tensor<2xf32>",
+                       {floats({1, 9}), Literal::scalar(DType::f32, 3.0f)}),
+            (std::vector<float>{6, 54}));
+}
+
+TEST(Captures, FromFurtherOutside) {
+  // A reducer in a loop uses what stands before the loop.
+  EXPECT_EQ(
+      run<float>(
+          "(%a: tensor<3xf32>, %t: tensor<f32>) -> tensor<f32> {\n" + std::string(kScaled) +
+              "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+              "%one = stablehlo.constant dense<1> : tensor<i32>\n"
+              "%two = stablehlo.constant dense<2> : tensor<i32>\n"
+              "%none = stablehlo.constant dense<0> : tensor<i32>\n"
+              "%w:2 = stablehlo.while(%i = %none, %f = %z) : tensor<i32>, tensor<f32>\ncond {\n"
+              "%p = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+              "stablehlo.return %p : tensor<i1>\n} do {\n"
+              "%r = stablehlo.reduce(%a init: %f) across dimensions = [0] : (tensor<3xf32>, "
+              "tensor<f32>) -> tensor<f32> reducer(%x: tensor<f32>, %y: tensor<f32>) {\n"
+              "%q = stablehlo.multiply %y, %s : tensor<f32>\n%m = stablehlo.add %x, %q : "
+              "tensor<f32>\nstablehlo.return %m : tensor<f32>\n}\n"
+              "%j = stablehlo.add %i, %one : tensor<i32>\n"
+              "stablehlo.return %j, %r : tensor<i32>, tensor<f32>\n}\nreturn %w#1 : tensor<f32>",
+          {floats({1, 2, 3}), Literal::scalar(DType::f32, 1.0f)}),
+      (std::vector<float>{24}));
+}
+
+TEST(Scan, SumsAndLoops) {
+  const std::string types =
+      "(tensor<2x3xf32>, tensor<2xf32>) -> (tensor<2x3xf32>, tensor<2xf32>)\n";
+  const Literal x = make_literal(DType::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  const Literal c = floats({10, 20});
+  for (bool loop : {false, true}) {
+    for (bool reverse : {false, true}) {
+      // The loop carries the same sum, written so that it is no single op.
+      const std::string text =
+          "(%a: tensor<2x3xf32>, %c: tensor<2xf32>) -> tensor<2x3xf32> {\n"
+          "%0:2 = chlo.scan(%a) inits(%c) dimension=1 attributes {is_associative = true" +
+          std::string(reverse ? ", is_reverse = true" : "") +
+          "} {\n^bb0(%x: tensor<2xf32>, %y: tensor<2xf32>):\n%1 = stablehlo.add %x, %y : "
+          "tensor<2xf32>\n%2 = stablehlo.optimization_barrier %1 : tensor<2xf32>\n"
+          "stablehlo.return " +
+          (loop ? "%2, %1" : "%1, %1") + " : tensor<2xf32>, tensor<2xf32>\n} : " + types +
+          "return %0#0 : tensor<2x3xf32>";
+      EXPECT_EQ(run<float>(text, {x, c}), reverse ? (std::vector<float>{16, 15, 13, 35, 31, 26})
+                                                  : (std::vector<float>{11, 13, 16, 24, 29, 35}));
+    }
+  }
+  EXPECT_EQ(run<float>("(%a: tensor<2x3xf32>, %c: tensor<2xf32>) -> tensor<2xf32> {\n"
+                       "%0:2 = \"chlo.scan\"(%a, %c) <{dimension = 1 : i64, operandSegmentSizes = "
+                       "array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>}> ({\n"
+                       "^bb0(%x: tensor<2xf32>, %y: tensor<2xf32>):\n%1 = stablehlo.subtract %y, "
+                       "%x : tensor<2xf32>\nstablehlo.return %x, %1 : tensor<2xf32>, "
+                       "tensor<2xf32>\n}) : " +
+                           types + "return %0#1 : tensor<2xf32>",
+                       {x, c}),
+            (std::vector<float>{4, 5}));
+}
+
+TEST(Complex, WhatHloLacks) {
+  using C = std::complex<float>;
+  auto c64 = [](std::vector<C> v) {
+    auto n = std::int64_t(v.size());
+    return make_literal(DType::c64, {n}, v);
+  };
+  const Literal a = c64({{1, 5}, {2, 3}, {2, -1}}), b = c64({{2, 1}, {2, 4}, {2, -1}});
+  auto two = [&](const std::string& op) {
+    return run<C>(
+        "(%a: tensor<3xcomplex<f32>>, %b: tensor<3xcomplex<f32>>) -> "
+        "tensor<3xcomplex<f32>> {\n%0 = stablehlo." +
+            op + " %a, %b : tensor<3xcomplex<f32>>\nreturn %0 : tensor<3xcomplex<f32>>",
+        {a, b});
+  };
+  EXPECT_EQ(two("maximum"), (std::vector<C>{{2, 1}, {2, 4}, {2, -1}}));
+  EXPECT_EQ(two("minimum"), (std::vector<C>{{1, 5}, {2, 3}, {2, -1}}));
+  const std::vector<C> angles = two("atan2");
+  for (std::size_t n = 0; n < 3; ++n) {
+    // tan of it is the ratio.
+    const C x = to_vector<C>(a)[n], y = to_vector<C>(b)[n];
+    EXPECT_LT(std::abs(std::tan(angles[n]) - x / y), 1e-4f) << n;
+  }
+  const std::vector<C> roots = run<C>(
+      "(%a: tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>> {\n%0 = stablehlo.cbrt %a : "
+      "tensor<3xcomplex<f32>>\nreturn %0 : tensor<3xcomplex<f32>>",
+      {a});
+  for (std::size_t n = 0; n < 3; ++n) {
+    EXPECT_LT(std::abs(roots[n] * roots[n] * roots[n] - to_vector<C>(a)[n]), 1e-4f) << n;
+  }
+  EXPECT_EQ(run<int>("(%a: tensor<3xcomplex<f32>>) -> tensor<3xi32> {\n%0 = stablehlo.convert %a : "
+                     "(tensor<3xcomplex<f32>>) -> tensor<3xi32>\nreturn %0 : tensor<3xi32>",
+                     {a}),
+            (std::vector<int>{1, 2, 2}));
+}
+
+TEST(Bits, TruthValuesAreSingleOnes) {
+  EXPECT_EQ(run<int>("(%a: tensor<2xi8>) -> tensor<2x8xi1> {\n%0 = stablehlo.bitcast_convert %a : "
+                     "(tensor<2xi8>) -> tensor<2x8xi1>\nreturn %0 : tensor<2x8xi1>",
+                     {make_literal(DType::s8, {2}, std::vector<int>{-127, 6})}),
+            (std::vector<int>{1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(
+      run<int>("(%a: tensor<2x8xi1>) -> tensor<2xi8> {\n%0 = stablehlo.bitcast_convert %a : "
+               "(tensor<2x8xi1>) -> tensor<2xi8>\nreturn %0 : tensor<2xi8>",
+               {make_literal(DType::pred, {2, 8},
+                             std::vector<int>{1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0})}),
+      (std::vector<int>{-127, 6}));
+}
+
+TEST(Asynchronous, RunsAtOnce) {
+  EXPECT_EQ(run<float>("(%a: tensor<4xf32>) -> tensor<2xf32> {\n"
+                       "%0 = \"stablehlo.async_start\"(%a) ({\n^bb0(%x: tensor<4xf32>):\n"
+                       "%1 = stablehlo.slice %x [1:3] : (tensor<4xf32>) -> tensor<2xf32>\n"
+                       "stablehlo.return %1 : tensor<2xf32>\n}) : (tensor<4xf32>) -> "
+                       "!stablehlo.future<tensor<2xf32>>\n"
+                       "%2 = \"stablehlo.async_done\"(%0) : (!stablehlo.future<tensor<2xf32>>) -> "
+                       "tensor<2xf32>\nreturn %2 : tensor<2xf32>",
+                       {floats({1, 2, 3, 4})}),
+            (std::vector<float>{2, 3}));
+}
+
+TEST(Collectives, OnlyAtTheRoot) {
+  auto on_four = [](const std::string& operations) {
+    auto module = parse_stablehlo(
+        "module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {\n"
+        "func.func @main(%a: tensor<2xf32>, %r: tensor<1xi32>) -> tensor<2xf32> {\n" +
+            operations + " : (tensor<2xf32>, tensor<1xi32>) -> tensor<2xf32>\n" +
+            "return %0 : tensor<2xf32>\n}\n}\n",
+        "t.mlir");
+    ir::verify(*module);
+    std::vector<std::vector<Literal>> in;
+    for (int d = 0; d < 4; ++d) {
+      in.push_back(
+          {floats({float(d), float(10 * d)}), make_literal(DType::s32, {1}, std::vector<int>{1})});
+    }
+    std::vector<std::vector<float>> out;
+    for (const Literal& l : evaluator::evaluate_spmd(*module, in)) {
+      out.push_back(to_vector<float>(l));
+    }
+    return out;
+  };
+  const std::string groups =
+      "replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, has_dynamic_root = true, "
+      "channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>";
+  EXPECT_EQ(on_four("%0 = \"stablehlo.collective_reduce\"(%a, %r) <{" + groups +
+                    "}> ({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n%s = stablehlo.add %x, %y : "
+                    "tensor<f32>\nstablehlo.return %s : tensor<f32>\n})"),
+            (std::vector<std::vector<float>>{{0, 0}, {0, 0}, {2, 20}, {4, 40}}));
+  EXPECT_EQ(on_four("%0 = \"stablehlo.collective_broadcast\"(%a, %r) <{" + groups + "}>"),
+            (std::vector<std::vector<float>>{{2, 20}, {3, 30}, {2, 20}, {3, 30}}));
+}
+
+}  // namespace
+}  // namespace tessera::text
