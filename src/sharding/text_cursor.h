@@ -2,6 +2,7 @@
 // A position in a text that is being read, for the small parsers of this room.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -63,7 +64,18 @@ class TextCursor {
     expect(std::string_view(&quote, 1));
     std::string out;
     while (position_ < text_.size() && text_[position_] != quote) {
-      if (text_[position_] == '\\' && position_ + 1 < text_.size()) ++position_;
+      if (text_[position_] == '\\' && position_ + 1 < text_.size()) {
+        ++position_;
+        // MLIR writes bytes that can't be seen as two digits.
+        unsigned byte = 0;
+        const char* digits = text_.data() + position_;
+        if (text_.size() - position_ >= 2 &&
+            std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+          out += char(byte);
+          position_ += 2;
+          continue;
+        }
+      }
       out += text_[position_++];
     }
     if (position_ >= text_.size()) fail("the quoted text has no end");

@@ -41,6 +41,18 @@ TEST(WriteSharding, AxesOpenDimsPrioritiesAndSets) {
              "#sdy.sharding_per_value<[<@mesh, [{?}, {?}]>]>} : tensor<16x8xf32>");
 }
 
+TEST(WriteSharding, NamesBeyondAsciiAreReadBack) {
+  const MeshRef mesh =
+      make_logical_mesh({{"gr\xc3\xb6\xc3\x9f"
+                          "e",
+                          2}});
+  TensorSharding s = TensorSharding::replicated_on(mesh, 2);
+  s.dims[0].axes = {0};
+  const auto back = parse_stablehlo(sharded(s, s));
+  EXPECT_EQ(back->mesh->axes[0].name, mesh->axes[0].name);
+  EXPECT_EQ(back->entry()->parameter(0)->sharding.at(0).shards(), (Dims{2, 1}));
+}
+
 TEST(WriteSharding, SubAxesAreSaidOfTheWholeAxis) {
   const MeshRef whole = make_logical_mesh({{"x", 8}, {"y", 2}});
   const MeshRef refined = refine(whole, {{2, 2, 2}, {}});

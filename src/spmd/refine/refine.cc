@@ -27,9 +27,12 @@ using ir::Opcode;
 constexpr double kBytesPerDotFlop = 0.02, kBytesPerRepeatedFlop = 0.5;
 /// With dots as dear as this for each op, too, a program may do less. For half the work it may
 /// receive half again the bytes; where that is less than the shardings as they stand ask for, a
-/// seventh. Between all that and every device repeating the work there is what those share out.
-constexpr double kDearDotFlops[] = {0.2, 1, 4}, kDearRepeatedFlops[] = {0.5, 4};
-constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.2;
+/// seventh, and half again while that is less than what starting one collective costs. Between all
+/// that and every device repeating the work there is what those share out.
+constexpr double kDearDotFlops[] = {0.2, 1, 4, 30}, kDearRepeatedFlops[] = {0.5, 4};
+constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.2, kFewBytes = 0.5;
+/// Other work may grow so much with it, and what was won of the dots' be lost again up to this.
+constexpr double kElementsForWork = 1.1, kWorkKept = 1.3;
 
 /// Work other than dots may grow by so much over the program as propagated.
 constexpr double kMoreElements = 1.25;
@@ -104,7 +107,7 @@ class Refiner {
     start();
     if (now_.best.bytes == 0) return std::move(module_);
     if (!search) {
-      if (std::optional<State> other = ask_all(true)) now_ = std::move(*other);
+      try_few();
       propagation_->run(now_.pins, now_.first);
       return std::move(module_);
     }
@@ -175,14 +178,16 @@ class Refiner {
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
     const double for_work =
         now_.best.dot_flops > given_flops_ * 1.001 ? kBytesForWork : kBytesForLessThanGiven;
+    const double few = std::min(model_.latency_bytes, kFewBytes * now_.best.bytes);
     const bool worth =
-        dear.bytes <= now_.best.bytes * std::pow(work, for_work) || improves(dear, now_.best);
-    if (work < 1.001 || dear.elements > now_.best.elements * 1.02 || !worth) {
+        dear.bytes <= now_.best.bytes * std::pow(work, for_work) + few || improves(dear, now_.best);
+    if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) {
       price = usual;
       return;
     }
     now_.best = dear;
     now_.alternatives = std::move(alternatives);
+    given_flops_ = std::min(given_flops_, kWorkKept * dear.dot_flops);
   }
 
   /// No array's sharding stands for a dot whose result is computed in parts and then gathered:
@@ -374,6 +379,20 @@ class Refiner {
       search();
       if (!improves(now_.best, mine.best)) now_ = std::move(mine);
     }
+  }
+
+  /// In a large module: other places to start from, and nothing one by one.
+  void try_few() {
+    // Where dots are most of what a program costs, there is little to be won.
+    if (now_.best.bytes > kBytesPerDotFlop * now_.best.dot_flops) {
+      for (const double price : {kDearDotFlops[1], kDearDotFlops[3]}) {
+        if (now_.best.dot_flops > 0) try_dear_dots(&CostModel::bytes_per_dot_flop, price);
+      }
+      for (State& other : follow_one()) {
+        if (improves(other.best, now_.best)) now_ = std::move(other);
+      }
+    }
+    if (std::optional<State> asked = ask_all(true)) now_ = std::move(*asked);
   }
 
   void search() {
