@@ -59,6 +59,25 @@ TEST(LayoutSearch, AgreementIsKept) {
   EXPECT_TRUE(l.results[0].unreduced.empty());
 }
 
+TEST(LayoutSearch, CopiesAreSharedOutWhereThatIsAskedFor) {
+  const TensorSharding whole = on({{}, {}});
+  auto ways = [&](bool share, double price) {
+    CostModel model;
+    model.share_copies = share;
+    model.bytes_per_dot_flop = price;
+    const ComputeLayout l = search_layout(
+        dot_rule(64, 64, 64), {Shape(DType::f32, {64, 64}), Shape(DType::f32, {64, 64})},
+        {whole, whole}, {Shape(DType::f32, {64, 64})}, {whole}, 2.0 * 64 * 64 * 64, model);
+    std::size_t axes = 0;
+    for (const IndexList& list : l.factor_axes) axes += list.size();
+    return axes;
+  };
+  EXPECT_EQ(ways(false, 1), 0u);
+  EXPECT_EQ(ways(true, 1), 3u);
+  // Not where the result's gather costs more than the work.
+  EXPECT_EQ(ways(true, 1e-6), 0u);
+}
+
 TEST(LayoutSearch, ASplitSumIsUnreduced) {
   ComputeLayout l = dot(64, 64, 64, on({{}, {0}}), on({{0}, {}}), on({{}, {}}));
   EXPECT_EQ(l.results[0].unreduced, IndexList{0});

@@ -132,6 +132,35 @@ TEST(Refine, WorkMayStayAsItIsSharedOut) {
   EXPECT_EQ(c.total_bytes, 1024 * 1024 * 4 * 3 / 4.0 + 32 * 256 * 4) << ir::to_string(*device);
 }
 
+// All devices would do the same, and each sum up rows of a split table; shared out, rows meet
+// theirs.
+TEST(Refine, WhatEveryDeviceRepeatsIsSharedOutWhereBytesAreSavedToo) {
+  constexpr const char* kLookUp = R"(
+    table = f32[64,256] parameter(0),
+      sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+    h = f32[64,256] parameter(1), sharding={replicated}
+    w = f32[256,256] parameter(2), sharding={replicated}
+    zero = f32[] constant(0)
+    p = f32[64,256] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    m = f32[64] reduce(p, zero), dimensions={1}, to_apply=max
+    i = s32[64] convert(m)
+    j = s32[64,1] reshape(i)
+    rows = f32[64,256] gather(table, j), offset_dims={1}, collapsed_slice_dims={0},
+      start_index_map={0}, index_vector_dim=1, slice_sizes={1,256}
+    s = f32[64,256] dot(rows, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    t = f32[64,256] tanh(s)
+    ROOT r = f32[64] reduce(t, zero), dimensions={1}, to_apply=add, sharding={replicated})";
+  PartitionCase c = check_refined(parse_entry(kLookUp), 1e-3);
+  // Half of the table's rows at most, and the 64 results.
+  EXPECT_LE(c.bytes(), 64 * 256 * 4 / 4) << c.text;
+  spmd::Refined refined = spmd::propagate_and_refine(parse_entry(kLookUp));
+  spmd::PartitionOptions options;
+  options.cost = refined.cost;
+  const auto device = spmd::partition(*refined.module, options, nullptr);
+  EXPECT_DOUBLE_EQ(spmd::count_communication(*device).dot_flops, 2 * 2.0 * 64 * 256 * 256 / 8)
+      << ir::to_string(*device);
+}
+
 TEST(GivenWork, IsSharedOutAsTheShardingsStand) {
   const std::string whole = "{replicated}", rows = "{devices=[8,1]<=[8]}",
                     columns = "{devices=[1,8]<=[8]}",
@@ -193,6 +222,28 @@ TEST(Refine, LargeModulesAreTriedWithAllThatIsAskedForWhole) {
   spmd::RefineOptions large;
   large.instructions = 1;
   EXPECT_EQ(bytes_of(spmd::propagate_and_refine(parse_entry(body), large).module), gathered);
+}
+
+// Nothing is tried one by one there, but which argument leads.
+TEST(Refine, LargeModulesAreTriedFromOtherArguments) {
+  const char* const body = R"(
+    x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+    y = f32[64,64] parameter(1), sharding={devices=[1,8]<=[8]}
+    a = f32[64,64] add(x, y)
+    b = f32[64,64] multiply(a, x)
+    c = f32[64,64] tanh(b)
+    d = f32[64,64] cholesky(c), lower=true
+    e = f32[64,64] add(d, y)
+    f = f32[64,64] multiply(e, y)
+    g = f32[64,64] subtract(f, y)
+    ROOT r = (f32[64,64], f32[64,64]) tuple(a, g),
+      sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
+  auto alone = parse_entry(body);
+  spmd::propagate(alone.get());
+  spmd::RefineOptions large;
+  large.instructions = 1;
+  EXPECT_LT(bytes_of(spmd::propagate_and_refine(parse_entry(body), large).module),
+            bytes_of(std::move(alone)));
 }
 
 /// A batch meets weights that are split by what they yield: either could decide how all lies.

@@ -73,7 +73,10 @@ class LayoutSearch {
     if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
     project_all();
     // The layout that all tensors have already, if there is one.
-    if (auto agreed = agreement()) return layout_of(*agreed);
+    if (auto agreed = agreement();
+        agreed && !(model_.share_copies && is_dot() && leaves_axes(*agreed))) {
+      return layout_of(*agreed);
+    }
     collect_axes();
     collect_layouts();
     return best();
@@ -147,6 +150,16 @@ class LayoutSearch {
       }
     }
     return axes;
+  }
+
+  /// Whether devices do the same work.
+  bool leaves_axes(const FactorAxes& axes) const {
+    std::size_t used = 0, all = 0;
+    for (const IndexList& list : axes) {
+      for (int a : list) used += mesh_->axes[std::size_t(a)].size > 1;
+    }
+    for (const MeshAxis& a : mesh_->axes) all += a.size > 1;
+    return used < all;
   }
 
   /// Whether a factor can be cut so.

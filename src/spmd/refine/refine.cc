@@ -53,6 +53,9 @@ constexpr int kPatience = 12;
 constexpr std::size_t kLeaders = 3;
 /// And so many, the best, searched from.
 constexpr std::ptrdiff_t kLeadersFollowed = 2;
+/// From a program that shares out copies of dots the search starts as well if it has so much less
+/// of their work and no more bytes than this many times as many.
+constexpr double kWorthSharing = 0.8, kBytesToStart = 2;
 /// Of the program's price, what a candidate must promise.
 constexpr double kWorthTrying = 0.01;
 
@@ -295,8 +298,27 @@ class Refiner {
     Price best;
     std::vector<LayoutAlternative> alternatives;  ///< of the best program
     std::vector<Propagation::Pin> pins;
-    std::optional<int> first;  ///< the argument that the others follow
+    std::optional<int> first;       ///< the argument that the others follow
+    std::optional<CostModel> cost;  ///< another one than for the rest
   };
+
+  /// What every device computes alike, shared out: what comes after it then may lie split, too.
+  std::optional<State> share_copies() {
+    if (now_.best.dot_flops == 0) return std::nullopt;
+    const CostModel usual = options_.partition.cost;
+    State state;
+    state.cost = usual;
+    state.cost->share_copies = true;
+    state.cost->bytes_per_dot_flop = std::max(usual.bytes_per_dot_flop, kDearDotFlops[1]);
+    options_.partition.cost = *state.cost;
+    state.best = evaluate(&state.alternatives);
+    options_.partition.cost = usual;
+    if (state.best.dot_flops > now_.best.dot_flops * kWorthSharing ||
+        state.best.bytes > now_.best.bytes * kBytesToStart) {
+      return std::nullopt;
+    }
+    return state;
+  }
 
   /// Where arguments pull different ways (a batch and the weights that it meets, each split along a
   /// dim of its own), one array after the other would have to be pinned. So what flows from one
@@ -371,13 +393,21 @@ class Refiner {
     for (const bool whole : {true, false}) {
       if (std::optional<State> asked = ask_all(whole)) others.push_back(std::move(*asked));
     }
+    if (std::optional<State> shared = share_copies()) others.push_back(std::move(*shared));
     search();
     for (State& other : others) {
+      const CostModel usual = options_.partition.cost;
       State mine = std::exchange(now_, std::move(other));
+      if (now_.cost) {
+        options_.partition.cost = *now_.cost;
+        prices_.clear();
+      }
       trials_ = trials;
       tried_.clear();
       search();
-      if (!improves(now_.best, mine.best)) now_ = std::move(mine);
+      if (improves(now_.best, mine.best)) continue;
+      now_ = std::move(mine);
+      options_.partition.cost = usual;
     }
   }
 
