@@ -66,7 +66,7 @@ class LayoutSearch {
     operand_count_ = operand_shapes.size();
     inspect_factors();
     if (is_dot() && model.bytes_per_repeated_flop > 0) given_share_ = flops_ / given_ways();
-    flop_price_ = is_dot() ? model.bytes_per_dot_flop : model.bytes_per_flop;
+    flop_price_ = contracts() ? model.bytes_per_dot_flop : model.bytes_per_flop;
   }
 
   ComputeLayout run() {
@@ -109,16 +109,18 @@ class LayoutSearch {
     }
   }
 
-  /// Operands are contracted with each other, none of them by sliding along another.
-  bool is_dot() const {
+  /// Operands are contracted with each other: a dot or a convolution.
+  bool contracts() const {
     std::int64_t large = 0;
     for (std::size_t t = 0; t < operand_count_; ++t) large += tensors_[t].shape->rank() > 0;
-    bool reduces = false, slides = false;
-    for (std::size_t f = 0; f < info_.size(); ++f) {
-      reduces |= info_[f].carries && !info_[f].in_result;
-      slides |= rule_.factors[f].kind == FactorKind::permutation;
-    }
-    return large > 1 && reduces && !slides;
+    bool reduces = false;
+    for (const FactorInfo& f : info_) reduces |= f.carries && !f.in_result;
+    return large > 1 && reduces;
+  }
+  /// And none of them slides along another.
+  bool is_dot() const {
+    return contracts() && std::none_of(rule_.factors.begin(), rule_.factors.end(),
+                                       [](auto& f) { return f.kind == FactorKind::permutation; });
   }
 
   void project_all() {
