@@ -206,6 +206,25 @@ void Reader::custom_call(Operation& op) {
 }
 
 // What jax.lax.approx_max_k is where no hardware approximates: a sort, and the first of each row.
+namespace {
+
+// Whether a comparator says which of its first two arguments is larger (or smaller), and nothing
+// else; empty if it says something else or is still to be read.
+std::optional<bool> prefers_larger(const ir::Computation& comparator) {
+  const Instruction* root = comparator.root();
+  if (root == nullptr || !root->is(Opcode::compare) || comparator.parameters().size() < 2 ||
+      root->operand(0) != comparator.parameter(0) || root->operand(1) != comparator.parameter(1)) {
+    return std::nullopt;
+  }
+  const auto& compare = root->get<ir::CompareAttrs>();
+  if (compare.type != ir::ComparisonType::by_dtype) return std::nullopt;
+  if (compare.direction == ir::Direction::gt) return true;
+  if (compare.direction == ir::Direction::lt) return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
 void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& called) {
   const std::size_t count = op.results.size();
   need_operands(op, 2 * count, 2 * count);
@@ -235,6 +254,14 @@ void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& ca
                    std::to_string(dim));
     }
     shapes.push_back(from);
+  }
+  if (std::optional<bool> larger = prefers_larger(*called[0]);
+      larger && count == 2 && dim + 1 == shapes[0].rank() && values[1]->is(Opcode::iota) &&
+      values[1]->get<ir::IotaAttrs>().dim == dim && shapes[1].dtype == DType::s32 &&
+      !is_complex(shapes[0].dtype)) {
+    // The values with their places, as JAX asks for them.
+    set_results(op, Opcode::topk, {values[0]}, ir::TopKAttrs{op.results[0]->dim(dim), *larger});
+    return;
   }
   Instruction* sorted = add(op, Opcode::sort, count == 1 ? shapes[0] : Shape::tuple(shapes), values,
                             ir::SortAttrs{dim, true}, called);

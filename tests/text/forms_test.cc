@@ -353,6 +353,36 @@ TEST(Forms, ApproxTopKIsASortAndTheFirst) {
   EXPECT_THROW(read(text("tensor<2x4xf32>", "7")), Error);
 }
 
+// With places as the second operand it is what top_k gives, and is partitioned as that.
+TEST(Forms, ApproxTopKOfPlacesIsTopK) {
+  for (const auto& [direction, want] :
+       {std::pair("GT", std::vector<std::int64_t>{4, 1, 2, 0, 1, 4}),
+        std::pair("LT", std::vector<std::int64_t>{3, 0, 2, 5, 2, 3})}) {
+    const auto m = read(
+        "func.func @compare(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>) "
+        "-> tensor<i1> {\n  %0 = stablehlo.compare " +
+        std::string(direction) +
+        ", %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        "  stablehlo.return %0 : tensor<i1>\n}\n"
+        "func.func public @main(%x: tensor<2x6xf32>) -> tensor<2x3xi32> {\n"
+        "  %y = stablehlo.iota dim = 1 : tensor<2x6xi32>\n"
+        "  %u = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        "  %v = stablehlo.constant dense<-1> : tensor<i32>\n"
+        "  %0:2 = stablehlo.custom_call @ApproxTopK(%x, %y, %u, %v) {backend_config = \"\", "
+        "called_computations = [@compare], mhlo.backend_config = {aggregate_to_topk = true, "
+        "is_fallback = true, recall_target = 0.949999988 : f32, reduction_dim = 1 : i64, "
+        "reduction_input_size_override = -1 : i64, top_k = 3 : i64}} : (tensor<2x6xf32>, "
+        "tensor<2x6xi32>, tensor<f32>, tensor<i32>) -> (tensor<2x3xf32>, tensor<2x3xi32>)\n"
+        "  return %0#1 : tensor<2x3xi32>\n}\n");
+    find(*m, ir::Opcode::topk);
+    EXPECT_EQ(run<std::int64_t>(
+                  *m, {make_literal(DType::f32, {2, 6},
+                                    std::vector<float>{1, 5, 3, 0, 7, 3, 9, 8, -1, -1, 8, -2})}),
+              want)
+        << direction;
+  }
+}
+
 TEST(Forms, FunctionsOfComplexNumbersAreFormulasOfTheirParts) {
   using C = std::complex<double>;
   const std::vector<std::pair<std::string, C (*)(const C&)>> functions{
