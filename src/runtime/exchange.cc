@@ -172,14 +172,16 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
   if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
     readers.resize(std::size_t(sources.count()));
     for (const auto* g : group) {
-      TESSERA_CHECK(g != nullptr, "a device is in no group of an all-reduce");
+      if (!(g != nullptr))
+        throw RuntimeError("a device is in no group of an all-reduce; each must be in one");
       for (const std::int32_t m : *g) ++readers[std::size_t(source_class(m))];
     }
   }
   std::vector<std::byte*> to(who.size());
   std::vector<std::uint8_t> in_place(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
-    TESSERA_CHECK(group[i] != nullptr, "a device is in no group of an exchange");
+    if (!(group[i] != nullptr))
+      throw RuntimeError("a device is in no group of an exchange; each must be in one");
     Cell& target = cell(part.output, who.classes[i]);
     const std::int32_t first = (*group[i])[0];
     if (group[i]->size() == 1) {

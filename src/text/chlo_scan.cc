@@ -44,7 +44,10 @@ void Reader::scan(Operation& op) {
     inputs = *op.scanned;
   } else {
     Dims parts = integers(op, "operandSegmentSizes");
-    if (parts.size() == 2 && parts[0] >= 0) inputs = std::size_t(parts[0]);
+    if (parts.size() == 2 && parts[0] >= 0 &&
+        parts[0] + parts[1] == std::int64_t(op.operands.size())) {
+      inputs = std::size_t(parts[0]);
+    }
   }
   if (inputs == 0 || inputs > op.operands.size()) {
     fail(op, "needs at least one operand to go over");
@@ -89,9 +92,17 @@ void Reader::scan(Operation& op) {
          "and returns a slice of each result and what is carried on");
   }
   bool reverse = flag(op, "is_reverse", false);
+  if (size == 0) {
+    for (std::size_t n = 0; n < outputs; ++n) {
+      const Shape& whole = *op.results[n];
+      op.values.push_back(splat(op, scalar_constant(op, whole.dtype, 0), whole.dims));
+    }
+    for (std::size_t n = 0; n < carries; ++n) op.values.push_back(op.operands[inputs + n]);
+    return;
+  }
 
   std::optional<Opcode> sum = cumulative(*body);
-  if (sum && inputs == 1 && size > 0 &&
+  if (sum && inputs == 1 &&
       (flag(op, "is_associative", false) || !is_floating(first.dtype) || *sum == Opcode::maximum ||
        *sum == Opcode::minimum)) {
     // All prefixes at once, then the carry from outside.

@@ -189,6 +189,23 @@ void Reader::collective_permute(Operation& op) {
   }
 }
 
+ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::CollectiveAttrs& a) {
+  // None said: all devices, in order.
+  ir::DeviceGroups out = a.groups;
+  const std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
+  if (out.lists.empty()) {
+    out.lists.emplace_back();
+    for (std::int64_t d = 0; d < devices; ++d) out.lists[0].push_back(d);
+  }
+  std::int64_t members = 0;
+  for (const Dims& row : out.lists) members += std::int64_t(row.size());
+  if (members < devices) {
+    not_supported(op, "needs each of " + std::to_string(devices) + " devices in a group; " +
+                          std::to_string(members) + " are");
+  }
+  return out;
+}
+
 Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAttrs& a) {
   std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
   std::vector<std::int32_t> places(std::size_t(devices), -1);
@@ -234,8 +251,9 @@ void Reader::collective_broadcast(Operation& op) {
     return;
   }
   // Whose values are wanted is known at run time: of all of the group's, the root's.
+  a.groups = all_in_groups(op, a);
   Instruction* place = place_in_group(op, a);
-  std::int64_t size = a.groups.lists.empty() ? 0 : std::int64_t(a.groups.lists[0].size());
+  const auto size = std::int64_t(a.groups.lists[0].size());
   for (std::size_t n = 0; n < count; ++n) {
     Instruction* x = op.operands[n];
     Dims one = x->shape.dims;
@@ -281,6 +299,7 @@ void Reader::collective_reduce(Operation& op) {
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
+  a.groups = all_in_groups(op, a);
   Instruction* place = place_in_group(op, a);
   for (std::size_t n = 0; n < count; ++n) {
     Instruction* x = add(op, Opcode::all_reduce, *op.results[n], {op.operands[n]}, a, op.regions);

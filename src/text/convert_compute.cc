@@ -283,7 +283,8 @@ void Reader::convolution(Operation& op) {
   a.window = window(op, a.input_spatial.size());
   if (padding_given) {
     Dims padding = constant_integers(op, 2);
-    if (padding.size() != 2 * a.window.size()) {
+    if (padding.size() != 2 * a.window.size() || op.operands[2]->shape.rank() != 2 ||
+        op.operands[2]->shape.dim(1) != 2 || op.find("padding") != nullptr) {
       fail(op, "needs a low and a high padding for each of " + std::to_string(a.window.size()) +
                    " dims as operand 2");
     }

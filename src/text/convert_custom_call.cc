@@ -34,14 +34,18 @@ bool is_one_string(std::string_view text) {
 
 }  // namespace
 
-void Reader::custom_call(Operation& op) {
-  ir::CustomCallAttrs a;
+std::string_view Reader::call_target(const Operation& op) {
   const Attribute* callee = op.find("callee");
   if (callee == nullptr) callee = &need(op, "call_target_name");
   std::string_view target = callee->value;
   if (!target.empty() && target[0] == '@') target.remove_prefix(1);
   if (target.size() > 1 && target[0] == '"') target = target.substr(1, target.size() - 2);
-  a.target = unescape(target);
+  return target;
+}
+
+void Reader::custom_call(Operation& op) {
+  ir::CustomCallAttrs a;
+  a.target = unescape(call_target(op));
   if (const Attribute* inner = op.find("mhlo.attributes")) {
     // An operation in the clothes of a call: `@mhlo.topk(...) {mhlo.attributes = {k = 4 : i64}}`.
     const OpInfo* info = find_operation(a.target);

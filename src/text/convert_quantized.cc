@@ -5,6 +5,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/ir/builder.h"
+#include "src/ir/hooks.h"
 #include "src/text/reader.h"
 
 namespace tessera::text {
@@ -53,7 +54,8 @@ bool passes_on(const OpInfo& info) {
                               &R::named_computation,
                               &R::dimension_size,
                               &R::async_start,
-                              &R::async_done}) ||
+                              &R::async_done,
+                              &R::scan}) ||
          info.opcode == Opcode::bitcast_convert;
 }
 
@@ -150,7 +152,11 @@ bool Reader::stored_means_the_same(const Operation& op) {
     }
   }
   if (!first->axis) return true;
-  if (op.info->convert == &R::select) return true;
+  if (op.info->convert == &R::select) {
+    const Quantized* to = types_.quantized(op.results[0]);
+    return same_meaning(types_.quantized(op.operand_types.at(1)), to) &&
+           same_meaning(types_.quantized(op.operand_types.at(2)), to);
+  }
   const Quantized* from = types_.quantized(op.operand_types[0]);
   const Quantized* to = op.results.size() == 1 ? types_.quantized(op.results[0]) : nullptr;
   if (from == nullptr || to == nullptr || !from->axis || !to->axis) return false;
@@ -183,7 +189,14 @@ void Reader::check_passed_on(const Operation& op) {
               &R::optimization_barrier, &R::all_gather, &R::all_reduce, &R::reduce_scatter,
               &R::all_to_all, &R::sharding_constraint, &R::collective_permute,
               &R::collective_broadcast, &R::collective_reduce, &R::async_start})) {
-    return;
+    // Calls that only say how an array lies give what they take.
+    bool keeps = op.info->convert == &R::async_done && op.results.size() == 1;
+    if (op.info->convert == &R::custom_call) {
+      std::string_view target = call_target(op);
+      keeps = target == ir::kShardingTarget || target == "SPMDFullToShardShape" ||
+              target == "SPMDShardToFullShape" || target == "annotate_device_placement";
+    }
+    if (!keeps) return;
   }
   std::size_t results = op.results.size();
   auto check = [&](const Shape* from, const Shape* to) {
@@ -236,7 +249,9 @@ void Reader::check_regions(const Operation& op) {
     }
   }
   for (const std::vector<const Quantized*>& returned : op.returned) {
-    if (returned.size() != results) continue;
+    // A loop's condition returns no state.
+    const bool condition = op.info->regions == Regions::loop && &returned == &op.returned.front();
+    if (returned.size() != results || condition) continue;
     bool one = op.info->convert == &R::select_and_scatter || op.info->convert == &R::sort;
     for (std::size_t n = 0; !one && n < results; ++n) {
       const Quantized* q = types_.quantized(op.results[n]);
@@ -261,11 +276,16 @@ void Reader::convert_quantized(Operation& op) {
   if (passes_on(*op.info)) {
     check_regions(op);
     (this->*op.info->convert)(op);
+    if (op.info->convert == &R::constant) check_range(op);
   } else if (fills_with_zeros(*op.info)) {
     check_regions(op);
     convert_shifted(op);
   } else if (moves(*op.info) && stored_means_the_same(op)) {
     (this->*op.info->convert)(op);
+  } else if (op.info->convert == &R::convert) {
+    fail(op,
+         "takes and gives plain numbers; valid here: stablehlo.uniform_quantize, "
+         "stablehlo.uniform_dequantize");
   } else {
     convert_expressed(op);
   }
@@ -274,7 +294,49 @@ void Reader::convert_quantized(Operation& op) {
   }
 }
 
+void Reader::check_range(const Operation& op) {
+  const Quantized& q = *types_.quantized(op.results[0]);
+  const Instruction* i = op.values[0];
+  if (i->is(Opcode::broadcast)) i = i->operand(0);
+  for (std::int64_t v : to_vector<std::int64_t>(i->get<ir::ConstantAttrs>().value)) {
+    if (v >= q.least && v <= q.most) continue;
+    fail(op, "stores " + std::to_string(v) + " in " + q.to_string());
+  }
+}
+
+void Reader::check_all_quantized(const Operation& op) {
+  // Weights may be quantized alone; elsewhere all numbers are, or none.
+  if (!among(op.info->convert, {&R::elementwise, &R::compare, &R::clamp, &R::select}) &&
+      !moves(*op.info)) {
+    return;
+  }
+  const Shape* one = nullptr;
+  for (const std::vector<const Shape*>* list : {&op.operand_types, &op.results}) {
+    for (const Shape* type : *list) {
+      if (types_.quantized(type) != nullptr) one = type;
+    }
+  }
+  for (const std::vector<const Shape*>* list : {&op.operand_types, &op.results}) {
+    for (const Shape* type : *list) {
+      if (types_.quantized(type) != nullptr || !is_floating(type->dtype)) continue;
+      fail(op, "has both " + type_text(*one, types_.quantized(one)) + " and " + mlir_type(*type) +
+                   "; valid: all quantized, or none (stablehlo.uniform_quantize and "
+                   "stablehlo.uniform_dequantize give one for the other)");
+    }
+  }
+  if (!moves(*op.info)) return;
+  // What moves elements keeps one scale for all as it is.
+  for (const Shape* type : op.operand_types) {
+    const Quantized* q = types_.quantized(type);
+    const Quantized* to = types_.quantized(op.results.at(0));
+    if (q == nullptr || to == nullptr || q->axis || to->axis || *q == *to) continue;
+    fail(op, "takes " + type_text(*type, q) + " and gives " + type_text(*op.results[0], to) +
+                 "; valid here: stablehlo.uniform_quantize");
+  }
+}
+
 void Reader::convert_expressed(Operation& op) {
+  check_all_quantized(op);
   const std::vector<const Shape*> results = op.results;
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
     const Quantized* q = types_.quantized(op.operand_types[n]);

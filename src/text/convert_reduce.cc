@@ -67,7 +67,7 @@ void Reader::join_captured(Operation& op, std::size_t own, Join join) {
 
 void Reader::need_scalars_captured(const Operation& op) {
   for (const Instruction* i : op.captured) {
-    if (i->shape.dims.empty() && !i->shape.is_tuple) continue;
+    if (i->shape.is_array() && i->shape.dims.empty() && i->shape.dtype != DType::token) continue;
     not_supported(op, "has a region that uses " + mlir_type(i->shape) +
                           " from outside; valid: scalars and constants");
   }

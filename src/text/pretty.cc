@@ -349,9 +349,21 @@ void Reader::pretty_reduce(Operation& op) {
                                       "two values such as stablehlo.add");
     }
     const Quantized* q = types_.quantized(op.operand_types[0]);
-    op.regions.push_back(q != nullptr
-                             ? quantized_computation(op, info->opcode, *q)
-                             : binary_computation(info->opcode, op.operands[0]->shape.dtype));
+    if (q != nullptr && q->axis) {
+      in_.not_supported_at(applied.data(), "a sum of " + type_text(*op.operand_types[0], q) +
+                                               " is not supported; valid: a quantized type of "
+                                               "one scale");
+    }
+    try {
+      op.regions.push_back(q != nullptr
+                               ? quantized_computation(op, info->opcode, *q)
+                               : binary_computation(info->opcode, op.operands[0]->shape.dtype));
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      in_.not_supported_at(applied.data(), std::string(applied) + " can't be applied here (" +
+                                               e.message() + "); write the region out");
+    }
     return;
   }
   trailing_location(op);

@@ -150,6 +150,7 @@ class Reader {
 
   // convert_custom_call.cc
   void custom_call(Operation& op);
+  std::string_view call_target(const Operation& op);
   void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
   void sharding_constraint(Operation& op);
   void sharding_group(Operation& op);
@@ -249,6 +250,8 @@ class Reader {
   bool stored_means_the_same(const Operation& op);
   void check_passed_on(const Operation& op);
   void check_regions(const Operation& op);
+  void check_all_quantized(const Operation& op);
+  void check_range(const Operation& op);
   void convert_quantized(Operation& op);
   void convert_expressed(Operation& op);
   void convert_shifted(Operation& op);
@@ -330,6 +333,7 @@ class Reader {
   std::optional<std::int64_t> channel(const Operation& op);
   /// Where this device stands in its group, s32[]; -1 if it is in none.
   ir::Instruction* place_in_group(const Operation& op, const ir::CollectiveAttrs& a);
+  ir::DeviceGroups all_in_groups(const Operation& op, const ir::CollectiveAttrs& a);
   /// Which place in its group gives the values of that operand.
   ir::Instruction* root_of(const Operation& op, std::size_t operand);
   /// `x` where `wanted` is this device's place, else zeros.

@@ -168,6 +168,16 @@ TEST(Scan, SumsAndLoops) {
             (std::vector<float>{4, 5}));
 }
 
+TEST(Scan, OfNothing) {
+  EXPECT_EQ(run<float>("(%a: tensor<0xf32>, %c: tensor<f32>) -> tensor<f32> {\n"
+                       "%0:2 = chlo.scan(%a) inits(%c) dimension=0 {\n^bb0(%x: tensor<f32>, %y: "
+                       "tensor<f32>):\n%1 = stablehlo.add %x, %y : tensor<f32>\n"
+                       "stablehlo.return %1, %1 : tensor<f32>, tensor<f32>\n} : (tensor<0xf32>, "
+                       "tensor<f32>) -> (tensor<0xf32>, tensor<f32>)\nreturn %0#1 : tensor<f32>",
+                       {floats({}), Literal::scalar(DType::f32, 3.0f)}),
+            (std::vector<float>{3}));
+}
+
 TEST(Complex, WhatHloLacks) {
   using C = std::complex<float>;
   auto c64 = [](std::vector<C> v) {
@@ -255,6 +265,20 @@ TEST(Collectives, OnlyAtTheRoot) {
                     "}> ({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n%s = stablehlo.add %x, %y : "
                     "tensor<f32>\nstablehlo.return %s : tensor<f32>\n})"),
             (std::vector<std::vector<float>>{{0, 0}, {0, 0}, {2, 20}, {4, 40}}));
+  // No groups are one of all devices; a device in none is refused.
+  const std::string reduce =
+      "}> ({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n%s = stablehlo.add %x, %y : tensor<f32>\n"
+      "stablehlo.return %s : tensor<f32>\n})";
+  const std::string rest =
+      ", has_dynamic_root = true, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>";
+  EXPECT_THROW(on_four("%0 = \"stablehlo.collective_reduce\"(%a, %r) <{replica_groups = "
+                       "dense<[[3, 1]]> : tensor<1x2xi64>" +
+                       rest + reduce),
+               NotImplementedError);
+  EXPECT_EQ(on_four("%0 = \"stablehlo.collective_reduce\"(%a, %r) <{replica_groups = dense<> : "
+                    "tensor<0x0xi64>" +
+                    rest + reduce),
+            (std::vector<std::vector<float>>{{0, 0}, {6, 60}, {0, 0}, {0, 0}}));
   EXPECT_EQ(on_four("%0 = \"stablehlo.collective_broadcast\"(%a, %r) <{" + groups + "}>"),
             (std::vector<std::vector<float>>{{2, 20}, {3, 30}, {2, 20}, {3, 30}}));
 }

@@ -237,6 +237,42 @@ TEST(Quantized, WhatPassesThemOn) {
   EXPECT_EQ(to_vector<float>(evaluator::evaluate(*module, in)), (std::vector<float>{10, -5, 1}));
 }
 
+TEST(Quantized, ALoopOfOneValue) {
+  const std::string q = std::string("tensor<2x") + kQ + ">";
+  EXPECT_EQ((run<int>("(%a: " + q + ") -> " + q,
+                      "%0 = stablehlo.while(%x = %a) : " + q +
+                          "\ncond {\n%f = stablehlo.constant dense<false> : tensor<i1>\n"
+                          "stablehlo.return %f : tensor<i1>\n} do {\n%y = stablehlo.add %x, %a : " +
+                          q + "\nstablehlo.return %y : " + q + "\n}\nreturn %0 : " + q,
+                      {make_literal(DType::s8, {2}, std::vector<int>{5, 2})})),
+            (std::vector<int>{5, 2}));
+}
+
+TEST(Quantized, SelectOfScalesAlongOtherDims) {
+  const std::string rows = "tensor<2x2x!quant.uniform<i8:f32:0, {0.5:1, 0.25:-2}>>",
+                    columns = "tensor<2x2x!quant.uniform<i8:f32:1, {0.5:1, 0.25:-2}>>";
+  EXPECT_EQ((run<int>("(%p: tensor<2x2xi1>, %a: " + rows + ", %b: " + columns + ") -> " + rows,
+                      "%0 = \"stablehlo.select\"(%p, %a, %b) : (tensor<2x2xi1>, " + rows + ", " +
+                          columns + ") -> " + rows + "\nreturn %0 : " + rows,
+                      {make_literal(DType::pred, {2, 2}, std::vector<int>{1, 0, 0, 1}),
+                       make_literal(DType::s8, {2, 2}, std::vector<int>{7, 7, 7, 7}),
+                       make_literal(DType::s8, {2, 2}, std::vector<int>{3, 6, 3, 6})})),
+            // 6 in the second column is 2, in the first row 5; 3 in the first column is 1: 2.
+            (std::vector<int>{7, 5, 2, 7}));
+}
+
+TEST(Quantized, Scan) {
+  const std::string q = std::string("tensor<3x") + kQ + ">", s = std::string("tensor<") + kQ + ">";
+  EXPECT_EQ((run<int>("(%a: " + q + ", %c: " + s + ") -> " + q,
+                      "%0:2 = chlo.scan(%a) inits(%c) dimension=0 {\n^bb0(%x: " + s + ", %y: " + s +
+                          "):\n%1 = stablehlo.add %x, %y : " + s +
+                          "\nstablehlo.return %1, %1 : " + s + ", " + s + "\n} : (" + q + ", " + s +
+                          ") -> (" + q + ", " + s + ")\nreturn %0#0 : " + q,
+                      {make_literal(DType::s8, {3}, std::vector<int>{5, 5, 4}),
+                       make_literal(DType::s8, {}, std::vector<int>{3})})),
+            (std::vector<int>{5, 7, 8}));
+}
+
 TEST(Quantized, TypesThatDontFit) {
   const std::string q = std::string("tensor<2x") + kQ + ">",
                     other = "tensor<2x!quant.uniform<i8:f32, 0.5:4>>";
@@ -254,6 +290,22 @@ TEST(Quantized, TypesThatDontFit) {
   expect_error("(%a: tensor<2xf32>) -> tensor<2xf32>",
                "%0 = stablehlo.uniform_dequantize %a : tensor<2xf32>\nreturn %0 : tensor<2xf32>",
                "needs a quantized operand");
+  const std::string wide = "tensor<2x!quant.uniform<i8:f32, 0.25:3>>";
+  expect_error(
+      "(%a: " + q + ", %b: tensor<2xf32>) -> " + q,
+      "%0 = \"stablehlo.add\"(%a, %b) : (" + q + ", tensor<2xf32>) -> " + q + "\nreturn %0 : " + q,
+      "valid: all quantized, or none");
+  expect_error("(%a: " + q + ") -> " + wide,
+               "%0 = stablehlo.reshape %a : (" + q + ") -> " + wide + "\nreturn %0 : " + wide,
+               "valid here: stablehlo.uniform_quantize");
+  expect_error("(%a: " + q + ") -> " + wide,
+               "%0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = \"{replicated}\"} : (" +
+                   q + ") -> " + wide + "\nreturn %0 : " + wide,
+               "can't change here");
+  expect_error("() -> tensor<2x!quant.uniform<i8<-10:10>:f32, 0.5>>",
+               "%0 = stablehlo.constant dense<[3, 20]> : tensor<2x!quant.uniform<i8<-10:10>:f32, "
+               "0.5>>\nreturn %0 : tensor<2x!quant.uniform<i8<-10:10>:f32, 0.5>>",
+               "stores 20");
   for (auto [type, part] : {
            std::pair("!quant.uniform<i64:f32, 0.5>", "stored as i64"),
            std::pair("!quant.uniform<f8:f32, 0.5>", "stored as f8"),
