@@ -16,8 +16,8 @@ struct CostModel {
   double bytes_per_dot_flop = 0.003;
   /// What one costs besides that is beyond those that a device has as the shardings stand.
   double bytes_per_repeated_flop = 0;
-  /// Dots that every device computes alike are shared out, and the result gathered, where that costs
-  /// less.
+  /// Dots that every device computes alike are shared out, and the result gathered, where that
+  /// costs less.
   bool share_copies = false;
   /// Bytes-equivalent of a byte of peak memory above source + target shard.
   double bytes_per_peak_byte = 0.01;
