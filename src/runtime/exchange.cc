@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/check.h"
 #include "src/base/shape.h"
 #include "src/base/task_pool.h"
 #include "src/runtime/machine.h"
@@ -172,16 +171,18 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
   if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
     readers.resize(std::size_t(sources.count()));
     for (const auto* g : group) {
-      if (!(g != nullptr))
+      if (g == nullptr) {
         throw RuntimeError("a device is in no group of an all-reduce; each must be in one");
+      }
       for (const std::int32_t m : *g) ++readers[std::size_t(source_class(m))];
     }
   }
   std::vector<std::byte*> to(who.size());
   std::vector<std::uint8_t> in_place(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
-    if (!(group[i] != nullptr))
+    if (group[i] == nullptr) {
       throw RuntimeError("a device is in no group of an exchange; each must be in one");
+    }
     Cell& target = cell(part.output, who.classes[i]);
     const std::int32_t first = (*group[i])[0];
     if (group[i]->size() == 1) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/check.h"
 #include "src/base/task_pool.h"
 #include "src/runtime/machine.h"
 
@@ -33,8 +32,9 @@ void add_ways(const std::vector<Level>& levels, std::size_t left, std::int32_t d
   }
   const Level& level = levels[left - 1];
   const auto& member = (*level.memberships)[std::size_t(device)];
-  if (!(member.group >= 0))
+  if (member.group < 0) {
     throw RuntimeError("a device is in no group of an all-gather; each must be in one");
+  }
   const auto& group = (*level.groups)[std::size_t(member.group)];
   for (std::size_t m = 0; m < group.size(); ++m) {
     way->places[left - 1] = std::int64_t(m);

@@ -229,6 +229,7 @@ std::optional<bool> prefers_larger(const ir::Computation& comparator) {
 
 }  // namespace
 
+// The best of values and what comes with them, their places: a top-k, exact as it is allowed to be.
 void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& called) {
   const std::size_t count = op.results.size();
   need_operands(op, 2 * count, 2 * count);

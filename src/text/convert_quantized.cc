@@ -106,22 +106,25 @@ Instruction* Reader::scales_of(const Operation& op, const Quantized& q, const Di
              ir::DimensionsAttrs{{*q.axis}});
 }
 
+Instruction* Reader::zero_points_of(const Operation& op, const Quantized& q, DType dtype,
+                                    const Dims& dims) {
+  Quantized numbers = q;
+  numbers.expressed = dtype;
+  return scales_of(op, numbers, dims, {q.zero_points.begin(), q.zero_points.end()});
+}
+
 Instruction* Reader::dequantize(const Operation& op, Instruction* x, const Quantized& q) {
   const Dims dims = x->shape.dims;
-  std::vector<double> zeros(q.zero_points.begin(), q.zero_points.end());
   // Differences of wide integers are exact as integers only.
   bool wide = byte_size(q.storage) >= 4 && q.any_zero_point();
   if (wide) {
     x = add(op, Opcode::convert, Shape(DType::s64, dims), {x});
-    Quantized integers = q;
-    integers.expressed = DType::s64;
-    Instruction* zero = scales_of(op, integers, dims, zeros);
-    x = add(op, Opcode::subtract, x->shape, {x, zero});
+    x = add(op, Opcode::subtract, x->shape, {x, zero_points_of(op, q, DType::s64, dims)});
   }
   const Shape real(q.expressed, dims);
   x = add(op, Opcode::convert, real, {x});
   if (!wide && q.any_zero_point()) {
-    x = add(op, Opcode::subtract, real, {x, scales_of(op, q, dims, zeros)});
+    x = add(op, Opcode::subtract, real, {x, zero_points_of(op, q, q.expressed, dims)});
   }
   return add(op, Opcode::multiply, real, {x, scales_of(op, q, dims, q.scales)});
 }
@@ -130,8 +133,7 @@ Instruction* Reader::quantize(const Operation& op, Instruction* x, const Quantiz
   const Shape real = x->shape;
   x = add(op, Opcode::divide, real, {x, scales_of(op, q, real.dims, q.scales)});
   if (q.any_zero_point()) {
-    std::vector<double> zeros(q.zero_points.begin(), q.zero_points.end());
-    x = add(op, Opcode::add, real, {x, scales_of(op, q, real.dims, zeros)});
+    x = add(op, Opcode::add, real, {x, zero_points_of(op, q, q.expressed, real.dims)});
   }
   Instruction* least = splat(op, scalar_constant(op, q.expressed, double(q.least)), real.dims);
   Instruction* most = splat(op, scalar_constant(op, q.expressed, double(q.most)), real.dims);
@@ -361,11 +363,7 @@ void Reader::convert_shifted(Operation& op) {
   // Differences to the zero point wrap around and come back: no value is lost.
   auto shift = [&](Instruction* x, const Quantized* q, Opcode opcode) {
     if (q == nullptr || !q->any_zero_point()) return x;
-    Quantized integers = *q;
-    integers.expressed = q->storage;
-    std::vector<double> zeros(q->zero_points.begin(), q->zero_points.end());
-    Instruction* zero = scales_of(op, integers, x->shape.dims, zeros);
-    return add(op, opcode, x->shape, {x, zero});
+    return add(op, opcode, x->shape, {x, zero_points_of(op, *q, q->storage, x->shape.dims)});
   };
   if (op.info->convert == &R::collective_reduce) {
     // The region computes with what is stored.

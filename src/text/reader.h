@@ -245,6 +245,9 @@ class Reader {
   /// One number for each index of the axis, or one for all, in the shape `dims`.
   ir::Instruction* scales_of(const Operation& op, const Quantized& q, const Dims& dims,
                              const std::vector<double>& values);
+  /// The zero points as numbers of a type, in the same way.
+  ir::Instruction* zero_points_of(const Operation& op, const Quantized& q, DType dtype,
+                                  const Dims& dims);
   ir::Instruction* dequantize(const Operation& op, ir::Instruction* x, const Quantized& q);
   ir::Instruction* quantize(const Operation& op, ir::Instruction* x, const Quantized& q);
   bool stored_means_the_same(const Operation& op);

@@ -406,6 +406,7 @@ class Refiner {
       tried_.clear();
       search();
       if (improves(now_.best, mine.best)) continue;
+      if (now_.cost) prices_.clear();  // they were worked out with its own cost
       now_ = std::move(mine);
       options_.partition.cost = usual;
     }

@@ -12,7 +12,8 @@ struct RefineOptions {
   PartitionOptions partition;
   /// Partitionings that may be tried from each place that the search starts from; 0: it only
   /// propagates. Fewer in large modules, where `instructions` are shared among them; if that leaves
-  /// but a few, one is tried, and in the largest, or on thousands of devices, none.
+  /// but a few, only other places to start from are, and in the largest, or on thousands of
+  /// devices, nothing.
   int trials = 24;
   std::int64_t instructions = 12000;
 };
