@@ -85,6 +85,10 @@ struct CostAnalysis {
   /// whichever takes longer.
   double compute_seconds = 0;
   double collective_seconds = 0;
+  /// Of the step as it is scheduled: operations one after the other in the program's order, each
+  /// collective beside them from where it stands until its first use, one collective at a time.
+  /// Between the larger of the two sums above and both together.
+  double overlapped_seconds = 0;
   /// Nothing overlapped: a rough upper bound of the step's time.
   double step_seconds() const { return compute_seconds + collective_seconds; }
   /// A table of the `most` dearest collectives, and the sums.

@@ -126,6 +126,7 @@ bool calls_program(Opcode op) {
 struct Totals {
   double flops = 0, transcendentals = 0, bytes_accessed = 0, compute_seconds = 0;
   double communicated = 0;
+  double overlapped_seconds = 0;
 
   void add(const Totals& t, double times) {
     flops += t.flops * times;
@@ -133,6 +134,7 @@ struct Totals {
     bytes_accessed += t.bytes_accessed * times;
     compute_seconds += t.compute_seconds * times;
     communicated += t.communicated * times;
+    overlapped_seconds += t.overlapped_seconds * times;
   }
   void at_least(const Totals& t) {
     flops = std::max(flops, t.flops);
@@ -140,7 +142,43 @@ struct Totals {
     bytes_accessed = std::max(bytes_accessed, t.bytes_accessed);
     compute_seconds = std::max(compute_seconds, t.compute_seconds);
     communicated = std::max(communicated, t.communicated);
+    overlapped_seconds = std::max(overlapped_seconds, t.overlapped_seconds);
   }
+};
+
+/// When a device has done each instruction of a computation, if it computes one after the other in
+/// the program's order and a collective runs beside that from where it stands until its first use.
+class Timeline {
+ public:
+  explicit Timeline(const ir::Computation& c) : done_(c.instructions().size(), 0) {}
+
+  void compute(const ir::Instruction& i, double seconds) {
+    computing_ = std::max(computing_, ready(i)) + seconds;
+    done_[std::size_t(i.index)] = computing_;
+  }
+  /// One collective at a time has the network.
+  void communicate(const ir::Instruction& i, double seconds) {
+    communicating_ = std::max({communicating_, computing_, ready(i)}) + seconds;
+    done_[std::size_t(i.index)] = communicating_;
+  }
+  /// Part of what uses it, or another name.
+  void pass(const ir::Instruction& i) { done_[std::size_t(i.index)] = ready(i); }
+  /// A program of its own, with nothing beside it.
+  void run(const ir::Instruction& i, double seconds) {
+    computing_ = communicating_ = std::max({communicating_, computing_, ready(i)}) + seconds;
+    done_[std::size_t(i.index)] = computing_;
+  }
+  double end() const { return std::max(computing_, communicating_); }
+
+ private:
+  double ready(const ir::Instruction& i) const {
+    double at = 0;
+    for (const ir::Instruction* o : i.operands) at = std::max(at, done_[std::size_t(o->index)]);
+    return at;
+  }
+
+  std::vector<double> done_;
+  double computing_ = 0, communicating_ = 0;
 };
 
 class Analysis {
@@ -159,6 +197,7 @@ class Analysis {
     out_.transcendentals = all.transcendentals;
     out_.bytes_accessed = all.bytes_accessed;
     out_.compute_seconds = all.compute_seconds;
+    out_.overlapped_seconds = all.overlapped_seconds;
     out_.bytes_received = spmd::count_communication(module_).total_bytes;
     times_[module_.entry()] = 1;
     // Callers first.
@@ -191,6 +230,7 @@ class Analysis {
                    user->is(Opcode::reduce);
           });
     }
+    Timeline line(c);
     for (const auto& i : c.instructions()) {
       out.flops += flops_of(*i, devices_);
       if (is_transcendental(i->opcode)) out.transcendentals += elements(i->shape);
@@ -199,18 +239,54 @@ class Analysis {
         Totals dearest;
         for (const ir::Computation* branch : i->called) dearest.at_least(totals_[branch]);
         out.add(dearest, 1);
+        line.run(*i, dearest.overlapped_seconds);
       } else if (calls_program(i->opcode)) {
-        for (const ir::Computation* callee : i->called) out.add(totals_[callee], trips(*i));
-      } else if (!on_the_way[std::size_t(i->index)]) {
+        double seconds = 0;
+        for (const ir::Computation* callee : i->called) {
+          out.add(totals_[callee], trips(*i));
+          seconds += totals_[callee].overlapped_seconds * trips(*i);
+        }
+        line.run(*i, seconds);
+      } else if (communicates(*i)) {
+        out.bytes_accessed += traffic(*i, on_the_way);
+        line.communicate(*i, cost_of(*i).seconds);
+      } else if (!on_the_way[std::size_t(i->index)] && !is_name(i->opcode)) {
         const double bytes = traffic(*i, on_the_way);
         out.bytes_accessed += bytes;
-        if (ir::is_collective(i->opcode)) continue;  // their time is the network's
-        const double flops = kernel_flops(*i, on_the_way);
-        out.compute_seconds +=
-            std::max(flops / network_.flops_per_second, bytes / network_.memory_bytes_per_second);
+        const double seconds = std::max(kernel_flops(*i, on_the_way) / network_.flops_per_second,
+                                        bytes / network_.memory_bytes_per_second);
+        out.compute_seconds += seconds;
+        line.compute(*i, seconds);
+      } else {
+        line.pass(*i);
       }
     }
+    out.overlapped_seconds = line.end();
     return out;
+  }
+
+  static bool communicates(const ir::Instruction& i) {
+    return ir::is_collective(i.opcode) || i.is(Opcode::recv);
+  }
+
+  /// Of one run of a collective.
+  CollectiveCost cost_of(const ir::Instruction& i) const {
+    CollectiveCost cost;
+    cost.kind = std::string(ir::name(i.opcode));
+    if (cost.kind.ends_with("-start")) cost.kind.resize(cost.kind.size() - 6);
+    cost.instruction = i.name;
+    cost.location = i.location().to_string();
+    cost.axes = axes_.of(i);
+    cost.group_size = devices_;
+    if (const auto* attrs = i.attrs.get_if<ir::CollectiveAttrs>()) {
+      cost.group_size = attrs->groups.group_size(devices_);
+    } else {
+      cost.group_size = 1;
+      for (const auto& [name, size] : cost.axes) cost.group_size *= size;
+    }
+    cost.bytes = spmd::collective_bytes(i, devices_);
+    cost.seconds = collective_seconds(cost.kind, cost.bytes, cost.group_size, cost.axes, network_);
+    return cost;
   }
 
   /// What a kernel reads, through names and what is made on the way.
@@ -283,24 +359,9 @@ class Analysis {
       } else if (calls_program(i->opcode)) {
         for (const ir::Computation* callee : i->called) times_[callee] += times * trips(*i);
       }
-      if (!ir::is_collective(i->opcode) && !i->is(Opcode::recv)) continue;
-      CollectiveCost cost;
-      cost.kind = std::string(ir::name(i->opcode));
-      if (cost.kind.ends_with("-start")) cost.kind.resize(cost.kind.size() - 6);
-      cost.instruction = i->name;
-      cost.location = i->location().to_string();
-      cost.axes = axes_.of(*i);
-      cost.group_size = devices_;
-      if (const auto* attrs = i->attrs.get_if<ir::CollectiveAttrs>()) {
-        cost.group_size = attrs->groups.group_size(devices_);
-      } else {
-        cost.group_size = 1;
-        for (const auto& [name, size] : cost.axes) cost.group_size *= size;
-      }
-      cost.bytes = spmd::collective_bytes(*i, devices_);
+      if (!communicates(*i)) continue;
+      CollectiveCost cost = cost_of(*i);
       cost.times = times;
-      cost.seconds =
-          collective_seconds(cost.kind, cost.bytes, cost.group_size, cost.axes, network_);
       CostAnalysis::Kind& kind = out_.kinds[cost.kind];
       ++kind.count;
       kind.bytes += cost.bytes * times;

@@ -54,11 +54,12 @@ std::string CostAnalysis::to_text(std::size_t most) const {
   }
   return out + fmt::format(
                    "per device: {}, {} of them transcendental, {} of memory traffic, {} "
-                   "received\nestimated: {} computing, {} communicating, {} if nothing "
-                   "overlaps\n",
+                   "received\nestimated: {} computing, {} communicating, {} as scheduled, {} if "
+                   "nothing overlaps\n",
                    scaled(flops, "flop"), scaled(transcendentals, ""), scaled(bytes_accessed, "B"),
                    scaled(bytes_received, "B"), seconds_text(compute_seconds),
-                   seconds_text(collective_seconds), seconds_text(step_seconds()));
+                   seconds_text(collective_seconds), seconds_text(overlapped_seconds),
+                   seconds_text(step_seconds()));
 }
 
 }  // namespace tessera

@@ -72,6 +72,7 @@ TEST(CostAnalysis, FlopsBytesAndTimes) {
   EXPECT_DOUBLE_EQ(all_gather.seconds, 0.5e-6 + 512 / 300e9);
   EXPECT_DOUBLE_EQ(c.collective_seconds, all_reduce.seconds + all_gather.seconds);
   EXPECT_DOUBLE_EQ(c.step_seconds(), c.compute_seconds + c.collective_seconds);
+  EXPECT_DOUBLE_EQ(c.overlapped_seconds, c.step_seconds());  // each waits for the one before
   EXPECT_EQ(c.kinds.at("all-gather"), (CostAnalysis::Kind{1, 512, all_gather.seconds}));
 }
 
@@ -84,6 +85,32 @@ TEST(CostAnalysis, TheSlowerOfArithmeticAndMemory) {
   EXPECT_DOUBLE_EQ(cost_of(entry, n).compute_seconds, flops / 1e12);
   n.flops_per_second = 1e15;
   EXPECT_DOUBLE_EQ(cost_of(entry, n).compute_seconds, bytes / 1e11);
+}
+
+TEST(CostAnalysis, CollectivesRunBesideWhatStandsBetweenThemAndTheirUse) {
+  const std::string dot = "dot(p0, p0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+  const std::string params = "p0 = f32[256,256]{1,0} parameter(0)\n p1 = f32[9]{0} parameter(1)\n";
+  const std::string gather =
+      "g = f32[36]{0} all-gather(p1), replica_groups={{0,2,4,6},{1,3,5,7}}, dimensions={0}\n";
+  const std::string use = "ROOT t = (f32[256,256]{1,0}, f32[36]{0}) tuple(d, n)\n";
+  const std::string negate = "n = f32[36]{0} negate(g)\n";
+  const CostAnalysis early =
+      cost_of(params + gather + "d = f32[256,256]{1,0} " + dot + negate + use, slow_and_fast());
+  const double d = 2. * 256 * 256 * 256 / 1e12, n = 2. * 4 * 36 / 1e11;
+  ASSERT_LT(early.collective_seconds, d);
+  EXPECT_DOUBLE_EQ(early.compute_seconds, d + n);
+  EXPECT_DOUBLE_EQ(early.overlapped_seconds, d + n);
+  // Used at once, it is waited for.
+  const CostAnalysis late =
+      cost_of(params + gather + negate + "d = f32[256,256]{1,0} " + dot + use, slow_and_fast());
+  EXPECT_DOUBLE_EQ(late.overlapped_seconds, late.step_seconds());
+  // Two share the network.
+  const CostAnalysis two =
+      cost_of(params + gather + "h" + gather.substr(1) + "d = f32[256,256]{1,0} " + dot +
+                  "n = f32[36]{0} add(g, h)\n" + use,
+              slow_and_fast());
+  EXPECT_DOUBLE_EQ(two.overlapped_seconds,
+                   std::max(d, 2 * early.collective_seconds) + 3. * 4 * 36 / 1e11);
 }
 
 TEST(CostAnalysis, SeveralAxesTheSlowestWithTheLeastData) {

@@ -307,6 +307,8 @@ TEST(Partition, ForAMeshThatIsNotThereOnADescribedNetwork) {
   EXPECT_NEAR(ran.json()["bytes_received"].get<double>(), bytes, 1e-9 * bytes);
   EXPECT_NEAR(cost["step_seconds"].get<double>(), cost["compute_seconds"].get<double>() + sum,
               1e-9 * sum);
+  EXPECT_LE(cost["overlapped_seconds"], cost["step_seconds"]);
+  EXPECT_GE(cost["overlapped_seconds"], cost["collective_seconds"]);
 
   const Ran table =
       run_tool({"partition", of_case("mlp_forward/s1.hlo"), "--network", "*=300GB/s:1us"});

@@ -34,6 +34,7 @@ OrderedJson costs_of(const CostAnalysis& cost, const Network& network) {
   out["network"] = network.to_string();
   out["compute_seconds"] = cost.compute_seconds;
   out["collective_seconds"] = cost.collective_seconds;
+  out["overlapped_seconds"] = cost.overlapped_seconds;
   out["step_seconds"] = cost.step_seconds();
   out["kinds"] = OrderedJson::object();
   for (const auto& [kind, k] : cost.kinds) {
