@@ -239,15 +239,14 @@ std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vect
   return out;
 }
 
-/// Device pairs (c, c + step) along axes.
-std::vector<std::pair<std::int64_t, std::int64_t>> neighbours(ComputationPartitioner& p,
-                                                              const IndexList& axes, int step) {
+/// Device pairs (c, c + step) along axes, the first after the last.
+std::vector<std::pair<std::int64_t, std::int64_t>> ring(ComputationPartitioner& p,
+                                                        const IndexList& axes, int step) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (const auto& group : ir::DeviceGroups::over(p.mesh(), axes).expand(p.module().devices())) {
-    for (std::int64_t c = 0; c < std::int64_t(group.size()); ++c) {
-      const std::int64_t to = c + step;
-      if (to < 0 || to >= std::int64_t(group.size())) continue;
-      pairs.emplace_back(group[std::size_t(c)], group[std::size_t(to)]);
+    const auto n = std::int64_t(group.size());
+    for (std::int64_t c = 0; c < n; ++c) {
+      pairs.emplace_back(group[std::size_t(c)], group[std::size_t((c + step + n) % n)]);
     }
   }
   std::sort(pairs.begin(), pairs.end());
@@ -288,15 +287,9 @@ std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
                                           std::vector<ir::Instruction*> xs, const Exchange& e,
                                           LocalSort& sort) {
   ir::Builder& b = p.b();
-  auto at = [&](std::int64_t c) {
-    return b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(c));
-  };
   if (e.ways == 2) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> pairs = neighbours(p, e.axes, 1);
-    for (const auto& [from, to] : neighbours(p, e.axes, -1)) pairs.emplace_back(from, to);
-    std::sort(pairs.begin(), pairs.end());
-    const std::vector<ir::Instruction*> other = sent(p, xs, pairs);
-    ir::Instruction* lower = at(0);
+    const std::vector<ir::Instruction*> other = sent(p, xs, ring(p, e.axes, 1));
+    ir::Instruction* lower = b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(0));
     std::vector<ir::Instruction*> all =
         sort(joined(b, chosen(b, lower, xs, other), chosen(b, lower, other, xs), e.dim));
     for (ir::Instruction*& x : all) {
@@ -307,15 +300,23 @@ std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
   const std::int64_t half = e.block / 2;
   xs = sort(swapped(p, sort(xs), e, true));
   xs = sort(swapped(p, xs, e, false));
-  // All rows are less than half a block from where they belong.
-  const std::vector<ir::Instruction*> low = sliced(b, xs, e.dim, 0, half);
-  const std::vector<ir::Instruction*> high = sliced(b, xs, e.dim, half, e.block);
-  const std::vector<ir::Instruction*> border =
-      sort(joined(b, sent(p, high, neighbours(p, e.axes, 1)), low, e.dim));
-  const std::vector<ir::Instruction*> back =
-      sent(p, sliced(b, border, e.dim, 0, half), neighbours(p, e.axes, -1));
-  return joined(b, chosen(b, at(0), low, sliced(b, border, e.dim, half, e.block)),
-                chosen(b, at(e.ways - 1), high, back), e.dim);
+  // All rows are less than half a block from where they belong: each device orders its lower half
+  // and the upper half of the one before. The first gets the last's rows, which come after its own
+  // and go back as they are, so that nobody keeps halves for a case of its own.
+  std::vector<ir::Instruction*> border =
+      sent(p, sliced(b, xs, e.dim, half, e.block), ring(p, e.axes, 1));
+  border = sort(joined(b, border, sliced(b, xs, e.dim, 0, half), e.dim));
+  std::vector<std::int64_t> keeps(std::size_t(e.ways), half), returns(std::size_t(e.ways), 0);
+  std::swap(keeps.front(), returns.front());
+  auto halves = [&](const std::vector<std::int64_t>& starts) {
+    std::vector<ir::Instruction*> out;
+    for (ir::Instruction* x : border) {
+      out.push_back(p.dynamic_slice_dim(x, e.dim, p.lookup(starts, e.axes), half));
+    }
+    return out;
+  };
+  const std::vector<ir::Instruction*> back = sent(p, halves(returns), ring(p, e.axes, -1));
+  return joined(b, halves(keeps), back, e.dim);
 }
 
 }  // namespace
