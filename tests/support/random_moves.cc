@@ -309,6 +309,53 @@ void RandomScope::loop() {
   }
 }
 
+/// As vmap makes it of a loop per row: rows without work keep what they carry, mostly.
+void RandomScope::rows_loop() {
+  if (!options_.control_flow || depth_ > 1 || !exact()) return;
+  Known k = any_float();
+  if (k.x->shape.rank() == 0) return;
+  k = as_shape(k, k.x->shape.dims);
+  const Dims rows{k.x->shape.dim(0)};
+  // How often a row goes round: something of its own elements.
+  ir::Module* m = b_.module();
+  ir::Instruction* work = b_.convert(k.x, s32);
+  Dims others;
+  for (std::int64_t d = 1; d < k.x->shape.rank(); ++d) others.push_back(d);
+  if (!others.empty()) {
+    work =
+        b_.reduce(work, b_.scalar(s32, 0), others, ir::scalar_computation(m, Opcode::maximum, s32));
+  }
+  work = b_.emit(Opcode::clamp, {b_.scalar(s32, 0), work, b_.scalar(s32, 5)});
+  const Shape state = Shape::tuple({work->shape, k.x->shape});
+  const auto has_work = [&](ir::Builder& b, ir::Instruction* p) {
+    return b.compare(ir::Direction::gt, b.get_tuple_element(p, 0), b.splat(b.scalar(s32, 0), rows));
+  };
+  ir::Computation* condition = m->add_computation("condition");
+  {
+    ir::Builder c(condition);
+    ir::Instruction* p = c.parameter(0, state);
+    condition->set_root(c.reduce(has_work(c, p), c.scalar(DType::pred, 0), {0},
+                                 ir::scalar_computation(m, Opcode::or_, DType::pred)));
+  }
+  ir::Computation* body = m->add_computation("body");
+  {
+    RandomScope inner(dice_, mesh_, options_, body, depth_ + 1);
+    ir::Builder& c = inner.b();
+    c.metadata = b_.metadata;
+    ir::Instruction* p = c.parameter(0, state);
+    ir::Instruction *left = c.get_tuple_element(p, 0), *x = c.get_tuple_element(p, 1);
+    ir::Instruction* go = has_work(c, p);
+    inner.add({x, 1024});
+    inner.grow(int(dice_.between(1, 2)));
+    ir::Instruction* next = inner.as_shape(inner.any(), x->shape.dims).x;
+    if (dice_.chance(0.9)) next = c.select(c.broadcast(go, x->shape.dims, {0}), next, x);
+    ir::Instruction* less = c.binary(Opcode::subtract, left, c.splat(c.scalar(s32, 1), rows));
+    body->set_root(c.tuple({c.select(go, less, left), next}));
+  }
+  ir::Instruction* out = b_.while_loop(condition, body, b_.tuple({work, k.x}), std::nullopt);
+  add({b_.get_tuple_element(out, 1), 1024});
+}
+
 void RandomScope::branch() {
   if (!options_.control_flow || depth_ > 1) return;
   Known k = any_float();

@@ -153,6 +153,7 @@ void RandomScope::step() {
                                           &RandomScope::constraint,
                                           &RandomScope::constraint,
                                           &RandomScope::loop,
+                                          &RandomScope::rows_loop,
                                           &RandomScope::branch,
                                           &RandomScope::call,
                                           &RandomScope::integers,

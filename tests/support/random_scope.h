@@ -89,6 +89,7 @@ class RandomScope {
   void not_a_number();
   void constraint();
   void loop();
+  void rows_loop();
   void branch();
   void call();
 

@@ -23,6 +23,10 @@ std::size_t take_own_shards(ir::Module* module);
 /// is reduced and added up in each trip is reduced once, after it.
 std::size_t move_out_of_loops(ir::Module* module);
 
+/// Loops whose predicate asks whether any row of any device has work left, and whose rows without
+/// work keep what they carry: each device asks its own rows only.
+std::size_t stop_loops_alone(ir::Module* module);
+
 struct CombineOptions {
   /// What one combined collective gives at most.
   std::int64_t most_bytes = std::int64_t(1) << 20;

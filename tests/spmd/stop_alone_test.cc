@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops whose rows end one by one, as vmap makes them: devices make the trips of their own rows.
+#include <gtest/gtest.h>
+
+#include "src/spmd/collectives/optimize.h"
+#include "tests/spmd/collective_case.h"
+
+namespace tessera::testing {
+namespace {
+
+using ir::Opcode;
+
+/// Counts each row down to 1, adds it to a table on the way, and counts the trips.
+struct CountDown {
+  std::string work = "x";  ///< what the body asks of a row: that this is above 1
+  std::string counts = "select(some, new_count, count)";
+  std::string asked = "or";  ///< how devices agree
+
+  std::string text() const {
+    return R"(
+any { a = pred[] parameter(0)
+  b = pred[] parameter(1)
+  ROOT r = pred[] )" +
+           asked + R"((a, b) }
+cond {
+  s = (s32[2], s32[2,4], s32[2]) parameter(0)
+  x = s32[2] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  ones = s32[2] broadcast(one), dimensions={}
+  some = pred[2] compare(x, ones), direction=GT
+  no = pred[] constant(false)
+  own = pred[] reduce(some, no), dimensions={0}, to_apply=any
+  ROOT p = pred[] all-reduce(own), to_apply=any, replica_groups={}, channel_id=1
+}
+body {
+  s = (s32[2], s32[2,4], s32[2]) parameter(0)
+  x = s32[2] get-tuple-element(s), index=0
+  table = s32[2,4] get-tuple-element(s), index=1
+  count = s32[2] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  ones = s32[2] broadcast(one), dimensions={}
+  more = s32[2] add(x, ones)
+  wide = s32[2,4] broadcast(x), dimensions={0}
+  new_table = s32[2,4] add(table, wide)
+  new_count = s32[2] add(count, ones)
+  some = pred[2] compare()" +
+           work + R"(, ones), direction=GT
+  some_rows = pred[2,4] broadcast(some), dimensions={0}
+  less = s32[2] subtract(x, ones)
+  next = s32[2] select(some, less, x)
+  rows = s32[2,4] select(some_rows, new_table, table)
+  counts = s32[2] )" +
+           counts + R"(
+  ROOT t = (s32[2], s32[2,4], s32[2]) tuple(next, rows, counts)
+}
+ENTRY e {
+  given = s32[2] parameter(0)
+  table = s32[2,4] parameter(1)
+  id = u32[] partition-id()
+  number = s32[] convert(id)
+  numbers = s32[2] broadcast(number), dimensions={}
+  x = s32[2] add(given, numbers)
+  zero = s32[] constant(0)
+  zeros = s32[2] broadcast(zero), dimensions={}
+  s = (s32[2], s32[2,4], s32[2]) tuple(x, table, zeros)
+  ROOT w = (s32[2], s32[2,4], s32[2]) while(s), condition=cond, body=body
+}
+)";
+  }
+};
+
+CollectiveCase check(const CountDown& d) {
+  return check_collectives(d.text(), spmd::stop_loops_alone);
+}
+
+TEST(StopAlone, RowsThatKeepWhatTheyHaveNeedNoAgreement) {
+  const CollectiveCase c = check({});
+  EXPECT_EQ(c.changed, 1u);
+  EXPECT_EQ(c.collectives(), 0) << c.text;
+  EXPECT_EQ(check_optimized(CountDown{}.text()).collectives(), 0);
+  EXPECT_EQ(check({.counts = "copy(count)"}).changed, 1u);
+  EXPECT_EQ(check({.counts = "select(some, ones, count)"}).changed, 1u);
+}
+
+TEST(StopAlone, RowsThatGoOnWaitForAll) {
+  EXPECT_EQ(check({.counts = "add(count, ones)"}).changed, 0u);
+  EXPECT_EQ(check({.counts = "select(some, new_count, ones)"}).changed, 0u);
+  EXPECT_EQ(check({.counts = "select(some, count, new_count)"}).changed, 0u);
+  EXPECT_EQ(check({.counts = "copy(x)"}).changed, 0u);
+}
+
+TEST(StopAlone, AnotherTestInTheBodyIsNoPromise) {
+  // Rows of 1 go on as long as others have work.
+  EXPECT_EQ(check({.work = "more"}).changed, 0u);
+}
+
+TEST(StopAlone, AllThatMustBeTrueIsNotAny) { EXPECT_EQ(check({.asked = "and"}).changed, 0u); }
+
+TEST(StopAlone, ABodyThatCommunicatesKeepsAllTogether) {
+  const CollectiveCase c =
+      check({.counts = "all-reduce(count), to_apply=addi, replica_groups={}, channel_id=2"});
+  EXPECT_EQ(c.changed, 0u);
+  EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
+}
+
+}  // namespace
+}  // namespace tessera::testing
