@@ -44,6 +44,13 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   std::vector<SlotId> inputs;
   for (int k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(std::size_t(k));
+    if (e.inlined(o)) {
+      const ir::Instruction& packing = e.packing(i, std::size_t(k));
+      Loop loop(e, packing.shape.dims);
+      inputs.push_back(e.temporary(packing.shape.byte_count(), e.facts(o).classes));
+      loop.store(i, loop.through(packing), inputs.back());
+      continue;
+    }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
     inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
   }

@@ -185,17 +185,19 @@ std::shared_ptr<const LoopProgram> Loop::program(Value v) {
   return builder_.finish();
 }
 
-void Loop::finish(const ir::Instruction& root, Value v) {
+void Loop::finish(const ir::Instruction& root, Value v) { store(root, v, e_.result(root)); }
+
+void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
   auto made = program(v);
   KernelSpec spec;
   spec.function = run_loop;
-  spec.units = root.shape.element_count();
+  spec.units = count_;
   spec.nanoseconds = 20 + double(spec.units) * (made->nanoseconds() + 0.1 * double(inputs_.size()));
   spec.attributes = std::move(made);
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
   auto inputs = inputs_;
-  e_.task(root, std::move(spec), std::move(inputs), {e_.result(root)}, std::move(reuse));
+  e_.task(of, std::move(spec), std::move(inputs), {to}, std::move(reuse));
 }
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {

@@ -55,6 +55,7 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
       slots_(computation.instructions().size()) {
   state->mattered.views = state->mattered.views || fusion_.views;
   state->mattered.repeats = state->mattered.repeats || fusion_.repeats;
+  state->mattered.dear_repeats = state->mattered.dear_repeats || fusion_.dear_repeats;
 }
 
 const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
@@ -306,7 +307,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   state.module = &module;
   state.built = &built;
   state.fusion = *options;
-  state.mattered = {false, false};
+  state.mattered = {false, false, false};
   runtime::Plan& plan = built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
@@ -335,12 +336,15 @@ std::int64_t peak_of(runtime::Plan plan) {
   return estimate_memory(plan, {}).peak;
 }
 
+/// Larger modules are not built once more for what seldom helps.
+constexpr std::size_t kMostTried = 1500;
+
 BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   passes::ClassesTable table(devices);
   const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
-  FusionOptions mattered = {true, false};
+  FusionOptions mattered = {true, false, false};
   BuiltPlan best = build(module, facts, table, &mattered);
-  if (!mattered.views && !mattered.repeats) return best;
+  if (!mattered.views && !mattered.repeats && !mattered.dear_repeats) return best;
   // Reading through views is fast, but may keep an array for longer; making values twice takes
   // time: it has to be worth it.
   std::int64_t peak = peak_of(best.plan);
@@ -360,8 +364,11 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
     best = std::move(other);
     peak = its;
   };
-  if (mattered.repeats) attempt({true, true}, 0.95);
-  if (mattered.views) attempt({false, false}, 0.99);
+  if (mattered.repeats) attempt({true, true, false}, 0.95);
+  if (mattered.dear_repeats && module.instruction_count() <= kMostTried) {
+    attempt({true, true, true}, 0.9);
+  }
+  if (mattered.views) attempt({false, false, false}, 0.99);
   return best;
 }
 

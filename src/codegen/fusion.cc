@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/codegen/loop_program.h"
@@ -21,6 +22,10 @@ using ir::Opcode;
 constexpr int kMostOps = 64;
 /// So often may a view be read, and a cheap value be made.
 constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
+/// What one element of a cheap value takes, in those of an addition; of one that is made again for
+/// less memory; and from how many arrays it may be made.
+constexpr double kCheap = 1.3, kDear = 8;
+constexpr int kCheapArrays = 1, kDearArrays = 2;
 /// A chain of views, and the boxes of a mosaic: each row looks at all of them.
 constexpr std::size_t kMostViews = 16, kMostPieces = 12;
 /// Sources whose elements may be read in any order.
@@ -157,7 +162,39 @@ class Fuser {
       out->insert({u.index, 0});
       return true;
     }
+    if (u.is(Opcode::dot)) {
+      const Instruction* packing = packing_of(u, k);
+      if (packing == nullptr) return false;
+      out_.views = true;
+      if (!options_.views) return false;
+      out->insert({u.index, push(0, *packing, 0)});
+      return true;
+    }
     return false;
+  }
+
+  /// The transpose with which a dot's kernel takes an operand; none if it takes it as it is.
+  const Instruction* packing_of(const Instruction& dot, std::size_t k) {
+    const auto [it, added] = out_.packings.try_emplace({dot.index, k});
+    if (!added) return it->second.get();
+    const Instruction& o = *dot.operand(k);
+    for (const Instruction* side : dot.operands) {
+      if (side->shape.dtype != dot.shape.dtype) return nullptr;
+    }
+    const DotPlan plan = dot_kernel(dot);
+    const Dims& order = (k == 0 ? plan.lhs : plan.rhs).transpose;
+    if (!plan.kernel || order.empty()) return nullptr;
+    auto packing = std::make_unique<Instruction>();
+    packing->opcode = Opcode::transpose;
+    packing->name = dot.name;
+    packing->index = -1 - 2 * dot.index - std::int64_t(k);  // no instruction's
+    Dims dims;
+    for (const std::int64_t d : order) dims.push_back(o.shape.dim(d));
+    packing->shape = Shape(o.shape.dtype, dims);
+    packing->operands = {dot.operand(k)};
+    packing->attrs = ir::DimensionsAttrs{order};
+    it->second = std::move(packing);
+    return it->second.get();
   }
 
   bool takes_programs(const Instruction& reduce) {
@@ -175,9 +212,14 @@ class Fuser {
         }
       }
       if (contexts.size() == 1) return true;
-      if (contexts.size() > kMostRepeats || !is_cheap(i)) return false;
-      out_.repeats = true;
-      return options_.repeats;
+      if (contexts.size() > kMostRepeats) return false;
+      if (takes(i, kCheap, kCheapArrays)) {
+        out_.repeats = true;
+        return options_.repeats;
+      }
+      if (!takes(i, kDear, kDearArrays)) return false;
+      out_.dear_repeats = true;
+      return options_.dear_repeats;
     }
     if (i.is(Opcode::iota)) {
       for (const Context& c : contexts) {
@@ -247,11 +289,11 @@ class Fuser {
     return true;
   }
 
-  /// What takes little more time than reading it would, and keeps no more memory.
-  bool is_cheap(const Instruction& i) const {
+  /// What takes no more time, and is made from no more arrays.
+  bool takes(const Instruction& i, double most, int most_arrays) const {
     int arrays = 0;
     std::set<const Instruction*> seen;
-    return cost(i, &seen, &arrays) <= 1.3 && arrays <= 1;
+    return cost(i, &seen, &arrays) <= most && arrays <= most_arrays;
   }
   /// Of an element, up to what is surely in memory.
   double cost(const Instruction& i, std::set<const Instruction*>* seen, int* arrays) const {

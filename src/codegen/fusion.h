@@ -2,6 +2,9 @@
 // Which values are made in the loops of the ops that use them, so that they never reach memory.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -14,12 +17,16 @@ struct Fusion {
   std::vector<bool> inlined;
   /// Elementwise ops that end a loop.
   std::vector<bool> loops;
-  bool views = false, repeats = false;  ///< whether these options made a difference
+  /// Whether these options made a difference.
+  bool views = false, repeats = false, dear_repeats = false;
+  /// Transposes that dots need of their operands first, by instruction index and operand.
+  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<ir::Instruction>> packings;
 };
 
 struct FusionOptions {
-  bool views = true;    ///< slices, concatenates and the like are read through, not made
-  bool repeats = true;  ///< cheap values are made again in each loop that uses them
+  bool views = true;          ///< slices, concatenates and the like are read through, not made
+  bool repeats = true;        ///< cheap values are made again in each loop that uses them
+  bool dear_repeats = false;  ///< less cheap ones too
 };
 
 Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,
