@@ -20,6 +20,15 @@ using ir::Opcode;
 bool is_inverse(FftType type) { return type == FftType::ifft || type == FftType::irfft; }
 bool is_real(FftType type) { return type == FftType::rfft || type == FftType::irfft; }
 
+/// What a transform may cost in parts, against what it costs with more of it on each device.
+constexpr double kWorthOfParts = 1.5;
+
+std::int64_t parts_of(const TensorSharding& s, std::int64_t rank) {
+  std::int64_t out = 1;
+  for (std::int64_t d = 0; d < rank; ++d) out *= s.shards(d);
+  return out;
+}
+
 /// Some of the dims of a transform.
 struct Stage {
   Dims dims;  ///< ascending
@@ -204,7 +213,11 @@ void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
   if (!rule || !split || in.element_count() == 0 || out.element_count() == 0) {
     return partition_by_rule(p, source);
   }
-  const double price = p.layout_for(source, *rule).cost;
+  const ComputeLayout at_once = p.layout_for(source, *rule);
+  double price = at_once.cost;
+  // Work that devices repeat is not to be had for somewhat fewer bytes.
+  const std::int64_t parts = parts_of(at_once.results[0], rank);
+  if (parts < parts_of(from, rank) && parts < parts_of(to, rank)) price *= kWorthOfParts;
   const std::vector<Stage> stages = stages_of(p, source, from, to, price);
   if (!stages.empty()) {
     const std::string reason = "dims of " + op_label(source);
