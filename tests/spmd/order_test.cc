@@ -24,8 +24,11 @@ const std::string kWide = R"(ENTRY e { x = f32[8,64] parameter(0)
   re = f32[8] reduce(d, zero), dimensions={1}, to_apply=add
   ROOT r = (f32[8], f32[8], f32[8], f32[8]) tuple(ra, rb, rd, re) })";
 
+std::size_t as_used(ir::Module* m) { return spmd::order_for_memory(m); }
+std::size_t shrinking(ir::Module* m) { return spmd::order_for_memory(m, true); }
+
 TEST(OrderForMemory, ComputesWhatIsNeededNext) {
-  const CollectiveCase c = check_collectives(kWide, spmd::order_for_memory);
+  const CollectiveCase c = check_collectives(kWide, as_used);
   EXPECT_EQ(c.changed, 1u);
   EXPECT_LT(spmd::held_bytes(*c.after), 0.5 * spmd::held_bytes(*c.before)) << c.text;
   // A second time there is nothing to do.
@@ -41,7 +44,7 @@ TEST(OrderForMemory, TheOperandThatNeedsMostComesFirst) {
   w = f32[8,64] cosine(wide)
   y = f32[8] reduce(w, zero), dimensions={1}, to_apply=add
   ROOT r = f32[8] add(z, y) })",
-                                             spmd::order_for_memory, 1e-3);
+                                             as_used, 1e-3);
   const auto index = [&](const char* name) {
     for (const auto& i : c.after->entry()->instructions()) {
       if (i->name == name) return i->index;
@@ -49,6 +52,21 @@ TEST(OrderForMemory, TheOperandThatNeedsMostComesFirst) {
     return std::int64_t(-1);
   };
   EXPECT_LT(index("y"), index("z")) << c.text;
+}
+
+TEST(OrderForMemory, WhatLeavesLessComesAtOnce) {
+  // The sum of b, and not b itself, is held while the powers are.
+  const char* text = R"(ENTRY e { x = f32[8,64] parameter(0)
+  zero = f32[] constant(0)
+  b = f32[64,8] transpose(x), dimensions={1,0}
+  d = f32[8,8] dot(b, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  large = f32[8,8,8,8] dot(d, d), lhs_contracting_dims={}, rhs_contracting_dims={}
+  most = f32[8] reduce(large, zero), dimensions={1,2,3}, to_apply=add
+  sum = f32[8] reduce(b, zero), dimensions={0}, to_apply=add
+  ROOT r = (f32[8], f32[8]) tuple(most, sum) })";
+  const CollectiveCase c = check_collectives(text, shrinking, 1e-3);
+  const CollectiveCase plain = check_collectives(text, as_used, 1e-3);
+  EXPECT_LT(spmd::held_bytes(*c.after), spmd::held_bytes(*plain.after)) << c.text;
 }
 
 TEST(OrderForMemory, SideEffectsStayWhereTheyAre) {

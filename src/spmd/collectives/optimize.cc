@@ -60,6 +60,14 @@ class Steps {
     return true;
   }
 
+  /// Other orders that hold less at a time.
+  void order() {
+    if (large()) return;
+    for (const bool shrink_early : {false, true}) {
+      attempt(kWorthOrdering, [&](ir::Module* m) { return order_for_memory(m, shrink_early); });
+    }
+  }
+
   bool large() const { return std::int64_t(module_->instruction_count()) > options_.most_tried; }
 
   /// For steps that, but for how the plan turns out, don't make a device hold more.
@@ -91,7 +99,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
   if (!options.peak) options.peak = held_bytes;
   Steps steps(module, options);
   if (!communicates(**module)) {
-    if (!steps.large()) steps.attempt(kWorthOrdering, order_for_memory);
+    steps.order();
     return;
   }
   dedupe_collectives(module->get());
@@ -119,7 +127,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
     combine.most_bytes /= 16;
     combine.most_packed_bytes /= 16;
   }
-  if (!steps.large()) steps.attempt(kWorthOrdering, order_for_memory);
+  steps.order();
   steps.take(start_collectives_early);
 }
 

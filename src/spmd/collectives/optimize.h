@@ -40,8 +40,9 @@ std::size_t combine_collectives(ir::Module* module, const CombineOptions& option
 /// parts go round, where the whole array has `from_bytes` or more.
 std::size_t window_dots(ir::Module* module, std::int64_t from_bytes);
 /// Each instruction when its user is computed, that of the operands first that needs most memory.
-/// Computations with side effects stay as they are. Returns how many change.
-std::size_t order_for_memory(ir::Module* module);
+/// `shrink_early`: what leaves less than it takes away as soon as it can be. Computations with side
+/// effects stay as they are. Returns how many change.
+std::size_t order_for_memory(ir::Module* module, bool shrink_early = false);
 /// Each collective as early as its operands are there.
 std::size_t start_collectives_early(ir::Module* module);
 

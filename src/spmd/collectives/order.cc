@@ -4,6 +4,9 @@
 // (Sethi and Ullman, 1970, for trees; values with several users are computed for the first).
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "src/spmd/collectives/optimize.h"
@@ -39,8 +42,10 @@ bool may_move(const Instruction& i) {
 
 class Order {
  public:
-  explicit Order(const ir::Computation& c)
-      : c_(c), need_(c.instructions().size(), 0), done_(c.instructions().size(), 0) {}
+  Order(const ir::Computation& c, bool shrink_early)
+      : c_(c), need_(c.instructions().size(), 0), done_(c.instructions().size(), 0) {
+    if (shrink_early) users_ = ir::users_of(c);
+  }
 
   std::vector<Instruction*> run() {
     for (const auto& i : c_.instructions()) {
@@ -75,13 +80,62 @@ class Order {
       }
       if (!ready) continue;
       work.pop_back();
-      done_[n] = 1;
-      order.push_back(i);
+      place(i, &order);
     }
     return order;
   }
 
  private:
+  /// And behind it what it makes ready that leaves less than it takes away.
+  void place(Instruction* i, std::vector<Instruction*>* order) {
+    std::vector<Instruction*> next{i};
+    while (!next.empty()) {
+      Instruction* x = next.back();
+      next.pop_back();
+      if (done_[std::size_t(x->index)] != 0) continue;
+      for (Instruction* o : x->operands) {
+        if (!is_done(o)) put(o, order);  // a constant
+      }
+      put(x, order);
+      if (!users_) continue;
+      for (const Instruction* o : x->operands) consider((*users_)[std::size_t(o->index)], &next);
+      consider((*users_)[std::size_t(x->index)], &next);
+    }
+  }
+
+  void put(Instruction* i, std::vector<Instruction*>* order) {
+    done_[std::size_t(i->index)] = 1;
+    order->push_back(i);
+  }
+
+  void consider(std::span<Instruction* const> users, std::vector<Instruction*>* next) const {
+    for (Instruction* user : users) {
+      if (done_[std::size_t(user->index)] == 0 && user != c_.root() && shrinks(*user)) {
+        next->push_back(user);
+      }
+    }
+  }
+
+  bool is_done(const Instruction* i) const { return done_[std::size_t(i->index)] != 0; }
+
+  bool shrinks(const Instruction& i) const {
+    if (ir::is_collective(i.opcode) || !i.shape.is_array() ||
+        !std::all_of(i.operands.begin(), i.operands.end(),
+                     [&](const Instruction* o) { return is_done(o) || o->operands.empty(); })) {
+      return false;
+    }
+    double less = -bytes_of(i);
+    const std::set<const Instruction*> operands(i.operands.begin(), i.operands.end());
+    for (const Instruction* o : operands) {
+      const auto users = (*users_)[std::size_t(o->index)];
+      if (std::all_of(users.begin(), users.end(),
+                      [&](const Instruction* u) { return u == &i || is_done(u); })) {
+        less += bytes_of(*o);
+      }
+    }
+    return less > 0;
+  }
+
   std::vector<std::size_t> sorted_operands(const Instruction& i) const {
     std::vector<std::size_t> inputs;
     for (const Instruction* o : i.operands) inputs.push_back(std::size_t(o->index));
@@ -94,11 +148,12 @@ class Order {
   const ir::Computation& c_;
   std::vector<double> need_;  ///< by index: what is held at most while it is computed
   std::vector<char> done_;
+  std::optional<ir::Users> users_;
 };
 
 }  // namespace
 
-std::size_t order_for_memory(ir::Module* module) {
+std::size_t order_for_memory(ir::Module* module, bool shrink_early) {
   std::size_t changed = 0;
   for (const auto& c : module->computations()) {
     const auto& all = c->instructions();
@@ -106,7 +161,7 @@ std::size_t order_for_memory(ir::Module* module) {
         !std::all_of(all.begin(), all.end(), [](const auto& i) { return may_move(*i); })) {
       continue;
     }
-    const std::vector<Instruction*> order = Order(*c).run();
+    const std::vector<Instruction*> order = Order(*c, shrink_early).run();
     if (order.size() != all.size()) continue;  // what nobody needs stays where it is
     bool same = true;
     for (std::size_t n = 0; n < all.size(); ++n) same = same && all[n].get() == order[n];
