@@ -97,19 +97,22 @@ class Refiner {
       : options_(options), model_(options.partition.cost), module_(std::move(module)) {}
 
   std::unique_ptr<ir::Module> run() {
-    const std::int64_t size = std::int64_t(module_->instruction_count());
-    trials_ = std::min<std::int64_t>(options_.trials,
-                                     options_.instructions / std::max<std::int64_t>(size, 1));
-    const bool search = trials_ >= kFewestTrials;
-    const bool dear = size > kLargest || (!search && module_->num_partitions > kManyDevices);
+    const std::int64_t size = std::max<std::int64_t>(1, module_->instruction_count());
+    const auto affords = [&](std::int64_t instructions) {
+      return std::min<std::int64_t>(options_.trials, instructions / size);
+    };
+    const bool may_search = affords(options_.most_instructions) >= kFewestTrials;
+    const bool many = module_->num_partitions > kManyDevices;
+    const bool dear = size > kLargest || (many && affords(options_.instructions) < kFewestTrials);
     if (options_.trials <= 0 || dear || calls_back()) {
       propagate(module_.get());
       return std::move(module_);
     }
-    std::unique_ptr<ir::Module> original = search ? module_->clone() : nullptr;
+    std::unique_ptr<ir::Module> original = may_search ? module_->clone() : nullptr;
     start();
     if (now_.best.bytes == 0) return std::move(module_);
-    if (!search) {
+    trials_ = affords(bytes_matter() && !many ? options_.most_instructions : options_.instructions);
+    if (trials_ < kFewestTrials) {
       try_few();
       propagation_->run(now_.pins, now_.first);
       return std::move(module_);
@@ -412,10 +415,12 @@ class Refiner {
     }
   }
 
+  /// Where dots are most of what a program costs, there is little to be won.
+  bool bytes_matter() const { return now_.best.bytes > kBytesPerDotFlop * now_.best.dot_flops; }
+
   /// In a large module: other places to start from, and nothing one by one.
   void try_few() {
-    // Where dots are most of what a program costs, there is little to be won.
-    if (now_.best.bytes > kBytesPerDotFlop * now_.best.dot_flops) {
+    if (bytes_matter()) {
       for (const double price : {kDearDotFlops[1], kDearDotFlops[3]}) {
         if (now_.best.dot_flops > 0) try_dear_dots(&CostModel::bytes_per_dot_flop, price);
       }

@@ -16,6 +16,8 @@ struct RefineOptions {
   /// devices, nothing.
   int trials = 24;
   std::int64_t instructions = 12000;
+  /// The same where the bytes are not few against the work of dots.
+  std::int64_t most_instructions = 24000;
 };
 
 /// Whether the instruction is a use of an argument of the program that refinement lets lie
