@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device program of a route: the rows that each device sends, the permutes, and how what it has
 // then becomes its part of the destination. Where all devices put the same rows in the same places
-// that is a concatenation; else rows are picked by a table; tables that would be large are replaced
-// by shifting and masking.
+// that is a concatenation; where each finds its rows in a row there, a window of it; else rows are
+// picked by a table; tables that would be large are replaced by shifting and masking.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -95,6 +95,94 @@ std::optional<Table> table_of(const RoutePlan& plan, std::int64_t missing) {
   }
   return table;
 }
+
+/// Rows of all moves one behind the other, in which each device finds its part as it stands.
+struct Windows {
+  std::vector<std::size_t> order;    ///< of the moves
+  std::int64_t front = 0, back = 0;  ///< rows of filling before and behind them
+  Dims starts;                       ///< by coordinate
+};
+
+/// Nothing if some device's rows don't lie in a row in any order of the moves. `filled`: rows that
+/// no move brings must be of the filling.
+class WindowSearch {
+ public:
+  WindowSearch(const RoutePlan& plan, bool filled) : plan_(plan), filled_(filled) {}
+
+  std::optional<Windows> run() {
+    constexpr std::size_t most = 4;
+    if (plan_.moves.size() > most || !collect()) return std::nullopt;
+    Windows w;
+    w.order.resize(plan_.moves.size());
+    std::iota(w.order.begin(), w.order.end(), std::size_t(0));
+    do {
+      if (place(&w)) return w;
+    } while (std::next_permutation(w.order.begin(), w.order.end()));
+    return std::nullopt;
+  }
+
+ private:
+  /// Rows [lo, hi) of a device's part, from row `from` of a move.
+  struct Run {
+    std::int64_t lo = 0, hi = 0, from = 0;
+    std::size_t move = 0;
+  };
+
+  bool collect() {
+    const std::size_t ways = plan_.moves.front().lo.size();
+    runs_.resize(ways);
+    for (std::size_t t = 0; t < ways; ++t) {
+      std::vector<Run>& mine = runs_[t];
+      for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
+        const RouteMove& m = plan_.moves[i];
+        if (takes_part(m, t)) mine.push_back({m.lo[t], m.hi[t], m.lo[t] - m.place[t], i});
+      }
+      std::sort(mine.begin(), mine.end(), [](const Run& a, const Run& b) { return a.lo < b.lo; });
+      if (mine.empty() && filled_) return false;
+      for (std::size_t k = 1; k < mine.size(); ++k) {
+        if (mine[k].lo != mine[k - 1].hi) return false;
+      }
+    }
+    return true;
+  }
+
+  bool place(Windows* w) const {
+    std::vector<std::int64_t> at(plan_.moves.size());
+    std::int64_t total = 0;
+    for (const std::size_t i : w->order) {
+      at[i] = total;
+      total += plan_.moves[i].rows;
+    }
+    // Relative to the first row of the moves.
+    std::int64_t least = 0, most = total;
+    w->starts.clear();
+    for (const std::vector<Run>& mine : runs_) {
+      if (mine.empty()) {
+        w->starts.push_back(0);
+        most = std::max(most, plan_.block);
+        continue;
+      }
+      const std::int64_t start = at[mine[0].move] + mine[0].from - mine[0].lo;
+      for (const Run& r : mine) {
+        if (at[r.move] + r.from != start + r.lo) return false;
+      }
+      if (filled_ && mine.front().lo > 0 && start + mine.front().lo != 0) return false;
+      const std::int64_t end = mine.back().hi;
+      if (filled_ && end < plan_.block && start + end != total) return false;
+      least = std::min(least, start);
+      most = std::max(most, start + plan_.block);
+      w->starts.push_back(start);
+    }
+    w->front = -least;
+    w->back = most - total;
+    for (std::int64_t& s : w->starts) s += w->front;
+    return true;
+  }
+
+  const RoutePlan& plan_;
+  const bool filled_;
+  std::vector<std::vector<Run>> runs_;  ///< by coordinate, in the order of the destination
+};
 
 /// By position in the mesh: its part of a number that differs along the axes, `weights[k]` a step
 /// along axes[k].
@@ -284,6 +372,16 @@ ir::Instruction* ComputationPartitioner::placed_rows(const RoutePlan& plan,
     }
     fill_to(block);
     return joined(parts);
+  }
+  if (const auto windows = WindowSearch(plan, fill != nullptr).run()) {
+    std::vector<ir::Instruction*> parts;
+    auto add_other = [&](std::int64_t n) {
+      if (n > 0) parts.push_back(b().splat(other, with_dim(out, dim, n)));
+    };
+    add_other(windows->front);
+    for (const std::size_t i : windows->order) parts.push_back(moved[i]);
+    add_other(windows->back);
+    return dynamic_slice_dim(joined(parts), dim, lookup(windows->starts, axes), block);
   }
   std::int64_t count = 0;
   for (const RouteMove& m : plan.moves) count += m.rows;
