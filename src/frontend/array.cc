@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "src/base/literal_util.h"
+#include "src/base/widen.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/ops_internal.h"
 #include "src/frontend/trace.h"
@@ -220,7 +221,7 @@ void Array::read_item(DType dtype, void* out, Location location) const {
     throw ValueError("item() of " + type_string() + ": only arrays with one element have an item",
                      location);
   }
-  const Literal literal = frontend::to_literal(*this, location);
+  const Literal literal = widened(frontend::to_literal(*this, location));
   if (!is_complex(dtype) && is_complex(literal.dtype())) {
     throw TypeError("item(): a complex value can't be read as " + std::string(name(dtype)),
                     location);
@@ -325,7 +326,7 @@ std::ostream& operator<<(std::ostream& out, const Array& array) {
       break;
   }
   if (impl.deleted) return out << "Array(" << array.type_string() << ", deleted)";
-  const Literal literal = frontend::to_literal(array, {});
+  const Literal literal = widened(frontend::to_literal(array, {}));
   dispatch_dtype(literal.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (literal.element_count() == 0) {

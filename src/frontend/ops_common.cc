@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "src/base/literal_util.h"
+#include "src/base/widen.h"
 #include "src/frontend/ops_internal.h"
 
 namespace tessera::frontend {
@@ -13,16 +14,17 @@ Array converted(const Array& x, DType dtype, Location location, bool weak) {
   if (impl.shape.dtype == dtype && impl.weak == weak) return x;
   if (impl.kind == internal::ArrayImpl::Kind::host_scalar) {
     const bool wide = dtype == DType::f64 || dtype == DType::c128;
-    const Literal& from = wide && impl.precise ? *impl.precise : *impl.literal;
-    Literal to(Shape(dtype, from.dims()));
+    const Literal from = widened(wide && impl.precise ? *impl.precise : *impl.literal);
+    Literal to(Shape(wide_dtype(dtype), from.dims()));
     dispatch_dtype(from.dtype(), [&](auto from_tag) {
       using From = typename decltype(from_tag)::type;
       const From value = from.data<From>()[0];
-      dispatch_dtype(dtype, [&](auto to_tag) {
+      dispatch_dtype(to.dtype(), [&](auto to_tag) {
         using To = typename decltype(to_tag)::type;
         to.mutable_data<To>()[0] = convert_element<To>(value);
       });
     });
+    to = narrowed(to, dtype);
     auto scalar = std::make_shared<internal::ArrayImpl>();
     scalar->kind = internal::ArrayImpl::Kind::host_scalar;
     scalar->shape = to.shape();

@@ -215,6 +215,13 @@ TEST(Sizes, IndexOfNothingSpeaksOfIndex) {
   EXPECT_FALSE(has(text, "gather"));
 }
 
+TEST(Printing, FloatsOfOneByteAreNumbers) {
+  const Array x = array({0.f, 1.f, 2.f, 0.3f}).astype(DType::f8e4m3fn);
+  EXPECT_EQ(to_string(x), "[0, 1, 2, 0.3125]");
+  EXPECT_EQ(slice(x, {3}, {4}).item<float>(), 0.3125f);
+  EXPECT_EQ(full({}, 0.3, DType::f8e5m2).item<float>(), 0.3125f);
+}
+
 TEST(Printing, NaNsHaveNoSign) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(to_string(array({nan, -nan, -1.5f})), "[nan, nan, -1.5]");

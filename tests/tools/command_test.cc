@@ -220,6 +220,24 @@ TEST(Run, TakesMeshAndShardingsFromFlags) {
   EXPECT_EQ(one.json()["devices"], 1);
 }
 
+TEST(Run, FloatsOfOneByteAreReadAndCompared) {
+  const char* text = R"(HloModule small
+ENTRY e {
+  x = f8e4m3fn[4] parameter(0)
+  w = f32[4] convert(x)
+  y = f32[4] add(w, w)
+  ROOT z = f8e4m3fn[4] convert(y)
+})";
+  const TemporaryFolder folder;
+  const Ran first = run_tool({"run", "-", "--output-dir", folder.path().string()}, text);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Ran again = run_tool({"run", "-", "--expect", folder.path().string()}, text);
+  EXPECT_EQ(again.code, 0) << again.err;
+  const Ran other = run_tool({"run", "-", "--seed", "7", "--expect", folder.path().string()}, text);
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(has(other.out + other.err, "is right")) << other.out << other.err;
+}
+
 TEST(Run, RandomInputsFollowTheSeed) {
   const TemporaryFolder folder;
   auto result = [&](const std::string& seed, const std::string& where) {

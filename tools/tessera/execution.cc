@@ -11,6 +11,7 @@
 #include "src/base/literal_util.h"
 #include "src/base/machine_memory.h"
 #include "src/base/npy.h"
+#include "src/base/widen.h"
 #include "tools/tessera/placement.h"
 
 namespace tessera::tool {
@@ -63,8 +64,8 @@ std::vector<Literal> random_inputs(const ir::Module& module, std::uint64_t seed)
   // The distributions of the standard library differ between libraries; these don't.
   auto uniform = [&] { return double(bits() >> 11) * 0x1p-53; };
   for (const Shape& shape : input_shapes(module)) {
-    Literal l(Shape(shape.dtype, shape.dims));
-    dispatch_dtype(shape.dtype, [&](auto tag) {
+    Literal l(Shape(wide_dtype(shape.dtype), shape.dims));
+    dispatch_dtype(l.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for (T& v : l.mutable_data<T>()) {
         if (is_complex(shape.dtype)) {
@@ -79,7 +80,7 @@ std::vector<Literal> random_inputs(const ir::Module& module, std::uint64_t seed)
         }
       }
     });
-    out.push_back(std::move(l));
+    out.push_back(narrowed(l, shape.dtype));
   }
   return out;
 }
@@ -188,7 +189,8 @@ double excess_of(const T& got, const T& want, double tol) {
 
 }  // namespace
 
-Deviation compare(const Literal& got, const Literal& want, double tol) {
+Deviation compare(const Literal& stored, const Literal& expected, double tol) {
+  const Literal got = widened(stored), want = widened(expected);
   const bool exact = !is_floating(want.dtype()) && !is_complex(want.dtype());
   return dispatch_dtype(want.dtype(), [&](auto tag) -> Deviation {
     using T = typename decltype(tag)::type;
