@@ -27,10 +27,12 @@ using ir::Opcode;
 constexpr double kBytesPerDotFlop = 0.02, kBytesPerRepeatedFlop = 0.5;
 /// With dots as dear as this for each op, too, a program may do less. For half the work it may
 /// receive half again the bytes; where that is less than the shardings as they stand ask for, a
-/// seventh, and half again while that is less than what starting one collective costs. Between all
-/// that and every device repeating the work there is what those share out.
+/// seventh, and half again while that is less than what starting one collective costs, but nothing
+/// for less than a sixth of the work. Between all that and every device repeating the work there is
+/// what those share out.
 constexpr double kDearDotFlops[] = {0.2, 1, 4, 30}, kDearRepeatedFlops[] = {0.5, 4};
 constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.2, kFewBytes = 0.5;
+constexpr double kWorthBytes = 1.2;
 /// Other work may grow so much with it, and what was won of the dots' be lost again up to this.
 constexpr double kElementsForWork = 1.1, kWorkKept = 1.3;
 
@@ -182,9 +184,10 @@ class Refiner {
     std::vector<LayoutAlternative> alternatives;
     const Price dear = evaluate(&alternatives);
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
-    const double for_work =
-        now_.best.dot_flops > given_flops_ * 1.001 ? kBytesForWork : kBytesForLessThanGiven;
-    const double few = std::min(model_.latency_bytes, kFewBytes * now_.best.bytes);
+    const bool repeated = now_.best.dot_flops > given_flops_ * 1.001;
+    const bool pays = repeated || work > kWorthBytes;
+    const double for_work = repeated ? kBytesForWork : pays ? kBytesForLessThanGiven : 0;
+    const double few = pays ? std::min(model_.latency_bytes, kFewBytes * now_.best.bytes) : 0;
     const bool worth =
         dear.bytes <= now_.best.bytes * std::pow(work, for_work) + few || improves(dear, now_.best);
     if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) {
