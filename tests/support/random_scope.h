@@ -46,7 +46,7 @@ class RandomScope {
   Dims regrouped(const Dims& dims);
   ir::Instruction* small_index(std::int64_t size);
   ir::Instruction* flag();
-  ir::Instruction* triangle(const Dims& dims, bool lower);
+  ir::Instruction* triangle(const Dims& dims, bool lower, double beside);
   ir::Computation* argmax_computation(DType t);
 
   void unary();

@@ -130,7 +130,7 @@ void RandomScope::pool_gradient() {
 }
 
 /// A batch of well-conditioned triangles with something beside the other one, too.
-ir::Instruction* RandomScope::triangle(const Dims& dims, bool lower) {
+ir::Instruction* RandomScope::triangle(const Dims& dims, bool lower, double beside) {
   const std::int64_t rank = std::int64_t(dims.size());
   ir::Instruction* x = as_shape(any(), dims).x;
   x = b_.binary(Opcode::multiply, b_.unary(Opcode::tanh, x), fill(f32, 0.3, dims));
@@ -138,7 +138,7 @@ ir::Instruction* RandomScope::triangle(const Dims& dims, bool lower) {
   ir::Instruction* column = b_.iota(Shape(s32, dims), rank - 1);
   ir::Instruction* diagonal = b_.compare(ir::Direction::eq, row, column);
   ir::Instruction* kept = b_.compare(lower ? ir::Direction::ge : ir::Direction::le, row, column);
-  x = b_.select(kept, x, fill(f32, 7, dims));
+  x = b_.select(kept, x, fill(f32, beside, dims));
   return b_.select(diagonal, fill(f32, 2, dims), x);
 }
 
@@ -156,7 +156,7 @@ void RandomScope::solve() {
   a.unit_diagonal = dice_.chance(0.3);
   if (dice_.chance(0.4)) a.transpose_a = ir::TriangularSolveAttrs::Transpose::transpose;
   right.insert(right.end(), {a.left_side ? n : m, a.left_side ? m : n});
-  ir::Instruction* t = triangle(square, a.lower);
+  ir::Instruction* t = triangle(square, a.lower, 7);
   Known b = as_shape(any(), right);
   add(small({b_.emit(Opcode::triangular_solve, {t, b.x}, a), b.bound * 64}));
 }
@@ -168,7 +168,7 @@ void RandomScope::cholesky() {
   if (dice_.chance(0.8)) dims.push_back(dice_.pick(batches));
   const std::int64_t n = dice_.between(1, 6);
   dims.insert(dims.end(), {n, n});
-  ir::Instruction* t = triangle(dims, true);
+  ir::Instruction* t = triangle(dims, true, 0);
   ir::DotAttrs attrs;
   const std::int64_t last = std::int64_t(dims.size()) - 1;
   attrs.lhs_contracting = attrs.rhs_contracting = {last};
