@@ -40,11 +40,37 @@ bool can_inline(const Instruction& i, Scope scope) {
   return target == ir::kCustomPartitioningTarget || target == ir::kManualComputationTarget;
 }
 
+/// Code per device is one device's program as it stands only if a part is the whole.
+void check_shapes(const Instruction& call, const ir::Computation& callee) {
+  const auto differ = [](const Shape& a, const Shape& b) {
+    const std::vector<Shape> x = flatten(a), y = flatten(b);
+    return !std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Shape& s, const Shape& t) {
+      return s.dtype == t.dtype && s.dims == t.dims;
+    });
+  };
+  const auto refuse = [&](const std::string& what, const Shape& inside, const Shape& outside) {
+    throw ShardingError("code per device (" + call.describe() + ") has " + what + " " +
+                            inside.to_string() + " where the program has " + outside.to_string() +
+                            ": it is written for several devices, and this program is for one; "
+                            "valid: the mesh that the module names",
+                        call.location());
+  };
+  for (std::size_t k = 0; k < call.operands.size() && k < callee.parameters().size(); ++k) {
+    const Shape& inside = callee.parameters()[k]->shape;
+    if (!differ(inside, call.operand(k)->shape)) continue;
+    refuse("parameter " + std::to_string(k), inside, call.operand(k)->shape);
+  }
+  if (differ(callee.root()->shape, call.shape)) {
+    refuse("the result", callee.root()->shape, call.shape);
+  }
+}
+
 /// Appends the callee's instructions to the caller, and the calls among them to `calls`; returns
 /// what the call's users shall use.
 Instruction* expand(ir::Computation* caller, const Instruction& call,
                     std::vector<Instruction*>* calls, Scope scope) {
   const ir::Computation& callee = *call.called[0];
+  if (call.is(Opcode::custom_call)) check_shapes(call, callee);
   std::vector<Instruction*> copies(callee.instructions().size());
   const auto copy_of = [&](const Instruction* i) { return copies.at(std::size_t(i->index)); };
   for (const auto& i : callee.instructions()) {

@@ -70,7 +70,7 @@ ENTRY e {
 };
 
 CollectiveCase check(const CountDown& d) {
-  return check_collectives(d.text(), spmd::stop_loops_alone);
+  return check_collectives(d.text(), [](ir::Module* m) { return spmd::stop_loops_alone(m); });
 }
 
 TEST(StopAlone, RowsThatKeepWhatTheyHaveNeedNoAgreement) {

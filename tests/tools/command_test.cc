@@ -220,6 +220,62 @@ TEST(Run, TakesMeshAndShardingsFromFlags) {
   EXPECT_EQ(one.json()["devices"], 1);
 }
 
+TEST(Run, CodePerDeviceNeedsItsMesh) {
+  const char* text = R"(module @m attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%arg0: tensor<16x8xf32>) -> tensor<16x8xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%arg1: tensor<4x8xf32>) {
+      %1 = stablehlo.add %arg1, %arg1 : tensor<4x8xf32>
+      sdy.return %1 : tensor<4x8xf32>
+    } : (tensor<16x8xf32>) -> tensor<16x8xf32>
+    return %0 : tensor<16x8xf32>
+  }
+})";
+  EXPECT_EQ(run_tool({"run", "-"}, text).code, 0);
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--devices", "1"}, {"--mesh", "x=1"}, {"--mesh", "x=2"}}) {
+    std::vector<std::string> arguments = {"run", "-"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Ran ran = run_tool(arguments, text);
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_TRUE(has(ran.err, "f32[4,8]") && has(ran.err, "f32[16,8]")) << ran.err;
+    EXPECT_TRUE(has(ran.err, ":4: ")) << ran.err;
+  }
+}
+
+TEST(Partition, ListsNoCollectiveThatALoopOfRowsDoesWithout) {
+  const char* text = R"(HloModule rows, num_partitions=8
+any { a = pred[] parameter(0)
+  b = pred[] parameter(1)
+  ROOT r = pred[] or(a, b) }
+test { s = (s32[16]) parameter(0)
+  x = s32[16] get-tuple-element(s), index=0
+  zero = s32[] constant(0)
+  zeros = s32[16] broadcast(zero), dimensions={}
+  go = pred[16] compare(x, zeros), direction=GT
+  no = pred[] constant(false)
+  ROOT p = pred[] reduce(go, no), dimensions={0}, to_apply=any }
+body { s = (s32[16]) parameter(0)
+  x = s32[16] get-tuple-element(s), index=0
+  zero = s32[] constant(0)
+  zeros = s32[16] broadcast(zero), dimensions={}
+  go = pred[16] compare(x, zeros), direction=GT
+  one = s32[] constant(1)
+  ones = s32[16] broadcast(one), dimensions={}
+  less = s32[16] subtract(x, ones)
+  next = s32[16] select(go, less, x)
+  ROOT t = (s32[16]) tuple(next) }
+ENTRY e { x = s32[16] parameter(0), sharding={devices=[8]<=[8]}
+  s = (s32[16]) tuple(x)
+  w = (s32[16]) while(s), condition=test, body=body
+  ROOT r = s32[16] get-tuple-element(w), index=0, sharding={devices=[8]<=[8]} })";
+  const TemporaryFolder folder;
+  const Ran ran = run_tool({"partition", "-", "--json", "-o", folder / "out.hlo"}, text);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.json()["bytes_received"], 0);
+  EXPECT_TRUE(ran.json()["collectives"].empty()) << ran.out;
+}
+
 TEST(Run, FloatsOfOneByteAreReadAndCompared) {
   const char* text = R"(HloModule small
 ENTRY e {

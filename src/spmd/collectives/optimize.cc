@@ -104,7 +104,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
   }
   dedupe_collectives(module->get());
   // No device holds more for it, though fewer hold the same.
-  stop_loops_alone(module->get());
+  stop_loops_alone(module->get(), options.removed);
   steps.take(reassociate_collectives);
   steps.take(take_own_shards);
   if (communicates_in_loops(**module)) {

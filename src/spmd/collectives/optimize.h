@@ -24,8 +24,10 @@ std::size_t take_own_shards(ir::Module* module);
 std::size_t move_out_of_loops(ir::Module* module);
 
 /// Loops whose predicate asks whether any row of any device has work left, and whose rows without
-/// work keep what they carry: each device asks its own rows only.
-std::size_t stop_loops_alone(ir::Module* module);
+/// work keep what they carry: each device asks its own rows only. `removed`, if set, is told of
+/// each all-reduce that goes.
+std::size_t stop_loops_alone(ir::Module* module,
+                             const std::function<void(const ir::Instruction&)>& removed = {});
 
 struct CombineOptions {
   /// What one combined collective gives at most.
@@ -54,6 +56,8 @@ struct CollectiveOptions {
   bool combine_any = true;
   /// The most bytes that a device holds; nothing is kept that raises it. About (held.h) if not set.
   std::function<double(const ir::Module&)> peak;
+  /// Told of collectives that were found needless, if set.
+  std::function<void(const ir::Instruction&)> removed;
   /// Of a program of more instructions nothing is tried and taken back: less is tried.
   std::int64_t most_tried = 1500;
 };

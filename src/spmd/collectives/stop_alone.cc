@@ -109,7 +109,7 @@ class Loop {
  public:
   explicit Loop(Instruction* loop) : test_(loop->called[0]), body_(loop->called[1]) {}
 
-  bool stop_alone() {
+  bool stop_alone(const std::function<void(const ir::Instruction&)>& removed) {
     Instruction* asked = test_->root();
     if (!asked->is(Opcode::all_reduce) || asked->operands.size() != 1 ||
         !asked->control_predecessors.empty() || asked->shape.rank() != 0 ||
@@ -129,6 +129,7 @@ class Loop {
     }
     rows_ = any->operand(0);
     if (!changes_only_rows()) return false;
+    if (removed) removed(*asked);
     test_->set_root(own);
     test_->remove_dead();
     return true;
@@ -182,7 +183,8 @@ class Loop {
 
 }  // namespace
 
-std::size_t stop_loops_alone(ir::Module* module) {
+std::size_t stop_loops_alone(ir::Module* module,
+                             const std::function<void(const ir::Instruction&)>& removed) {
   std::map<std::int64_t, std::vector<Instruction*>> loops;  // by the number of their test
   std::unordered_map<const Computation*, std::int64_t> tests;
   for (const auto& c : module->computations()) {
@@ -195,7 +197,7 @@ std::size_t stop_loops_alone(ir::Module* module) {
   std::size_t count = 0;
   for (const auto& [number, alike] : loops) {
     // A test of several loops would change for all.
-    if (alike.size() == 1 && Loop(alike.front()).stop_alone()) ++count;
+    if (alike.size() == 1 && Loop(alike.front()).stop_alone(removed)) ++count;
   }
   return count;
 }
