@@ -420,8 +420,12 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
   }
-  for (std::size_t k = 0; n > 1 && k < bound.kept.size(); ++k) {
+  for (std::size_t k = 0; k < bound.kept.size(); ++k) {
     const std::size_t i = bound.kept[k];
+    if (i < bound.donated.size() && bound.donated[i]) {
+      module.buffer_donor.emplace_back(std::int64_t(k), Dims());
+    }
+    if (n == 1) continue;
     module.entry()->parameter(k)->sharding = {
         to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())};
   }

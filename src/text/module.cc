@@ -31,6 +31,7 @@ std::unique_ptr<ir::Module> Reader::run() {
   // Not before: shardings wait for instructions.
   for (const auto& c : module_->computations()) c->remove_dead();
   module_->remove_dead_computations();
+  locate_callees();
   ir::verify_structure(*module_, false);
   return std::move(module_);
 }

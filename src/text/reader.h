@@ -287,6 +287,8 @@ class Reader {
 
   // locations.cc
   const Shared<ir::Metadata>& metadata_of(std::string_view location);
+  /// Gives what functions without lines of their own hold the line that calls them, if it is one.
+  void locate_callees();
   ir::Metadata parse_location(int depth);
 
   // build.cc: making instructions

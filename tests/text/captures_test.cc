@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions on scalars that use values from outside, and what StableHLO has beyond HLO.
+#include <map>
+
 #include "src/ir/shape_inference.h"
 #include "src/text/stablehlo.h"
 #include "tests/text/programs.h"
@@ -21,6 +23,40 @@ Literal floats(std::vector<float> v) {
 
 // %s is no constant: it is the sine of the argument %t.
 constexpr const char* kScaled = "%s = stablehlo.add %t, %t : tensor<f32>\n";
+
+TEST(Locations, FunctionsWithoutLinesAreWhereTheyAreCalled) {
+  const std::string text = R"(module @m {
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @once(%a) : (tensor<4xf32>) -> tensor<4xf32> loc("user.py":7:1)
+  %1 = call @twice(%0) : (tensor<4xf32>) -> tensor<4xf32> loc("user.py":8:1)
+  %2 = call @twice(%1) : (tensor<4xf32>) -> tensor<4xf32> loc("user.py":9:1)
+  return %2 : tensor<4xf32>
+}
+func.func private @once(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %s = stablehlo.sine %x : tensor<4xf32> loc("sin")
+  %c = stablehlo.cosine %s : tensor<4xf32> loc("library.py":3:1)
+  %i = call @within(%c) : (tensor<4xf32>) -> tensor<4xf32> loc("jit")
+  return %i : tensor<4xf32>
+}
+func.func private @within(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %n = stablehlo.negate %x : tensor<4xf32> loc("neg")
+  return %n : tensor<4xf32>
+}
+func.func private @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %t = stablehlo.tanh %x : tensor<4xf32> loc("tanh")
+  return %t : tensor<4xf32>
+}
+})";
+  auto module = parse_stablehlo(text, "t.mlir");
+  std::map<ir::Opcode, std::string> at;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) at[i->opcode] = i->location().to_string();
+  }
+  EXPECT_EQ(at[ir::Opcode::sine], "user.py:7");
+  EXPECT_EQ(at[ir::Opcode::cosine], "library.py:3");
+  EXPECT_EQ(at[ir::Opcode::negate], "user.py:7");
+  EXPECT_EQ(at[ir::Opcode::tanh], "t.mlir:19");  // of two callers neither
+}
 
 TEST(Captures, Reduce) {
   // max(|x - s|) with s from outside, in both forms.
