@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops that end when no row of any device has work left, as vmap makes them of a loop per row: the
-// predicate is the or of a truth value per row, and a row whose value is false keeps all that it
-// carries. Trips after a device's own rows are done change nothing there, so it needn't ask the
-// others: without the all-reduce each device makes the trips that its own rows need.
+// predicate is the or of a truth value per row (or not the and of the opposite), and a row without
+// work keeps all that it carries. Trips after a device's own rows are done change nothing there, so
+// it needn't ask the others: without the all-reduce each device makes the trips of its own rows.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -78,17 +78,17 @@ bool keeps_elements(const Instruction& i) {
   }
 }
 
-bool is_or(const Computation& c) {
+bool reduces_by(const Computation& c, Opcode op) {
   const Instruction& root = *c.root();
-  return root.is(Opcode::or_) && root.shape.dtype == DType::pred && c.parameters().size() == 2 &&
+  return root.is(op) && root.shape.dtype == DType::pred && c.parameters().size() == 2 &&
          root.operand(0)->is(Opcode::parameter) && root.operand(1)->is(Opcode::parameter) &&
          root.operand(0) != root.operand(1);
 }
 
-bool is_false(const Instruction& i) {
+bool is_truth(const Instruction& i, bool value) {
   return i.is(Opcode::constant) && i.shape.is_array() && i.shape.rank() == 0 &&
          i.shape.dtype == DType::pred && !i.get<ir::ConstantAttrs>().elided &&
-         i.get<ir::ConstantAttrs>().value == Literal::scalar(DType::pred, false);
+         i.get<ir::ConstantAttrs>().value == Literal::scalar(DType::pred, value);
 }
 
 /// What a computation and all that it calls do together with others; more than `most` are not
@@ -110,10 +110,14 @@ class Loop {
   explicit Loop(Instruction* loop) : test_(loop->called[0]), body_(loop->called[1]) {}
 
   bool stop_alone(const std::function<void(const ir::Instruction&)>& removed) {
-    Instruction* asked = test_->root();
+    // any(go), or not all(done).
+    Instruction* root = test_->root();
+    done_is_true_ = root->is(Opcode::not_);
+    const Opcode op = done_is_true_ ? Opcode::and_ : Opcode::or_;
+    Instruction* asked = done_is_true_ ? root->operand(0) : root;
     if (!asked->is(Opcode::all_reduce) || asked->operands.size() != 1 ||
         !asked->control_predecessors.empty() || asked->shape.rank() != 0 ||
-        !is_or(*asked->called[0])) {
+        !reduces_by(*asked->called[0], op)) {
       return false;
     }
     std::vector<Instruction*> all;
@@ -121,22 +125,25 @@ class Loop {
     collectives_of(*body_, 1, &all);
     if (all.size() != 1) return false;
     Instruction* own = asked->operand(0);
-    const Instruction* any = own;
-    while (keeps_elements(*any) && !any->is(Opcode::broadcast)) any = any->operand(0);
-    if (!any->is(Opcode::reduce) || any->operands.size() != 2 || any->shape.rank() != 0 ||
-        !is_or(*any->called[0]) || !is_false(*any->operand(1))) {
+    const Instruction* reduced = own;
+    while (keeps_elements(*reduced) && !reduced->is(Opcode::broadcast)) {
+      reduced = reduced->operand(0);
+    }
+    if (!reduced->is(Opcode::reduce) || reduced->operands.size() != 2 ||
+        reduced->shape.rank() != 0 || !reduces_by(*reduced->called[0], op) ||
+        !is_truth(*reduced->operand(1), done_is_true_)) {
       return false;
     }
-    rows_ = any->operand(0);
+    rows_ = reduced->operand(0);
     if (!changes_only_rows()) return false;
     if (removed) removed(*asked);
-    test_->set_root(own);
+    test_->replace_all_uses(asked, own);
     test_->remove_dead();
     return true;
   }
 
  private:
-  /// Where a row's value in the test is false, the body gives what it was given.
+  /// Where a row is done, the body gives what it was given.
   bool changes_only_rows() {
     const Instruction &in = *body_->parameter(0), &out = *body_->root();
     if (!in.shape.is_tuple) return keeps(out, &in, -1);
@@ -159,17 +166,24 @@ class Loop {
     const Instruction* x = &out;
     while (x->is(Opcode::copy)) x = x->operand(0);
     if (is_carried(*x, in, k)) return true;
-    return x->is(Opcode::select) && is_carried(*x->operand(2), in, k) &&
-           false_when_done(*x->operand(0));
+    // What says which rows are done: all of it has one value then, before and after.
+    if (is_carried(*rows_, test_->parameter(0), k) && is_when_done(*x, done_is_true_)) return true;
+    if (!x->is(Opcode::select)) return false;
+    return (is_carried(*x->operand(2), in, k) && is_when_done(*x->operand(0), false)) ||
+           (is_carried(*x->operand(1), in, k) && is_when_done(*x->operand(0), true));
   }
 
-  /// All false if all rows' values are.
-  bool false_when_done(const Instruction& p) {
+  /// All of it has that value if all rows are done.
+  bool is_when_done(const Instruction& p, bool value) {
     const Instruction* x = &p;
     for (;;) {
-      if (sameness_.same(rows_, x)) return true;
-      if (x->is(Opcode::and_)) {
-        return false_when_done(*x->operand(0)) || false_when_done(*x->operand(1));
+      if (value == done_is_true_ && sameness_.same(rows_, x)) return true;
+      if (x->is(Opcode::not_)) return is_when_done(*x->operand(0), !value);
+      if (x->is(Opcode::and_) || x->is(Opcode::or_)) {
+        const bool first = is_when_done(*x->operand(0), value);
+        // One is enough to make an and false, or an or true.
+        if (first == (x->is(Opcode::or_) == value)) return first;
+        return is_when_done(*x->operand(1), value);
       }
       if (!keeps_elements(*x)) return false;
       x = x->operand(0);
@@ -177,7 +191,8 @@ class Loop {
   }
 
   Computation *test_, *body_;
-  const Instruction* rows_ = nullptr;
+  const Instruction* rows_ = nullptr;  ///< a truth value for each
+  bool done_is_true_ = false;
   Sameness sameness_;
 };
 
@@ -189,7 +204,7 @@ std::size_t stop_loops_alone(ir::Module* module,
   std::unordered_map<const Computation*, std::int64_t> tests;
   for (const auto& c : module->computations()) {
     for (const auto& i : c->instructions()) {
-      if (!i->is(Opcode::while_) || !i->called[0]->root()->is(Opcode::all_reduce)) continue;
+      if (!i->is(Opcode::while_)) continue;
       const auto number = std::int64_t(tests.size());
       loops[tests.emplace(i->called[0], number).first->second].push_back(i.get());
     }
