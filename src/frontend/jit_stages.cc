@@ -157,6 +157,25 @@ std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves,
   return call_flat(leaves, location);
 }
 
+namespace {
+
+/// With the devices where the shardings' own texts don't tell them apart.
+std::string misplaced(const std::string& who, const Sharding& wanted, const Sharding& got) {
+  std::string want = wanted.to_string(), have = got.to_string();
+  if (want == have) {
+    const auto on = [](const Sharding& s) {
+      std::string out = " on devices";
+      for (const Device& d : s.device_list()) out += " " + std::to_string(d.id);
+      return out;
+    };
+    want += on(wanted);
+    have += on(got);
+  }
+  return who + " was compiled for " + want + " and lies as " + have;
+}
+
+}  // namespace
+
 std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Location location) const {
   const auto& avals = state_->avals;
   const std::string& name = state_->bound.name;
@@ -176,9 +195,8 @@ std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Locatio
                      avals[i].shape.to_string() + " and called with " + impl.shape.to_string();
     } else if (impl.committed && !impl.sharding.is_equivalent_to(
                                      state_->bound.parameter_shardings[i], impl.shape.rank())) {
-      wrong_places += (wrong_places.empty() ? "" : "; ") + who + " was compiled for " +
-                      state_->bound.parameter_shardings[i].to_string() + " and lies as " +
-                      impl.sharding.to_string();
+      wrong_places += (wrong_places.empty() ? "" : "; ") +
+                      misplaced(who, state_->bound.parameter_shardings[i], impl.sharding);
     }
   }
   if (!wrong_types.empty()) {

@@ -2,6 +2,7 @@
 // Behaviours 161 to 188 of docs/behaviours.md: donation, caches, stages and texts of jit.
 #include <tessera/jit.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -41,6 +42,22 @@ class LogCapture {
  private:
   std::optional<std::string> level_;
 };
+
+TEST(Stages, OtherDevicesOfAnEqualMeshAreNamed) {
+  const Mesh mesh = mesh_of({{"x", 4}});
+  std::vector<Device> reversed = mesh.devices();
+  std::reverse(reversed.begin(), reversed.end());
+  const Mesh other(reversed, {4}, {"x"});
+  const auto c =
+      jit([](Array x) { return x + 1; }).lower(put(counting({8}), mesh, P("x"))).compile();
+  try {
+    c(put(counting({8}), other, P("x")));
+    FAIL() << "nothing was thrown";
+  } catch (const ValueError& e) {
+    EXPECT_NE(e.message().find("on devices 0 1 2 3 and lies as"), std::string::npos) << e.message();
+    EXPECT_NE(e.message().find("on devices 3 2 1 0"), std::string::npos) << e.message();
+  }
+}
 
 TEST(Donation, IsInTheTextAndTheMemoryAnalysis) {
   auto f = jit([](Array x, Array y) { return x * 2 + y; }, {.donate_argnums = {0}});
