@@ -32,6 +32,19 @@ double bytes_of(std::unique_ptr<ir::Module> propagated) {
   return spmd::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
 }
 
+TEST(Refine, AnOpenResultLiesAsItWasComputed) {
+  const std::string step = R"(
+    p = f32[64,64] parameter(0), sharding={devices=[2,4]<=[8]}
+    g = f32[64,64] parameter(1), sharding={devices=[4,2]<=[2,4]T(1,0)}
+    ROOT n = f32[64,64] subtract(p, g))";
+  const PartitionCase open = check_refined(parse_entry(step));
+  EXPECT_EQ(open.count(Opcode::all_gather), 0) << open.text;
+  EXPECT_LE(open.bytes(), 3 * 64 * 64 * 4 / 8);
+  // What the program states holds.
+  const PartitionCase stated = check_refined(parse_entry(step + ", sharding={replicated}"));
+  EXPECT_NE(stated.text.find("all-gather"), std::string::npos) << stated.text;
+}
+
 TEST(Refine, OneGatherServesTwoDots) {
   PartitionCase c = check_refined(parse_entry(kTwoUsers), 1e-3);
   EXPECT_EQ(c.collectives(), 1) << c.text;

@@ -185,8 +185,18 @@ class Builder {
         graph_.values[std::size_t(graph_.value_of(i, k))].boundary = true;
       }
     };
-    for (const Instruction* p : module_->entry()->parameters()) bound(p);
-    bound(module_->entry()->root());
+    const Instruction* root = module_->entry()->root();
+    for (std::size_t k = 0; k < graph_.leaf_count(root); ++k) {
+      Value& v = graph_.values[std::size_t(graph_.value_of(root, k))];
+      v.open_result = v.active && (!v.given || v.sharding.fully_open());
+    }
+    bound(root);
+    for (const Instruction* p : module_->entry()->parameters()) {
+      bound(p);
+      for (std::size_t k = 0; k < graph_.leaf_count(p); ++k) {
+        graph_.values[std::size_t(graph_.value_of(p, k))].open_result = false;
+      }
+    }
     set_manual(bound);
   }
 

@@ -441,8 +441,21 @@ int Propagation::value_of(const ir::Instruction& instruction, std::size_t leaf) 
 
 bool Propagation::is_free(int value, const TensorSharding& sharding) const {
   const propagation::Value& v = state_->values[std::size_t(value)];
-  return v.active && !v.given && !v.boundary && sharding.dims.size() == v.dims.size() &&
-         sharding.mesh && sharding.mesh->axes == state_->fine->axes;
+  if (!v.active || sharding.dims.size() != v.dims.size() || !sharding.mesh ||
+      sharding.mesh->axes != state_->fine->axes) {
+    return false;
+  }
+  if (!v.boundary) return !v.given;
+  // A result that the program leaves open, as callers expect results to be split.
+  if (!v.open_result || !sharding.unreduced.empty()) return false;
+  for (std::size_t d = 0; d < v.dims.size(); ++d) {
+    const IndexList& axes = sharding.dims[d].axes;
+    if (propagation::whole_axes(*state_->fine, *state_->coarse, axes) != axes ||
+        v.dims[d] % sharding.shards(std::int64_t(d)) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {

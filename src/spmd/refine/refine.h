@@ -34,7 +34,8 @@ struct Refined {
 /// again, array by array and all at once, and kept if the program as a whole gets cheaper and no
 /// device computes more, or hardly more for many bytes. Dots are tried with higher prices, too: one
 /// is kept if that saves work and few bytes are paid for it. What the program states stays, and so
-/// do its arguments and results. Ends with every instruction's sharding set, as propagate does.
+/// do its arguments; results that it leaves open wholly may lie otherwise. Ends with every
+/// instruction's sharding set, as propagate does.
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options = {});
 
 }  // namespace tessera::spmd
