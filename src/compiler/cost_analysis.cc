@@ -249,7 +249,7 @@ class Analysis {
         line.run(*i, seconds);
       } else if (communicates(*i)) {
         out.bytes_accessed += traffic(*i, on_the_way);
-        line.communicate(*i, cost_of(*i).seconds);
+        line.communicate(*i, costs_.emplace(i.get(), cost_of(*i)).first->second.seconds);
       } else if (!on_the_way[std::size_t(i->index)] && !is_name(i->opcode)) {
         const double bytes = traffic(*i, on_the_way);
         out.bytes_accessed += bytes;
@@ -360,7 +360,7 @@ class Analysis {
         for (const ir::Computation* callee : i->called) times_[callee] += times * trips(*i);
       }
       if (!communicates(*i)) continue;
-      CollectiveCost cost = cost_of(*i);
+      CollectiveCost cost = costs_.at(i.get());
       cost.times = times;
       CostAnalysis::Kind& kind = out_.kinds[cost.kind];
       ++kind.count;
@@ -376,6 +376,7 @@ class Analysis {
   std::int64_t devices_;
   CollectiveAxes axes_;
   std::unordered_map<const ir::Computation*, Totals> totals_;
+  std::unordered_map<const ir::Instruction*, CollectiveCost> costs_;  ///< of one run
   std::unordered_map<const ir::Computation*, double> times_;
   CostAnalysis out_;
 };

@@ -203,16 +203,17 @@ void optimize_collectives(Compilation& c) {
   options.combine_any = !c.for_report;
   options.peak = peak_bytes;
   options.most_tried = kPlannedTwice;
-  options.removed = [&](const ir::Instruction& collective) {
-    // Reports of tagged collectives find what is there by themselves.
-    auto& records = c.report.records;
-    const auto gone =
-        std::find_if(records.begin(), records.end(), [&](const spmd::CommunicationRecord& r) {
-          return r.instruction == collective.name &&
-                 r.location.to_string() == collective.location().to_string();
-        });
-    if (!c.for_report && gone != records.end()) records.erase(gone);
-  };
+  // Reports of tagged collectives find what is there by themselves.
+  if (!c.for_report)
+    options.removed = [&](const ir::Instruction& collective) {
+      auto& records = c.report.records;
+      const auto gone =
+          std::find_if(records.begin(), records.end(), [&](const spmd::CommunicationRecord& r) {
+            return r.instruction == collective.name &&
+                   r.location.to_string() == collective.location().to_string();
+          });
+      if (gone != records.end()) records.erase(gone);
+    };
   if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMostBytes)) {
     options.window_from_bytes = *bytes;
   }

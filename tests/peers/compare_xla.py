@@ -6,7 +6,7 @@
 
 Per variant, from the printed text (hlo_comm.py) and V.json: bytes received, flops of dots and convolutions,
 and peak bytes of one device. Prints each variant that is above XLA in bytes, above 1.05 of its flops or
-above 1.1 of its peak, then how many there are and the geometric mean of the bytes' ratios, each at least
+above 1.1 of its peak, or has a full gather or more loops of unknown length, then how many there are and the geometric mean of the bytes' ratios, each at least
 0.05. --save keeps the figures; --against lists what changed since they were kept. Variants whose results
 XLA itself has wrong are not compared. Exit status 1 if anything is above.
 """
@@ -43,7 +43,7 @@ def figures(tessera, text, out):
 
 
 def above(ours, theirs):
-    """The letters of what is above XLA: Bytes, Flops, Peak."""
+    """The letters of what is above XLA: Bytes, Flops, Peak, loops of Unknown length; G: a full gather."""
     letters = "B" if ours["bytes"] > theirs["bytes"] else ""
     letters += "F" if ours["flops"] > 1.05 * theirs["flops"] else ""
     letters += "P" if theirs["peak"] and ours["peak"] > 1.1 * theirs["peak"] else ""

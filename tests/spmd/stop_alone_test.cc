@@ -162,6 +162,20 @@ ENTRY e {
   EXPECT_EQ(check_collectives(text("copy(small)"), stop).changed, 0u);
 }
 
+TEST(StopAlone, ConditionsOfManyPathsTakeNoTime) {
+  // 2^100 ways from the last to the first.
+  std::string counts = "copy(count)\n  c0 = pred[2] compare(count, ones), direction=LT\n";
+  for (int k = 0; k < 100; ++k) {
+    const std::string from = "c" + std::to_string(k);
+    counts.append("  c").append(std::to_string(k + 1)).append(" = pred[2] and(");
+    counts.append(from).append(", ").append(from).append(")\n");
+  }
+  counts += "  other = s32[2] select(c100, new_count, count)";
+  std::string text = CountDown{.counts = counts}.text();
+  text.replace(text.find("tuple(next, rows, counts)"), 25, "tuple(next, rows, other)");
+  EXPECT_EQ(check_collectives(text, stop).changed, 0u);
+}
+
 TEST(StopAlone, AllThatMustBeTrueIsNotAny) { EXPECT_EQ(check({.asked = "and"}).changed, 0u); }
 
 TEST(StopAlone, ABodyThatCommunicatesKeepsAllTogether) {

@@ -20,8 +20,8 @@ using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
 
-/// Pairs that are compared at most; predicates are small.
-constexpr std::size_t kMostPairs = 4096;
+/// Pairs that are compared at most, and instructions that are looked at; predicates are small.
+constexpr std::size_t kMostPairs = 1024, kMostSteps = 1024;
 
 /// Whether two instructions, of two computations with the same parameter, always have equal values.
 class Sameness {
@@ -92,8 +92,10 @@ bool is_truth(const Instruction& i, bool value) {
 }
 
 /// What a computation and all that it calls do together with others; more than `most` are not
-/// looked for.
-void collectives_of(const Computation& c, std::size_t most, std::vector<Instruction*>* found) {
+/// looked for. `seen`: functions that many call are gone through once.
+void collectives_of(const Computation& c, std::size_t most, std::set<const Computation*>* seen,
+                    std::vector<Instruction*>* found) {
+  if (!seen->insert(&c).second) return;
   for (const auto& i : c.instructions()) {
     if (found->size() > most) return;
     const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
@@ -101,7 +103,7 @@ void collectives_of(const Computation& c, std::size_t most, std::vector<Instruct
         (ir::has_side_effect(i->opcode) && !i->is(Opcode::parameter))) {
       found->push_back(i.get());
     }
-    for (const Computation* callee : i->called) collectives_of(*callee, most, found);
+    for (const Computation* callee : i->called) collectives_of(*callee, most, seen, found);
   }
 }
 
@@ -121,8 +123,9 @@ class Loop {
       return false;
     }
     std::vector<Instruction*> all;
-    collectives_of(*test_, 1, &all);
-    collectives_of(*body_, 1, &all);
+    std::set<const Computation*> seen;
+    collectives_of(*test_, 1, &seen, &all);
+    collectives_of(*body_, 1, &seen, &all);
     if (all.size() != 1) return false;
     Instruction* own = asked->operand(0);
     const Instruction* reduced = own;
@@ -177,6 +180,7 @@ class Loop {
   bool is_when_done(const Instruction& p, bool value) {
     const Instruction* x = &p;
     for (;;) {
+      if (++steps_ > kMostSteps) return false;
       if (value == done_is_true_ && sameness_.same(rows_, x)) return true;
       if (x->is(Opcode::not_)) return is_when_done(*x->operand(0), !value);
       if (x->is(Opcode::and_) || x->is(Opcode::or_)) {
@@ -193,6 +197,7 @@ class Loop {
   Computation *test_, *body_;
   const Instruction* rows_ = nullptr;  ///< a truth value for each
   bool done_is_true_ = false;
+  std::size_t steps_ = 0;
   Sameness sameness_;
 };
 
