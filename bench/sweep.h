@@ -14,7 +14,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/partition.h"
-#include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/refine.h"
 
 namespace tessera::bench {
 
@@ -57,9 +57,12 @@ inline bool for_each_case(const std::string& file, const std::function<void(Swee
     c.global = ir::parse_hlo(c.line["hlo"].get<std::string>(), file);
     c.global->num_partitions = 8;
     auto start = std::chrono::steady_clock::now();
-    spmd::propagate(c.global.get());
+    spmd::Refined refined = spmd::propagate_and_refine(std::move(c.global));
+    c.global = std::move(refined.module);
+    spmd::PartitionOptions options;
+    options.cost = refined.cost;
     spmd::PartitionReport report;
-    c.device = spmd::partition(*c.global, {}, &report);
+    c.device = spmd::partition(*c.global, options, &report);
     c.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     c.count = spmd::count_communication(*c.device);

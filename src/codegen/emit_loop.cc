@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/loop_emitter.h"
 
@@ -72,6 +73,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
   if (const auto c = uniform_constant(e_, i)) return builder_.constant(*c);
   if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return iota(i);
+  if (e_.in_parts(i)) return in_parts(i);
   if (i.is(Opcode::gather)) return gathered(i);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
@@ -84,6 +86,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
 }
 
 Value Loop::operation(const ir::Instruction& i, int stack) {
+  if (e_.in_parts(i)) return in_parts(i);
   std::vector<Value> operands;
   for (const ir::Instruction* o : i.operands) {
     // An operand of other dims is one scalar for all.
@@ -106,6 +109,36 @@ Value Loop::iota(const ir::Instruction& i) {
 Value Loop::gathered(const ir::Instruction& gather) {
   for (const ir::Instruction* o : gather.operands) add_input(e_.slot(*o));
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2);
+}
+
+Value Loop::in_parts(const ir::Instruction& i) {
+  if (i.is(Opcode::concatenate)) return concatenated(i);
+  const ir::Instruction& of = *i.operand(1);
+  Loop loop(e_, of.shape.dims);
+  auto indices = loop.program(loop.value(of));
+  add_input(e_.slot(*i.operand(0)));
+  for (const SlotId s : loop.inputs()) add_input(s);
+  const double each = indices->nanoseconds() * double(of.shape.element_count()) /
+                      std::max<double>(1, double(i.shape.element_count()));
+  return builder_.source(i.shape.dtype, gathered_rows(i, std::move(indices)),
+                         1 + int(loop.inputs().size()), each);
+}
+
+Value Loop::concatenated(const ir::Instruction& concatenate) {
+  std::vector<ConcatenationPart> parts;
+  double nanoseconds = 0;
+  int inputs = 0;
+  for (const ir::Instruction* o : concatenate.operands) {
+    Loop part(e_, o->shape.dims);
+    ConcatenationPart p{part.program(part.value(*o)), int(part.inputs().size())};
+    for (const SlotId s : part.inputs()) add_input(s);
+    nanoseconds += p.program->nanoseconds() * double(o->shape.element_count());
+    inputs += p.inputs;
+    parts.push_back(std::move(p));
+  }
+  nanoseconds /= std::max<double>(1, double(concatenate.shape.element_count()));
+  return builder_.source(concatenate.shape.dtype, concatenation(concatenate, std::move(parts)),
+                         inputs, nanoseconds);
 }
 
 Value Loop::leaf(const ir::Instruction& i, int stack) {

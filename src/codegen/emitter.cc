@@ -56,6 +56,7 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
   state->mattered.views = state->mattered.views || fusion_.views;
   state->mattered.repeats = state->mattered.repeats || fusion_.repeats;
   state->mattered.dear_repeats = state->mattered.dear_repeats || fusion_.dear_repeats;
+  state->mattered.parts = state->mattered.parts || fusion_.parts;
 }
 
 const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
@@ -307,7 +308,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   state.module = &module;
   state.built = &built;
   state.fusion = *options;
-  state.mattered = {false, false, false};
+  state.mattered = {false, false, false, false};
   runtime::Plan& plan = built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
@@ -342,9 +343,11 @@ constexpr std::size_t kMostTried = 1500;
 BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   passes::ClassesTable table(devices);
   const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
-  FusionOptions mattered = {true, false, false};
+  FusionOptions mattered = {true, false, false, true};
   BuiltPlan best = build(module, facts, table, &mattered);
-  if (!mattered.views && !mattered.repeats && !mattered.dear_repeats) return best;
+  if (!mattered.views && !mattered.repeats && !mattered.dear_repeats && !mattered.parts) {
+    return best;
+  }
   // Reading through views is fast, but may keep an array for longer; making values twice takes
   // time: it has to be worth it.
   std::int64_t peak = peak_of(best.plan);
@@ -357,18 +360,21 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   }
   for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
   const auto attempt = [&](FusionOptions options, double worth) {
-    if (double(least) >= worth * double(peak)) return;
+    if (double(least) >= worth * double(peak)) return false;
     BuiltPlan other = build(module, facts, table, &options);
     const std::int64_t its = peak_of(other.plan);
-    if (double(its) >= worth * double(peak)) return;
+    if (double(its) >= worth * double(peak)) return false;
     best = std::move(other);
     peak = its;
+    return true;
   };
-  if (mattered.repeats) attempt({true, true, false}, 0.95);
+  // What the parts are computed from may be larger than they are.
+  const bool parts = !(mattered.parts && attempt({true, false, false, false}, 0.99));
+  if (mattered.repeats) attempt({true, true, false, parts}, 0.95);
   if (mattered.dear_repeats && module.instruction_count() <= kMostTried) {
-    attempt({true, true, true}, 0.9);
+    attempt({true, true, true, parts}, 0.9);
   }
-  if (mattered.views) attempt({false, false, false}, 0.99);
+  if (mattered.views) attempt({false, false, false, false}, 0.99);
   return best;
 }
 

@@ -63,6 +63,7 @@ class Emitter {
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
   bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
+  bool in_parts(const ir::Instruction& i) const { return fusion_.in_parts[std::size_t(i.index)]; }
   /// The transpose through which a dot reads an operand that is inlined.
   const ir::Instruction& packing(const ir::Instruction& dot, std::size_t operand) const {
     return *fusion_.packings.at({dot.index, operand});

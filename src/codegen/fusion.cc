@@ -19,7 +19,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMostOps = 64;
+constexpr int kMostOps = 256;
 /// So often may a view be read, and a cheap value be made.
 constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
 /// What one element of a cheap value takes, in those of an addition; of one that is made again for
@@ -31,7 +31,9 @@ constexpr std::size_t kMostViews = 16, kMostPieces = 12;
 /// Sources whose elements may be read in any order.
 constexpr std::int64_t kSmall = 64 << 10;
 
-/// Where a value is made: in the loop of `root`, seen through a stack of views.
+/// Where a value is made: in the loop of `root`, seen through a stack of views. The parts of a
+/// concatenation, and the indices of a gather, are loops of their own, numbered after the
+/// instructions.
 struct Context {
   std::int64_t root;
   int stack;
@@ -56,6 +58,7 @@ class Fuser {
     const auto n = computation.instructions().size();
     out_.inlined.assign(n, false);
     out_.loops.assign(n, false);
+    out_.in_parts.assign(n, false);
     contexts_.resize(n);
     is_loop_op_.resize(n);
     for (std::size_t k = 0; k < n; ++k) is_loop_op_[k] = is_loop_op(*computation.instructions()[k]);
@@ -66,11 +69,13 @@ class Fuser {
     for (std::size_t n = list.size(); n-- > 0;) {
       const Instruction& i = *list[n];
       if (!i.shape.is_array() || known(i)) continue;
-      const bool loop = is_loop_op_[n];
+      const bool parts = has_parts(i);
+      const bool loop = is_loop_op_[n] || parts;
       if (!loop && !is_view(i) && !i.is(Opcode::iota) && !i.is(Opcode::gather)) continue;
       if (computation_.root() != &i) {
         if (auto contexts = offered(i, users_[n]); contexts && fits(i, loop, *contexts)) {
           out_.inlined[n] = true;
+          out_.in_parts[n] = parts;
           if (loop) {
             for (const Context& c : *contexts) ++sizes_[c.root];
           }
@@ -80,6 +85,7 @@ class Fuser {
       }
       if (loop) {
         out_.loops[n] = true;
+        out_.in_parts[n] = parts;
         ++sizes_[i.index];
         contexts_[n] = {{i.index, 0}};
       }
@@ -98,6 +104,48 @@ class Fuser {
     const auto& leaves = facts_.leaves[std::size_t(i.index)];
     return leaves.size() == 1 && leaves[0].known;
   }
+  /// A concatenation one of whose parts is computed for it alone, or a gather whose indices are.
+  bool has_parts(const Instruction& i) {
+    const bool gathers = i.is(Opcode::gather);
+    if (!i.is(Opcode::concatenate) && !(gathers && indices_in_order(i))) return false;
+    for (std::size_t k = gathers ? 1 : 0; k < i.operands.size(); ++k) {
+      const Instruction* made = i.operand(k);
+      while (users_[std::size_t(made->index)].size() == 1 && !known(*made) &&
+             (made->is(Opcode::reshape) || made->is(Opcode::broadcast))) {
+        made = made->operand(0);
+      }
+      const auto n = std::size_t(made->index);
+      if (known(*made) || users_[n].size() != 1) continue;
+      // What comes later has been looked at: a concatenation of indices that are computed.
+      if (!is_loop_op_[n] && !(gathers && made->is(Opcode::concatenate) && has_parts(*made))) {
+        continue;
+      }
+      out_.parts = true;
+      return options_.parts;
+    }
+    return false;
+  }
+
+  /// The loop of a concatenation's part.
+  std::int64_t part_root(const Instruction& concatenate, std::size_t k) {
+    const auto [it, added] = part_ids_.try_emplace(
+        {concatenate.index, k}, std::int64_t(computation_.instructions().size() + parts_.size()));
+    if (added) parts_.push_back({&concatenate, k});
+    return it->second;
+  }
+  /// The value that a loop is for, and the instruction whose devices run it.
+  const Instruction& made_by(std::int64_t root) const {
+    const auto n = std::int64_t(computation_.instructions().size());
+    if (root < n) return *computation_.instructions()[std::size_t(root)];
+    const auto& [concatenate, k] = parts_[std::size_t(root - n)];
+    return *concatenate->operand(k);
+  }
+  const Instruction& run_by(std::int64_t root) const {
+    const auto n = std::int64_t(computation_.instructions().size());
+    if (root < n) return *computation_.instructions()[std::size_t(root)];
+    return *parts_[std::size_t(root - n)].first;
+  }
+
   passes::ClassesId classes(std::int64_t i) const {
     return facts_.leaves[std::size_t(i)].at(0).classes;
   }
@@ -133,6 +181,11 @@ class Fuser {
   bool offer(const Instruction& u, std::size_t k, const Instruction& i, Contexts* out) {
     const auto n = std::size_t(u.index);
     if (known(u)) return false;
+    if (out_.in_parts[n]) {
+      if (u.is(Opcode::gather) && k == 0) return false;
+      out->insert({part_root(u, k), 0});
+      return true;
+    }
     if (out_.inlined[n] || out_.loops[n]) {
       if (u.is(Opcode::gather)) return false;
       if (is_view(u)) {
@@ -206,10 +259,14 @@ class Fuser {
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
     if (loop) {
       for (const Context& c : contexts) {
-        if (frames_[std::size_t(c.stack)].leaves_only || classes(c.root) != classes(i.index) ||
-            sizes_[c.root] >= kMostOps || !reads(i, c.stack)) {
+        if (frames_[std::size_t(c.stack)].leaves_only ||
+            classes(run_by(c.root).index) != classes(i.index) || sizes_[c.root] >= kMostOps ||
+            !reads(i, c.stack)) {
           return false;
         }
+      }
+      if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
+        return contexts.size() == 1 && contexts.begin()->stack == 0;
       }
       if (contexts.size() == 1) return true;
       if (contexts.size() > kMostRepeats) return false;
@@ -240,7 +297,7 @@ class Fuser {
     for (const Context& c : contexts) {
       if (i.is(Opcode::reshape) && c.stack == 0) continue;
       if (!options_.views && c.stack != 0) return false;
-      const Instruction& root = *computation_.instructions()[std::size_t(c.root)];
+      const Instruction& root = made_by(c.root);
       // Elsewhere it is done in place.
       if (i.is(Opcode::dynamic_update_slice) &&
           root.shape.element_count() * 2 > i.shape.element_count()) {
@@ -317,6 +374,8 @@ class Fuser {
   std::vector<Contexts> contexts_;
   std::vector<bool> is_loop_op_;
   std::map<std::int64_t, bool> takes_programs_;
+  std::vector<std::pair<const Instruction*, std::size_t>> parts_;  // concatenation, operand
+  std::map<std::pair<std::int64_t, std::size_t>, std::int64_t> part_ids_;
   std::map<std::int64_t, int> sizes_;  // root → ops in its loop
   std::vector<Frame> frames_{Frame{}};
   std::map<std::tuple<std::int64_t, int, int>, int> ids_;

@@ -17,8 +17,11 @@ struct Fusion {
   std::vector<bool> inlined;
   /// Elementwise ops that end a loop.
   std::vector<bool> loops;
+  /// Concatenations whose parts, and gathers whose indices, are computed in the loop that has them;
+  /// by instruction index.
+  std::vector<bool> in_parts;
   /// Whether these options made a difference.
-  bool views = false, repeats = false, dear_repeats = false;
+  bool views = false, repeats = false, dear_repeats = false, parts = false;
   /// Transposes that dots need of their operands first, by instruction index and operand.
   std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<ir::Instruction>> packings;
 };
@@ -27,6 +30,7 @@ struct FusionOptions {
   bool views = true;          ///< slices, concatenates and the like are read through, not made
   bool repeats = true;        ///< cheap values are made again in each loop that uses them
   bool dear_repeats = false;  ///< less cheap ones too
+  bool parts = true;          ///< of concatenations, and indices, are computed where they are used
 };
 
 Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,

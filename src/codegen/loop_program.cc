@@ -135,17 +135,35 @@ void LoopProgram::generate(const Register& r, const std::byte* source, std::int6
   }
 }
 
+namespace {
+
+/// A buffer for each scope that is open on this thread.
+struct ScratchBuffers {
+  std::vector<std::vector<std::byte>> buffers;
+  std::size_t open = 0;
+};
+ScratchBuffers& scratch_buffers() {
+  thread_local ScratchBuffers all;
+  return all;
+}
+
+}  // namespace
+
+ScratchMemory::ScratchMemory(std::size_t bytes) {
+  ScratchBuffers& all = scratch_buffers();
+  if (all.open == all.buffers.size()) all.buffers.emplace_back();
+  std::vector<std::byte>& mine = all.buffers[all.open++];
+  if (mine.size() < bytes + 64) mine.resize(bytes + 64);
+  data_ = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(mine.data()) + 63) &
+                                       ~std::uintptr_t(63));
+}
+ScratchMemory::~ScratchMemory() { --scratch_buffers().open; }
+
 void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
                       std::int64_t end, std::int64_t first) const {
-  thread_local std::vector<std::byte> scratch;
   const std::int64_t block = block_ == 0 ? std::max<std::int64_t>(1, end - begin) : block_;
-  std::byte* places = nullptr;
-  if (places_ > 0) {
-    const auto need = std::size_t(places_) * std::size_t(place_bytes_) + 64;
-    if (scratch.size() < need) scratch.resize(need);
-    places = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(scratch.data()) + 63) &
-                                          ~std::uintptr_t(63));
-  }
+  const ScratchMemory scratch(std::size_t(places_) * std::size_t(place_bytes_));
+  std::byte* const places = scratch.data();
   std::byte* few[kRegisters];
   std::vector<std::byte*> many;
   std::byte** pointers = few;
@@ -177,7 +195,8 @@ void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs,
           pointers[i] = outputs[r.index] + (at - first) * r.element_bytes;
           break;
         default:
-          pointers[i] = places + r.constant * place_bytes_;
+          pointers[i] = int(i) == direct_ ? outputs[0] + (at - first) * r.element_bytes
+                                          : places + r.constant * place_bytes_;
       }
     }
     for (const int g : generated_) {
@@ -259,12 +278,13 @@ LoopBuilder::Value LoopBuilder::mosaic(DType t, Mosaic m) {
 }
 
 LoopBuilder::Value LoopBuilder::source(DType t, std::shared_ptr<const ElementSource> source,
-                                       int inputs) {
+                                       int inputs, double nanoseconds) {
   LoopProgram::Register r;
   r.kind = LoopProgram::Kind::source;
   r.index = int(program_->sources_.size());
   program_->sources_.emplace_back(std::move(source), inputs_);
   inputs_ += inputs;
+  program_->nanoseconds_ += nanoseconds;
   return add_register(std::move(r), t);
 }
 
@@ -390,7 +410,11 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
   // Results are written by the last ops, when no input is read any more: inputs may be overwritten.
   const bool direct =
       outputs_.size() == 1 && !p.ops_.empty() && p.ops_.back().out == outputs_[0].reg;
-  if (direct) {
+  if (outputs_.size() == 1 && p.ops_.empty() &&
+      kind(outputs_[0].reg) == LoopProgram::Kind::source) {
+    p.direct_ = outputs_[0].reg;
+    p.block_ = 4096;
+  } else if (direct) {
     kind(outputs_[0].reg) = LoopProgram::Kind::output;
   } else {
     if (outputs_.size() > 1) {
@@ -423,7 +447,7 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
   for (std::size_t r = 0; r < p.registers_.size(); ++r) {
     if (!p.registers_[r].generated()) continue;
     p.generated_.push_back(int(r));
-    take(p.registers_[r]);
+    if (int(r) != p.direct_) take(p.registers_[r]);
     p.nanoseconds_ += 0.3;
   }
   for (std::size_t i = 0; i < p.ops_.size(); ++i) {

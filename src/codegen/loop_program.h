@@ -18,6 +18,19 @@
 
 namespace tessera::codegen {
 
+/// Memory of this thread for one block, given back at the end of the scope. Scopes may be nested.
+class ScratchMemory {
+ public:
+  explicit ScratchMemory(std::size_t bytes);
+  ~ScratchMemory();
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+  std::byte* data() const { return data_; }  ///< aligned to 64 bytes
+
+ private:
+  std::byte* data_;
+};
+
 /// An array that is made where it is read.
 class ElementSource {
  public:
@@ -80,6 +93,7 @@ class LoopProgram {
   std::vector<std::pair<std::shared_ptr<const ElementSource>, int>> sources_;  ///< first input
   std::vector<std::byte> constants_;
   std::vector<int> generated_;  ///< registers that are filled before the ops of a block run
+  int direct_ = -1;             ///< the register that is the output, if nothing is computed
   std::int64_t block_ = 0;      ///< elements per block; 0: all at once
   std::int64_t place_bytes_ = 0;
   int places_ = 0;
@@ -104,8 +118,9 @@ class LoopBuilder {
   /// Its inputs are numbers that input() gave.
   Value mosaic(DType t, Mosaic m);
   int input() { return inputs_++; }
-  /// It has the next `inputs` inputs.
-  Value source(DType t, std::shared_ptr<const ElementSource> source, int inputs);
+  /// It has the next `inputs` inputs; an element takes so many nanoseconds.
+  Value source(DType t, std::shared_ptr<const ElementSource> source, int inputs,
+               double nanoseconds = 0);
   Value constant(const Literal& scalar);
   Value iota(DType t, const Dims& dims, std::int64_t dim);
   /// Empty if there is no block function for it.

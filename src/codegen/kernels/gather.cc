@@ -127,10 +127,25 @@ void run_gather(const KernelCall& call) {
 
 class GatheredRows final : public ElementSource {
  public:
-  GatheredRows(Windows w, std::int64_t row) : w_(std::move(w)), row_(row) {}
+  GatheredRows(Windows w, std::int64_t row, std::int64_t vector,
+               std::shared_ptr<const LoopProgram> indices)
+      : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {}
 
   void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
                 std::byte* out) const override {
+    if (!indices_) return rows(inputs[0], inputs[1], 0, begin, n, out);
+    const std::int64_t first = begin / row_ * vector_;
+    const std::int64_t last = ((begin + n - 1) / row_ + 1) * vector_;
+    const ScratchMemory made(std::size_t(last - first) * byte_size(w_.index_type));
+    std::byte* data = made.data();
+    indices_->run(inputs + 1, &data, first, last, first);
+    rows(inputs[0], data, first, begin, n, out);
+  }
+
+ private:
+  /// `first`: the element at which the indices' memory begins.
+  void rows(const std::byte* array, const std::byte* indices, std::int64_t first,
+            std::int64_t begin, std::int64_t n, std::byte* out) const {
     const auto size = std::int64_t(w_.element), index_size = std::int64_t(byte_size(w_.index_type));
     std::int64_t at = begin / row_, skipped = begin % row_;
     while (n > 0) {
@@ -142,12 +157,13 @@ class GatheredRows final : public ElementSource {
       std::int64_t from = skipped * size;
       for (std::size_t i = 0; i < w_.mapped.size(); ++i) {
         const auto d = std::size_t(w_.mapped[i]);
-        const std::int64_t start = read_index(
-            inputs[1] + (index + std::int64_t(i) * w_.vector_step) * index_size, w_.index_type);
+        const std::int64_t start =
+            read_index(indices + (index - first + std::int64_t(i) * w_.vector_step) * index_size,
+                       w_.index_type);
         from += std::clamp<std::int64_t>(start, 0, w_.dims[d] - w_.sizes[d]) * w_.strides[d];
       }
       const std::int64_t run = std::min(row_ - skipped, n);
-      std::memcpy(out, inputs[0] + from, std::size_t(run * size));
+      std::memcpy(out, array + from, std::size_t(run * size));
       out += run * size;
       n -= run;
       skipped = 0;
@@ -155,9 +171,9 @@ class GatheredRows final : public ElementSource {
     }
   }
 
- private:
   Windows w_;
-  std::int64_t row_;  ///< elements
+  std::int64_t row_, vector_;  ///< elements of a row, and of an index vector
+  std::shared_ptr<const LoopProgram> indices_;
 };
 
 struct ScatterAttrs {
@@ -223,6 +239,16 @@ KernelSpec gather_kernel(const ir::Instruction& gather) {
 }
 
 std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather) {
+  return gathered_rows(gather, nullptr);
+}
+
+bool indices_in_order(const ir::Instruction& gather) {
+  return gather.get<ir::GatherAttrs>().index_vector_dim >= gather.operand(1)->shape.rank() - 1 &&
+         gathered_rows(gather) != nullptr;
+}
+
+std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather,
+                                                   std::shared_ptr<const LoopProgram> indices) {
   const auto& g = gather.get<ir::GatherAttrs>();
   const Shape& array = gather.operand(0)->shape;
   if (gather.shape.element_count() == 0 || !g.operand_batching_dims.empty()) return nullptr;
@@ -237,7 +263,8 @@ std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather
     if (inside && g.slice_sizes[d] != array.dims[d]) return nullptr;
     inside = inside || g.slice_sizes[d] != 1;
   }
-  return std::make_shared<GatheredRows>(gather_windows(gather), element_count(g.slice_sizes));
+  return std::make_shared<GatheredRows>(gather_windows(gather), element_count(g.slice_sizes),
+                                        std::int64_t(g.start_index_map.size()), std::move(indices));
 }
 
 KernelSpec scatter_kernel(const ir::Instruction& scatter) {

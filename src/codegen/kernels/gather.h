@@ -14,6 +14,12 @@ KernelSpec gather_kernel(const ir::Instruction& gather);
 /// The same as a source of elements, if each index vector gives one run of the array and of the
 /// result; else null.
 std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather);
+/// The same with indices that `indices` computes a block at a time; its inputs follow the array.
+/// Only if indices_in_order.
+std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather,
+                                                   std::shared_ptr<const LoopProgram> indices);
+/// Whether there are gathered_rows, and the index vectors lie one after the other as the rows do.
+bool indices_in_order(const ir::Instruction& gather);
 /// Inputs: array (its bytes are in the output already), indices, updates. Empty for several arrays
 /// or a combiner without block functions.
 KernelSpec scatter_kernel(const ir::Instruction& scatter);

@@ -24,7 +24,7 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
     const ir::Instruction& o = *source.operand(i);
     Value* v = p.operand_value(o);
     const bool forced = split_result && !is_whole(v->sharding) && v->sharding.unreduced.empty() &&
-                        is_whole(layout.operands[i]);
+                        is_whole(layout.operands[i]) && !needs_whole_operand(source, i);
     operands.push_back(nullptr);
     if (forced) {
       p.gathered(source, i, v, "it needs the dims whole that are split", &operands.back());

@@ -217,6 +217,9 @@ class ComputationPartitioner {
   std::vector<ir::Computation*> import_called(const ir::Instruction& source);
   /// The cheapest layout by a rule (which the caller may have restricted).
   ComputeLayout layout_for(const ir::Instruction& source, const FactorRule& rule);
+  /// Whether an op that still comes can only be computed from the whole array (a matrix that is
+  /// decomposed): it will be gathered, and every other form of it is then for nothing.
+  bool needed_whole(const Value* v) const;
   /// An operand as computed, if nobody else uses it; else in its declared layout.
   Value* operand_value(const ir::Instruction& operand);
   /// An operand as computed (partial sums allowed), brought to a layout.
@@ -284,6 +287,7 @@ class ComputationPartitioner {
                         std::size_t* next);
   Value* cheapest_form(Value* v, const TensorSharding& to, double* price) const;
   // What is worth trying where data moves (alternatives.cc).
+  bool needs_whole(const ir::Instruction& array, int depth) const;
   void suggest_ends(Value* v, const TensorSharding& from, const TensorSharding& to, double bytes);
   void suggest_results(const ir::Instruction& source, const FactorRule& rule,
                        const std::vector<TensorSharding>& operands, const ComputeLayout& layout);
@@ -301,6 +305,7 @@ class ComputationPartitioner {
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   /// What is only returned: which leaf of the root it is.
   std::unordered_map<const ir::Instruction*, std::size_t> result_of_;
+  mutable std::unordered_map<const ir::Instruction*, bool> needed_whole_;  ///< by array
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;
   std::map<IndexList, ir::Instruction*> coordinates_;
@@ -319,6 +324,8 @@ TensorSharding reduced(TensorSharding s);
 bool contains(const Dims& dims, std::int64_t d);
 /// Axes of `s` on any dim.
 IndexList used_axes(const TensorSharding& s);
+/// Whether what the op computes takes all of its k-th operand: a matrix that is decomposed.
+bool needs_whole_operand(const ir::Instruction& op, std::size_t k);
 /// A with_sharding_constraint.
 bool is_constraint(const ir::Instruction& instruction);
 /// Bytes of a local array.

@@ -7,9 +7,10 @@
 
 namespace tessera::spmd {
 
-/// Among how many devices an op's work is shared out if nothing were moved to share it out further:
-/// a dim of the result is split as the result is, or else as the operand is that it comes from; a
-/// contracted one where both operands are. 1 without a mesh.
+/// Among how many devices a contraction is shared out by a partitioner that brings the operands to
+/// the result's sharding (XLA's does): along the axes of the result; along those of the summed dims
+/// as well where that needs no more than partial sums. What an operand is split in beyond it is
+/// gathered. 1 without a mesh. Learnt from what XLA makes of some 2,500 dots.
 double ways_as_given(const FactorRule& rule, const std::vector<const TensorSharding*>& operands,
                      const std::vector<const TensorSharding*>& results);
 

@@ -121,6 +121,10 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   }
   double price = 0;
   Value* from = cheapest_form(v, to, &price);
+  const TensorSharding all = whole(v->shape.rank());
+  if (price > 0 && needed_whole(v) && !same_layout(from->sharding, all) && !same_layout(to, all)) {
+    from = reshard(v, all, reason + "; it is needed whole");
+  }
   ReshardPlan plan = plan_reshard(from->sharding, to, v->shape.dims,
                                   std::int64_t(byte_size(v->shape.dtype)), cost());
   if (module_.options().alternatives && plan.bytes_received > 0) {

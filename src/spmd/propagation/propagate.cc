@@ -439,6 +439,12 @@ int Propagation::value_of(const ir::Instruction& instruction, std::size_t leaf) 
   return state_->graph.value_of(&instruction, leaf);
 }
 
+bool Propagation::is_stated(const ir::Instruction& array) const {
+  if (state_->graph.base.count(array.parent) == 0) return true;
+  const propagation::Value& v = state_->values[std::size_t(value_of(array, 0))];
+  return v.boundary ? !v.open_result : v.given;
+}
+
 bool Propagation::is_free(int value, const TensorSharding& sharding) const {
   const propagation::Value& v = state_->values[std::size_t(value)];
   if (!v.active || sharding.dims.size() != v.dims.size() || !sharding.mesh ||

@@ -43,6 +43,8 @@ class Propagation {
   /// Whether the sharding is propagation's to choose: not the program's, and none of its arguments
   /// or results; and whether it could be this one.
   bool is_free(int value, const TensorSharding& sharding) const;
+  /// Whether the program says how the array lies; what runs per device as it is written counts.
+  bool is_stated(const ir::Instruction& array) const;
   /// Writes the shardings of all instructions, from the module's own and these. The first run's
   /// arguments and results stay as they are in later ones.
   /// `first`: the argument or result whose axes flow before those of all others.

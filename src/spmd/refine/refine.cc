@@ -124,6 +124,7 @@ class Refiner {
     search_both();
     if (!now_.pins.empty() || now_.first) unpin_with_dear_dots();
     propagation_->run(now_.pins, now_.first);
+    if (!now_.pins.empty() || now_.first) try_dear_dots();
     drop_views();
     return std::move(module_);
   }
@@ -151,9 +152,27 @@ class Refiner {
     propagation_ = std::make_unique<Propagation>(module_.get());
     propagation_->run();
     given_flops_ = dot_flops_as_given(*module_);
+    stated_ = dots_are_stated();
     now_.best = evaluate(&now_.alternatives);
     times_ = executions(*module_);
     propagated_ = now_.best;
+  }
+
+  /// Whether the program says of each dot how its operands and its result lie: what they share out
+  /// is then known, not what propagation made of it.
+  bool dots_are_stated() const {
+    for (const auto& c : module_->computations()) {
+      for (const auto& i : c->instructions()) {
+        if (!i->is(Opcode::dot) && !i->is(Opcode::convolution)) continue;
+        const auto stated = [&](const ir::Instruction* at) {
+          return at->shape.is_array() && propagation_->is_stated(*at);
+        };
+        if (!stated(i.get()) || !std::all_of(i->operands.begin(), i->operands.end(), stated)) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   Price evaluate(std::vector<LayoutAlternative>* alternatives) {
@@ -185,7 +204,7 @@ class Refiner {
     const Price dear = evaluate(&alternatives);
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
     const bool repeated = now_.best.dot_flops > given_flops_ * 1.001;
-    const bool pays = repeated || work > kWorthBytes;
+    const bool pays = repeated || (!stated_ && work > kWorthBytes);
     const double for_work = repeated ? kBytesForWork : pays ? kBytesForLessThanGiven : 0;
     const double few = pays ? std::min(model_.latency_bytes, kFewBytes * now_.best.bytes) : 0;
     const bool worth =
@@ -196,7 +215,7 @@ class Refiner {
     }
     now_.best = dear;
     now_.alternatives = std::move(alternatives);
-    given_flops_ = std::min(given_flops_, kWorkKept * dear.dot_flops);
+    if (!stated_) given_flops_ = std::min(given_flops_, kWorkKept * dear.dot_flops);
   }
 
   /// No array's sharding stands for a dot whose result is computed in parts and then gathered:
@@ -230,7 +249,8 @@ class Refiner {
     Refiner other(std::move(original), options_);
     other.views_ = add_views(other.module_.get());
     other.start();
-    given_flops_ = other.given_flops_ = std::min(given_flops_, other.given_flops_);
+    if (!stated_) given_flops_ = std::min(given_flops_, other.given_flops_);
+    other.given_flops_ = given_flops_;
     if (other.now_.best.cost > now_.best.cost * 1.0001 ||
         other.now_.best.bytes > now_.best.bytes * 1.001)
       return;
@@ -291,7 +311,7 @@ class Refiner {
     // Fewer flops pay for bytes only where work is repeated, or the program as propagated has them.
     const bool less_work =
         price.dot_flops < best.dot_flops * 0.999 &&
-        (best.dot_flops > given_flops_ * 1.001 || price.bytes <= propagated_.bytes);
+        (best.dot_flops > given_flops_ * 1.001 || (!stated_ && price.bytes <= propagated_.bytes));
     return price.cost < best.cost * 0.999 && (!more_bytes || less_work) &&
            price.elements <= std::max(best.elements * 1.02, propagated_.elements * kMoreElements) &&
            (price.dot_flops <= best.dot_flops * 1.001 || price.dot_flops <= given_flops_ * 1.001 ||
@@ -494,6 +514,7 @@ class Refiner {
   std::unordered_map<std::string, Price> prices_;  ///< by layouts(); looked up, never walked
   State now_;
   Price propagated_;        ///< before anything was tried
+  bool stated_ = false;     ///< dots_are_stated()
   double given_flops_ = 0;  ///< what a device multiplies as the shardings stand
   std::int64_t trials_ = 0;
 };

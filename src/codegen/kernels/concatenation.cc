@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/kernels/concatenation.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::codegen {
+namespace {
+
+/// `n` elements, each `step` elements after the one before.
+template <class T>
+void spread(const std::byte* from, std::int64_t n, std::int64_t step, std::byte* to) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    std::memcpy(to + k * step * std::int64_t(sizeof(T)), from + k * std::int64_t(sizeof(T)),
+                sizeof(T));
+  }
+}
+
+class Concatenation : public ElementSource {
+ public:
+  Concatenation(const ir::Instruction& concatenate, std::vector<ConcatenationPart> parts)
+      : parts_(std::move(parts)), bytes_(std::int64_t(byte_size(concatenate.shape.dtype))) {
+    const auto dim = std::size_t(concatenate.get<ir::DimensionsAttrs>().dims.at(0));
+    for (const ir::Instruction* o : concatenate.operands) {
+      std::int64_t run = 1;
+      for (std::size_t d = dim; d < o->shape.dims.size(); ++d) run *= o->shape.dims[d];
+      firsts_.push_back(row_);
+      runs_.push_back(run);
+      row_ += run;
+    }
+  }
+
+  void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
+                std::byte* out) const override {
+    if (n == 0) return;
+    const std::int64_t first_row = begin / row_, last_row = (begin + n - 1) / row_;
+    for (std::size_t k = 0; k < parts_.size(); inputs += parts_[k++].inputs) {
+      const std::int64_t run = runs_[k];
+      const auto within = [&](std::int64_t at, std::int64_t row) {
+        return row * run + std::clamp<std::int64_t>(at - row * row_ - firsts_[k], 0, run);
+      };
+      const std::int64_t from = within(begin, first_row), to = within(begin + n, last_row);
+      if (from >= to) continue;
+      // Where an element of the part goes.
+      const auto place = [&](std::int64_t p) {
+        return out + (p / run * row_ + firsts_[k] + p % run - begin) * bytes_;
+      };
+      if (from / run == (to - 1) / run) {
+        std::byte* direct = place(from);
+        parts_[k].program->run(inputs, &direct, from, to, from);
+        continue;
+      }
+      const ScratchMemory made(std::size_t((to - from) * bytes_));
+      std::byte* data = made.data();
+      parts_[k].program->run(inputs, &data, from, to, from);
+      if (run == 1 && spread_one(data, to - from, place(from))) continue;
+      for (std::int64_t p = from; p < to;) {
+        const std::int64_t end = std::min(to, (p / run + 1) * run);
+        std::memcpy(place(p), data + (p - from) * bytes_, std::size_t((end - p) * bytes_));
+        p = end;
+      }
+    }
+  }
+
+ private:
+  bool spread_one(const std::byte* from, std::int64_t n, std::byte* to) const {
+    switch (bytes_) {
+      case 1:
+        return spread<std::uint8_t>(from, n, row_, to), true;
+      case 2:
+        return spread<std::uint16_t>(from, n, row_, to), true;
+      case 4:
+        return spread<std::uint32_t>(from, n, row_, to), true;
+      case 8:
+        return spread<std::uint64_t>(from, n, row_, to), true;
+      default:
+        return false;
+    }
+  }
+
+  std::vector<ConcatenationPart> parts_;
+  std::int64_t bytes_;
+  std::int64_t row_ = 0;            ///< elements of all parts along the dim and those after it
+  std::vector<std::int64_t> runs_;  ///< those of each part
+  std::vector<std::int64_t> firsts_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ElementSource> concatenation(const ir::Instruction& concatenate,
+                                                   std::vector<ConcatenationPart> parts) {
+  return std::make_shared<Concatenation>(concatenate, std::move(parts));
+}
+
+}  // namespace tessera::codegen

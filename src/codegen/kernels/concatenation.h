@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A concatenation whose parts are computed where it is read or stored, none of them in memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/codegen/loop_program.h"
+
+namespace tessera::codegen {
+
+struct ConcatenationPart {
+  std::shared_ptr<const LoopProgram> program;  ///< of its elements, row-major
+  int inputs = 0;                              ///< how many of the source's inputs are its own
+};
+
+/// `concatenate`: the instruction; a part for each operand, whose inputs follow one another.
+std::shared_ptr<const ElementSource> concatenation(const ir::Instruction& concatenate,
+                                                   std::vector<ConcatenationPart> parts);
+
+}  // namespace tessera::codegen
