@@ -48,6 +48,12 @@ std::string key_of(DType t, const Mosaic& m) {
   return out;
 }
 
+/// Of an element of a gather, in nanoseconds: each index vector is looked at.
+double finding_rows(const ir::Instruction& gather) {
+  constexpr double kRow = 30;
+  return kRow / double(element_count(gather.get<ir::GatherAttrs>().slice_sizes));
+}
+
 }  // namespace
 
 Value Loop::value(const ir::Instruction& i, int stack) {
@@ -108,7 +114,7 @@ Value Loop::iota(const ir::Instruction& i) {
 
 Value Loop::gathered(const ir::Instruction& gather) {
   for (const ir::Instruction* o : gather.operands) add_input(e_.slot(*o));
-  return builder_.source(gather.shape.dtype, gathered_rows(gather), 2);
+  return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
 Value Loop::in_parts(const ir::Instruction& i) {
@@ -118,8 +124,8 @@ Value Loop::in_parts(const ir::Instruction& i) {
   auto indices = loop.program(loop.value(of));
   add_input(e_.slot(*i.operand(0)));
   for (const SlotId s : loop.inputs()) add_input(s);
-  const double each = indices->nanoseconds() * double(of.shape.element_count()) /
-                      std::max<double>(1, double(i.shape.element_count()));
+  const double each = finding_rows(i) + indices->nanoseconds() * double(of.shape.element_count()) /
+                                            std::max<double>(1, double(i.shape.element_count()));
   return builder_.source(i.shape.dtype, gathered_rows(i, std::move(indices)),
                          1 + int(loop.inputs().size()), each);
 }

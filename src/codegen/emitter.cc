@@ -56,6 +56,7 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
   state->mattered.views = state->mattered.views || fusion_.views;
   state->mattered.repeats = state->mattered.repeats || fusion_.repeats;
   state->mattered.dear_repeats = state->mattered.dear_repeats || fusion_.dear_repeats;
+  state->mattered.long_repeats = state->mattered.long_repeats || fusion_.long_repeats;
   state->mattered.parts = state->mattered.parts || fusion_.parts;
 }
 
@@ -308,7 +309,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   state.module = &module;
   state.built = &built;
   state.fusion = *options;
-  state.mattered = {false, false, false, false};
+  state.mattered = FusionOptions{.views = false, .parts = false};
   runtime::Plan& plan = built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
@@ -339,13 +340,36 @@ std::int64_t peak_of(runtime::Plan plan) {
 
 /// Larger modules are not built once more for what seldom helps.
 constexpr std::size_t kMostTried = 1500;
+/// What is computed again must not take so much more time.
+constexpr double kMostSlower = 1.5, kAnyTime = 1e9;
+
+/// Estimate, in nanoseconds; loops as often as if they ran so many times.
+double time_of(const runtime::Block& block) {
+  constexpr double kTrips = 16;
+  double sum = 0;
+  for (const runtime::Step& s : block.steps) {
+    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
+      sum += task->nanoseconds;
+    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
+      sum += kTrips * (time_of(loop->condition) + time_of(loop->body));
+    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
+      double longest = 0;
+      for (const runtime::Branch& b : conditional->branches) {
+        longest = std::max(longest, time_of(b.block));
+      }
+      sum += longest;
+    }
+  }
+  return sum;
+}
 
 BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   passes::ClassesTable table(devices);
   const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
-  FusionOptions mattered = {true, false, false, true};
+  FusionOptions mattered;
   BuiltPlan best = build(module, facts, table, &mattered);
-  if (!mattered.views && !mattered.repeats && !mattered.dear_repeats && !mattered.parts) {
+  if (!mattered.views && !mattered.repeats && !mattered.dear_repeats && !mattered.long_repeats &&
+      !mattered.parts) {
     return best;
   }
   // Reading through views is fast, but may keep an array for longer; making values twice takes
@@ -359,22 +383,28 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
     }
   }
   for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
-  const auto attempt = [&](FusionOptions options, double worth) {
+  const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
     if (double(least) >= worth * double(peak)) return false;
     BuiltPlan other = build(module, facts, table, &options);
     const std::int64_t its = peak_of(other.plan);
     if (double(its) >= worth * double(peak)) return false;
+    if (time_of(other.plan.entry) > most_slower * time_of(best.plan.entry)) return false;
     best = std::move(other);
     peak = its;
     return true;
   };
+  FusionOptions options;
   // What the parts are computed from may be larger than they are.
-  const bool parts = !(mattered.parts && attempt({true, false, false, false}, 0.99));
-  if (mattered.repeats) attempt({true, true, false, parts}, 0.95);
-  if (mattered.dear_repeats && module.instruction_count() <= kMostTried) {
-    attempt({true, true, true, parts}, 0.9);
+  if (mattered.parts) options.parts = !attempt({.parts = false}, 0.99, kAnyTime);
+  options.repeats = true;
+  if (mattered.repeats) attempt(options, 0.95, kAnyTime);
+  if (module.instruction_count() <= kMostTried) {
+    options.dear_repeats = true;
+    if (mattered.dear_repeats) attempt(options, 0.9, kMostSlower);
+    options.long_repeats = true;
+    if (mattered.long_repeats) attempt(options, 0.9, kMostSlower);
   }
-  if (mattered.views) attempt({false, false, false, false}, 0.99);
+  if (mattered.views) attempt({.views = false, .parts = false}, 0.99, kAnyTime);
   return best;
 }
 

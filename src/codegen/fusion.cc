@@ -26,6 +26,8 @@ constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
 /// less memory; and from how many arrays it may be made.
 constexpr double kCheap = 1.3, kDear = 8;
 constexpr int kCheapArrays = 1, kDearArrays = 2;
+/// And through how many ops it is followed.
+constexpr std::size_t kShortChain = 8, kLongChain = 24;
 /// A chain of views, and the boxes of a mosaic: each row looks at all of them.
 constexpr std::size_t kMostViews = 16, kMostPieces = 12;
 /// Sources whose elements may be read in any order.
@@ -115,9 +117,10 @@ class Fuser {
         made = made->operand(0);
       }
       const auto n = std::size_t(made->index);
-      if (known(*made) || users_[n].size() != 1) continue;
-      // What comes later has been looked at: a concatenation of indices that are computed.
-      if (!is_loop_op_[n] && !(gathers && made->is(Opcode::concatenate) && has_parts(*made))) {
+      if (known(*made)) continue;
+      const bool joined = gathers && made->is(Opcode::concatenate) && users_[n].size() == 1;
+      if (!joined &&
+          !(is_loop_op_[n] && (users_[n].size() == 1 || repeats(*made, users_[n].size())))) {
         continue;
       }
       out_.parts = true;
@@ -256,6 +259,22 @@ class Fuser {
     return it->second;
   }
 
+  /// Whether it may be made in so many places.
+  bool repeats(const Instruction& i, std::size_t places) {
+    if (places > kMostRepeats) return false;
+    if (takes(i, kCheap, kCheapArrays, kShortChain)) {
+      out_.repeats = true;
+      return options_.repeats;
+    }
+    if (takes(i, kDear, kDearArrays, kShortChain)) {
+      out_.dear_repeats = true;
+      return options_.dear_repeats;
+    }
+    if (!takes(i, kDear, kDearArrays, kLongChain)) return false;
+    out_.long_repeats = true;
+    return options_.long_repeats;
+  }
+
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
     if (loop) {
       for (const Context& c : contexts) {
@@ -268,15 +287,7 @@ class Fuser {
       if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
         return contexts.size() == 1 && contexts.begin()->stack == 0;
       }
-      if (contexts.size() == 1) return true;
-      if (contexts.size() > kMostRepeats) return false;
-      if (takes(i, kCheap, kCheapArrays)) {
-        out_.repeats = true;
-        return options_.repeats;
-      }
-      if (!takes(i, kDear, kDearArrays)) return false;
-      out_.dear_repeats = true;
-      return options_.dear_repeats;
+      return contexts.size() == 1 || repeats(i, contexts.size());
     }
     if (i.is(Opcode::iota)) {
       for (const Context& c : contexts) {
@@ -347,22 +358,23 @@ class Fuser {
   }
 
   /// What takes no more time, and is made from no more arrays.
-  bool takes(const Instruction& i, double most, int most_arrays) const {
+  bool takes(const Instruction& i, double most, int most_arrays, std::size_t chain) const {
     int arrays = 0;
     std::set<const Instruction*> seen;
-    return cost(i, &seen, &arrays) <= most && arrays <= most_arrays;
+    return cost(i, chain, &seen, &arrays) <= most && arrays <= most_arrays;
   }
   /// Of an element, up to what is surely in memory.
-  double cost(const Instruction& i, std::set<const Instruction*>* seen, int* arrays) const {
+  double cost(const Instruction& i, std::size_t chain, std::set<const Instruction*>* seen,
+              int* arrays) const {
     if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
     if (i.is(Opcode::iota)) return 0.3;
     if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
-    if (!is_loop_op_[std::size_t(i.index)] || seen->size() > 8) {
+    if (!is_loop_op_[std::size_t(i.index)] || seen->size() > chain) {
       ++*arrays;
       return 0;
     }
     double out = operation_cost(i);
-    for (const Instruction* o : i.operands) out += cost(*o, seen, arrays);
+    for (const Instruction* o : i.operands) out += cost(*o, chain, seen, arrays);
     return out;
   }
 

@@ -21,15 +21,16 @@ struct Fusion {
   /// by instruction index.
   std::vector<bool> in_parts;
   /// Whether these options made a difference.
-  bool views = false, repeats = false, dear_repeats = false, parts = false;
+  bool views = false, repeats = false, dear_repeats = false, long_repeats = false, parts = false;
   /// Transposes that dots need of their operands first, by instruction index and operand.
   std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<ir::Instruction>> packings;
 };
 
 struct FusionOptions {
   bool views = true;          ///< slices, concatenates and the like are read through, not made
-  bool repeats = true;        ///< cheap values are made again in each loop that uses them
+  bool repeats = false;       ///< cheap values are made again in each loop that uses them
   bool dear_repeats = false;  ///< less cheap ones too
+  bool long_repeats = false;  ///< from longer chains
   bool parts = true;          ///< of concatenations, and indices, are computed where they are used
 };
 

@@ -71,12 +71,23 @@ double cost_of(Opcode op, DType t) {
     case Opcode::compare:
     case Opcode::select:
     case Opcode::copy:
+    case Opcode::bitcast_convert:
+    case Opcode::is_finite:
+    case Opcode::real:
+    case Opcode::imag:
       return 0.3;
+    case Opcode::convert:
+    case Opcode::clamp:
+    case Opcode::sign:
+    case Opcode::reduce_precision:
+      return 1;
     case Opcode::divide:
     case Opcode::sqrt:
     case Opcode::rsqrt:
     case Opcode::floor:
     case Opcode::ceil:
+    case Opcode::round_nearest_afz:
+    case Opcode::round_nearest_even:
       return 1.5;
     default:
       return is_complex(t) ? 40 : 8;

@@ -183,6 +183,44 @@ ENTRY main {
   EXPECT_EQ(held.seen, held.arguments + 16 * 32 * 4 + 4);
 }
 
+TEST(PeakMemory, PartsOfAConcatenationAreComputedInTheirPlaces) {
+  const Held held = held_by(
+      R"(HloModule stack, entry_computation_layout={(f32[64,32], f32[32])->f32[192,32]}
+ENTRY main {
+  x = f32[64,32] parameter(0)
+  v = f32[32] parameter(1)
+  w = f32[64,32] broadcast(v), dimensions={1}
+  a = f32[64,32] sine(x)
+  b = f32[64,32] multiply(x, w)
+  c = f32[64,32] exponential(x)
+  ROOT out = f32[192,32] concatenate(a, b, c), dimensions={0}
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_EQ(held.seen, held.arguments + 192 * 32 * 4);
+}
+
+TEST(PeakMemory, IndicesAreComputedWhileRowsAreLookedUp) {
+  const Held held = held_by(
+      R"(HloModule sample, entry_computation_layout={(f32[64,64], f32[1024], f32[1024])->f32[1024]}
+ENTRY main {
+  image = f32[64,64] parameter(0)
+  y = f32[1024] parameter(1)
+  x = f32[1024] parameter(2)
+  fy = f32[1024] floor(y)
+  fx = f32[1024] floor(x)
+  iy = s32[1024] convert(fy)
+  ix = s32[1024] convert(fx)
+  cy = s32[1024,1] reshape(iy)
+  cx = s32[1024,1] reshape(ix)
+  at = s32[1024,2] concatenate(cy, cx), dimensions={1}
+  ROOT out = f32[1024] gather(image, at), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_EQ(held.seen, held.arguments + 1024 * 4);
+}
+
 TEST(PeakMemory, AWindowOfAPaddedArrayIsTakenWithoutThePadding) {
   const Held held = held_by(
       R"(HloModule window, entry_computation_layout={(f32[32,32], s32[])->f32[32,32]}
