@@ -13,7 +13,7 @@ foreach(main IN LISTS mains)
   target_compile_definitions(example_${name} PRIVATE TESSERA_EXAMPLE_DIR="${folder}")
   if(TESSERA_BUILD_TESTS)
     add_test(NAME example_${name} COMMAND example_${name})
-    set_tests_properties(example_${name} PROPERTIES LABELS examples TIMEOUT 300)
+    set_tests_properties(example_${name} PROPERTIES LABELS examples TIMEOUT ${TESSERA_TEST_TIMEOUT})
   endif()
 endforeach()
 
