@@ -22,7 +22,7 @@ struct SweepCase {
   nlohmann::json line;
   std::unique_ptr<ir::Module> global, device;
   spmd::CommunicationCount count;
-  double ms = 0;  ///< propagation and partitioning
+  double ms = 0;  ///< propagation, search and partitioning, as compiling does it
 };
 
 struct SweepOptions {

@@ -53,11 +53,7 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
       block_(block),
       fusion_(fuse(computation, facts, state->fusion)),
       slots_(computation.instructions().size()) {
-  state->mattered.views = state->mattered.views || fusion_.views;
-  state->mattered.repeats = state->mattered.repeats || fusion_.repeats;
-  state->mattered.dear_repeats = state->mattered.dear_repeats || fusion_.dear_repeats;
-  state->mattered.long_repeats = state->mattered.long_repeats || fusion_.long_repeats;
-  state->mattered.parts = state->mattered.parts || fusion_.parts;
+  state->mattered.add(fusion_.mattered);
 }
 
 const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
@@ -309,7 +305,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   state.module = &module;
   state.built = &built;
   state.fusion = *options;
-  state.mattered = FusionOptions{.views = false, .parts = false};
+  state.mattered = FusionOptions::none();
   runtime::Plan& plan = built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
@@ -368,10 +364,7 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
   FusionOptions mattered;
   BuiltPlan best = build(module, facts, table, &mattered);
-  if (!mattered.views && !mattered.repeats && !mattered.dear_repeats && !mattered.long_repeats &&
-      !mattered.parts) {
-    return best;
-  }
+  if (!mattered.any()) return best;
   // Reading through views is fast, but may keep an array for longer; making values twice takes
   // time: it has to be worth it.
   std::int64_t peak = peak_of(best.plan);
@@ -404,7 +397,7 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
     options.long_repeats = true;
     if (mattered.long_repeats) attempt(options, 0.9, kMostSlower);
   }
-  if (mattered.views) attempt({.views = false, .parts = false}, 0.99, kAnyTime);
+  if (mattered.views) attempt(FusionOptions::none(), 0.99, kAnyTime);
   return best;
 }
 

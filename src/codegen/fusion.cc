@@ -19,6 +19,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
+/// Of one loop.
 constexpr int kMostOps = 256;
 /// So often may a view be read, and a cheap value be made.
 constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
@@ -106,47 +107,45 @@ class Fuser {
     const auto& leaves = facts_.leaves[std::size_t(i.index)];
     return leaves.size() == 1 && leaves[0].known;
   }
-  /// A concatenation one of whose parts is computed for it alone, or a gather whose indices are.
+  /// A concatenation one of whose parts is computed for it, or a gather whose indices are, or are
+  /// put together for it.
   bool has_parts(const Instruction& i) {
     const bool gathers = i.is(Opcode::gather);
     if (!i.is(Opcode::concatenate) && !(gathers && indices_in_order(i))) return false;
     for (std::size_t k = gathers ? 1 : 0; k < i.operands.size(); ++k) {
       const Instruction* made = i.operand(k);
-      while (users_[std::size_t(made->index)].size() == 1 && !known(*made) &&
+      while (uses(*made) == 1 && !known(*made) &&
              (made->is(Opcode::reshape) || made->is(Opcode::broadcast))) {
         made = made->operand(0);
       }
-      const auto n = std::size_t(made->index);
       if (known(*made)) continue;
-      const bool joined = gathers && made->is(Opcode::concatenate) && users_[n].size() == 1;
-      if (!joined &&
-          !(is_loop_op_[n] && (users_[n].size() == 1 || repeats(*made, users_[n].size())))) {
-        continue;
-      }
-      out_.parts = true;
+      const bool computed = is_loop_op_[std::size_t(made->index)] &&
+                            (uses(*made) == 1 || repeats(*made, uses(*made)));
+      const bool joined = gathers && made->is(Opcode::concatenate) && uses(*made) == 1;
+      if (!computed && !joined) continue;
+      out_.mattered.parts = true;
       return options_.parts;
     }
     return false;
   }
+  std::size_t uses(const Instruction& i) const { return users_[std::size_t(i.index)].size(); }
 
-  /// The loop of a concatenation's part.
-  std::int64_t part_root(const Instruction& concatenate, std::size_t k) {
+  /// The loop of an operand that is computed in its user's.
+  std::int64_t part_root(const Instruction& user, std::size_t k) {
     const auto [it, added] = part_ids_.try_emplace(
-        {concatenate.index, k}, std::int64_t(computation_.instructions().size() + parts_.size()));
-    if (added) parts_.push_back({&concatenate, k});
+        {user.index, k}, std::int64_t(computation_.instructions().size() + parts_.size()));
+    if (added) parts_.push_back({user.operand(k), &user});
     return it->second;
   }
-  /// The value that a loop is for, and the instruction whose devices run it.
-  const Instruction& made_by(std::int64_t root) const {
+  /// What a loop makes, and whose devices run it: of a part, the operand and its user's.
+  struct Root {
+    const Instruction *made, *run_by;
+  };
+  Root root_of(std::int64_t root) const {
     const auto n = std::int64_t(computation_.instructions().size());
-    if (root < n) return *computation_.instructions()[std::size_t(root)];
-    const auto& [concatenate, k] = parts_[std::size_t(root - n)];
-    return *concatenate->operand(k);
-  }
-  const Instruction& run_by(std::int64_t root) const {
-    const auto n = std::int64_t(computation_.instructions().size());
-    if (root < n) return *computation_.instructions()[std::size_t(root)];
-    return *parts_[std::size_t(root - n)].first;
+    if (root >= n) return parts_[std::size_t(root - n)];
+    const Instruction* i = computation_.instructions()[std::size_t(root)].get();
+    return {i, i};
   }
 
   passes::ClassesId classes(std::int64_t i) const {
@@ -209,7 +208,7 @@ class Fuser {
           !is_data_operand(u, k)) {
         return false;
       }
-      out_.views = true;
+      out_.mattered.views = true;
       if (!options_.views) return false;
       out->insert({u.index, push(0, u, k)});
       return true;
@@ -221,7 +220,7 @@ class Fuser {
     if (u.is(Opcode::dot)) {
       const Instruction* packing = packing_of(u, k);
       if (packing == nullptr) return false;
-      out_.views = true;
+      out_.mattered.views = true;
       if (!options_.views) return false;
       out->insert({u.index, push(0, *packing, 0)});
       return true;
@@ -263,15 +262,15 @@ class Fuser {
   bool repeats(const Instruction& i, std::size_t places) {
     if (places > kMostRepeats) return false;
     if (takes(i, kCheap, kCheapArrays, kShortChain)) {
-      out_.repeats = true;
+      out_.mattered.repeats = true;
       return options_.repeats;
     }
     if (takes(i, kDear, kDearArrays, kShortChain)) {
-      out_.dear_repeats = true;
+      out_.mattered.dear_repeats = true;
       return options_.dear_repeats;
     }
     if (!takes(i, kDear, kDearArrays, kLongChain)) return false;
-    out_.long_repeats = true;
+    out_.mattered.long_repeats = true;
     return options_.long_repeats;
   }
 
@@ -279,8 +278,8 @@ class Fuser {
     if (loop) {
       for (const Context& c : contexts) {
         if (frames_[std::size_t(c.stack)].leaves_only ||
-            classes(run_by(c.root).index) != classes(i.index) || sizes_[c.root] >= kMostOps ||
-            !reads(i, c.stack)) {
+            classes(root_of(c.root).run_by->index) != classes(i.index) ||
+            sizes_[c.root] >= kMostOps || !reads(i, c.stack)) {
           return false;
         }
       }
@@ -298,17 +297,17 @@ class Fuser {
     if (i.is(Opcode::gather)) {
       // Finding the rows takes longer than reading them.
       if (contexts.size() > 1 || contexts.begin()->stack != 0 || !gathered_rows(i)) return false;
-      out_.views = true;
+      out_.mattered.views = true;
       return options_.views;
     }
     const bool plain = i.is(Opcode::broadcast) || i.is(Opcode::reshape);
     if (!plain && (contexts.size() > kMostReads || holds_much(i))) return false;
-    out_.views = out_.views || !plain;
+    out_.mattered.views |= !plain;
     if (!plain && !options_.views) return false;
     for (const Context& c : contexts) {
       if (i.is(Opcode::reshape) && c.stack == 0) continue;
       if (!options_.views && c.stack != 0) return false;
-      const Instruction& root = made_by(c.root);
+      const Instruction& root = *root_of(c.root).made;
       // Elsewhere it is done in place.
       if (i.is(Opcode::dynamic_update_slice) &&
           root.shape.element_count() * 2 > i.shape.element_count()) {
@@ -386,7 +385,7 @@ class Fuser {
   std::vector<Contexts> contexts_;
   std::vector<bool> is_loop_op_;
   std::map<std::int64_t, bool> takes_programs_;
-  std::vector<std::pair<const Instruction*, std::size_t>> parts_;  // concatenation, operand
+  std::vector<Root> parts_;
   std::map<std::pair<std::int64_t, std::size_t>, std::int64_t> part_ids_;
   std::map<std::int64_t, int> sizes_;  // root → ops in its loop
   std::vector<Frame> frames_{Frame{}};

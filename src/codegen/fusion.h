@@ -12,6 +12,25 @@
 
 namespace tessera::codegen {
 
+/// Ways in which values are made on the fly, which may be turned off; or which of them mattered.
+struct FusionOptions {
+  bool views = true;          ///< slices, concatenates and the like are read through, not made
+  bool repeats = false;       ///< cheap values are made again in each loop that uses them
+  bool dear_repeats = false;  ///< less cheap ones too
+  bool long_repeats = false;  ///< from longer chains
+  bool parts = true;          ///< of concatenations, and indices, are computed where they are used
+
+  static FusionOptions none() { return {.views = false, .parts = false}; }
+  bool any() const { return views || repeats || dear_repeats || long_repeats || parts; }
+  void add(const FusionOptions& other) {
+    views |= other.views;
+    repeats |= other.repeats;
+    dear_repeats |= other.dear_repeats;
+    long_repeats |= other.long_repeats;
+    parts |= other.parts;
+  }
+};
+
 struct Fusion {
   /// By instruction index: every user makes it on the fly.
   std::vector<bool> inlined;
@@ -21,17 +40,9 @@ struct Fusion {
   /// by instruction index.
   std::vector<bool> in_parts;
   /// Whether these options made a difference.
-  bool views = false, repeats = false, dear_repeats = false, long_repeats = false, parts = false;
+  FusionOptions mattered = FusionOptions::none();
   /// Transposes that dots need of their operands first, by instruction index and operand.
   std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<ir::Instruction>> packings;
-};
-
-struct FusionOptions {
-  bool views = true;          ///< slices, concatenates and the like are read through, not made
-  bool repeats = false;       ///< cheap values are made again in each loop that uses them
-  bool dear_repeats = false;  ///< less cheap ones too
-  bool long_repeats = false;  ///< from longer chains
-  bool parts = true;          ///< of concatenations, and indices, are computed where they are used
 };
 
 Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,

@@ -206,8 +206,8 @@ void LoopProgram::run(const std::byte* const* inputs, std::byte* const* outputs,
           pointers[i] = outputs[r.index] + (at - first) * r.element_bytes;
           break;
         default:
-          pointers[i] = int(i) == direct_ ? outputs[0] + (at - first) * r.element_bytes
-                                          : places + r.constant * place_bytes_;
+          pointers[i] = int(i) == whole_ ? outputs[0] + (at - first) * r.element_bytes
+                                         : places + r.constant * place_bytes_;
       }
     }
     for (const int g : generated_) {
@@ -423,7 +423,7 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
       outputs_.size() == 1 && !p.ops_.empty() && p.ops_.back().out == outputs_[0].reg;
   if (outputs_.size() == 1 && p.ops_.empty() &&
       kind(outputs_[0].reg) == LoopProgram::Kind::source) {
-    p.direct_ = outputs_[0].reg;
+    p.whole_ = outputs_[0].reg;
     p.block_ = 4096;
   } else if (direct) {
     kind(outputs_[0].reg) = LoopProgram::Kind::output;
@@ -458,7 +458,7 @@ std::shared_ptr<const LoopProgram> LoopBuilder::finish() {
   for (std::size_t r = 0; r < p.registers_.size(); ++r) {
     if (!p.registers_[r].generated()) continue;
     p.generated_.push_back(int(r));
-    if (int(r) != p.direct_) take(p.registers_[r]);
+    if (int(r) != p.whole_) take(p.registers_[r]);
     p.nanoseconds_ += 0.3;
   }
   for (std::size_t i = 0; i < p.ops_.size(); ++i) {

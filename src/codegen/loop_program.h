@@ -93,7 +93,7 @@ class LoopProgram {
   std::vector<std::pair<std::shared_ptr<const ElementSource>, int>> sources_;  ///< first input
   std::vector<std::byte> constants_;
   std::vector<int> generated_;  ///< registers that are filled before the ops of a block run
-  int direct_ = -1;             ///< the register that is the output, if nothing is computed
+  int whole_ = -1;              ///< the source that is all of the output
   std::int64_t block_ = 0;      ///< elements per block; 0: all at once
   std::int64_t place_bytes_ = 0;
   int places_ = 0;

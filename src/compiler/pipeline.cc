@@ -205,7 +205,7 @@ void optimize_collectives(Compilation& c) {
   options.peak = peak_bytes;
   options.most_tried = kPlannedTwice;
   // Reports of tagged collectives find what is there by themselves.
-  if (!c.for_report)
+  if (!c.for_report) {
     options.removed = [&](const ir::Instruction& collective) {
       auto& records = c.report.records;
       const auto gone =
@@ -215,6 +215,7 @@ void optimize_collectives(Compilation& c) {
           });
       if (gone != records.end()) records.erase(gone);
     };
+  }
   if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMostBytes)) {
     options.window_from_bytes = *bytes;
   }

@@ -39,26 +39,23 @@ std::size_t swap_in(ir::Computation* c) {
   const ir::Users users = ir::users_of(*c);
   std::vector<Instruction*> dots;
   for (const auto& i : c->instructions()) {
-    if (i->is(Opcode::dot) && c->root() != i.get() && i->control_predecessors.empty()) {
+    const bool free = i->control_predecessors.empty() && c->root() != i.get();
+    if (i->is(Opcode::dot) && free && !users[std::size_t(i->index)].empty()) {
       dots.push_back(i.get());
     }
   }
+  std::size_t count = 0;
   std::unordered_map<Instruction*, Instruction*> replaced;
   ir::Builder builder(c);
-  std::vector<std::pair<Instruction*, std::vector<Instruction*>>> found;
   for (Instruction* dot : dots) {
-    const auto& all = users[std::size_t(dot->index)];
+    const auto& transposes = users[std::size_t(dot->index)];
     const Dims order = swapped_order(*dot);
-    const bool only = std::all_of(all.begin(), all.end(), [&](const Instruction* u) {
+    const bool only = std::all_of(transposes.begin(), transposes.end(), [&](const Instruction* u) {
       return u->is(Opcode::transpose) && u->control_predecessors.empty() &&
              u->get<ir::DimensionsAttrs>().dims == order &&
              leaves(*u, users[std::size_t(u->index)]);
     });
-    if (only && !all.empty() && !std::is_sorted(order.begin(), order.end())) {
-      found.emplace_back(dot, std::vector<Instruction*>(all.begin(), all.end()));
-    }
-  }
-  for (const auto& [dot, transposes] : found) {
+    if (!only || std::is_sorted(order.begin(), order.end())) continue;
     ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
     std::swap(attrs.lhs_batch, attrs.rhs_batch);
     std::swap(attrs.lhs_contracting, attrs.rhs_contracting);
@@ -68,12 +65,13 @@ std::size_t swap_in(ir::Computation* c) {
                                              {dot->operand(1), dot->operand(0)}, attrs);
     other->sharding = transposes.front()->sharding;
     for (Instruction* t : transposes) replaced[t] = other;
+    ++count;
   }
-  if (replaced.empty()) return 0;
+  if (count == 0) return 0;
   c->replace_all_uses(replaced);
   c->sort_topologically();
   c->remove_dead();
-  return found.size();
+  return count;
 }
 
 }  // namespace

@@ -76,5 +76,29 @@ TEST(FullGatherInPieces, IsReportedForAllThatTheOpNeedsWhole) {
   for (const spmd::CommunicationRecord& r : report.records) EXPECT_TRUE(r.full_gather) << r.kind;
 }
 
+// It has to be whole on each device: that is where it goes, and all other uses are slices of it.
+TEST(NeededWhole, AMatrixThatIsDecomposedIsGatheredOnce) {
+  const PartitionCase c = check_partition(R"(
+    x = f32[16,16] parameter(0), sharding={devices=[8,1]<=[8]}
+    y = f32[16,16] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={1},
+      sharding={devices=[1,8]<=[8]}
+    n = f32[16,16] iota(), iota_dimension=0
+    m = f32[16,16] iota(), iota_dimension=1
+    e = pred[16,16] compare(n, m), direction=EQ
+    one = f32[] constant(1)
+    none = f32[] constant(0)
+    ones = f32[16,16] broadcast(one), dimensions={}
+    zeros = f32[16,16] broadcast(none), dimensions={}
+    eye = f32[16,16] select(e, ones, zeros)
+    s = f32[16,16] triangular-solve(x, eye), left_side=true, lower=true, unit_diagonal=true,
+      transpose_a=NO_TRANSPOSE, sharding={devices=[1,8]<=[8]}
+    ROOT r = f32[16,16] add(y, s), sharding={devices=[1,8]<=[8]})",
+                                          1e-3);
+  EXPECT_EQ(c.count(ir::Opcode::all_gather), 1) << c.text;
+  EXPECT_EQ(c.collectives(), 1) << c.text;
+  EXPECT_EQ(c.bytes(), 16 * 16 * 4 * 7 / 8.0) << c.text;
+  EXPECT_FALSE(c.full_gather()) << c.text;
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -13,6 +13,7 @@
 #include "src/ir/hooks.h"
 #include "src/ir/shape_inference.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/refine.h"
 #include "tests/spmd/manual_case.h"
 #include "tests/support/random_program.h"
 
@@ -65,7 +66,10 @@ TEST_P(JaxPrograms, GiveWhatJaxGives) {
   const Literal whole = expected(name.substr(0, name.find('.')), module->entry()->root()->shape);
   // The oracle of the other tests is held to the same.
   EXPECT_EQ(evaluate_manual(*module, arguments), whole);
+  const auto same = module->clone();
   check_against(std::move(module), whole, 0, arguments);
+  // Code per device is not the search's to lay out, but it is in the program that it looks at.
+  EXPECT_NO_THROW(spmd::propagate_and_refine(same->clone()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Manual, JaxPrograms,

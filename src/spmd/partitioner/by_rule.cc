@@ -23,6 +23,7 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
     Value* v = p.operand_value(o);
+    // What an op takes whole by its nature has that as its target; here it is our lack of a form.
     const bool forced = split_result && !is_whole(v->sharding) && v->sharding.unreduced.empty() &&
                         is_whole(layout.operands[i]) && !needs_whole_operand(source, i);
     operands.push_back(nullptr);

@@ -217,8 +217,8 @@ class ComputationPartitioner {
   std::vector<ir::Computation*> import_called(const ir::Instruction& source);
   /// The cheapest layout by a rule (which the caller may have restricted).
   ComputeLayout layout_for(const ir::Instruction& source, const FactorRule& rule);
-  /// Whether an op that still comes can only be computed from the whole array (a matrix that is
-  /// decomposed): it will be gathered, and every other form of it is then for nothing.
+  /// Whether some op can only be computed from the whole array, among others that use it: it will
+  /// be gathered, and every other form of it is then for nothing (needed_whole.cc).
   bool needed_whole(const Value* v) const;
   /// An operand as computed, if nobody else uses it; else in its declared layout.
   Value* operand_value(const ir::Instruction& operand);
@@ -286,8 +286,9 @@ class ComputationPartitioner {
   ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
                         std::size_t* next);
   Value* cheapest_form(Value* v, const TensorSharding& to, double* price) const;
+  /// Whether an op needs it so, or what shows it through so many views (needed_whole.cc).
+  bool needs_whole(const ir::Instruction& array, int views) const;
   // What is worth trying where data moves (alternatives.cc).
-  bool needs_whole(const ir::Instruction& array, int depth) const;
   void suggest_ends(Value* v, const TensorSharding& from, const TensorSharding& to, double bytes);
   void suggest_results(const ir::Instruction& source, const FactorRule& rule,
                        const std::vector<TensorSharding>& operands, const ComputeLayout& layout);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/spmd/rules/projection.h"
+
 namespace tessera::spmd {
 namespace {
 
@@ -81,11 +83,7 @@ class GivenWays {
       if (factors[d].size() == 1 && !axes.empty()) use(std::size_t(factors[d][0]), axes);
     }
   }
-  double size_of(const IndexList& axes) const {
-    double n = 1;
-    for (const int a : axes) n *= double(mesh_->axes[std::size_t(a)].size);
-    return n;
-  }
+  double size_of(const IndexList& axes) const { return double(ways_of(*mesh_, axes)); }
   double elements(const TensorFactors& dims) const {
     double n = 1;
     for (const IndexList& dim : dims) {

@@ -5,6 +5,7 @@
 
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/context.h"
+#include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
 namespace {
@@ -67,65 +68,13 @@ std::vector<T> those(const std::vector<T>& list, const std::vector<std::size_t>&
 }
 
 /// Among how many devices the work is shared out.
-double shares(const ComputeLayout& layout, const LogicalMesh& mesh) {
-  double ways = 1;
-  for (const IndexList& axes : layout.factor_axes) {
-    for (const int a : axes) ways *= double(mesh.axes[std::size_t(a)].size);
-  }
+std::int64_t shares(const ComputeLayout& layout, const LogicalMesh& mesh) {
+  std::int64_t ways = 1;
+  for (const IndexList& axes : layout.factor_axes) ways *= ways_of(mesh, axes);
   return ways;
 }
 
 }  // namespace
-
-bool needs_whole_operand(const ir::Instruction& user, std::size_t k) {
-  switch (user.opcode) {
-    case ir::Opcode::cholesky:
-    case ir::Opcode::triangular_solve:
-      break;
-    case ir::Opcode::custom_call: {
-      const auto& attrs = user.get<ir::CustomCallAttrs>();
-      if (attrs.partitioner || is_constraint(user) || !attrs.target.starts_with("lapack_")) {
-        return false;
-      }
-      break;
-    }
-    default:
-      return false;
-  }
-  const auto rule = rule_for(user);
-  if (!rule || k >= rule->operands.size()) return false;
-  for (const IndexList& dim : rule->operands[k]) {
-    for (const int f : dim) {
-      const Factor& factor = rule->factors[std::size_t(f)];
-      if (factor.kind == FactorKind::pass_through && factor.size > 1) return false;
-    }
-  }
-  return true;
-}
-
-bool ComputationPartitioner::needs_whole(const ir::Instruction& array, int depth) const {
-  for (const ir::Instruction* u : users(array)) {
-    for (std::size_t k = 0; k < u->operands.size(); ++k) {
-      if (u->operands[k] == &array && needs_whole_operand(*u, k)) return true;
-    }
-    const bool same =
-        u->is(ir::Opcode::transpose) || u->is(ir::Opcode::reshape) || u->is(ir::Opcode::copy);
-    if (same && depth > 0 && needs_whole(*u, depth - 1)) return true;
-  }
-  return false;
-}
-
-bool ComputationPartitioner::needed_whole(const Value* v) const {
-  const ir::Instruction* array = v->home->origin;
-  if (!array || array->parent != &source_ || !array->shape.is_array() || v->home->remake ||
-      !v->sharding.unreduced.empty() || users(*array).size() < 2) {
-    return false;
-  }
-  constexpr int kViews = 2;
-  const auto [it, added] = needed_whole_.try_emplace(array, false);
-  if (added) it->second = needs_whole(*array, kViews);
-  return it->second;
-}
 
 ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
                                                  const FactorRule& rule) {
@@ -157,6 +106,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
   } else {
     layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
                            flops_of(source), cost());
+    // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands.size(); ++k) {
       Value* v = operand_value(*source.operand(k));

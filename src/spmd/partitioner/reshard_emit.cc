@@ -121,9 +121,8 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
   }
   double price = 0;
   Value* from = cheapest_form(v, to, &price);
-  const TensorSharding all = whole(v->shape.rank());
-  if (price > 0 && needed_whole(v) && !same_layout(from->sharding, all) && !same_layout(to, all)) {
-    from = reshard(v, all, reason + "; it is needed whole");
+  if (price > 0 && !is_whole(from->sharding) && !is_whole(to) && needed_whole(v)) {
+    from = reshard(v, whole(v->shape.rank()), reason + "; it is needed whole");
   }
   ReshardPlan plan = plan_reshard(from->sharding, to, v->shape.dims,
                                   std::int64_t(byte_size(v->shape.dtype)), cost());
