@@ -21,6 +21,15 @@ bool converts(const Shape& shape, DType to) {
   return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
 }
 
+/// An operand that is made in the order in which the kernel takes it.
+SlotId packed(Emitter& e, const ir::Instruction& i, std::size_t k) {
+  const ir::Instruction& packing = e.packing(i, k);
+  Loop loop(e, packing.shape.dims);
+  const SlotId out = e.temporary(packing.shape.byte_count(), e.facts(*i.operand(k)).classes);
+  loop.store(i, loop.through(packing), out);
+  return out;
+}
+
 }  // namespace
 
 bool emit_dot(Emitter& e, const ir::Instruction& i) {
@@ -45,10 +54,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   for (int k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(std::size_t(k));
     if (e.inlined(o)) {
-      const ir::Instruction& packing = e.packing(i, std::size_t(k));
-      Loop loop(e, packing.shape.dims);
-      inputs.push_back(e.temporary(packing.shape.byte_count(), e.facts(o).classes));
-      loop.store(i, loop.through(packing), inputs.back());
+      inputs.push_back(packed(e, i, std::size_t(k)));
       continue;
     }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
@@ -70,10 +76,14 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
   ConvolutionPlan plan = convolution_kernel(i, t);
   if (!plan.kernel) return false;
   std::vector<SlotId> inputs;
-  for (const auto& [o, perm] :
-       {std::pair{i.operand(0), &plan.input}, std::pair{i.operand(1), &plan.filter}}) {
-    const SlotId s = e.converted(i, e.slot(*o), o->shape, t);
-    inputs.push_back(e.transposed(i, s, Shape(t, o->shape.dims), *perm));
+  for (std::size_t k = 0; k < 2; ++k) {
+    const ir::Instruction& o = *i.operand(k);
+    if (e.inlined(o)) {
+      inputs.push_back(packed(e, i, k));
+      continue;
+    }
+    const SlotId s = e.converted(i, e.slot(o), o.shape, t);
+    inputs.push_back(e.transposed(i, s, Shape(t, o.shape.dims), k == 0 ? plan.input : plan.filter));
   }
   if (plan.result.empty() && t == i.shape.dtype) {
     e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
@@ -99,10 +109,13 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   std::vector<SlotId> inputs;
   std::vector<ReduceOperand> operands;
   const std::size_t k = i.operands.size() / 2;
+  const Dims order = reduce_order(i);
   for (std::size_t n = 0; n < k; ++n) {
     const ir::Instruction& o = *i.operand(n);
     operands.push_back({int(inputs.size()), nullptr});
-    if (e.inlined(o)) {
+    if (!order.empty()) {
+      inputs.push_back(e.inlined(o) ? packed(e, i, n) : e.transposed(i, e.slot(o), o.shape, order));
+    } else if (e.inlined(o)) {
       Loop loop(e, o.shape.dims);
       operands.back().program = loop.program(loop.value(o));
       inputs.insert(inputs.end(), loop.inputs().begin(), loop.inputs().end());
@@ -112,9 +125,6 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   }
   ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
   if (!plan.kernel) return false;
-  for (std::size_t n = 0; n < k && !plan.transpose.empty(); ++n) {
-    inputs[n] = e.transposed(i, inputs[n], i.operand(n)->shape, plan.transpose);
-  }
   for (std::size_t n = k; n < 2 * k; ++n) inputs.push_back(e.slot(*i.operand(n)));
   e.task(i, std::move(plan.kernel), std::move(inputs), e.results(i));
   return true;

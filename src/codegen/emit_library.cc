@@ -7,6 +7,7 @@
 #include "src/codegen/kernels/select_and_scatter.h"
 #include "src/codegen/kernels/sort.h"
 #include "src/codegen/kernels/topk.h"
+#include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
 namespace {
@@ -32,7 +33,15 @@ bool emit_sort(Emitter& e, const ir::Instruction& i) {
 }
 bool emit_topk(Emitter& e, const ir::Instruction& i) { return emit(e, i, topk_kernel(i)); }
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
-  return emit(e, i, reduce_window_kernel(i));
+  const ir::Instruction& array = *i.operand(0);
+  if (i.operands.size() != 2 || !e.inlined(array)) return emit(e, i, reduce_window_kernel(i));
+  Loop loop(e, array.shape.dims);
+  auto program = loop.program(loop.value(array));
+  std::vector<SlotId> inputs = loop.inputs();
+  KernelSpec spec = reduce_window_kernel(i, std::move(program), int(inputs.size()));
+  inputs.push_back(e.slot(*i.operand(1)));
+  e.task(i, std::move(spec), std::move(inputs), e.results(i));
+  return true;
 }
 bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, select_and_scatter_kernel(i));

@@ -392,6 +392,9 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   options.repeats = true;
   if (mattered.repeats) attempt(options, 0.95, kAnyTime);
   if (module.instruction_count() <= kMostTried) {
+    FusionOptions more = options;
+    more.part_repeats = true;
+    if (mattered.part_repeats) attempt(more, 0.95, kMostSlower);
     options.dear_repeats = true;
     if (mattered.dear_repeats) attempt(options, 0.9, kMostSlower);
     options.long_repeats = true;

@@ -64,9 +64,9 @@ class Emitter {
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
   bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
   bool in_parts(const ir::Instruction& i) const { return fusion_.in_parts[std::size_t(i.index)]; }
-  /// The transpose through which a dot reads an operand that is inlined.
-  const ir::Instruction& packing(const ir::Instruction& dot, std::size_t operand) const {
-    return *fusion_.packings.at({dot.index, operand});
+  /// The transpose through which a kernel reads an operand that is inlined.
+  const ir::Instruction& packing(const ir::Instruction& user, std::size_t operand) const {
+    return *fusion_.packings.at({user.index, operand});
   }
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);

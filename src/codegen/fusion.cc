@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/codegen/fusion.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/reduce.h"
+#include "src/codegen/kernels/reduce_window.h"
 #include "src/codegen/loop_program.h"
 #include "src/codegen/mosaic.h"
 
@@ -101,6 +104,7 @@ class Fuser {
     const Instruction* view = nullptr;
     int operand = 0, parent = 0;
     bool leaves_only = false;  ///< what it shows is no place to compute in
+    double elements = 0;       ///< that the root reads through it
   };
 
   bool known(const Instruction& i) const {
@@ -120,7 +124,7 @@ class Fuser {
       }
       if (known(*made)) continue;
       const bool computed = is_loop_op_[std::size_t(made->index)] &&
-                            (uses(*made) == 1 || repeats(*made, uses(*made)));
+                            (uses(*made) == 1 || (uses(*made) <= kMostRepeats && repeats(*made)));
       const bool joined = gathers && made->is(Opcode::concatenate) && uses(*made) == 1;
       if (!computed && !joined) continue;
       out_.mattered.parts = true;
@@ -157,8 +161,9 @@ class Fuser {
         ids_.try_emplace({view.index, int(operand), parent}, int(frames_.size()));
     if (added) {
       const bool passes = commutes(view) || keeps_count(view);
-      frames_.push_back(
-          {&view, int(operand), parent, !passes || frames_[std::size_t(parent)].leaves_only});
+      const Frame& outer = frames_[std::size_t(parent)];
+      frames_.push_back({&view, int(operand), parent, !passes || outer.leaves_only,
+                         parent == 0 ? double(view.shape.element_count()) : outer.elements});
     }
     return it->second;
   }
@@ -217,7 +222,12 @@ class Fuser {
       out->insert({u.index, 0});
       return true;
     }
-    if (u.is(Opcode::dot)) {
+    if (u.is(Opcode::reduce_window) && k == 0 && takes_programs(u)) {
+      out->insert({u.index, 0});
+      return true;
+    }
+    if (u.is(Opcode::dot) || u.is(Opcode::convolution) ||
+        (u.is(Opcode::reduce) && k < u.operands.size() / 2)) {
       const Instruction* packing = packing_of(u, k);
       if (packing == nullptr) return false;
       out_.mattered.views = true;
@@ -228,39 +238,75 @@ class Fuser {
     return false;
   }
 
-  /// The transpose with which a dot's kernel takes an operand; none if it takes it as it is.
-  const Instruction* packing_of(const Instruction& dot, std::size_t k) {
-    const auto [it, added] = out_.packings.try_emplace({dot.index, k});
-    if (!added) return it->second.get();
-    const Instruction& o = *dot.operand(k);
-    for (const Instruction* side : dot.operands) {
-      if (side->shape.dtype != dot.shape.dtype) return nullptr;
+  /// The order in which the user's kernel takes an operand; empty if it takes it as it is.
+  static Dims packed_order(const Instruction& user, std::size_t k) {
+    if (user.is(Opcode::reduce)) return reduce_order(user);
+    for (const Instruction* side : user.operands) {
+      if (side->shape.dtype != user.shape.dtype) return {};
     }
-    const DotPlan plan = dot_kernel(dot);
-    const Dims& order = (k == 0 ? plan.lhs : plan.rhs).transpose;
-    if (!plan.kernel || order.empty()) return nullptr;
+    if (user.is(Opcode::dot)) {
+      const DotPlan plan = dot_kernel(user);
+      return plan.kernel ? (k == 0 ? plan.lhs : plan.rhs).transpose : Dims();
+    }
+    if (is_floating(user.shape.dtype) && byte_size(user.shape.dtype) < 4) return {};
+    const ConvolutionPlan plan = convolution_kernel(user, user.shape.dtype);
+    return plan.kernel ? (k == 0 ? plan.input : plan.filter) : Dims();
+  }
+  /// The transpose that makes that order; none if there is none to make.
+  const Instruction* packing_of(const Instruction& user, std::size_t k) {
+    const auto [it, added] = out_.packings.try_emplace({user.index, k});
+    if (!added) return it->second.get();
+    const Dims order = packed_order(user, k);
+    if (order.empty()) return nullptr;
+    const Instruction& o = *user.operand(k);
     auto packing = std::make_unique<Instruction>();
     packing->opcode = Opcode::transpose;
-    packing->name = dot.name;
-    packing->index = -1 - 2 * dot.index - std::int64_t(k);  // no instruction's
+    packing->name = user.name;
+    // No instruction's.
+    packing->index = -1 - std::int64_t(out_.packings.size());
     Dims dims;
     for (const std::int64_t d : order) dims.push_back(o.shape.dim(d));
     packing->shape = Shape(o.shape.dtype, dims);
-    packing->operands = {dot.operand(k)};
+    packing->operands = {user.operand(k)};
     packing->attrs = ir::DimensionsAttrs{order};
     it->second = std::move(packing);
     return it->second.get();
   }
 
-  bool takes_programs(const Instruction& reduce) {
-    const auto [it, added] = takes_programs_.try_emplace(reduce.index, false);
-    if (added) it->second = reduce_takes_programs(reduce);
+  bool takes_programs(const Instruction& user) {
+    const auto [it, added] = takes_programs_.try_emplace(user.index, false);
+    if (added) {
+      it->second = user.is(Opcode::reduce) ? reduce_takes_programs(user)
+                                           : reduce_window_takes_programs(user);
+    }
     return it->second;
   }
+  /// A root that reads an element as often as windows take it in: it is no place to compute in.
+  bool only_reads(const Context& c) const {
+    return root_of(c.root).made->is(Opcode::reduce_window);
+  }
 
-  /// Whether it may be made in so many places.
-  bool repeats(const Instruction& i, std::size_t places) {
-    if (places > kMostRepeats) return false;
+  /// How often it would be made as a whole.
+  double times(const Instruction& i, const Contexts& contexts) const {
+    const auto all = std::max(1.0, double(i.shape.element_count()));
+    double out = 0;
+    for (const Context& c : contexts) {
+      out += c.stack == 0 ? 1 : frames_[std::size_t(c.stack)].elements / all;
+    }
+    return out;
+  }
+
+  /// Whether it may be made in all these places.
+  bool repeats(const Instruction& i, const Contexts& contexts) {
+    if (contexts.size() <= kMostRepeats) return repeats(i);
+    if (times(i, contexts) > double(kMostRepeats) || !takes(i, kDear, kDearArrays, kLongChain)) {
+      return false;
+    }
+    out_.mattered.part_repeats = true;
+    return options_.part_repeats && repeats(i);
+  }
+  /// Whether it may be made more than once.
+  bool repeats(const Instruction& i) {
     if (takes(i, kCheap, kCheapArrays, kShortChain)) {
       out_.mattered.repeats = true;
       return options_.repeats;
@@ -277,7 +323,7 @@ class Fuser {
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
     if (loop) {
       for (const Context& c : contexts) {
-        if (frames_[std::size_t(c.stack)].leaves_only ||
+        if (frames_[std::size_t(c.stack)].leaves_only || only_reads(c) ||
             classes(root_of(c.root).run_by->index) != classes(i.index) ||
             sizes_[c.root] >= kMostOps || !reads(i, c.stack)) {
           return false;
@@ -286,7 +332,7 @@ class Fuser {
       if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
         return contexts.size() == 1 && contexts.begin()->stack == 0;
       }
-      return contexts.size() == 1 || repeats(i, contexts.size());
+      return contexts.size() == 1 || repeats(i, contexts);
     }
     if (i.is(Opcode::iota)) {
       for (const Context& c : contexts) {
@@ -296,7 +342,10 @@ class Fuser {
     }
     if (i.is(Opcode::gather)) {
       // Finding the rows takes longer than reading them.
-      if (contexts.size() > 1 || contexts.begin()->stack != 0 || !gathered_rows(i)) return false;
+      if (contexts.size() > 1 || contexts.begin()->stack != 0 || only_reads(*contexts.begin()) ||
+          !gathered_rows(i)) {
+        return false;
+      }
       out_.mattered.views = true;
       return options_.views;
     }

@@ -18,15 +18,19 @@ struct FusionOptions {
   bool repeats = false;       ///< cheap values are made again in each loop that uses them
   bool dear_repeats = false;  ///< less cheap ones too
   bool long_repeats = false;  ///< from longer chains
+  bool part_repeats = false;  ///< of what is read in parts, by how much of it is
   bool parts = true;          ///< of concatenations, and indices, are computed where they are used
 
   static FusionOptions none() { return {.views = false, .parts = false}; }
-  bool any() const { return views || repeats || dear_repeats || long_repeats || parts; }
+  bool any() const {
+    return views || repeats || dear_repeats || long_repeats || part_repeats || parts;
+  }
   void add(const FusionOptions& other) {
     views |= other.views;
     repeats |= other.repeats;
     dear_repeats |= other.dear_repeats;
     long_repeats |= other.long_repeats;
+    part_repeats |= other.part_repeats;
     parts |= other.parts;
   }
 };
@@ -41,7 +45,8 @@ struct Fusion {
   std::vector<bool> in_parts;
   /// Whether these options made a difference.
   FusionOptions mattered = FusionOptions::none();
-  /// Transposes that dots need of their operands first, by instruction index and operand.
+  /// Transposes that dots, convolutions and reductions need of their operands first, by
+  /// instruction index and operand.
   std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<ir::Instruction>> packings;
 };
 

@@ -183,6 +183,7 @@ void simplify(Compilation& c) {
   passes::expand_small_dots(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
   }
+  passes::see_through_transposes(c.module.get());
   passes::swap_transposed_dots(c.module.get());
 }
 void eliminate_common(Compilation& c) {

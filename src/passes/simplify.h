@@ -30,6 +30,9 @@ std::size_t expand_small_dots(ir::Module* module);
 /// Dots that are only sent or returned transposed become dots of their operands the other way
 /// round, where that is the order of dims asked for. Returns how many.
 std::size_t swap_transposed_dots(ir::Module* module);
+/// Dots of transposed arrays become dots of the arrays, where no kernel would move them. Returns
+/// how many operands.
+std::size_t see_through_transposes(ir::Module* module);
 /// Instructions that compute the same from the same operands become one. Returns how many.
 std::size_t eliminate_common(ir::Module* module);
 /// Instructions and computations that nothing needs. Returns how many instructions.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dot whose result is only sent or returned transposed (gradients of weights) is the dot of its
 // operands the other way round, if that is the order asked for: no array is moved. What is computed
-// from it reads it transposed as it is.
+// from it reads it transposed as it is. A dot of a transposed array is the dot of the array with
+// other dims named, where kernels take that as it stands.
 #include <algorithm>
 #include <unordered_map>
 
@@ -74,7 +75,69 @@ std::size_t swap_in(ir::Computation* c) {
   return count;
 }
 
+/// Whether a kernel takes an operand as it stands: batch dims in front, then the free and the
+/// contracted ones, each in one piece; `contracted_first`: in that order only.
+bool stands(std::int64_t rank, const Dims& batch, const Dims& contracting, bool contracted_first) {
+  Dims free;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    const auto is = [d](std::int64_t other) { return other == d; };
+    if (std::none_of(batch.begin(), batch.end(), is) &&
+        std::none_of(contracting.begin(), contracting.end(), is)) {
+      free.push_back(d);
+    }
+  }
+  const auto in_order = [&](const Dims& first, const Dims& second) {
+    Dims all = batch;
+    all.insert(all.end(), first.begin(), first.end());
+    all.insert(all.end(), second.begin(), second.end());
+    return std::is_sorted(all.begin(), all.end());
+  };
+  return in_order(contracting, free) || (!contracted_first && in_order(free, contracting));
+}
+
+/// Names the dims of what operand `k` is a transpose of, if the others keep their order.
+bool see_through(Instruction* dot, std::size_t k) {
+  Instruction* transpose = dot->operand(k);
+  if (!transpose->is(Opcode::transpose) || !transpose->control_predecessors.empty()) return false;
+  const Dims& perm = transpose->get<ir::DimensionsAttrs>().dims;
+  ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
+  Dims& batch = k == 0 ? attrs.lhs_batch : attrs.rhs_batch;
+  Dims& contracting = k == 0 ? attrs.lhs_contracting : attrs.rhs_contracting;
+  std::int64_t last = -1;
+  for (std::int64_t d = 0; d < std::int64_t(perm.size()); ++d) {
+    const auto is = [d](std::int64_t other) { return other == d; };
+    if (std::any_of(batch.begin(), batch.end(), is) ||
+        std::any_of(contracting.begin(), contracting.end(), is)) {
+      continue;
+    }
+    if (perm[std::size_t(d)] < last) return false;
+    last = perm[std::size_t(d)];
+  }
+  for (Dims* dims : {&batch, &contracting}) {
+    for (std::int64_t& d : *dims) d = perm[std::size_t(d)];
+  }
+  const bool blas = is_floating(dot->shape.dtype) || is_complex(dot->shape.dtype);
+  if (!stands(std::int64_t(perm.size()), batch, contracting, k == 1 && !blas)) return false;
+  dot->operands[k] = transpose->operand(0);
+  dot->attrs = attrs;
+  return true;
+}
+
 }  // namespace
+
+std::size_t see_through_transposes(ir::Module* module) {
+  std::size_t n = 0;
+  for (const auto& c : module->computations()) {
+    std::size_t here = 0;
+    for (const auto& i : c->instructions()) {
+      if (!i->is(Opcode::dot)) continue;
+      for (std::size_t k = 0; k < 2; ++k) here += see_through(i.get(), k) ? 1 : 0;
+    }
+    if (here > 0) c->remove_dead();
+    n += here;
+  }
+  return n;
+}
 
 std::size_t swap_transposed_dots(ir::Module* module) {
   std::size_t n = 0;

@@ -237,6 +237,75 @@ ENTRY main {
   EXPECT_LE(held.seen, held.arguments + 32 * 32 * 4 + kScalars);
 }
 
+TEST(PeakMemory, WhatAConvolutionTakesInAnotherOrderIsMadeInIt) {
+  const Held held = held_by(
+      R"(HloModule packed, entry_computation_layout={(f32[2,8,32], f32[3,8,4])->f32[2,4,30]}
+ENTRY main {
+  x = f32[2,8,32] parameter(0)
+  w = f32[3,8,4] parameter(1)
+  y = f32[2,8,32] sine(x)
+  turned = f32[2,8,32] reverse(y), dimensions={2}
+  ROOT out = f32[2,4,30] convolution(turned, w), window={size=3}, dim_labels=bf0_0io->bf0
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  // The packed operand, and the result in both orders.
+  EXPECT_EQ(held.seen, held.arguments + 2 * 8 * 32 * 4 + 2 * 4 * 30 * 4);
+}
+
+TEST(PeakMemory, WhatAReductionTakesInAnotherOrderIsMadeInIt) {
+  const Held held =
+      held_by(R"(HloModule packed, entry_computation_layout={(f32[4,16,8,32])->f32[16,32]}
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4,16,8,32] parameter(0)
+  zero = f32[] constant(0)
+  y = f32[4,16,8,32] exponential(x)
+  ROOT out = f32[16,32] reduce(y, zero), dimensions={0,2}, to_apply=sum
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_EQ(held.seen, 2 * held.arguments + 16 * 32 * 4 + 4);
+}
+
+TEST(PeakMemory, CheapValuesOfWhichPartsAreReadAreMadeInManyPlaces) {
+  const Held held = held_by(
+      R"(HloModule parts, entry_computation_layout={(s8[64,64])->(f32[16,64], f32[16,64], f32[16,64], f32[16,64])}
+ENTRY main {
+  x = s8[64,64] parameter(0)
+  y = f32[64,64] convert(x)
+  a = f32[16,64] slice(y), slice={[0:16], [0:64]}
+  b = f32[16,64] slice(y), slice={[16:32], [0:64]}
+  c = f32[16,64] slice(y), slice={[32:48], [0:64]}
+  d = f32[16,64] slice(y), slice={[48:64], [0:64]}
+  ROOT out = (f32[16,64], f32[16,64], f32[16,64], f32[16,64]) tuple(a, b, c, d)
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_EQ(held.seen, held.arguments + 64 * 64 * 4);
+}
+
+TEST(PeakMemory, WindowsAreTakenOfWhatIsOnlyRead) {
+  const Held held = held_by(
+      R"(HloModule pool, entry_computation_layout={(f32[16,16], f32[])->(f32[8,8], f32[16,8])}
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[16,16] parameter(0)
+  v = f32[] parameter(1)
+  zero = f32[] constant(0)
+  all = f32[32,32] broadcast(v), dimensions={}
+  count = f32[8,8] reduce-window(all, zero), window={size=4x4 stride=4x4}, to_apply=sum
+  turned = f32[16,16] transpose(x), dimensions={1,0}
+  first = f32[16,1] slice(turned), slice={[0:16], [0:1]}
+  wide = f32[16,17] concatenate(turned, first), dimensions={1}
+  pooled = f32[16,8] reduce-window(wide, zero), window={size=1x3 stride=1x2}, to_apply=sum
+  ROOT out = (f32[8,8], f32[16,8]) tuple(count, pooled)
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_LE(held.seen, held.arguments + 8 * 8 * 4 + 16 * 8 * 4 + kScalars);
+}
+
 // -- Chains of views
 // --------------------------------------------------------------------------------
 

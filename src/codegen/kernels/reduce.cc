@@ -423,6 +423,13 @@ bool is_single(const ir::Instruction& reduce) {
 
 }  // namespace
 
+Dims reduce_order(const ir::Instruction& reduce) {
+  Dims transpose;
+  shape_of(reduce, &transpose);
+  if (!transpose.empty() && !reduce_kernel(reduce).kernel) transpose.clear();
+  return transpose;
+}
+
 bool reduce_takes_programs(const ir::Instruction& reduce) {
   Dims transpose;
   const ReduceShape shape = shape_of(reduce, &transpose);

@@ -34,6 +34,8 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce);
 /// only if reduce_takes_programs.
 ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<ReduceOperand>& operands,
                          int first_init);
+/// Order of dims that the kernel needs first, if there is a kernel; empty: as it stands.
+Dims reduce_order(const ir::Instruction& reduce);
 /// Whether arrays may be made while they are reduced.
 bool reduce_takes_programs(const ir::Instruction& reduce);
 /// Inputs: as many arrays as the mapped computation has parameters.

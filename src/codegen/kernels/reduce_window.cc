@@ -174,6 +174,8 @@ struct WindowAttrs {
   BlockFunction op = nullptr;
   Dims dims, out_dims, strides;
   std::vector<WindowDim> window;
+  std::shared_ptr<const LoopProgram> program;  ///< that makes the array
+  std::size_t init = 1;                        ///< the input
 };
 
 /// Position in the array of an output's window element along one dim; -1: padding, or between
@@ -211,7 +213,7 @@ void run_windows(const KernelCall& call) {
   const auto size = std::int64_t(w.types.element_bytes());
   const std::int64_t length = w.out_dims[last];
   std::vector<std::byte> acc(std::size_t(length) * w.types.held_bytes()), value(acc.size()),
-      packed(std::size_t(length * size));
+      packed(std::size_t(length * size)), made(std::size_t(w.program ? w.dims[last] * size : 0));
   Dims position(rank);
   for (std::int64_t row = call.begin; row < call.end; ++row) {
     std::int64_t rest = row;
@@ -219,7 +221,7 @@ void run_windows(const KernelCall& call) {
       position[d] = rest % w.out_dims[d];
       rest /= w.out_dims[d];
     }
-    w.types.load(call.inputs[1], value.data(), 1);
+    w.types.load(call.inputs[w.init], value.data(), 1);
     const std::byte* init[] = {value.data()};
     copy_block(w.types.held_bytes())({nullptr, acc.data(), init, 1, length});
     Dims begins(rank), ends(rank);
@@ -240,6 +242,12 @@ void run_windows(const KernelCall& call) {
         base += at * w.strides[d];
       }
       if (!inside) continue;
+      const std::byte* array_row = call.inputs[0] + base * size;
+      if (w.program) {
+        std::byte* outputs[] = {made.data()};
+        w.program->run(call.inputs, outputs, base, base + w.dims[last], base);
+        array_row = made.data();
+      }
       // Runs of outputs whose window element exists.
       for (std::int64_t j = 0; j < length;) {
         if (source(w.window[last], w.dims[last], j, offset[last]) < 0) {
@@ -250,8 +258,7 @@ void run_windows(const KernelCall& call) {
         for (; j < length; ++j) {
           const std::int64_t at = source(w.window[last], w.dims[last], j, offset[last]);
           if (at < 0) break;
-          std::memcpy(packed.data() + (j - begin) * size, call.inputs[0] + (base + at) * size,
-                      std::size_t(size));
+          std::memcpy(packed.data() + (j - begin) * size, array_row + at * size, std::size_t(size));
         }
         w.types.load(packed.data(), value.data(), j - begin);
         combine(w.op, acc.data() + std::size_t(begin) * w.types.held_bytes(), value.data(),
@@ -265,6 +272,16 @@ void run_windows(const KernelCall& call) {
 }  // namespace
 
 KernelSpec reduce_window_kernel(const ir::Instruction& in) {
+  return reduce_window_kernel(in, nullptr, 1);
+}
+
+bool reduce_window_takes_programs(const ir::Instruction& in) {
+  const KernelSpec spec = reduce_window_kernel(in);
+  return spec.function == run_windows && in.operand(0)->shape.element_count() > 0;
+}
+
+KernelSpec reduce_window_kernel(const ir::Instruction& in,
+                                std::shared_ptr<const LoopProgram> program, int inputs) {
   KernelSpec spec;
   if (in.operands.size() != 2 || in.shape.is_tuple) return spec;
   const Shape& shape = in.operand(0)->shape;
@@ -289,7 +306,15 @@ KernelSpec reduce_window_kernel(const ir::Instruction& in) {
   double taps = 1;
   for (const WindowDim& w : window) taps *= double(w.size);
   if (taps == 0) return KernelSpec();  // all results are the initial value: left to the evaluator
-  spec.nanoseconds = 100 + 3 * taps * double(in.shape.element_count());
+  double each = 3;
+  if (program) {
+    // A row for each window of it that is not the row's own.
+    each += program->nanoseconds() * double(shape.dims.back()) /
+            double(std::max<std::int64_t>(1, length * window.back().size));
+  }
+  spec.nanoseconds = 100 + each * taps * double(in.shape.element_count());
+  attrs->program = std::move(program);
+  attrs->init = std::size_t(inputs);
   spec.attributes = std::move(attrs);
   return spec;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "src/codegen/kernel_spec.h"
+#include "src/codegen/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -9,5 +12,10 @@ namespace tessera::codegen {
 /// Inputs: array, initial value. Windows that take in all that comes before (or after) along one
 /// dim are running reductions, done in one pass. Empty unless one array is combined by one op.
 KernelSpec reduce_window_kernel(const ir::Instruction& reduce_window);
+/// The same of an array that a program makes of the first inputs, as often as windows take in a row
+/// of it. Only if reduce_window_takes_programs.
+KernelSpec reduce_window_kernel(const ir::Instruction& reduce_window,
+                                std::shared_ptr<const LoopProgram> program, int inputs);
+bool reduce_window_takes_programs(const ir::Instruction& reduce_window);
 
 }  // namespace tessera::codegen

@@ -40,6 +40,9 @@ bool may_move(const Instruction& i) {
   return !ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode) || i.is(Opcode::parameter);
 }
 
+/// Of elementwise ops in one loop.
+constexpr std::size_t kLongestChain = 8;
+
 class Order {
  public:
   Order(const ir::Computation& c, bool shrink_early)
@@ -110,30 +113,44 @@ class Order {
 
   void consider(std::span<Instruction* const> users, std::vector<Instruction*>* next) const {
     for (Instruction* user : users) {
-      if (done_[std::size_t(user->index)] == 0 && user != c_.root() && shrinks(*user)) {
-        next->push_back(user);
-      }
+      if (done_[std::size_t(user->index)] != 0) continue;
+      const std::vector<Instruction*> chain = shrinking(user);
+      next->insert(next->end(), chain.rbegin(), chain.rend());
     }
   }
 
   bool is_done(const Instruction* i) const { return done_[std::size_t(i->index)] != 0; }
 
-  bool shrinks(const Instruction& i) const {
-    if (ir::is_collective(i.opcode) || !i.shape.is_array() ||
-        !std::all_of(i.operands.begin(), i.operands.end(),
-                     [&](const Instruction* o) { return is_done(o) || o->operands.empty(); })) {
-      return false;
-    }
-    double less = -bytes_of(i);
-    const std::set<const Instruction*> operands(i.operands.begin(), i.operands.end());
-    for (const Instruction* o : operands) {
-      const auto users = (*users_)[std::size_t(o->index)];
-      if (std::all_of(users.begin(), users.end(),
-                      [&](const Instruction* u) { return u == &i || is_done(u); })) {
-        less += bytes_of(*o);
+  /// What leaves less than it takes away if it is computed next: the instruction, or it and what is
+  /// made of it in the same loop. Empty if that is nothing.
+  std::vector<Instruction*> shrinking(Instruction* i) const {
+    std::vector<Instruction*> chain;
+    double less = 0;
+    for (;;) {
+      if (i == c_.root() || ir::is_collective(i->opcode) || !i->shape.is_array()) return {};
+      chain.push_back(i);
+      const auto in_chain = [&](const Instruction* x) {
+        return std::find(chain.begin(), chain.end(), x) != chain.end();
+      };
+      for (const Instruction* o :
+           std::set<const Instruction*>(i->operands.begin(), i->operands.end())) {
+        if (in_chain(o)) continue;
+        if (!is_done(o) && !o->operands.empty()) return {};
+        const auto users = (*users_)[std::size_t(o->index)];
+        if (std::all_of(users.begin(), users.end(),
+                        [&](const Instruction* u) { return in_chain(u) || is_done(u); })) {
+          less += bytes_of(*o);
+        }
       }
+      if (less > bytes_of(*i)) return chain;
+      const auto users = (*users_)[std::size_t(i->index)];
+      if (!ir::is_elementwise(i->opcode) || users.empty() || chain.size() == kLongestChain ||
+          !std::all_of(users.begin(), users.end(),
+                       [&](const Instruction* u) { return u == users.front(); })) {
+        return {};
+      }
+      i = users.front();
     }
-    return less > 0;
   }
 
   std::vector<std::size_t> sorted_operands(const Instruction& i) const {
