@@ -2,6 +2,7 @@
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
@@ -79,7 +80,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
   if (const auto c = uniform_constant(e_, i)) return builder_.constant(*c);
   if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return iota(i);
-  if (e_.in_parts(i)) return in_parts(i);
+  if (e_.in_parts(i)) return in_parts(i, stack);
   if (i.is(Opcode::gather)) return gathered(i);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
@@ -92,7 +93,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
 }
 
 Value Loop::operation(const ir::Instruction& i, int stack) {
-  if (e_.in_parts(i)) return in_parts(i);
+  if (e_.in_parts(i)) return in_parts(i, stack);
   std::vector<Value> operands;
   for (const ir::Instruction* o : i.operands) {
     // An operand of other dims is one scalar for all.
@@ -117,8 +118,8 @@ Value Loop::gathered(const ir::Instruction& gather) {
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
-Value Loop::in_parts(const ir::Instruction& i) {
-  if (i.is(Opcode::concatenate)) return concatenated(i);
+Value Loop::in_parts(const ir::Instruction& i, int stack) {
+  if (i.is(Opcode::concatenate)) return concatenated(i, stack);
   const ir::Instruction& of = *i.operand(1);
   Loop loop(e_, of.shape.dims);
   auto indices = loop.program(loop.value(of));
@@ -130,20 +131,38 @@ Value Loop::in_parts(const ir::Instruction& i) {
                          1 + int(loop.inputs().size()), each);
 }
 
-Value Loop::concatenated(const ir::Instruction& concatenate) {
+/// Seen through transposes it is a concatenation of the parts seen so.
+Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
+  Dims order(concatenate.shape.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
+    Dims next;
+    for (const std::int64_t d : frames_[std::size_t(s)].view->get<ir::DimensionsAttrs>().dims) {
+      next.push_back(order[std::size_t(d)]);
+    }
+    order = std::move(next);
+  }
+  const auto dim =
+      std::find(order.begin(), order.end(), concatenate.get<ir::DimensionsAttrs>().dims.at(0)) -
+      order.begin();
   std::vector<ConcatenationPart> parts;
   double nanoseconds = 0;
   int inputs = 0;
-  for (const ir::Instruction* o : concatenate.operands) {
-    Loop part(e_, o->shape.dims);
-    ConcatenationPart p{part.program(part.value(*o)), int(part.inputs().size())};
+  for (ir::Instruction* o : concatenate.operands) {
+    const auto turn = made_up_transpose(o, order, -1);
+    ConcatenationPart p;
+    p.dims = turn->shape.dims;
+    Loop part(e_, p.dims);
+    p.program = part.program(part.value(*o, stack == 0 ? 0 : part.push(0, *turn)));
+    p.inputs = int(part.inputs().size());
     for (const SlotId s : part.inputs()) add_input(s);
     nanoseconds += p.program->nanoseconds() * double(o->shape.element_count());
     inputs += p.inputs;
     parts.push_back(std::move(p));
   }
   nanoseconds /= std::max<double>(1, double(concatenate.shape.element_count()));
-  return builder_.source(concatenate.shape.dtype, concatenation(concatenate, std::move(parts)),
+  return builder_.source(concatenate.shape.dtype,
+                         concatenation(concatenate.shape.dtype, std::size_t(dim), std::move(parts)),
                          inputs, nanoseconds);
 }
 

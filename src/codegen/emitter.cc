@@ -389,6 +389,12 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   FusionOptions options;
   // What the parts are computed from may be larger than they are.
   if (mattered.parts) options.parts = !attempt({.parts = false}, 0.99, kAnyTime);
+  // What they are computed from may be read in no other order.
+  if (mattered.packings) {
+    FusionOptions apart = options;
+    apart.packings = false;
+    options.packings = !attempt(apart, 0.99, kAnyTime);
+  }
   options.repeats = true;
   if (mattered.repeats) attempt(options, 0.95, kAnyTime);
   if (module.instruction_count() <= kMostTried) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -141,6 +142,26 @@ class Fuser {
     if (added) parts_.push_back({user.operand(k), &user});
     return it->second;
   }
+  /// The transposes through which a concatenation is seen, as one of its operand.
+  int part_stack(const Instruction& user, std::size_t k) {
+    int stack = contexts_[std::size_t(user.index)].begin()->stack;
+    if (stack == 0) return 0;
+    auto& turn = turns_[{user.index, k}];
+    if (!turn) {
+      Dims order(user.shape.dims.size());
+      std::iota(order.begin(), order.end(), 0);
+      for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
+        Dims next;
+        const Instruction& view = *frames_[std::size_t(stack)].view;
+        for (const std::int64_t d : view.get<ir::DimensionsAttrs>().dims) {
+          next.push_back(order[std::size_t(d)]);
+        }
+        order = std::move(next);
+      }
+      turn = made_up_transpose(user.operand(k), order, made_up_--);
+    }
+    return push(0, *turn, 0);
+  }
   /// What a loop makes, and whose devices run it: of a part, the operand and its user's.
   struct Root {
     const Instruction *made, *run_by;
@@ -190,7 +211,7 @@ class Fuser {
     if (known(u)) return false;
     if (out_.in_parts[n]) {
       if (u.is(Opcode::gather) && k == 0) return false;
-      out->insert({part_root(u, k), 0});
+      out->insert({part_root(u, k), part_stack(u, k)});
       return true;
     }
     if (out_.inlined[n] || out_.loops[n]) {
@@ -230,8 +251,8 @@ class Fuser {
         (u.is(Opcode::reduce) && k < u.operands.size() / 2)) {
       const Instruction* packing = packing_of(u, k);
       if (packing == nullptr) return false;
-      out_.mattered.views = true;
-      if (!options_.views) return false;
+      out_.mattered.packings = true;
+      if (!options_.packings) return false;
       out->insert({u.index, push(0, *packing, 0)});
       return true;
     }
@@ -258,18 +279,7 @@ class Fuser {
     if (!added) return it->second.get();
     const Dims order = packed_order(user, k);
     if (order.empty()) return nullptr;
-    const Instruction& o = *user.operand(k);
-    auto packing = std::make_unique<Instruction>();
-    packing->opcode = Opcode::transpose;
-    packing->name = user.name;
-    // No instruction's.
-    packing->index = -1 - std::int64_t(out_.packings.size());
-    Dims dims;
-    for (const std::int64_t d : order) dims.push_back(o.shape.dim(d));
-    packing->shape = Shape(o.shape.dtype, dims);
-    packing->operands = {user.operand(k)};
-    packing->attrs = ir::DimensionsAttrs{order};
-    it->second = std::move(packing);
+    it->second = made_up_transpose(user.operand(k), order, made_up_--);
     return it->second.get();
   }
 
@@ -284,6 +294,14 @@ class Fuser {
   /// A root that reads an element as often as windows take it in: it is no place to compute in.
   bool only_reads(const Context& c) const {
     return root_of(c.root).made->is(Opcode::reduce_window);
+  }
+
+  /// Views that are transposes alone.
+  bool only_turns(int stack) const {
+    for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
+      if (!frames_[std::size_t(stack)].view->is(Opcode::transpose)) return false;
+    }
+    return true;
   }
 
   /// How often it would be made as a whole.
@@ -330,7 +348,9 @@ class Fuser {
         }
       }
       if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
-        return contexts.size() == 1 && contexts.begin()->stack == 0;
+        const int stack = contexts.begin()->stack;
+        return contexts.size() == 1 &&
+               (stack == 0 || (i.is(Opcode::concatenate) && only_turns(stack)));
       }
       return contexts.size() == 1 || repeats(i, contexts);
     }
@@ -434,6 +454,8 @@ class Fuser {
   std::vector<Contexts> contexts_;
   std::vector<bool> is_loop_op_;
   std::map<std::int64_t, bool> takes_programs_;
+  std::int64_t made_up_ = -1;  ///< index of the next instruction that is in no program
+  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<Instruction>> turns_;
   std::vector<Root> parts_;
   std::map<std::pair<std::int64_t, std::size_t>, std::int64_t> part_ids_;
   std::map<std::int64_t, int> sizes_;  // root → ops in its loop

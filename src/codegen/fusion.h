@@ -20,10 +20,11 @@ struct FusionOptions {
   bool long_repeats = false;  ///< from longer chains
   bool part_repeats = false;  ///< of what is read in parts, by how much of it is
   bool parts = true;          ///< of concatenations, and indices, are computed where they are used
+  bool packings = true;       ///< what a kernel takes in another order is made in it
 
-  static FusionOptions none() { return {.views = false, .parts = false}; }
+  static FusionOptions none() { return {.views = false, .parts = false, .packings = false}; }
   bool any() const {
-    return views || repeats || dear_repeats || long_repeats || part_repeats || parts;
+    return views || repeats || dear_repeats || long_repeats || part_repeats || parts || packings;
   }
   void add(const FusionOptions& other) {
     views |= other.views;
@@ -32,6 +33,7 @@ struct FusionOptions {
     long_repeats |= other.long_repeats;
     part_repeats |= other.part_repeats;
     parts |= other.parts;
+    packings |= other.packings;
   }
 };
 

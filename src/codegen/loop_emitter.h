@@ -47,8 +47,8 @@ class Loop : private ViewScalars {
   Value operation(const ir::Instruction& i, int stack);
   Value leaf(const ir::Instruction& i, int stack);
   Value gathered(const ir::Instruction& gather);
-  Value in_parts(const ir::Instruction& i);
-  Value concatenated(const ir::Instruction& concatenate);
+  Value in_parts(const ir::Instruction& i, int stack);
+  Value concatenated(const ir::Instruction& concatenate, int stack);
   Value read(DType t, Mosaic m);
   Mosaic mosaic(const ir::Instruction& i, bool made);
   int push(int parent, const ir::Instruction& view);

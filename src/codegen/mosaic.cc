@@ -321,6 +321,20 @@ bool commutes(const ir::Instruction& view) {
          view.is(Opcode::dynamic_slice) || view.is(Opcode::reshape);
 }
 
+std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
+                                                   std::int64_t index) {
+  auto out = std::make_unique<ir::Instruction>();
+  out->opcode = Opcode::transpose;
+  out->name = operand->name;
+  out->index = index;
+  Dims dims;
+  for (const std::int64_t d : order) dims.push_back(operand->shape.dim(d));
+  out->shape = Shape(operand->shape.dtype, dims);
+  out->operands = {operand};
+  out->attrs = ir::DimensionsAttrs{order};
+  return out;
+}
+
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, Mosaic* m) {
   const Dims& dims = view.shape.dims;
   switch (view.opcode) {

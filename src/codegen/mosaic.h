@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <tessera/dtype.h>
@@ -54,6 +55,10 @@ bool is_data_operand(const ir::Instruction& view, std::size_t k);
 /// Those that leave each element's place among the others to a function of its index alone, so that
 /// f(view(x)) = view(f(x)).
 bool commutes(const ir::Instruction& view);
+
+/// A transpose that is in no program, but stands in chains of views.
+std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
+                                                   std::int64_t index);
 
 /// Numbers the scalars that a view reads.
 class ViewScalars {

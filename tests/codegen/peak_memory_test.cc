@@ -200,6 +200,30 @@ ENTRY main {
   EXPECT_EQ(held.seen, held.arguments + 192 * 32 * 4);
 }
 
+TEST(PeakMemory, PartsOfATransposedStackAreComputedWhereItIsReduced) {
+  const Held held =
+      held_by(R"(HloModule stack, entry_computation_layout={(f32[128], f32[128])->f32[128]}
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[128] parameter(0)
+  v = f32[128] parameter(1)
+  zero = f32[] constant(0)
+  a = f32[128] sine(x)
+  b = f32[128] multiply(x, v)
+  c = f32[128] exponential(v)
+  ra = f32[1,128] reshape(a)
+  rb = f32[1,128] reshape(b)
+  rc = f32[1,128] reshape(c)
+  stack = f32[3,128] concatenate(ra, rb, rc), dimensions={0}
+  turned = f32[128,3] transpose(stack), dimensions={1,0}
+  square = f32[128,3] multiply(turned, turned)
+  ROOT out = f32[128] reduce(square, zero), dimensions={1}, to_apply=sum
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_LE(held.seen, held.arguments + 128 * 4 + kScalars);
+}
+
 TEST(PeakMemory, IndicesAreComputedWhileRowsAreLookedUp) {
   const Held held = held_by(
       R"(HloModule sample, entry_computation_layout={(f32[64,64], f32[1024], f32[1024])->f32[1024]}

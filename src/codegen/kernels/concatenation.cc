@@ -18,12 +18,11 @@ void spread(const std::byte* from, std::int64_t n, std::int64_t step, std::byte*
 
 class Concatenation : public ElementSource {
  public:
-  Concatenation(const ir::Instruction& concatenate, std::vector<ConcatenationPart> parts)
-      : parts_(std::move(parts)), bytes_(std::int64_t(byte_size(concatenate.shape.dtype))) {
-    const auto dim = std::size_t(concatenate.get<ir::DimensionsAttrs>().dims.at(0));
-    for (const ir::Instruction* o : concatenate.operands) {
+  Concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts)
+      : parts_(std::move(parts)), bytes_(std::int64_t(byte_size(type))) {
+    for (const ConcatenationPart& part : parts_) {
       std::int64_t run = 1;
-      for (std::size_t d = dim; d < o->shape.dims.size(); ++d) run *= o->shape.dims[d];
+      for (std::size_t d = dim; d < part.dims.size(); ++d) run *= part.dims[d];
       firsts_.push_back(row_);
       runs_.push_back(run);
       row_ += run;
@@ -87,9 +86,9 @@ class Concatenation : public ElementSource {
 
 }  // namespace
 
-std::shared_ptr<const ElementSource> concatenation(const ir::Instruction& concatenate,
+std::shared_ptr<const ElementSource> concatenation(DType type, std::size_t dim,
                                                    std::vector<ConcatenationPart> parts) {
-  return std::make_shared<Concatenation>(concatenate, std::move(parts));
+  return std::make_shared<Concatenation>(type, dim, std::move(parts));
 }
 
 }  // namespace tessera::codegen

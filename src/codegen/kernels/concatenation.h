@@ -12,10 +12,11 @@ namespace tessera::codegen {
 struct ConcatenationPart {
   std::shared_ptr<const LoopProgram> program;  ///< of its elements, row-major
   int inputs = 0;                              ///< how many of the source's inputs are its own
+  Dims dims;
 };
 
-/// `concatenate`: the instruction; a part for each operand, whose inputs follow one another.
-std::shared_ptr<const ElementSource> concatenation(const ir::Instruction& concatenate,
+/// Of parts that follow one another along `dim`, as their inputs do.
+std::shared_ptr<const ElementSource> concatenation(DType type, std::size_t dim,
                                                    std::vector<ConcatenationPart> parts);
 
 }  // namespace tessera::codegen
