@@ -14,18 +14,8 @@ namespace {
 using ir::Opcode;
 using Value = LoopBuilder::Value;
 
-/// The element that all elements of a known value are, on all devices.
 std::optional<Literal> uniform_constant(const Emitter& e, const ir::Instruction& i) {
-  if (!i.shape.is_array()) return std::nullopt;
-  const auto& known = e.facts(i).known;
-  if (!known || known->size() != 1 || (*known)[0].element_count() == 0) return std::nullopt;
-  const Literal& all = (*known)[0];
-  const std::size_t size = byte_size(all.dtype());
-  if (all.byte_count() > size &&
-      std::memcmp(all.bytes(), all.bytes() + size, all.byte_count() - size) != 0) {
-    return std::nullopt;
-  }
-  return Literal(Shape(all.dtype(), {}), {all.bytes(), size});
+  return i.shape.is_array() ? e.splat(i) : std::nullopt;
 }
 
 std::string key_of(DType t, const Mosaic& m) {

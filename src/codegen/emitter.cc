@@ -16,6 +16,9 @@ namespace tessera::codegen {
 
 using ir::Opcode;
 
+/// Bytes of a splat that is filled in where it is used.
+constexpr std::int64_t kLeastFilled = 32;
+
 std::size_t leaf_count(const Shape& shape) {
   if (!shape.is_tuple) return 1;
   std::size_t n = 0;
@@ -60,11 +63,45 @@ const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t le
   return facts_.leaves[std::size_t(i.index)][leaf];
 }
 
+std::optional<Literal> Emitter::splat(const ir::Instruction& i, std::size_t leaf) const {
+  const auto& known = facts(i, leaf).known;
+  if (!known || known->size() != 1 || (*known)[0].element_count() == 0) return std::nullopt;
+  const Literal& all = (*known)[0];
+  const std::size_t size = byte_size(all.dtype());
+  if (all.byte_count() > size &&
+      std::memcmp(all.bytes(), all.bytes() + size, all.byte_count() - size) != 0) {
+    return std::nullopt;
+  }
+  return Literal(Shape(all.dtype(), {}), {all.bytes(), size});
+}
+
+SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
+                       ClassesId classes) {
+  LoopBuilder builder;
+  builder.output(builder.constant(element));
+  auto program = builder.finish();
+  KernelSpec spec;
+  spec.function = run_loop;
+  spec.units = shape.element_count();
+  spec.nanoseconds = 20 + double(spec.units) * program->nanoseconds();
+  spec.attributes = std::move(program);
+  const SlotId out = temporary(shape.byte_count(), classes);
+  task(i, std::move(spec), {}, {out});
+  return out;
+}
+
 SlotId Emitter::slot(const ir::Instruction& i, std::size_t leaf) {
   auto& mine = slots_[std::size_t(i.index)];
   const passes::LeafFacts& f = facts(i, leaf);
   if (mine.empty()) mine.assign(leaf_count(i.shape), -1);
-  if (mine[leaf] < 0 && f.known) mine[leaf] = state_->constant(f.classes, *f.known);
+  if (mine[leaf] < 0 && f.known) {
+    const Shape shape = flatten(i.shape)[leaf];
+    const auto element = splat(i, leaf);
+    // A constant is held all the time, and never written to.
+    mine[leaf] = element && shape.byte_count() > kLeastFilled
+                     ? filled(i, shape, *element, f.classes)
+                     : state_->constant(f.classes, *f.known);
+  }
   TESSERA_CHECK(mine[leaf] >= 0, "value of " + i.name + " was not emitted");
   return mine[leaf];
 }
@@ -337,7 +374,9 @@ std::int64_t peak_of(runtime::Plan plan) {
 /// Larger modules are not built once more for what seldom helps.
 constexpr std::size_t kMostTried = 1500;
 /// What is computed again must not take so much more time.
-constexpr double kMostSlower = 1.5, kAnyTime = 1e9;
+constexpr double kMostSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
+/// Of the memory, what is less at all.
+constexpr double kAnyLess = 0.99;
 
 /// Estimate, in nanoseconds; loops as often as if they ran so many times.
 double time_of(const runtime::Block& block) {
@@ -377,23 +416,24 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   }
   for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
   const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
-    if (double(least) >= worth * double(peak)) return false;
+    if (double(least) >= kAnyLess * double(peak)) return false;
     BuiltPlan other = build(module, facts, table, &options);
-    const std::int64_t its = peak_of(other.plan);
-    if (double(its) >= worth * double(peak)) return false;
-    if (time_of(other.plan.entry) > most_slower * time_of(best.plan.entry)) return false;
+    const double less = double(peak_of(other.plan)) / double(peak);
+    const double slower = time_of(other.plan.entry) / time_of(best.plan.entry);
+    const bool for_little = less < kAnyLess && slower <= kHardlySlower;
+    if (!for_little && (less >= worth || slower > most_slower)) return false;
+    peak = peak_of(other.plan);
     best = std::move(other);
-    peak = its;
     return true;
   };
   FusionOptions options;
   // What the parts are computed from may be larger than they are.
-  if (mattered.parts) options.parts = !attempt({.parts = false}, 0.99, kAnyTime);
+  if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
   // What they are computed from may be read in no other order.
   if (mattered.packings) {
     FusionOptions apart = options;
     apart.packings = false;
-    options.packings = !attempt(apart, 0.99, kAnyTime);
+    options.packings = !attempt(apart, kAnyLess, kAnyTime);
   }
   options.repeats = true;
   if (mattered.repeats) attempt(options, 0.95, kAnyTime);
@@ -405,8 +445,11 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
     if (mattered.dear_repeats) attempt(options, 0.9, kMostSlower);
     options.long_repeats = true;
     if (mattered.long_repeats) attempt(options, 0.9, kMostSlower);
+    options.part_repeats = true;
+    const bool dear = mattered.dear_repeats || mattered.long_repeats;
+    if (mattered.part_repeats && dear) attempt(options, 0.9, kMostSlower);
   }
-  if (mattered.views) attempt(FusionOptions::none(), 0.99, kAnyTime);
+  if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
   return best;
 }
 

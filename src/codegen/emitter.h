@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Emitter {
 
   // -- For the families -------------------------------------------------------------------------
   const passes::LeafFacts& facts(const ir::Instruction& i, std::size_t leaf = 0) const;
+  /// The element that all elements of a known value are, on all devices.
+  std::optional<Literal> splat(const ir::Instruction& i, std::size_t leaf = 0) const;
   /// Where an operand's leaf lies.
   SlotId slot(const ir::Instruction& i, std::size_t leaf = 0);
   std::vector<SlotId> slots(const ir::Instruction& i);
@@ -75,6 +78,8 @@ class Emitter {
 
  private:
   void emit(const ir::Instruction& i);
+  SlotId filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
+                ClassesId classes);
 
   PlanState* state_;
   const ir::Computation& computation_;

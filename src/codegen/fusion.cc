@@ -317,7 +317,9 @@ class Fuser {
   /// Whether it may be made in all these places.
   bool repeats(const Instruction& i, const Contexts& contexts) {
     if (contexts.size() <= kMostRepeats) return repeats(i);
-    if (times(i, contexts) > double(kMostRepeats) || !takes(i, kDear, kDearArrays, kLongChain)) {
+    const bool cheap = takes(i, kCheap, kCheapArrays, kShortChain);
+    if (times(i, contexts) > double(cheap ? kMostReads : kMostRepeats) ||
+        !takes(i, kDear, kDearArrays, kLongChain)) {
       return false;
     }
     out_.mattered.part_repeats = true;

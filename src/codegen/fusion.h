@@ -18,7 +18,7 @@ struct FusionOptions {
   bool repeats = false;       ///< cheap values are made again in each loop that uses them
   bool dear_repeats = false;  ///< less cheap ones too
   bool long_repeats = false;  ///< from longer chains
-  bool part_repeats = false;  ///< of what is read in parts, by how much of it is
+  bool part_repeats = false;  ///< in more places, if cheap or read in parts there
   bool parts = true;          ///< of concatenations, and indices, are computed where they are used
   bool packings = true;       ///< what a kernel takes in another order is made in it
 

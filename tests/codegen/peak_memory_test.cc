@@ -330,6 +330,36 @@ ENTRY main {
   EXPECT_LE(held.seen, held.arguments + 8 * 8 * 4 + 16 * 8 * 4 + kScalars);
 }
 
+TEST(PeakMemory, ASplatThatALoopStartsFromGoesWithTheFirstTrip) {
+  const Held held = held_by(R"(HloModule loop, entry_computation_layout={(f32[64])->f32[64]}
+more { s = (s32[], f32[64], f32[64]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  ten = s32[] constant(10)
+  ROOT r = pred[] compare(n, ten), direction=LT }
+body { s = (s32[], f32[64], f32[64]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  a = f32[64] get-tuple-element(s), index=1
+  x = f32[64] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(n, one)
+  y = f32[64] sine(x)
+  sum = f32[64] add(a, y)
+  turned = f32[64] reverse(sum), dimensions={0}
+  ROOT r = (s32[], f32[64], f32[64]) tuple(next, turned, x) }
+ENTRY main {
+  x = f32[64] parameter(0)
+  none = s32[] constant(0)
+  zero = f32[] constant(0)
+  start = f32[64] broadcast(zero), dimensions={}
+  all = (s32[], f32[64], f32[64]) tuple(none, start, x)
+  loop = (s32[], f32[64], f32[64]) while(all), condition=more, body=body
+  ROOT out = f32[64] get-tuple-element(loop), index=1
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_LE(held.seen, 3 * held.arguments + kScalars);
+}
+
 // -- Chains of views
 // --------------------------------------------------------------------------------
 
