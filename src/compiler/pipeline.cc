@@ -181,6 +181,7 @@ void join_async(Compilation& c) { passes::join_async(c.module.get()); }
 void simplify(Compilation& c) {
   passes::eliminate_dead(c.module.get());
   passes::expand_small_dots(c.module.get());
+  passes::expand_small_gathers(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
   }
   passes::see_through_transposes(c.module.get());

@@ -27,6 +27,8 @@ std::size_t simplify(ir::Module* module);
 /// Outer products and products of two vectors become multiplications (and a sum), which are
 /// fused with what is around them. Returns how many.
 std::size_t expand_small_dots(ir::Module* module);
+/// Gathers of each element from one of a few stacked arrays become selects. Returns how many.
+std::size_t expand_small_gathers(ir::Module* module);
 /// Dots that are only sent or returned transposed become dots of their operands the other way
 /// round, where that is the order of dims asked for. Returns how many.
 std::size_t swap_transposed_dots(ir::Module* module);
