@@ -223,6 +223,10 @@ TEST(Loops, WhatDoesNotChangeHappensOnce) {
   EXPECT_EQ(c.is.executed, 1) << c.text;
   EXPECT_EQ(c.is.unknown_trip_counts, 0);
   EXPECT_NE(c.text.find("known_trip_count"), std::string::npos) << c.text;
+  // Programs that are only measured are measured like that.
+  std::unique_ptr<ir::Module> measured = c.before->clone();
+  spmd::reduce_collectives(&measured);
+  EXPECT_EQ(spmd::count_communication(*measured).executed, 1);
 }
 
 TEST(Loops, WhatChangesStays) {

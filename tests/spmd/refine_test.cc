@@ -86,6 +86,65 @@ TEST(Refine, WhatALoopSlicesIsSplitByColumns) {
   EXPECT_LT(spmd::count_communication(*c.device).total_bytes, gathered / 2) << c.text;
 }
 
+// Each of the arrays that a loop goes through row by row would have to lie by columns for itself;
+// what they are made of moves instead.
+TEST(Refine, WhatSeveralArraysAreMadeOfMovesOnce) {
+  auto module = ir::parse_hlo(R"(HloModule m, num_partitions=8
+    cond { p = (s32[], f32[16,64], f32[16,64], f32[16,64], f32[64]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      n = s32[] constant(16)
+      ROOT r = pred[] compare(i, n), direction=LT }
+    body { p = (s32[], f32[16,64], f32[16,64], f32[16,64], f32[64]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      a = f32[16,64] get-tuple-element(p), index=1
+      b = f32[16,64] get-tuple-element(p), index=2
+      c = f32[16,64] get-tuple-element(p), index=3
+      s = f32[64] get-tuple-element(p), index=4
+      zero = s32[] constant(0)
+      ai = f32[1,64] dynamic-slice(a, i, zero), dynamic_slice_sizes={1,64}
+      bi = f32[1,64] dynamic-slice(b, i, zero), dynamic_slice_sizes={1,64}
+      ci = f32[1,64] dynamic-slice(c, i, zero), dynamic_slice_sizes={1,64}
+      ab = f32[1,64] multiply(ai, bi)
+      abc = f32[1,64] add(ab, ci)
+      flat = f32[64] reshape(abc)
+      sum = f32[64] add(s, flat)
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      ROOT t = (s32[], f32[16,64], f32[16,64], f32[16,64], f32[64]) tuple(next, a, b, c, sum) }
+    ENTRY e { x = f32[16,64] parameter(0), sharding={devices=[2,4]<=[8]}
+      s = f32[64] parameter(1),
+        sharding={devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+      zero = s32[] constant(0)
+      k = f32[16,64] tanh(x)
+      a = f32[16,64] negate(k)
+      b = f32[16,64] cosine(k)
+      c = f32[16,64] sine(k)
+      t = (s32[], f32[16,64], f32[16,64], f32[16,64], f32[64]) tuple(zero, a, b, c, s)
+      w = (s32[], f32[16,64], f32[16,64], f32[16,64], f32[64]) while(t), condition=cond, body=body,
+        backend_config={"known_trip_count":{"n":"16"}}
+      sum = f32[64] get-tuple-element(w), index=4
+      ROOT r = (f32[16,64], f32[64]) tuple(k, sum),
+        sharding={{devices=[2,4]<=[8]},
+          {devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}} })");
+  std::unique_ptr<ir::Module> propagated = module->clone();
+  spmd::propagate(propagated.get());
+  std::vector<spmd::LayoutAlternative> alternatives;
+  spmd::PartitionOptions options;
+  options.alternatives = &alternatives;
+  spmd::partition(*propagated, options, nullptr);
+  double bytes = 0, of_one = 0;
+  for (const spmd::LayoutAlternative& a : alternatives) {
+    if (!a.source) of_one = std::max(of_one, a.bytes);
+    if (a.source && a.instruction->name == "k" && a.sharding.shards() == (Dims{1, 4})) {
+      bytes += a.bytes;
+    }
+  }
+  EXPECT_GE(bytes, 3 * of_one);
+  PartitionCase c = check_refined(std::move(module), 1e-5);
+  EXPECT_EQ(c.collectives(), 1) << c.text;
+  EXPECT_EQ(c.bytes(), 16 * 64 * 4 / 4 / 2.0) << c.text;
+}
+
 TEST(Refine, WhatTheProgramStatesStays) {
   auto module = parse_entry(R"(
     x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}

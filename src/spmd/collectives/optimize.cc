@@ -92,16 +92,7 @@ class Steps {
   double held_ = -1;  ///< not asked yet
 };
 
-}  // namespace
-
-void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
-  CollectiveOptions options = given;
-  if (!options.peak) options.peak = held_bytes;
-  Steps steps(module, options);
-  if (!communicates(**module)) {
-    steps.order();
-    return;
-  }
+void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveOptions& options) {
   dedupe_collectives(module->get());
   // No device holds more for it, though fewer hold the same.
   stop_loops_alone(module->get(), options.removed);
@@ -113,6 +104,27 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
     dedupe_collectives(module->get());
     steps.take(reassociate_collectives);
   }
+}
+
+}  // namespace
+
+void reduce_collectives(std::unique_ptr<ir::Module>* module) {
+  CollectiveOptions options;
+  options.peak = held_bytes;
+  options.most_tried = 0;
+  Steps steps(module, options);
+  if (communicates(**module)) reduce(steps, module, options);
+}
+
+void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
+  CollectiveOptions options = given;
+  if (!options.peak) options.peak = held_bytes;
+  Steps steps(module, options);
+  if (!communicates(**module)) {
+    steps.order();
+    return;
+  }
+  reduce(steps, module, options);
   steps.take([&](ir::Module* m) { return window_dots(m, options.window_from_bytes); });
   CombineOptions combine = options.combine;
   if (steps.large()) {

@@ -61,6 +61,9 @@ struct CollectiveOptions {
   /// Of a program of more instructions nothing is tried and taken back: less is tried.
   std::int64_t most_tried = 1500;
 };
+/// Those of the above that change how much is received, quickly: for a program that is only
+/// measured.
+void reduce_collectives(std::unique_ptr<ir::Module>* module);
 /// All of the above; of a program that doesn't communicate, the order alone. The module is taken as
 /// one of this program's own devices' programs.
 void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& options);

@@ -6,6 +6,30 @@
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
+namespace {
+
+/// So many ops back from an array that moves.
+constexpr int kSteps = 8;
+
+/// The one array that another is made of, element by element. Null: there is none, or more.
+const ir::Instruction* made_of(const ir::Instruction& array) {
+  if (array.is(ir::Opcode::dynamic_update_slice) || array.is(ir::Opcode::scatter)) {
+    return array.shape.is_array() ? array.operand(0) : nullptr;
+  }
+  if (!ir::is_elementwise(array.opcode)) return nullptr;
+  const ir::Instruction* found = nullptr;
+  for (const ir::Instruction* o : array.operands) {
+    if (o->shape.dims != array.shape.dims || o->is(ir::Opcode::constant) ||
+        o->is(ir::Opcode::broadcast) || o->is(ir::Opcode::iota)) {
+      continue;
+    }
+    if (found && found != o) return nullptr;
+    found = o;
+  }
+  return found;
+}
+
+}  // namespace
 
 void ComputationPartitioner::suggest(const ir::Instruction& array, const TensorSharding& s,
                                      double bytes) {
@@ -28,6 +52,13 @@ void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
   };
   suggest(reduced(to));
   suggest(reduced(from));
+  // Several arrays that are made of one: it moves once, and they needn't.
+  const ir::Instruction* source = v->origin->shape.is_array() ? made_of(*v->origin) : nullptr;
+  for (int k = 0; source && k < kSteps; ++k, source = made_of(*source)) {
+    if (users(*source).size() > 1) {
+      module_.options().alternatives->push_back({source, 0, reduced(to), bytes, true});
+    }
+  }
   // What is gathered, along another dim instead.
   const IndexList before = used_axes(from), after = used_axes(to);
   IndexList dropped;

@@ -44,6 +44,8 @@ struct LayoutAlternative {
   std::size_t leaf = 0;
   TensorSharding sharding;
   double bytes = 0;  ///< that move for want of it, per execution
+  /// Not this array moves, but what is made of it.
+  bool source = false;
 };
 
 struct PartitionOptions {

@@ -13,6 +13,7 @@
 #include "src/ir/builder.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/collectives/count.h"
+#include "src/spmd/collectives/optimize.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/given_work.h"
@@ -178,7 +179,9 @@ class Refiner {
   Price evaluate(std::vector<LayoutAlternative>* alternatives) {
     PartitionOptions options = options_.partition;
     options.alternatives = alternatives;
-    const CommunicationCount c = count_communication(*partition(*module_, options, nullptr));
+    std::unique_ptr<ir::Module> device = partition(*module_, options, nullptr);
+    reduce_collectives(&device);
+    const CommunicationCount c = count_communication(*device);
     return {c.total_bytes + model_.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
                 kBytesPerRepeatedFlop * std::max(0.0, c.dot_flops - given_flops_) +
                 model_.bytes_per_flop * c.elements,
@@ -262,11 +265,13 @@ class Refiner {
     now_.best = other.now_.best;
   }
 
-  /// Dearest first; each array's sharding once.
-  std::vector<Candidate> candidates() {
+  /// Dearest first; each array's sharding once. `sources`: also of what the arrays that move are
+  /// made of.
+  std::vector<Candidate> candidates(bool sources = false) {
     std::vector<Candidate> list;
     std::map<std::pair<int, std::string>, std::size_t> seen;
     for (const LayoutAlternative& a : now_.alternatives) {
+      if (a.source && !sources) continue;
       const ir::Instruction* at = a.instruction;
       if (auto view = views_.find(at); view != views_.end()) at = view->second;
       const int value = propagation_->value_of(*at, a.leaf);
@@ -457,10 +462,15 @@ class Refiner {
   void search() {
     propagation_->run(now_.pins, now_.first);
     prices_.emplace(layouts(), now_.best);
+    search(false);
+    search(true);
+  }
+
+  void search(bool sources) {
     for (bool better = true; better && trials_ > 0;) {
       better = false;
       int in_vain = 0;
-      for (const Candidate& c : candidates()) {
+      for (const Candidate& c : candidates(sources)) {
         if (c.bytes < kWorthTrying * now_.best.bytes) break;
         if (trials_-- <= 0 || ++in_vain > kPatience) return;
         tried_.insert({c.value, c.sharding.to_string()});
