@@ -134,8 +134,8 @@ TEST(Refine, WhatSeveralArraysAreMadeOfMovesOnce) {
   spmd::partition(*propagated, options, nullptr);
   double bytes = 0, of_one = 0;
   for (const spmd::LayoutAlternative& a : alternatives) {
-    if (!a.source) of_one = std::max(of_one, a.bytes);
-    if (a.source && a.instruction->name == "k" && a.sharding.shards() == (Dims{1, 4})) {
+    if (!a.indirect) of_one = std::max(of_one, a.bytes);
+    if (a.indirect && a.instruction->name == "k" && a.sharding.shards() == (Dims{1, 4})) {
       bytes += a.bytes;
     }
   }

@@ -29,6 +29,17 @@ const ir::Instruction* made_of(const ir::Instruction& array) {
   return found;
 }
 
+/// Whether a loop's body hands an array of its parameter on as it is.
+bool stays(const ir::Instruction& parameter, std::size_t leaf) {
+  if (!parameter.is(ir::Opcode::parameter) || !parameter.shape.is_tuple) return false;
+  const ir::Instruction* root = parameter.parent->root();
+  if (!root->is(ir::Opcode::tuple) || leaf >= root->operands.size()) return false;
+  const ir::Instruction* next = root->operand(leaf);
+  return next->is(ir::Opcode::get_tuple_element) && next->operand(0) == &parameter &&
+         next->get<ir::GetTupleElementAttrs>().index == std::int64_t(leaf) &&
+         next->shape.is_array();
+}
+
 }  // namespace
 
 void ComputationPartitioner::suggest(const ir::Instruction& array, const TensorSharding& s,
@@ -58,6 +69,12 @@ void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
     if (users(*source).size() > 1) {
       module_.options().alternatives->push_back({source, 0, reduced(to), bytes, true});
     }
+  }
+  // What a loop doesn't change may be gathered once, for all that happens to it there.
+  const std::size_t leaf = std::size_t(at - all.begin());
+  if (stays(*v->origin, leaf)) {
+    module_.options().alternatives->push_back(
+        {v->origin, leaf, whole(v->shape.rank()), bytes, true});
   }
   // What is gathered, along another dim instead.
   const IndexList before = used_axes(from), after = used_axes(to);

@@ -44,8 +44,8 @@ struct LayoutAlternative {
   std::size_t leaf = 0;
   TensorSharding sharding;
   double bytes = 0;  ///< that move for want of it, per execution
-  /// Not this array moves, but what is made of it.
-  bool source = false;
+  /// Not this array would move less, but what is made of it, or it would in a loop's trips.
+  bool indirect = false;
 };
 
 struct PartitionOptions {

@@ -38,7 +38,7 @@ constexpr double kWorthBytes = 1.2;
 constexpr double kElementsForWork = 1.1, kWorkKept = 1.3;
 
 /// Work other than dots may grow by so much over the program as propagated.
-constexpr double kMoreElements = 1.25;
+constexpr double kMoreElements = 1.4;
 /// A program may do so much more if each flop saves so many bytes.
 constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 
@@ -265,13 +265,13 @@ class Refiner {
     now_.best = other.now_.best;
   }
 
-  /// Dearest first; each array's sharding once. `sources`: also of what the arrays that move are
-  /// made of.
-  std::vector<Candidate> candidates(bool sources = false) {
+  /// Dearest first; each array's sharding once. `indirect`: those that save elsewhere what moves,
+  /// too.
+  std::vector<Candidate> candidates(bool indirect = false) {
     std::vector<Candidate> list;
     std::map<std::pair<int, std::string>, std::size_t> seen;
     for (const LayoutAlternative& a : now_.alternatives) {
-      if (a.source && !sources) continue;
+      if (a.indirect && !indirect) continue;
       const ir::Instruction* at = a.instruction;
       if (auto view = views_.find(at); view != views_.end()) at = view->second;
       const int value = propagation_->value_of(*at, a.leaf);
@@ -466,11 +466,11 @@ class Refiner {
     search(true);
   }
 
-  void search(bool sources) {
+  void search(bool indirect) {
     for (bool better = true; better && trials_ > 0;) {
       better = false;
       int in_vain = 0;
-      for (const Candidate& c : candidates(sources)) {
+      for (const Candidate& c : candidates(indirect)) {
         if (c.bytes < kWorthTrying * now_.best.bytes) break;
         if (trials_-- <= 0 || ++in_vain > kPatience) return;
         tried_.insert({c.value, c.sharding.to_string()});
