@@ -97,6 +97,13 @@ TEST(Combine, GathersOfSeveralTypes) {
                                  kRows + "\n ROOT r = (f32[16,8], s32[32]) tuple(a, b)\n}\n",
                              combine);
   EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
+  // Flat, so that no backend may lay their dims out in another order.
+  for (const auto& computation : c.after->computations()) {
+    for (const auto& i : computation->instructions()) {
+      if (!i->is(Opcode::all_gather)) continue;
+      for (const ir::Instruction* o : i->operands) EXPECT_EQ(o->shape.rank(), 1) << c.text;
+    }
+  }
   EXPECT_EQ(c.is.total_bytes, c.was.total_bytes);
   c = check_collectives(kTwo + "a = f32[4,32] all-gather(x), dimensions={1}, " + channel(1) +
                             kRows + "\nb = f32[32] all-gather(y), dimensions={0}, " + channel(2) +

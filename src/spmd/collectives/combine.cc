@@ -255,17 +255,28 @@ class Combiner {
     set_order(computation_, order);
   }
 
+  /// Arrays are gathered flat: only of those does XLA's CPU backend know how they lie in memory.
   void several(ir::Builder& b, const Group& g, std::unordered_map<Instruction*, Instruction*>* to) {
+    const bool flat = g.members[0]->is(Opcode::all_gather);
     std::vector<Instruction*> operands;
     std::vector<Shape> shapes;
-    for (const Instruction* m : g.members) {
-      operands.push_back(m->operand(0));
-      shapes.push_back(m->shape);
+    for (Instruction* m : g.members) {
+      Instruction* o = m->operand(0);
+      b.metadata = m->metadata;
+      operands.push_back(flat ? b.reshape(o, {o->shape.element_count()}) : o);
+      shapes.push_back(flat ? Shape(m->shape.dtype, {m->shape.element_count()}) : m->shape);
     }
+    b.metadata = g.members[0]->metadata;
     Instruction* all = same_collective(b, *g.members[0], operands, Shape::tuple(shapes));
+    if (flat) {
+      auto attrs = all->get<ir::CollectiveAttrs>();
+      attrs.dims = {0};
+      all->attrs = std::move(attrs);
+    }
     for (std::size_t k = 0; k < g.members.size(); ++k) {
       b.metadata = g.members[k]->metadata;
-      (*to)[g.members[k]] = b.get_tuple_element(all, std::int64_t(k));
+      Instruction* mine = b.get_tuple_element(all, std::int64_t(k));
+      (*to)[g.members[k]] = flat ? b.reshape(mine, g.members[k]->shape.dims) : mine;
     }
   }
 
