@@ -88,6 +88,17 @@ TEST(Combine, BytesAreBounded) {
   }
 }
 
+// Leading dims of one element are in no way of laying the parts one behind the other.
+TEST(Combine, GathersAlongTheFirstDimThatIsMoreThanOne) {
+  const auto c =
+      check_collectives(kTwo + " r = f32[1,8] reshape(y)\n n = f32[1,8] negate(r)\n" +
+                            " a = f32[1,32] all-gather(r), dimensions={1}, " + channel(1) + kRows +
+                            "\n b = f32[1,32] all-gather(n), dimensions={1}, " + channel(2) +
+                            kRows + "\n ROOT t = (f32[1,32], f32[1,32]) tuple(a, b)\n}\n",
+                        combine);
+  EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
+}
+
 TEST(Combine, GathersOfSeveralTypes) {
   auto c = check_collectives(kTwo +
                                  " i = s32[8] convert(y)\n"

@@ -267,12 +267,9 @@ class Combiner {
       shapes.push_back(flat ? Shape(m->shape.dtype, {m->shape.element_count()}) : m->shape);
     }
     b.metadata = g.members[0]->metadata;
-    Instruction* all = same_collective(b, *g.members[0], operands, Shape::tuple(shapes));
-    if (flat) {
-      auto attrs = all->get<ir::CollectiveAttrs>();
-      attrs.dims = {0};
-      all->attrs = std::move(attrs);
-    }
+    const Shape shape = Shape::tuple(shapes);
+    Instruction* all = flat ? flat_gather(b, *g.members[0], operands, shape)
+                            : same_collective(b, *g.members[0], operands, shape);
     for (std::size_t k = 0; k < g.members.size(); ++k) {
       b.metadata = g.members[k]->metadata;
       Instruction* mine = b.get_tuple_element(all, std::int64_t(k));

@@ -94,6 +94,13 @@ Instruction* same_collective(ir::Builder& b, const Instruction& like,
   return with_attributes(b, like, std::move(operands), like.attrs, &shape);
 }
 
+Instruction* flat_gather(ir::Builder& b, const Instruction& like,
+                         std::vector<Instruction*> operands, const Shape& shape) {
+  ir::CollectiveAttrs attrs = like.get<ir::CollectiveAttrs>();
+  attrs.dims = {0};
+  return with_attributes(b, like, std::move(operands), std::move(attrs), &shape);
+}
+
 Instruction* regrouped(ir::Builder& b, const Instruction& like, Instruction* operand,
                        ir::DeviceGroups groups) {
   ir::CollectiveAttrs attrs = like.get<ir::CollectiveAttrs>();

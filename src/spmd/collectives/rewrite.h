@@ -47,6 +47,9 @@ bool is_plain_collective(const ir::Instruction& i);
 /// The same collective of other operands, with a channel of its own. `shape`: of the result.
 ir::Instruction* same_collective(ir::Builder& b, const ir::Instruction& like,
                                  std::vector<ir::Instruction*> operands, const Shape& shape);
+/// A gather of arrays of one dim, otherwise the same.
+ir::Instruction* flat_gather(ir::Builder& b, const ir::Instruction& like,
+                             std::vector<ir::Instruction*> operands, const Shape& shape);
 /// The same with other groups; the shape is inferred.
 ir::Instruction* regrouped(ir::Builder& b, const ir::Instruction& like, ir::Instruction* operand,
                            ir::DeviceGroups groups);
