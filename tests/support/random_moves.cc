@@ -204,6 +204,7 @@ void RandomScope::window() {
   if (k.x->shape.rank() == 0) return;
   const std::size_t d = std::size_t(dice_.below(k.x->shape.rank()));
   const std::int64_t n = k.x->shape.dims[d];
+  if (n == 0) return;  // no window has a place there
   ir::WindowAttrs w;
   w.dims.resize(k.x->shape.dims.size());
   ir::WindowDim& at = w.dims[d];
