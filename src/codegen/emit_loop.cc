@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
@@ -13,10 +11,6 @@ namespace {
 
 using ir::Opcode;
 using Value = LoopBuilder::Value;
-
-std::optional<Literal> uniform_constant(const Emitter& e, const ir::Instruction& i) {
-  return i.shape.is_array() ? e.splat(i) : std::nullopt;
-}
 
 std::string key_of(DType t, const Mosaic& m) {
   std::string out;
@@ -67,7 +61,7 @@ int Loop::add_input(SlotId slot) {
 }
 
 Value Loop::make(const ir::Instruction& i, int stack) {
-  if (const auto c = uniform_constant(e_, i)) return builder_.constant(*c);
+  if (const auto c = e_.splat(i)) return builder_.constant(*c);
   if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return iota(i);
   if (e_.in_parts(i)) return in_parts(i, stack);
@@ -76,7 +70,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
   const ir::Instruction& source = *i.operand(0);
   if (i.is(Opcode::reshape) && stack == 0) return value(source, 0);
   if (i.is(Opcode::broadcast)) {
-    if (const auto c = uniform_constant(e_, source)) return builder_.constant(*c);
+    if (const auto c = e_.splat(source)) return builder_.constant(*c);
   }
   if (commutes(i) || keeps_count(i)) return value(source, push(stack, i));
   return leaf(i, stack);
@@ -123,14 +117,9 @@ Value Loop::in_parts(const ir::Instruction& i, int stack) {
 
 /// Seen through transposes it is a concatenation of the parts seen so.
 Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
-  Dims order(concatenate.shape.dims.size());
-  std::iota(order.begin(), order.end(), 0);
-  for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
-    Dims next;
-    for (const std::int64_t d : frames_[std::size_t(s)].view->get<ir::DimensionsAttrs>().dims) {
-      next.push_back(order[std::size_t(d)]);
-    }
-    order = std::move(next);
+  Dims order = same_order(concatenate.shape.rank());
+  for (int f = stack; f != 0; f = frames_[std::size_t(f)].parent) {
+    order = reordered(order, *frames_[std::size_t(f)].view);
   }
   const auto dim =
       std::find(order.begin(), order.end(), concatenate.get<ir::DimensionsAttrs>().dims.at(0)) -
@@ -236,16 +225,9 @@ std::shared_ptr<const LoopProgram> Loop::program(Value v) {
 void Loop::finish(const ir::Instruction& root, Value v) { store(root, v, e_.result(root)); }
 
 void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
-  auto made = program(v);
-  KernelSpec spec;
-  spec.function = run_loop;
-  spec.units = count_;
-  spec.nanoseconds = 20 + double(spec.units) * (made->nanoseconds() + 0.1 * double(inputs_.size()));
-  spec.attributes = std::move(made);
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-  auto inputs = inputs_;
-  e_.task(of, std::move(spec), std::move(inputs), {to}, std::move(reuse));
+  e_.task(of, loop_kernel(program(v), count_, inputs_.size()), inputs_, {to}, std::move(reuse));
 }
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {

@@ -16,8 +16,10 @@ namespace tessera::codegen {
 
 using ir::Opcode;
 
+namespace {
 /// Bytes of a splat that is filled in where it is used.
 constexpr std::int64_t kLeastFilled = 32;
+}  // namespace
 
 std::size_t leaf_count(const Shape& shape) {
   if (!shape.is_tuple) return 1;
@@ -79,14 +81,8 @@ SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Liter
                        ClassesId classes) {
   LoopBuilder builder;
   builder.output(builder.constant(element));
-  auto program = builder.finish();
-  KernelSpec spec;
-  spec.function = run_loop;
-  spec.units = shape.element_count();
-  spec.nanoseconds = 20 + double(spec.units) * program->nanoseconds();
-  spec.attributes = std::move(program);
   const SlotId out = temporary(shape.byte_count(), classes);
-  task(i, std::move(spec), {}, {out});
+  task(i, loop_kernel(builder.finish(), shape.element_count()), {}, {out});
   return out;
 }
 
@@ -188,15 +184,9 @@ SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& sh
   const auto v = builder.apply(convert, {builder.contiguous(shape.dtype)});
   TESSERA_CHECK(v.has_value(), "no conversion for an operand of " + i.name);
   builder.output(*v);
-  auto program = builder.finish();
-  KernelSpec spec;
-  spec.function = run_loop;
-  spec.units = shape.element_count();
-  spec.nanoseconds = 20 + double(spec.units) * program->nanoseconds();
-  spec.attributes = std::move(program);
   const SlotId out =
       temporary(convert.shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
-  task(i, std::move(spec), {from}, {out});
+  task(i, loop_kernel(builder.finish(), shape.element_count()), {from}, {out});
   return out;
 }
 
@@ -418,11 +408,12 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
     if (double(least) >= kAnyLess * double(peak)) return false;
     BuiltPlan other = build(module, facts, table, &options);
-    const double less = double(peak_of(other.plan)) / double(peak);
+    const std::int64_t its_peak = peak_of(other.plan);
+    const double less = double(its_peak) / double(peak);
     const double slower = time_of(other.plan.entry) / time_of(best.plan.entry);
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
     if (!for_little && (less >= worth || slower > most_slower)) return false;
-    peak = peak_of(other.plan);
+    peak = its_peak;
     best = std::move(other);
     return true;
   };

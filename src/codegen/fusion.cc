@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -148,15 +147,9 @@ class Fuser {
     if (stack == 0) return 0;
     auto& turn = turns_[{user.index, k}];
     if (!turn) {
-      Dims order(user.shape.dims.size());
-      std::iota(order.begin(), order.end(), 0);
+      Dims order = same_order(user.shape.rank());
       for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
-        Dims next;
-        const Instruction& view = *frames_[std::size_t(stack)].view;
-        for (const std::int64_t d : view.get<ir::DimensionsAttrs>().dims) {
-          next.push_back(order[std::size_t(d)]);
-        }
-        order = std::move(next);
+        order = reordered(order, *frames_[std::size_t(stack)].view);
       }
       turn = made_up_transpose(user.operand(k), order, made_up_--);
     }

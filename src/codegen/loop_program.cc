@@ -538,9 +538,19 @@ std::shared_ptr<const LoopProgram> program_of(const ir::Computation& computation
   return builder.finish();
 }
 
-void run_loop(const runtime::KernelCall& call) {
-  static_cast<const LoopProgram*>(call.attributes)
-      ->run(call.inputs, call.outputs, call.begin, call.end);
+KernelSpec loop_kernel(std::shared_ptr<const LoopProgram> program, std::int64_t elements,
+                       std::size_t inputs) {
+  constexpr double kStart = 20, kPerInput = 0.1;
+  KernelSpec spec;
+  spec.function = [](const runtime::KernelCall& call) {
+    static_cast<const LoopProgram*>(call.attributes)
+        ->run(call.inputs, call.outputs, call.begin, call.end);
+  };
+  spec.units = elements;
+  spec.nanoseconds =
+      kStart + double(elements) * (program->nanoseconds() + kPerInput * double(inputs));
+  spec.attributes = std::move(program);
+  return spec;
 }
 
 }  // namespace tessera::codegen

@@ -12,6 +12,7 @@
 
 #include "src/base/literal.h"
 #include "src/codegen/block_ops.h"
+#include "src/codegen/kernel_spec.h"
 #include "src/codegen/mosaic.h"
 #include "src/ir/module.h"
 #include "src/runtime/plan.h"
@@ -149,7 +150,8 @@ bool is_loop_op(const ir::Instruction& instruction);
 /// A computation on scalars as a loop program: inputs are its parameters, outputs its result's
 /// leaves. Null if something in it has no block function.
 std::shared_ptr<const LoopProgram> program_of(const ir::Computation& computation);
-/// The kernel that runs a LoopProgram given as attributes.
-void run_loop(const runtime::KernelCall& call);
+/// The kernel that runs a program over so many elements.
+KernelSpec loop_kernel(std::shared_ptr<const LoopProgram> program, std::int64_t elements,
+                       std::size_t inputs = 0);
 
 }  // namespace tessera::codegen

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "src/codegen/kernels/copy.h"
 
@@ -319,6 +320,20 @@ bool is_data_operand(const ir::Instruction& view, std::size_t k) {
 bool commutes(const ir::Instruction& view) {
   return view.is(Opcode::slice) || view.is(Opcode::transpose) || view.is(Opcode::reverse) ||
          view.is(Opcode::dynamic_slice) || view.is(Opcode::reshape);
+}
+
+Dims same_order(std::int64_t rank) {
+  Dims order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+Dims reordered(const Dims& order, const ir::Instruction& transpose) {
+  Dims out;
+  for (const std::int64_t d : transpose.get<ir::DimensionsAttrs>().dims) {
+    out.push_back(order[std::size_t(d)]);
+  }
+  return out;
 }
 
 std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,

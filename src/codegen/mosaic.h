@@ -56,6 +56,10 @@ bool is_data_operand(const ir::Instruction& view, std::size_t k);
 /// f(view(x)) = view(f(x)).
 bool commutes(const ir::Instruction& view);
 
+/// The dims as they are.
+Dims same_order(std::int64_t rank);
+/// What a transpose makes of an array whose dims stand in that order.
+Dims reordered(const Dims& order, const ir::Instruction& transpose);
 /// A transpose that is in no program, but stands in chains of views.
 std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
                                                    std::int64_t index);

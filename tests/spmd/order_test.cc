@@ -54,36 +54,32 @@ TEST(OrderForMemory, TheOperandThatNeedsMostComesFirst) {
   EXPECT_LT(index("y"), index("z")) << c.text;
 }
 
-TEST(OrderForMemory, WhatLeavesLessComesAtOnce) {
-  // The sum of b, and not b itself, is held while the powers are.
-  const char* text = R"(ENTRY e { x = f32[8,64] parameter(0)
+/// A sum of b, which takes b away, beside a large array that is made of b as well: whether the sum
+/// comes first. `last`: of the ops that make it, from b.
+void expect_sum_first(const std::string& last) {
+  const std::string text = R"(ENTRY e { x = f32[8,64] parameter(0)
   zero = f32[] constant(0)
   b = f32[64,8] transpose(x), dimensions={1,0}
   d = f32[8,8] dot(b, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   large = f32[8,8,8,8] dot(d, d), lhs_contracting_dims={}, rhs_contracting_dims={}
   most = f32[8] reduce(large, zero), dimensions={1,2,3}, to_apply=add
-  sum = f32[8] reduce(b, zero), dimensions={0}, to_apply=add
+)" + last + R"(
   ROOT r = (f32[8], f32[8]) tuple(most, sum) })";
   const CollectiveCase c = check_collectives(text, shrinking, 1e-3);
   const CollectiveCase plain = check_collectives(text, as_used, 1e-3);
   EXPECT_LT(spmd::held_bytes(*c.after), spmd::held_bytes(*plain.after)) << c.text;
 }
 
+TEST(OrderForMemory, WhatLeavesLessComesAtOnce) {
+  // The sum of b, and not b itself, is held while the powers are.
+  expect_sum_first("  sum = f32[8] reduce(b, zero), dimensions={0}, to_apply=add");
+}
+
 TEST(OrderForMemory, WhatAChainInOneLoopLeavesComesAtOnce) {
-  // The sum of b's exponential takes b away; the exponential alone leaves as much.
-  const char* text = R"(ENTRY e { x = f32[8,64] parameter(0)
-  zero = f32[] constant(0)
-  b = f32[64,8] transpose(x), dimensions={1,0}
-  d = f32[8,8] dot(b, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  large = f32[8,8,8,8] dot(d, d), lhs_contracting_dims={}, rhs_contracting_dims={}
-  most = f32[8] reduce(large, zero), dimensions={1,2,3}, to_apply=add
-  wave = f32[64,8] cosine(b)
+  // The sum of b's cosine takes b away; the cosine alone leaves as much.
+  expect_sum_first(R"(  wave = f32[64,8] cosine(b)
   size = f32[64,8] abs(wave)
-  sum = f32[8] reduce(size, zero), dimensions={0}, to_apply=add
-  ROOT r = (f32[8], f32[8]) tuple(most, sum) })";
-  const CollectiveCase c = check_collectives(text, shrinking, 1e-3);
-  const CollectiveCase plain = check_collectives(text, as_used, 1e-3);
-  EXPECT_LT(spmd::held_bytes(*c.after), spmd::held_bytes(*plain.after)) << c.text;
+  sum = f32[8] reduce(size, zero), dimensions={0}, to_apply=add)");
 }
 
 TEST(OrderForMemory, SideEffectsStayWhereTheyAre) {

@@ -499,14 +499,9 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
 }
 
 KernelSpec map_kernel(const ir::Instruction& map) {
-  KernelSpec spec;
   auto program = program_of(*map.called[0]);
-  if (!program || map.shape.is_tuple) return spec;
-  spec.function = run_loop;
-  spec.units = map.shape.element_count();
-  spec.nanoseconds = 20 + double(spec.units) * program->nanoseconds();
-  spec.attributes = std::move(program);
-  return spec;
+  if (!program || map.shape.is_tuple) return {};
+  return loop_kernel(std::move(program), map.shape.element_count());
 }
 
 Combine combine_function(const ir::Computation& reducer) {
