@@ -20,6 +20,7 @@
 #include "src/ir/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
+#include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/held.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/propagation/propagate.h"
@@ -86,7 +87,11 @@ void separate_calls(Compilation& c) {
   passes::separate_bodies(c.module.get(), most);
 }
 
+void merge_carries(Compilation& c) { passes::merge_loop_carries(c.module.get()); }
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
+
+spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
+                      const Options& options);
 
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
@@ -96,6 +101,11 @@ void propagate(Compilation& c) {
   }
   spmd::RefineOptions options;
   options.partition = c.options.partition;
+  if (std::int64_t(c.module->instruction_count()) <= kPlannedTwice) {
+    options.judge = [&c](const ir::Module& propagated, const spmd::CostModel& cost) {
+      return outcome(propagated, cost, c.options);
+    };
+  }
   spmd::Refined refined = spmd::propagate_and_refine(std::move(c.module), options);
   c.module = std::move(refined.module);
   c.options.partition.cost = refined.cost;
@@ -158,7 +168,7 @@ void partition(Compilation& c) {
   c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
-  if (c.for_report) return;
+  if (c.for_report || c.on_trial) return;
   if (policy == "error") refuse_full_gathers(c);
   if (policy != "warn") return;
   for (const spmd::CommunicationRecord& r : c.report.records) {
@@ -262,6 +272,7 @@ constexpr Stage kStages[] = {
     {"layouts", drop_layouts, Stage::Leaves::nothing},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
     {"separate-calls", separate_calls, Stage::Leaves::nothing},
+    {"loop-carries", merge_carries, Stage::Leaves::nothing},
     {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},
@@ -277,6 +288,20 @@ constexpr Stage kStages[] = {
     {"memory", plan_memory, Stage::Leaves::nothing},
     {"plan", finalize_plan, Stage::Leaves::plan},
 };
+
+spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
+                      const Options& options) {
+  Compilation trial;
+  trial.options = options;
+  trial.options.keep_stages = false;
+  trial.options.partition.cost = cost;
+  trial.module = propagated.clone();
+  trial.on_trial = true;
+  skip_until(&trial, "partition");
+  run_until(&trial, "build-plan");
+  const spmd::CommunicationCount count = spmd::count_communication(*trial.module);
+  return {count.total_bytes, count.dot_flops, peak_bytes(*trial.module)};
+}
 
 }  // namespace
 

@@ -23,6 +23,8 @@ struct Compilation {
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// said about full gathers.
   bool for_report = false;
+  /// Only to see what comes of it: nothing is said about full gathers.
+  bool on_trial = false;
   /// Look for better shardings of intermediate arrays than the rules give.
   bool refine = true;
   std::unique_ptr<ir::Module> source;

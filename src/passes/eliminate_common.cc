@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "src/passes/alike.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -11,37 +12,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-bool is_pure(const Instruction& i) {
-  if (ir::has_side_effect(i.opcode) || !i.control_predecessors.empty()) return false;
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::rng:
-    case Opcode::opt_barrier:  // keeps what is recomputed on purpose apart
-    case Opcode::custom_call:
-    case Opcode::while_:
-    case Opcode::conditional:
-    case Opcode::call:
-    case Opcode::after_all:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool equal_attributes(const ir::Attributes& a, const ir::Attributes& b) {
-  // Channels only name a collective.
-  if (const auto* x = a.get_if<ir::CollectiveAttrs>()) {
-    const auto* y = b.get_if<ir::CollectiveAttrs>();
-    if (y == nullptr) return false;
-    return x->groups == y->groups && x->dims == y->dims;
-  }
-  if (const auto* x = a.get_if<ir::PermuteAttrs>()) {
-    const auto* y = b.get_if<ir::PermuteAttrs>();
-    return y != nullptr && x->source_target_pairs == y->source_target_pairs;
-  }
-  return a == b;
-}
 
 bool equal(const Instruction& a, const Instruction& b) {
   return a.opcode == b.opcode && a.operands == b.operands && a.called == b.called &&

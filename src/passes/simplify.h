@@ -37,6 +37,10 @@ std::size_t swap_transposed_dots(ir::Module* module);
 std::size_t see_through_transposes(ir::Module* module);
 /// Instructions that compute the same from the same operands become one. Returns how many.
 std::size_t eliminate_common(ir::Module* module);
+/// What loops carry twice, or carry for nobody: arrays that are alike before the loop and in each
+/// trip become one (as of scans that save one value several times for their gradients), and those
+/// go that only their own next value is computed from. Returns how many arrays fewer are carried.
+std::size_t merge_loop_carries(ir::Module* module);
 /// Instructions and computations that nothing needs. Returns how many instructions.
 std::size_t eliminate_dead(ir::Module* module);
 

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <iterator>
+#include <set>
+
 #include "src/base/literal_util.h"
 #include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
@@ -27,6 +31,23 @@ constexpr const char* kTwoUsers = R"(
     g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
     ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
       sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
+
+/// A network and its gradients. Its batch and its weights are split along axes of their own, so
+/// that there are several good ways to go.
+constexpr const char* kPulled = R"(
+    x = f32[32,64] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+    w = f32[64,128] parameter(1), sharding={devices=[2,4]<=[8]}
+    v = f32[128,64] parameter(2), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+    h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    t = f32[32,128] tanh(h)
+    y = f32[32,64] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    dy = f32[32,64] subtract(y, x)
+    dv = f32[128,64] dot(t, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+    dt = f32[32,128] dot(dy, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+    dh = f32[32,128] multiply(dt, t)
+    dw = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+    ROOT r = (f32[64,128], f32[128,64]) tuple(dw, dv), sharding={{devices=[2,4]<=[8]},
+      {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}})";
 
 double bytes_of(std::unique_ptr<ir::Module> propagated) {
   return spmd::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
@@ -143,6 +164,72 @@ TEST(Refine, WhatSeveralArraysAreMadeOfMovesOnce) {
   PartitionCase c = check_refined(std::move(module), 1e-5);
   EXPECT_EQ(c.collectives(), 1) << c.text;
   EXPECT_EQ(c.bytes(), 16 * 64 * 4 / 4 / 2.0) << c.text;
+}
+
+// A recurrence whose weights, an argument, come split: that they are gathered once pays only if the
+// loop is given them whole, which is not how the argument lies.
+TEST(Refine, WhatALoopDoesNotChangeIsGatheredOnce) {
+  auto module = ir::parse_hlo(R"(HloModule m, num_partitions=8
+    cond { p = (s32[], f32[32,96], f32[8,32]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      n = s32[] constant(10)
+      ROOT r = pred[] compare(i, n), direction=LT }
+    body { p = (s32[], f32[32,96], f32[8,32]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      w = f32[32,96] get-tuple-element(p), index=1
+      h = f32[8,32] get-tuple-element(p), index=2
+      gates = f32[8,96] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      g0 = f32[8,32] slice(gates), slice={[0:8], [0:32]}
+      g1 = f32[8,32] slice(gates), slice={[0:8], [32:64]}
+      g2 = f32[8,32] slice(gates), slice={[0:8], [64:96]}
+      r = f32[8,32] multiply(g0, g1)
+      z = f32[8,32] add(r, g2)
+      hn = f32[8,32] tanh(z)
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      ROOT t = (s32[], f32[32,96], f32[8,32]) tuple(next, w, hn) }
+    ENTRY e { x = f32[32,96] parameter(0), sharding={devices=[8,1]<=[8]}
+      s = f32[8,32] parameter(1), sharding={devices=[8,1]<=[8]}
+      zero = s32[] constant(0)
+      t = (s32[], f32[32,96], f32[8,32]) tuple(zero, x, s)
+      w = (s32[], f32[32,96], f32[8,32]) while(t), condition=cond, body=body,
+        backend_config={"known_trip_count":{"n":"10"}}
+      ROOT r = f32[8,32] get-tuple-element(w), index=2, sharding={devices=[8,1]<=[8]} })");
+  PartitionCase c = check_refined(std::move(module), 1e-3);
+  EXPECT_EQ(c.collectives(), 1) << c.text;
+  EXPECT_EQ(c.bytes(), 32 * 96 * 4 * 7 / 8.0) << c.text;
+}
+
+TEST(Refine, ProgramsThatTheSearchEndsWithAreJudged) {
+  // Received by those that were judged, and by the one that was taken.
+  struct Judged {
+    std::set<double> all;
+    double taken = 0;
+  };
+  const auto judged = [](const std::function<double(double bytes)>& held) {
+    Judged out;
+    spmd::RefineOptions options;
+    const auto received = [](const ir::Module& propagated, const spmd::CostModel& cost) {
+      spmd::PartitionOptions partition;
+      partition.cost = cost;
+      return spmd::count_communication(*spmd::partition(propagated, partition, nullptr));
+    };
+    options.judge = [&](const ir::Module& propagated, const spmd::CostModel& cost) {
+      const auto count = received(propagated, cost);
+      out.all.insert(count.total_bytes);
+      return spmd::Outcome{count.total_bytes, count.dot_flops, held(count.total_bytes)};
+    };
+    const spmd::Refined refined = spmd::propagate_and_refine(parse_entry(kPulled), options);
+    out.taken = received(*refined.module, refined.cost).total_bytes;
+    return out;
+  };
+  const Judged alike = judged([](double) { return 1000.0; });
+  ASSERT_GT(alike.all.size(), 1u);
+  const double least = *alike.all.begin(), second = *std::next(alike.all.begin());
+  EXPECT_EQ(alike.taken, least);
+  // One that holds far less wins, unless it receives far more.
+  ASSERT_LT(second, 1.25 * least);
+  EXPECT_EQ(judged([&](double bytes) { return bytes == second ? 10.0 : 1000.0; }).taken, second);
 }
 
 TEST(Refine, WhatTheProgramStatesStays) {

@@ -61,6 +61,8 @@ bool computes(const Instruction& i) {
     case Opcode::broadcast:
     case Opcode::reshape:
     case Opcode::bitcast:
+    case Opcode::get_tuple_element:
+    case Opcode::opt_barrier:
       return false;
     default:
       return i.shape.is_array();

@@ -10,13 +10,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/ir/builder.h"
-#include "src/ir/hooks.h"
+#include <fmt/format.h>
+
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/argument_views.h"
 #include "src/spmd/refine/given_work.h"
+#include "src/spmd/refine/leaders.h"
 
 namespace tessera::spmd {
 namespace {
@@ -51,14 +53,16 @@ constexpr std::int64_t kLargest = 10000;
 constexpr std::int64_t kManyDevices = 1024;
 /// After so many in vain the rest, which promises less, is let be.
 constexpr int kPatience = 12;
-/// So many arguments, the largest, are tried as the one that all others follow; and of the rest the
-/// one that is cut in the most parts along a dim.
-constexpr std::size_t kLeaders = 3;
-/// And so many, the best, searched from.
+/// Of the arguments that others may follow, so many, the best, are searched from.
 constexpr std::ptrdiff_t kLeadersFollowed = 2;
 /// From a program that shares out copies of dots the search starts as well if it has so much less
 /// of their work and no more bytes than this many times as many.
 constexpr double kWorthSharing = 0.8, kBytesToStart = 2;
+/// Of programs that searches ended with, the one wins whose bytes received, bytes held and price,
+/// to this power, make the least product: by so much, if another was the search's own choice. For
+/// less memory it may receive and multiply so much more than that.
+constexpr double kPriceInScore = 0.3, kWorthOther = 0.001;
+constexpr double kBytesForLess = 1.25, kWorkForLess = 1.02;
 /// Of the program's price, what a candidate must promise.
 constexpr double kWorthTrying = 0.01;
 
@@ -66,38 +70,18 @@ struct Price {
   double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
 };
 
-constexpr std::string_view kView = ".view";
-
-/// What is used of an argument, as an array of its own that may lie otherwise. The call without a
-/// sharding asks for nothing.
-std::unordered_map<const ir::Instruction*, ir::Instruction*> add_views(ir::Module* module) {
-  std::unordered_map<const ir::Instruction*, ir::Instruction*> views;
-  ir::Computation* entry = module->entry();
-  const auto users = ir::users_of(*entry);
-  for (ir::Instruction* p : entry->parameters()) {
-    if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
-    if (users[std::size_t(p->index)].empty()) continue;
-    auto view = std::make_unique<ir::Instruction>();
-    view->opcode = Opcode::custom_call;
-    view->shape = p->shape;
-    view->name = p->name + std::string(kView);
-    ir::CustomCallAttrs attrs;
-    attrs.target = ir::kShardingTarget;
-    view->attrs = std::move(attrs);
-    view->metadata = p->metadata;
-    ir::Instruction* added = entry->add(std::move(view));
-    entry->replace_all_uses(p, added);
-    added->operands = {p};
-    views[p] = added;
-  }
-  entry->sort_topologically();
-  return views;
+/// The parts of a cost model that are tried.
+std::string key_of(const CostModel& cost) {
+  return fmt::format("{} {} {}", cost.bytes_per_dot_flop, cost.bytes_per_repeated_flop,
+                     cost.share_copies);
 }
 
 class Refiner {
  public:
   Refiner(std::unique_ptr<ir::Module> module, const RefineOptions& options)
-      : options_(options), model_(options.partition.cost), module_(std::move(module)) {}
+      : options_(options), model_(options.partition.cost), module_(std::move(module)) {
+    now_.cost = options.partition.cost;
+  }
 
   std::unique_ptr<ir::Module> run() {
     const std::int64_t size = std::max<std::int64_t>(1, module_->instruction_count());
@@ -122,15 +106,13 @@ class Refiner {
     }
     try_dear_dots();
     if (concerns_arguments()) with_views(std::move(original));
-    search_both();
-    if (!now_.pins.empty() || now_.first) unpin_with_dear_dots();
-    propagation_->run(now_.pins, now_.first);
-    if (!now_.pins.empty() || now_.first) try_dear_dots();
-    drop_views();
+    search_all();
+    settle();
+    drop_views(module_.get(), views_);
     return std::move(module_);
   }
 
-  const CostModel& cost() const { return options_.partition.cost; }
+  const CostModel& cost() const { return now_.cost; }
 
  private:
   struct Candidate {
@@ -154,7 +136,7 @@ class Refiner {
     propagation_->run();
     given_flops_ = dot_flops_as_given(*module_);
     stated_ = dots_are_stated();
-    now_.best = evaluate(&now_.alternatives);
+    now_.best = evaluate(now_.cost, &now_.alternatives);
     times_ = executions(*module_);
     propagated_ = now_.best;
   }
@@ -176,8 +158,9 @@ class Refiner {
     return true;
   }
 
-  Price evaluate(std::vector<LayoutAlternative>* alternatives) {
+  Price evaluate(const CostModel& cost, std::vector<LayoutAlternative>* alternatives) {
     PartitionOptions options = options_.partition;
+    options.cost = cost;
     options.alternatives = alternatives;
     std::unique_ptr<ir::Module> device = partition(*module_, options, nullptr);
     reduce_collectives(&device);
@@ -199,12 +182,11 @@ class Refiner {
   }
 
   void try_dear_dots(double CostModel::*kind, double dear_price) {
-    double& price = options_.partition.cost.*kind;
-    const double usual = price;
-    if (usual >= dear_price) return;
-    price = dear_price;
+    if (now_.cost.*kind >= dear_price) return;
+    CostModel cost = now_.cost;
+    cost.*kind = dear_price;
     std::vector<LayoutAlternative> alternatives;
-    const Price dear = evaluate(&alternatives);
+    const Price dear = evaluate(cost, &alternatives);
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
     const bool repeated = now_.best.dot_flops > given_flops_ * 1.001;
     const bool pays = repeated || (!stated_ && work > kWorthBytes);
@@ -212,10 +194,8 @@ class Refiner {
     const double few = pays ? std::min(model_.latency_bytes, kFewBytes * now_.best.bytes) : 0;
     const bool worth =
         dear.bytes <= now_.best.bytes * std::pow(work, for_work) + few || improves(dear, now_.best);
-    if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) {
-      price = usual;
-      return;
-    }
+    if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) return;
+    now_.cost = cost;
     now_.best = dear;
     now_.alternatives = std::move(alternatives);
     if (!stated_) given_flops_ = std::min(given_flops_, kWorkKept * dear.dot_flops);
@@ -225,31 +205,34 @@ class Refiner {
   /// where the search did the same work for more bytes, the op's own choice at a higher price is
   /// better.
   void unpin_with_dear_dots() {
-    double& price = options_.partition.cost.bytes_per_dot_flop;
-    const double usual = price;
-    double chosen = usual;
+    const CostModel usual = now_.cost;
     for (const double dear_price : kDearDotFlops) {
-      if (now_.best.dot_flops == 0 || dear_price <= usual) continue;
-      price = dear_price;
+      if (now_.best.dot_flops == 0 || dear_price <= usual.bytes_per_dot_flop) continue;
       propagation_->run();
       State state;
-      state.best = evaluate(&state.alternatives);
-      if (!improves(state.best, now_.best)) continue;
-      chosen = dear_price;
-      now_ = std::move(state);
+      state.cost = usual;
+      state.cost.bytes_per_dot_flop = dear_price;
+      state.best = evaluate(state.cost, &state.alternatives);
+      if (improves(state.best, now_.best)) now_ = std::move(state);
     }
-    price = chosen;
   }
 
   bool concerns_arguments() const {
-    return std::any_of(
-        now_.alternatives.begin(), now_.alternatives.end(), [&](const LayoutAlternative& a) {
-          return a.instruction->is(Opcode::parameter) && a.instruction->parent == module_->entry();
-        });
+    std::set<int> arguments;
+    for (const ir::Instruction* p : module_->entry()->parameters()) {
+      if (p->shape.is_array()) arguments.insert(propagation_->value_of(*p, 0));
+    }
+    // As they are, or in a loop that they are carried through.
+    return std::any_of(now_.alternatives.begin(), now_.alternatives.end(),
+                       [&](const LayoutAlternative& a) {
+                         return arguments.count(propagation_->value_of(*a.instruction, a.leaf)) > 0;
+                       });
   }
 
   void with_views(std::unique_ptr<ir::Module> original) {
-    Refiner other(std::move(original), options_);
+    RefineOptions options = options_;
+    options.partition.cost = now_.cost;
+    Refiner other(std::move(original), options);
     other.views_ = add_views(other.module_.get());
     other.start();
     if (!stated_) given_flops_ = std::min(given_flops_, other.given_flops_);
@@ -329,21 +312,18 @@ class Refiner {
     Price best;
     std::vector<LayoutAlternative> alternatives;  ///< of the best program
     std::vector<Propagation::Pin> pins;
-    std::optional<int> first;       ///< the argument that the others follow
-    std::optional<CostModel> cost;  ///< another one than for the rest
+    std::optional<int> first;  ///< the argument that the others follow
+    CostModel cost;            ///< with which it is partitioned
   };
 
   /// What every device computes alike, shared out: what comes after it then may lie split, too.
   std::optional<State> share_copies() {
     if (now_.best.dot_flops == 0) return std::nullopt;
-    const CostModel usual = options_.partition.cost;
     State state;
-    state.cost = usual;
-    state.cost->share_copies = true;
-    state.cost->bytes_per_dot_flop = std::max(usual.bytes_per_dot_flop, kDearDotFlops[1]);
-    options_.partition.cost = *state.cost;
-    state.best = evaluate(&state.alternatives);
-    options_.partition.cost = usual;
+    state.cost = now_.cost;
+    state.cost.share_copies = true;
+    state.cost.bytes_per_dot_flop = std::max(now_.cost.bytes_per_dot_flop, kDearDotFlops[1]);
+    state.best = evaluate(state.cost, &state.alternatives);
     if (state.best.dot_flops > now_.best.dot_flops * kWorthSharing ||
         state.best.bytes > now_.best.bytes * kBytesToStart) {
       return std::nullopt;
@@ -351,39 +331,16 @@ class Refiner {
     return state;
   }
 
-  /// Where arguments pull different ways (a batch and the weights that it meets, each split along a
-  /// dim of its own), one array after the other would have to be pinned. So what flows from one
-  /// argument before all others is tried as a whole, as another place to search from.
+  /// What flows from one argument before all others: other places to search from.
   std::vector<State> follow_one() {
-    struct Leader {
-      std::int64_t parts = 0;  ///< of the dim that is cut in the most
-      double elements = 0;
-      int value = 0;
-    };
-    std::vector<Leader> leaders;
-    for (const ir::Instruction* p : module_->entry()->parameters()) {
-      if (!p->shape.is_array() || p->sharding.empty() || p->sharding.front().is_replicated()) {
-        continue;
-      }
-      const Dims shards = p->sharding.front().shards();
-      leaders.push_back({*std::max_element(shards.begin(), shards.end()),
-                         double(p->shape.element_count()), propagation_->value_of(*p, 0)});
-    }
-    if (leaders.size() < 2) return {};
-    std::stable_sort(leaders.begin(), leaders.end(),
-                     [](const Leader& a, const Leader& b) { return a.elements > b.elements; });
-    // A batch is cut in the most parts, and may be small beside the weights.
-    std::stable_sort(leaders.begin() + std::ptrdiff_t(std::min(leaders.size(), kLeaders)),
-                     leaders.end(),
-                     [](const Leader& a, const Leader& b) { return a.parts > b.parts; });
-    leaders.resize(std::min(leaders.size(), kLeaders + 1));
     std::vector<State> found;
-    for (const Leader& leader : leaders) {
+    for (const ir::Instruction* leader : leading_arguments(*module_)) {
       State state;
-      state.first = leader.value;
+      state.cost = now_.cost;
+      state.first = propagation_->value_of(*leader, 0);
       try {
         propagation_->run({}, state.first);
-        state.best = evaluate(&state.alternatives);
+        state.best = evaluate(state.cost, &state.alternatives);
       } catch (const Error&) {
         continue;
       }
@@ -400,6 +357,7 @@ class Refiner {
   /// nothing, a chain of them a gather less each. `whole`: those only that no axis splits.
   std::optional<State> ask_all(bool whole) {
     State state;
+    state.cost = now_.cost;
     state.first = now_.first;
     state.pins = now_.pins;
     std::set<int> pinned;
@@ -411,36 +369,80 @@ class Refiner {
     if (state.pins.size() < now_.pins.size() + 2) return std::nullopt;
     try {
       propagation_->run(state.pins, state.first);
-      state.best = evaluate(&state.alternatives);
+      state.best = evaluate(state.cost, &state.alternatives);
     } catch (const Error&) {
       return std::nullopt;
     }
     return improves(state.best, now_.best) ? std::optional<State>(std::move(state)) : std::nullopt;
   }
 
-  void search_both() {
+  /// From each place to start from. Leaves where that ended in `ends_`.
+  void search_all() {
     const std::int64_t trials = trials_;
-    std::vector<State> others = follow_one();
+    std::vector<State> starts = follow_one();
     for (const bool whole : {true, false}) {
-      if (std::optional<State> asked = ask_all(whole)) others.push_back(std::move(*asked));
+      if (std::optional<State> asked = ask_all(whole)) starts.push_back(std::move(*asked));
     }
-    if (std::optional<State> shared = share_copies()) others.push_back(std::move(*shared));
-    search();
-    for (State& other : others) {
-      const CostModel usual = options_.partition.cost;
-      State mine = std::exchange(now_, std::move(other));
-      if (now_.cost) {
-        options_.partition.cost = *now_.cost;
-        prices_.clear();
-      }
+    if (std::optional<State> shared = share_copies()) starts.push_back(std::move(*shared));
+    starts.insert(starts.begin(), std::move(now_));
+    for (State& start : starts) {
+      now_ = std::move(start);
       trials_ = trials;
       tried_.clear();
       search();
-      if (improves(now_.best, mine.best)) continue;
-      if (now_.cost) prices_.clear();  // they were worked out with its own cost
-      now_ = std::move(mine);
-      options_.partition.cost = usual;
+      ends_.push_back(std::move(now_));
     }
+  }
+
+  /// The best of where the searches ended, each with what dearer dots save there.
+  void settle() {
+    std::vector<State> ends = std::exchange(ends_, {});
+    std::size_t least = 0;
+    for (std::size_t k = 1; k < ends.size(); ++k) {
+      if (improves(ends[k].best, ends[least].best)) least = k;
+    }
+    now_ = ends[least];
+    unpin_with_dear_dots();
+    if (now_.pins.empty() && !now_.first) ends[least] = now_;
+    // What the search takes for the best comes first, and of equals stays.
+    std::rotate(ends.begin(), ends.begin() + std::ptrdiff_t(least),
+                ends.begin() + std::ptrdiff_t(least) + 1);
+    if (!options_.judge) ends.resize(1);
+    std::set<std::string> seen;
+    std::vector<State> distinct;
+    for (State& end : ends) {
+      now_ = std::move(end);
+      propagation_->run(now_.pins, now_.first);
+      if (!now_.pins.empty() || now_.first) try_dear_dots();
+      if (seen.insert(layouts() + key_of(now_.cost)).second) distinct.push_back(std::move(now_));
+    }
+    now_ = std::move(distinct.size() > 1 ? judged(distinct) : distinct.front());
+    propagation_->run(now_.pins, now_.first);
+  }
+
+  /// Which of several programs to have, as they will be when they are compiled.
+  State& judged(std::vector<State>& ends) {
+    const auto outcome = [&](const State& end) {
+      propagation_->run(end.pins, end.first);
+      return options_.judge(*module_, end.cost);
+    };
+    const auto score = [](const Outcome& o, const State& end) {
+      return std::log(o.bytes + 1) + std::log(o.held + 1) + kPriceInScore * std::log(end.best.cost);
+    };
+    const Outcome first = outcome(ends.front());
+    double least = score(first, ends.front());
+    std::size_t best = 0;
+    for (std::size_t k = 1; k < ends.size(); ++k) {
+      const Outcome o = outcome(ends[k]);
+      if (o.bytes > first.bytes * kBytesForLess || o.dot_flops > first.dot_flops * kWorkForLess) {
+        continue;
+      }
+      const double its = score(o, ends[k]);
+      if (its > least - kWorthOther) continue;
+      least = its;
+      best = k;
+    }
+    return ends[best];
   }
 
   /// Where dots are most of what a program costs, there is little to be won.
@@ -460,6 +462,8 @@ class Refiner {
   }
 
   void search() {
+    if (key_of(priced_with_) != key_of(now_.cost)) prices_.clear();
+    priced_with_ = now_.cost;
     propagation_->run(now_.pins, now_.first);
     prices_.emplace(layouts(), now_.best);
     search(false);
@@ -486,13 +490,13 @@ class Refiner {
           // Many pins lead to the same: one array drags others along.
           const auto it = prices_.find(key);
           known = it != prices_.end();
-          price = known ? it->second : evaluate(&alternatives);
+          price = known ? it->second : evaluate(now_.cost, &alternatives);
           if (!known) prices_.emplace(key, price);
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }
         if (!improves(price, now_.best)) continue;
-        if (known) price = evaluate(&alternatives);
+        if (known) price = evaluate(now_.cost, &alternatives);
         now_.best = price;
         now_.pins = std::move(pins);
         now_.alternatives = std::move(alternatives);
@@ -502,27 +506,17 @@ class Refiner {
     }
   }
 
-  /// Those that lie as the arguments do.
-  void drop_views() {
-    ir::Computation* entry = module_->entry();
-    for (ir::Instruction* p : entry->parameters()) {
-      auto view = views_.find(p);
-      if (view != views_.end() && view->second->sharding == p->sharding) {
-        entry->replace_all_uses(view->second, p);
-      }
-    }
-    entry->remove_dead();
-  }
-
   RefineOptions options_;
   CostModel model_;
   std::unique_ptr<ir::Module> module_;
   std::unique_ptr<Propagation> propagation_;
-  std::unordered_map<const ir::Instruction*, ir::Instruction*> views_;
+  ArgumentViews views_;
   std::unordered_map<const ir::Computation*, double> times_;
   std::set<std::pair<int, std::string>> tried_;
   std::unordered_map<std::string, Price> prices_;  ///< by layouts(); looked up, never walked
   State now_;
+  CostModel priced_with_;  ///< what `prices_` hold for
+  std::vector<State> ends_;
   Price propagated_;        ///< before anything was tried
   bool stated_ = false;     ///< dots_are_stated()
   double given_flops_ = 0;  ///< what a device multiplies as the shardings stand
@@ -530,10 +524,6 @@ class Refiner {
 };
 
 }  // namespace
-
-bool is_argument_view(const ir::Instruction& i) {
-  return is_constraint(i) && i.operand(0)->is(Opcode::parameter) && i.name.ends_with(kView);
-}
 
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options) {
   Refiner refiner(std::move(module), options);

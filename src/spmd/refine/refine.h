@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/partition.h"
 
 namespace tessera::spmd {
+
+/// What one device does and holds once a program is compiled.
+struct Outcome {
+  double bytes = 0;      ///< received
+  double dot_flops = 0;  ///< of its dots and convolutions
+  double held = 0;       ///< bytes, at most
+};
 
 struct RefineOptions {
   PartitionOptions partition;
@@ -18,6 +26,9 @@ struct RefineOptions {
   std::int64_t instructions = 12000;
   /// The same where the bytes are not few against the work of dots.
   std::int64_t most_instructions = 24000;
+  /// What comes of a propagated program that is partitioned at this cost. It is asked about the few
+  /// programs that the search ends with; if null, they are compared as the search sees them.
+  std::function<Outcome(const ir::Module& propagated, const CostModel& cost)> judge;
 };
 
 /// Whether the instruction is a use of an argument of the program that refinement lets lie

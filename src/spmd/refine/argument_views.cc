@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/spmd/refine/argument_views.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "src/ir/hooks.h"
+#include "src/spmd/partitioner/context.h"
+#include "src/spmd/refine/refine.h"
+
+namespace tessera::spmd {
+namespace {
+
+constexpr std::string_view kView = ".view";
+
+}  // namespace
+
+ArgumentViews add_views(ir::Module* module) {
+  ArgumentViews views;
+  ir::Computation* entry = module->entry();
+  const auto users = ir::users_of(*entry);
+  for (ir::Instruction* p : entry->parameters()) {
+    if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
+    if (users[std::size_t(p->index)].empty()) continue;
+    auto view = std::make_unique<ir::Instruction>();
+    view->opcode = ir::Opcode::custom_call;
+    view->shape = p->shape;
+    view->name = p->name + std::string(kView);
+    ir::CustomCallAttrs attrs;
+    attrs.target = ir::kShardingTarget;
+    view->attrs = std::move(attrs);
+    view->metadata = p->metadata;
+    ir::Instruction* added = entry->add(std::move(view));
+    entry->replace_all_uses(p, added);
+    added->operands = {p};
+    views[p] = added;
+  }
+  entry->sort_topologically();
+  return views;
+}
+
+void drop_views(ir::Module* module, const ArgumentViews& views) {
+  ir::Computation* entry = module->entry();
+  for (ir::Instruction* p : entry->parameters()) {
+    const auto view = views.find(p);
+    if (view != views.end() && view->second->sharding == p->sharding) {
+      entry->replace_all_uses(view->second, p);
+    }
+  }
+  entry->remove_dead();
+}
+
+bool is_argument_view(const ir::Instruction& i) {
+  return is_constraint(i) && i.operand(0)->is(ir::Opcode::parameter) && i.name.ends_with(kView);
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is used of an argument, as an array of its own that may lie otherwise than the argument.
+#pragma once
+
+#include <unordered_map>
+
+#include "src/ir/module.h"
+
+namespace tessera::spmd {
+
+/// By argument. A view is a call for a sharding that asks for none.
+using ArgumentViews = std::unordered_map<const ir::Instruction*, ir::Instruction*>;
+
+ArgumentViews add_views(ir::Module* module);
+/// Those that lie as their arguments do go.
+void drop_views(ir::Module* module, const ArgumentViews& views);
+
+}  // namespace tessera::spmd

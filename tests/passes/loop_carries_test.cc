@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "src/base/literal_util.h"
+#include "src/evaluator/evaluator.h"
+#include "src/ir/hlo_text.h"
+#include "src/ir/shape_inference.h"
+#include "src/passes/simplify.h"
+
+namespace tessera::passes {
+namespace {
+
+/// A loop of five trips. `state`: the shapes that it carries after the counter; `body`: from
+/// elements c0, c1, ... of them and the counter i; `next`: what is carried on; `before`: the
+/// entry's instructions, `init` among them; `result`: from the loop's elements r0, r1, ...
+struct LoopText {
+  std::vector<std::string> state;
+  std::string body, next, before, init, result;
+
+  std::string text() const {
+    std::string shape = "(s32[]", elements, results;
+    for (std::size_t k = 0; k < state.size(); ++k) {
+      const std::string at = std::to_string(k);
+      shape += ", " + state[k];
+      const std::string of = " get-tuple-element(STATE), index=" + std::to_string(k + 1) + "\n";
+      elements += "  c" + at + " = " + state[k] + of;
+      results += "  r" + at + " = " + state[k] + of;
+    }
+    shape += ")";
+    const auto with = [](std::string s, const std::string& name) {
+      for (std::size_t at; (at = s.find("STATE")) != std::string::npos;) s.replace(at, 5, name);
+      return s;
+    };
+    return "HloModule m\ncondition { p = " + shape + R"( parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(5)
+  ROOT less = pred[] compare(i, n), direction=LT }
+body { p = )" +
+           shape + " parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n" +
+           with(elements, "p") + body +
+           "  one = s32[] constant(1)\n  more = s32[] add(i, one)\n  ROOT t = " + shape +
+           " tuple(more, " + next + ") }\nENTRY e { x = f32[4] parameter(0)\n" + before +
+           "  start = s32[] constant(0)\n  t = " + shape + " tuple(start, " + init +
+           ")\n  w = " + shape + " while(t), condition=condition, body=body\n" +
+           with(results, "w") + result + " }";
+  }
+};
+
+/// How many arrays fewer are carried; the results have to stay.
+std::size_t merged(const LoopText& loop) {
+  const std::unique_ptr<ir::Module> module = ir::parse_hlo(loop.text());
+  Literal x(Shape(f32, {4}));
+  float v = 1;
+  for (float& f : x.mutable_data<float>()) f = v = 3 - 0.75f * v;
+  const std::vector<Literal> arguments{x};
+  const Literal before = evaluator::evaluate(*module, arguments);
+  const std::size_t count = merge_loop_carries(module.get());
+  ir::verify(*module);
+  EXPECT_TRUE(evaluator::evaluate(*module, arguments) == before) << ir::to_string(*module);
+  for (const auto& i : module->entry()->instructions()) {
+    if (!i->is(ir::Opcode::while_)) continue;
+    EXPECT_EQ(i->shape.elements.size(), loop.state.size() + 1 - count) << ir::to_string(*module);
+  }
+  return count;
+}
+
+TEST(LoopCarries, WhatIsSavedTwiceIsSavedOnce) {
+  // As a scan saves sin(x) for each of the gradients that ask for it.
+  EXPECT_EQ(merged({{"f32[4]", "f32[5,4]", "f32[5,4]", "f32[5,4]"},
+                    R"(  s = f32[4] sine(c0)
+  again = f32[4] sine(c0)
+  other = f32[4] cosine(c0)
+  pair = (f32[4], f32[4]) tuple(other, again)
+  out = f32[4] get-tuple-element(pair), index=1
+  row = f32[1,4] reshape(s)
+  row_again = f32[1,4] reshape(out)
+  row_other = f32[1,4] reshape(other)
+  zero = s32[] constant(0)
+  u0 = f32[5,4] dynamic-update-slice(c1, row, i, zero)
+  u1 = f32[5,4] dynamic-update-slice(c2, row_again, i, zero)
+  u2 = f32[5,4] dynamic-update-slice(c3, row_other, i, zero)
+  next = f32[4] add(c0, s)
+)",
+                    "next, u0, u1, u2",
+                    R"(  nothing = f32[] constant(0)
+  all = f32[5,4] broadcast(nothing), dimensions={}
+  too = f32[5,4] broadcast(nothing), dimensions={}
+)",
+                    "x, all, too, all",
+                    R"(  d = f32[5,4] subtract(r1, r3)
+  ROOT all_of = (f32[4], f32[5,4], f32[5,4]) tuple(r0, r2, d))"}),
+            1u);
+}
+
+TEST(LoopCarries, WhatDiffersBeforeTheLoopStays) {
+  const auto doubled = [](const std::string& init) {
+    return LoopText{{"f32[4]", "f32[4]"},
+                    "  a = f32[4] add(c0, c0)\n  b = f32[4] add(c1, c1)\n",
+                    "a, b",
+                    "  y = f32[4] negate(x)\n  z = f32[4] negate(x)\n",
+                    init,
+                    "  ROOT both = (f32[4], f32[4]) tuple(r0, r1)"};
+  };
+  EXPECT_EQ(merged(doubled("x, y")), 0u);
+  EXPECT_EQ(merged(doubled("y, z")), 1u);
+}
+
+TEST(LoopCarries, ThoseThatChangePlacesAreEqualIfTheyWereBefore) {
+  const auto swapped = [](const std::string& init) {
+    return LoopText{{"f32[4]", "f32[4]"},
+                    "  a = f32[4] sine(c1)\n  b = f32[4] sine(c0)\n",
+                    "a, b",
+                    "  y = f32[4] negate(x)\n",
+                    init,
+                    "  ROOT both = (f32[4], f32[4]) tuple(r0, r1)"};
+  };
+  EXPECT_EQ(merged(swapped("x, x")), 1u);
+  EXPECT_EQ(merged(swapped("x, y")), 0u);
+}
+
+TEST(LoopCarries, OnesThatPartLaterPullOthersApart) {
+  // c2 follows c1, and c1 takes another way than c0: only in the second trip do c2 and c3 differ.
+  EXPECT_EQ(merged({{"f32[4]", "f32[4]", "f32[4]", "f32[4]"},
+                    "  a = f32[4] sine(c0)\n  b = f32[4] cosine(c1)\n",
+                    "a, b, c1, c0",
+                    "",
+                    "x, x, x, x",
+                    "  ROOT both = (f32[4], f32[4]) tuple(r2, r3)"}),
+            0u);
+}
+
+TEST(LoopCarries, WhatNobodyNeedsGoes) {
+  // c1 and c2 feed each other only.
+  EXPECT_EQ(merged({{"f32[4]", "f32[4]", "f32[4]"},
+                    "  a = f32[4] sine(c0)\n  b = f32[4] add(c2, c0)\n  d = f32[4] sine(c1)\n",
+                    "a, b, d",
+                    "",
+                    "x, x, x",
+                    "  ROOT n = f32[4] negate(r0)"}),
+            2u);
+  // One that the result is computed from, through the other, stays.
+  EXPECT_EQ(merged({{"f32[4]", "f32[4]", "f32[4]"},
+                    "  a = f32[4] add(c0, c2)\n  b = f32[4] add(c2, c0)\n  d = f32[4] sine(c1)\n",
+                    "a, b, d",
+                    "  y = f32[4] negate(x)\n",
+                    "x, y, x",
+                    "  ROOT n = f32[4] negate(r0)"}),
+            0u);
+}
+
+TEST(LoopCarries, AnInnerLoopCarriesOnceWhatTheOuterOneDoes) {
+  const std::unique_ptr<ir::Module> module = ir::parse_hlo(R"(HloModule m
+inner_condition { p = (s32[], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT less = pred[] compare(i, n), direction=LT }
+inner { p = (s32[], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[4] get-tuple-element(p), index=1
+  b = f32[4] get-tuple-element(p), index=2
+  sa = f32[4] sine(a)
+  sb = f32[4] sine(b)
+  one = s32[] constant(1)
+  more = s32[] add(i, one)
+  ROOT t = (s32[], f32[4], f32[4]) tuple(more, sa, sb) }
+outer_condition { p = (s32[], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(2)
+  ROOT less = pred[] compare(i, n), direction=LT }
+outer { p = (s32[], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[4] get-tuple-element(p), index=1
+  b = f32[4] get-tuple-element(p), index=2
+  a2 = f32[4] add(a, a)
+  b2 = f32[4] add(b, b)
+  zero = s32[] constant(0)
+  t = (s32[], f32[4], f32[4]) tuple(zero, a2, b2)
+  w = (s32[], f32[4], f32[4]) while(t), condition=inner_condition, body=inner
+  wa = f32[4] get-tuple-element(w), index=1
+  wb = f32[4] get-tuple-element(w), index=2
+  one = s32[] constant(1)
+  more = s32[] add(i, one)
+  ROOT r = (s32[], f32[4], f32[4]) tuple(more, wa, wb) }
+ENTRY e { x = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[4], f32[4]) tuple(zero, x, x)
+  w = (s32[], f32[4], f32[4]) while(t), condition=outer_condition, body=outer
+  wa = f32[4] get-tuple-element(w), index=1
+  wb = f32[4] get-tuple-element(w), index=2
+  ROOT d = f32[4] add(wa, wb) })");
+  EXPECT_EQ(merge_loop_carries(module.get()), 2u);
+  ir::verify(*module);
+  EXPECT_EQ(merge_loop_carries(module.get()), 0u) << ir::to_string(*module);
+}
+
+}  // namespace
+}  // namespace tessera::passes
