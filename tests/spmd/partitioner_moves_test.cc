@@ -46,6 +46,22 @@ TEST(PartitionSlice, FewRowsOfManyAreSummed) {
   EXPECT_LE(c.bytes(), 2 * 8 * 16 * 4) << c.text;
 }
 
+TEST(PartitionSlice, AColumnTakenOutIsSummedFromItsOwner) {
+  // Of 4 devices one has it; the other dim's rows go on as they lie, or every second of them.
+  const auto column = [](const std::string& rows, const std::string& strided) {
+    return check_partition("a = f32[16,32] parameter(0), sharding={devices=[2,4]<=[8]}\n s = f32[" +
+                           rows + ",1] slice(a), slice={[0:16" + strided +
+                           "], [5:6]}\n ROOT r = f32[" + rows +
+                           "] reshape(s), sharding="
+                           "{devices=[2,4]<=[8] last_tile_dim_replicate}");
+  };
+  PartitionCase c = column("16", "");
+  EXPECT_EQ(c.collectives(), 1) << c.text;
+  EXPECT_EQ(c.bytes(), 2 * 8 * 4 * 3 / 4.0) << c.text;
+  c = column("8", ":2");
+  EXPECT_EQ(c.bytes(), 2 * 4 * 4 * 3 / 4.0) << c.text;
+}
+
 TEST(PartitionPad, LowHighInteriorNegative) {
   struct {
     const char *in, *padding, *out;

@@ -79,8 +79,8 @@ struct Candidate {
   TensorSharding layout;
   /// Operands of a concatenation that are whole along the changed dim.
   std::vector<char> everywhere;
-  /// The result is the sum over the changed dims' axes of what each device puts into zeros.
-  bool summed = false;
+  /// Changed dims over whose axes the result is summed: of what each device puts into zeros.
+  Dims summed;
   /// In bytes-equivalents; of it, to bring the operands there.
   double price = 0, operands_price = 0;
 };
@@ -148,9 +148,9 @@ TensorSharding array_layout(const Candidate& c, std::size_t array, const Dims& c
   return !c.everywhere.empty() && c.everywhere[array] ? without_dims(c.layout, changed) : c.layout;
 }
 
-TensorSharding summed_layout(const Candidate& c, const Dims& changed) {
-  TensorSharding s = without_dims(c.layout, changed);
-  for (std::int64_t d : changed) {
+TensorSharding summed_layout(const Candidate& c) {
+  TensorSharding s = without_dims(c.layout, c.summed);
+  for (std::int64_t d : c.summed) {
     const IndexList& a = c.layout.dims[std::size_t(d)].axes;
     s.unreduced.insert(s.unreduced.end(), a.begin(), a.end());
   }
@@ -173,9 +173,8 @@ const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) 
 
 /// The cheapest candidate.
 Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
-                 const std::vector<Source>& from, const Dims& changed, const Placer& placer,
-                 bool mirrored, bool may_sum) {
-  const TensorSharding wanted = reduced(p.declared_array(source));
+                 const TensorSharding& wanted, const std::vector<Source>& from, const Dims& changed,
+                 const Placer& placer, bool mirrored, bool may_sum) {
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   Candidate best;
   std::vector<Value*> arrays;
@@ -195,18 +194,14 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
     }
     c.operands_price = price;
     for (std::int64_t n : c.layout.shards()) shards *= double(n);
-    if (c.summed) {
-      price += reshard_cost(summed_layout(c, changed), wanted, source.shape.dims, width, p.cost());
-      shards = 1;
-    } else {
-      for (std::int64_t d : changed) {
-        if (c.layout.shards(d) == 1) continue;
-        RoutePlan plan = route_for(source, c, d, placer, from, mirrored);
-        price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
-                 p.cost().latency_bytes * plan.permutes;
-      }
-      price += reshard_cost(c.layout, wanted, source.shape.dims, width, p.cost());
+    for (std::int64_t d : changed) {
+      if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
+      RoutePlan plan = route_for(source, c, d, placer, from, mirrored);
+      price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
+               p.cost().latency_bytes * plan.permutes;
     }
+    price += reshard_cost(summed_layout(c), wanted, source.shape.dims, width, p.cost());
+    if (!c.summed.empty()) shards = 1;
     price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.
     if (is_whole(c.layout) && split_ends) price += last_resort;
@@ -217,15 +212,23 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
   for (const TensorSharding& s : layouts_to_try(p, source, ends, changed)) {
     bool splits = std::any_of(changed.begin(), changed.end(),
                               [&](std::int64_t d) { return s.shards(d) > 1; });
-    Candidate c{s, {}, false, 0, 0};
+    Candidate c{s, {}, {}, 0, 0};
     if (splits && source.is(ir::Opcode::concatenate)) {
       for (Value* v : arrays) {
         c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
       }
     }
     consider(c);
-    if (!c.everywhere.empty()) consider({s, {}, false, 0, 0});
-    if (splits && may_sum && !is_complex(source.shape.dtype)) consider({s, {}, true, 0, 0});
+    if (!c.everywhere.empty()) consider({s, {}, {}, 0, 0});
+    if (!may_sum || is_complex(source.shape.dtype)) continue;
+    Dims split, single;
+    for (std::int64_t d : changed) {
+      if (s.shards(d) == 1) continue;
+      split.push_back(d);
+      if (source.shape.dim(d) == 1) single.push_back(d);
+    }
+    if (splits) consider({s, {}, split, 0, 0});
+    if (!single.empty() && single != split) consider({s, {}, single, 0, 0});
   }
   return best;
 }
@@ -287,9 +290,24 @@ std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
   return strides.empty() ? 1 : strides[std::size_t(d)];
 }
 
+/// How a slice is to lie. What is taken out of a dim that is dropped then (as by `a[:, 5]`) is
+/// wanted wherever the rest is: split it would be with its owner, and be gathered from there.
+TensorSharding wanted_of_slice(ComputationPartitioner& p, const ir::Instruction& slice) {
+  TensorSharding s = reduced(p.declared_array(slice));
+  const auto users = p.users(slice);
+  const bool dropped = std::all_of(users.begin(), users.end(), [](const ir::Instruction* user) {
+    return user->is(ir::Opcode::reshape);
+  });
+  for (const std::int64_t d : sliced_dims(slice)) {
+    if (dropped && slice.shape.dim(d) == 1) s.dims[std::size_t(d)].axes.clear();
+  }
+  return s;
+}
+
 Candidate choose_slice(ComputationPartitioner& p, const ir::Instruction& source,
                        const Placer& placer, const std::vector<Source>& from) {
-  return choose(p, source, from, sliced_dims(source), placer, false, true);
+  return choose(p, source, wanted_of_slice(p, source), from, sliced_dims(source), placer, false,
+                true);
 }
 
 Placer slice_placer(const ir::Instruction& source) {
@@ -305,7 +323,7 @@ Placer slice_placer(const ir::Instruction& source) {
 /// all if that is cheaper than one by one.
 bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
-  const TensorSharding layout = reduced(p.declared_array(source));
+  const TensorSharding layout = wanted_of_slice(p, source);
   if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
   const std::int64_t dim = changed[0], ways = layout.shards(dim);
   const ir::Instruction& operand = *source.operand(0);
@@ -313,7 +331,7 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
   std::vector<const ir::Instruction*> slices;
   for (const ir::Instruction* user : p.users(operand)) {
     if (!user->is(ir::Opcode::slice) || sliced_dims(*user) != changed ||
-        stride_of(*user, dim) != 1 || !same_layout(reduced(p.declared_array(*user)), layout)) {
+        stride_of(*user, dim) != 1 || !same_layout(wanted_of_slice(p, *user), layout)) {
       continue;
     }
     // The first of them has tried.
@@ -350,7 +368,7 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
                     p.cost().latency_bytes * plan.permutes;
   if (together >= apart - shared) return false;
   ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
-  p.transfer = transfer_of(source, {layout, {}, false, 0, 0}, "rows");
+  p.transfer = transfer_of(source, {layout, {}, {}, 0, 0}, "rows");
   Dims blocks;
   for (const ir::Instruction* s : slices) blocks.push_back(ceil_div(s->shape.dim(dim), ways));
   const std::vector<ir::Instruction*> parts =
@@ -396,7 +414,7 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     const IndexList& axes = c.layout.dims[std::size_t(d)].axes;
     Placed placed = placer(from[0], d, ways, false);
     x = take_strided(p, x, d, axes, placed, stride(d));
-    if (c.summed) {
+    if (contains(c.summed, d)) {
       RoutePlan plan = deposit_plan(placed.part, ways, out[std::size_t(d)]);
       x = p.emit_route(plan, {x}, d, axes, p.constant_scalar(x->shape.dtype, 0), source.shape);
     } else {
@@ -405,10 +423,10 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     }
   }
   p.transfer = {};
-  if (!c.summed) return p.define(source, p.make(x, c.layout, source.shape));
+  if (c.summed.empty()) return p.define(source, p.make(x, c.layout, source.shape));
   x = as_bits(p.b(), x);
-  Value* sum = p.make(x, summed_layout(c, changed), Shape(x->shape.dtype, out));
-  sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
+  Value* sum = p.make(x, summed_layout(c), Shape(x->shape.dtype, out));
+  sum = p.reshard(sum, wanted_of_slice(p, source), "result of " + op_label(source));
   x = from_bits(p.b(), sum->local, dtype);
   p.define(source, p.make(x, sum->sharding, source.shape));
 }
@@ -434,7 +452,8 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
     return p.define(source, p.make(x, wanted, source.shape));
   }
   const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
-  const Candidate c = choose(p, source, from, changed, placer, false, false);
+  const Candidate c =
+      choose(p, source, reduced(p.declared_array(source)), from, changed, placer, false, false);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   p.transfer = transfer_of(source, c, "rows");
   std::vector<ir::PadDim> local(in.size());
@@ -465,7 +484,8 @@ void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source)
     return place_reverse(ways, source.shape.dim(d));
   };
   const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
-  const Candidate c = choose(p, source, from, dims, placer, true, false);
+  const Candidate c =
+      choose(p, source, reduced(p.declared_array(source)), from, dims, placer, true, false);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
   x = p.emit_local(source, {x}, x->shape);
   p.transfer = transfer_of(source, c, "rows");
@@ -503,7 +523,8 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
   Placer placer = [&](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
     return place_concat(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
   };
-  const Candidate c = choose(p, source, from, {dim}, placer, false, false);
+  const Candidate c =
+      choose(p, source, reduced(p.declared_array(source)), from, {dim}, placer, false, false);
   std::vector<ir::Instruction*> locals;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     locals.push_back(
