@@ -68,6 +68,11 @@ class Fuser {
     contexts_.resize(n);
     is_loop_op_.resize(n);
     for (std::size_t k = 0; k < n; ++k) is_loop_op_[k] = is_loop_op(*computation.instructions()[k]);
+    stored_.resize(n);
+    for (const auto& i : computation.instructions()) {
+      stored_[std::size_t(i->index)] =
+          uses(*i) > kMostRepeats && !takes(*i, kCheap, kCheapArrays, kShortChain);
+    }
   }
 
   Fusion run() {
@@ -432,7 +437,8 @@ class Fuser {
     if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
     if (i.is(Opcode::iota)) return 0.3;
     if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
-    if (!is_loop_op_[std::size_t(i.index)] || seen->size() > chain) {
+    const bool stored = seen->size() > 1 && stored_[std::size_t(i.index)];
+    if (stored || !is_loop_op_[std::size_t(i.index)] || seen->size() > chain) {
       ++*arrays;
       return 0;
     }
@@ -448,6 +454,7 @@ class Fuser {
   Fusion out_;
   std::vector<Contexts> contexts_;
   std::vector<bool> is_loop_op_;
+  std::vector<bool> stored_;  ///< so many need it that it will not be made for each
   std::map<std::int64_t, bool> takes_programs_;
   std::int64_t made_up_ = -1;  ///< index of the next instruction that is in no program
   std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<Instruction>> turns_;

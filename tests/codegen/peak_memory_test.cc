@@ -309,6 +309,40 @@ ENTRY main {
   EXPECT_EQ(held.seen, held.arguments + 64 * 64 * 4);
 }
 
+TEST(PeakMemory, WhatIsCheapFromADearArrayThatStaysIsMadeAgain) {
+  // The exponential is held for its users; where it is least, is found out for each use.
+  const Held held = held_by(
+      R"(HloModule least, entry_computation_layout={(f32[4,512])->(f32[4], f32[4], f32[4,512])}
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+min { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] minimum(a, b) }
+ENTRY main {
+  x = f32[4,512] parameter(0)
+  angle = f32[4,512] sine(x)
+  bent = f32[4,512] tanh(angle)
+  wave = f32[4,512] cosine(bent)
+  e = f32[4,512] exponential(wave)
+  zero = f32[] constant(0)
+  most = f32[] constant(inf)
+  sum = f32[4] reduce(e, zero), dimensions={1}, to_apply=add
+  least = f32[4] reduce(e, most), dimensions={1}, to_apply=min
+  wide = f32[4,512] broadcast(least), dimensions={0}
+  at = pred[4,512] compare(e, wide), direction=EQ
+  one = f32[4,512] convert(at)
+  ties = f32[4] reduce(one, zero), dimensions={1}, to_apply=add
+  all = f32[4,512] broadcast(ties), dimensions={0}
+  share = f32[4,512] divide(one, all)
+  part = f32[4,512] multiply(e, share)
+  ROOT r = (f32[4], f32[4], f32[4,512]) tuple(sum, ties, part)
+}
+)");
+  EXPECT_EQ(held.seen, held.estimated);
+  EXPECT_LE(held.seen, 2 * held.arguments + 3 * 16 + kScalars);
+}
+
 TEST(PeakMemory, WindowsAreTakenOfWhatIsOnlyRead) {
   const Held held = held_by(
       R"(HloModule pool, entry_computation_layout={(f32[16,16], f32[])->(f32[8,8], f32[16,8])}
