@@ -321,6 +321,16 @@ TEST(RandomKernels, Fft) {
   }
 }
 
+TEST(RandomKernels, FftOfManyRowsAtOnce) {
+  // Lengths with large factors, whose transforms need memory of their own, on all threads.
+  for (const std::int64_t n : {63, 77, 59}) {
+    const auto seed = static_cast<std::uint64_t>(n);
+    Random r(seed);
+    Program p;
+    p.check(p.b.fft(p.argument(r.literal(c64, {1024, n})), ir::FftType::fft, {n}), seed, 2000);
+  }
+}
+
 TEST(RandomKernels, GatherAndScatter) {
   for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
     Random r(seed);

@@ -35,6 +35,7 @@ class Line {
     if (n <= 1) return;
     if (largest_factor(n) <= 64) {
       direct_ = std::make_unique<kissfft<T>>(std::size_t(n), inverse);
+      writes_itself_ = largest_factor(n) > 5;
       return;
     }
     m_ = 1;
@@ -58,8 +59,14 @@ class Line {
     forward_->transform(filter.data(), filter_.data());
   }
 
-  std::int64_t size() const { return n_; }
+  Line(const Line& line) : n_(line.n_), writes_itself_(true) {
+    direct_ = std::make_unique<kissfft<T>>(*line.direct_);
+  }
+
   bool convolves() const { return m_ > 0; }
+  /// kissfft keeps what it works on in itself for factors that it has no code of their own for:
+  /// several threads need a copy each.
+  bool writes_itself() const { return writes_itself_; }
 
   /// in and out are different memory.
   void run(const C* in, C* out) const {
@@ -89,6 +96,7 @@ class Line {
   }
 
   std::int64_t n_, m_ = 0;
+  bool writes_itself_ = false;
   std::unique_ptr<kissfft<T>> direct_, forward_, backward_;
   std::vector<C> chirp_, filter_;
 };
@@ -167,7 +175,10 @@ void run_to_real(const FftAttrs<T>& f, const std::complex<T>* in, T* out) {
 template <class T>
 void run_fft(const KernelCall& call) {
   using C = std::complex<T>;
-  const auto& f = *static_cast<const FftAttrs<T>*>(call.attributes);
+  FftAttrs<T> f = *static_cast<const FftAttrs<T>*>(call.attributes);
+  for (auto& line : f.lines) {
+    if (line->writes_itself()) line = std::make_shared<Line<T>>(*line);
+  }
   const std::int64_t in = f.rows * f.in_last, out = f.rows * f.out_last;
   for (std::int64_t b = call.begin; b < call.end; ++b) {
     switch (f.type) {
