@@ -32,12 +32,17 @@ constexpr const char* kTwoUsers = R"(
     ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
       sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
 
-/// A network and its gradients. Its batch and its weights are split along axes of their own, so
-/// that there are several good ways to go.
-constexpr const char* kPulled = R"(
-    x = f32[32,64] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
-    w = f32[64,128] parameter(1), sharding={devices=[2,4]<=[8]}
-    v = f32[128,64] parameter(2), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+constexpr const char *kBatch = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
+                     *kBothDims = "{devices=[2,4]<=[8]}", *kAllColumns = "{devices=[1,8]<=[8]}",
+                     *kRows = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+                     *kColumns = "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}";
+
+/// A network and its gradients. Its batch and its weights, w and v, are split along axes of their
+/// own, so that there are several good ways to go.
+std::unique_ptr<ir::Module> parse_network(const std::string& w, const std::string& v) {
+  return parse_entry("x = f32[32,64] parameter(0), sharding=" + std::string(kBatch) +
+                     "\n w = f32[64,128] parameter(1), sharding=" + w +
+                     "\n v = f32[128,64] parameter(2), sharding=" + v + R"(
     h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
     t = f32[32,128] tanh(h)
     y = f32[32,64] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
@@ -46,8 +51,9 @@ constexpr const char* kPulled = R"(
     dt = f32[32,128] dot(dy, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
     dh = f32[32,128] multiply(dt, t)
     dw = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-    ROOT r = (f32[64,128], f32[128,64]) tuple(dw, dv), sharding={{devices=[2,4]<=[8]},
-      {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}})";
+    ROOT r = (f32[64,128], f32[128,64]) tuple(dw, dv), sharding={)" +
+                     w + ", " + v + "}");
+}
 
 double bytes_of(std::unique_ptr<ir::Module> propagated) {
   return spmd::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
@@ -219,7 +225,8 @@ TEST(Refine, ProgramsThatTheSearchEndsWithAreJudged) {
       out.all.insert(count.total_bytes);
       return spmd::Outcome{count.total_bytes, count.dot_flops, held(count.total_bytes)};
     };
-    const spmd::Refined refined = spmd::propagate_and_refine(parse_entry(kPulled), options);
+    const spmd::Refined refined =
+        spmd::propagate_and_refine(parse_network(kBothDims, kRows), options);
     out.taken = received(*refined.module, refined.cost).total_bytes;
     return out;
   };
@@ -230,6 +237,16 @@ TEST(Refine, ProgramsThatTheSearchEndsWithAreJudged) {
   // One that holds far less wins, unless it receives far more.
   ASSERT_LT(second, 1.25 * least);
   EXPECT_EQ(judged([&](double bytes) { return bytes == second ? 10.0 : 1000.0; }).taken, second);
+}
+
+TEST(Refine, WhatTheSearchWinsMayBeSpentOnLessWork) {
+  auto propagated = parse_network(kColumns, kAllColumns);
+  spmd::propagate(propagated.get());
+  const double before = bytes_of(std::move(propagated));
+  const PartitionCase c = check_refined(parse_network(kColumns, kAllColumns), 1e-2);
+  // No device repeats what another multiplies, and less is received than without the search.
+  EXPECT_EQ(spmd::count_communication(*c.device).dot_flops, 5 * 2 * 32.0 * 64 * 128 / 8) << c.text;
+  EXPECT_LE(c.bytes(), before) << c.text;
 }
 
 TEST(Refine, WhatTheProgramStatesStays) {

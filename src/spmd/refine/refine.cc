@@ -192,8 +192,11 @@ class Refiner {
     const bool pays = repeated || (!stated_ && work > kWorthBytes);
     const double for_work = repeated ? kBytesForWork : pays ? kBytesForLessThanGiven : 0;
     const double few = pays ? std::min(model_.latency_bytes, kFewBytes * now_.best.bytes) : 0;
-    const bool worth =
-        dear.bytes <= now_.best.bytes * std::pow(work, for_work) + few || improves(dear, now_.best);
+    // What the search has won of what the program as propagated receives may be spent on less work.
+    const bool won = !stated_ && dear.bytes <= propagated_.bytes &&
+                     dear.bytes <= now_.best.bytes * std::pow(work, kBytesForWork);
+    const bool worth = won || dear.bytes <= now_.best.bytes * std::pow(work, for_work) + few ||
+                       improves(dear, now_.best);
     if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) return;
     now_.cost = cost;
     now_.best = dear;
