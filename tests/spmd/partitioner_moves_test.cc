@@ -60,6 +60,11 @@ TEST(PartitionSlice, AColumnTakenOutIsSummedFromItsOwner) {
   EXPECT_EQ(c.bytes(), 2 * 8 * 4 * 3 / 4.0) << c.text;
   c = column("8", ":2");
   EXPECT_EQ(c.bytes(), 2 * 4 * 4 * 3 / 4.0) << c.text;
+  // As a result it lies as the program says: here with its owner.
+  c = check_partition(R"(
+    a = f32[16,32] parameter(0), sharding={devices=[2,4]<=[8]}
+    ROOT s = f32[16,1] slice(a), slice={[0:16], [5:6]}, sharding={devices=[2,4]<=[8]})");
+  EXPECT_EQ(c.collectives(), 0) << c.text;
 }
 
 TEST(PartitionPad, LowHighInteriorNegative) {

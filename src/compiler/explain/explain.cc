@@ -11,7 +11,7 @@
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/refine/refine.h"
+#include "src/spmd/refine/argument_views.h"
 
 namespace tessera::compiler {
 namespace explain {

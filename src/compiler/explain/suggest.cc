@@ -11,7 +11,7 @@
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/refine/refine.h"
+#include "src/spmd/refine/argument_views.h"
 
 namespace tessera::compiler::explain {
 namespace {

@@ -295,9 +295,10 @@ std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
 TensorSharding wanted_of_slice(ComputationPartitioner& p, const ir::Instruction& slice) {
   TensorSharding s = reduced(p.declared_array(slice));
   const auto users = p.users(slice);
-  const bool dropped = std::all_of(users.begin(), users.end(), [](const ir::Instruction* user) {
-    return user->is(ir::Opcode::reshape);
-  });
+  const bool dropped =
+      !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Instruction* user) {
+        return user->is(ir::Opcode::reshape);
+      });
   for (const std::int64_t d : sliced_dims(slice)) {
     if (dropped && slice.shape.dim(d) == 1) s.dims[std::size_t(d)].axes.clear();
   }

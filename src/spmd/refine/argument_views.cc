@@ -7,7 +7,6 @@
 
 #include "src/ir/hooks.h"
 #include "src/spmd/partitioner/context.h"
-#include "src/spmd/refine/refine.h"
 
 namespace tessera::spmd {
 namespace {

@@ -15,4 +15,8 @@ ArgumentViews add_views(ir::Module* module);
 /// Those that lie as their arguments do go.
 void drop_views(ir::Module* module, const ArgumentViews& views);
 
+/// Whether the instruction is a use of an argument of the program that refinement lets lie
+/// otherwise than the argument: it is the argument still, and its operand 0.
+bool is_argument_view(const ir::Instruction& instruction);
+
 }  // namespace tessera::spmd

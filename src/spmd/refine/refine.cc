@@ -317,6 +317,8 @@ class Refiner {
     std::vector<Propagation::Pin> pins;
     std::optional<int> first;  ///< the argument that the others follow
     CostModel cost;            ///< with which it is partitioned
+
+    bool pinned() const { return !pins.empty() || first; }
   };
 
   /// What every device computes alike, shared out: what comes after it then may lie split, too.
@@ -404,9 +406,11 @@ class Refiner {
     for (std::size_t k = 1; k < ends.size(); ++k) {
       if (improves(ends[k].best, ends[least].best)) least = k;
     }
-    now_ = ends[least];
-    unpin_with_dear_dots();
-    if (now_.pins.empty() && !now_.first) ends[least] = now_;
+    if (ends[least].pinned()) {
+      now_ = ends[least];
+      unpin_with_dear_dots();
+      if (!now_.pinned()) ends[least] = now_;
+    }
     // What the search takes for the best comes first, and of equals stays.
     std::rotate(ends.begin(), ends.begin() + std::ptrdiff_t(least),
                 ends.begin() + std::ptrdiff_t(least) + 1);
@@ -416,7 +420,7 @@ class Refiner {
     for (State& end : ends) {
       now_ = std::move(end);
       propagation_->run(now_.pins, now_.first);
-      if (!now_.pins.empty() || now_.first) try_dear_dots();
+      if (now_.pinned()) try_dear_dots();
       if (seen.insert(layouts() + key_of(now_.cost)).second) distinct.push_back(std::move(now_));
     }
     now_ = std::move(distinct.size() > 1 ? judged(distinct) : distinct.front());

@@ -31,10 +31,6 @@ struct RefineOptions {
   std::function<Outcome(const ir::Module& propagated, const CostModel& cost)> judge;
 };
 
-/// Whether the instruction is a use of an argument of the program that refinement lets lie
-/// otherwise than the argument: it is the argument still, and its operand 0.
-bool is_argument_view(const ir::Instruction& instruction);
-
 struct Refined {
   std::unique_ptr<ir::Module> module;
   CostModel cost;  ///< with which it is to be partitioned
