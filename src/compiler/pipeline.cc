@@ -109,6 +109,9 @@ void propagate(Compilation& c) {
   spmd::Refined refined = spmd::propagate_and_refine(std::move(c.module), options);
   c.module = std::move(refined.module);
   c.options.partition.cost = refined.cost;
+  if (c.for_report) return;  // reports want the collectives tagged
+  c.device = std::move(refined.device);
+  c.report = std::move(refined.report);
 }
 
 std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir::Module& module) {
@@ -163,7 +166,8 @@ void partition(Compilation& c) {
   const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
   spmd::PartitionOptions options = c.options.partition;
   options.tag_collectives = c.for_report;
-  std::unique_ptr<ir::Module> device = spmd::partition(*c.module, options, &c.report);
+  std::unique_ptr<ir::Module> device = std::move(c.device);
+  if (!device) device = spmd::partition(*c.module, options, &c.report);
   if (c.for_report) c.source = std::move(c.module);
   c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;

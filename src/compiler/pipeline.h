@@ -28,6 +28,8 @@ struct Compilation {
   /// Look for better shardings of intermediate arrays than the rules give.
   bool refine = true;
   std::unique_ptr<ir::Module> source;
+  /// What partitioning makes of `module`, where the search for shardings left it; with `report`.
+  std::unique_ptr<ir::Module> device;
   std::size_t next_stage = 0;
 };
 

@@ -345,7 +345,7 @@ TEST(GivenWork, IsSharedOutAsTheShardingsStand) {
                     columns = "{devices=[1,8]<=[8]}",
                     half_rows = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}";
   const auto ways = [](const std::string& x, const std::string& w, const std::string& y) {
-    return 2.0 * 1024 * 64 * 1024 / spmd::dot_flops_as_given(*parse_entry(dot_of(x, w, y)));
+    return 2.0 * 1024 * 64 * 1024 / spmd::dot_work(*parse_entry(dot_of(x, w, y))).as_given;
   };
   EXPECT_EQ(ways(whole, whole, whole), 1);
   // What an operand has beyond the result would be gathered.
@@ -380,6 +380,22 @@ TEST(Refine, WithoutTrialsItPropagates) {
   EXPECT_EQ(ir::to_string(*module), ir::to_string(*alone));
 }
 
+/// As a large module is searched. What it is partitioned into comes along.
+std::unique_ptr<ir::Module> refined_as_large(const char* body) {
+  spmd::RefineOptions large;
+  large.instructions = large.most_instructions = 1;
+  spmd::Refined refined = spmd::propagate_and_refine(parse_entry(body), large);
+  EXPECT_TRUE(refined.device);
+  if (!refined.device) return std::move(refined.module);
+  spmd::PartitionOptions options;
+  options.cost = refined.cost;
+  spmd::PartitionReport report;
+  EXPECT_EQ(ir::to_string(*refined.device),
+            ir::to_string(*spmd::partition(*refined.module, options, &report)));
+  EXPECT_EQ(refined.report.records.size(), report.records.size());
+  return std::move(refined.module);
+}
+
 /// Two arrays that ops need whole, one computed from the other, while a third op has the second
 /// split: whole each on its own saves nothing, both together a gather.
 TEST(Refine, LargeModulesAreTriedWithAllThatIsAskedForWhole) {
@@ -399,9 +415,7 @@ TEST(Refine, LargeModulesAreTriedWithAllThatIsAskedForWhole) {
   auto alone = parse_entry(body);
   spmd::propagate(alone.get());
   EXPECT_EQ(bytes_of(std::move(alone)), 2 * gathered);
-  spmd::RefineOptions large;
-  large.instructions = 1;
-  EXPECT_EQ(bytes_of(spmd::propagate_and_refine(parse_entry(body), large).module), gathered);
+  EXPECT_EQ(bytes_of(refined_as_large(body)), gathered);
 }
 
 // Nothing is tried one by one there, but which argument leads.
@@ -420,10 +434,21 @@ TEST(Refine, LargeModulesAreTriedFromOtherArguments) {
       sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
   auto alone = parse_entry(body);
   spmd::propagate(alone.get());
-  spmd::RefineOptions large;
-  large.instructions = 1;
-  EXPECT_LT(bytes_of(spmd::propagate_and_refine(parse_entry(body), large).module),
-            bytes_of(std::move(alone)));
+  EXPECT_LT(bytes_of(refined_as_large(body)), bytes_of(std::move(alone)));
+}
+
+// No other start is better: what was tried leaves no trace.
+TEST(Refine, LargeModulesStayAsPropagatedIfNothingIsBetter) {
+  const char* const body = R"(
+    x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+    y = f32[64,64] parameter(1), sharding={devices=[8,1]<=[8]}
+    a = f32[64,64] add(x, y)
+    b = f32[64,64] cholesky(a), lower=true
+    ROOT r = (f32[64,64], f32[64,64]) tuple(a, b),
+      sharding={{devices=[8,1]<=[8]}, {replicated}})";
+  auto alone = parse_entry(body);
+  spmd::propagate(alone.get());
+  EXPECT_EQ(ir::to_string(*refined_as_large(body)), ir::to_string(*alone));
 }
 
 /// A batch meets weights that are split by what they yield: either could decide how all lies.

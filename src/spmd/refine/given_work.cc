@@ -43,16 +43,19 @@ std::unordered_map<const ir::Computation*, double> executions(const ir::Module& 
   return times;
 }
 
-double dot_flops_as_given(const ir::Module& module) {
+DotWork dot_work(const ir::Module& module) {
   const auto times = executions(module);
-  double flops = 0;
+  const double devices = double(module.mesh ? module.mesh->num_devices() : module.num_partitions);
+  DotWork work;
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::dot) && !i->is(Opcode::convolution)) continue;
-      flops += times.at(c.get()) * dot_flops(*i) / ways(*i);
+      const double flops = times.at(c.get()) * dot_flops(*i);
+      work.as_given += flops / ways(*i);
+      work.least += flops / devices;
     }
   }
-  return flops;
+  return work;
 }
 
 }  // namespace tessera::spmd

@@ -8,10 +8,16 @@
 
 namespace tessera::spmd {
 
-/// Flops of one device's dots and convolutions if nothing were moved to share them out further: a
-/// dim of the result is split as the result is, or else as the operand is that it comes from; a
-/// contracted one where both operands are. `module`: propagated.
-double dot_flops_as_given(const ir::Module& module);
+/// Flops of one device's dots and convolutions.
+struct DotWork {
+  /// If nothing were moved to share them out further: a dim of the result is split as the result
+  /// is, or else as the operand is that it comes from; a contracted one where both operands are.
+  double as_given = 0;
+  /// If all devices shared all of them.
+  double least = 0;
+};
+/// `module`: propagated.
+DotWork dot_work(const ir::Module& module);
 
 /// How often each computation runs, as far as that is known.
 std::unordered_map<const ir::Computation*, double> executions(const ir::Module& module);

@@ -70,6 +70,40 @@ struct Price {
   double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
 };
 
+/// A propagated program as one device runs it.
+struct Partitioned {
+  std::unique_ptr<ir::Module> module;
+  PartitionReport report;
+};
+
+/// What came of partitioning the program as it was propagated.
+struct Evaluated {
+  Price best;
+  std::vector<LayoutAlternative> alternatives;
+  std::shared_ptr<Partitioned> device;  ///< null unless it is to be kept
+};
+
+/// How all arrays of a module lie.
+class Snapshot {
+ public:
+  explicit Snapshot(const ir::Module& module) : mesh_(module.mesh) {
+    for (const auto& c : module.computations()) {
+      for (const auto& i : c->instructions()) shardings_.push_back(i->sharding);
+    }
+  }
+  void restore(ir::Module* module) && {
+    module->mesh = std::move(mesh_);
+    auto next = shardings_.begin();
+    for (const auto& c : module->computations()) {
+      for (const auto& i : c->instructions()) i->sharding = std::move(*next++);
+    }
+  }
+
+ private:
+  MeshRef mesh_;
+  std::vector<std::vector<TensorSharding>> shardings_;
+};
+
 /// The parts of a cost model that are tried.
 std::string key_of(const CostModel& cost) {
   return fmt::format("{} {} {}", cost.bytes_per_dot_flop, cost.bytes_per_repeated_flop,
@@ -96,14 +130,16 @@ class Refiner {
       return std::move(module_);
     }
     std::unique_ptr<ir::Module> original = may_search ? module_->clone() : nullptr;
+    keeps_ = affords(options_.instructions) < kFewestTrials;
     start();
     if (now_.best.bytes == 0) return std::move(module_);
     trials_ = affords(bytes_matter() && !many ? options_.most_instructions : options_.instructions);
     if (trials_ < kFewestTrials) {
-      try_few();
-      propagation_->run(now_.pins, now_.first);
+      if (bytes_matter()) try_few();
       return std::move(module_);
     }
+    keeps_ = false;
+    now_.device = nullptr;
     try_dear_dots();
     if (concerns_arguments()) with_views(std::move(original));
     search_all();
@@ -113,6 +149,8 @@ class Refiner {
   }
 
   const CostModel& cost() const { return now_.cost; }
+  /// Null if there is none.
+  Partitioned* device() { return now_.device.get(); }
 
  private:
   struct Candidate {
@@ -134,9 +172,11 @@ class Refiner {
   void start() {
     propagation_ = std::make_unique<Propagation>(module_.get());
     propagation_->run();
-    given_flops_ = dot_flops_as_given(*module_);
+    const DotWork work = dot_work(*module_);
+    given_flops_ = work.as_given;
+    least_flops_ = work.least;
     stated_ = dots_are_stated();
-    now_.best = evaluate(now_.cost, &now_.alternatives);
+    now_.take(evaluate(now_.cost));
     times_ = executions(*module_);
     propagated_ = now_.best;
   }
@@ -158,17 +198,23 @@ class Refiner {
     return true;
   }
 
-  Price evaluate(const CostModel& cost, std::vector<LayoutAlternative>* alternatives) {
+  Evaluated evaluate(const CostModel& cost) {
+    Evaluated found;
     PartitionOptions options = options_.partition;
     options.cost = cost;
-    options.alternatives = alternatives;
-    std::unique_ptr<ir::Module> device = partition(*module_, options, nullptr);
+    options.alternatives = &found.alternatives;
+    if (keeps_) found.device = std::make_shared<Partitioned>();
+    std::unique_ptr<ir::Module> device =
+        partition(*module_, options, keeps_ ? &found.device->report : nullptr);
+    if (keeps_) found.device->module = device->clone();
     reduce_collectives(&device);
     const CommunicationCount c = count_communication(*device);
-    return {c.total_bytes + model_.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
-                kBytesPerRepeatedFlop * std::max(0.0, c.dot_flops - given_flops_) +
-                model_.bytes_per_flop * c.elements,
-            c.total_bytes, c.dot_flops, c.elements};
+    found.best = {c.total_bytes + model_.latency_bytes * c.executed +
+                      kBytesPerDotFlop * c.dot_flops +
+                      kBytesPerRepeatedFlop * std::max(0.0, c.dot_flops - given_flops_) +
+                      model_.bytes_per_flop * c.elements,
+                  c.total_bytes, c.dot_flops, c.elements};
+    return found;
   }
 
   void try_dear_dots() {
@@ -182,11 +228,11 @@ class Refiner {
   }
 
   void try_dear_dots(double CostModel::*kind, double dear_price) {
-    if (now_.cost.*kind >= dear_price) return;
+    if (now_.cost.*kind >= dear_price || now_.best.dot_flops <= least_flops_ * 1.001) return;
     CostModel cost = now_.cost;
     cost.*kind = dear_price;
-    std::vector<LayoutAlternative> alternatives;
-    const Price dear = evaluate(cost, &alternatives);
+    Evaluated found = evaluate(cost);
+    const Price dear = found.best;
     const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
     const bool repeated = now_.best.dot_flops > given_flops_ * 1.001;
     const bool pays = repeated || (!stated_ && work > kWorthBytes);
@@ -199,8 +245,7 @@ class Refiner {
                        improves(dear, now_.best);
     if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) return;
     now_.cost = cost;
-    now_.best = dear;
-    now_.alternatives = std::move(alternatives);
+    now_.take(std::move(found));
     if (!stated_) given_flops_ = std::min(given_flops_, kWorkKept * dear.dot_flops);
   }
 
@@ -215,7 +260,7 @@ class Refiner {
       State state;
       state.cost = usual;
       state.cost.bytes_per_dot_flop = dear_price;
-      state.best = evaluate(state.cost, &state.alternatives);
+      state.take(evaluate(state.cost));
       if (improves(state.best, now_.best)) now_ = std::move(state);
     }
   }
@@ -311,14 +356,13 @@ class Refiner {
   }
 
   /// What the search may change.
-  struct State {
-    Price best;
-    std::vector<LayoutAlternative> alternatives;  ///< of the best program
+  struct State : Evaluated {
     std::vector<Propagation::Pin> pins;
     std::optional<int> first;  ///< the argument that the others follow
     CostModel cost;            ///< with which it is partitioned
 
     bool pinned() const { return !pins.empty() || first; }
+    void take(Evaluated found) { static_cast<Evaluated&>(*this) = std::move(found); }
   };
 
   /// What every device computes alike, shared out: what comes after it then may lie split, too.
@@ -328,7 +372,7 @@ class Refiner {
     state.cost = now_.cost;
     state.cost.share_copies = true;
     state.cost.bytes_per_dot_flop = std::max(now_.cost.bytes_per_dot_flop, kDearDotFlops[1]);
-    state.best = evaluate(state.cost, &state.alternatives);
+    state.take(evaluate(state.cost));
     if (state.best.dot_flops > now_.best.dot_flops * kWorthSharing ||
         state.best.bytes > now_.best.bytes * kBytesToStart) {
       return std::nullopt;
@@ -345,7 +389,7 @@ class Refiner {
       state.first = propagation_->value_of(*leader, 0);
       try {
         propagation_->run({}, state.first);
-        state.best = evaluate(state.cost, &state.alternatives);
+        state.take(evaluate(state.cost));
       } catch (const Error&) {
         continue;
       }
@@ -374,7 +418,7 @@ class Refiner {
     if (state.pins.size() < now_.pins.size() + 2) return std::nullopt;
     try {
       propagation_->run(state.pins, state.first);
-      state.best = evaluate(state.cost, &state.alternatives);
+      state.take(evaluate(state.cost));
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -457,15 +501,19 @@ class Refiner {
 
   /// In a large module: other places to start from, and nothing one by one.
   void try_few() {
-    if (bytes_matter()) {
-      for (const double price : {kDearDotFlops[1], kDearDotFlops[3]}) {
-        if (now_.best.dot_flops > 0) try_dear_dots(&CostModel::bytes_per_dot_flop, price);
-      }
-      for (State& other : follow_one()) {
-        if (improves(other.best, now_.best)) now_ = std::move(other);
-      }
+    for (const double price : {kDearDotFlops[1], kDearDotFlops[3]}) {
+      if (now_.best.dot_flops > 0) try_dear_dots(&CostModel::bytes_per_dot_flop, price);
+    }
+    Snapshot propagated(*module_);
+    for (State& other : follow_one()) {
+      if (improves(other.best, now_.best)) now_ = std::move(other);
     }
     if (std::optional<State> asked = ask_all(true)) now_ = std::move(*asked);
+    if (now_.pinned()) {
+      propagation_->run(now_.pins, now_.first);
+    } else {
+      std::move(propagated).restore(module_.get());
+    }
   }
 
   void search() {
@@ -488,8 +536,7 @@ class Refiner {
         std::vector<Propagation::Pin> pins = now_.pins;
         std::erase_if(pins, [&](const Propagation::Pin& p) { return p.value == c.value; });
         pins.push_back({c.value, c.sharding});
-        std::vector<LayoutAlternative> alternatives;
-        Price price;
+        Evaluated found;
         bool known = false;
         try {
           propagation_->run(pins, now_.first);
@@ -497,16 +544,18 @@ class Refiner {
           // Many pins lead to the same: one array drags others along.
           const auto it = prices_.find(key);
           known = it != prices_.end();
-          price = known ? it->second : evaluate(now_.cost, &alternatives);
-          if (!known) prices_.emplace(key, price);
+          if (known) {
+            found.best = it->second;
+          } else {
+            found = evaluate(now_.cost);
+            prices_.emplace(key, found.best);
+          }
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }
-        if (!improves(price, now_.best)) continue;
-        if (known) price = evaluate(now_.cost, &alternatives);
-        now_.best = price;
+        if (!improves(found.best, now_.best)) continue;
+        now_.take(known ? evaluate(now_.cost) : std::move(found));
         now_.pins = std::move(pins);
-        now_.alternatives = std::move(alternatives);
         better = true;
         break;
       }
@@ -527,7 +576,9 @@ class Refiner {
   Price propagated_;        ///< before anything was tried
   bool stated_ = false;     ///< dots_are_stated()
   double given_flops_ = 0;  ///< what a device multiplies as the shardings stand
+  double least_flops_ = 0;  ///< and where devices share all of it
   std::int64_t trials_ = 0;
+  bool keeps_ = false;  ///< what programs were partitioned into
 };
 
 }  // namespace
@@ -537,6 +588,10 @@ Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOpt
   Refined out;
   out.module = refiner.run();
   out.cost = refiner.cost();
+  if (Partitioned* device = refiner.device()) {
+    out.device = std::move(device->module);
+    out.report = std::move(device->report);
+  }
   return out;
 }
 

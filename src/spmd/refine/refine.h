@@ -34,6 +34,9 @@ struct RefineOptions {
 struct Refined {
   std::unique_ptr<ir::Module> module;
   CostModel cost;  ///< with which it is to be partitioned
+  /// What partitioning it makes, and its report, where a large module's search has them at hand.
+  std::unique_ptr<ir::Module> device;
+  PartitionReport report;
 };
 
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program

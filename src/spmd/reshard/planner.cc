@@ -464,46 +464,58 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
   return left > 0 ? left + model.latency_bytes : 0;
 }
 
+namespace {
+
+/// By device: which shard it has. Values that differ along manual or unreduced axes are different
+/// values.
+std::vector<std::int64_t> shards_of_devices(const TensorSharding& s, const LogicalMesh& mesh) {
+  IndexList axes;
+  for (const DimSharding& d : s.dims) axes.insert(axes.end(), d.axes.begin(), d.axes.end());
+  axes.insert(axes.end(), s.unreduced.begin(), s.unreduced.end());
+  axes.insert(axes.end(), s.manual.begin(), s.manual.end());
+  const std::int64_t devices = mesh.num_devices();
+  const Dims strides = mesh.strides();
+  std::vector<std::int64_t> shards(static_cast<std::size_t>(devices), 0);
+  for (int a : axes) {
+    const std::int64_t size = mesh.axes[std::size_t(a)].size, stride = strides[std::size_t(a)];
+    for (std::int64_t position = 0; position < devices;) {
+      for (std::int64_t at = 0; at < size; ++at) {
+        for (const std::int64_t end = position + stride; position < end; ++position) {
+          std::int64_t& shard = shards[std::size_t(mesh.device_at(position))];
+          shard = shard * size + at;
+        }
+      }
+    }
+  }
+  return shards;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::int64_t, std::int64_t>> permute_pairs(const TensorSharding& before,
                                                                  const TensorSharding& after) {
   TESSERA_CHECK(before.shards() == after.shards(), "a permute keeps the shape of the shards");
   const MeshRef& mesh = after.mesh ? after.mesh : before.mesh;
-  const std::int64_t devices = mesh->num_devices();
-  Dims shards = after.shards();
-  // Values that differ along manual or unreduced axes are different values.
-  auto shard_of = [&](const TensorSharding& s, std::int64_t device) {
-    Dims at = s.shard_coordinates(device);
-    std::int64_t index = 0;
-    for (std::size_t d = 0; d < shards.size(); ++d) index = index * shards[d] + at[d];
-    for (const auto* apart : {&s.unreduced, &s.manual}) {
-      for (int a : *apart) {
-        index = index * mesh->axes[std::size_t(a)].size + mesh->coordinate(device, a);
-      }
-    }
-    return index;
-  };
-  std::vector<std::int64_t> source(static_cast<std::size_t>(devices));
-  std::vector<std::int64_t> wanted(static_cast<std::size_t>(devices), -1);
-  std::unordered_map<std::int64_t, std::vector<std::int64_t>> holders;
-  for (std::int64_t device = 0; device < devices; ++device) {
-    std::int64_t has = shard_of(before, device), wants = shard_of(after, device);
-    if (has == wants) {
-      source[std::size_t(device)] = device;
-    } else {
-      holders[has].push_back(device);
-      wanted[std::size_t(device)] = wants;
+  const std::vector<std::int64_t> has = shards_of_devices(before, *mesh);
+  const std::vector<std::int64_t> wants = shards_of_devices(after, *mesh);
+  // Who has what but wants something else, the first last.
+  std::vector<std::vector<std::int64_t>> holders(has.size());
+  for (std::size_t device = has.size(); device-- > 0;) {
+    if (has[device] != wants[device]) {
+      holders[std::size_t(has[device])].push_back(std::int64_t(device));
     }
   }
-  for (auto& [shard, list] : holders) std::reverse(list.begin(), list.end());
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  for (std::int64_t device = 0; device < devices; ++device) {
-    if (std::int64_t wants = wanted[std::size_t(device)]; wants >= 0) {
-      auto& list = holders[wants];
+  pairs.reserve(has.size());
+  for (std::size_t device = 0; device < has.size(); ++device) {
+    auto source = std::int64_t(device);
+    if (has[device] != wants[device]) {
+      auto& list = holders[std::size_t(wants[device])];
       TESSERA_CHECK(!list.empty(), "a permute lacks a source");
-      source[std::size_t(device)] = list.back();
+      source = list.back();
       list.pop_back();
     }
-    pairs.emplace_back(source[std::size_t(device)], device);
+    pairs.emplace_back(source, std::int64_t(device));
   }
   return pairs;
 }
