@@ -220,6 +220,7 @@ void optimize_collectives(Compilation& c) {
   options.combine_any = !c.for_report;
   options.peak = peak_bytes;
   options.most_tried = kPlannedTwice;
+  options.merge_alike = passes::eliminate_common;
   // Reports of tagged collectives find what is there by themselves.
   if (!c.for_report) {
     options.removed = [&](const ir::Instruction& collective) {

@@ -6,7 +6,6 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
-#include "src/spmd/collectives/optimize.h"
 #include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
@@ -79,9 +78,10 @@ CollectiveCase check_collectives(const std::string& text,
       text, [&](std::unique_ptr<ir::Module>* m) { return pass(m->get()); }, tolerance);
 }
 
-CollectiveCase check_optimized(const std::string& text, double tolerance) {
-  const auto pass = [](std::unique_ptr<ir::Module>* m) {
-    spmd::optimize_collectives(m, {});
+CollectiveCase check_optimized(const std::string& text, double tolerance,
+                               const spmd::CollectiveOptions& options) {
+  const auto pass = [&](std::unique_ptr<ir::Module>* m) {
+    spmd::optimize_collectives(m, options);
     return std::size_t(0);
   };
   return check(text, pass, tolerance);

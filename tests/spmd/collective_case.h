@@ -8,6 +8,7 @@
 
 #include "src/ir/module.h"
 #include "src/spmd/collectives/count.h"
+#include "src/spmd/collectives/optimize.h"
 
 namespace tessera::testing {
 
@@ -28,6 +29,7 @@ CollectiveCase check_collectives(const std::string& text,
                                  const std::function<std::size_t(ir::Module*)>& pass,
                                  double tolerance = 0);
 /// The same with all passes.
-CollectiveCase check_optimized(const std::string& text, double tolerance = 0);
+CollectiveCase check_optimized(const std::string& text, double tolerance = 0,
+                               const spmd::CollectiveOptions& options = {});
 
 }  // namespace tessera::testing

@@ -2,8 +2,10 @@
 // Several collectives as one, out of loops, and early.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <unordered_map>
+
 #include "src/spmd/collectives/held.h"
-#include "src/spmd/collectives/optimize.h"
 #include "tests/spmd/collective_case.h"
 #include "tests/spmd/partition_case.h"
 
@@ -245,6 +247,41 @@ TEST(Loops, WhatDoesNotChangeHappensOnce) {
   std::unique_ptr<ir::Module> measured = c.before->clone();
   spmd::reduce_collectives(&measured);
   EXPECT_EQ(spmd::count_communication(*measured).executed, 1);
+}
+
+TEST(Loops, WhatComesOutMeetsItsLike) {
+  const std::string carried = "(s32[], f32[8], f32[8])", product = " m = f32[8] multiply(w, w)\n",
+                    sum = "a = f32[8] all-reduce(m), ";
+  const std::string text = loop(
+      " i = s32[] get-tuple-element(t), index=0\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n v = f32[8] get-tuple-element(t), index=1\n"
+      " w = f32[8] get-tuple-element(t), index=2\n" +
+          product + sum + channel(1) + kRows + kSum +
+          "\n s = f32[8] add(v, a)\n ROOT r = " + carried + " tuple(j, s, w)",
+      carried,
+      " w = f32[8] copy(y)\n" + product + sum + channel(2) + kRows + kSum +
+          "\n b = f32[8] add(x, a)\n init = " + carried + " tuple(z, b, w)\n l = " + carried +
+          " while(init), condition=cond, body=body" + kKnown +
+          "\n ROOT r = f32[8] get-tuple-element(l), index=1\n}\n");
+  auto c = check_optimized(text);
+  EXPECT_EQ(c.was.executed, 4);
+  EXPECT_EQ(c.is.total_bytes, c.was.total_bytes / 2) << c.text;
+  spmd::CollectiveOptions options;
+  options.merge_alike = [](ir::Module* m) {
+    std::map<std::vector<ir::Instruction*>, ir::Instruction*> seen;
+    std::unordered_map<ir::Instruction*, ir::Instruction*> same;
+    for (const auto& i : m->entry()->instructions()) {
+      if (!i->is(Opcode::multiply)) continue;
+      const auto [first, fresh] = seen.try_emplace(i->operands, i.get());
+      if (!fresh) same[i.get()] = first->second;
+    }
+    m->entry()->replace_all_uses(same);
+    m->entry()->remove_dead();
+    return same.size();
+  };
+  c = check_optimized(text, 0, options);
+  EXPECT_EQ(c.is.total_bytes, c.was.total_bytes / 4) << c.text;
+  EXPECT_EQ(c.count(Opcode::multiply), 1) << c.text;
 }
 
 TEST(Loops, WhatChangesStays) {

@@ -121,6 +121,29 @@ TEST(PartitionConcatenate, BlocksMoveOnce) {
   }
 }
 
+/// A roll by one row and what its gradient is, of as many rows as devices, too: what is cut off
+/// then has fewer rows than there are devices.
+TEST(PartitionConcatenate, ARollIsOneStepHoweverFewTheRows) {
+  for (const std::string n : {"8", "16", "24"}) {
+    const std::string less = std::to_string(std::stoi(n) - 1), array = " = f32[8," + n + "] ",
+                      columns = "sharding={devices=[1,8]<=[8]}\n";
+    const std::string head = "a" + array + "parameter(0), " + columns;
+    PartitionCase c = check_partition(
+        head + "tail = f32[8," + less + "] slice(a), slice={[0:8], [1:" + n +
+        "]}\nfirst = f32[8,1] slice(a), slice={[0:8], [0:1]}\nb" + array +
+        "concatenate(tail, first), dimensions={1}\nROOT r" + array + "negate(b), " + columns);
+    EXPECT_EQ(c.collectives(), 1) << c.text;
+    EXPECT_EQ(c.bytes(), 8 * 4) << c.text;
+    c = check_partition(
+        head + "z = f32[] constant(0)\ntail = f32[8," + less +
+        "] slice(a), slice={[0:8], [0:" + less + "]}\nfirst = f32[8,1] slice(a), slice={[0:8], [" +
+        less + ":" + n + "]}\nb" + array + "pad(tail, z), padding=0_0x1_0\nc" + array +
+        "pad(first, z), padding=0_0x0_" + less + "\nROOT r" + array + "add(b, c), " + columns);
+    EXPECT_EQ(c.count(Opcode::collective_permute), c.collectives()) << c.text;
+    EXPECT_LE(c.bytes(), 2 * 8 * 4) << c.text;
+  }
+}
+
 Literal index(int v) {
   Literal l(Shape(s32, {}));
   l.mutable_data<std::int32_t>()[0] = v;

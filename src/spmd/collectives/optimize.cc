@@ -70,15 +70,15 @@ class Steps {
 
   bool large() const { return std::int64_t(module_->instruction_count()) > options_.most_tried; }
 
-  /// For steps that, but for how the plan turns out, don't make a device hold more.
+  /// For steps that, but for how the plan turns out, don't make a device hold more. As `attempt`.
   template <class F>
-  void take(F&& step) {
-    if (!large()) {
-      attempt(1, step);
-    } else if (step(module_.get()) > 0) {
+  bool take(F&& step) {
+    if (!large()) return attempt(1, step);
+    if (step(module_.get()) > 0) {
       clean();
       held_ = -1;
     }
+    return true;
   }
 
  private:
@@ -92,6 +92,19 @@ class Steps {
   double held_ = -1;  ///< not asked yet
 };
 
+/// What came out of a loop may meet its like there.
+void merge_alike(Steps& steps, ir::Module* module, const CollectiveOptions& options) {
+  dedupe_collectives(module);
+  if (!options.merge_alike) return;
+  steps.take([&](ir::Module* m) {
+    std::size_t count = options.merge_alike(m);
+    for (std::size_t more = count; more > 0 && dedupe_collectives(m); count += more) {
+      more = options.merge_alike(m);
+    }
+    return count;
+  });
+}
+
 void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveOptions& options) {
   dedupe_collectives(module->get());
   // No device holds more for it, though fewer hold the same.
@@ -100,8 +113,7 @@ void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveO
   steps.take(take_own_shards);
   if (communicates_in_loops(**module)) {
     steps.attempt(kWorthOfLoops, move_out_of_loops);
-    // What came out of a loop may meet others there.
-    dedupe_collectives(module->get());
+    merge_alike(steps, module->get(), options);
     steps.take(reassociate_collectives);
   }
 }

@@ -58,6 +58,9 @@ struct CollectiveOptions {
   std::function<double(const ir::Module&)> peak;
   /// Told of collectives that were found needless, if set.
   std::function<void(const ir::Instruction&)> removed;
+  /// Makes instructions that compute the same one, if set, and says how many went: what comes out
+  /// of a loop may have been computed before it. Collectives are left to dedupe_collectives.
+  std::function<std::size_t(ir::Module*)> merge_alike;
   /// Of a program of more instructions nothing is tried and taken back: less is tried.
   std::int64_t most_tried = 1500;
 };

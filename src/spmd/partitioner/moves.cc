@@ -319,6 +319,19 @@ Placer slice_placer(const ir::Instruction& source) {
   };
 }
 
+/// Only concatenations along the dim that it cuts use it: they take the rows from where it does, so
+/// that it needn't be anywhere.
+bool is_taken_through(const ComputationPartitioner& p, const ir::Instruction& slice) {
+  const Dims changed = sliced_dims(slice);
+  if (changed.size() != 1 || !sliced_along(slice, changed[0])) return false;
+  const auto& users = p.users(slice);
+  return !users.empty() && users.size() == p.user_count(slice) &&
+         std::all_of(users.begin(), users.end(), [&](const ir::Instruction* user) {
+           return user->is(ir::Opcode::concatenate) &&
+                  user->get<ir::DimensionsAttrs>().dims.front() == changed[0];
+         });
+}
+
 /// Slices of one array along one split dim, all wanted split the same way (as of jnp.split): their
 /// rows travel in the same permutes, in which each device then has something to send. Defines them
 /// all if that is cheaper than one by one.
@@ -332,7 +345,8 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
   std::vector<const ir::Instruction*> slices;
   for (const ir::Instruction* user : p.users(operand)) {
     if (!user->is(ir::Opcode::slice) || sliced_dims(*user) != changed ||
-        stride_of(*user, dim) != 1 || !same_layout(wanted_of_slice(p, *user), layout)) {
+        stride_of(*user, dim) != 1 || is_taken_through(p, *user) ||
+        !same_layout(wanted_of_slice(p, *user), layout)) {
       continue;
     }
     // The first of them has tried.
@@ -385,7 +399,7 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
 
 void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
   if (p.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
-  if (slice_together(p, source)) return;
+  if (is_taken_through(p, source) || slice_together(p, source)) return;
   const auto& attrs = source.get<ir::SliceAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& out = source.shape.dims;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites that show how ops that move elements belong together, before shardings flow: a shift
-// written as pad and slice becomes one pad; a pad goes into the window that would pad alike; an
-// index that only counts along a batch dim makes that dim a batch dim; slices and updates at places
-// that are known are slices and updates at those places.
+// written as pad and slice, or as slice and pad, becomes one pad; a pad goes into the window that
+// would pad alike; an index that only counts along a batch dim makes that dim a batch dim; slices
+// and updates at places that are known are slices and updates at those places.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -157,6 +157,7 @@ class Folder {
       b_.metadata = x->metadata;
       Instruction* y = nullptr;
       if (x->is(Opcode::slice)) y = fold_slice(*x);
+      if (x->is(Opcode::pad)) y = fold_pad(*x);
       if (x->is(Opcode::reduce_window)) y = fold_window(*x);
       if (x->is(Opcode::dynamic_slice)) y = fold_dynamic_slice(*x);
       if (x->is(Opcode::gather)) y = fold_gather(*x);
@@ -176,8 +177,8 @@ class Folder {
 
  private:
   static bool may_fold(Opcode op) {
-    return op == Opcode::slice || op == Opcode::reduce_window || op == Opcode::dynamic_slice ||
-           op == Opcode::gather || op == Opcode::scatter;
+    return op == Opcode::slice || op == Opcode::pad || op == Opcode::reduce_window ||
+           op == Opcode::dynamic_slice || op == Opcode::gather || op == Opcode::scatter;
   }
 
   /// Only this use and no layout of its own.
@@ -202,6 +203,25 @@ class Folder {
       if (dims[d].low <= -n || dims[d].high <= -n) return nullptr;
     }
     return b_.pad(pad->operands[0], pad->operands[1], dims);
+  }
+
+  /// Rows that are cut off where nothing is padded; a shift as well.
+  Instruction* fold_pad(const Instruction& x) {
+    Instruction* slice = x.operands[0];
+    if (!slice->is(Opcode::slice) || !is_private(*slice)) return nullptr;
+    const auto& cut = slice->get<ir::SliceAttrs>();
+    std::vector<ir::PadDim> dims = x.get<ir::PadAttrs>().dims;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const std::int64_t n = slice->operand(0)->shape.dims[d], out = slice->shape.dims[d];
+      if (out == n) continue;
+      if (dims[d].interior != 0 || (!cut.strides.empty() && cut.strides[d] != 1)) return nullptr;
+      const std::int64_t before = cut.starts[d], behind = n - before - out;
+      if ((before > 0 && dims[d].low > 0) || (behind > 0 && dims[d].high > 0)) return nullptr;
+      dims[d].low -= before;
+      dims[d].high -= behind;
+      if (dims[d].low <= -n || dims[d].high <= -n) return nullptr;
+    }
+    return b_.pad(slice->operands[0], x.operands[1], dims);
   }
 
   /// Padding with what the window pads with.
