@@ -93,20 +93,37 @@ void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get())
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
                       const Options& options);
 
+/// What the program computes twice may lie in two ways, each where it is used; or once, for all
+/// uses. Of a small program both are searched, and the better is had.
+spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Options& of) {
+  spmd::RefineOptions options;
+  options.partition = of.partition;
+  if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
+  if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
+    passes::eliminate_common(module.get());
+    return propagate_and_refine(std::move(module), options);
+  }
+  std::unique_ptr<ir::Module> merged = module->clone();
+  const bool differs = passes::eliminate_common(merged.get()) > 0;
+  options.judge = [&](const ir::Module& propagated, const spmd::CostModel& cost) {
+    return outcome(propagated, cost, of);
+  };
+  spmd::Refined found = propagate_and_refine(std::move(module), options);
+  if (!differs) return found;
+  spmd::Refined other = propagate_and_refine(std::move(merged), options);
+  const auto score = [&](const spmd::Refined& r) {
+    return spmd::score_of(r.outcome ? *r.outcome : options.judge(*r.module, r.cost), r.price);
+  };
+  return score(other) < score(found) ? std::move(other) : std::move(found);
+}
+
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
   if (!c.refine) {
     spmd::propagate(c.module.get());
     return;
   }
-  spmd::RefineOptions options;
-  options.partition = c.options.partition;
-  if (std::int64_t(c.module->instruction_count()) <= kPlannedTwice) {
-    options.judge = [&c](const ir::Module& propagated, const spmd::CostModel& cost) {
-      return outcome(propagated, cost, c.options);
-    };
-  }
-  spmd::Refined refined = spmd::propagate_and_refine(std::move(c.module), options);
+  spmd::Refined refined = find_shardings(std::move(c.module), c.options);
   c.module = std::move(refined.module);
   c.options.partition.cost = refined.cost;
   if (c.for_report) return;  // reports want the collectives tagged

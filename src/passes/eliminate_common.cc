@@ -15,7 +15,7 @@ namespace {
 
 bool equal(const Instruction& a, const Instruction& b) {
   return a.opcode == b.opcode && a.operands == b.operands && a.called == b.called &&
-         a.shape == b.shape && equal_attributes(a.attrs, b.attrs);
+         a.shape == b.shape && equal_attributes(a.attrs, b.attrs) && a.sharding == b.sharding;
 }
 
 /// Equal instructions have equal keys; the rest is compared.
@@ -31,7 +31,14 @@ std::string key_of(const Instruction& i) {
   return key;
 }
 
+/// Other than what any use has for itself: constants, what counts, a scalar everywhere.
+bool computes(const Instruction& i) {
+  if (i.is(Opcode::constant) || i.is(Opcode::iota)) return false;
+  return !i.is(Opcode::broadcast) || i.operand(0)->shape.rank() > 0;
+}
+
 std::size_t run(ir::Computation* c) {
+  std::size_t count = 0;
   std::map<std::string, std::vector<Instruction*>> seen;
   std::unordered_map<Instruction*, Instruction*> replaced;
   for (const auto& i : c->instructions()) {
@@ -47,13 +54,14 @@ std::size_t run(ir::Computation* c) {
     }
     if (same != nullptr) {
       replaced[i.get()] = same;
+      count += i->shape.is_array() && i->shape.rank() > 0 && computes(*i);
     } else {
       alike.push_back(i.get());
     }
   }
   c->replace_all_uses(replaced);
   if (!replaced.empty()) c->remove_dead();
-  return replaced.size();
+  return count;
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ std::size_t swap_transposed_dots(ir::Module* module);
 /// Dots of transposed arrays become dots of the arrays, where no kernel would move them. Returns
 /// how many operands.
 std::size_t see_through_transposes(ir::Module* module);
-/// Instructions that compute the same from the same operands become one. Returns how many.
+/// Instructions that compute the same from the same operands, with the same sharding if any, become
+/// one. Returns how many arrays fewer are computed.
 std::size_t eliminate_common(ir::Module* module);
 /// What loops carry twice, or carry for nobody: arrays that are alike before the loop and in each
 /// trip become one (as of scans that save one value several times for their gradients), and those

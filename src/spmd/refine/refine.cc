@@ -125,7 +125,7 @@ class Refiner {
     const bool may_search = affords(options_.most_instructions) >= kFewestTrials;
     const bool many = module_->num_partitions > kManyDevices;
     const bool dear = size > kLargest || (many && affords(options_.instructions) < kFewestTrials);
-    if (options_.trials <= 0 || dear || calls_back()) {
+    if (options_.trials <= 0 || dear || calls_back(*module_)) {
       propagate(module_.get());
       return std::move(module_);
     }
@@ -148,9 +148,18 @@ class Refiner {
     return std::move(module_);
   }
 
-  const CostModel& cost() const { return now_.cost; }
-  /// Null if there is none.
-  Partitioned* device() { return now_.device.get(); }
+  /// What `run` found, but for the module.
+  Refined found() {
+    Refined out;
+    out.cost = now_.cost;
+    out.price = now_.best.cost;
+    out.outcome = outcome_;
+    if (now_.device) {
+      out.device = std::move(now_.device->module);
+      out.report = std::move(now_.device->report);
+    }
+    return out;
+  }
 
  private:
   struct Candidate {
@@ -158,16 +167,6 @@ class Refiner {
     TensorSharding sharding;
     double bytes = 0;
   };
-
-  /// Callbacks of the user's own are not to be asked over and over.
-  bool calls_back() const {
-    for (const auto& c : module_->computations()) {
-      for (const auto& i : c->instructions()) {
-        if (i->is(Opcode::custom_call) && i->get<ir::CustomCallAttrs>().partitioner) return true;
-      }
-    }
-    return false;
-  }
 
   void start() {
     propagation_ = std::make_unique<Propagation>(module_.get());
@@ -477,21 +476,20 @@ class Refiner {
       propagation_->run(end.pins, end.first);
       return options_.judge(*module_, end.cost);
     };
-    const auto score = [](const Outcome& o, const State& end) {
-      return std::log(o.bytes + 1) + std::log(o.held + 1) + kPriceInScore * std::log(end.best.cost);
-    };
     const Outcome first = outcome(ends.front());
-    double least = score(first, ends.front());
+    double least = score_of(first, ends.front().best.cost);
     std::size_t best = 0;
+    outcome_ = first;
     for (std::size_t k = 1; k < ends.size(); ++k) {
       const Outcome o = outcome(ends[k]);
       if (o.bytes > first.bytes * kBytesForLess || o.dot_flops > first.dot_flops * kWorkForLess) {
         continue;
       }
-      const double its = score(o, ends[k]);
+      const double its = score_of(o, ends[k].best.cost);
       if (its > least - kWorthOther) continue;
       least = its;
       best = k;
+      outcome_ = o;
     }
     return ends[best];
   }
@@ -573,25 +571,35 @@ class Refiner {
   State now_;
   CostModel priced_with_;  ///< what `prices_` hold for
   std::vector<State> ends_;
-  Price propagated_;        ///< before anything was tried
-  bool stated_ = false;     ///< dots_are_stated()
-  double given_flops_ = 0;  ///< what a device multiplies as the shardings stand
-  double least_flops_ = 0;  ///< and where devices share all of it
+  std::optional<Outcome> outcome_;  ///< of what is kept in the end
+  Price propagated_;                ///< before anything was tried
+  bool stated_ = false;             ///< dots_are_stated()
+  double given_flops_ = 0;          ///< what a device multiplies as the shardings stand
+  double least_flops_ = 0;          ///< and where devices share all of it
   std::int64_t trials_ = 0;
   bool keeps_ = false;  ///< what programs were partitioned into
 };
 
 }  // namespace
 
+double score_of(const Outcome& o, double price) {
+  return std::log(o.bytes + 1) + std::log(o.held + 1) + kPriceInScore * std::log(price + 1);
+}
+
+bool calls_back(const ir::Module& module) {
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (i->is(Opcode::custom_call) && i->get<ir::CustomCallAttrs>().partitioner) return true;
+    }
+  }
+  return false;
+}
+
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options) {
   Refiner refiner(std::move(module), options);
-  Refined out;
-  out.module = refiner.run();
-  out.cost = refiner.cost();
-  if (Partitioned* device = refiner.device()) {
-    out.device = std::move(device->module);
-    out.report = std::move(device->report);
-  }
+  std::unique_ptr<ir::Module> propagated = refiner.run();
+  Refined out = refiner.found();
+  out.module = std::move(propagated);
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/partition.h"
@@ -15,6 +16,9 @@ struct Outcome {
   double dot_flops = 0;  ///< of its dots and convolutions
   double held = 0;       ///< bytes, at most
 };
+/// Of programs for the same, the one with the least is the best: the logarithm of the bytes
+/// received, the bytes held and, less heavily, the price multiplied.
+double score_of(const Outcome& outcome, double price);
 
 struct RefineOptions {
   PartitionOptions partition;
@@ -33,11 +37,17 @@ struct RefineOptions {
 
 struct Refined {
   std::unique_ptr<ir::Module> module;
-  CostModel cost;  ///< with which it is to be partitioned
+  CostModel cost;                  ///< with which it is to be partitioned
+  double price = 0;                ///< as the search sees it; 0 if it only propagated
+  std::optional<Outcome> outcome;  ///< if the judge was asked
   /// What partitioning it makes, and its report, where a large module's search has them at hand.
   std::unique_ptr<ir::Module> device;
   PartitionReport report;
 };
+
+/// Whether functions of the user's own partition some of its calls: such a program is only
+/// propagated, since they are not to be asked over and over.
+bool calls_back(const ir::Module& module);
 
 /// Propagation, then a search for shardings of intermediate arrays with which the whole program
 /// receives less: where data moves, what would save that is tried by propagating and partitioning
