@@ -310,6 +310,35 @@ TEST(PartitionSort, OneDimInBlocks) {
   }
 }
 
+// Shards of so few rows are merged two by two.
+TEST(PartitionSort, FewRows) {
+  const std::string split = "sharding={devices=[8]<=[8]}";
+  for (int n : {5, 8, 13, 16, 61, 64, 100, 700}) {
+    std::string type = "s32[" + s(n) + "]";
+    PartitionCase c = check_sort("a = " + type + " parameter(0), " + split + "\nROOT r = " + type +
+                                 " sort(a), dimensions={0}, to_apply=less, " + split);
+    EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+    EXPECT_EQ(c.count(Opcode::collective_permute), c.collectives()) << c.text;
+    if (n % 8 == 0) {
+      EXPECT_EQ(c.bytes(), 6 * n / 8 * 4) << c.text;
+    }
+    // Small keys: rows that are alike keep their order.
+    c = check_sort("a = " + type + " parameter(0), " + split + "\nb = " + type + " parameter(1), " +
+                   split + "\nROOT r = (" + type + ", " + type +
+                   ") sort(a, b), dimensions={0}, is_stable=true, to_apply=by_key, sharding={{"
+                   "devices=[8]<=[8]}, {devices=[8]<=[8]}}");
+    EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+    EXPECT_FALSE(c.full_gather());
+    // Along four of the devices, in another order.
+    type = "f32[2," + s(n) + "]";
+    c = check_sort("a = " + type +
+                   " parameter(0), sharding={devices=[2,4]<=[4,2]T(1,0)}\nROOT r = " + type +
+                   " sort(a), dimensions={1}, is_stable=true, to_apply=canonical, "
+                   "sharding={devices=[2,4]<=[4,2]T(1,0)}");
+    EXPECT_FALSE(c.full_gather());
+  }
+}
+
 TEST(PartitionSort, StableByPlace) {
   Literal x(Shape(f32, {1600}));
   auto data = x.mutable_data<float>();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts along a split dim. Leighton's columnsort: four sorts of each device's own rows, two
 // all-to-alls between them and an exchange of halves with the neighbours order the whole, on any
-// data, with never more than a shard on a device. Two devices just merge. Where only the first rows
-// of a sort are used, each device sends its own first rows.
+// data, with never more than a shard on a device. Shards of few rows are merged two by two, as in
+// Batcher's bitonic sort. Where only the first rows of a sort are used, each device sends its own
+// first rows.
 #include <algorithm>
 
 #include "src/base/check.h"
@@ -148,13 +149,22 @@ struct Exchange {
   std::int64_t block = 0;  ///< rows of a device while they are sorted
   int places = -1;         ///< the operand with the rows' places; operands.size(): one more
   bool padded = false;
-  int plain = 0;  ///< see plain_order: padding then is what comes last
+  bool by_merging = false;  ///< two blocks at a time
+  int plain = 0;            ///< see plain_order: padding then is what comes last
   DType place_type = s32;
   double bytes = 0;
   int collectives = 0;
 };
 
-/// The cheapest that orders any data; none if the blocks are too small for their number.
+/// How often each of `ways` blocks meets another until all are in order.
+int rounds_of_merging(std::int64_t ways) {
+  int levels = 0;
+  for (std::int64_t k = 1; k < ways; k *= 2) ++levels;
+  return levels * (levels + 1) / 2;
+}
+
+/// The cheapest that orders any data; none if the blocks are too small for their number and that is
+/// no power of two.
 std::optional<Exchange> exchange_for(const ir::Instruction& source, const TensorSharding& s) {
   Exchange e;
   e.dim = source.get<ir::SortAttrs>().dim;
@@ -163,11 +173,12 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
   e.ways = s.shards(e.dim);
   e.axes = s.dims[std::size_t(e.dim)].axes;
   const std::int64_t shard = ceil_div(e.size, e.ways);
-  e.block = shard;
-  if (e.ways > 2) {
-    const std::int64_t step = e.ways % 2 == 0 ? e.ways : 2 * e.ways;
-    e.block = ceil_div(shard, step) * step;
-    if (e.block < 2 * (e.ways - 1) * (e.ways - 1)) return std::nullopt;
+  const std::int64_t step = e.ways % 2 == 0 ? e.ways : 2 * e.ways;
+  e.block = ceil_div(shard, step) * step;
+  e.by_merging = e.ways == 2 || e.block < 2 * (e.ways - 1) * (e.ways - 1);
+  if (e.by_merging) {
+    if ((e.ways & (e.ways - 1)) != 0) return std::nullopt;
+    e.block = shard;
   }
   const std::int64_t rows = e.block * e.ways;
   if (rows != std::int64_t(std::int32_t(rows))) return std::nullopt;
@@ -192,8 +203,9 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
     if (std::int64_t(d) != e.dim) row *= double(local[d]);
   }
   const double k = double(e.ways);
-  e.bytes = row * double(e.block) * (e.ways == 2 ? 1 : 2 * (k - 1) / k + 1);
-  e.collectives = arrays * (e.ways == 2 ? 1 : 4);
+  const int rounds = rounds_of_merging(e.ways);
+  e.bytes = row * double(e.block) * (e.by_merging ? rounds : 2 * (k - 1) / k + 1);
+  e.collectives = arrays * (e.by_merging ? rounds : 4);
   if (e.block != shard) {
     const RoutePlan plan = plan_route({block_part(e.ways, e.size, e.block)}, e.ways, e.size, shard);
     e.bytes += row * double(plan.rows_received);
@@ -239,18 +251,25 @@ std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vect
   return out;
 }
 
-/// Device pairs (c, c + step) along axes, the first after the last.
-std::vector<std::pair<std::int64_t, std::int64_t>> ring(ComputationPartitioner& p,
-                                                        const IndexList& axes, int step) {
+/// Device pairs along axes: to which coordinate each of n sends.
+template <class To>
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(ComputationPartitioner& p,
+                                                               const IndexList& axes, To to) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (const auto& group : ir::DeviceGroups::over(p.mesh(), axes).expand(p.module().devices())) {
     const auto n = std::int64_t(group.size());
     for (std::int64_t c = 0; c < n; ++c) {
-      pairs.emplace_back(group[std::size_t(c)], group[std::size_t((c + step + n) % n)]);
+      pairs.emplace_back(group[std::size_t(c)], group[std::size_t(to(c, n))]);
     }
   }
   std::sort(pairs.begin(), pairs.end());
   return pairs;
+}
+
+/// To the next but `step` - 1, the first after the last.
+std::vector<std::pair<std::int64_t, std::int64_t>> ring(ComputationPartitioner& p,
+                                                        const IndexList& axes, int step) {
+  return pairs_along(p, axes, [&](std::int64_t c, std::int64_t n) { return (c + step + n) % n; });
 }
 
 std::vector<ir::Instruction*> sent(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
@@ -283,20 +302,42 @@ std::vector<ir::Instruction*> swapped(ComputationPartitioner& p, std::vector<ir:
   return xs;
 }
 
+/// Blocks in runs of 2, 4, ... devices, every other run the other way round, so that two runs make
+/// one that rises and falls, which halves again and again put in order.
+std::vector<ir::Instruction*> merge_across(ComputationPartitioner& p,
+                                           std::vector<ir::Instruction*> xs, const Exchange& e,
+                                           LocalSort& sort) {
+  ir::Builder& b = p.b();
+  for (std::int64_t run = 2; run <= e.ways; run *= 2) {
+    for (std::int64_t apart = run / 2; apart > 0; apart /= 2) {
+      std::vector<ir::Instruction*> other = sent(
+          p, xs, pairs_along(p, e.axes, [&](std::int64_t c, std::int64_t) { return c ^ apart; }));
+      std::vector<std::int64_t> keeps;
+      for (std::int64_t c = 0; c < e.ways; ++c) {
+        const bool lower = (c & apart) == 0, rising = (c & run) == 0;
+        keeps.push_back(lower == rising ? 0 : e.block);
+      }
+      if (e.places < 0 && e.plain == 0) {
+        // Of rows that are alike the lower device's come first: it has two blocks, its own first.
+        ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(0));
+        std::vector<ir::Instruction*> own = xs;
+        xs = chosen(b, first, own, other);
+        other = chosen(b, first, other, own);
+      }
+      xs = sort(joined(b, xs, other, e.dim));
+      for (ir::Instruction*& x : xs) {
+        x = p.dynamic_slice_dim(x, e.dim, p.lookup(keeps, e.axes), e.block);
+      }
+    }
+  }
+  return xs;
+}
+
 std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
                                           std::vector<ir::Instruction*> xs, const Exchange& e,
                                           LocalSort& sort) {
   ir::Builder& b = p.b();
-  if (e.ways == 2) {
-    const std::vector<ir::Instruction*> other = sent(p, xs, ring(p, e.axes, 1));
-    ir::Instruction* lower = b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(0));
-    std::vector<ir::Instruction*> all =
-        sort(joined(b, chosen(b, lower, xs, other), chosen(b, lower, other, xs), e.dim));
-    for (ir::Instruction*& x : all) {
-      x = p.dynamic_slice_dim(x, e.dim, p.lookup({0, e.block}, e.axes), e.block);
-    }
-    return all;
-  }
+  if (e.by_merging) return merge_across(p, std::move(xs), e, sort);
   const std::int64_t half = e.block / 2;
   xs = sort(swapped(p, sort(xs), e, true));
   xs = sort(swapped(p, xs, e, false));
@@ -337,9 +378,15 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
   if (!e) return partition_by_rule(p, source);
   const double price =
       price_of(p, source, split) + e->bytes + p.cost().latency_bytes * e->collectives;
-  if (price_of(p, source, p.layout_for(source, *rule)) <= price) {
-    return partition_by_rule(p, source);
+  const ComputeLayout kept = p.layout_for(source, *rule);
+  // Gathering what is split at both ends is the last resort.
+  bool gathers = false;
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const TensorSharding& has = p.operand_value(*source.operand(i))->sharding;
+    gathers |= !is_whole(has) && has.unreduced.empty() && is_whole(kept.operands[i]);
   }
+  gathers = gathers && !is_whole(p.declared_array(source));
+  if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
   const std::string spec = s.to_spec_string();
   const std::vector<Value*> values = p.operands_in(source, split.operands);
   p.transfer = {spec, spec, "rows of " + op_label(source), false};
