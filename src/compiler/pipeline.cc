@@ -87,6 +87,7 @@ void separate_calls(Compilation& c) {
   passes::separate_bodies(c.module.get(), most);
 }
 
+void share_reducers(Compilation& c) { passes::share_reducers(c.module.get()); }
 void merge_carries(Compilation& c) { passes::merge_loop_carries(c.module.get()); }
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
@@ -293,6 +294,7 @@ constexpr Stage kStages[] = {
     {"input", keep_input, Stage::Leaves::module},
     {"layouts", drop_layouts, Stage::Leaves::nothing},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
+    {"reducers", share_reducers, Stage::Leaves::nothing},
     {"separate-calls", separate_calls, Stage::Leaves::nothing},
     {"loop-carries", merge_carries, Stage::Leaves::nothing},
     {"trip-counts", find_trip_counts, Stage::Leaves::nothing},

@@ -38,6 +38,9 @@ std::size_t see_through_transposes(ir::Module* module);
 /// Instructions that compute the same from the same operands, with the same sharding if any, become
 /// one. Returns how many arrays fewer are computed.
 std::size_t eliminate_common(ir::Module* module);
+/// Additions, maxima and the like that are written once for each op that reduces by them become one
+/// computation each. Returns how many uses were redirected.
+std::size_t share_reducers(ir::Module* module);
 /// What loops carry twice, or carry for nobody: arrays that are alike before the loop and in each
 /// trip become one (as of scans that save one value several times for their gradients), and those
 /// go that only their own next value is computed from. Returns how many arrays fewer are carried.

@@ -34,6 +34,38 @@ std::string ops(const ir::Module& module) {
   return out;
 }
 
+TEST(ShareReducers, AlikeOnesAreOne) {
+  auto m = ir::parse_hlo(R"(HloModule m
+add1 { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+add2 { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(y, x) }
+addi { x = s32[] parameter(0)
+  y = s32[] parameter(1)
+  ROOT s = s32[] add(x, y) }
+less { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = pred[] compare(x, y), direction=LT }
+ENTRY e { p = f32[4,8] parameter(0)
+  q = s32[4,8] parameter(1)
+  z = f32[] constant(0)
+  i = s32[] constant(0)
+  one = f32[4] reduce(p, z), dimensions={1}, to_apply=add1
+  two = f32[4] reduce(p, z), dimensions={1}, to_apply=add2
+  three = s32[4] reduce(q, i), dimensions={1}, to_apply=addi
+  four = f32[4] sort(one), dimensions={0}, to_apply=less
+  ROOT t = (f32[4], f32[4], s32[4]) tuple(four, two, three) }
+)");
+  EXPECT_EQ(share_reducers(m.get()), 1u);
+  ir::verify(*m);
+  EXPECT_EQ(m->computations().size(), 4u) << ir::to_string(*m);
+  // And so what reduces by them is one.
+  EXPECT_EQ(eliminate_common(m.get()), 1u);
+  EXPECT_EQ(share_reducers(m.get()), 0u);
+}
+
 TEST(InlineCalls, CalleesAreCopiedOncePerPlaceOfUse) {
   // Calls in calls, one shared, one below a loop.
   const auto m = optimized(R"(

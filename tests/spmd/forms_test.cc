@@ -88,6 +88,28 @@ TEST(Forms, UnspecifiedDimsAreOpen) {
   check_partition(module_of(text(", backend_config=\"unspecified_dims=[1]\"")), 1e-5);
 }
 
+// As jit's results are written in HLO: the result itself lies so, nothing is between.
+TEST(Forms, ResultsThatSayHowTheyLie) {
+  const std::string call =
+      R"(, custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\"x\"}, {}]>]>"})";
+  const std::string rows = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}";
+  for (const bool single : {true, false}) {
+    auto m = module_of(
+        "a = f32[8,16] parameter(0)\n  b = f32[8,16] sine(a)\n  c = f32[8,16] custom-call(b)" +
+        call +
+        (single
+             ? "\n  t = (f32[8,16]) tuple(c)\n  ROOT r = f32[8,16] get-tuple-element(t), index=0, "
+               "sharding=" +
+                   rows
+             : "\n  ROOT t = (f32[8,16], f32[8,16]) tuple(c, a), sharding={" + rows +
+                   ", {replicated}}"));
+    spmd::propagate(m.get());
+    EXPECT_EQ(find(*m, "c"), nullptr) << ir::to_string(*m);
+    EXPECT_EQ(spec(*m, "b"), "P(\"x\", None)");
+    EXPECT_EQ(m->entry()->root()->sharding.at(0).to_spec_string(), "P(\"x\", None)");
+  }
+}
+
 TEST(Forms, BarriersStopAxesOneWayOrBoth) {
   auto through = [](const std::string& direction, bool argument) {
     auto m = module_of("a = f32[8,16] parameter(0)" + std::string(argument ? ", " : "") +

@@ -385,7 +385,9 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
     const TensorSharding& has = p.operand_value(*source.operand(i))->sharding;
     gathers |= !is_whole(has) && has.unreduced.empty() && is_whole(kept.operands[i]);
   }
-  gathers = gathers && !is_whole(p.declared_array(source));
+  bool split_result = false;
+  for (const TensorSharding& result : p.declared(source)) split_result |= !is_whole(result);
+  gathers = gathers && split_result;
   if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
   const std::string spec = s.to_spec_string();
   const std::vector<Value*> values = p.operands_in(source, split.operands);

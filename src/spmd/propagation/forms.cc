@@ -9,6 +9,7 @@
 namespace tessera::spmd::propagation {
 namespace {
 
+constexpr const char* kResult = "xla.sdy.FuncResultSharding";
 constexpr const char* kGroup = "xla.sdy.ShardingGroup";
 
 /// `xla.sdy.sharding_group_id="3 : i64"`
@@ -37,9 +38,40 @@ void join_group(ir::Instruction* i) {
   x->sharding.front().shard_group = group_of(*i);
 }
 
+/// What says how a result lies says so of the result itself, as where a program has it in words.
+void read_results(ir::Computation* entry) {
+  ir::Instruction* root = entry->root();
+  const bool element = root->is(ir::Opcode::get_tuple_element);
+  ir::Instruction* all = element ? root->operands[0] : root;
+  if (!all->is(ir::Opcode::tuple)) return;
+  bool any = false;
+  for (std::size_t k = 0; k < all->operands.size(); ++k) {
+    const ir::Instruction& x = *all->operands[k];
+    if (!x.shape.is_array()) return;
+    const auto* call = x.attrs.get_if<ir::CustomCallAttrs>();
+    if (!call || call->target != kResult || x.operands.size() != 1) continue;
+    if (element && root->get<ir::GetTupleElementAttrs>().index != std::int64_t(k)) continue;
+    const std::size_t leaf = element ? 0 : k, leaves = element ? 1 : all->operands.size();
+    if (root->sharding.size() != leaves || x.sharding.size() != 1 ||
+        !root->sharding[leaf].same_placement(x.sharding[0])) {
+      continue;
+    }
+    root->sharding[leaf] = x.sharding[0];
+    all->operands[k] = x.operands[0];
+    any = true;
+  }
+  if (!any) return;
+  for (const auto& i : entry->instructions()) {
+    auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
+    if (call && call->target == kResult) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
+  }
+  entry->remove_dead();
+}
+
 }  // namespace
 
 void read_forms(ir::Module* module) {
+  read_results(module->entry());
   for (const auto& c : module->computations()) {
     bool groups = false;
     for (const auto& i : c->instructions()) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <utility>
+
+#include "src/ir/builder.h"
+#include "src/passes/simplify.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Opcode;
+
+/// Its computation says how two elements are combined.
+bool combines(const ir::Instruction& i) {
+  return !i.is(Opcode::call) && !i.is(Opcode::while_) && !i.is(Opcode::conditional) &&
+         !i.is(Opcode::custom_call);
+}
+
+}  // namespace
+
+std::size_t share_reducers(ir::Module* module) {
+  std::map<std::pair<Opcode, DType>, ir::Computation*> first;
+  std::size_t count = 0;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!combines(*i)) continue;
+      for (ir::Computation*& reducer : i->called) {
+        const std::optional<Opcode> op = ir::as_binary_reducer(*reducer);
+        if (!op || !reducer->root()->shape.is_scalar()) continue;
+        const auto [known, fresh] = first.try_emplace({*op, reducer->root()->shape.dtype}, reducer);
+        count += known->second != reducer;
+        reducer = known->second;
+      }
+    }
+  }
+  if (count > 0) module->remove_dead_computations();
+  return count;
+}
+
+}  // namespace tessera::passes
