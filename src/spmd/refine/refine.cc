@@ -285,7 +285,8 @@ class Refiner {
     if (!stated_) given_flops_ = std::min(given_flops_, other.given_flops_);
     other.given_flops_ = given_flops_;
     if (other.now_.best.cost > now_.best.cost * 1.0001 ||
-        other.now_.best.bytes > now_.best.bytes * 1.001)
+        other.now_.best.bytes > now_.best.bytes * 1.001 ||
+        other.now_.best.dot_flops > now_.best.dot_flops * 1.001)
       return;
     module_ = std::move(other.module_);
     propagation_ = std::move(other.propagation_);
