@@ -19,6 +19,7 @@
 #include "src/spmd/refine/argument_views.h"
 #include "src/spmd/refine/given_work.h"
 #include "src/spmd/refine/leaders.h"
+#include "src/spmd/refine/snapshot.h"
 
 namespace tessera::spmd {
 namespace {
@@ -81,27 +82,6 @@ struct Evaluated {
   Price best;
   std::vector<LayoutAlternative> alternatives;
   std::shared_ptr<Partitioned> device;  ///< null unless it is to be kept
-};
-
-/// How all arrays of a module lie.
-class Snapshot {
- public:
-  explicit Snapshot(const ir::Module& module) : mesh_(module.mesh) {
-    for (const auto& c : module.computations()) {
-      for (const auto& i : c->instructions()) shardings_.push_back(i->sharding);
-    }
-  }
-  void restore(ir::Module* module) && {
-    module->mesh = std::move(mesh_);
-    auto next = shardings_.begin();
-    for (const auto& c : module->computations()) {
-      for (const auto& i : c->instructions()) i->sharding = std::move(*next++);
-    }
-  }
-
- private:
-  MeshRef mesh_;
-  std::vector<std::vector<TensorSharding>> shardings_;
 };
 
 /// The parts of a cost model that are tried.
