@@ -101,6 +101,7 @@ spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Options& 
   options.partition = of.partition;
   if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
   if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
+    options.size = std::int64_t(module->instruction_count());
     passes::eliminate_common(module.get());
     return propagate_and_refine(std::move(module), options);
   }

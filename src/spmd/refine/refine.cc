@@ -98,7 +98,8 @@ class Refiner {
   }
 
   std::unique_ptr<ir::Module> run() {
-    const std::int64_t size = std::max<std::int64_t>(1, module_->instruction_count());
+    const std::int64_t size =
+        std::max({std::int64_t(1), std::int64_t(module_->instruction_count()), options_.size});
     const auto affords = [&](std::int64_t instructions) {
       return std::min<std::int64_t>(options_.trials, instructions / size);
     };
