@@ -98,14 +98,16 @@ class Refiner {
   }
 
   std::unique_ptr<ir::Module> run() {
-    const std::int64_t size =
-        std::max({std::int64_t(1), std::int64_t(module_->instruction_count()), options_.size});
+    const std::int64_t size = std::max<std::int64_t>(1, module_->instruction_count());
+    const std::int64_t written = std::max(size, options_.size);
     const auto affords = [&](std::int64_t instructions) {
-      return std::min<std::int64_t>(options_.trials, instructions / size);
+      const bool usual = instructions == options_.instructions;
+      return std::min<std::int64_t>(options_.trials, instructions / (usual ? written : size));
     };
     const bool may_search = affords(options_.most_instructions) >= kFewestTrials;
     const bool many = module_->num_partitions > kManyDevices;
-    const bool dear = size > kLargest || (many && affords(options_.instructions) < kFewestTrials);
+    const bool dear =
+        written > kLargest || (many && affords(options_.instructions) < kFewestTrials);
     if (options_.trials <= 0 || dear || calls_back(*module_)) {
       propagate(module_.get());
       return std::move(module_);

@@ -30,7 +30,8 @@ struct RefineOptions {
   std::int64_t instructions = 12000;
   /// The same where the bytes are not few against the work of dots.
   std::int64_t most_instructions = 24000;
-  /// Instructions that the program had as it was written, if more: what it may take is by those.
+  /// Instructions that the program had as it was written, if more: where dots are most of what it
+  /// costs, its search may take as long as before.
   std::int64_t size = 0;
   /// What comes of a propagated program that is partitioned at this cost. It is asked about the few
   /// programs that the search ends with; if null, they are compared as the search sees them.
