@@ -54,6 +54,44 @@ Result check(const std::string& text, const std::vector<Literal>& arguments,
   return r;
 }
 
+/// Two equal dots of which one is wanted by rows and one by columns, and `others` besides.
+std::string two_equal_dots(int others) {
+  std::string text = R"(
+HloModule twice, num_partitions=8
+ENTRY main {
+  x = f32[64,16] parameter(0), sharding={replicated}
+  w = f32[16,64] parameter(1), sharding={replicated}
+  n0 = f32[64,16] negate(x)
+)";
+  for (int k = 1; k <= others; ++k) {
+    text += "  n" + std::to_string(k) + " = f32[64,16] negate(n" + std::to_string(k - 1) + ")\n";
+  }
+  return text + R"(
+  a = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[64,64], f32[64,64], f32[64,16]) tuple(a, b, n)" +
+         std::to_string(others) + R"(),
+    sharding={{devices=[8,1]<=[8]}, {devices=[1,8]<=[8]}, {replicated}}
+}
+)";
+}
+
+TEST(Compile, WhatIsComputedTwiceLiesAsItIsUsedOrIsComputedOnce) {
+  const std::vector<Literal> arguments{counting(f32, {64, 16}), counting(f32, {16, 64}, 0.5)};
+  const auto count = [&](int others) {
+    return spmd::count_communication(
+        check(two_equal_dots(others), arguments, 1e-4).executable->partitioned());
+  };
+  // Each device multiplies its rows and its columns, and nothing moves.
+  const auto apart = count(0);
+  EXPECT_EQ(apart.total_bytes, 0);
+  EXPECT_EQ(apart.dot_flops, 2 * 2 * 64 * 16 * 64 / 8.0);
+  // A program of so many instructions is not searched twice: once, and then moved.
+  const auto once = count(1600);
+  EXPECT_EQ(once.total_bytes, 64 * 64 * 4 / 8 * 7 / 8.0);
+  EXPECT_EQ(once.dot_flops, 2 * 64 * 16 * 64 / 8.0);
+}
+
 constexpr const char* kDot = R"(
 HloModule dot, num_partitions=8
 ENTRY main {

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that run unchanged on shards, as long as only factors are split along which the op is
 // independent.
+#include <algorithm>
+
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
+
+bool gathers_for_want_of_form(ComputationPartitioner& p, const ir::Instruction& source,
+                              std::size_t i, const Value& v, const ComputeLayout& layout) {
+  const std::vector<TensorSharding>& results = p.declared(source);
+  return !std::all_of(results.begin(), results.end(), is_whole) && !is_whole(v.sharding) &&
+         v.sharding.unreduced.empty() && is_whole(layout.operands[i]) &&
+         !needs_whole_operand(source, i);
+}
 
 void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
@@ -17,17 +27,12 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
     if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
   }
   ComputeLayout layout = p.layout_for(source, *rule);
-  bool split_result = false;
-  for (const TensorSharding& s : p.declared(source)) split_result |= !is_whole(s);
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
     Value* v = p.operand_value(o);
-    // What an op takes whole by its nature has that as its target; here it is our lack of a form.
-    const bool forced = split_result && !is_whole(v->sharding) && v->sharding.unreduced.empty() &&
-                        is_whole(layout.operands[i]) && !needs_whole_operand(source, i);
     operands.push_back(nullptr);
-    if (forced) {
+    if (gathers_for_want_of_form(p, source, i, *v, layout)) {
       p.gathered(source, i, v, "it needs the dims whole that are split", &operands.back());
     } else {
       operands.back() = p.reshard(v, layout.operands[i], p.operand_reason(source, i))->local;

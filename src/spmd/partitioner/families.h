@@ -19,6 +19,10 @@ void partition_transpose(ComputationPartitioner& p, const ir::Instruction& sourc
 void partition_constraint(ComputationPartitioner& p, const ir::Instruction& source);
 // by_rule.cc: ops that run unchanged on shards of their pass-through factors
 void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source);
+/// Whether an operand, `v`, would be gathered for that layout although it is split, and a result as
+/// well, and the op doesn't take it whole by its nature: for want of a form.
+bool gathers_for_want_of_form(ComputationPartitioner& p, const ir::Instruction& source,
+                              std::size_t i, const Value& v, const ComputeLayout& layout);
 // dot.cc
 void partition_dot(ComputationPartitioner& p, const ir::Instruction& source);
 // windows.cc

@@ -382,12 +382,8 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
-    const TensorSharding& has = p.operand_value(*source.operand(i))->sharding;
-    gathers |= !is_whole(has) && has.unreduced.empty() && is_whole(kept.operands[i]);
+    gathers |= gathers_for_want_of_form(p, source, i, *p.operand_value(*source.operand(i)), kept);
   }
-  bool split_result = false;
-  for (const TensorSharding& result : p.declared(source)) split_result |= !is_whole(result);
-  gathers = gathers && split_result;
   if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
   const std::string spec = s.to_spec_string();
   const std::vector<Value*> values = p.operands_in(source, split.operands);

@@ -100,23 +100,22 @@ class Refiner {
   std::unique_ptr<ir::Module> run() {
     const std::int64_t size = std::max<std::int64_t>(1, module_->instruction_count());
     const std::int64_t written = std::max(size, options_.size);
-    const auto affords = [&](std::int64_t instructions) {
-      const bool usual = instructions == options_.instructions;
-      return std::min<std::int64_t>(options_.trials, instructions / (usual ? written : size));
-    };
-    const bool may_search = affords(options_.most_instructions) >= kFewestTrials;
+    const std::int64_t trials =
+        std::min<std::int64_t>(options_.trials, options_.instructions / written);
+    const std::int64_t most_trials =
+        std::min<std::int64_t>(options_.trials, options_.most_instructions / size);
     const bool many = module_->num_partitions > kManyDevices;
-    const bool dear =
-        written > kLargest || (many && affords(options_.instructions) < kFewestTrials);
+    const bool dear = written > kLargest || (many && trials < kFewestTrials);
     if (options_.trials <= 0 || dear || calls_back(*module_)) {
       propagate(module_.get());
       return std::move(module_);
     }
+    const bool may_search = most_trials >= kFewestTrials;
     std::unique_ptr<ir::Module> original = may_search ? module_->clone() : nullptr;
-    keeps_ = affords(options_.instructions) < kFewestTrials;
+    keeps_ = trials < kFewestTrials;
     start();
     if (now_.best.bytes == 0) return std::move(module_);
-    trials_ = affords(bytes_matter() && !many ? options_.most_instructions : options_.instructions);
+    trials_ = bytes_matter() && !many ? most_trials : trials;
     if (trials_ < kFewestTrials) {
       if (bytes_matter()) try_few();
       return std::move(module_);
