@@ -14,8 +14,7 @@ using ir::Opcode;
 namespace {
 
 bool equal(const Instruction& a, const Instruction& b) {
-  return a.opcode == b.opcode && a.operands == b.operands && a.called == b.called &&
-         a.shape == b.shape && equal_attributes(a.attrs, b.attrs) && a.sharding == b.sharding;
+  return a.operands == b.operands && equal_but_for_operands(a, b);
 }
 
 /// Equal instructions have equal keys; the rest is compared.
@@ -23,6 +22,7 @@ std::string key_of(const Instruction& i) {
   std::string key = std::to_string(int(i.opcode));
   for (const Instruction* o : i.operands) key += "," + std::to_string(o->index);
   key += i.shape.to_string();
+  for (const ir::Computation* c : i.called) key += "," + std::to_string(c->instructions().size());
   if (i.is(Opcode::constant)) {
     const Literal& v = i.get<ir::ConstantAttrs>().value;
     const std::size_t n = std::min<std::size_t>(v.byte_count(), 64);

@@ -66,6 +66,69 @@ ENTRY e { p = f32[4,8] parameter(0)
   EXPECT_EQ(share_reducers(m.get()), 0u);
 }
 
+// As of random bits that are drawn twice with one key. A loop that counts further is another one.
+TEST(EliminateCommon, EqualLoopsAndBranchesAreOne) {
+  const auto loop = [](const std::string& name, int step) {
+    return "body_" + name + R"( {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  k = s32[] constant()" +
+           std::to_string(step) + R"()
+  j = s32[] add(i, k)
+  y = f32[4] add(x, x)
+  ROOT t = (s32[], f32[4]) tuple(j, y)
+}
+cond_)" + name +
+           R"( {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(6)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+yes_)" + name +
+           R"( {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] sine(x)
+}
+no_)" + name +
+           R"( {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] )" +
+           (step == 1 ? "cosine" : "tanh") + R"((x)
+}
+)";
+  };
+  const auto uses = [](const std::string& name) {
+    return "  w_" + name + " = (s32[], f32[4]) while(s), condition=cond_" + name + ", body=body_" +
+           name + "\n  y_" + name + " = f32[4] get-tuple-element(w_" + name + "), index=1\n  c_" +
+           name + " = f32[4] conditional(p, x, x), true_computation=yes_" + name +
+           ", false_computation=no_" + name + "\n";
+  };
+  auto m = ir::parse_hlo("HloModule m\n" + loop("a", 1) + loop("b", 1) + loop("other", 2) +
+                         R"(ENTRY main {
+  p = pred[] parameter(0)
+  x = f32[4] parameter(1)
+  z = s32[] constant(0)
+  s = (s32[], f32[4]) tuple(z, x)
+)" + uses("a") + uses("b") +
+                         uses("other") +
+                         R"(  ROOT t = (f32[4], f32[4], f32[4], f32[4], f32[4], f32[4])
+    tuple(y_a, y_b, y_other, c_a, c_b, c_other)
+})");
+  eliminate_common(m.get());
+  eliminate_dead(m.get());
+  ir::verify(*m);
+  const auto& results = m->entry()->root()->operands;
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]);
+  EXPECT_EQ(results[3], results[4]);
+  EXPECT_NE(results[3], results[5]);
+  EXPECT_EQ(ops(*m),
+            "constant tuple while get-tuple-element conditional while get-tuple-element "
+            "conditional tuple");
+}
+
 TEST(InlineCalls, CalleesAreCopiedOncePerPlaceOfUse) {
   // Calls in calls, one shared, one below a loop.
   const auto m = optimized(R"(
