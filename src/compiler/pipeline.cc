@@ -306,6 +306,7 @@ constexpr Stage kStages[] = {
     {"inline-calls", inline_calls, Stage::Leaves::nothing},
     {"join-async", join_async, Stage::Leaves::nothing},
     {"simplify", simplify, Stage::Leaves::nothing},
+    {"device-reducers", share_reducers, Stage::Leaves::nothing},
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},

@@ -17,6 +17,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
+#include "src/text/stablehlo.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/shards.h"
 
@@ -90,6 +91,39 @@ TEST(Compile, WhatIsComputedTwiceLiesAsItIsUsedOrIsComputedOnce) {
   const auto once = count(1600);
   EXPECT_EQ(once.total_bytes, 64 * 64 * 4 / 8 * 7 / 8.0);
   EXPECT_EQ(once.dot_flops, 2 * 64 * 16 * 64 / 8.0);
+}
+
+// As of a loss and a prediction, each of which calls the same model.
+TEST(Compile, WhatTwoManualComputationsSumAlikeIsSummedOnce) {
+  const auto sums = [](const std::string& name, const std::string& more) {
+    return "    %" + name + R"( = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}, {}]>]
+      out_shardings=[<@mesh, [{}, {}]>] manual_axes={"x"} (%a: tensor<8x8xf32>) {
+)" + more + R"(      %s = "stablehlo.all_reduce"(%a) <{
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>,
+        use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %t = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %t : tensor<f32>
+      }) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      sdy.return %s : tensor<8x8xf32>
+    } : (tensor<64x8xf32>) -> tensor<8x8xf32>
+)";
+  };
+  auto module = text::parse_stablehlo(
+      R"(module @twice attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func public @main(%x: tensor<64x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+          tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+)" + sums("0", "      %n = stablehlo.negate %a : tensor<8x8xf32>\n") +
+      sums("1", "") + R"(    return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+})");
+  const auto executable = compiler::compile(std::move(module));
+  EXPECT_EQ(spmd::count_communication(executable->partitioned()).total_bytes,
+            2 * 8 * 8 * 4 * 7 / 8.0)
+      << ir::to_string(executable->partitioned());
 }
 
 constexpr const char* kDot = R"(
