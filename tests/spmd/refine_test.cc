@@ -361,6 +361,45 @@ TEST(GivenWork, IsSharedOutAsTheShardingsStand) {
   EXPECT_EQ(ways(rows, columns, rows), 8);
 }
 
+// Figures of XLA's partitioner for the same shardings.
+TEST(GivenWork, IsSharedOutGroupByGroup) {
+  const std::string whole = "{replicated}", both = "{devices=[2,4]<=[8]}",
+                    rows_x = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
+                    columns_x = "{devices=[1,2,4]<=[8] last_tile_dim_replicate}",
+                    rows_y = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+                    columns_y = "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+                    rows_of_y = "{devices=[2,1,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}";
+  const auto ways = [](const std::string& x, const std::string& w, const std::string& y) {
+    return 2.0 * 1024 * 64 * 1024 / spmd::dot_work(*parse_entry(dot_of(x, w, y))).as_given;
+  };
+  // Groups along the contracted dim; within them the weights are cut as the result is.
+  EXPECT_EQ(ways(columns_y, rows_y, columns_x), 8);
+  // As many parts, of other devices: one operand is brought to the other.
+  EXPECT_EQ(ways(columns_x, rows_of_y, whole), 2);
+  // Groups of rows: the weights, which lie along the groups' own axis, are cut along the other.
+  EXPECT_EQ(ways(both, rows_x, rows_x), 8);
+  EXPECT_EQ(ways(both, whole, rows_x), 2);
+  // The same number of parts doesn't help if the result lies across both.
+  EXPECT_EQ(ways(rows_x, whole, columns_y), 4);
+}
+
+// Of a conditional's branches one runs: the dearest counts, as it does in what is received.
+TEST(GivenWork, CountsTheDearestBranch) {
+  const auto m = ir::parse_hlo(R"(HloModule m, num_partitions=8
+one { a = f32[16,32] parameter(0)
+  w = f32[32,16] constant({...})
+  ROOT r = f32[16,16] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+two { a = f32[16,32] parameter(0)
+  r = f32[16,16] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  ROOT s = f32[16,16] dot(r, r), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+ENTRY main {
+  p = pred[] parameter(0)
+  x = f32[16,32] parameter(1)
+  ROOT y = f32[16,16] conditional(p, x, x), true_computation=one, false_computation=two
+})");
+  EXPECT_EQ(spmd::dot_work(*m).as_given, 2 * 16 * 16 * (32 + 16));
+}
+
 TEST(Refine, SaysTheSameEachTime) {
   std::string first;
   for (int k = 0; k < 3; ++k) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/spmd/partitioner/given_dot.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
@@ -56,7 +57,11 @@ class GivenWays {
     const double ways = size_of(cut_);
     if (sums_rest(0) || sums_rest(1)) return ways * size_of(rest_);
     // Partial sums where both operands are split alike along the summed dims.
-    if (!within(summed_[0], summed_[1]) || !within(summed_[1], summed_[0])) return ways;
+    if (!within(summed_[0], summed_[1]) || !within(summed_[1], summed_[0])) {
+      return summed_[0].empty() || size_of(summed_[0]) != size_of(summed_[1])
+                 ? ways
+                 : std::max(ways, size_of(summed_[0]));
+    }
     IndexList together = matched_;
     add(summed_[0], &together);
     double most = std::max({ways, size_of(summed_[0]), size_of(together)});
@@ -116,6 +121,7 @@ class GivenWays {
 
 double ways_as_given(const FactorRule& rule, const std::vector<const TensorSharding*>& operands,
                      const std::vector<const TensorSharding*>& results) {
+  if (const auto ways = ways_of_given_dot(rule, operands, results)) return *ways;
   return GivenWays(rule, operands, results).count();
 }
 

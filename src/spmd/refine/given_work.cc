@@ -44,18 +44,32 @@ std::unordered_map<const ir::Computation*, double> executions(const ir::Module& 
 }
 
 DotWork dot_work(const ir::Module& module) {
-  const auto times = executions(module);
   const double devices = double(module.mesh ? module.mesh->num_devices() : module.num_partitions);
-  DotWork work;
+  std::unordered_map<const ir::Computation*, DotWork> of;
   for (const auto& c : module.computations()) {
+    DotWork& work = of[c.get()];
     for (const auto& i : c->instructions()) {
-      if (!i->is(Opcode::dot) && !i->is(Opcode::convolution)) continue;
-      const double flops = times.at(c.get()) * dot_flops(*i);
-      work.as_given += flops / ways(*i);
-      work.least += flops / devices;
+      DotWork here;
+      if (i->is(Opcode::dot) || i->is(Opcode::convolution)) {
+        const double flops = dot_flops(*i);
+        here = {flops / ways(*i), flops / devices};
+      }
+      for (const ir::Computation* callee : i->called) {
+        const DotWork& its = of[callee];
+        if (!i->is(Opcode::conditional)) {
+          here.as_given += its.as_given;
+          here.least += its.least;
+        } else if (its.as_given > here.as_given) {
+          here = its;  // as it is counted: the dearest of the branches
+        }
+      }
+      const double times =
+          i->is(Opcode::while_) ? double(i->get<ir::WhileAttrs>().known_trip_count.value_or(1)) : 1;
+      work.as_given += times * here.as_given;
+      work.least += times * here.least;
     }
   }
-  return work;
+  return of[module.entry()];
 }
 
 }  // namespace tessera::spmd
