@@ -113,10 +113,15 @@ spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Options& 
   spmd::Refined found = propagate_and_refine(std::move(module), options);
   if (!differs) return found;
   spmd::Refined other = propagate_and_refine(std::move(merged), options);
-  const auto score = [&](const spmd::Refined& r) {
-    return spmd::score_of(r.outcome ? *r.outcome : options.judge(*r.module, r.cost), r.price);
-  };
-  return score(other) < score(found) ? std::move(other) : std::move(found);
+  for (spmd::Refined* r : {&found, &other}) {
+    if (!r->outcome) r->outcome = options.judge(*r->module, r->cost);
+    if (!r->asked) r->asked = r->outcome;
+  }
+  const spmd::Outcome asked = spmd::least_of(*found.asked, *other.asked);
+  return spmd::score_of(*other.outcome, other.price, asked) <
+                 spmd::score_of(*found.outcome, found.price, asked)
+             ? std::move(other)
+             : std::move(found);
 }
 
 void propagate(Compilation& c) {

@@ -126,6 +126,21 @@ TEST(Compile, WhatTwoManualComputationsSumAlikeIsSummedOnce) {
       << ir::to_string(executable->partitioned());
 }
 
+// Each device needs one row of the first three: three permutes of one row, not a sum of all eight.
+TEST(Compile, FewRowsAreSentToThoseThatNeedThem) {
+  const Result r = check(R"(
+HloModule few, num_partitions=8
+ENTRY main {
+  x = f32[24,16] parameter(0), sharding={devices=[8,1]<=[8]}
+  s = f32[8,16] slice(x), slice={[0:8], [0:16]}
+  ROOT y = f32[8,16] negate(s), sharding={devices=[8,1]<=[8]}
+}
+)",
+                         {counting(DType::f32, {24, 16})});
+  EXPECT_EQ(spmd::count_communication(r.executable->partitioned()).total_bytes, 3 * 16 * 4)
+      << ir::to_string(r.executable->partitioned());
+}
+
 constexpr const char* kDot = R"(
 HloModule dot, num_partitions=8
 ENTRY main {

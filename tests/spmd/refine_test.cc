@@ -400,6 +400,30 @@ ENTRY main {
   EXPECT_EQ(spmd::dot_work(*m).as_given, 2 * 16 * 16 * (32 + 16));
 }
 
+TEST(Score, WeighsWhatIsWonAgainstWhatTheProgramAsksFor) {
+  const spmd::Outcome asked{1000, 1e6, 5000};
+  const auto score = [&](double bytes, double flops, double held) {
+    return spmd::score_of({bytes, flops, held}, 2000, asked);
+  };
+  const double as_asked = score(1000, 1e6, 5000);
+  EXPECT_LT(score(900, 1e6, 5000), as_asked);
+  EXPECT_LT(score(1000, 9e5, 5000), as_asked);
+  EXPECT_LT(score(1000, 1e6, 4500), as_asked);
+  // Below what is asked for one may be had for the other.
+  EXPECT_LT(score(600, 3e5, 3000), score(500, 9e5, 4900));
+  EXPECT_LT(score(500, 1e6, 5400), as_asked);
+  // Above it hardly: bytes not at all, work and memory for much only.
+  EXPECT_GT(score(1030, 3e5, 4000), as_asked);
+  EXPECT_GT(score(900, 1.2e6, 5000), as_asked);
+  EXPECT_GT(score(900, 1e6, 6500), as_asked);
+  EXPECT_LT(spmd::score_of({900, 1e6, 5000}, 2000, asked),
+            spmd::score_of({900, 1e6, 5000}, 3000, asked));
+  const spmd::Outcome least = spmd::least_of(asked, {2000, 5e5, 6000});
+  EXPECT_EQ(least.bytes, 1000);
+  EXPECT_EQ(least.dot_flops, 5e5);
+  EXPECT_EQ(least.held, 5000);
+}
+
 TEST(Refine, SaysTheSameEachTime) {
   std::string first;
   for (int k = 0; k < 3; ++k) {

@@ -2,7 +2,6 @@
 #include "src/spmd/refine/refine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +18,7 @@
 #include "src/spmd/refine/argument_views.h"
 #include "src/spmd/refine/given_work.h"
 #include "src/spmd/refine/leaders.h"
+#include "src/spmd/refine/price.h"
 #include "src/spmd/refine/snapshot.h"
 
 namespace tessera::spmd {
@@ -26,24 +26,9 @@ namespace {
 
 using ir::Opcode;
 
-/// Bytes-equivalent of a dot's flop: more than where one op is laid out, since a program that
-/// repeats work does so on every run; and of one beyond what the shardings as they stand share out.
-constexpr double kBytesPerDotFlop = 0.02, kBytesPerRepeatedFlop = 0.5;
-/// With dots as dear as this for each op, too, a program may do less. For half the work it may
-/// receive half again the bytes; where that is less than the shardings as they stand ask for, a
-/// seventh, and half again while that is less than what starting one collective costs, but nothing
-/// for less than a sixth of the work. Between all that and every device repeating the work there is
-/// what those share out.
+/// With dots as dear as this for each op, too, a program may do less; between that and every device
+/// repeating the work there is what the shardings as they stand share out.
 constexpr double kDearDotFlops[] = {0.2, 1, 4, 30}, kDearRepeatedFlops[] = {0.5, 4};
-constexpr double kBytesForWork = 0.6, kBytesForLessThanGiven = 0.2, kFewBytes = 0.5;
-constexpr double kWorthBytes = 1.2;
-/// Other work may grow so much with it, and what was won of the dots' be lost again up to this.
-constexpr double kElementsForWork = 1.1, kWorkKept = 1.3;
-
-/// Work other than dots may grow by so much over the program as propagated.
-constexpr double kMoreElements = 1.4;
-/// A program may do so much more if each flop saves so many bytes.
-constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 
 /// What a large module would take longer for than it is worth.
 constexpr std::int64_t kFewestTrials = 6;
@@ -59,17 +44,12 @@ constexpr std::ptrdiff_t kLeadersFollowed = 2;
 /// From a program that shares out copies of dots the search starts as well if it has so much less
 /// of their work and no more bytes than this many times as many.
 constexpr double kWorthSharing = 0.8, kBytesToStart = 2;
-/// Of programs that searches ended with, the one wins whose bytes received, bytes held and price,
-/// to this power, make the least product: by so much, if another was the search's own choice. For
-/// less memory it may receive and multiply so much more than that.
-constexpr double kPriceInScore = 0.3, kWorthOther = 0.001;
-constexpr double kBytesForLess = 1.25, kWorkForLess = 1.02;
+/// Of programs that searches ended with, one must be so much better than the search's own choice.
+constexpr double kWorthOther = 0.001;
+/// What starting a collective may cost where bytes count for more, and the bytes that must save.
+constexpr double kLittleLatency = 32, kWorthStarting = 0.97;
 /// Of the program's price, what a candidate must promise.
 constexpr double kWorthTrying = 0.01;
-
-struct Price {
-  double cost = 0, bytes = 0, dot_flops = 0, elements = 0;
-};
 
 /// A propagated program as one device runs it.
 struct Partitioned {
@@ -115,13 +95,17 @@ class Refiner {
     keeps_ = trials < kFewestTrials;
     start();
     if (now_.best.bytes == 0) return std::move(module_);
-    trials_ = bytes_matter() && !many ? most_trials : trials;
+    trials_ = bytes_matter(now_.best) && !many ? most_trials : trials;
     if (trials_ < kFewestTrials) {
-      if (bytes_matter()) try_few();
+      if (bytes_matter(now_.best)) try_few();
       return std::move(module_);
     }
     keeps_ = false;
     now_.device = nullptr;
+    if (options_.judge) {
+      asked_ = options_.judge(*module_, now_.cost);
+      asked_->dot_flops = given_.dot_flops;
+    }
     try_dear_dots();
     if (concerns_arguments()) with_views(std::move(original));
     search_all();
@@ -136,6 +120,7 @@ class Refiner {
     out.cost = now_.cost;
     out.price = now_.best.cost;
     out.outcome = outcome_;
+    out.asked = asked_;
     if (now_.device) {
       out.device = std::move(now_.device->module);
       out.report = std::move(now_.device->report);
@@ -154,12 +139,10 @@ class Refiner {
     propagation_ = std::make_unique<Propagation>(module_.get());
     propagation_->run();
     const DotWork work = dot_work(*module_);
-    given_flops_ = work.as_given;
-    least_flops_ = work.least;
-    stated_ = dots_are_stated();
+    given_ = {{}, work.as_given, work.least, dots_are_stated()};
     now_.take(evaluate(now_.cost));
     times_ = executions(*module_);
-    propagated_ = now_.best;
+    given_.propagated = now_.best;
   }
 
   /// Whether the program says of each dot how its operands and its result lie: what they share out
@@ -189,12 +172,7 @@ class Refiner {
         partition(*module_, options, keeps_ ? &found.device->report : nullptr);
     if (keeps_) found.device->module = device->clone();
     reduce_collectives(&device);
-    const CommunicationCount c = count_communication(*device);
-    found.best = {c.total_bytes + model_.latency_bytes * c.executed +
-                      kBytesPerDotFlop * c.dot_flops +
-                      kBytesPerRepeatedFlop * std::max(0.0, c.dot_flops - given_flops_) +
-                      model_.bytes_per_flop * c.elements,
-                  c.total_bytes, c.dot_flops, c.elements};
+    found.best = price_of(count_communication(*device), model_, given_);
     return found;
   }
 
@@ -209,25 +187,14 @@ class Refiner {
   }
 
   void try_dear_dots(double CostModel::*kind, double dear_price) {
-    if (now_.cost.*kind >= dear_price || now_.best.dot_flops <= least_flops_ * 1.001) return;
+    if (now_.cost.*kind >= dear_price || now_.best.dot_flops <= given_.least_flops * 1.001) return;
     CostModel cost = now_.cost;
     cost.*kind = dear_price;
     Evaluated found = evaluate(cost);
-    const Price dear = found.best;
-    const double work = now_.best.dot_flops / std::max(dear.dot_flops, 1.0);
-    const bool repeated = now_.best.dot_flops > given_flops_ * 1.001;
-    const bool pays = repeated || (!stated_ && work > kWorthBytes);
-    const double for_work = repeated ? kBytesForWork : pays ? kBytesForLessThanGiven : 0;
-    const double few = pays ? std::min(model_.latency_bytes, kFewBytes * now_.best.bytes) : 0;
-    // What the search has won of what the program as propagated receives may be spent on less work.
-    const bool won = !stated_ && dear.bytes <= propagated_.bytes &&
-                     dear.bytes <= now_.best.bytes * std::pow(work, kBytesForWork);
-    const bool worth = won || dear.bytes <= now_.best.bytes * std::pow(work, for_work) + few ||
-                       improves(dear, now_.best);
-    if (work < 1.001 || dear.elements > now_.best.elements * kElementsForWork || !worth) return;
+    if (!worth_its_bytes(found.best, now_.best, given_, model_.latency_bytes)) return;
+    if (!given_.states_dots) given_.dot_flops = std::min(given_.dot_flops, kept_of(found.best));
     now_.cost = cost;
     now_.take(std::move(found));
-    if (!stated_) given_flops_ = std::min(given_flops_, kWorkKept * dear.dot_flops);
   }
 
   /// No array's sharding stands for a dot whose result is computed in parts and then gathered:
@@ -264,8 +231,8 @@ class Refiner {
     Refiner other(std::move(original), options);
     other.views_ = add_views(other.module_.get());
     other.start();
-    if (!stated_) given_flops_ = std::min(given_flops_, other.given_flops_);
-    other.given_flops_ = given_flops_;
+    if (!given_.states_dots) given_.dot_flops = std::min(given_.dot_flops, other.given_.dot_flops);
+    other.given_.dot_flops = given_.dot_flops;
     if (other.now_.best.cost > now_.best.cost * 1.0001 ||
         other.now_.best.bytes > now_.best.bytes * 1.001 ||
         other.now_.best.dot_flops > now_.best.dot_flops * 1.001)
@@ -325,16 +292,7 @@ class Refiner {
   }
 
   bool improves(const Price& price, const Price& best) const {
-    const bool more_bytes = price.bytes > best.bytes * 1.001;
-    // Fewer flops pay for bytes only where work is repeated, or the program as propagated has them.
-    const bool less_work =
-        price.dot_flops < best.dot_flops * 0.999 &&
-        (best.dot_flops > given_flops_ * 1.001 || (!stated_ && price.bytes <= propagated_.bytes));
-    return price.cost < best.cost * 0.999 && (!more_bytes || less_work) &&
-           price.elements <= std::max(best.elements * 1.02, propagated_.elements * kMoreElements) &&
-           (price.dot_flops <= best.dot_flops * 1.001 || price.dot_flops <= given_flops_ * 1.001 ||
-            (price.dot_flops <= best.dot_flops * kMoreWork &&
-             (price.dot_flops - best.dot_flops) * kBytesForMore < best.bytes - price.bytes));
+    return spmd::improves(price, best, given_);
   }
 
   /// What the search may change.
@@ -407,14 +365,30 @@ class Refiner {
     return improves(state.best, now_.best) ? std::optional<State>(std::move(state)) : std::nullopt;
   }
 
+  /// Each dot shared out further than the shardings ask for, whatever bytes that takes at first.
+  std::optional<State> share_dots() {
+    State state;
+    state.cost = now_.cost;
+    if (state.cost.bytes_per_dot_flop >= kDearDotFlops[1]) return std::nullopt;
+    state.cost.bytes_per_dot_flop = kDearDotFlops[1];
+    state.take(evaluate(state.cost));
+    if (state.best.dot_flops >= now_.best.dot_flops * 0.999) return std::nullopt;
+    return state;
+  }
+
   /// From each place to start from. Leaves where that ended in `ends_`.
   void search_all() {
     const std::int64_t trials = trials_;
-    std::vector<State> starts = follow_one();
+    std::vector<State> starts;
+    // As propagated, while the module is.
+    std::optional<State> copies = share_copies(), dots = share_dots();
+    for (State& following : follow_one()) starts.push_back(std::move(following));
     for (const bool whole : {true, false}) {
       if (std::optional<State> asked = ask_all(whole)) starts.push_back(std::move(*asked));
     }
-    if (std::optional<State> shared = share_copies()) starts.push_back(std::move(*shared));
+    for (std::optional<State>* shared : {&copies, &dots}) {
+      if (*shared) starts.push_back(std::move(**shared));
+    }
     starts.insert(starts.begin(), std::move(now_));
     for (State& start : starts) {
       now_ = std::move(start);
@@ -451,6 +425,23 @@ class Refiner {
     }
     now_ = std::move(distinct.size() > 1 ? judged(distinct) : distinct.front());
     propagation_->run(now_.pins, now_.first);
+    if (options_.judge) start_more_collectives();
+  }
+
+  /// Several that move only what is needed may be had in place of one that moves more.
+  void start_more_collectives() {
+    State state = now_;
+    state.cost.latency_bytes = kLittleLatency;
+    state.take(evaluate(state.cost));
+    if (state.best.bytes >= now_.best.bytes * kWorthStarting) return;
+    if (!outcome_) outcome_ = options_.judge(*module_, now_.cost);
+    const Outcome more = options_.judge(*module_, state.cost);
+    if (score_of(more, state.best.cost, *asked_) >=
+        score_of(*outcome_, now_.best.cost, *asked_) - kWorthOther) {
+      return;
+    }
+    now_ = std::move(state);
+    outcome_ = more;
   }
 
   /// Which of several programs to have, as they will be when they are compiled.
@@ -459,26 +450,18 @@ class Refiner {
       propagation_->run(end.pins, end.first);
       return options_.judge(*module_, end.cost);
     };
-    const Outcome first = outcome(ends.front());
-    double least = score_of(first, ends.front().best.cost);
+    double least = 0;
     std::size_t best = 0;
-    outcome_ = first;
-    for (std::size_t k = 1; k < ends.size(); ++k) {
+    for (std::size_t k = 0; k < ends.size(); ++k) {
       const Outcome o = outcome(ends[k]);
-      if (o.bytes > first.bytes * kBytesForLess || o.dot_flops > first.dot_flops * kWorkForLess) {
-        continue;
-      }
-      const double its = score_of(o, ends[k].best.cost);
-      if (its > least - kWorthOther) continue;
+      const double its = score_of(o, ends[k].best.cost, *asked_);
+      if (k > 0 && its > least - kWorthOther) continue;
       least = its;
       best = k;
       outcome_ = o;
     }
     return ends[best];
   }
-
-  /// Where dots are most of what a program costs, there is little to be won.
-  bool bytes_matter() const { return now_.best.bytes > kBytesPerDotFlop * now_.best.dot_flops; }
 
   /// In a large module: other places to start from, and nothing one by one.
   void try_few() {
@@ -555,19 +538,13 @@ class Refiner {
   CostModel priced_with_;  ///< what `prices_` hold for
   std::vector<State> ends_;
   std::optional<Outcome> outcome_;  ///< of what is kept in the end
-  Price propagated_;                ///< before anything was tried
-  bool stated_ = false;             ///< dots_are_stated()
-  double given_flops_ = 0;          ///< what a device multiplies as the shardings stand
-  double least_flops_ = 0;          ///< and where devices share all of it
+  std::optional<Outcome> asked_;    ///< of the program as propagated, with the dots' work as given
+  Given given_;
   std::int64_t trials_ = 0;
   bool keeps_ = false;  ///< what programs were partitioned into
 };
 
 }  // namespace
-
-double score_of(const Outcome& o, double price) {
-  return std::log(o.bytes + 1) + std::log(o.held + 1) + kPriceInScore * std::log(price + 1);
-}
 
 bool calls_back(const ir::Module& module) {
   for (const auto& c : module.computations()) {

@@ -7,18 +7,9 @@
 
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/partition.h"
+#include "src/spmd/refine/score.h"
 
 namespace tessera::spmd {
-
-/// What one device does and holds once a program is compiled.
-struct Outcome {
-  double bytes = 0;      ///< received
-  double dot_flops = 0;  ///< of its dots and convolutions
-  double held = 0;       ///< bytes, at most
-};
-/// Of programs for the same, the one with the least is the best: the logarithm of the bytes
-/// received, the bytes held and, less heavily, the price multiplied.
-double score_of(const Outcome& outcome, double price);
 
 struct RefineOptions {
   PartitionOptions partition;
@@ -43,6 +34,7 @@ struct Refined {
   CostModel cost;                  ///< with which it is to be partitioned
   double price = 0;                ///< as the search sees it; 0 if it only propagated
   std::optional<Outcome> outcome;  ///< if the judge was asked
+  std::optional<Outcome> asked;    ///< what the program asks for as it is propagated
   /// What partitioning it makes, and its report, where a large module's search has them at hand.
   std::unique_ptr<ir::Module> device;
   PartitionReport report;
