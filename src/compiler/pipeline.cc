@@ -230,13 +230,18 @@ void eliminate_common(Compilation& c) {
   passes::eliminate_dead(c.module.get());
 }
 
-/// As the plan of the program would hold them; of a large one, about.
+/// As the plan of the program would hold them; of a large one, or one that calls what isn't known
+/// here and so has no plan, about.
 double peak_bytes(const ir::Module& module) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice) return spmd::held_bytes(module);
-  codegen::BuiltPlan built = codegen::build_plan(module);
-  codegen::plan_memory(&built.plan);
-  runtime::finalize(&built.plan);
-  return double(codegen::estimate_memory(built.plan, {}).peak);
+  try {
+    codegen::BuiltPlan built = codegen::build_plan(module);
+    codegen::plan_memory(&built.plan);
+    runtime::finalize(&built.plan);
+    return double(codegen::estimate_memory(built.plan, {}).peak);
+  } catch (const Error&) {
+    return spmd::held_bytes(module);
+  }
 }
 void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
