@@ -16,27 +16,7 @@ bool is_function(const ir::Computation& c) {
   });
 }
 
-}  // namespace
-
-bool is_pure(const ir::Instruction& i) {
-  if (ir::has_side_effect(i.opcode) || !i.control_predecessors.empty()) return false;
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::rng:
-    case Opcode::opt_barrier:  // keeps what is recomputed on purpose apart
-    case Opcode::custom_call:
-    case Opcode::call:
-    case Opcode::after_all:
-      return false;
-    case Opcode::while_:
-    case Opcode::conditional:
-      return std::all_of(i.called.begin(), i.called.end(),
-                         [](const ir::Computation* c) { return is_function(*c); });
-    default:
-      return true;
-  }
-}
-
+/// Channels only name a collective.
 bool equal_attributes(const ir::Attributes& a, const ir::Attributes& b) {
   if (const auto* x = a.get_if<ir::CollectiveAttrs>()) {
     const auto* y = b.get_if<ir::CollectiveAttrs>();
@@ -63,6 +43,27 @@ bool equal_computations(const ir::Computation& a, const ir::Computation& b) {
     if (!equal_but_for_operands(i, j)) return false;
   }
   return true;
+}
+
+}  // namespace
+
+bool is_pure(const ir::Instruction& i) {
+  if (ir::has_side_effect(i.opcode) || !i.control_predecessors.empty()) return false;
+  switch (i.opcode) {
+    case Opcode::parameter:
+    case Opcode::rng:
+    case Opcode::opt_barrier:  // keeps what is recomputed on purpose apart
+    case Opcode::custom_call:
+    case Opcode::call:
+    case Opcode::after_all:
+      return false;
+    case Opcode::while_:
+    case Opcode::conditional:
+      return std::all_of(i.called.begin(), i.called.end(),
+                         [](const ir::Computation* c) { return is_function(*c); });
+    default:
+      return true;
+  }
 }
 
 bool equal_but_for_operands(const ir::Instruction& a, const ir::Instruction& b) {

@@ -8,11 +8,8 @@ namespace tessera::passes {
 
 /// Gives the same whenever its operands are the same, and nothing would miss a second one.
 bool is_pure(const ir::Instruction& instruction);
-/// Of two instructions of one opcode. Channels only name a collective.
-bool equal_attributes(const ir::Attributes& a, const ir::Attributes& b);
-/// The same would come of the same operands: what they call is equal, too.
+/// The same would come of the same operands: what they call is equal, too, instruction by
+/// instruction. Channels only name a collective.
 bool equal_but_for_operands(const ir::Instruction& a, const ir::Instruction& b);
-/// Instruction by instruction, in their order.
-bool equal_computations(const ir::Computation& a, const ir::Computation& b);
 
 }  // namespace tessera::passes

@@ -36,8 +36,7 @@ std::vector<int> value_numbers(const Computation& c, const std::vector<int>* cla
   std::map<const Instruction*, std::vector<std::size_t>> leaders;  // of loops; looked up only
   int next = classes ? int(classes->size()) : 0;
   const auto same = [&](const Instruction& a, const Instruction& b) {
-    return a.opcode == b.opcode && a.shape == b.shape && a.called == b.called &&
-           a.sharding == b.sharding && equal_attributes(a.attrs, b.attrs) &&
+    return equal_but_for_operands(a, b) &&
            std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(),
                       [&](const Instruction* x, const Instruction* y) {
                         return numbers[std::size_t(x->index)] == numbers[std::size_t(y->index)];

@@ -340,13 +340,15 @@ TEST(Refine, WhatEveryDeviceRepeatsIsSharedOutWhereBytesAreSavedToo) {
       << ir::to_string(*device);
 }
 
+/// Among how many devices the dot of x and w is shared out.
+double ways(const std::string& x, const std::string& w, const std::string& y) {
+  return 2.0 * 1024 * 64 * 1024 / spmd::dot_work(*parse_entry(dot_of(x, w, y))).as_given;
+}
+
 TEST(GivenWork, IsSharedOutAsTheShardingsStand) {
   const std::string whole = "{replicated}", rows = "{devices=[8,1]<=[8]}",
                     columns = "{devices=[1,8]<=[8]}",
                     half_rows = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}";
-  const auto ways = [](const std::string& x, const std::string& w, const std::string& y) {
-    return 2.0 * 1024 * 64 * 1024 / spmd::dot_work(*parse_entry(dot_of(x, w, y))).as_given;
-  };
   EXPECT_EQ(ways(whole, whole, whole), 1);
   // What an operand has beyond the result would be gathered.
   EXPECT_EQ(ways(rows, whole, whole), 1);
@@ -369,9 +371,6 @@ TEST(GivenWork, IsSharedOutGroupByGroup) {
                     rows_y = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
                     columns_y = "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
                     rows_of_y = "{devices=[2,1,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}";
-  const auto ways = [](const std::string& x, const std::string& w, const std::string& y) {
-    return 2.0 * 1024 * 64 * 1024 / spmd::dot_work(*parse_entry(dot_of(x, w, y))).as_given;
-  };
   // Groups along the contracted dim; within them the weights are cut as the result is.
   EXPECT_EQ(ways(columns_y, rows_y, columns_x), 8);
   // As many parts, of other devices: one operand is brought to the other.
