@@ -50,7 +50,7 @@ class OpPropagation {
  private:
   void flow() {
     collect();
-    // Axes that the careful strategy would let flow, by factor.
+    // Axes that would flow if no tensor refused them, by factor.
     const std::size_t factors = op_.rule->factors.size();
     std::vector<IndexList>& chains = scratch_.chains;
     chains.resize(std::max(chains.size(), factors));
@@ -65,13 +65,9 @@ class OpPropagation {
     for (std::size_t f : scratch_.order) {
       if (chains[f].empty()) continue;
       IndexList& agreed = scratch_.agreed;
-      if (aggressive_) {
-        chain(f, &agreed);
-      } else {
-        agreed = chains[f];
-        for (const Tensor& t : tensors_) {
-          if (t.projection.present[f]) agreed.resize(refused_from(t, f, agreed, true));
-        }
+      chain(f, &agreed);
+      if (!aggressive_) {
+        for (const Tensor& t : tensors_) agreed.resize(agreed_to(t, f, agreed));
       }
       extend(f, agreed);
     }
@@ -161,10 +157,8 @@ class OpPropagation {
     if (longest.size() > cap) longest.resize(cap);
   }
 
-  /// Length up to which a tensor could take `axes` on factor `f`. `chains`: also for what the other
-  /// factors are about to take, not only for what they have.
-  std::size_t refused_from(const Tensor& t, std::size_t f, const IndexList& axes,
-                           bool chains) const {
+  /// Length up to which a tensor could take `axes` on factor `f`.
+  std::size_t refused_from(const Tensor& t, std::size_t f, const IndexList& axes) const {
     const TensorSharding& s = value(t).sharding;
     const IndexList& have = t.projection.factors[f].axes;
     for (std::size_t k = 0; k < axes.size(); ++k) {
@@ -172,12 +166,20 @@ class OpPropagation {
       int a = axes[k];
       if (contains(s.replicated, a) || contains(s.unreduced, a) || contains(s.manual, a)) return k;
       if (s.uses_axis(a)) return k;
-      if (!chains) continue;
-      for (std::size_t g = 0; g < op_.rule->factors.size(); ++g) {
-        if (g != f && t.projection.present[g] && contains(scratch_.chains[g], a)) return k;
-      }
     }
     return axes.size();
+  }
+
+  /// What the careful strategy lets flow: what each tensor can take that has the factor, and none
+  /// has on another one.
+  std::size_t agreed_to(const Tensor& t, std::size_t f, const IndexList& axes) const {
+    if (t.projection.present[f]) {
+      return std::min({refused_from(t, f, axes), axes.size(),
+                       std::max(t.projection.factors[f].axes.size(), cut_to(t, f, axes))});
+    }
+    const TensorSharding& s = value(t).sharding;
+    const auto used = std::find_if(axes.begin(), axes.end(), [&](int a) { return s.uses_axis(a); });
+    return std::size_t(used - axes.begin());
   }
 
   struct Place {
@@ -240,7 +242,7 @@ class OpPropagation {
         if (!std::equal(have.begin(), have.end(), axes.begin())) continue;
         IndexList& wanted = scratch_.wanted;
         wanted = axes;
-        wanted.resize(refused_from(t, f, wanted, false));
+        wanted.resize(refused_from(t, f, wanted));
         wanted.resize(std::min(wanted.size(), cut_to(t, f, wanted)));
         if (op_.elementwise && !results) keep_to_result(f, &wanted);
         if (wanted.size() > have.size()) update(t, f, wanted);
@@ -316,33 +318,42 @@ class OpPropagation {
     }
   }
 
-  /// Factors in the order that they are served.
+  /// Factors in the order that they are served: those first that come from the largest array, then,
+  /// between arrays of one size, those that are split the most.
   void set_order(std::size_t count) {
     std::vector<std::size_t>& factors = scratch_.order;
     factors.resize(count);
     std::iota(factors.begin(), factors.end(), std::size_t(0));
     if (!aggressive_) return;
     struct Rank {
-      double weight = -1;
+      double elements = -1;
+      std::int64_t ways = 1;
       std::size_t tensor = 0;
     };
     std::vector<Rank> ranks(count);
     for (std::size_t f = 0; f < count; ++f) {
+      const IndexList& axes = scratch_.chains[f];
+      if (axes.empty()) continue;
+      if (op_.elementwise) ranks[f].ways = ways_of(mesh(), axes);
       for (std::size_t t = 0; t < tensors_.size(); ++t) {
         const Tensor& tensor = tensors_[t];
-        if (!tensor.projection.present[f] || tensor.projection.factors[f].axes.empty()) continue;
-        double weight = 1;
-        if (op_.elementwise) {
-          for (std::int64_t n : value(tensor).sharding.shards()) weight *= double(n);
-        } else {
-          for (std::int64_t n : value(tensor).dims) weight *= double(n);
+        if (!tensor.projection.present[f]) continue;
+        const IndexList& has = tensor.projection.factors[f].axes;
+        const bool gives =
+            has.size() >= axes.size() && std::equal(axes.begin(), axes.end(), has.begin());
+        double elements = 1;
+        for (std::int64_t n : value(tensor).dims) elements *= double(n);
+        if (gives && elements > ranks[f].elements) {
+          ranks[f].elements = elements;
+          ranks[f].tensor = t;
         }
-        if (weight > ranks[f].weight) ranks[f] = {weight, t};
       }
     }
     std::stable_sort(factors.begin(), factors.end(), [&](std::size_t a, std::size_t b) {
-      if (ranks[a].weight != ranks[b].weight) return ranks[a].weight > ranks[b].weight;
-      return ranks[a].tensor < ranks[b].tensor;
+      const Rank &x = ranks[a], &y = ranks[b];
+      if (x.elements != y.elements) return x.elements > y.elements;
+      if (x.ways != y.ways) return x.ways > y.ways;
+      return x.tensor < y.tensor;
     });
   }
 

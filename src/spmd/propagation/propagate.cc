@@ -2,8 +2,8 @@
 #include "src/spmd/propagation/propagate.h"
 
 #include <algorithm>
-#include <deque>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "src/base/check.h"
@@ -61,6 +61,7 @@ class Schedule {
   Schedule(Graph* graph, MeshRef fine, MeshRef coarse)
       : graph_(*graph), fine_(std::move(fine)), coarse_(std::move(coarse)) {
     queued_.assign(graph_.ops.size(), 0);
+    changed_.assign(graph_.values.size(), 0);
     quiet_.assign(graph_.ops.size(), kAwake);
     kinds_.reserve(graph_.ops.size());
     for (const Op& op : graph_.ops) kinds_.push_back(kind_of(op));
@@ -171,36 +172,60 @@ class Schedule {
     return (was_aggressive || !aggressive) && permission_of(op, q / 2) == permission_of(op, level);
   }
 
+  /// Op after op as the program has them, but what a change concerns that was looked at before is
+  /// looked at again at once, before what comes later: so an op that has to choose knows what its
+  /// operands are asked for. (Shardy's order, too.)
   void settle(int level, bool aggressive) {
     if (graph_.provenance) {
       graph_.provenance->level = level;
       graph_.provenance->aggressive = aggressive;
     }
-    std::deque<int> queue;
-    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+    IndexList waiting;  // the next one last
+    for (std::size_t o = graph_.ops.size(); o-- > 0;) {
       if (!permission_of(o, level).enabled || is_quiet(o, level, aggressive)) continue;
-      queue.push_back(int(o));
+      waiting.push_back(int(o));
       queued_[o] = 1;
     }
     IndexList changed;
-    while (!queue.empty()) {
-      const int o = queue.front();
-      queue.pop_front();
+    while (!waiting.empty()) {
+      const int o = waiting.back();
+      waiting.pop_back();
       queued_[std::size_t(o)] = 0;
       changed.clear();
-      const bool done = propagate_op(&graph_, graph_.ops[std::size_t(o)],
-                                     permission_of(std::size_t(o), level), aggressive, &changed);
-      for (int v : changed) {
-        for (int user : graph_.ops_of(v)) {
-          quiet_[std::size_t(user)] = kAwake;
-          if (queued_[std::size_t(user)] || !permission_of(std::size_t(user), level).enabled) {
-            continue;
-          }
-          queued_[std::size_t(user)] = 1;
-          queue.push_back(user);
+      const Op& op = graph_.ops[std::size_t(o)];
+      const bool done =
+          propagate_op(&graph_, op, permission_of(std::size_t(o), level), aggressive, &changed);
+      for (int v : changed) changed_[std::size_t(v)] = 1;
+      for (const IndexList* list : {&op.operands, &op.results}) {
+        for (int v : *list) {
+          if (changed_[std::size_t(v)]) wake_ops_of(v, o, level, &waiting);
+          changed_[std::size_t(v)] = 0;
         }
       }
       if (done || changed.empty()) quiet_[std::size_t(o)] = quiet_under(level, aggressive || done);
+    }
+  }
+
+  /// All but `but`, which has just seen to the value. The first user will be the next.
+  void wake_ops_of(int value, int but, int level, IndexList* waiting) {
+    const auto wake = [&](int o) {
+      quiet_[std::size_t(o)] = kAwake;
+      if (o == but || queued_[std::size_t(o)] || !permission_of(std::size_t(o), level).enabled) {
+        return;
+      }
+      queued_[std::size_t(o)] = 1;
+      waiting->push_back(o);
+    };
+    const auto gives = [&](int o) {
+      const IndexList& results = graph_.ops[std::size_t(o)].results;
+      return std::find(results.begin(), results.end(), value) != results.end();
+    };
+    const std::span<const int> ops = graph_.ops_of(value);
+    for (int o : ops) {
+      if (gives(o)) wake(o);
+    }
+    for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+      if (!gives(*it)) wake(*it);
     }
   }
 
@@ -314,7 +339,8 @@ class Schedule {
 
   Graph& graph_;
   MeshRef fine_, coarse_;
-  std::vector<char> queued_;
+  std::vector<char> queued_;                 ///< by op
+  std::vector<char> changed_;                ///< by value, while an op is seen to
   std::vector<std::uint8_t> quiet_, kinds_;  ///< by op
   Permission permissions_[kKinds][kLevels];
   std::vector<Hidden> hidden_;
