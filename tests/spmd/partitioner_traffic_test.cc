@@ -172,6 +172,16 @@ TEST(Traffic, EmbeddingOnOneAxis) {
   EXPECT_LE(elements(c), 58240) << c.text;
 }
 
+TEST(Traffic, ASmallTableIsBroughtToWhatLooksItUp) {
+  // Its 7 other rows are fewer bytes than a sum of 98.
+  PartitionCase c = check_partition(
+      parameter("t", "f32[8,2]", 0, kRows) + parameter("i", "s32[98,1]", 1, kWhole) +
+      "ROOT r = f32[98,2] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}, " +
+      kWhole);
+  EXPECT_EQ(elements(c), 7 * 2) << c.text;
+}
+
 TEST(Traffic, WindowsAcrossShards) {
   const Literal at = ints({8, 1}, {-5, 0, 3, 15, 16, 99, 61, 58});
   for (const char* rows : {"64", "61"}) {

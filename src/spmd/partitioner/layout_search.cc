@@ -73,8 +73,8 @@ class LayoutSearch {
     if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
     project_all();
     // The layout that all tensors have already, if there is one.
-    if (auto agreed = agreement();
-        agreed && !(model_.share_copies && is_dot() && leaves_axes(*agreed))) {
+    if (auto agreed = agreement(); agreed && !looks_up(*agreed) &&
+                                   !(model_.share_copies && is_dot() && leaves_axes(*agreed))) {
       return layout_of(*agreed);
     }
     collect_axes();
@@ -152,6 +152,19 @@ class LayoutSearch {
       }
     }
     return axes;
+  }
+
+  /// Whether each device would look up what it has of an array, for a sum: bringing the array along
+  /// may be less.
+  bool looks_up(const FactorAxes& axes) const {
+    if (!contracts()) return false;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (info_[f].in_result || axes[f].empty()) continue;
+      std::size_t operands = 0;
+      for (std::size_t t = 0; t < operand_count_; ++t) operands += projections_[t].present[f];
+      if (operands == 1) return true;
+    }
+    return false;
   }
 
   /// Whether devices do the same work.
