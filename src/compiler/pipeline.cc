@@ -89,6 +89,10 @@ void separate_calls(Compilation& c) {
 
 void share_reducers(Compilation& c) { passes::share_reducers(c.module.get()); }
 void merge_carries(Compilation& c) { passes::merge_loop_carries(c.module.get()); }
+void expand_window_scatters(Compilation& c) {
+  // On one device a scatter writes less.
+  if (is_global(c)) passes::expand_window_scatters(c.module.get());
+}
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
@@ -239,7 +243,7 @@ double peak_bytes(const ir::Module& module) {
     codegen::plan_memory(&built.plan);
     runtime::finalize(&built.plan);
     return double(codegen::estimate_memory(built.plan, {}).peak);
-  } catch (const Error&) {
+  } catch (const NotImplementedError&) {
     return spmd::held_bytes(module);
   }
 }
@@ -309,6 +313,7 @@ constexpr Stage kStages[] = {
     {"separate-calls", separate_calls, Stage::Leaves::nothing},
     {"loop-carries", merge_carries, Stage::Leaves::nothing},
     {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
+    {"window-scatters", expand_window_scatters, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},
     {"partition", partition, Stage::Leaves::module},
@@ -316,7 +321,6 @@ constexpr Stage kStages[] = {
     {"inline-calls", inline_calls, Stage::Leaves::nothing},
     {"join-async", join_async, Stage::Leaves::nothing},
     {"simplify", simplify, Stage::Leaves::nothing},
-    {"device-reducers", share_reducers, Stage::Leaves::nothing},
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},

@@ -29,6 +29,9 @@ std::size_t simplify(ir::Module* module);
 std::size_t expand_small_dots(ir::Module* module);
 /// Gathers of each element from one of a few stacked arrays become selects. Returns how many.
 std::size_t expand_small_gathers(ir::Module* module);
+/// Scatters of one window, a large part of its array, to a place that is known become elementwise
+/// ops with the padded window. Returns how many.
+std::size_t expand_window_scatters(ir::Module* module);
 /// Dots that are only sent or returned transposed become dots of their operands the other way
 /// round, where that is the order of dims asked for. Returns how many.
 std::size_t swap_transposed_dots(ir::Module* module);

@@ -126,6 +126,29 @@ TEST(Compile, WhatTwoManualComputationsSumAlikeIsSummedOnce) {
       << ir::to_string(executable->partitioned());
 }
 
+// As `a.at[1:-1, 1:-1].add(b)` is exported: what b's rows and columns lie beside, not all of b.
+TEST(Compile, AScatterOfAWindowAtAKnownPlaceTakesHalos) {
+  const Result r = check(R"(
+HloModule inner, num_partitions=8
+add { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q) }
+ENTRY main {
+  a = f32[24,16] parameter(0), sharding={devices=[4,2]<=[8]}
+  s = f32[22,14] slice(a), slice={[1:23], [1:15]}
+  b = f32[22,14] negate(s)
+  at = s32[2] constant({1,1})
+  ROOT y = f32[24,16] scatter(a, at, b), update_window_dims={0,1}, inserted_window_dims={},
+    scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=add,
+    sharding={devices=[4,2]<=[8]}
+}
+)",
+                         {counting(DType::f32, {24, 16})});
+  const auto& device = r.executable->partitioned();
+  EXPECT_LE(spmd::count_communication(device).total_bytes, 2 * (2 * 8 + 2 * 6) * 4)
+      << ir::to_string(device);
+}
+
 // Each device needs one row of the first three: three permutes of one row, not a sum of all eight.
 TEST(Compile, FewRowsAreSentToThoseThatNeedThem) {
   const Result r = check(R"(
