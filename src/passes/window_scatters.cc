@@ -94,7 +94,7 @@ std::optional<Window> window_of(const Instruction& scatter) {
 
 bool overwrites(const ir::Computation& c) { return c.root() == c.parameter(1); }
 
-/// What leaves every element as it is, bit by bit.
+/// What leaves every element as it is, bit by bit. Null: there is no such number.
 Instruction* nothing(ir::Builder& b, Opcode op, DType dtype) {
   if (is_complex(dtype)) return nullptr;
   if (op == Opcode::add && is_floating(dtype)) return b.scalar(dtype, -0.0);
@@ -109,6 +109,7 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b) {
   Instruction* array = scatter.operands[0];
   const Dims& dims = array->shape.dims;
   const DType dtype = array->shape.dtype;
+  if (!ir::identity_of(Opcode::add, dtype)) return nullptr;  // a type without numbers of its own
   const ir::Computation& combiner = *scatter.called.front();
   if (const auto op = ir::as_binary_reducer(combiner)) {
     Instruction* fill = nothing(b, *op, dtype);
