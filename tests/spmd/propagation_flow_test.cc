@@ -27,6 +27,19 @@ TEST(Propagation, ThroughBarriers) {
         {{"q", "x"}}, {{"b#1", "x"}, {"g", "x"}});
 }
 
+// Shardy's order: what t asks of m reaches s before e is looked at, though e uses s and m does not.
+TEST(Propagation, WhatAChangeConcernsComesBeforeWhatFollows) {
+  const std::string text = entry(R"(
+  p = f32[16,16] parameter(0)
+  s = f32[16,16] sine(p)
+  m = f32[16,16] negate(s)
+  t = f32[16,16] tanh(m)
+  e = f32[16,16] exponential(s)
+  c = f32[16,16] cosine(m)
+  ROOT r = (f32[16,16], f32[16,16], f32[16,16]) tuple(t, e, c))");
+  check(text, {{"t", "-|x"}, {"e", "x|-"}}, {{"s", "-|x"}, {"m", "-|x"}, {"c", "-|x"}});
+}
+
 const std::string kLoop = entry(R"(
   p = f32[16,16] parameter(0)
   i = s32[] constant(0)

@@ -20,8 +20,9 @@ struct Permission {
 /// would let more flow: nothing is split, or all tensors of an elementwise op are split alike.
 ///
 /// Careful (`aggressive` false): along a factor only those axes flow that no tensor of the op has a
-/// reason to refuse. Aggressive: each tensor takes what it can; where two factors want one axis,
-/// that of the larger tensor comes first.
+/// reason to refuse; one that lacks the factor refuses the axes that split another dim of it.
+/// Aggressive: each tensor takes what it can; where two factors want one axis, that of the larger
+/// tensor comes first. (Shardy's basic and aggressive strategies.)
 bool propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
                   IndexList* changed);
 

@@ -180,17 +180,21 @@ class Schedule {
       graph_.provenance->level = level;
       graph_.provenance->aggressive = aggressive;
     }
-    IndexList waiting;  // the next one last
-    for (std::size_t o = graph_.ops.size(); o-- > 0;) {
-      if (!permission_of(o, level).enabled || is_quiet(o, level, aggressive)) continue;
-      waiting.push_back(int(o));
-      queued_[o] = 1;
-    }
+    IndexList again;  // of those before `next`; the last one comes first
     IndexList changed;
-    while (!waiting.empty()) {
-      const int o = waiting.back();
-      waiting.pop_back();
-      queued_[std::size_t(o)] = 0;
+    for (int next = 0; !again.empty() || next < int(graph_.ops.size());) {
+      int o = next;
+      if (again.empty()) {
+        ++next;
+        if (!permission_of(std::size_t(o), level).enabled ||
+            is_quiet(std::size_t(o), level, aggressive)) {
+          continue;
+        }
+      } else {
+        o = again.back();
+        again.pop_back();
+        queued_[std::size_t(o)] = 0;
+      }
       changed.clear();
       const Op& op = graph_.ops[std::size_t(o)];
       const bool done =
@@ -198,7 +202,7 @@ class Schedule {
       for (int v : changed) changed_[std::size_t(v)] = 1;
       for (const IndexList* list : {&op.operands, &op.results}) {
         for (int v : *list) {
-          if (changed_[std::size_t(v)]) wake_ops_of(v, o, level, &waiting);
+          if (changed_[std::size_t(v)]) wake_ops_of(v, o, next, level, &again);
           changed_[std::size_t(v)] = 0;
         }
       }
@@ -206,15 +210,17 @@ class Schedule {
     }
   }
 
-  /// All but `but`, which has just seen to the value. The first user will be the next.
-  void wake_ops_of(int value, int but, int level, IndexList* waiting) {
+  /// All but `but`, which has just seen to the value. Those from `next` on are looked at anyway; of
+  /// the others the first user will be the next.
+  void wake_ops_of(int value, int but, int next, int level, IndexList* again) {
     const auto wake = [&](int o) {
       quiet_[std::size_t(o)] = kAwake;
-      if (o == but || queued_[std::size_t(o)] || !permission_of(std::size_t(o), level).enabled) {
+      if (o == but || o >= next || queued_[std::size_t(o)] ||
+          !permission_of(std::size_t(o), level).enabled) {
         return;
       }
       queued_[std::size_t(o)] = 1;
-      waiting->push_back(o);
+      again->push_back(o);
     };
     const auto gives = [&](int o) {
       const IndexList& results = graph_.ops[std::size_t(o)].results;
