@@ -414,7 +414,14 @@ class Refiner {
     // What the search takes for the best comes first, and of equals stays.
     std::rotate(ends.begin(), ends.begin() + std::ptrdiff_t(least),
                 ends.begin() + std::ptrdiff_t(least) + 1);
-    if (!options_.judge) ends.resize(1);
+    if (options_.judge) {
+      State start = as_propagated();
+      if (start.best.dot_flops <= ends.front().best.dot_flops * 1.001) {
+        ends.push_back(std::move(start));
+      }
+    } else {
+      ends.resize(1);
+    }
     std::set<std::string> seen;
     std::vector<State> distinct;
     for (State& end : ends) {
@@ -426,6 +433,15 @@ class Refiner {
     now_ = std::move(distinct.size() > 1 ? judged(distinct) : distinct.front());
     propagation_->run(now_.pins, now_.first);
     if (options_.judge) start_more_collectives();
+  }
+
+  /// What a search wins may take more memory than it is worth.
+  State as_propagated() {
+    State state;
+    state.cost = options_.partition.cost;
+    propagation_->run();
+    state.take(evaluate(state.cost));
+    return state;
   }
 
   /// Several that move only what is needed may be had in place of one that moves more.
