@@ -19,6 +19,9 @@ struct CostModel {
   /// Dots that every device computes alike are shared out, and the result gathered, where that
   /// costs less.
   bool share_copies = false;
+  /// What stays the same while a loop runs counts as moved once, before the loop, when an op in it
+  /// chooses its layout: then it is had as the op needs it, and held so all along.
+  bool steady_moves_once = false;
   /// Bytes-equivalent of a byte of peak memory above source + target shard.
   double bytes_per_peak_byte = 0.01;
 };

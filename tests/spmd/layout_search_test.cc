@@ -59,6 +59,20 @@ TEST(LayoutSearch, AgreementIsKept) {
   EXPECT_TRUE(l.results[0].unreduced.empty());
 }
 
+TEST(LayoutSearch, WhatMovesOnceForManyRunsMayBeLarge) {
+  // Both want the one axis: the rows of the small one, or what is summed over, of the large one.
+  const TensorSharding rows = on({{0}, {}}), whole = on({{}, {}});
+  auto weight = [&](const std::vector<double>& shares) {
+    return choose_layout(dot_rule(8, 64, 64),
+                         {Shape(DType::f32, {8, 64}), Shape(DType::f32, {64, 64})}, {rows, rows},
+                         {Shape(DType::f32, {8, 64})}, {rows}, 2.0 * 8 * 64 * 64, {}, shares)
+        .operands[1];
+  };
+  EXPECT_FALSE(weight({}).same_placement(whole));
+  EXPECT_FALSE(weight({1, 1}).same_placement(whole));
+  EXPECT_TRUE(weight({1, 1.0 / 32}).same_placement(whole));
+}
+
 TEST(LayoutSearch, CopiesAreSharedOutWhereThatIsAskedFor) {
   const TensorSharding whole = on({{}, {}});
   auto ways = [&](bool share, double price) {

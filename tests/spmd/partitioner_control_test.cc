@@ -42,6 +42,52 @@ ENTRY e {
   EXPECT_EQ(c.text.find("f32[16,8]"), std::string::npos) << c.text;
 }
 
+/// What a loop's weight, which lies by columns, becomes from trip to trip; x lies like it.
+PartitionCase multiplied_in_a_loop(const std::string& weight, const std::string& trips,
+                                   bool moves_once) {
+  std::string text = R"(HloModule m, num_partitions=8
+    cond { s = (s32[], f32[16,64], f32[64,64]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(12)
+      ROOT c = pred[] compare(i, n), direction=LT }
+    body { s = (s32[], f32[16,64], f32[64,64]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      x = f32[16,64] get-tuple-element(s), index=1, sharding={devices=[1,8]<=[8]}
+      w = f32[64,64] get-tuple-element(s), index=2, sharding={devices=[1,8]<=[8]}
+      other = f32[64,64] add(w, w), sharding={devices=[1,8]<=[8]}
+      d = f32[16,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      low = f32[] constant(-1)
+      high = f32[] constant(1)
+      y = f32[16,64] clamp(low, d, high)
+      ROOT r = (s32[], f32[16,64], f32[64,64]) tuple(j, y, WEIGHT) }
+    ENTRY e { zero = s32[] constant(0)
+      x = f32[16,64] parameter(0), sharding={devices=[1,8]<=[8]}
+      w = f32[64,64] parameter(1), sharding={devices=[1,8]<=[8]}
+      t = (s32[], f32[16,64], f32[64,64]) tuple(zero, x, w)
+      l = (s32[], f32[16,64], f32[64,64]) while(t), condition=cond, body=bodyTRIPS
+      ROOT o = f32[16,64] get-tuple-element(l), index=1, sharding={devices=[1,8]<=[8]} })";
+  text.replace(text.find("WEIGHT"), 6, weight);
+  text.replace(text.find("TRIPS"), 5, trips);
+  spmd::PartitionOptions options;
+  options.cost.steady_moves_once = moves_once;
+  return check_partition(ir::parse_hlo(text), 0, {}, options);
+}
+
+TEST(PartitionControl, WhatALoopKeepsMayBeHadAsItsOpsNeedIt) {
+  const std::string known = R"(, backend_config={"known_trip_count":{"n":"12"}})";
+  const std::string weight = "all-gather(get-tuple-element.2)";
+  const PartitionCase once = multiplied_in_a_loop("w", known, true);
+  EXPECT_NE(once.text.find(weight), std::string::npos) << once.text;
+  // It would move in each trip.
+  for (const PartitionCase& each :
+       {multiplied_in_a_loop("other", known, true), multiplied_in_a_loop("w", known, false),
+        multiplied_in_a_loop("w", "", true)}) {
+    EXPECT_EQ(each.text.find(weight), std::string::npos) << each.text;
+  }
+}
+
 TEST(PartitionControl, SharedFunctionsStayShared) {
   PartitionCase c = check_partition(ir::parse_hlo(R"(
 HloModule m, num_partitions=8

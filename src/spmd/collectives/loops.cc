@@ -15,27 +15,6 @@ using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
 
-/// Gives the same wherever it stands, if its operands do.
-bool may_stand_outside(const Instruction& i) {
-  if (ir::has_side_effect(i.opcode) || !i.control_predecessors.empty()) return false;
-  if (ir::is_collective(i.opcode)) return is_plain_collective(i);
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::rng:
-    case Opcode::opt_barrier:
-    case Opcode::custom_call:
-    case Opcode::while_:
-    case Opcode::conditional:
-    case Opcode::call:
-    case Opcode::fusion:
-    case Opcode::after_all:
-    case Opcode::tuple:
-      return false;
-    default:
-      return i.shape.is_array();
-  }
-}
-
 bool is_splat_of(const Instruction& i, const Literal& value) {
   const Instruction* c = &i;
   while (c->is(Opcode::broadcast) || c->is(Opcode::copy) || c->is(Opcode::reshape)) {

@@ -119,6 +119,26 @@ bool only_moves(const Instruction& i) {
   }
 }
 
+bool may_stand_outside(const Instruction& i) {
+  if (ir::has_side_effect(i.opcode) || !i.control_predecessors.empty()) return false;
+  if (ir::is_collective(i.opcode)) return is_plain_collective(i);
+  switch (i.opcode) {
+    case Opcode::parameter:
+    case Opcode::rng:
+    case Opcode::opt_barrier:
+    case Opcode::custom_call:
+    case Opcode::while_:
+    case Opcode::conditional:
+    case Opcode::call:
+    case Opcode::fusion:
+    case Opcode::after_all:
+    case Opcode::tuple:
+      return false;
+    default:
+      return i.shape.is_array();
+  }
+}
+
 void set_order(ir::Computation* computation, const std::vector<Instruction*>& order) {
   TESSERA_CHECK(order.size() == computation->instructions().size(),
                 "an order that lacks instructions of " + computation->name());

@@ -55,6 +55,8 @@ ir::Instruction* regrouped(ir::Builder& b, const ir::Instruction& like, ir::Inst
                            ir::DeviceGroups groups);
 /// reshape, transpose, copy: the same elements, each once.
 bool only_moves(const ir::Instruction& i);
+/// Gives the same wherever it stands, in a loop or before it, if its operands do.
+bool may_stand_outside(const ir::Instruction& i);
 /// Puts the instructions in that order, which has all of them, operands first.
 void set_order(ir::Computation* computation, const std::vector<ir::Instruction*>& order);
 

@@ -74,6 +74,8 @@ class ModulePartitioner {
   TensorSharding normal(const TensorSharding& sharding, std::int64_t rank) const;
   /// Axes that are manual in a computation.
   const IndexList& manual_axes(const ir::Computation& source) const;
+  /// How often a loop's body runs; 1 if that isn't known, and for all others.
+  std::int64_t trips_of(const ir::Computation& source) const;
 
   void record(CommunicationRecord record, ir::Instruction* instruction);
   void replicated_op(const std::string& line);
@@ -88,6 +90,7 @@ class ModulePartitioner {
   const MeshView& view_of(const MeshRef& mesh) const;
   void finish_report(std::vector<const ir::Instruction*> removed);
   void find_manual_axes();
+  void find_trip_counts();
 
   const ir::Module& source_;
   PartitionOptions options_;
@@ -97,6 +100,7 @@ class ModulePartitioner {
   std::int64_t devices_ = 1;
   std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_, imported_;
   std::unordered_map<const ir::Computation*, IndexList> manual_;
+  std::unordered_map<const ir::Computation*, std::int64_t> trips_;  ///< of loops' bodies
   /// By computation, then by instruction; empty: not asked for yet.
   mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
       shardings_;
@@ -220,6 +224,9 @@ class ComputationPartitioner {
   /// Whether some op can only be computed from the whole array, among others that use it: it will
   /// be gathered, and every other form of it is then for nothing (needed_whole.cc).
   bool needed_whole(const Value* v) const;
+  /// What a byte of each operand counts that is moved for this op: less for what stays the same
+  /// while the loop around runs, as it moves once (steady.cc). Empty: 1.
+  std::vector<double> operand_shares(const ir::Instruction& source);
   /// An operand as computed, if nobody else uses it; else in its declared layout.
   Value* operand_value(const ir::Instruction& operand);
   /// An operand as computed (partial sums allowed), brought to a layout.
@@ -307,6 +314,7 @@ class ComputationPartitioner {
   /// What is only returned: which leaf of the root it is.
   std::unordered_map<const ir::Instruction*, std::size_t> result_of_;
   mutable std::unordered_map<const ir::Instruction*, bool> needed_whole_;  ///< by array
+  std::vector<char> steady_;  ///< by index in the source computation; empty: not asked for yet
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;
   std::map<IndexList, ir::Instruction*> coordinates_;

@@ -37,7 +37,8 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
                    const std::vector<TensorSharding>& operand_shardings,
                    const std::vector<Shape>& result_shapes,
                    const std::vector<TensorSharding>& result_shardings, double flops,
-                   const CostModel& model, const MeshRef& mesh) {
+                   const CostModel& model, const std::vector<double>& operand_shares,
+                   const MeshRef& mesh) {
   std::string key;
   key.reserve(256);
   for (const MeshAxis& a : mesh->axes) append(&key, a.size);
@@ -71,6 +72,10 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
   std::memcpy(raw, &flops, sizeof flops);
   std::memcpy(raw + sizeof flops, &model, sizeof model);
   key.append(raw, sizeof raw);
+  for (const double share : operand_shares) {
+    std::memcpy(raw, &share, sizeof share);
+    key.append(raw, sizeof share);
+  }
   return key;
 }
 
@@ -80,7 +85,7 @@ ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& op
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model) {
+                            const CostModel& model, const std::vector<double>& operand_shares) {
   MeshRef mesh;
   for (const auto* list : {&operand_shardings, &result_shardings}) {
     for (const TensorSharding& s : *list) {
@@ -89,14 +94,14 @@ ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& op
   }
   const auto search = [&] {
     return search_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                         flops, model);
+                         flops, model, operand_shares);
   };
   const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
                     tensors_fit(rule.results, result_shapes, result_shardings);
   if (!mesh || !fits) return search();
   static thread_local std::unordered_map<std::string, ComputeLayout> layouts;
   std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops, model, mesh);
+                           flops, model, operand_shares, mesh);
   auto it = layouts.find(key);
   if (it == layouts.end()) {
     if (layouts.size() >= kCachedLayouts) layouts.clear();

@@ -87,6 +87,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     Value* v = operand_value(*o);
     operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
   }
+  const std::vector<double> shares_of_operands = operand_shares(source);
   ComputeLayout layout;
   const std::vector<bool> used = used_elements(source, users(source));
   if (std::find(used.begin(), used.end(), false) != used.end() &&
@@ -94,8 +95,9 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     const std::vector<std::size_t> alike = alike_results(rule, used);
     FactorRule without = rule;
     without.results = those(rule.results, alike);
-    layout = choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
-                           those(result_shardings, alike), flops_of(source), cost());
+    layout =
+        choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
+                      those(result_shardings, alike), flops_of(source), cost(), shares_of_operands);
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -105,7 +107,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     layout.results = std::move(all);
   } else {
     layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops_of(source), cost());
+                           flops_of(source), cost(), shares_of_operands);
     // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands.size(); ++k) {
@@ -115,8 +117,9 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
       any = true;
     }
     if (any) {
-      ComputeLayout other = choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                          result_shardings, flops_of(source), cost());
+      ComputeLayout other =
+          choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                        flops_of(source), cost(), shares_of_operands);
       if (shares(other, *mesh()) >= shares(layout, *mesh())) layout = std::move(other);
     }
   }

@@ -34,6 +34,7 @@ struct Tensor {
   const Shape* shape;
   const TensorSharding* sharding;
   bool is_result;
+  double share;  ///< of what moving it costs
 };
 
 bool contains(const IndexList& list, int a) {
@@ -46,7 +47,7 @@ class LayoutSearch {
                const std::vector<TensorSharding>& operand_shardings,
                const std::vector<Shape>& result_shapes,
                const std::vector<TensorSharding>& result_shardings, double flops,
-               const CostModel& model)
+               const CostModel& model, const std::vector<double>& operand_shares)
       : rule_(rule), flops_(flops), model_(model) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
@@ -57,7 +58,8 @@ class LayoutSearch {
         TESSERA_CHECK(shardings[i].kind == TensorSharding::Kind::axes &&
                           shardings[i].dims.size() == factors[i].size(),
                       "a sharding that doesn't fit its tensor: " + shardings[i].to_string());
-        tensors_.push_back({&factors[i], &shapes[i], &shardings[i], is_result});
+        const double share = is_result || operand_shares.empty() ? 1 : operand_shares[i];
+        tensors_.push_back({&factors[i], &shapes[i], &shardings[i], is_result, share});
         if (shardings[i].mesh) mesh_ = shardings[i].mesh;
       }
     };
@@ -431,6 +433,7 @@ class LayoutSearch {
                                                             dims_of(t), bytes_of(t), model_)
                                       : reshard_lower_bound(*tensors_[t].sharding, c.sharding,
                                                             dims_of(t), bytes_of(t), model_);
+      c.bound *= tensors_[t].share;
       choices_.push_back(std::move(c));
     }
     return it->second;
@@ -466,7 +469,8 @@ class LayoutSearch {
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
       c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
-                            dims_of(c.tensor), bytes_of(c.tensor), model_);
+                            dims_of(c.tensor), bytes_of(c.tensor), model_) *
+               tensors_[c.tensor].share;
     }
     return c.cost;
   }
@@ -541,9 +545,9 @@ ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& op
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model) {
+                            const CostModel& model, const std::vector<double>& operand_shares) {
   return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                      flops, model)
+                      flops, model, operand_shares)
       .run();
 }
 

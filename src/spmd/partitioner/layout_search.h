@@ -33,18 +33,21 @@ struct ComputeLayout {
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
 /// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
 /// factors get no axes; permutation factors may get some (the op then has to exchange halos).
-/// `flops`: of the whole op, before it is shared out.
+/// `flops`: of the whole op, before it is shared out. `operand_shares`: what a byte moved of each
+/// operand counts, 1 if empty; less where an operand moves once for many runs of the op.
 ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model = {});
+                            const CostModel& model = {},
+                            const std::vector<double>& operand_shares = {});
 
 /// The same, searched for anew (choose_layout remembers what it found).
 ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model = {});
+                            const CostModel& model = {},
+                            const std::vector<double>& operand_shares = {});
 
 }  // namespace tessera::spmd

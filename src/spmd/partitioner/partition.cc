@@ -30,6 +30,7 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   if (pieces->axes != mesh_->axes) mesh_ = pieces;
   devices_ = mesh_->num_devices();
   find_manual_axes();
+  find_trip_counts();
   target_ = std::make_unique<ir::Module>(source.name);
   target_->num_partitions = devices_;
   target_->replica_count = source.replica_count;

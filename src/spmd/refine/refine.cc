@@ -66,8 +66,8 @@ struct Evaluated {
 
 /// The parts of a cost model that are tried.
 std::string key_of(const CostModel& cost) {
-  return fmt::format("{} {} {}", cost.bytes_per_dot_flop, cost.bytes_per_repeated_flop,
-                     cost.share_copies);
+  return fmt::format("{} {} {} {}", cost.bytes_per_dot_flop, cost.bytes_per_repeated_flop,
+                     cost.share_copies, cost.steady_moves_once);
 }
 
 class Refiner {
@@ -320,6 +320,18 @@ class Refiner {
     return state;
   }
 
+  /// What stays the same in a loop, had before it as the ops in it need it.
+  std::optional<State> move_once() {
+    State state;
+    state.cost = now_.cost;
+    state.cost.steady_moves_once = true;
+    state.take(evaluate(state.cost));
+    const bool same =
+        state.best.cost == now_.best.cost && state.best.dot_flops == now_.best.dot_flops;
+    if (same || state.best.bytes > now_.best.bytes * kBytesToStart) return std::nullopt;
+    return state;
+  }
+
   /// What flows from one argument before all others: other places to search from.
   std::vector<State> follow_one() {
     std::vector<State> found;
@@ -381,12 +393,12 @@ class Refiner {
     const std::int64_t trials = trials_;
     std::vector<State> starts;
     // As propagated, while the module is.
-    std::optional<State> copies = share_copies(), dots = share_dots();
+    std::optional<State> copies = share_copies(), dots = share_dots(), once = move_once();
     for (State& following : follow_one()) starts.push_back(std::move(following));
     for (const bool whole : {true, false}) {
       if (std::optional<State> asked = ask_all(whole)) starts.push_back(std::move(*asked));
     }
-    for (std::optional<State>* shared : {&copies, &dots}) {
+    for (std::optional<State>* shared : {&copies, &dots, &once}) {
       if (*shared) starts.push_back(std::move(**shared));
     }
     starts.insert(starts.begin(), std::move(now_));

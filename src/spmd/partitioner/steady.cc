@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stays the same while a loop runs: moving it is paid for once, before the loop.
+#include <algorithm>
+
+#include "src/spmd/collectives/rewrite.h"
+#include "src/spmd/partitioner/context.h"
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+bool is_carried(const Instruction& i) {
+  return i.is(Opcode::get_tuple_element) && i.operand(0)->is(Opcode::parameter);
+}
+
+/// A carried array that the body gives back as it got it.
+bool is_kept(const Instruction& carried) {
+  const Instruction& root = *carried.parent->root();
+  if (!root.is(Opcode::tuple)) return false;
+  const std::int64_t k = carried.get<ir::GetTupleElementAttrs>().index;
+  const Instruction& next = *root.operand(std::size_t(k));
+  return is_carried(next) && next.get<ir::GetTupleElementAttrs>().index == k;
+}
+
+/// By instruction of a loop's body.
+std::vector<char> steady_values(const ir::Computation& body) {
+  std::vector<char> steady(body.instructions().size(), 0);
+  for (const auto& i : body.instructions()) {
+    if (!i->shape.is_array()) continue;
+    bool same = is_carried(*i) ? is_kept(*i) : may_stand_outside(*i);
+    for (const Instruction* o : i->operands) {
+      same = same && (is_carried(*i) || steady[std::size_t(o->index)] != 0);
+    }
+    steady[std::size_t(i->index)] = same;
+  }
+  return steady;
+}
+
+}  // namespace
+
+void ModulePartitioner::find_trip_counts() {
+  for (const auto& c : source_.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!i->is(Opcode::while_)) continue;
+      trips_[i->called[1]] = i->get<ir::WhileAttrs>().known_trip_count.value_or(1);
+    }
+  }
+}
+
+std::int64_t ModulePartitioner::trips_of(const ir::Computation& source) const {
+  auto it = trips_.find(&source);
+  return it == trips_.end() ? 1 : std::max<std::int64_t>(it->second, 1);
+}
+
+std::vector<double> ComputationPartitioner::operand_shares(const Instruction& source) {
+  const std::int64_t trips = module_.trips_of(source_);
+  if (trips < 2 || !cost().steady_moves_once) return {};
+  if (steady_.empty()) steady_ = steady_values(source_);
+  std::vector<double> shares;
+  bool any = false;
+  for (const Instruction* o : source.operands) {
+    const bool steady = steady_[std::size_t(o->index)] != 0;
+    any = any || steady;
+    shares.push_back(steady ? 1 / double(trips) : 1);
+  }
+  return any ? shares : std::vector<double>();
+}
+
+}  // namespace tessera::spmd
