@@ -22,7 +22,7 @@ double peak_elements(const ir::Module& module, bool joint) {
     bool alias = i->is(ir::Opcode::reshape) || i->is(ir::Opcode::bitcast);
     storage[i.get()] = alias ? storage[i->operand(0)] : i.get();
     last_use[storage[i.get()]] = i->index;
-    for (const ir::Instruction* o : i->operands) last_use[storage[o]] = i->index;
+    for (const ir::Instruction* o : i->operands()) last_use[storage[o]] = i->index;
   }
   last_use[storage[entry.root()]] = std::int64_t(entry.instructions().size());
   std::unordered_map<const ir::Instruction*, bool> between;

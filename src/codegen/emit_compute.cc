@@ -44,7 +44,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   ir::Instruction sides[2];
   for (int k = 0; k < 2; ++k) {
     sides[k].shape = Shape(t, i.operand(std::size_t(k))->shape.dims);
-    same.operands.push_back(&sides[k]);
+    same.add_operand(&sides[k]);
     const DType from = i.operand(std::size_t(k))->shape.dtype;
     if (!converts(Shape(from, sides[k].shape.dims), t)) return false;
   }
@@ -69,7 +69,7 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
   const DType t =
       is_floating(i.shape.dtype) && byte_size(i.shape.dtype) < 4 ? DType::f32 : i.shape.dtype;
   const Shape made_type(t, i.shape.dims);
-  for (const ir::Instruction* o : i.operands) {
+  for (const ir::Instruction* o : i.operands()) {
     if (!converts(o->shape, t)) return false;
   }
   if (!converts(made_type, i.shape.dtype)) return false;
@@ -102,13 +102,13 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     KernelSpec spec = map_kernel(i);
     if (!spec) return false;
     std::vector<SlotId> inputs;
-    for (const ir::Instruction* o : i.operands) inputs.push_back(e.slot(*o));
+    for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
     e.task(i, std::move(spec), std::move(inputs), {e.result(i)});
     return true;
   }
   std::vector<SlotId> inputs;
   std::vector<ReduceOperand> operands;
-  const std::size_t k = i.operands.size() / 2;
+  const std::size_t k = i.operands().size() / 2;
   const Dims order = reduce_order(i);
   for (std::size_t n = 0; n < k; ++n) {
     const ir::Instruction& o = *i.operand(n);

@@ -17,9 +17,9 @@ void emit_while(Emitter& e, const ir::Instruction& i) {
   const std::vector<SlotId> carried = e.results(i);
   runtime::While loop;
   for (std::size_t k = 0; k < init.size(); ++k) loop.init.push_back({init[k], carried[k], false});
-  Emitter condition(&e.state(), *i.called.at(0), e.called_facts(i, 0), &loop.condition);
+  Emitter condition(&e.state(), *i.called().at(0), e.called_facts(i, 0), &loop.condition);
   loop.predicate = condition.run({carried}).at(0);
-  Emitter body(&e.state(), *i.called.at(1), e.called_facts(i, 1), &loop.body);
+  Emitter body(&e.state(), *i.called().at(1), e.called_facts(i, 1), &loop.body);
   const std::vector<SlotId> next = body.run({carried});
   for (std::size_t k = 0; k < next.size(); ++k) loop.next.push_back({next[k], carried[k], false});
   e.step(i, std::move(loop));
@@ -30,7 +30,7 @@ void emit_conditional(Emitter& e, const ir::Instruction& i) {
   conditional.selector = e.slot(*i.operand(0));
   conditional.boolean = i.operand(0)->shape.dtype == DType::pred;
   const std::vector<SlotId> results = e.results(i);
-  for (std::size_t b = 0; b < i.called.size(); ++b) {
+  for (std::size_t b = 0; b < i.called().size(); ++b) {
     runtime::Branch branch;
     std::vector<SlotId> own;
     for (const SlotId s : e.slots(*i.operand(b + 1))) {
@@ -38,7 +38,7 @@ void emit_conditional(Emitter& e, const ir::Instruction& i) {
       own.push_back(e.temporary(slot.bytes, slot.classes));
       branch.parameters.push_back({s, own.back(), false});
     }
-    Emitter inner(&e.state(), *i.called[b], e.called_facts(i, b), &branch.block);
+    Emitter inner(&e.state(), *i.called()[b], e.called_facts(i, b), &branch.block);
     const std::vector<SlotId> given = inner.run({own});
     for (std::size_t k = 0; k < given.size(); ++k) {
       branch.results.push_back({given[k], results[k], false});
@@ -127,19 +127,19 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
     if (!attrs.dims.empty()) dim = attrs.dims[0];
   }
   if (x.kind == Exchange::Kind::all_reduce || x.kind == Exchange::Kind::reduce_scatter) {
-    const Combine c = combine_function(*i.called.at(0));
+    const Combine c = combine_function(*i.called().at(0));
     x.combine = c.function;
     x.combine_attributes = c.attributes;
     if (x.combine == nullptr) {
       x.combine = combine_slowly;
       x.combine_attributes =
-          std::shared_ptr<const void>(std::shared_ptr<const void>(), i.called[0]);
+          std::shared_ptr<const void>(std::shared_ptr<const void>(), i.called()[0]);
       e.state().built->evaluator_ops.push_back(i.describe() + ", its reducer");
     }
   }
   if (!one_view && !x.groups.empty()) group_size = std::int64_t(x.groups[0].size());
   const std::vector<Shape> leaves = flatten(i.shape);
-  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+  for (std::size_t k = 0; k < i.operands().size(); ++k) {
     const Shape& operand = i.operand(k)->shape;
     Exchange::Part part;
     part.input = e.slot(*i.operand(k));

@@ -16,7 +16,7 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
           std::vector<runtime::KernelTask::Reuse> reuse = {}) {
   if (!spec) return false;
   std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands) inputs.push_back(e.slot(*o));
+  for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
   e.task(i, std::move(spec), std::move(inputs), e.results(i), std::move(reuse));
   return true;
 }
@@ -26,7 +26,7 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
 bool emit_sort(Emitter& e, const ir::Instruction& i) {
   // A row is read whole before it is written.
   std::vector<runtime::KernelTask::Reuse> reuse;
-  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+  for (std::size_t k = 0; k < i.operands().size(); ++k) {
     reuse.push_back({int(k), int(k), false, false});
   }
   return emit(e, i, sort_kernel(i), std::move(reuse));
@@ -34,7 +34,7 @@ bool emit_sort(Emitter& e, const ir::Instruction& i) {
 bool emit_topk(Emitter& e, const ir::Instruction& i) { return emit(e, i, topk_kernel(i)); }
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   const ir::Instruction& array = *i.operand(0);
-  if (i.operands.size() != 2 || !e.inlined(array)) return emit(e, i, reduce_window_kernel(i));
+  if (i.operands().size() != 2 || !e.inlined(array)) return emit(e, i, reduce_window_kernel(i));
   Loop loop(e, array.shape.dims);
   auto program = loop.program(loop.value(array));
   std::vector<SlotId> inputs = loop.inputs();

@@ -79,7 +79,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
 Value Loop::operation(const ir::Instruction& i, int stack) {
   if (e_.in_parts(i)) return in_parts(i, stack);
   std::vector<Value> operands;
-  for (const ir::Instruction* o : i.operands) {
+  for (const ir::Instruction* o : i.operands()) {
     // An operand of other dims is one scalar for all.
     operands.push_back(o->shape.dims == i.shape.dims ? value(*o, stack) : value(*o, 0));
   }
@@ -98,7 +98,7 @@ Value Loop::iota(const ir::Instruction& i) {
 }
 
 Value Loop::gathered(const ir::Instruction& gather) {
-  for (const ir::Instruction* o : gather.operands) add_input(e_.slot(*o));
+  for (const ir::Instruction* o : gather.operands()) add_input(e_.slot(*o));
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
@@ -127,7 +127,7 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
   std::vector<ConcatenationPart> parts;
   double nanoseconds = 0;
   int inputs = 0;
-  for (ir::Instruction* o : concatenate.operands) {
+  for (ir::Instruction* o : concatenate.operands()) {
     const auto turn = made_up_transpose(o, order, -1);
     ConcatenationPart p;
     p.dims = turn->shape.dims;
@@ -161,7 +161,7 @@ Mosaic Loop::mosaic(const ir::Instruction& i, bool made) {
   }
   TESSERA_CHECK(is_view(i), i.name + " can't be read through");
   Mosaic out;
-  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+  for (std::size_t k = 0; k < i.operands().size(); ++k) {
     if (!is_data_operand(i, k)) continue;
     Mosaic part = mosaic(*i.operand(k), false);
     TESSERA_CHECK(apply_view(i, k, *this, &part),

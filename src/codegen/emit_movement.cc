@@ -25,10 +25,10 @@ bool emit_dynamic(Emitter& e, const ir::Instruction& i) {
   starts.first = int(first);
   starts.dims = array.dims;
   starts.sizes = update ? i.operand(1)->shape.dims : i.shape.dims;
-  if (i.operands.size() != first + array.dims.size()) return false;
-  if (i.operands.size() > first) starts.dtype = i.operand(first)->shape.dtype;
+  if (i.operands().size() != first + array.dims.size()) return false;
+  if (i.operands().size() > first) starts.dtype = i.operand(first)->shape.dtype;
   std::vector<SlotId> inputs;
-  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+  for (std::size_t k = 0; k < i.operands().size(); ++k) {
     if (k >= first && i.operand(k)->shape.dtype != starts.dtype) return false;
     inputs.push_back(e.slot(*i.operand(k)));
   }
@@ -45,7 +45,7 @@ bool emit_dynamic(Emitter& e, const ir::Instruction& i) {
 }  // namespace
 
 bool emit_movement(Emitter& e, const ir::Instruction& i) {
-  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+  for (std::size_t k = 0; k < i.operands().size(); ++k) {
     if (!is_data_operand(i, k) || !e.inlined(*i.operand(k))) continue;
     emit_view(e, i);
     return true;
@@ -55,7 +55,7 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
   const auto element = byte_size(operand.dtype);
   const Dims from = byte_strides(operand), to = byte_strides(i.shape);
   std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands) inputs.push_back(e.slot(*o));
+  for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
   if (i.is(Opcode::pad)) {
     e.task(i, pad_kernel(operand.dims, i.get<ir::PadAttrs>().dims, element), std::move(inputs),
            {e.result(i)});
@@ -65,7 +65,7 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
   if (i.is(Opcode::concatenate)) {
     const auto dim = std::size_t(i.get<ir::DimensionsAttrs>().dims.at(0));
     std::int64_t at = 0;
-    for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    for (std::size_t k = 0; k < i.operands().size(); ++k) {
       const Shape& part = i.operand(k)->shape;
       boxes.push_back({int(k), 0, at * to[dim], part.dims, byte_strides(part), to});
       at += part.dims[dim];

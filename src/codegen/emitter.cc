@@ -210,7 +210,7 @@ void Emitter::emit(const ir::Instruction& i) {
   switch (i.opcode) {
     case Opcode::tuple: {
       std::vector<SlotId> all;
-      for (const ir::Instruction* o : i.operands) {
+      for (const ir::Instruction* o : i.operands()) {
         const auto s = slots(*o);
         all.insert(all.end(), s.begin(), s.end());
       }
@@ -240,8 +240,8 @@ void Emitter::emit(const ir::Instruction& i) {
     case Opcode::call:
     case Opcode::fusion: {
       std::vector<std::vector<SlotId>> parameters;
-      for (const ir::Instruction* o : i.operands) parameters.push_back(slots(*o));
-      Emitter inner(state_, *i.called.at(0), called_facts(i, 0), block_);
+      for (const ir::Instruction* o : i.operands()) parameters.push_back(slots(*o));
+      Emitter inner(state_, *i.called().at(0), called_facts(i, 0), block_);
       return alias(i, inner.run(parameters));
     }
     case Opcode::while_:
@@ -314,7 +314,7 @@ void Emitter::emit(const ir::Instruction& i) {
   }();
   if (done) return;
   std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands) {
+  for (const ir::Instruction* o : i.operands()) {
     const auto s = slots(*o);
     inputs.insert(inputs.end(), s.begin(), s.end());
   }

@@ -57,10 +57,7 @@ class Fuser {
  public:
   Fuser(const ir::Computation& computation, const passes::UniformityFacts& facts,
         const FusionOptions& options)
-      : computation_(computation),
-        facts_(facts),
-        options_(options),
-        users_(ir::users_of(computation)) {
+      : computation_(computation), facts_(facts), options_(options) {
     const auto n = computation.instructions().size();
     out_.inlined.assign(n, false);
     out_.loops.assign(n, false);
@@ -84,7 +81,7 @@ class Fuser {
       const bool loop = is_loop_op_[n] || parts;
       if (!loop && !is_view(i) && !i.is(Opcode::iota) && !i.is(Opcode::gather)) continue;
       if (computation_.root() != &i) {
-        if (auto contexts = offered(i, users_[n]); contexts && fits(i, loop, *contexts)) {
+        if (auto contexts = offered(i, i.users()); contexts && fits(i, loop, *contexts)) {
           out_.inlined[n] = true;
           out_.in_parts[n] = parts;
           if (loop) {
@@ -121,7 +118,7 @@ class Fuser {
   bool has_parts(const Instruction& i) {
     const bool gathers = i.is(Opcode::gather);
     if (!i.is(Opcode::concatenate) && !(gathers && indices_in_order(i))) return false;
-    for (std::size_t k = gathers ? 1 : 0; k < i.operands.size(); ++k) {
+    for (std::size_t k = gathers ? 1 : 0; k < i.operands().size(); ++k) {
       const Instruction* made = i.operand(k);
       while (uses(*made) == 1 && !known(*made) &&
              (made->is(Opcode::reshape) || made->is(Opcode::broadcast))) {
@@ -137,7 +134,7 @@ class Fuser {
     }
     return false;
   }
-  std::size_t uses(const Instruction& i) const { return users_[std::size_t(i.index)].size(); }
+  std::size_t uses(const Instruction& i) const { return i.users().size(); }
 
   /// The loop of an operand that is computed in its user's.
   std::int64_t part_root(const Instruction& user, std::size_t k) {
@@ -195,8 +192,8 @@ class Fuser {
       if (user == last) continue;
       last = user;
       const Instruction& u = *user;
-      for (std::size_t k = 0; k < u.operands.size(); ++k) {
-        if (u.operands[k] != &i) continue;
+      for (std::size_t k = 0; k < u.operands().size(); ++k) {
+        if (u.operands()[k] != &i) continue;
         if (!offer(u, k, i, &out)) return std::nullopt;
       }
     }
@@ -237,7 +234,7 @@ class Fuser {
       out->insert({u.index, push(0, u, k)});
       return true;
     }
-    if (u.is(Opcode::reduce) && k < u.operands.size() / 2 && takes_programs(u)) {
+    if (u.is(Opcode::reduce) && k < u.operands().size() / 2 && takes_programs(u)) {
       out->insert({u.index, 0});
       return true;
     }
@@ -246,7 +243,7 @@ class Fuser {
       return true;
     }
     if (u.is(Opcode::dot) || u.is(Opcode::convolution) ||
-        (u.is(Opcode::reduce) && k < u.operands.size() / 2)) {
+        (u.is(Opcode::reduce) && k < u.operands().size() / 2)) {
       const Instruction* packing = packing_of(u, k);
       if (packing == nullptr) return false;
       out_.mattered.packings = true;
@@ -260,7 +257,7 @@ class Fuser {
   /// The order in which the user's kernel takes an operand; empty if it takes it as it is.
   static Dims packed_order(const Instruction& user, std::size_t k) {
     if (user.is(Opcode::reduce)) return reduce_order(user);
-    for (const Instruction* side : user.operands) {
+    for (const Instruction* side : user.operands()) {
       if (side->shape.dtype != user.shape.dtype) return {};
     }
     if (user.is(Opcode::dot)) {
@@ -382,7 +379,7 @@ class Fuser {
           root.shape.element_count() * 2 > i.shape.element_count()) {
         return false;
       }
-      for (std::size_t k = 0; k < i.operands.size(); ++k) {
+      for (std::size_t k = 0; k < i.operands().size(); ++k) {
         if (is_data_operand(i, k) && !reads(*i.operand(k), push(c.stack, i, k))) return false;
       }
     }
@@ -399,7 +396,7 @@ class Fuser {
       return false;
     }
     std::int64_t read = 0;
-    for (const Instruction* u : users_[std::size_t(i.operand(0)->index)]) {
+    for (const Instruction* u : i.operand(0)->users()) {
       if (u->is(Opcode::slice) || u->is(Opcode::dynamic_slice)) read += u->shape.byte_count();
     }
     return 2 * read < source->shape.byte_count();
@@ -413,7 +410,7 @@ class Fuser {
     std::size_t depth = 0, pieces = 1;
     for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
       const Frame& f = frames_[std::size_t(s)];
-      if (f.view->is(Opcode::concatenate)) pieces *= f.view->operands.size();
+      if (f.view->is(Opcode::concatenate)) pieces *= f.view->operands().size();
       if (++depth > kMostViews || pieces > kMostPieces) return false;
       if (!apply_view(*f.view, std::size_t(f.operand), numbers, &m)) return false;
     }
@@ -443,14 +440,13 @@ class Fuser {
       return 0;
     }
     double out = operation_cost(i);
-    for (const Instruction* o : i.operands) out += cost(*o, chain, seen, arrays);
+    for (const Instruction* o : i.operands()) out += cost(*o, chain, seen, arrays);
     return out;
   }
 
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   const FusionOptions& options_;
-  ir::Users users_;
   Fusion out_;
   std::vector<Contexts> contexts_;
   std::vector<bool> is_loop_op_;

@@ -488,14 +488,14 @@ double operation_cost(const ir::Instruction& instruction) {
 }
 
 bool is_loop_op(const ir::Instruction& instruction) {
-  if (!instruction.shape.is_array() || instruction.operands.empty() ||
-      instruction.operands.size() > 3) {
+  if (!instruction.shape.is_array() || instruction.operands().empty() ||
+      instruction.operands().size() > 3) {
     return false;
   }
   if (!ir::is_elementwise(instruction.opcode) || instruction.is(Opcode::copy)) return false;
   LoopBuilder probe;
   std::vector<LoopBuilder::Value> operands;
-  for (const ir::Instruction* o : instruction.operands) {
+  for (const ir::Instruction* o : instruction.operands()) {
     if (!o->shape.is_array()) return false;
     operands.push_back(probe.contiguous(o->shape.dtype));
   }
@@ -524,14 +524,14 @@ std::shared_ptr<const LoopProgram> program_of(const ir::Computation& computation
       continue;
     }
     std::vector<LoopBuilder::Value> operands;
-    for (const ir::Instruction* o : i->operands) operands.push_back(values.at(o));
+    for (const ir::Instruction* o : i->operands()) operands.push_back(values.at(o));
     const auto v = builder.apply(*i, operands);
     if (!v) return nullptr;
     values[i.get()] = *v;
   }
   const ir::Instruction* root = computation.root();
   if (root->is(Opcode::tuple)) {
-    for (const ir::Instruction* o : root->operands) builder.output(values.at(o));
+    for (const ir::Instruction* o : root->operands()) builder.output(values.at(o));
   } else {
     builder.output(values.at(root));
   }

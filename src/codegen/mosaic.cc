@@ -295,7 +295,7 @@ void Mosaic::simplify() {
 }
 
 bool is_view(const ir::Instruction& i) {
-  if (!i.shape.is_array() || i.operands.empty()) return false;
+  if (!i.shape.is_array() || i.operands().empty()) return false;
   switch (i.opcode) {
     case Opcode::slice:
     case Opcode::transpose:
@@ -345,7 +345,7 @@ std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, con
   Dims dims;
   for (const std::int64_t d : order) dims.push_back(operand->shape.dim(d));
   out->shape = Shape(operand->shape.dtype, dims);
-  out->operands = {operand};
+  out->set_operands({operand});
   out->attrs = ir::DimensionsAttrs{order};
   return out;
 }
@@ -374,12 +374,12 @@ bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars
     case Opcode::concatenate:
       return concatenate(view, k, m);
     case Opcode::dynamic_slice:
-      if (view.operands.size() != 1 + dims.size()) return false;
+      if (view.operands().size() != 1 + dims.size()) return false;
       add_starts(view, 1, m->dims, dims, -1, scalars, m);
       m->dims = dims;
       return true;
     case Opcode::dynamic_update_slice: {
-      if (view.operands.size() != 2 + dims.size()) return false;
+      if (view.operands().size() != 2 + dims.size()) return false;
       if (k == 0) return true;
       if (m->fill >= 0) return false;
       const Dims part = m->dims;

@@ -173,7 +173,7 @@ class Timeline {
  private:
   double ready(const ir::Instruction& i) const {
     double at = 0;
-    for (const ir::Instruction* o : i.operands) at = std::max(at, done_[std::size_t(o->index)]);
+    for (const ir::Instruction* o : i.operands()) at = std::max(at, done_[std::size_t(o->index)]);
     return at;
   }
 
@@ -219,10 +219,9 @@ class Analysis {
 
   Totals totals_of(const ir::Computation& c) {
     Totals out;
-    const auto users = ir::users_of(c);
     std::vector<bool> on_the_way(c.instructions().size());
     for (const auto& i : c.instructions()) {
-      const auto& mine = users[std::size_t(i->index)];
+      const ir::UserList mine = i->users();
       on_the_way[std::size_t(i->index)] =
           is_made_on_the_way(i->opcode) && !is_name(i->opcode) && i.get() != c.root() &&
           !mine.empty() && std::all_of(mine.begin(), mine.end(), [](const ir::Instruction* user) {
@@ -237,12 +236,12 @@ class Analysis {
       out.communicated += spmd::collective_bytes(*i, devices_);
       if (i->is(Opcode::conditional)) {
         Totals dearest;
-        for (const ir::Computation* branch : i->called) dearest.at_least(totals_[branch]);
+        for (const ir::Computation* branch : i->called()) dearest.at_least(totals_[branch]);
         out.add(dearest, 1);
         line.run(*i, dearest.overlapped_seconds);
       } else if (calls_program(i->opcode)) {
         double seconds = 0;
-        for (const ir::Computation* callee : i->called) {
+        for (const ir::Computation* callee : i->called()) {
           out.add(totals_[callee], trips(*i));
           seconds += totals_[callee].overlapped_seconds * trips(*i);
         }
@@ -292,10 +291,10 @@ class Analysis {
   /// What a kernel reads, through names and what is made on the way.
   void sources(const ir::Instruction& i, const std::vector<bool>& on_the_way,
                std::set<std::int64_t>* made, std::map<std::int64_t, double>* read) const {
-    for (const ir::Instruction* o : i.operands) {
+    for (const ir::Instruction* o : i.operands()) {
       const ir::Instruction* s = o;
       while (is_name(s->opcode) && !s->is(Opcode::tuple) && !s->is(Opcode::get_tuple_element) &&
-             !s->operands.empty()) {
+             !s->operands().empty()) {
         s = s->operand(0);
       }
       if (on_the_way[std::size_t(s->index)]) {
@@ -321,7 +320,7 @@ class Analysis {
       case Opcode::dynamic_update_slice:
         return 2 * bytes_of(i.operand(1)->shape);
       case Opcode::scatter:
-        return 3 * bytes_of(i.operands.back()->shape);
+        return 3 * bytes_of(i.operands().back()->shape);
       default:
         break;
     }
@@ -350,14 +349,14 @@ class Analysis {
       if (i->is(Opcode::conditional)) {
         // As the count does: the branch that communicates most.
         const ir::Computation* dearest = nullptr;
-        for (const ir::Computation* branch : i->called) {
+        for (const ir::Computation* branch : i->called()) {
           if (!dearest || totals_[branch].communicated > totals_[dearest].communicated) {
             dearest = branch;
           }
         }
         if (dearest) times_[dearest] += times;
       } else if (calls_program(i->opcode)) {
-        for (const ir::Computation* callee : i->called) times_[callee] += times * trips(*i);
+        for (const ir::Computation* callee : i->called()) times_[callee] += times * trips(*i);
       }
       if (!communicates(*i)) continue;
       CollectiveCost cost = costs_.at(i.get());

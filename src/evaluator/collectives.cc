@@ -192,7 +192,7 @@ Values Interpreter::run_collective(const ir::Instruction& in, const Active& acti
           case Opcode::all_reduce:
           case Opcode::all_reduce_start:
           case Opcode::reduce_scatter: {
-            const Literal sum = reduce_together(*in.called.at(0), parts);
+            const Literal sum = reduce_together(*in.called().at(0), parts);
             for (std::size_t i = 0; i < size; ++i) {
               results[group[i]][o] =
                   in.is(Opcode::reduce_scatter) ? part_of(in, sum, attrs.dims.at(0), i, size) : sum;

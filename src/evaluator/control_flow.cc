@@ -8,7 +8,7 @@
 namespace tessera::evaluator {
 
 Values Interpreter::run_while(const ir::Instruction& in, const Active& active, const Values& init) {
-  const ir::Computation &condition = *in.called[0], &body = *in.called[1];
+  const ir::Computation &condition = *in.called()[0], &body = *in.called()[1];
   Values results = init;
   Values state = init;
   Active running = active;
@@ -40,8 +40,8 @@ Values Interpreter::run_while(const ir::Instruction& in, const Active& active, c
 
 Values Interpreter::run_conditional(const ir::Instruction& in, const Active& active,
                                     const std::vector<const Values*>& operands) {
-  const std::int64_t branches = std::int64_t(in.called.size());
-  const bool by_pred = in.operands[0]->shape.dtype == DType::pred;
+  const std::int64_t branches = std::int64_t(in.called().size());
+  const bool by_pred = in.operands()[0]->shape.dtype == DType::pred;
   std::vector<std::int64_t> taken;
   for (std::size_t i = 0; i < active.size(); ++i) {
     std::int64_t branch = index_at((*operands[0])[i], 0);
@@ -69,7 +69,7 @@ Values Interpreter::run_conditional(const ir::Instruction& in, const Active& act
     }
     if (here.empty()) continue;
     divergences_.push_back(std::move(divergence));
-    Values out = run(*in.called[std::size_t(b)], here, {&argument});
+    Values out = run(*in.called()[std::size_t(b)], here, {&argument});
     divergences_.pop_back();
     for (std::size_t i = 0; i < here.size(); ++i) results[places[i]] = std::move(out[i]);
   }
@@ -78,14 +78,14 @@ Values Interpreter::run_conditional(const ir::Instruction& in, const Active& act
 
 Values Interpreter::run_call(const ir::Instruction& in, const Active& active,
                              const std::vector<const Values*>& operands) {
-  return run(*in.called[0], active, operands);
+  return run(*in.called()[0], active, operands);
 }
 
 Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& active,
                                     const std::vector<const Values*>& operands) {
   const std::string& target = in.get<ir::CustomCallAttrs>().target;
-  if (target == ir::kCustomPartitioningTarget && !in.called.empty()) {
-    Values results = run(*in.called[0], active, operands);
+  if (target == ir::kCustomPartitioningTarget && !in.called().empty()) {
+    Values results = run(*in.called()[0], active, operands);
     // A body may give a tuple of one where the call has the array itself, or the other way round.
     for (Literal& r : results) {
       if (r.is_tuple() && !in.shape.is_tuple && r.elements().size() == 1) {
@@ -100,9 +100,9 @@ Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& act
                               target == "SPMDShardToFullShape" ||
                               target == "xla.sdy.FuncResultSharding";
   if (marks_sharding) {
-    if (!(in.shape == in.operands.at(0)->shape)) {
+    if (!(in.shape == in.operands().at(0)->shape)) {
       throw RuntimeError("custom-call to \"" + target + "\" at " + in.describe() +
-                             " changes the shape from " + in.operands[0]->shape.to_string() +
+                             " changes the shape from " + in.operands()[0]->shape.to_string() +
                              " to " + in.shape.to_string() +
                              "; run the program after it was partitioned",
                          in.location());

@@ -142,7 +142,7 @@ Literal reread(const ir::Instruction& in, const Literal& x, const Shape& shape) 
 Literal eval_bitcast(const ir::Instruction& in, const Literal& x) {
   const Shape shape(in.shape.dtype, in.shape.dims);
   if (ir::depends_on_layout(in)) {
-    const Dims from = ir::memory_order(in.operands[0]->shape), to = ir::memory_order(in.shape);
+    const Dims from = ir::memory_order(in.operands()[0]->shape), to = ir::memory_order(in.shape);
     const Shape in_memory(shape.dtype, ir::permute_dims(shape.dims, to));
     return permuted(reread(in, permuted(x, from), in_memory), ir::inverse_order(to));
   }

@@ -13,7 +13,7 @@ bool is_lane_op(Opcode op) {
 void apply_elementwise(const ir::Instruction& in, const std::byte* const* operands, std::byte* out,
                        std::int64_t n) {
   const DType to = in.shape.dtype;
-  const DType from = in.operands[0]->shape.dtype;
+  const DType from = in.operands()[0]->shape.dtype;
   switch (in.opcode) {
     case Opcode::copy:
       return apply_convert(from, from, operands[0], out, n);

@@ -69,9 +69,9 @@ Literal evaluate(const ir::Computation& computation, std::span<const Literal> ar
 
 Literal evaluate_instruction(const ir::Instruction& instruction,
                              std::span<const Literal> operands) {
-  if (operands.size() != instruction.operands.size()) {
+  if (operands.size() != instruction.operands().size()) {
     throw ValueError(instruction.describe() + " has " +
-                         std::to_string(instruction.operands.size()) + " operands; " +
+                         std::to_string(instruction.operands().size()) + " operands; " +
                          std::to_string(operands.size()) + " were given",
                      instruction.location());
   }

@@ -125,7 +125,7 @@ Literal eval_scatter(const ir::Instruction& in, Operands xs) {
   }
   const std::int64_t lanes = element_count(sizes);
   const Dims packed = row_major_strides(sizes);
-  ScalarFunction f(*in.called[0]);
+  ScalarFunction f(*in.called()[0]);
   std::vector<Literal> results;
   for (std::size_t i = 0; i < k; ++i) results.push_back(*xs[i]);
   std::vector<std::vector<std::byte>> buffers(2 * k);

@@ -19,7 +19,7 @@ const Interpreter::Plan& Interpreter::plan_of(const ir::Computation& computation
   std::vector<std::int64_t> last(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     last[i] = std::int64_t(i);
-    for (const ir::Instruction* operand : list[i]->operands) {
+    for (const ir::Instruction* operand : list[i]->operands()) {
       last[std::size_t(operand->index)] = std::int64_t(i);
     }
   }
@@ -45,7 +45,7 @@ Values Interpreter::run(const ir::Computation& computation, const Active& active
       values[at] = *arguments[std::size_t(in.get<ir::ParameterAttrs>().number)];
     } else {
       operands.clear();
-      for (const ir::Instruction* o : in.operands) {
+      for (const ir::Instruction* o : in.operands()) {
         operands.push_back(&values[std::size_t(o->index)]);
       }
       values[at] = step(in, active, operands);

@@ -149,7 +149,7 @@ Literal eval_scan(const ir::Instruction& in, Operands xs) {
       arguments.push_back(rows(*xs[i], dim, at, at + 1).reshaped(dims));
     }
     for (Literal& s : state) arguments.push_back(std::move(s));
-    const Literal result = evaluate(*in.called.at(0), arguments);
+    const Literal result = evaluate(*in.called().at(0), arguments);
     state.clear();
     for (std::size_t i = 0; i < result.elements().size(); ++i) {
       const Literal& r = result.elements()[i];

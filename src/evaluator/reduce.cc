@@ -73,7 +73,7 @@ Literal as_result(const ir::Instruction& in, std::vector<Literal> results) {
 Literal eval_reduce(const ir::Instruction& in, Operands xs) {
   const Dims& reduced = in.get<ir::DimensionsAttrs>().dims;
   const std::size_t k = xs.size() / 2;
-  ScalarFunction f(*in.called[0]);
+  ScalarFunction f(*in.called()[0]);
   const Dims& dims = xs[0]->dims();
   Dims perm = reduced;
   std::sort(perm.begin(), perm.end());
@@ -104,7 +104,7 @@ Literal eval_reduce(const ir::Instruction& in, Operands xs) {
 }
 
 Literal eval_map(const ir::Instruction& in, Operands xs) {
-  ScalarFunction f(*in.called[0]);
+  ScalarFunction f(*in.called()[0]);
   std::vector<const std::byte*> inputs;
   for (const Literal* x : xs) inputs.push_back(x->bytes());
   Literal out(Shape(in.shape.dtype, in.shape.dims));

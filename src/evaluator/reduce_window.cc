@@ -93,7 +93,7 @@ struct Packed {
 }  // namespace
 
 Literal eval_reduce_window(const ir::Instruction& in, Operands xs) {
-  ScalarFunction f(*in.called[0]);
+  ScalarFunction f(*in.called()[0]);
   if (f.single_op()) {
     return dispatch_domain(xs[0]->dtype(), [&](auto tag) {
       return fold_windows<typename decltype(tag)::type>(*f.single_op(), in, *xs[0], *xs[1]);
@@ -141,7 +141,7 @@ Literal eval_reduce_window(const ir::Instruction& in, Operands xs) {
 
 Literal eval_select_and_scatter(const ir::Instruction& in, Operands xs) {
   const Literal &x = *xs[0], &source = *xs[1], &init = *xs[2];
-  ScalarFunction select(*in.called[0]), combine_updates(*in.called[1]);
+  ScalarFunction select(*in.called()[0]), combine_updates(*in.called()[1]);
   const Windows windows(in.get<ir::WindowAttrs>().dims, x.dims(), source.dims());
   const std::size_t size = byte_size(x.dtype());
   // The chosen element of each window: the first, replaced where select(chosen, next) is false.

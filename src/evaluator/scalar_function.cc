@@ -46,11 +46,11 @@ bool ScalarFunction::compile(const ir::Computation& computation, const std::vect
     const ir::Instruction& in = *owned;
     std::vector<int>& slots = at[std::size_t(in.index)];
     const auto operand = [&](std::size_t i) -> const std::vector<int>& {
-      return at[std::size_t(in.operands[i]->index)];
+      return at[std::size_t(in.operands()[i]->index)];
     };
     if (in.is(Opcode::tuple)) {
-      for (std::size_t i = 0; i < in.operands.size(); ++i) {
-        if (in.operands[i]->shape.is_tuple) return false;
+      for (std::size_t i = 0; i < in.operands().size(); ++i) {
+        if (in.operands()[i]->shape.is_tuple) return false;
         slots.push_back(operand(i)[0]);
       }
       continue;
@@ -61,11 +61,11 @@ bool ScalarFunction::compile(const ir::Computation& computation, const std::vect
     }
     if (in.is(Opcode::call) || in.is(Opcode::fusion)) {
       std::vector<int> inner;
-      for (std::size_t i = 0; i < in.operands.size(); ++i) {
-        if (in.operands[i]->shape.is_tuple) return false;
+      for (std::size_t i = 0; i < in.operands().size(); ++i) {
+        if (in.operands()[i]->shape.is_tuple) return false;
         inner.push_back(operand(i)[0]);
       }
-      if (!compile(*in.called[0], inner, slots)) return false;
+      if (!compile(*in.called()[0], inner, slots)) return false;
       continue;
     }
     if (!in.shape.is_array() || in.shape.element_count() != 1) return false;
@@ -84,7 +84,7 @@ bool ScalarFunction::compile(const ir::Computation& computation, const std::vect
       case Opcode::broadcast:
       case Opcode::transpose:
       case Opcode::opt_barrier:
-        if (in.operands[0]->shape.is_tuple || in.operands[0]->shape.element_count() != 1) {
+        if (in.operands()[0]->shape.is_tuple || in.operands()[0]->shape.element_count() != 1) {
           return false;
         }
         slots = operand(0);
@@ -92,7 +92,8 @@ bool ScalarFunction::compile(const ir::Computation& computation, const std::vect
       default: {
         if (!is_lane_op(in.opcode)) return false;
         Step step{&in, {}, new_slot(in.shape.dtype)};
-        for (std::size_t i = 0; i < in.operands.size(); ++i) step.operands.push_back(operand(i)[0]);
+        for (std::size_t i = 0; i < in.operands().size(); ++i)
+          step.operands.push_back(operand(i)[0]);
         slots = {step.result};
         steps_.push_back(std::move(step));
       }

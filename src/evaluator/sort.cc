@@ -52,7 +52,7 @@ Literal eval_sort(const ir::Instruction& in, Operands xs) {
   const std::int64_t n = xs[0]->dims()[std::size_t(dim)];
   const std::int64_t rows = n == 0 ? 0 : xs[0]->element_count() / n;
   const std::size_t k = xs.size();
-  ScalarFunction comparator(*in.called[0]);
+  ScalarFunction comparator(*in.called()[0]);
   std::vector<Literal> moved, sorted;
   for (const Literal* x : xs) {
     moved.push_back(permuted(*x, perm));

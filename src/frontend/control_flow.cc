@@ -9,6 +9,7 @@
 #include "src/frontend/array_impl.h"
 #include "src/frontend/nesting.h"
 #include "src/frontend/trace.h"
+#include "src/ir/cloner.h"
 
 namespace tessera::internal {
 
@@ -90,7 +91,7 @@ struct TupleComputation {
   /// Inlines; returns the results.
   std::vector<Instruction*> inlined(const ir::Computation& flat,
                                     const std::vector<Instruction*>& arguments) {
-    return frontend::inline_computation(builder, flat, arguments)->operands;
+    return ir::inline_computation(builder.computation(), flat, arguments)->operands();
   }
 };
 

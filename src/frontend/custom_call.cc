@@ -25,7 +25,7 @@ class UserTarget : public ir::CustomCallTarget {
     check(call, attributes);
     ir::PreparedCall out;
     double bytes = double(call.shape.byte_count());
-    for (const ir::Instruction* o : call.operands) bytes += double(o->shape.byte_count());
+    for (const ir::Instruction* o : call.operands()) bytes += double(o->shape.byte_count());
     out.nanoseconds = 10000 + bytes;
     out.run = [compute = call_.compute, attributes](
                   std::span<const BufferView> operands, std::span<const MutableBufferView> results,
@@ -41,7 +41,7 @@ class UserTarget : public ir::CustomCallTarget {
     trace.forbid_captures("the function that custom call target \"" + name_ +
                           "\" is like: it may use its operands and values made in it");
     std::vector<Array> operands, results;
-    for (const ir::Instruction* o : call.operands) {
+    for (const ir::Instruction* o : call.operands()) {
       if (!o->shape.is_array()) misfit(call, "an operand is no array");
       operands.push_back(trace.add_parameter({Shape(o->shape.dtype, o->shape.dims), false}));
     }
@@ -70,7 +70,7 @@ class UserTarget : public ir::CustomCallTarget {
   std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override {
     if (!rule_) return std::nullopt;
     std::vector<Dims> operands, results;
-    for (const ir::Instruction* o : call.operands) {
+    for (const ir::Instruction* o : call.operands()) {
       for (const Shape& leaf : flatten(o->shape)) operands.push_back(leaf.dims);
     }
     for (const Shape& leaf : flatten(call.shape)) results.push_back(leaf.dims);
@@ -89,7 +89,7 @@ class UserTarget : public ir::CustomCallTarget {
   void check(const ir::Instruction& call, const CallAttributes& attributes) const {
     if (!call_.check) return;
     std::vector<Shape> operands, results = flatten(call.shape);
-    for (const ir::Instruction* o : call.operands) {
+    for (const ir::Instruction* o : call.operands()) {
       for (Shape& leaf : flatten(o->shape)) operands.push_back(std::move(leaf));
     }
     std::vector<BufferView> in;

@@ -11,6 +11,7 @@
 #include "src/frontend/array_impl.h"
 #include "src/frontend/custom_partitioning.h"
 #include "src/frontend/shardings.h"
+#include "src/ir/cloner.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
@@ -174,11 +175,10 @@ std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
   module.remove_dead_computations();
   for (const auto& computation : module.computations()) computation->remove_dead();
   ir::Computation* entry = module.entry();
-  const auto users = ir::users_of(*entry);
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < entry->parameters().size(); ++i) {
     const ir::Instruction* p = entry->parameter(i);
-    if (keep || !users[std::size_t(p->index)].empty() || p == entry->root()) kept.push_back(i);
+    if (keep || p->use_count() > 0 || p == entry->root()) kept.push_back(i);
   }
   if (kept.size() == entry->parameters().size()) return kept;
   std::string name = entry->name();
@@ -191,7 +191,8 @@ std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
     parameters[i] = builder.parameter(std::int64_t(builder.computation()->parameters().size()),
                                       p->shape, p->name);
   }
-  builder.computation()->set_root(inline_computation(builder, *entry, parameters));
+  builder.computation()->set_root(
+      ir::inline_computation(builder.computation(), *entry, parameters));
   module.set_entry(builder.computation());
   module.remove_dead_computations();
   return kept;

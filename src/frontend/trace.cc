@@ -179,7 +179,7 @@ const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
     } else if (all[i]->is(ir::Opcode::partition_id)) {
       axes.insert(scope->axes.begin(), scope->axes.end());
     } else {
-      for (const ir::Instruction* o : all[i]->operands) {
+      for (const ir::Instruction* o : all[i]->operands()) {
         const VaryingAxes& more = varying_[std::size_t(o->index)];
         axes.insert(more.begin(), more.end());
       }
@@ -329,25 +329,6 @@ std::vector<Array> as_one_program(const std::string& name, Location location,
                                   const std::function<std::vector<Array>()>& body) {
   if (Trace::current()) return at_location(location, body);
   return at_location(location, [&] { return run_as_one_program(name, location, body); });
-}
-
-ir::Instruction* inline_computation(ir::Builder& builder, const ir::Computation& source,
-                                    std::span<ir::Instruction* const> arguments) {
-  std::vector<ir::Instruction*> copies(source.instructions().size());
-  for (const auto& instruction : source.instructions()) {
-    ir::Instruction*& copy = copies[std::size_t(instruction->index)];
-    if (instruction->is(ir::Opcode::parameter)) {
-      copy = arguments[std::size_t(instruction->get<ir::ParameterAttrs>().number)];
-      continue;
-    }
-    auto cloned = std::make_unique<ir::Instruction>(*instruction);
-    for (ir::Instruction*& operand : cloned->operands) {
-      operand = copies[std::size_t(operand->index)];
-    }
-    cloned->control_predecessors.clear();
-    copy = builder.computation()->add(std::move(cloned));
-  }
-  return copies[std::size_t(source.root()->index)];
 }
 
 }  // namespace tessera::frontend

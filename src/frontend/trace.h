@@ -167,11 +167,6 @@ std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir
 std::vector<Array> as_one_program(const std::string& name, Location location,
                                   const std::function<std::vector<Array>()>& body);
 
-/// Copies the instructions of `source` (same module) to the end of `target`, its parameters
-/// replaced by `arguments`; returns the copy of the root.
-ir::Instruction* inline_computation(ir::Builder& builder, const ir::Computation& source,
-                                    std::span<ir::Instruction* const> arguments);
-
 /// A concrete array on the default device from a literal; `weak` scalars stay on the host until
 /// used.
 Array from_literal(const Literal& literal, bool weak = false, bool committed = false);

@@ -159,7 +159,7 @@ SliceAttrs slice(AttributeReader& reader) {
 
 PadAttrs padding(const Instruction& i, AttributeReader& reader) {
   PadAttrs a;
-  if (!reader.has("padding") && !i.operands.empty() && i.operands[0]->shape.rank() == 0) {
+  if (!reader.has("padding") && !i.operands().empty() && i.operands()[0]->shape.rank() == 0) {
     reader.take("padding");
     return a;
   }
@@ -304,15 +304,15 @@ void check_operand_layouts(const Instruction& i, AttributeReader& reader, std::s
       in.skip();
       const char* at = in.position();
       const Shape shape = in.shape();
-      if (n < i.operands.size() && shape != i.operands[n]->shape) {
+      if (n < i.operands().size() && shape != i.operands()[n]->shape) {
         in.fail_at(at, "operand_layout_constraints gives operand " + std::to_string(n) +
                            " the shape " + shape.to_string() + ", and it is " +
-                           i.operands[n]->shape.to_string());
+                           i.operands()[n]->shape.to_string());
       }
     }
-    if (n != i.operands.size()) {
+    if (n != i.operands().size()) {
       in.fail_at(value.data(), "operand_layout_constraints has " + inference::plural(n, "shape") +
-                                   " for " + inference::plural(i.operands.size(), "operand"));
+                                   " for " + inference::plural(i.operands().size(), "operand"));
     }
   });
 }
@@ -330,9 +330,9 @@ void check_output_aliases(const Instruction& i, AttributeReader& reader, std::st
       in.skip();
       const char* at = in.position();
       const std::int64_t operand = in.integer("an operand's number");
-      if (operand < 0 || operand >= std::int64_t(i.operands.size())) {
+      if (operand < 0 || operand >= std::int64_t(i.operands().size())) {
         in.fail_at(at, "output_to_operand_aliasing names operand " + std::to_string(operand) +
-                           " of " + inference::plural(i.operands.size(), "operand"));
+                           " of " + inference::plural(i.operands().size(), "operand"));
       }
       in.expect(',', "after the operand's number");
       in.braced_integers("an index of the operand");
@@ -382,7 +382,8 @@ CompareAttrs compare(const Instruction& i, AttributeReader& reader) {
     return a;
   }
   a.type = ComparisonType(reader.choice("type", kComparisonTypes.data(), kComparisonTypes.size()));
-  if (i.operands[0]->shape.is_array() && a.type == default_comparison(i.operands[0]->shape.dtype)) {
+  if (i.operands()[0]->shape.is_array() &&
+      a.type == default_comparison(i.operands()[0]->shape.dtype)) {
     a.type = ComparisonType::by_dtype;
   }
   return a;

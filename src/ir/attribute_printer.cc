@@ -157,8 +157,8 @@ struct Writer {
   void operator()(const CompareAttrs& a) {
     word("direction", kDirections[std::size_t(a.direction)]);
     if (a.type == ComparisonType::by_dtype) return;
-    if (!instruction.operands.empty() && instruction.operands[0]->shape.is_array() &&
-        a.type == default_comparison(instruction.operands[0]->shape.dtype)) {
+    if (!instruction.operands().empty() && instruction.operands()[0]->shape.is_array() &&
+        a.type == default_comparison(instruction.operands()[0]->shape.dtype)) {
       return;
     }
     word("type", kComparisonTypes[std::size_t(a.type)]);
@@ -322,15 +322,15 @@ void append_attributes(std::string& out, const Instruction& i) {
 }
 
 std::vector<std::string_view> callee_keys(const Instruction& i) {
-  if (i.called.empty()) return {};
+  if (i.called().empty()) return {};
   switch (i.opcode) {
     case Opcode::while_:
       return {"condition", "body"};
     case Opcode::select_and_scatter:
       return {"select", "scatter"};
     case Opcode::conditional:
-      if (i.called.size() == 2 && !i.operands.empty() && i.operands[0]->shape.is_array() &&
-          i.operands[0]->shape.dtype == DType::pred) {
+      if (i.called().size() == 2 && !i.operands().empty() && i.operands()[0]->shape.is_array() &&
+          i.operands()[0]->shape.dtype == DType::pred) {
         return {"true_computation", "false_computation"};
       }
       return {"branch_computations"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an instruction's text. Shared by the printer and the structural hash.
+// The parts of an instruction's text.
 #pragma once
 
 #include <string>

@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "src/base/index_list.h"
 #include "src/base/literal.h"
 #include "src/base/shared.h"
+#include "src/base/small_vector.h"
 #include "src/sharding/logical_mesh.h"
 
 namespace tessera::ir {

@@ -15,9 +15,9 @@ Instruction* append(Computation* computation, const Shared<Metadata>& metadata, 
   auto i = std::make_unique<Instruction>();
   i->opcode = op;
   i->shape = std::move(shape);
-  i->operands = std::move(operands);
+  i->set_operands(std::move(operands));
   i->attrs = std::move(attrs);
-  i->called = std::move(called);
+  i->set_called(std::move(called));
   i->metadata = metadata;
   return computation->add(std::move(i));
 }
@@ -205,6 +205,34 @@ Instruction* Builder::collective_permute(Instruction* x,
   attrs.source_target_pairs = std::move(pairs);
   attrs.channel_id = next_channel_id(module());
   return emit(Opcode::collective_permute, {x}, std::move(attrs));
+}
+
+void give_fresh_channel(Attributes* attrs, Module* module) {
+  const auto* collective = attrs->get_if<CollectiveAttrs>();
+  if (collective && collective->channel_id) {
+    attrs->edit_if<CollectiveAttrs>()->channel_id = next_channel_id(module);
+  }
+  const auto* permute = attrs->get_if<PermuteAttrs>();
+  if (permute && permute->channel_id) {
+    attrs->edit_if<PermuteAttrs>()->channel_id = next_channel_id(module);
+  }
+}
+
+Instruction* emit_like(Builder& b, const Instruction& like, std::vector<Instruction*> operands,
+                       Attributes attrs, const Shape* shape) {
+  give_fresh_channel(&attrs, b.module());
+  Instruction* out =
+      shape
+          ? b.emit_shaped(like.opcode, *shape, std::move(operands), std::move(attrs), like.called())
+          : b.emit(like.opcode, std::move(operands), std::move(attrs), like.called());
+  out->backend_config = like.backend_config;
+  out->frontend_attributes = like.frontend_attributes;
+  return out;
+}
+
+Instruction* emit_like(Builder& b, const Instruction& like, std::vector<Instruction*> operands,
+                       const Shape* shape) {
+  return emit_like(b, like, std::move(operands), like.attrs, shape);
 }
 
 }  // namespace tessera::ir

@@ -80,6 +80,13 @@ class Builder {
   Computation* computation_;
 };
 
+/// The operation of `like` on other operands: attributes, called computations, config and frontend
+/// attributes are the same, a channel is its own. `shape`: for opcodes whose shape can't be
+/// inferred.
+Instruction* emit_like(Builder& b, const Instruction& like, std::vector<Instruction*> operands,
+                       const Shape* shape = nullptr);
+Instruction* emit_like(Builder& b, const Instruction& like, std::vector<Instruction*> operands,
+                       Attributes attrs, const Shape* shape = nullptr);
 /// A computation (a, b) → op(a, b) on scalars of that type, shared per module.
 Computation* scalar_computation(Module* module, Opcode op, DType dtype);
 /// The opcode if a computation is (a, b) → op(a, b) for a commutative op, in either order.
@@ -88,5 +95,7 @@ std::optional<Opcode> as_binary_reducer(const Computation&);
 std::optional<Literal> identity_of(Opcode op, DType dtype);
 /// A fresh channel id, unique in the module.
 std::int64_t next_channel_id(Module* module);
+/// Gives attributes that name a channel a fresh one.
+void give_fresh_channel(Attributes* attrs, Module* module);
 
 }  // namespace tessera::ir

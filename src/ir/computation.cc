@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computation: a list of instructions that keeps names unique and operands first.
 #include <algorithm>
+#include <limits>
 
 #include "src/ir/module.h"
 #include "src/ir/names.h"
@@ -20,7 +21,7 @@ bool instruction_has_side_effect(const Instruction& i,
   if (const auto* custom = i.attrs.get_if<CustomCallAttrs>()) {
     if (custom->has_side_effect) return true;
   }
-  return std::any_of(i.called.begin(), i.called.end(),
+  return std::any_of(i.called().begin(), i.called().end(),
                      [&](const Computation* c) { return computation_has_side_effect(*c, memo); });
 }
 
@@ -71,21 +72,6 @@ bool note_number(std::unordered_map<std::string, int>& names, std::string_view n
 
 }  // namespace
 
-Location Metadata::location() const {
-  if (source_file.empty() || source_line <= 0) return {};
-  return make_location(source_file, unsigned(source_line));
-}
-
-std::string Instruction::describe() const {
-  std::string out = name;
-  if (!metadata->source_file.empty()) {
-    out += " (" + metadata->source_file;
-    if (metadata->source_line > 0) out += ":" + std::to_string(metadata->source_line);
-    out += ")";
-  }
-  return out;
-}
-
 Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
   Instruction* i = instruction.get();
   if (i->opcode == Opcode::parameter) {
@@ -135,28 +121,29 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
   if (channel) module_->last_channel_id = std::max(module_->last_channel_id, *channel);
   i->parent = this;
   i->index = std::int64_t(instructions_.size());
+  i->link();
   instructions_.push_back(std::move(instruction));
   return i;
 }
 
-void Computation::replace_all_uses(Instruction* from, Instruction* to) {
-  replace_all_uses({{from, to}});
-}
-
 void Computation::replace_all_uses(const std::unordered_map<Instruction*, Instruction*>& map) {
-  if (map.empty()) return;
-  auto resolve = [&](Instruction*& use) {
-    std::size_t steps = 0;
-    for (auto it = map.find(use); it != map.end() && it->second != use; it = map.find(use)) {
-      use = it->second;
-      TESSERA_CHECK(++steps <= map.size(), "replacements form a cycle at " + use->name);
-    }
-  };
-  for (const auto& i : instructions_) {
-    for (Instruction*& operand : i->operands) resolve(operand);
-    for (Instruction*& before : i->control_predecessors) resolve(before);
+  std::vector<Instruction*> replaced;
+  replaced.reserve(map.size());
+  for (const auto& [from, to] : map) {
+    if (from != to) replaced.push_back(from);
   }
-  if (root_ != nullptr) resolve(root_);
+  // The order of use lists must not depend on addresses.
+  std::sort(replaced.begin(), replaced.end(),
+            [](const Instruction* a, const Instruction* b) { return a->index < b->index; });
+  for (Instruction* from : replaced) {
+    Instruction* to = from;
+    std::size_t steps = 0;
+    for (auto it = map.find(to); it != map.end() && it->second != to; it = map.find(to)) {
+      to = it->second;
+      TESSERA_CHECK(++steps <= map.size(), "replacements form a cycle at " + to->name);
+    }
+    from->replace_all_uses_with(to);
+  }
 }
 
 std::size_t Computation::remove_dead(std::vector<const Instruction*>* removed) {
@@ -176,23 +163,80 @@ std::size_t Computation::remove_dead(std::vector<const Instruction*>* removed) {
   while (!work.empty()) {
     Instruction* i = work.back();
     work.pop_back();
-    for (Instruction* operand : i->operands) mark(operand);
-    for (Instruction* before : i->control_predecessors) mark(before);
+    for (Instruction* operand : i->operands()) mark(operand);
+    for (Instruction* before : i->control_predecessors()) mark(before);
   }
-  std::size_t kept = 0;
   for (std::size_t n = 0; n < instructions_.size(); ++n) {
-    if (!live[n]) {
-      if (removed != nullptr) removed->push_back(instructions_[n].get());
-      continue;
-    }
-    if (kept != n) instructions_[kept] = std::move(instructions_[n]);
-    instructions_[kept]->index = std::int64_t(kept);
-    ++kept;
+    if (live[n]) continue;
+    instructions_[n]->unlink();
+    if (removed != nullptr) removed->push_back(instructions_[n].get());
   }
-  const std::size_t count = instructions_.size() - kept;
-  if (count > 0) name_counts_.erase(kEntered);
-  instructions_.resize(kept);
-  return count;
+  return keep(live);
+}
+
+void Computation::erase(const std::vector<Instruction*>& instructions) {
+  if (instructions.empty()) return;
+  std::vector<bool> kept(instructions_.size(), true);
+  for (Instruction* i : instructions) {
+    TESSERA_CHECK(i->parent == this && i != root_ && !i->is(Opcode::parameter),
+                  i->name + " of " + name_ + " is no instruction that can be erased");
+    if (!kept[std::size_t(i->index)]) continue;
+    kept[std::size_t(i->index)] = false;
+    i->unlink();
+  }
+  for (const Instruction* i : instructions) {
+    TESSERA_CHECK(i->use_count() == 0 && i->control_successors().empty(),
+                  i->name + " of " + name_ + " is erased, and others use it");
+  }
+  keep(kept);
+}
+
+std::size_t Computation::keep(const std::vector<bool>& kept) {
+  std::size_t count = 0;
+  for (std::size_t n = 0; n < instructions_.size(); ++n) {
+    if (!kept[n]) continue;
+    if (count != n) instructions_[count] = std::move(instructions_[n]);
+    instructions_[count]->index = std::int64_t(count);
+    ++count;
+  }
+  const std::size_t gone = instructions_.size() - count;
+  if (gone > 0) name_counts_.erase(kEntered);
+  instructions_.resize(count);
+  return gone;
+}
+
+void Computation::move_before(
+    const std::vector<std::pair<Instruction*, Instruction*>>& positions_and_moved) {
+  constexpr std::size_t kStays = std::numeric_limits<std::size_t>::max();
+  std::vector<std::vector<std::size_t>> before(instructions_.size());
+  std::vector<std::size_t> anchor(instructions_.size(), kStays);
+  for (const auto& [position, moved] : positions_and_moved) {
+    TESSERA_CHECK(position->parent == this && moved->parent == this && position != moved,
+                  moved->name + " can't stand before " + position->name);
+    before[std::size_t(position->index)].push_back(std::size_t(moved->index));
+    anchor[std::size_t(moved->index)] = std::size_t(position->index);
+  }
+  std::vector<std::size_t> order, work;
+  order.reserve(instructions_.size());
+  for (std::size_t n = 0; n < instructions_.size(); ++n) {
+    if (anchor[n] != kStays) continue;
+    // What stands before what was moved comes first.
+    work = {n};
+    while (!work.empty()) {
+      const std::size_t at = work.back();
+      if (before[at].empty()) {
+        order.push_back(at);
+        work.pop_back();
+        continue;
+      }
+      work.insert(work.end(), before[at].rbegin(), before[at].rend());
+      before[at].clear();
+    }
+  }
+  TESSERA_CHECK(order.size() == instructions_.size(),
+                "instructions of " + name_ + " are to stand before each other");
+  take_order(order);
+  sort_topologically();
 }
 
 void Computation::sort_topologically() {
@@ -213,15 +257,16 @@ void Computation::sort_topologically() {
     while (!stack.empty()) {
       Frame& frame = stack.back();
       Instruction* i = frame.i;
-      std::size_t operands = i->operands.size();
-      if (frame.next == operands + i->control_predecessors.size()) {
+      std::size_t operands = i->operands().size();
+      if (frame.next == operands + i->control_predecessors().size()) {
         state[std::size_t(i->index)] = kDone;
         order.push_back(std::size_t(i->index));
         stack.pop_back();
         continue;
       }
-      Instruction* before = frame.next < operands ? i->operands[frame.next]
-                                                  : i->control_predecessors[frame.next - operands];
+      Instruction* before = frame.next < operands
+                                ? i->operands()[frame.next]
+                                : i->control_predecessors()[frame.next - operands];
       ++frame.next;
       TESSERA_CHECK(before->parent == this, i->name + " uses " + before->name + " of " +
                                                 (before->parent ? before->parent->name() : "no") +
@@ -234,6 +279,31 @@ void Computation::sort_topologically() {
       }
     }
   }
+  take_order(order);
+}
+
+void Computation::set_order(const std::vector<Instruction*>& order) {
+  TESSERA_CHECK(order.size() == instructions_.size(),
+                "an order that lacks instructions of " + name_);
+  std::vector<char> placed(order.size(), 0);
+  std::vector<std::size_t> positions;
+  positions.reserve(order.size());
+  for (const Instruction* i : order) {
+    const auto fits = [&](const Instruction* before) {
+      return placed[std::size_t(before->index)] != 0;
+    };
+    TESSERA_CHECK(
+        i->parent == this && !fits(i) &&
+            std::all_of(i->operands().begin(), i->operands().end(), fits) &&
+            std::all_of(i->control_predecessors().begin(), i->control_predecessors().end(), fits),
+        "an order of " + name_ + " in which " + i->name + " does not fit");
+    placed[std::size_t(i->index)] = 1;
+    positions.push_back(std::size_t(i->index));
+  }
+  take_order(positions);
+}
+
+void Computation::take_order(const std::vector<std::size_t>& order) {
   std::vector<std::unique_ptr<Instruction>> sorted;
   sorted.reserve(order.size());
   for (std::size_t n : order) sorted.push_back(std::move(instructions_[n]));
@@ -241,28 +311,5 @@ void Computation::sort_topologically() {
   name_counts_.erase(kEntered);
   for (std::size_t n = 0; n < instructions_.size(); ++n) instructions_[n]->index = std::int64_t(n);
 }
-
-Users::Users(const Computation& c) : first_(c.instructions().size() + 1, 0) {
-  // An operand that stands twice counts once.
-  std::vector<const Instruction*> last(c.instructions().size(), nullptr);
-  const auto each_use = [&](auto&& use) {
-    std::fill(last.begin(), last.end(), nullptr);
-    for (const auto& i : c.instructions()) {
-      for (const Instruction* operand : i->operands) {
-        const auto at = std::size_t(operand->index);
-        if (last[at] == i.get()) continue;
-        last[at] = i.get();
-        use(at, i.get());
-      }
-    }
-  };
-  each_use([&](std::size_t at, Instruction*) { ++first_[at + 1]; });
-  for (std::size_t n = 1; n < first_.size(); ++n) first_[n] += first_[n - 1];
-  users_.resize(first_.back());
-  std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
-  each_use([&](std::size_t at, Instruction* user) { users_[next[at]++] = user; });
-}
-
-Users users_of(const Computation& c) { return Users(c); }
 
 }  // namespace tessera::ir

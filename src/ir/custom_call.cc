@@ -128,7 +128,7 @@ std::vector<std::string> custom_call_names() {
 
 std::string call_signature(const Instruction& call) {
   std::string out;
-  for (const Instruction* o : call.operands) {
+  for (const Instruction* o : call.operands()) {
     out += (out.empty() ? "" : ", ") + o->shape.to_string();
   }
   return out + (out.empty() ? "-> " : " -> ") + call.shape.to_string();
@@ -198,7 +198,7 @@ void keep_call_layouts(const Instruction& source, Instruction* copy) {
     if (key != "operand_layout_constraints") continue;
     const std::vector<Dims> layouts = operand_layouts(source);
     text = "{";
-    for (std::size_t i = 0; i < copy->operands.size(); ++i) {
+    for (std::size_t i = 0; i < copy->operands().size(); ++i) {
       Shape shape = copy->operand(i)->shape;
       if (shape.is_array()) {
         shape.layout.clear();
@@ -236,9 +236,9 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
       }
       Builder builder(c);
       builder.metadata = call->metadata;
-      Instruction* made = builder.call(body, call->operands);
+      Instruction* made = builder.call(body, call->operands());
       made->sharding = call->sharding;
-      made->control_predecessors = call->control_predecessors;
+      made->set_control_predecessors(call->control_predecessors());
       replaced[call] = made;
     }
     if (replaced.empty()) continue;

@@ -17,7 +17,7 @@ Builder body_builder(Module* module, const Instruction& call,
                      std::vector<Instruction*>* parameters) {
   Builder b(module->add_computation("custom_call_body"));
   b.metadata = call.metadata;
-  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+  for (std::size_t i = 0; i < call.operands().size(); ++i) {
     parameters->push_back(b.parameter(std::int64_t(i), call.operand(i)->shape));
   }
   return b;
@@ -29,7 +29,7 @@ class Identity : public CustomCallTarget {
   explicit Identity(bool marker) : marker_(marker) {}
   bool is_marker() const override { return marker_; }
   Computation* body(Module* module, const Instruction& call) const override {
-    if (call.operands.size() != 1) misfit(call, "it takes one operand");
+    if (call.operands().size() != 1) misfit(call, "it takes one operand");
     if (!(call.operand(0)->shape == call.shape)) {
       misfit(call, "it passes its operand on, and the shapes differ");
     }
@@ -39,7 +39,7 @@ class Identity : public CustomCallTarget {
     return b.computation();
   }
   std::optional<FactorRuleSpec> rule(const Instruction& call) const override {
-    if (call.operands.size() != 1 || !call.shape.is_array()) return std::nullopt;
+    if (call.operands().size() != 1 || !call.shape.is_array()) return std::nullopt;
     FactorRuleSpec spec;
     std::vector<IndexList> dims;
     for (std::int64_t d = 0; d < call.shape.rank(); ++d) {
@@ -72,7 +72,7 @@ class Unary : public CustomCallTarget {
  public:
   explicit Unary(Opcode op) : op_(op) {}
   Computation* body(Module* module, const Instruction& call) const override {
-    if (call.operands.size() != 1) misfit(call, "it takes one operand");
+    if (call.operands().size() != 1) misfit(call, "it takes one operand");
     std::vector<Instruction*> parameters;
     Builder b = body_builder(module, call, &parameters);
     b.computation()->set_root(b.unary(op_, parameters[0]));
@@ -87,7 +87,7 @@ class Unary : public CustomCallTarget {
 class TopK : public CustomCallTarget {
  public:
   Computation* body(Module* module, const Instruction& call) const override {
-    if (call.operands.size() != 1 || !call.operand(0)->shape.is_array() ||
+    if (call.operands().size() != 1 || !call.operand(0)->shape.is_array() ||
         call.operand(0)->shape.rank() < 1) {
       misfit(call, "it takes one array of rank 1 or more");
     }

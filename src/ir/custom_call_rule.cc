@@ -170,7 +170,7 @@ std::optional<FactorRuleSpec> custom_call_rule(const Instruction& call) {
   if (text == call.frontend_attributes->end()) return std::nullopt;
   FactorRuleSpec spec = parse_sharding_rule(text->second, call.location());
   std::vector<Shape> operands;
-  for (const Instruction* o : call.operands) {
+  for (const Instruction* o : call.operands()) {
     for (Shape& leaf : flatten(o->shape)) operands.push_back(std::move(leaf));
   }
   if (!fits(spec, spec.operands, operands) || !fits(spec, spec.results, flatten(call.shape))) {

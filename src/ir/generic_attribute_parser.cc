@@ -59,7 +59,7 @@ void HloParser::attributes(Scope& scope, Opcode op, Instruction* i, bool nested)
     i->attrs = parse_attributes(op, *i, reader);
   }
   for (std::string_view key : single_callee_keys(op, reader)) {
-    i->called.push_back(callee(scope, reader, key));
+    i->add_called(callee(scope, reader, key));
   }
   for (const char* key : {"branch_computations", "called_computations"}) {
     bool valid = op == (key[0] == 'b' ? Opcode::conditional : Opcode::custom_call);
@@ -95,7 +95,7 @@ void HloParser::generic_attributes(Scope& scope, AttributeReader& reader, Instru
                                        "' is not defined before this use in " +
                                        scope.computation->name());
         }
-        i->control_predecessors.push_back(it->second);
+        i->add_control_predecessor(it->second);
       } while (in_.accept(','));
       in_.expect('}', "after the control predecessors");
     });
@@ -233,7 +233,7 @@ void HloParser::callees(Scope& scope, AttributeReader& reader, Instruction* i,
     in_.expect('{', "before the computations");
     if (in_.accept('}')) return;
     do {
-      i->called.push_back(callee_here(scope));
+      i->add_called(callee_here(scope));
     } while (in_.accept(','));
     in_.expect('}', "after the computations");
   });

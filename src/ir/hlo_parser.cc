@@ -194,7 +194,7 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
     }
   }
   try {
-    Shape shape = infer_shape(i->opcode, i->operands, i->attrs, i->called,
+    Shape shape = infer_shape(i->opcode, i->operands(), i->attrs, i->called(),
                               declared ? &i->shape : nullptr, where, module_->num_partitions);
     if (!declared) {
       inferred_parts_ += shape_parts(shape);
@@ -224,33 +224,33 @@ void HloParser::wrap_async(Opcode base, Instruction* i, const char* where) {
   inner->opcode = base;
   inner->shape = i->shape.elements[1];
   inner->attrs = std::move(i->attrs);
-  inner->called = std::move(i->called);
-  for (std::size_t n = 0; n < i->operands.size(); ++n) {
+  inner->set_called(i->called());
+  for (std::size_t n = 0; n < i->operands().size(); ++n) {
     auto p = std::make_unique<Instruction>();
     p->opcode = Opcode::parameter;
-    p->shape = i->operands[n]->shape;
+    p->shape = i->operands()[n]->shape;
     p->attrs = ParameterAttrs{std::int64_t(n)};
-    inner->operands.push_back(c->add(std::move(p)));
+    inner->add_operand(c->add(std::move(p)));
   }
-  infer_shape(base, inner->operands, inner->attrs, inner->called, &inner->shape,
+  infer_shape(base, inner->operands(), inner->attrs, inner->called(), &inner->shape,
               in_.location_at(where), module_->num_partitions);
   c->set_root(c->add(std::move(inner)));
   i->attrs = {};
-  i->called = {c};
+  i->set_called({c});
 }
 
 void HloParser::operands(Scope& scope, Opcode op, Instruction* i) {
   if (in_.peek() != ')') {
     do {
-      i->operands.push_back(operand(scope));
+      i->add_operand(operand(scope));
     } while (in_.accept(','));
   }
   // Asynchronous steps take other operands than the opcode that they wrap.
   if (i->opcode != op) return;
   int wanted = info(op).operands;
-  if (wanted >= 0 && std::size_t(wanted) != i->operands.size()) {
+  if (wanted >= 0 && std::size_t(wanted) != i->operands().size()) {
     in_.fail(std::string(ir::name(op)) + " takes " + std::to_string(wanted) + " operand" +
-             (wanted == 1 ? "" : "s") + " and " + std::to_string(i->operands.size()) +
+             (wanted == 1 ? "" : "s") + " and " + std::to_string(i->operands().size()) +
              " stand here");
   }
 }

@@ -227,22 +227,22 @@ void Printer::backend_config(const Instruction& i) {
 void Printer::callees(const Instruction& i) {
   std::vector<std::string_view> keys = callee_keys(i);
   if (keys.empty()) return;
-  if (keys.size() == i.called.size() && keys[0] != "branch_computations" &&
+  if (keys.size() == i.called().size() && keys[0] != "branch_computations" &&
       keys[0] != "called_computations") {
     for (std::size_t n = 0; n < keys.size(); ++n) {
       out_ += ", ";
       out_ += keys[n];
       out_ += '=';
-      name_of(*i.called[n]);
+      name_of(*i.called()[n]);
     }
     return;
   }
   out_ += ", ";
   out_ += keys[0];
   out_ += "={";
-  for (std::size_t n = 0; n < i.called.size(); ++n) {
+  for (std::size_t n = 0; n < i.called().size(); ++n) {
     if (n > 0) out_ += ", ";
-    name_of(*i.called[n]);
+    name_of(*i.called()[n]);
   }
   out_ += '}';
 }
@@ -265,13 +265,13 @@ void Printer::instruction(const Instruction& i) {
       append_literal(out_, c->value);
     }
   } else {
-    for (std::size_t n = 0; n < i.operands.size(); ++n) {
+    for (std::size_t n = 0; n < i.operands().size(); ++n) {
       if (n > 0) out_ += ", ";
       if (options_.operand_shapes) {
-        append_shape(out_, i.operands[n]->shape);
+        append_shape(out_, i.operands()[n]->shape);
         out_ += ' ';
       }
-      name_of(*i.operands[n]);
+      name_of(*i.operands()[n]);
     }
   }
   out_ += ')';
@@ -283,11 +283,11 @@ void Printer::instruction(const Instruction& i) {
       append_quoted(out_, call->partitioner->name());
     }
   }
-  if (!i.control_predecessors.empty()) {
+  if (!i.control_predecessors().empty()) {
     out_ += ", control-predecessors={";
-    for (std::size_t n = 0; n < i.control_predecessors.size(); ++n) {
+    for (std::size_t n = 0; n < i.control_predecessors().size(); ++n) {
       if (n > 0) out_ += ", ";
-      name_of(*i.control_predecessors[n]);
+      name_of(*i.control_predecessors()[n]);
     }
     out_ += '}';
   }

@@ -34,7 +34,4 @@ std::string to_string(const Instruction& instruction, const PrintOptions& option
 /// `file`: for messages.
 std::unique_ptr<Module> parse_hlo(std::string_view text, const std::string& file = "<hlo>");
 
-/// Hash of the program without names, metadata and frontend attributes.
-std::uint64_t structural_hash(const Module& module);
-
 }  // namespace tessera::ir

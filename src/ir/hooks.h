@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/index_list.h"
+#include "src/base/small_vector.h"
 #include "src/ir/module.h"
 
 namespace tessera::ir {

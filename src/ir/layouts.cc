@@ -26,7 +26,7 @@ std::unique_ptr<Instruction> transpose(const Instruction& like, Instruction* x, 
   auto t = std::make_unique<Instruction>();
   t->opcode = Opcode::transpose;
   t->shape = Shape(x->shape.dtype, std::move(dims));
-  t->operands = {x};
+  t->set_operands({x});
   t->attrs = DimensionsAttrs{std::move(order)};
   t->metadata = like.metadata;
   return t;
@@ -57,8 +57,8 @@ Dims inverse_order(const Dims& order) {
 }
 
 bool depends_on_layout(const Instruction& i) {
-  return i.is(Opcode::bitcast) && i.shape.is_array() && i.operands[0]->shape.is_array() &&
-         !(i.shape.layout.empty() && i.operands[0]->shape.layout.empty());
+  return i.is(Opcode::bitcast) && i.shape.is_array() && i.operands()[0]->shape.is_array() &&
+         !(i.shape.layout.empty() && i.operands()[0]->shape.layout.empty());
 }
 
 std::size_t normalize_layouts(Module* module) {
@@ -70,7 +70,7 @@ std::size_t normalize_layouts(Module* module) {
     }
     std::unordered_map<Instruction*, Instruction*> replaced;
     for (Instruction* i : bitcasts) {
-      Instruction* x = i->operands[0];
+      Instruction* x = i->operands()[0];
       const Dims from = memory_order(x->shape), to = memory_order(i->shape);
       if (!is_identity(from)) {
         x = c->add(transpose(*i, x, from, permute_dims(x->shape.dims, from)));
@@ -78,7 +78,7 @@ std::size_t normalize_layouts(Module* module) {
       auto plain = std::make_unique<Instruction>();
       plain->opcode = Opcode::bitcast;
       plain->shape = Shape(i->shape.dtype, permute_dims(i->shape.dims, to));
-      plain->operands = {x};
+      plain->set_operands({x});
       plain->metadata = i->metadata;
       x = c->add(std::move(plain));
       if (!is_identity(to)) x = c->add(transpose(*i, x, inverse_order(to), i->shape.dims));

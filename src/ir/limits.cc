@@ -42,7 +42,7 @@ void check_limits(const std::vector<Computation*>& callees_first) {
     Extent& extent = extents[c];
     extent.instructions = std::int64_t(c->instructions().size());
     for (const auto& i : c->instructions()) {
-      for (const Computation* callee : i->called) {
+      for (const Computation* callee : i->called()) {
         const Extent inner = extents.at(callee);
         // Each is at most `most`, and the sum is looked at after each: no overflow.
         extent.instructions += inner.instructions;

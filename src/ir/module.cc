@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "src/ir/copy_computation.h"
+#include "src/ir/cloner.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
 
@@ -14,23 +14,11 @@ namespace {
 
 using ComputationMap = std::unordered_map<const Computation*, Computation*>;
 
-// Callees must be in `map` already.
-void copy_body(const Computation& source, Computation* target, const ComputationMap& map) {
-  std::vector<Instruction*> copies;
-  copies.reserve(source.instructions().size());
-  auto find = [&](const Instruction* old) {
-    TESSERA_CHECK(old->parent == &source && std::size_t(old->index) < copies.size(),
-                  "copying " + source.name() + ": " + old->name + " stands after its user");
-    return copies[std::size_t(old->index)];
-  };
-  for (const auto& old : source.instructions()) {
-    auto copy = std::make_unique<Instruction>(*old);
-    for (Instruction*& operand : copy->operands) operand = find(operand);
-    for (Instruction*& before : copy->control_predecessors) before = find(before);
-    for (Computation*& callee : copy->called) callee = map.at(callee);
-    copies.push_back(target->add(std::move(copy)));
-  }
-  if (source.root() != nullptr) target->set_root(find(source.root()));
+// Callees must be in `callees` already.
+void copy_body(const Computation& source, Computation* target, const ComputationMap& callees) {
+  CloneOptions options;
+  options.callees = &callees;
+  target->set_root(Cloner(source, target, options).clone_all());
 }
 
 }  // namespace
@@ -48,7 +36,7 @@ std::vector<Computation*> post_order(const std::vector<Computation*>& roots) {
     std::vector<Computation*> out;
     std::unordered_set<const Computation*> seen;
     for (const auto& i : c->instructions()) {
-      for (Computation* callee : i->called) {
+      for (Computation* callee : i->called()) {
         if (seen.insert(callee).second) out.push_back(callee);
       }
     }
@@ -118,16 +106,6 @@ std::unique_ptr<Module> Module::clone() const {
   }
   for (const Computation* c : all) copy_body(*c, map.at(c), map);
   if (entry_ != nullptr) copy->set_entry(map.at(entry_));
-  return copy;
-}
-
-Computation* copy_sharing_callees(const Computation& source) {
-  ComputationMap itself;
-  for (const auto& i : source.instructions()) {
-    for (Computation* callee : i->called) itself.emplace(callee, callee);
-  }
-  Computation* copy = source.module()->add_computation(source.name());
-  copy_body(source, copy, itself);
   return copy;
 }
 

@@ -4,76 +4,15 @@
 
 #include <map>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "src/ir/attributes.h"
-#include "src/ir/opcode.h"
-#include "src/sharding/tensor_sharding.h"
+#include "src/ir/instruction.h"
 
 namespace tessera::ir {
 
-class Computation;
 class Module;
-
-/// Where an instruction comes from; printed as HLO `metadata`, never part of a program's identity.
-struct Metadata {
-  std::string op_type;
-  std::string op_name;
-  std::string source_file;
-  std::int64_t source_line = 0;
-  /// Other items of HLO's metadata, kept as text.
-  std::vector<std::pair<std::string, std::string>> other;
-
-  bool empty() const {
-    return op_type.empty() && op_name.empty() && source_file.empty() && source_line == 0 &&
-           other.empty();
-  }
-  Location location() const;
-  friend bool operator==(const Metadata&, const Metadata&) = default;
-};
-
-struct Instruction {
-  Opcode opcode = Opcode::parameter;
-  Shape shape;
-  std::string name;  ///< unique in its computation; no '%'
-  std::vector<Instruction*> operands;
-  /// to_apply, {condition, body}, branch computations, {select, scatter}, calls.
-  std::vector<Computation*> called;
-  Attributes attrs;
-  /// One per leaf of the shape in pre-order; empty: no sharding given.
-  std::vector<TensorSharding> sharding;
-  Shared<Metadata> metadata;
-  Shared<std::string> backend_config;  ///< text as it stood
-  Shared<std::map<std::string, std::string>> frontend_attributes;
-  std::vector<Instruction*> control_predecessors;
-  Computation* parent = nullptr;
-  /// Position in parent->instructions(): operands come first. Kept by Computation.
-  std::int64_t index = 0;
-
-  template <class A>
-  const A& get() const {
-    const A* a = attrs.get_if<A>();
-    TESSERA_CHECK(a, "instruction " + name + " lacks the attributes asked for");
-    return *a;
-  }
-  /// For writing.
-  template <class A>
-  A& edit() {
-    A* a = attrs.edit_if<A>();
-    TESSERA_CHECK(a, "instruction " + name + " lacks the attributes asked for");
-    return *a;
-  }
-  Instruction* operand(std::size_t i) const { return operands[i]; }
-  bool is(Opcode op) const { return opcode == op; }
-  bool has_sharding() const { return !sharding.empty(); }
-  /// For messages: `dot.3 (model.cc:12)`.
-  std::string describe() const;
-  Location location() const { return metadata->location(); }
-};
 
 /// A function: instructions in an order where operands come first.
 class Computation {
@@ -91,17 +30,25 @@ class Computation {
   Instruction* root() const { return root_; }
   void set_root(Instruction* root) { root_ = root; }
 
-  /// Makes every user of `from` (and the root) use `to`. O(instructions).
-  void replace_all_uses(Instruction* from, Instruction* to);
-  /// Applies many replacements in one sweep, chains followed.
+  /// Instruction::replace_all_uses_with of each, chains followed.
   void replace_all_uses(const std::unordered_map<Instruction*, Instruction*>& map);
   /// Removes instructions that nothing uses (parameters and side effects stay). Returns how many;
   /// appends where they were, if asked to.
   std::size_t remove_dead(std::vector<const Instruction*>* removed = nullptr);
+  /// Removes instructions that nothing else uses any more, in one sweep; neither parameters nor the
+  /// root (InternalError).
+  void erase(const std::vector<Instruction*>& instructions);
+  /// Has each second one stand right before the first one of its pair, and restores the order.
+  void move_before(const std::vector<std::pair<Instruction*, Instruction*>>& positions_and_moved);
   /// Restores the order after instructions were appended that earlier ones now use.
   void sort_topologically();
+  /// Puts the instructions in that order, which has all of them, operands first (InternalError).
+  void set_order(const std::vector<Instruction*>& order);
 
  private:
+  std::size_t keep(const std::vector<bool>& kept);
+  void take_order(const std::vector<std::size_t>& order);
+
   Module* module_;
   std::string name_;
   std::vector<std::unique_ptr<Instruction>> instructions_;
@@ -156,23 +103,5 @@ class Module {
   Computation* entry_ = nullptr;
   std::map<std::string, int> name_counts_;
 };
-
-/// Users of each instruction of a computation by `index`, each user once, in order: as the
-/// computation is when they are asked for.
-class Users {
- public:
-  Users() = default;
-  explicit Users(const Computation&);
-  /// Of how many instructions.
-  std::size_t size() const { return first_.empty() ? 0 : first_.size() - 1; }
-  std::span<Instruction* const> operator[](std::size_t index) const {
-    return std::span(users_).subspan(first_[index], first_[index + 1] - first_[index]);
-  }
-
- private:
-  std::vector<std::size_t> first_;  ///< where in users_ an instruction's begin; and the end
-  std::vector<Instruction*> users_;
-};
-Users users_of(const Computation&);
 
 }  // namespace tessera::ir

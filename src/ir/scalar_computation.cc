@@ -15,8 +15,8 @@ bool is_plain(const Computation& c, Opcode op, DType dtype) {
   }
   const Instruction& root = *c.root();
   const Shape scalar(dtype, {});
-  return root.opcode == op && root.operands.size() == 2 && root.operands[0] == c.parameter(0) &&
-         root.operands[1] == c.parameter(1) && c.parameter(0)->shape == scalar &&
+  return root.opcode == op && root.operands().size() == 2 && root.operands()[0] == c.parameter(0) &&
+         root.operands()[1] == c.parameter(1) && c.parameter(0)->shape == scalar &&
          c.parameter(1)->shape == scalar && !root.has_sharding();
 }
 
@@ -57,9 +57,9 @@ Computation* scalar_computation(Module* module, Opcode op, DType dtype) {
 std::optional<Opcode> as_binary_reducer(const Computation& c) {
   if (c.parameters().size() != 2 || c.root() == nullptr) return std::nullopt;
   const Instruction& root = *c.root();
-  if (!is_commutative(root.opcode) || root.operands.size() != 2) return std::nullopt;
+  if (!is_commutative(root.opcode) || root.operands().size() != 2) return std::nullopt;
   const Instruction *a = c.parameter(0), *b = c.parameter(1);
-  const Instruction *x = root.operands[0], *y = root.operands[1];
+  const Instruction *x = root.operands()[0], *y = root.operands()[1];
   bool both = (x == a && y == b) || (x == b && y == a);
   if (!both || a == nullptr || b == nullptr || !a->shape.is_scalar() || !b->shape.is_scalar()) {
     return std::nullopt;

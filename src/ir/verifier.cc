@@ -210,9 +210,9 @@ struct Verifier {
         fail(i, std::string(what) + " " + other->name + " stands after its user");
       }
     };
-    for (const Instruction* operand : i.operands) before(operand, "operand");
-    for (const Instruction* other : i.control_predecessors) before(other, "control predecessor");
-    for (const Computation* callee : i.called) {
+    for (const Instruction* operand : i.operands()) before(operand, "operand");
+    for (const Instruction* other : i.control_predecessors()) before(other, "control predecessor");
+    for (const Computation* callee : i.called()) {
       if (owned.count(callee) == 0) fail(i, "calls a computation of another module");
     }
     if (const auto* c = i.attrs.get_if<ConstantAttrs>();
@@ -220,6 +220,18 @@ struct Verifier {
       fail(i, "a value " + c->value.shape().to_string() + " as a constant " + i.shape.to_string());
     }
     if (i.has_sharding()) sharding(i);
+  }
+
+  // Each instruction knows its users, and no others.
+  void uses(const Computation& c) const {
+    std::vector<std::size_t> counts(c.instructions().size(), 0);
+    for (const auto& i : c.instructions()) {
+      for (const Instruction* operand : i->operands()) ++counts[std::size_t(operand->index)];
+    }
+    for (const auto& i : c.instructions()) {
+      TESSERA_CHECK(i->use_count() == counts[std::size_t(i->index)],
+                    "instruction " + i->name + " has a stale list of uses");
+    }
   }
 
   void computation(const Computation& c) const {
@@ -238,6 +250,7 @@ struct Verifier {
       }
       if (!names.insert(i->name)) fail(*i, "its name stands twice");
     }
+    uses(c);
     for (std::size_t n = 0; n < c.parameters().size(); ++n) {
       if (c.parameter(n) == nullptr) fail(c, "lacks parameter " + std::to_string(n));
     }
@@ -316,7 +329,7 @@ void verify(const Module& module) {
     for (const auto& i : c->instructions()) {
       auto who = [&] { return "instruction " + i->describe() + " of " + c->name() + ": "; };
       try {
-        infer_shape(i->opcode, i->operands, i->attrs, i->called, &i->shape, i->location(),
+        infer_shape(i->opcode, i->operands(), i->attrs, i->called(), &i->shape, i->location(),
                     module.num_partitions);
       } catch (const ShapeError& e) {
         throw ShapeError(who() + e.message(), e.location());

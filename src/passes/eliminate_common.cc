@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <map>
-#include <string>
+// Instructions that compute what an earlier one does become that one.
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
 
-#include "src/passes/alike.h"
+#include "src/ir/equivalence.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -13,22 +14,11 @@ using ir::Opcode;
 
 namespace {
 
-bool equal(const Instruction& a, const Instruction& b) {
-  return a.operands == b.operands && equal_but_for_operands(a, b);
-}
-
-/// Equal instructions have equal keys; the rest is compared.
-std::string key_of(const Instruction& i) {
-  std::string key = std::to_string(int(i.opcode));
-  for (const Instruction* o : i.operands) key += "," + std::to_string(o->index);
-  key += i.shape.to_string();
-  for (const ir::Computation* c : i.called) key += "," + std::to_string(c->instructions().size());
-  if (i.is(Opcode::constant)) {
-    const Literal& v = i.get<ir::ConstantAttrs>().value;
-    const std::size_t n = std::min<std::size_t>(v.byte_count(), 64);
-    if (!v.is_tuple()) key.append(reinterpret_cast<const char*>(v.bytes()), n);
-  }
-  return key;
+/// Of what is compared.
+std::uint64_t hash_of(const Instruction& i) {
+  std::uint64_t hash = ir::operation_hash(i);
+  for (const Instruction* o : i.operands()) hash = ir::mix_hash(hash, std::uint64_t(o->index));
+  return hash;
 }
 
 /// Other than what any use has for itself: constants, what counts, a scalar everywhere.
@@ -39,24 +29,24 @@ bool computes(const Instruction& i) {
 
 std::size_t run(ir::Computation* c) {
   std::size_t count = 0;
-  std::map<std::string, std::vector<Instruction*>> seen;
+  std::unordered_map<std::uint64_t, std::vector<Instruction*>> seen;
   std::unordered_map<Instruction*, Instruction*> replaced;
   for (const auto& i : c->instructions()) {
-    for (Instruction*& o : i->operands) {
-      const auto it = replaced.find(o);
-      if (it != replaced.end()) o = it->second;
+    for (std::size_t k = 0; k < i->operands().size(); ++k) {
+      const auto it = replaced.find(i->operand(k));
+      if (it != replaced.end()) i->set_operand(k, it->second);
     }
-    if (!is_pure(*i) || i.get() == c->root()) continue;
-    auto& alike = seen[key_of(*i)];
+    if (!ir::is_pure(*i) || i.get() == c->root()) continue;
+    auto& equal = seen[hash_of(*i)];
     Instruction* same = nullptr;
-    for (Instruction* other : alike) {
-      if (equal(*other, *i)) same = other;
+    for (Instruction* other : equal) {
+      if (other->operands() == i->operands() && ir::same_operation(*other, *i)) same = other;
     }
     if (same != nullptr) {
       replaced[i.get()] = same;
       count += i->shape.is_array() && i->shape.rank() > 0 && computes(*i);
     } else {
-      alike.push_back(i.get());
+      equal.push_back(i.get());
     }
   }
   c->replace_all_uses(replaced);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/passes/simplify.h"
 
@@ -20,7 +21,7 @@ enum class Scope { all, before_partitioning };
 
 /// What a caller's argument shall look like within, and the result, is a statement of its own.
 bool states_shardings(const Instruction& call) {
-  const ir::Computation& callee = *call.called[0];
+  const ir::Computation& callee = *call.called()[0];
   const auto& parameters = callee.parameters();
   return call.has_sharding() || callee.root()->has_sharding() ||
          std::any_of(parameters.begin(), parameters.end(),
@@ -28,10 +29,10 @@ bool states_shardings(const Instruction& call) {
 }
 
 bool can_inline(const Instruction& i, Scope scope) {
-  if (i.called.size() != 1) return false;
+  if (i.called().size() != 1) return false;
   if (scope == Scope::before_partitioning) {
     return (i.is(Opcode::call) || i.is(Opcode::fusion)) && !states_shardings(i) &&
-           i.control_predecessors.empty() && i.frontend_attributes->count("inlineable") == 0;
+           i.control_predecessors().empty() && i.frontend_attributes->count("inlineable") == 0;
   }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   if (!i.is(Opcode::custom_call)) return false;
@@ -55,7 +56,7 @@ void check_shapes(const Instruction& call, const ir::Computation& callee) {
                             "valid: the mesh that the module names",
                         call.location());
   };
-  for (std::size_t k = 0; k < call.operands.size() && k < callee.parameters().size(); ++k) {
+  for (std::size_t k = 0; k < call.operands().size() && k < callee.parameters().size(); ++k) {
     const Shape& inside = callee.parameters()[k]->shape;
     if (!differ(inside, call.operand(k)->shape)) continue;
     refuse("parameter " + std::to_string(k), inside, call.operand(k)->shape);
@@ -69,25 +70,18 @@ void check_shapes(const Instruction& call, const ir::Computation& callee) {
 /// what the call's users shall use.
 Instruction* expand(ir::Computation* caller, const Instruction& call,
                     std::vector<Instruction*>* calls, Scope scope) {
-  const ir::Computation& callee = *call.called[0];
+  const ir::Computation& callee = *call.called()[0];
   if (call.is(Opcode::custom_call)) check_shapes(call, callee);
-  std::vector<Instruction*> copies(callee.instructions().size());
-  const auto copy_of = [&](const Instruction* i) { return copies.at(std::size_t(i->index)); };
+  ir::CloneOptions options;
+  options.default_metadata = call.metadata;
+  ir::Cloner cloner(callee, caller, options);
+  cloner.map_parameters(call.operands());
   for (const auto& i : callee.instructions()) {
-    if (i->is(Opcode::parameter)) {
-      copies[std::size_t(i->index)] =
-          call.operands.at(std::size_t(i->get<ir::ParameterAttrs>().number));
-      continue;
-    }
-    auto copy = std::make_unique<Instruction>(*i);
-    for (Instruction*& o : copy->operands) o = copy_of(o);
-    for (Instruction*& o : copy->control_predecessors) o = copy_of(o);
-    if (copy->metadata->empty()) copy->metadata = call.metadata;
-    Instruction* added = caller->add(std::move(copy));
-    copies[std::size_t(i->index)] = added;
+    if (i->is(Opcode::parameter)) continue;
+    Instruction* added = cloner.clone(*i);
     if (can_inline(*added, scope)) calls->push_back(added);
   }
-  return copy_of(callee.root());
+  return cloner[callee.root()];
 }
 
 /// Computations that something else than such a call uses: the others needn't be expanded
@@ -96,7 +90,7 @@ std::set<const ir::Computation*> computations_that_stay(const ir::Module& module
   std::set<const ir::Computation*> out{module.entry()};  // looked up, never walked
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      if (!can_inline(*i, scope)) out.insert(i->called.begin(), i->called.end());
+      if (!can_inline(*i, scope)) out.insert(i->called().begin(), i->called().end());
     }
   }
   return out;
@@ -110,7 +104,7 @@ double expanded_size(const ir::Module& module, const std::set<const ir::Computat
   for (const auto& c : module.computations()) {
     double size = double(c->instructions().size());
     for (const auto& i : c->instructions()) {
-      if (can_inline(*i, scope)) size += sizes[i->called[0]];
+      if (can_inline(*i, scope)) size += sizes[i->called()[0]];
     }
     sizes[c.get()] = size;
     if (stay.count(c.get())) total += size;
@@ -139,7 +133,7 @@ std::size_t inline_all(ir::Module* module, Scope scope, double most_instructions
     for (Instruction* call : calls) {
       call->opcode = Opcode::tuple;
       call->attrs = {};
-      call->called.clear();
+      call->set_called({});
     }
     c->sort_topologically();
     c->remove_dead();

@@ -3,14 +3,14 @@
 // where the body, computing with that assumption, gives them different values, until none is (as
 // values are numbered over cycles by Alpern, Wegman and Zadeck, 1988).
 #include <algorithm>
+#include <initializer_list>
 #include <map>
-#include <memory>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "src/passes/alike.h"
+#include "src/ir/equivalence.h"
+#include "src/ir/while_view.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -24,21 +24,17 @@ std::int64_t element_index(const Instruction& i) { return i.get<ir::GetTupleElem
 
 std::vector<std::size_t> equal_carries(const Instruction& loop, const std::vector<int>& numbers);
 
-bool carries_tuple(const Instruction& loop) {
-  return loop.operand(0)->is(Opcode::tuple) && loop.called[1]->root()->is(Opcode::tuple);
-}
-
 /// Numbers by an instruction's index: equal ones have equal values. `classes`, of the elements of
 /// the one parameter: equal ones are taken to have equal values.
 std::vector<int> value_numbers(const Computation& c, const std::vector<int>* classes) {
   std::vector<int> numbers(c.instructions().size());
-  std::map<std::string, std::vector<const Instruction*>> seen;
+  std::unordered_map<std::uint64_t, std::vector<const Instruction*>> seen;
   std::map<const Instruction*, std::vector<std::size_t>> leaders;  // of loops; looked up only
   int next = classes ? int(classes->size()) : 0;
   const auto same = [&](const Instruction& a, const Instruction& b) {
-    return equal_but_for_operands(a, b) &&
-           std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(),
-                      [&](const Instruction* x, const Instruction* y) {
+    return ir::same_operation(a, b) &&
+           std::equal(a.operands().begin(), a.operands().end(), b.operands().begin(),
+                      b.operands().end(), [&](const Instruction* x, const Instruction* y) {
                         return numbers[std::size_t(x->index)] == numbers[std::size_t(y->index)];
                       });
   };
@@ -60,20 +56,21 @@ std::vector<int> value_numbers(const Computation& c, const std::vector<int>* cla
       continue;
     }
     mine = next++;
-    if (i->is(Opcode::while_) && carries_tuple(*i)) leaders[i.get()] = equal_carries(*i, numbers);
-    if (!is_pure(*i)) continue;
-    std::string key = std::to_string(int(i->opcode));
-    for (const Instruction* o : i->operands) {
-      key += "," + std::to_string(numbers[std::size_t(o->index)]);
+    if (i->is(Opcode::while_) && ir::WhileView(*i).has_tuples())
+      leaders[i.get()] = equal_carries(*i, numbers);
+    if (!ir::is_pure(*i)) continue;
+    auto hash = std::uint64_t(i->opcode);
+    for (const Instruction* o : i->operands()) {
+      hash = ir::mix_hash(hash, std::uint64_t(numbers[std::size_t(o->index)]));
     }
-    auto& alike = seen[key];
-    const auto it = std::find_if(alike.begin(), alike.end(), [&](const Instruction* other) {
+    auto& equal = seen[hash];
+    const auto it = std::find_if(equal.begin(), equal.end(), [&](const Instruction* other) {
       return same(*other, *i) || same_element(*other, *i);
     });
-    if (it != alike.end()) {
+    if (it != equal.end()) {
       mine = numbers[std::size_t((*it)->index)];
     } else {
-      alike.push_back(i.get());
+      equal.push_back(i.get());
     }
   }
   return numbers;
@@ -89,8 +86,8 @@ std::size_t renumber(std::vector<int>* classes) {
 /// For each carry the first one that always equals it. `numbers`: of the values in the loop's
 /// computation.
 std::vector<std::size_t> equal_carries(const Instruction& loop, const std::vector<int>& numbers) {
-  const auto& before = loop.operand(0)->operands;
-  const Computation& body = *loop.called[1];
+  const auto& before = loop.operand(0)->operands();
+  const Computation& body = *loop.called()[1];
   std::vector<int> classes;
   for (const Instruction* x : before) classes.push_back(numbers[std::size_t(x->index)]);
   for (std::size_t count = 0;;) {
@@ -111,135 +108,82 @@ std::vector<std::size_t> equal_carries(const Instruction& loop, const std::vecto
   return out;
 }
 
-bool only_elements(const Instruction& tuple, std::span<Instruction* const> users) {
-  return tuple.parent->root() != &tuple &&
-         std::all_of(users.begin(), users.end(),
-                     [](const Instruction* u) { return u->is(Opcode::get_tuple_element); });
+bool states_nothing(const Instruction& i) { return i.sharding.empty(); }
+
+/// A tuple goes in, a tuple comes out, all else asks for their elements, and nothing says how they
+/// are sharded.
+bool is_plain(const ir::WhileView& loop) {
+  const Instruction& i = loop.loop();
+  if (!loop.has_separate_carries() || !i.control_predecessors().empty() || i.use_count() == 0) {
+    return false;
+  }
+  bool plain = states_nothing(i);
+  for (const Computation* c : i.called()) {
+    plain = plain && states_nothing(*c->parameter(0)) && states_nothing(*c->root());
+  }
+  return plain;
 }
 
-class Loop {
- public:
-  Loop(Instruction* loop, const ir::Users& users) : loop_(*loop), users_(users) {}
+/// Marks what an instruction is computed from, and the carries among it.
+void mark(const Instruction& from, std::vector<char>* live, std::vector<bool>* carries) {
+  std::vector<const Instruction*> todo{&from};
+  while (!todo.empty()) {
+    const Instruction& i = *todo.back();
+    todo.pop_back();
+    char& seen = (*live)[std::size_t(i.index)];
+    if (seen) continue;
+    seen = 1;
+    if (const auto k = ir::WhileView::carry_of(i)) (*carries)[*k] = true;
+    todo.insert(todo.end(), i.operands().begin(), i.operands().end());
+    todo.insert(todo.end(), i.control_predecessors().begin(), i.control_predecessors().end());
+  }
+}
 
-  /// A tuple goes in, a tuple comes out, and all else asks for their elements.
-  bool is_plain() const {
-    return carries_tuple(loop_) && loop_.control_predecessors.empty() &&
-           users_[std::size_t(loop_.index)].size() > 0 &&
-           only_elements(loop_, users_[std::size_t(loop_.index)]) && is_plain(body()) &&
-           is_plain(condition()) && loop_.sharding.empty();
+/// Carries that something other than their own next value, or that of another such, needs.
+std::vector<bool> needed_carries(const ir::WhileView& loop) {
+  std::vector<bool> out(loop.size());
+  for (const Instruction* u : loop.loop().users()) {
+    if (u->use_count() == 0 && u->parent->root() != u) continue;
+    out[std::size_t(element_index(*u))] = true;
   }
+  std::vector<char> tested(loop.condition().instructions().size());
+  mark(*loop.condition().root(), &tested, &out);
+  // What the body does besides.
+  std::vector<char> live(loop.body().instructions().size());
+  for (const auto& i : loop.body().instructions()) {
+    if (ir::has_side_effect(i->opcode) || !i->control_predecessors().empty()) {
+      mark(*i, &live, &out);
+    }
+  }
+  std::vector<bool> followed(out.size());
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t k = 0; k < out.size(); ++k) {
+      if (!out[k] || followed[k]) continue;
+      followed[k] = more = true;
+      mark(*loop.next(k), &live, &out);
+    }
+  }
+  return out;
+}
 
-  /// Whether something other than a carry's own next value, or that of another such, needs it.
-  std::vector<char> needed() const {
-    std::vector<char> out(loop_.operand(0)->operands.size());
-    for (const Instruction* u : users_[std::size_t(loop_.index)]) {
-      if (users_[std::size_t(u->index)].empty() && u->parent->root() != u) continue;
-      out[std::size_t(element_index(*u))] = 1;
-    }
-    std::vector<char> asked(condition().instructions().size());
-    mark(*condition().root(), &asked, &out);
-    // What the body does besides.
-    std::vector<char> live(body().instructions().size());
-    for (const auto& i : body().instructions()) {
-      if (ir::has_side_effect(i->opcode) || !i->control_predecessors.empty()) mark(*i, &live, &out);
-    }
-    std::vector<char> followed(out.size());
-    for (bool more = true; more;) {
-      more = false;
-      for (std::size_t k = 0; k < out.size(); ++k) {
-        if (!out[k] || followed[k]) continue;
-        followed[k] = more = true;
-        mark(*body().root()->operand(k), &live, &out);
-      }
-    }
-    return out;
-  }
-
-  /// Has everyone ask the leader, and the loop carry only what is kept.
-  void rewrite(const std::vector<std::size_t>& leaders, const std::vector<char>& kept) {
-    std::vector<std::int64_t> place(kept.size(), -1);
-    std::int64_t count = 0;
-    for (std::size_t k = 0; k < kept.size(); ++k) {
-      if (kept[k]) place[k] = count++;
-    }
-    const auto redirect = [&](Instruction* element) {
-      const std::int64_t to = place[leaders[std::size_t(element_index(*element))]];
-      // A dead one may ask for anything that has its shape; it goes with the rest.
-      if (to >= 0) element->attrs = ir::GetTupleElementAttrs{to};
-    };
-    for (Computation* c : {&body(), &condition()}) {
-      Instruction* p = c->parameter(0);
-      for (const auto& i : c->instructions()) {
-        if (is_element(*i)) redirect(i.get());
-      }
-      p->shape = thinned(p->shape, kept);
-    }
-    for (Instruction* u : users_[std::size_t(loop_.index)]) redirect(u);
-    thin(body().root(), kept);
-    auto before = std::make_unique<Instruction>();
-    before->opcode = Opcode::tuple;
-    before->operands = loop_.operand(0)->operands;
-    before->shape = loop_.operand(0)->shape;
-    before->metadata = loop_.operand(0)->metadata;
-    before->name = loop_.operand(0)->name;
-    Instruction* added = loop_.parent->add(std::move(before));
-    thin(added, kept);
-    loop_.operands[0] = added;
-    loop_.shape = added->shape;
-  }
-
- private:
-  Computation& condition() const { return *loop_.called[0]; }
-  Computation& body() const { return *loop_.called[1]; }
-
-  static bool is_element(const Instruction& i) {
-    return i.is(Opcode::get_tuple_element) && i.operand(0)->is(Opcode::parameter);
-  }
-  static bool is_plain(const Computation& c) {
-    const ir::Users users = ir::users_of(c);
-    const Instruction& p = *c.parameter(0);
-    return p.sharding.empty() && c.root()->sharding.empty() &&
-           only_elements(p, users[std::size_t(p.index)]);
-  }
-  static void mark(const Instruction& from, std::vector<char>* live, std::vector<char>* asked) {
-    std::vector<const Instruction*> todo{&from};
-    while (!todo.empty()) {
-      const Instruction& i = *todo.back();
-      todo.pop_back();
-      char& seen = (*live)[std::size_t(i.index)];
-      if (seen) continue;
-      seen = 1;
-      if (is_element(i)) (*asked)[std::size_t(element_index(i))] = 1;
-      todo.insert(todo.end(), i.operands.begin(), i.operands.end());
-      todo.insert(todo.end(), i.control_predecessors.begin(), i.control_predecessors.end());
+/// Everyone asks the leader instead.
+void ask_leaders(const ir::WhileView& loop, const std::vector<std::size_t>& leaders) {
+  for (const Instruction* tuple : std::initializer_list<const Instruction*>{
+           &loop.loop(), loop.body().parameter(0), loop.condition().parameter(0)}) {
+    for (Instruction* user : tuple->users()) {
+      const std::size_t leader = leaders[std::size_t(element_index(*user))];
+      user->attrs = ir::GetTupleElementAttrs{std::int64_t(leader)};
     }
   }
-  static Shape thinned(const Shape& tuple, const std::vector<char>& kept) {
-    std::vector<Shape> elements;
-    for (std::size_t k = 0; k < kept.size(); ++k) {
-      if (kept[k]) elements.push_back(tuple.elements[k]);
-    }
-    return Shape::tuple(std::move(elements));
-  }
-  static void thin(Instruction* tuple, const std::vector<char>& kept) {
-    std::vector<Instruction*> operands;
-    for (std::size_t k = 0; k < kept.size(); ++k) {
-      if (kept[k]) operands.push_back(tuple->operands[k]);
-    }
-    tuple->operands = std::move(operands);
-    tuple->shape = thinned(tuple->shape, kept);
-  }
-
-  Instruction& loop_;
-  const ir::Users& users_;
-};
+}
 
 /// How many loops run a computation, as condition or body.
 std::map<const Computation*, int> runs_of(const ir::Module& module) {
   std::map<const Computation*, int> out;  // looked up, never walked
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      for (const Computation* callee : i->called) ++out[callee];
+      for (const Computation* callee : i->called()) ++out[callee];
     }
   }
   return out;
@@ -249,25 +193,27 @@ std::size_t merge(Computation* c, const std::map<const Computation*, int>& runs)
   std::vector<Instruction*> loops;
   for (const auto& i : c->instructions()) {
     if (!i->is(Opcode::while_)) continue;
-    const bool own = std::all_of(i->called.begin(), i->called.end(),
+    const bool own = std::all_of(i->called().begin(), i->called().end(),
                                  [&](const Computation* b) { return runs.at(b) == 1; });
     if (own) loops.push_back(i.get());
   }
   if (loops.empty()) return 0;
   std::size_t count = 0;
-  const ir::Users users = ir::users_of(*c);
   const std::vector<int> numbers = value_numbers(*c, nullptr);
   for (Instruction* at : loops) {
-    Loop loop(at, users);
-    if (!loop.is_plain()) continue;
+    const ir::WhileView loop(*at);
+    if (!is_plain(loop)) continue;
     const std::vector<std::size_t> leaders = equal_carries(*at, numbers);
-    std::vector<char> kept(leaders.size());
-    const std::vector<char> needed = loop.needed();
-    for (std::size_t k = 0; k < kept.size(); ++k) kept[leaders[k]] |= needed[k];
-    const auto fewer = std::size_t(std::count(kept.begin(), kept.end(), 0));
+    std::vector<bool> kept(leaders.size());
+    const std::vector<bool> needed = needed_carries(loop);
+    for (std::size_t k = 0; k < kept.size(); ++k) {
+      if (needed[k]) kept[leaders[k]] = true;
+    }
+    const auto fewer = std::size_t(std::count(kept.begin(), kept.end(), false));
     if (fewer == 0) continue;
     count += fewer;
-    loop.rewrite(leaders, kept);
+    ask_leaders(loop, leaders);
+    ir::keep_carries(at, kept);
   }
   if (count > 0) c->sort_topologically();
   return count;

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/ir/copy_computation.h"
+#include "src/ir/cloner.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -21,7 +21,7 @@ std::vector<Computation*> not_bodies(const ir::Module& module) {
   std::set<const Computation*> bodies;  // looked up, never walked
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      if (has_bodies(*i)) bodies.insert(i->called.begin(), i->called.end());
+      if (has_bodies(*i)) bodies.insert(i->called().begin(), i->called().end());
     }
   }
   std::vector<Computation*> out;
@@ -38,7 +38,7 @@ double separated_size(const ir::Module& module, const std::vector<Computation*>&
     double size = double(c->instructions().size());
     for (const auto& i : c->instructions()) {
       if (!has_bodies(*i)) continue;
-      for (const Computation* body : i->called) size += sizes[body];
+      for (const Computation* body : i->called()) size += sizes[body];
     }
     sizes[c.get()] = size;
   }
@@ -60,9 +60,11 @@ std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions) {
     pending.pop_back();
     for (const auto& i : c->instructions()) {
       if (!has_bodies(*i)) continue;
-      for (Computation*& body : i->called) {
+      for (std::size_t k = 0; k < i->called().size(); ++k) {
+        Computation* body = i->called(k);
         if (!taken.insert(body).second) {
-          body = ir::copy_sharing_callees(*body);
+          body = ir::clone_computation(*body);
+          i->set_called(k, body);
           taken.insert(body);
           ++count;
         }

@@ -24,12 +24,13 @@ std::size_t share_reducers(ir::Module* module) {
   for (const auto& c : module->computations()) {
     for (const auto& i : c->instructions()) {
       if (!combines(*i)) continue;
-      for (ir::Computation*& reducer : i->called) {
+      for (std::size_t k = 0; k < i->called().size(); ++k) {
+        ir::Computation* reducer = i->called(k);
         const std::optional<Opcode> op = ir::as_binary_reducer(*reducer);
         if (!op || !reducer->root()->shape.is_scalar()) continue;
         const auto [known, fresh] = first.try_emplace({*op, reducer->root()->shape.dtype}, reducer);
         count += known->second != reducer;
-        reducer = known->second;
+        i->set_called(k, known->second);
       }
     }
   }

@@ -47,9 +47,10 @@ class Simplifier {
     for (std::size_t k = 0; k < n; ++k) {
       Instruction* i = c_->instructions()[k].get();
       // Operands that were just replaced are looked through.
-      for (Instruction*& o : i->operands) {
-        for (auto it = replaced.find(o); it != replaced.end(); it = replaced.find(o)) {
-          o = it->second;
+      for (std::size_t o = 0; o < i->operands().size(); ++o) {
+        for (auto it = replaced.find(i->operand(o)); it != replaced.end();
+             it = replaced.find(i->operand(o))) {
+          i->set_operand(o, it->second);
         }
       }
       builder_.metadata = i->metadata;
@@ -99,7 +100,7 @@ class Simplifier {
         }
         return i->operand(0);
       case Opcode::concatenate:
-        return i->operands.size() == 1 ? i->operand(0) : nullptr;
+        return i->operands().size() == 1 ? i->operand(0) : nullptr;
       case Opcode::dynamic_slice:
         return same_type(*i, *i->operand(0)) ? i->operand(0) : nullptr;
       case Opcode::dynamic_update_slice:
@@ -123,10 +124,10 @@ class Simplifier {
 
   /// One element computed for all, where all operands are one element each.
   Instruction* splat(Instruction* i) {
-    if (!i->shape.is_array() || i->shape.is_scalar() || i->operands.empty()) return nullptr;
-    if (!i->called.empty()) return nullptr;
+    if (!i->shape.is_array() || i->shape.is_scalar() || i->operands().empty()) return nullptr;
+    if (!i->called().empty()) return nullptr;
     std::vector<Instruction*> scalars;
-    for (Instruction* o : i->operands) {
+    for (Instruction* o : i->operands()) {
       if (o->is(Opcode::broadcast)) o = o->operand(0);
       if (!o->shape.is_array() || !o->shape.is_scalar()) return nullptr;
       scalars.push_back(o);
@@ -177,9 +178,9 @@ class Simplifier {
 
   /// (x.0, x.1, ..., x.n) is x.
   Instruction* tuple(Instruction* i) {
-    if (i->operands.empty() || i == c_->root()) return nullptr;
+    if (i->operands().empty() || i == c_->root()) return nullptr;
     Instruction* whole = nullptr;
-    for (std::size_t k = 0; k < i->operands.size(); ++k) {
+    for (std::size_t k = 0; k < i->operands().size(); ++k) {
       const Instruction* o = i->operand(k);
       if (!o->is(Opcode::get_tuple_element) ||
           o->get<ir::GetTupleElementAttrs>().index != std::int64_t(k) ||

@@ -63,7 +63,7 @@ class SmallDots {
  private:
   Instruction* expand(const Instruction& i) {
     const ir::DotKind kind = ir::kind_of_dot(i);
-    if (kind == ir::DotKind::general || !i.control_predecessors.empty()) return nullptr;
+    if (kind == ir::DotKind::general || !i.control_predecessors().empty()) return nullptr;
     const auto& a = i.get<ir::DotAttrs>();
     const Side left(i.operand(0)->shape, a.lhs_batch, a.lhs_contracting);
     const Side right(i.operand(1)->shape, a.rhs_batch, a.rhs_contracting);

@@ -44,24 +44,24 @@ std::int64_t looked_up(const Instruction& gather) {
 
 Instruction* chosen(const Instruction& gather, ir::Builder& builder) {
   const Instruction& stack = *gather.operand(0);
-  if (!stack.is(Opcode::concatenate) || stack.operands.size() > kMostArrays ||
-      !gather.control_predecessors.empty()) {
+  if (!stack.is(Opcode::concatenate) || stack.operands().size() > kMostArrays ||
+      !gather.control_predecessors().empty()) {
     return nullptr;
   }
   const std::int64_t dim = looked_up(gather);
   if (dim < 0 || stack.get<ir::DimensionsAttrs>().dims.at(0) != dim ||
-      std::any_of(stack.operands.begin(), stack.operands.end(),
+      std::any_of(stack.operands().begin(), stack.operands().end(),
                   [dim](const Instruction* o) { return o->shape.dim(dim) != 1; })) {
     return nullptr;
   }
   const Dims& dims = gather.shape.dims;
   Instruction* index = builder.reshape(gather.operand(1), dims);
-  Instruction* out = builder.reshape(stack.operands.back(), dims);
+  Instruction* out = builder.reshape(stack.operands().back(), dims);
   // Indices outside mean the first or the last.
-  for (std::size_t k = stack.operands.size() - 1; k-- > 0;) {
+  for (std::size_t k = stack.operands().size() - 1; k-- > 0;) {
     Instruction* at = builder.splat(builder.scalar(index->shape.dtype, double(k)), dims);
     out = builder.select(builder.compare(ir::Direction::le, index, at),
-                         builder.reshape(stack.operands[k], dims), out);
+                         builder.reshape(stack.operands()[k], dims), out);
   }
   return out;
 }

@@ -37,11 +37,10 @@ bool leaves(const Instruction& array, std::span<Instruction* const> users) {
 }
 
 std::size_t swap_in(ir::Computation* c) {
-  const ir::Users users = ir::users_of(*c);
   std::vector<Instruction*> dots;
   for (const auto& i : c->instructions()) {
-    const bool free = i->control_predecessors.empty() && c->root() != i.get();
-    if (i->is(Opcode::dot) && free && !users[std::size_t(i->index)].empty()) {
+    const bool free = i->control_predecessors().empty() && c->root() != i.get();
+    if (i->is(Opcode::dot) && free && i->use_count() > 0) {
       dots.push_back(i.get());
     }
   }
@@ -49,12 +48,11 @@ std::size_t swap_in(ir::Computation* c) {
   std::unordered_map<Instruction*, Instruction*> replaced;
   ir::Builder builder(c);
   for (Instruction* dot : dots) {
-    const auto& transposes = users[std::size_t(dot->index)];
+    const ir::UserList transposes = dot->users();
     const Dims order = swapped_order(*dot);
     const bool only = std::all_of(transposes.begin(), transposes.end(), [&](const Instruction* u) {
-      return u->is(Opcode::transpose) && u->control_predecessors.empty() &&
-             u->get<ir::DimensionsAttrs>().dims == order &&
-             leaves(*u, users[std::size_t(u->index)]);
+      return u->is(Opcode::transpose) && u->control_predecessors().empty() &&
+             u->get<ir::DimensionsAttrs>().dims == order && leaves(*u, u->users());
     });
     if (!only || std::is_sorted(order.begin(), order.end())) continue;
     ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
@@ -98,7 +96,7 @@ bool stands(std::int64_t rank, const Dims& batch, const Dims& contracting, bool 
 /// Names the dims of what operand `k` is a transpose of, if the others keep their order.
 bool see_through(Instruction* dot, std::size_t k) {
   Instruction* transpose = dot->operand(k);
-  if (!transpose->is(Opcode::transpose) || !transpose->control_predecessors.empty()) return false;
+  if (!transpose->is(Opcode::transpose) || !transpose->control_predecessors().empty()) return false;
   const Dims& perm = transpose->get<ir::DimensionsAttrs>().dims;
   ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
   Dims& batch = k == 0 ? attrs.lhs_batch : attrs.rhs_batch;
@@ -118,7 +116,7 @@ bool see_through(Instruction* dot, std::size_t k) {
   }
   const bool blas = is_floating(dot->shape.dtype) || is_complex(dot->shape.dtype);
   if (!stands(std::int64_t(perm.size()), batch, contracting, k == 1 && !blas)) return false;
-  dot->operands[k] = transpose->operand(0);
+  dot->set_operand(k, transpose->operand(0));
   dot->attrs = attrs;
   return true;
 }

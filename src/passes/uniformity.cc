@@ -43,7 +43,7 @@ namespace {
 /// A call whose target says that equal operands give equal results.
 bool is_pure_call(const ir::Instruction& i) {
   const auto& attrs = i.get<ir::CustomCallAttrs>();
-  if (attrs.has_side_effect || attrs.partitioner || !i.called.empty()) return false;
+  if (attrs.has_side_effect || attrs.partitioner || !i.called().empty()) return false;
   const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
   return target && target->is_pure();
 }
@@ -103,7 +103,7 @@ class Analysis {
 
   ClassesId join_operands(const ir::Instruction& i, const UniformityFacts& facts) {
     ClassesId out = table_.uniform();
-    for (const ir::Instruction* o : i.operands) {
+    for (const ir::Instruction* o : i.operands()) {
       for (const LeafFacts& leaf : of(facts, *o)) out = table_.join(out, leaf.classes);
     }
     return out;
@@ -131,7 +131,7 @@ class Analysis {
       case Opcode::copy:
       case Opcode::domain: {
         Leaves out;
-        for (const ir::Instruction* o : i.operands) {
+        for (const ir::Instruction* o : i.operands()) {
           const Leaves& leaves = of(*facts, *o);
           out.insert(out.end(), leaves.begin(), leaves.end());
         }
@@ -153,9 +153,9 @@ class Analysis {
       case Opcode::call:
       case Opcode::fusion: {
         std::vector<Leaves> parameters;
-        for (const ir::Instruction* o : i.operands) parameters.push_back(of(*facts, *o));
-        UniformityFacts inner = run(*i.called.at(0), parameters);
-        Leaves out = of(inner, *i.called[0]->root());
+        for (const ir::Instruction* o : i.operands()) parameters.push_back(of(*facts, *o));
+        UniformityFacts inner = run(*i.called().at(0), parameters);
+        Leaves out = of(inner, *i.called()[0]->root());
         facts->called[i.index].push_back(std::move(inner));
         return out;
       }
@@ -183,12 +183,12 @@ class Analysis {
   Leaves visit_plain(const ir::Instruction& i, const UniformityFacts& facts) {
     const ClassesId classes = join_operands(i, facts);
     Leaves out = all(i.shape, classes);
-    if (!i.shape.is_array() || i.shape.element_count() > kKnownElements || !i.called.empty() ||
+    if (!i.shape.is_array() || i.shape.element_count() > kKnownElements || !i.called().empty() ||
         ir::has_side_effect(i.opcode)) {
       return out;
     }
     std::int64_t elements = 0;
-    for (const ir::Instruction* o : i.operands) {
+    for (const ir::Instruction* o : i.operands()) {
       for (const LeafFacts& leaf : of(facts, *o)) {
         if (!leaf.known || o->shape.is_tuple) return out;
       }
@@ -205,7 +205,7 @@ class Analysis {
     try {
       for (const std::int32_t device : table_[classes].representative) {
         std::vector<Literal> operands;
-        for (const ir::Instruction* o : i.operands) {
+        for (const ir::Instruction* o : i.operands()) {
           const LeafFacts& leaf = of(facts, *o)[0];
           const auto c = table_[leaf.classes].class_of[std::size_t(device)];
           operands.push_back((*leaf.known)[std::size_t(c)]);
@@ -235,7 +235,7 @@ class Analysis {
   Leaves visit_collective(const ir::Instruction& i, const UniformityFacts& facts) {
     if (table_.num_devices() == 1) return all(i.shape, table_.uniform());
     std::vector<ClassesId> operands;
-    for (const ir::Instruction* o : i.operands) {
+    for (const ir::Instruction* o : i.operands()) {
       for (const LeafFacts& leaf : of(facts, *o)) operands.push_back(leaf.classes);
     }
     const bool tuple_form = i.is(Opcode::all_to_all) && i.shape.is_tuple;
@@ -320,10 +320,10 @@ class Analysis {
   std::vector<UniformityFacts> settle(const ir::Instruction& i, Leaves* state) {
     Leaves& carry = *state;
     for (;;) {
-      UniformityFacts condition = run(*i.called.at(0), {carry});
-      UniformityFacts body = run(*i.called.at(1), {carry});
-      const ClassesId predicate = of(condition, *i.called[0]->root())[0].classes;
-      const Leaves& next = of(body, *i.called[1]->root());
+      UniformityFacts condition = run(*i.called().at(0), {carry});
+      UniformityFacts body = run(*i.called().at(1), {carry});
+      const ClassesId predicate = of(condition, *i.called()[0]->root())[0].classes;
+      const Leaves& next = of(body, *i.called()[1]->root());
       bool stable = true;
       for (std::size_t k = 0; k < carry.size(); ++k) {
         // Devices that leave at different trips hold different values from then on.
@@ -345,9 +345,9 @@ class Analysis {
     Leaves out(leaf_count(i.shape), LeafFacts{selector, nullptr});
     auto& called = facts->called[i.index];
     called.clear();
-    for (std::size_t b = 0; b < i.called.size(); ++b) {
-      UniformityFacts inner = run(*i.called[b], {of(*facts, *i.operand(b + 1))});
-      const Leaves& results = of(inner, *i.called[b]->root());
+    for (std::size_t b = 0; b < i.called().size(); ++b) {
+      UniformityFacts inner = run(*i.called()[b], {of(*facts, *i.operand(b + 1))});
+      const Leaves& results = of(inner, *i.called()[b]->root());
       for (std::size_t k = 0; k < out.size(); ++k) {
         out[k].classes = table_.join(out[k].classes, results[k].classes);
       }

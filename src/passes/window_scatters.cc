@@ -46,7 +46,7 @@ std::optional<Dims> integers_of(const Instruction& i, int depth = 0) {
     }
     case Opcode::concatenate:
       if (i.shape.rank() != 1) return std::nullopt;
-      for (const Instruction* o : i.operands) {
+      for (const Instruction* o : i.operands()) {
         const auto part = integers_of(*o, depth + 1);
         if (!part) return std::nullopt;
         all.insert(all.end(), part->begin(), part->end());
@@ -65,7 +65,7 @@ struct Window {
 
 std::optional<Window> window_of(const Instruction& scatter) {
   const auto& attrs = scatter.get<ir::ScatterAttrs>();
-  if (scatter.operands.size() != 3 || !attrs.input_batching_dims.empty()) return std::nullopt;
+  if (scatter.operands().size() != 3 || !attrs.input_batching_dims.empty()) return std::nullopt;
   const Dims &array = scatter.operand(0)->shape.dims, &update = scatter.operand(2)->shape.dims;
   const std::optional<Dims> starts = integers_of(*scatter.operand(1));
   if (!starts || starts->size() != attrs.scatter_dims_to_operand_dims.size()) return std::nullopt;
@@ -103,18 +103,18 @@ Instruction* nothing(ir::Builder& b, Opcode op, DType dtype) {
 }
 
 Instruction* elementwise(const Instruction& scatter, ir::Builder& b) {
-  if (!scatter.control_predecessors.empty()) return nullptr;
+  if (!scatter.control_predecessors().empty()) return nullptr;
   const std::optional<Window> w = window_of(scatter);
   if (!w) return nullptr;
-  Instruction* array = scatter.operands[0];
+  Instruction* array = scatter.operands()[0];
   const Dims& dims = array->shape.dims;
   const DType dtype = array->shape.dtype;
   if (!ir::identity_of(Opcode::add, dtype)) return nullptr;  // a type without numbers of its own
-  const ir::Computation& combiner = *scatter.called.front();
+  const ir::Computation& combiner = *scatter.called().front();
   if (const auto op = ir::as_binary_reducer(combiner)) {
     Instruction* fill = nothing(b, *op, dtype);
     if (fill == nullptr) return nullptr;
-    return b.binary(*op, array, b.pad(b.reshape(scatter.operands[2], w->sizes), fill, w->around));
+    return b.binary(*op, array, b.pad(b.reshape(scatter.operands()[2], w->sizes), fill, w->around));
   }
   if (!overwrites(combiner)) return nullptr;
   Instruction* inside = nullptr;
@@ -130,7 +130,7 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b) {
     if (around.low > 0) bound(ir::Direction::ge, around.low);
     if (around.high > 0) bound(ir::Direction::lt, dims[d] - around.high);
   }
-  Instruction* padded = b.pad(b.reshape(scatter.operands[2], w->sizes), b.zero(dtype), w->around);
+  Instruction* padded = b.pad(b.reshape(scatter.operands()[2], w->sizes), b.zero(dtype), w->around);
   return b.select(inside, padded, array);
 }
 

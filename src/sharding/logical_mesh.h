@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/index_list.h"
 #include "src/base/shape.h"
+#include "src/base/small_vector.h"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/index_list.h"
+#include "src/base/small_vector.h"
 #include "src/sharding/tensor_sharding.h"
 
 namespace tessera {

@@ -28,9 +28,9 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   Instruction* i = owned.get();
   i->opcode = opcode;
   i->shape = std::move(shape);
-  i->operands = std::move(operands);
+  i->set_operands(std::move(operands));
   i->attrs = std::move(attributes);
-  i->called = std::move(called);
+  i->set_called(std::move(called));
   std::string_view word = ir::name(opcode);
   char name[48];
   std::memcpy(name, word.data(), word.size());
@@ -46,7 +46,7 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   // Callees of calls may wait to be read; check_operands and the signature say what they give.
   if (opcode != Opcode::call) {
     try {
-      ir::infer_shape(opcode, i->operands, i->attrs, i->called, &i->shape, {},
+      ir::infer_shape(opcode, i->operands(), i->attrs, i->called(), &i->shape, {},
                       module_->num_partitions);
     } catch (const NotImplementedError& e) {
       in_.not_supported_at(op.at, std::string(op.name) + ": " + e.message());

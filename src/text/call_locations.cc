@@ -35,7 +35,7 @@ void Reader::locate_callees() {
         m.source_file = from->second.line->source_file;
         m.source_line = from->second.line->source_line;
       }
-      for (const Computation* callee : i->called) {
+      for (const Computation* callee : i->called()) {
         Callers& of = callers[callee];
         if (!placed(*i)) {
           of.one = false;

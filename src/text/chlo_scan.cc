@@ -21,9 +21,9 @@ Dims without(Dims dims, std::int64_t dim) {
 // The op if a body is (x, carry) -> (r, r) with r = op(x, carry) for an op with a neutral element.
 std::optional<Opcode> cumulative(const Computation& body) {
   const Instruction* root = body.root();
-  if (!root->is(Opcode::tuple) || root->operands.size() != 2) return std::nullopt;
+  if (!root->is(Opcode::tuple) || root->operands().size() != 2) return std::nullopt;
   const Instruction* r = root->operand(0);
-  if (r != root->operand(1) || body.parameters().size() != 2 || r->operands.size() != 2 ||
+  if (r != root->operand(1) || body.parameters().size() != 2 || r->operands().size() != 2 ||
       !ir::is_commutative(r->opcode) || !ir::identity_of(r->opcode, r->shape.dtype)) {
     return std::nullopt;
   }

@@ -5,6 +5,7 @@
 // own, spread over the others' elements and passed on unchanged.
 #include <unordered_map>
 
+#include "src/ir/cloner.h"
 #include "src/text/reader.h"
 
 namespace tessera::text {
@@ -17,14 +18,14 @@ void Reader::join_captured(Operation& op, std::size_t own, Join join) {
   const Computation& read = *op.regions[0];
   std::size_t extra = op.captured.size();
   Computation* c = module_->add_computation("region_" + std::to_string(next_number_++));
-  std::unordered_map<const Instruction*, Instruction*> moved;
+  ir::Cloner cloner(read, c);
   std::int64_t number = 0;
   auto parameter = [&](const Instruction& like, bool used) {
     auto copy = std::make_unique<Instruction>(like);
     copy->attrs = ir::ParameterAttrs{number++};
     if (!used) copy->name = "unused." + std::to_string(++next_number_);
     Instruction* p = c->add(std::move(copy));
-    if (used) moved[&like] = p;
+    if (used) cloner.map(&like, p);
   };
   // As read: the first halves, the second halves, what is captured.
   auto captured = [&](std::size_t n) -> const Instruction& { return *read.parameter(2 * own + n); };
@@ -42,22 +43,16 @@ void Reader::join_captured(Operation& op, std::size_t own, Join join) {
       for (std::size_t n = 0; n < extra; ++n) parameter(captured(n), first);
     }
   }
-  for (const auto& i : read.instructions()) {
-    if (i->is(Opcode::parameter)) continue;
-    auto copy = std::make_unique<Instruction>(*i);
-    for (Instruction*& operand : copy->operands) operand = moved.at(operand);
-    moved[i.get()] = c->add(std::move(copy));
-  }
-  Instruction* root = moved.at(read.root());
+  Instruction* root = cloner.clone_all();
   if (join == Join::reduced) {
     // What was captured comes out as it came in.
     auto all = std::make_unique<Instruction>();
     all->opcode = Opcode::tuple;
     all->name = "tuple." + std::to_string(++next_number_);
-    all->operands = own == 1 ? std::vector<Instruction*>{root} : root->operands;
-    for (std::size_t n = 0; n < extra; ++n) all->operands.push_back(moved.at(&captured(n)));
+    all->set_operands(own == 1 ? std::vector<Instruction*>{root} : root->operands());
+    for (std::size_t n = 0; n < extra; ++n) all->add_operand(cloner[&captured(n)]);
     std::vector<Shape> shapes;
-    for (const Instruction* i : all->operands) shapes.push_back(i->shape);
+    for (const Instruction* i : all->operands()) shapes.push_back(i->shape);
     all->shape = Shape::tuple(std::move(shapes));
     root = c->add(std::move(all));
   }

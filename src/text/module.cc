@@ -475,7 +475,7 @@ void Reader::read_body(Function& f) {
       holder->shape = *f.results[n].type;
       holder->name = "result" + std::to_string(n);
       holder->index = std::int64_t(n);
-      holder->operands = {root};
+      holder->set_operands({root});
       pend_attributes(holder.get(), f.results[n].attributes);
       result_holders_.push_back(std::move(holder));
     }
@@ -544,7 +544,7 @@ void Reader::resolve() {
     }
   }
   for (const auto& holder : result_holders_) {
-    ir::Instruction* root = holder->operands[0];
+    ir::Instruction* root = holder->operands()[0];
     TensorSharding s = TensorSharding::open_on(module_->mesh, holder->shape.rank());
     root->sharding.push_back(holder->sharding.empty() ? s : holder->sharding[0]);
   }

@@ -191,7 +191,7 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
   if (!fresh && it->second != nullptr) return it->second;
   auto clone = [&](const ir::Instruction& source, std::vector<ir::Instruction*> operands) {
     auto copy = std::make_unique<ir::Instruction>(source);
-    copy->operands = std::move(operands);
+    copy->set_operands(std::move(operands));
     copy->sharding.clear();
     return frame.computation->add(std::move(copy));
   };
@@ -224,7 +224,7 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
   inner->opcode = ir::Opcode::get_tuple_element;
   inner->name = "get-tuple-element." + std::to_string(++next_number_);
   inner->shape = outer->shape;
-  inner->operands = {frame.tuple};
+  inner->set_operands({frame.tuple});
   inner->attrs = ir::GetTupleElementAttrs{std::int64_t(frame.own + position->second)};
   inner->metadata = outer->metadata;
   return it->second = frame.computation->add(std::move(inner));

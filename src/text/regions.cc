@@ -58,7 +58,7 @@ Computation* Reader::region(Operation& op, std::size_t number,
     owned->opcode = opcode;
     owned->shape = std::move(shape);
     owned->attrs = std::move(attrs);
-    owned->operands = std::move(operands);
+    owned->set_operands(std::move(operands));
     owned->name = std::string(ir::name(opcode)) + "." + std::to_string(++next_number_);
     return c->add(std::move(owned));
   };
@@ -217,8 +217,8 @@ void Reader::finish_branches(Operation& op, Captures& captures) {
     parameter->shape = captures.values[0]->shape;
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::get_tuple_element) || i->operand(0) != parameter) continue;
-      c->replace_all_uses(i.get(), parameter);
-      i->operands.clear();
+      i->replace_all_uses_with(parameter);
+      i->set_operands({});
       i->opcode = Opcode::after_all;
       i->attrs = {};
       i->shape = Shape::token();

@@ -56,11 +56,11 @@ bool is_result_marker(const Instruction& i) {
 const Instruction* result_marker(const Instruction* root, std::size_t n, std::size_t leaves) {
   const Instruction* i = root;
   if (i->is(Opcode::tuple)) {
-    if (i->operands.size() != leaves) return nullptr;
-    i = i->operands[n];
+    if (i->operands().size() != leaves) return nullptr;
+    i = i->operands()[n];
   }
-  while (i->is(Opcode::get_tuple_element) && i->operands[0]->is(Opcode::tuple)) {
-    i = i->operands[0]->operands.at(std::size_t(i->get<ir::GetTupleElementAttrs>().index));
+  while (i->is(Opcode::get_tuple_element) && i->operands()[0]->is(Opcode::tuple)) {
+    i = i->operands()[0]->operands().at(std::size_t(i->get<ir::GetTupleElementAttrs>().index));
   }
   return is_result_marker(*i) ? i : nullptr;
 }
@@ -69,9 +69,9 @@ const Instruction* result_marker(const Instruction* root, std::size_t n, std::si
 void find_echoes(const Computation& c, const std::unordered_set<const Instruction*>& markers,
                  std::unordered_set<const Instruction*>* echoes) {
   std::unordered_set<const Instruction*> used{c.root()};
-  for (const auto& i : c.instructions()) used.insert(i->operands.begin(), i->operands.end());
+  for (const auto& i : c.instructions()) used.insert(i->operands().begin(), i->operands().end());
   for (const auto& i : c.instructions()) {
-    if (i->is(Opcode::reshape) && markers.count(i->operands[0]) > 0 && used.count(i.get()) == 0) {
+    if (i->is(Opcode::reshape) && markers.count(i->operands()[0]) > 0 && used.count(i.get()) == 0) {
       echoes->insert(i.get());
     }
   }
@@ -89,7 +89,7 @@ Writer::Writer(const ir::Module& module, const WriteOptions& options)
       partitions_(module.num_partitions) {
   for (const Computation* c : order_) {
     for (const auto& i : c->instructions()) {
-      for (const Computation* callee : i->called) ++uses_[callee];
+      for (const Computation* callee : i->called()) ++uses_[callee];
     }
   }
   const Instruction* root = module.entry()->root();
@@ -269,7 +269,7 @@ bool Writer::outlined(const Computation& c) const {
   if (uses_.at(&c) < 2) return false;
   return c.instructions().size() > kMaxCopied ||
          std::any_of(c.instructions().begin(), c.instructions().end(),
-                     [](const auto& i) { return !i->called.empty(); });
+                     [](const auto& i) { return !i->called().empty(); });
 }
 
 Values Writer::inlined(const Instruction& i, const Computation& c, const Values& arguments) {

@@ -63,9 +63,9 @@ const Values& Writer::of(const Frame& f, const Instruction& i) const {
 }
 
 Values Writer::operands(const Frame& f, const Instruction& i) const {
-  if (i.operands.size() == 1) return of(f, *i.operands[0]);
+  if (i.operands().size() == 1) return of(f, *i.operands()[0]);
   Values out;
-  for (const Instruction* x : i.operands) {
+  for (const Instruction* x : i.operands()) {
     const Values& v = of(f, *x);
     out.insert(out.end(), v.begin(), v.end());
   }
@@ -166,7 +166,7 @@ Values Writer::slice(const Instruction& i, const Value& x, const Dims& starts, c
 // result's, in its order.
 Values Writer::bitcast(const Instruction& i, const Value& x) {
   Value v = x;
-  Dims to_memory = layout_of(i.operands[0]->shape);  // a copy changes it and is not written
+  Dims to_memory = layout_of(i.operands()[0]->shape);  // a copy changes it and is not written
   std::reverse(to_memory.begin(), to_memory.end());
   if (!is_iota(to_memory)) v = transpose(i, v, to_memory)[0];
   Dims in_memory = layout_of(i.shape);
@@ -384,16 +384,16 @@ Values Writer::instruction(Frame& f, const Instruction& i) {
     case Opcode::tuple:
       return operands(f, i);
     case Opcode::get_tuple_element: {
-      const Values& all = of(f, *i.operands[0]);
+      const Values& all = of(f, *i.operands()[0]);
       const auto index = std::size_t(i.get<ir::GetTupleElementAttrs>().index);
       std::size_t first = 0;
       for (std::size_t n = 0; n < index; ++n) {
-        first += leaves_of(i.operands[0]->shape.elements.at(n)).size();
+        first += leaves_of(i.operands()[0]->shape.elements.at(n)).size();
       }
       const std::size_t count = leaves_of(i.shape).size();
       Values part(all.begin() + std::ptrdiff_t(first), all.begin() + std::ptrdiff_t(first + count));
       // Said already where the tuple was made, or with the results.
-      const bool said = i.operands[0]->has_sharding() || &i == module_.entry()->root();
+      const bool said = i.operands()[0]->has_sharding() || &i == module_.entry()->root();
       return said ? part : constrained(i, part);
     }
     case Opcode::copy:

@@ -229,7 +229,7 @@ Values Writer::scatter(const Instruction& i, const Values& xs) {
   p += '>';
   flag(p, "unique_indices", a.unique_indices);
   return generic(
-      i, {"stablehlo.scatter", xs, p, leaves_of(i.shape), [&] { region(i, *i.called.at(0)); }});
+      i, {"stablehlo.scatter", xs, p, leaves_of(i.shape), [&] { region(i, *i.called().at(0)); }});
 }
 
 Values Writer::window(const Instruction& i, const Values& xs) {
@@ -248,10 +248,10 @@ Values Writer::window(const Instruction& i, const Values& xs) {
   array(p, "window_strides", each(w, [](auto& d) { return d.stride; }));
   return generic(i, {selects ? "stablehlo.select_and_scatter" : "stablehlo.reduce_window", xs, p,
                      leaves_of(i.shape), [&] {
-                       region(i, *i.called.at(0));
+                       region(i, *i.called().at(0));
                        if (!selects) return;
                        out_ += ", ";
-                       region(i, *i.called.at(1));
+                       region(i, *i.called().at(1));
                      }});
 }
 

@@ -136,7 +136,7 @@ Values Writer::collective(const Instruction& i, const Values& xs, const Types& t
                               {xs[n]},
                               p + global,
                               {types.at(n)},
-                              [&] { region(i, *i.called.at(0)); },
+                              [&] { region(i, *i.called().at(0)); },
                               xs.size() == 1})[0]);
   }
   return xs.size() == 1 ? out : constrained(i, out);

@@ -129,8 +129,8 @@ std::string frontend(const Instruction& i, const std::string& key) {
 }  // namespace
 
 Values Writer::while_loop(const Instruction& i, const Values& xs) {
-  const ir::Computation& condition = *i.called.at(0);
-  const ir::Computation& loop = *i.called.at(1);
+  const ir::Computation& condition = *i.called().at(0);
+  const ir::Computation& loop = *i.called().at(1);
   if (xs.empty()) {
     return generic(i, {"stablehlo.while", xs, "", {}, [&] {
                          out_ += "{\n";
@@ -167,7 +167,7 @@ Values Writer::while_loop(const Instruction& i, const Values& xs) {
 
 Values Writer::reduce(const Instruction& i, const Values& xs) {
   const Dims& dims = i.get<ir::DimensionsAttrs>().dims;
-  const ir::Computation& reducer = *i.called.at(0);
+  const ir::Computation& reducer = *i.called().at(0);
   const Types types = leaves_of(i.shape);
   const auto op = types.size() == 1 ? ir::as_binary_reducer(reducer) : std::nullopt;
   const bool plain = op && reducer.root()->shape.dtype == xs[0].type->dtype;
@@ -193,7 +193,7 @@ Values Writer::reduce(const Instruction& i, const Values& xs) {
 
 Values Writer::composite(const Instruction& i, const Values& xs, const std::string& name,
                          const std::string& attributes, const std::string& version) {
-  const ir::Computation& c = *i.called.at(0);
+  const ir::Computation& c = *i.called().at(0);
   std::string p;
   if (!attributes.empty() && attributes != "{}") p += "composite_attributes = " + attributes + ", ";
   p += "decomposition = ";
@@ -211,7 +211,7 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
   if (result_markers_.count(&i) > 0) return xs;
   if (a.target == "xla.sdy.FuncResultSharding") return constrained(i, xs);
   if (a.target == ir::kManualComputationTarget) return manual_computation(i, xs);
-  if (a.target == ir::kCustomPartitioningTarget && !i.called.empty()) {
+  if (a.target == ir::kCustomPartitioningTarget && !i.called().empty()) {
     // The callbacks live in this process only; the name and the plain body can be said.
     const std::string name = a.partitioner != nullptr ? a.partitioner->name() : "";
     return composite(i, xs, "tessera.custom_partitioning", "{name = " + quoted(name) + "}", "");
@@ -239,9 +239,9 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
   } else if (!config.empty()) {
     entries.emplace_back("backend_config", quoted(config));
   }
-  if (!i.called.empty()) {
+  if (!i.called().empty()) {
     std::string list = "[";
-    for (const ir::Computation* c : i.called) {
+    for (const ir::Computation* c : i.called()) {
       if (list.size() > 1) list += ", ";
       append_symbol(list, symbol_of(*c));
     }
@@ -272,7 +272,7 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
 }
 
 Values Writer::manual_computation(const Instruction& i, const Values& xs) {
-  const ir::Computation& inside = *i.called.at(0);
+  const ir::Computation& inside = *i.called().at(0);
   std::string in = "[]", outs = "[]", axes = "{}";
   for (const auto& [key, text] : i.get<ir::CustomCallAttrs>().other) {
     if (key == ir::kManualInShardings) in = meshes_.renamed_list(i, text);
@@ -333,12 +333,12 @@ Values Writer::control(Frame& f, const Instruction& i) {
     case Opcode::while_:
       return while_loop(i, operands(f, i));
     case Opcode::conditional: {
-      const bool two = i.operands[0]->shape.dtype == DType::pred;
-      return generic(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands[0]), "",
+      const bool two = i.operands()[0]->shape.dtype == DType::pred;
+      return generic(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands()[0]), "",
                          leaves_of(i.shape), [&] {
-                           for (std::size_t n = 0; n < i.called.size(); ++n) {
+                           for (std::size_t n = 0; n < i.called().size(); ++n) {
                              out_ += n > 0 ? ", {\n" : "{\n";
-                             closed_region(i, *i.called[n], of(f, *i.operands.at(n + 1)));
+                             closed_region(i, *i.called()[n], of(f, *i.operands().at(n + 1)));
                            }
                          }});
     }
@@ -347,9 +347,9 @@ Values Writer::control(Frame& f, const Instruction& i) {
         return composite(i, operands(f, i), frontend(i, "composite.name"),
                          frontend(i, "composite.attributes"), frontend(i, "composite.version"));
       }
-      return call(i, *i.called.at(0), operands(f, i), true);
+      return call(i, *i.called().at(0), operands(f, i), true);
     case Opcode::fusion: {
-      const ir::Computation& c = *i.called.at(0);
+      const ir::Computation& c = *i.called().at(0);
       const Values xs = operands(f, i);
       return constrained(i, uses_.at(&c) > 1 ? call(i, c, xs, false) : inlined(i, c, xs));
     }
@@ -362,15 +362,16 @@ Values Writer::control(Frame& f, const Instruction& i) {
       const std::string p = "dimension = " + std::to_string(a.dim) +
                             " : i64, is_stable = " + (a.is_stable ? "true" : "false");
       return generic(i, {"stablehlo.sort", operands(f, i), p, leaves_of(i.shape),
-                         [&] { region(i, *i.called.at(0)); }});
+                         [&] { region(i, *i.called().at(0)); }});
     }
     case Opcode::map: {
       Dims dims;
       for (std::int64_t d = 0; d < i.shape.rank(); ++d) dims.push_back(d);
       std::string p = "dimensions = ";
       append_i64_array(p, dims);
-      return generic(
-          i, {"stablehlo.map", operands(f, i), p, {&i.shape}, [&] { region(i, *i.called.at(0)); }});
+      return generic(i, {"stablehlo.map", operands(f, i), p, {&i.shape}, [&] {
+                           region(i, *i.called().at(0));
+                         }});
     }
     case Opcode::opt_barrier: {
       const Values xs = operands(f, i);
@@ -397,7 +398,7 @@ Values Writer::control(Frame& f, const Instruction& i) {
       f.started.emplace(&i, operands(f, i));
       return {};
     case Opcode::async_start:
-      f.started.emplace(&i, inlined(i, *i.called.at(0), operands(f, i)));
+      f.started.emplace(&i, inlined(i, *i.called().at(0), operands(f, i)));
       return {};
     case Opcode::all_reduce_start:
       f.started.emplace(&i, collective(i, operands(f, i), leaves_of(i.shape)));
@@ -407,7 +408,7 @@ Values Writer::control(Frame& f, const Instruction& i) {
       f.started.emplace(&i, collective(i, operands(f, i), leaves_of(i.shape.elements.at(1))));
       return {};
     case Opcode::async_update: {
-      auto it = f.started.find(i.operands[0]);
+      auto it = f.started.find(i.operands()[0]);
       if (it == f.started.end()) unsupported(i, "an update of what was not started");
       const Values v = it->second;
       f.started.emplace(&i, v);
@@ -420,7 +421,7 @@ Values Writer::control(Frame& f, const Instruction& i) {
     case Opcode::all_reduce_done:
     case Opcode::all_gather_done:
     case Opcode::collective_permute_done: {
-      auto it = f.started.find(i.operands[0]);
+      auto it = f.started.find(i.operands()[0]);
       if (it == f.started.end()) unsupported(i, "an end of what was not started");
       return constrained(i, it->second);
     }

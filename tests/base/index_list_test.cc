@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/index_list.h"
+#include "src/base/small_vector.h"
 
 #include <gtest/gtest.h>
 

@@ -59,7 +59,7 @@ TEST(CustomCalls, BatchesStayWhereTheyLie) {
       for (const auto& computation : executable->partitioned().computations()) {
         for (const auto& i : computation->instructions()) {
           if (!i->is(ir::Opcode::custom_call)) continue;
-          for (const ir::Instruction* o : i->operands) {
+          for (const ir::Instruction* o : i->operands()) {
             if (o->shape.rank() == 3) {
               EXPECT_EQ(o->shape.dim(0), 1) << i->describe();
             }

@@ -26,7 +26,7 @@ double work_of(const ir::Computation& c, int depth = 0) {
     if (i->is(ir::Opcode::while_) || depth > 8) return 2 * kMostWork;
     double own = 1, largest = 1;
     for (const Shape& leaf : flatten(i->shape)) own += double(element_count(leaf.dims));
-    for (const ir::Instruction* o : i->operands) {
+    for (const ir::Instruction* o : i->operands()) {
       for (const Shape& leaf : flatten(o->shape)) {
         largest = std::max(largest, double(element_count(leaf.dims)));
       }
@@ -46,7 +46,7 @@ double work_of(const ir::Computation& c, int depth = 0) {
         own += largest;
     }
     double inner = 1;
-    for (const ir::Computation* callee : i->called) inner += work_of(*callee, depth + 1);
+    for (const ir::Computation* callee : i->called()) inner += work_of(*callee, depth + 1);
     sum += own * inner;
     if (i->is(ir::Opcode::reduce_window)) {
       for (const ir::WindowDim& d : i->get<ir::WindowAttrs>().dims) sum += own * double(d.size);

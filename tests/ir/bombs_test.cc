@@ -106,8 +106,8 @@ TEST(Bombs, CyclesMadeInMemory) {
   auto call = std::make_unique<ir::Instruction>();
   call->opcode = ir::Opcode::call;
   call->shape = Shape(DType::f32, {});
-  call->operands = {inner->parameter(0)};
-  call->called = {module->computations()[1].get()};
+  call->set_operands({inner->parameter(0)});
+  call->set_called({module->computations()[1].get()});
   inner->add(std::move(call));
   EXPECT_THROW(ir::verify(*module), ValueError);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verifier finds in modules that were changed by hand, and structural hashes.
+// What the verifier finds in modules that were changed by hand, and canonical text.
 #include <functional>
 
 #include "src/base/literal_util.h"
 #include "src/ir/builder.h"
 #include "src/ir/shape_inference.h"
-#include "src/ir/structural_compare.h"
 #include "tests/ir/text_cases.h"
+#include "tests/support/first_difference.h"
 
 namespace tessera::ir::testing {
 namespace {
@@ -45,16 +45,18 @@ TEST(Verifier, FindsWhatIsWrong) {
        "instruction y of e: negate(f32[8,4]): the result is f32[8,4] and f32[8,5] was declared"},
       {"location", [](Module&, Computation& e) { at(e, 3)->shape = Shape(DType::f32, {9}); },
        "model.py:7: instruction s (model.py:7) of e: reduce("},
-      {"order", [](Module&, Computation& e) { at(e, 2)->operands[0] = at(e, 3); },
+      {"order", [](Module&, Computation& e) { at(e, 2)->set_operand(0, at(e, 3)); },
        "instruction y of e: operand s stands after its user"},
       {"foreign operand",
-       [](Module& m, Computation& e) { at(e, 2)->operands[0] = m.computations()[0]->parameter(0); },
+       [](Module& m, Computation& e) {
+         at(e, 2)->set_operand(0, m.computations()[0]->parameter(0));
+       },
        "operand of another computation"},
-      {"count", [](Module&, Computation& e) { at(e, 2)->operands.push_back(at(e, 0)); },
+      {"count", [](Module&, Computation& e) { at(e, 2)->add_operand(at(e, 0)); },
        "takes 1 operand, not 2"},
       {"attributes", [](Module&, Computation& e) { at(e, 3)->attrs = IotaAttrs{0}; },
        "reduce has the attributes of another opcode"},
-      {"callee", [](Module&, Computation& e) { at(e, 3)->called.clear(); },
+      {"callee", [](Module&, Computation& e) { at(e, 3)->set_called({}); },
        "needs 1 called computation, not 0"},
       {"name", [](Module&, Computation& e) { at(e, 2)->name = "a b"; },
        "its name can't be written"},
@@ -95,7 +97,7 @@ TEST(Verifier, FindsWhatIsWrong) {
        },
        "buffer_donor names parameter 3"},
       {"entry", [](Module& m, Computation&) { m.set_entry(nullptr); }, "module m has no entry"},
-      {"control", [](Module&, Computation& e) { at(e, 2)->control_predecessors = {at(e, 3)}; },
+      {"control", [](Module&, Computation& e) { at(e, 2)->set_control_predecessors({at(e, 3)}); },
        "control predecessor s stands after its user"},
   };
   for (const Broken& c : cases) {
@@ -116,17 +118,23 @@ TEST(Verifier, FindsWhatIsWrong) {
   }
 }
 
-TEST(StructuralHash, IsOfTheProgramAlone) {
+std::string canonical(const Module& m) {
+  PrintOptions options;
+  options.canonical = true;
+  return to_string(m, options);
+}
+
+TEST(CanonicalText, IsOfTheProgramAlone) {
   auto base = parse_hlo(kText);
-  std::uint64_t hash = structural_hash(*base);
+  const std::string text_of_base = canonical(*base);
   std::string renamed = kText;
   for (auto [from, to] : {std::pair<std::string, std::string>{"x = ", "input = "},
                           {"negate(x)", "negate(input)"},
                           {"model.py", "other.py"}}) {
     renamed.replace(renamed.find(from), from.size(), to);
   }
-  EXPECT_EQ(structural_hash(*parse_hlo(renamed)), hash);
-  EXPECT_EQ(structural_hash(*base->clone()), hash);
+  EXPECT_EQ(canonical(*parse_hlo(renamed)), text_of_base);
+  EXPECT_EQ(canonical(*base->clone()), text_of_base);
 
   std::vector<std::pair<std::string, std::string>> changes = {
       {"negate(x)", "abs(x)"},
@@ -142,15 +150,15 @@ TEST(StructuralHash, IsOfTheProgramAlone) {
     std::string text = kText;
     text.replace(text.find(from), from.size(), to);
     auto m = parse_hlo(text);
-    EXPECT_NE(structural_hash(*m), hash) << to;
+    EXPECT_NE(canonical(*m), text_of_base) << to;
     EXPECT_NE(first_difference(*base, *m), "") << to;
   }
 }
 
-TEST(StructuralHash, SeesOpenDimsAndTripCounts) {
+TEST(FirstDifference, SeesOpenDimsAndTripCounts) {
   auto a = parse_hlo(kText), b = parse_hlo(kText);
   b->entry()->parameter(0)->sharding[0].dims[0].open = true;
-  EXPECT_NE(structural_hash(*a), structural_hash(*b));
+  EXPECT_NE(first_difference(*a, *b), "");
   EXPECT_EQ(to_string(*a), to_string(*b));  // tilings don't have them
   EXPECT_EQ(first_difference(*a, *b, false), "");
   const char* loop =
@@ -159,7 +167,7 @@ TEST(StructuralHash, SeesOpenDimsAndTripCounts) {
       "body=b }";
   auto c = parse_hlo(loop), d = parse_hlo(loop);
   d->entry()->root()->edit<WhileAttrs>().known_trip_count = 3;
-  EXPECT_NE(structural_hash(*c), structural_hash(*d));
+  EXPECT_NE(first_difference(*c, *d), "");
 }
 
 }  // namespace

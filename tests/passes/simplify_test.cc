@@ -119,7 +119,7 @@ no_)" + name +
   eliminate_common(m.get());
   eliminate_dead(m.get());
   ir::verify(*m);
-  const auto& results = m->entry()->root()->operands;
+  const auto& results = m->entry()->root()->operands();
   EXPECT_EQ(results[0], results[1]);
   EXPECT_NE(results[0], results[2]);
   EXPECT_EQ(results[3], results[4]);
@@ -235,7 +235,7 @@ ENTRY e {
   std::map<std::string, int> users;
   for (const auto& c : m->computations()) {
     for (const auto& i : c->instructions()) {
-      for (const ir::Computation* called : i->called) ++users[called->name()];
+      for (const ir::Computation* called : i->called()) ++users[called->name()];
     }
   }
   EXPECT_EQ(users.size(), 11u);

@@ -114,7 +114,7 @@ TEST(Combine, GathersOfSeveralTypes) {
   for (const auto& computation : c.after->computations()) {
     for (const auto& i : computation->instructions()) {
       if (!i->is(Opcode::all_gather)) continue;
-      for (const ir::Instruction* o : i->operands) EXPECT_EQ(o->shape.rank(), 1) << c.text;
+      for (const ir::Instruction* o : i->operands()) EXPECT_EQ(o->shape.rank(), 1) << c.text;
     }
   }
   EXPECT_EQ(c.is.total_bytes, c.was.total_bytes);
@@ -272,7 +272,7 @@ TEST(Loops, WhatComesOutMeetsItsLike) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> same;
     for (const auto& i : m->entry()->instructions()) {
       if (!i->is(Opcode::multiply)) continue;
-      const auto [first, fresh] = seen.try_emplace(i->operands, i.get());
+      const auto [first, fresh] = seen.try_emplace(i->operands(), i.get());
       if (!fresh) same[i.get()] = first->second;
     }
     m->entry()->replace_all_uses(same);

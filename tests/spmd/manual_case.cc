@@ -36,13 +36,13 @@ class Spread {
         if (spmd::manual::is_call(*i)) {
           calls.push_back(i.get());
         } else {
-          for (ir::Computation* callee : i->called) around[callee] = around[*c];
+          for (ir::Computation* callee : i->called()) around[callee] = around[*c];
         }
       }
       std::unordered_map<Instruction*, Instruction*> replaced;
       for (Instruction* call : calls) {
         mesh_ = module_->mesh;
-        for (const Instruction* o : call->operands) {
+        for (const Instruction* o : call->operands()) {
           if (o->sharding.at(0).mesh) mesh_ = o->sharding[0].mesh;
         }
         for (const TensorSharding& s : call->sharding) mesh_ = s.mesh ? s.mesh : mesh_;
@@ -53,7 +53,7 @@ class Spread {
         }
         if (partly) manual = spmd::manual::axes_of(*call, mesh_);
         for (int a : manual) {
-          around[call->called[0]].push_back(mesh_->axes[std::size_t(a)].to_string());
+          around[call->called()[0]].push_back(mesh_->axes[std::size_t(a)].to_string());
         }
         replaced[call] = spread(*c, *call, manual, around[*c]);
       }
@@ -95,14 +95,14 @@ class Spread {
   Instruction* spread(ir::Computation* c, const Instruction& call, const IndexList& manual,
                       const std::vector<std::string>& around) {
     ir::Builder b(c);
-    const ir::Computation& body = *call.called[0];
+    const ir::Computation& body = *call.called()[0];
     std::vector<Instruction*> arguments;
-    for (std::size_t k = 0; k < call.operands.size(); ++k) {
+    for (std::size_t k = 0; k < call.operands().size(); ++k) {
       const TensorSharding s = only(call.operand(k)->sharding[0], manual);
       const Dims& local = body.parameter(k)->shape.dims;
-      arguments.push_back(b.dynamic_slice(call.operands[k], offsets(b, s, local), local));
+      arguments.push_back(b.dynamic_slice(call.operands()[k], offsets(b, s, local), local));
     }
-    Instruction* result = b.call(call.called[0], arguments);
+    Instruction* result = b.call(call.called()[0], arguments);
     // Devices that share the manual axes around have one global array among them.
     std::map<Dims, std::vector<std::int64_t>> groups;
     for (std::int64_t d = 0; d < devices_; ++d) {

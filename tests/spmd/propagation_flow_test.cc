@@ -122,7 +122,7 @@ TEST(Propagation, BranchesWithRootsOfTheirOwnAgree) {
   const auto* b = find(*module, "b");
   EXPECT_EQ(print(find(*module, "yn")->sharding[0]), "x");
   EXPECT_EQ(print(find(*module, "nn")->sharding[0]), "y");
-  for (const ir::Computation* branch : b->called) {
+  for (const ir::Computation* branch : b->called()) {
     EXPECT_TRUE(branch->root()->sharding[0].same_placement(b->sharding[0]));
   }
 }

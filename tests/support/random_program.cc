@@ -52,11 +52,11 @@ void shard_randomly(Dice& dice, ir::Module* module) {
   for (const auto& c : module->computations()) {
     for (const auto& i : c->instructions()) {
       if (i->is(ir::Opcode::while_)) {
-        ir::Computation *condition = i->called[0], *body = i->called[1];
+        ir::Computation *condition = i->called()[0], *body = i->called()[1];
         body->root()->sharding = body->parameter(0)->sharding;
         condition->parameter(0)->sharding = body->parameter(0)->sharding;
       } else if (i->is(ir::Opcode::conditional)) {
-        for (ir::Computation* b : i->called) b->root()->sharding = i->sharding;
+        for (ir::Computation* b : i->called()) b->root()->sharding = i->sharding;
       }
     }
   }

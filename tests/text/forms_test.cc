@@ -101,7 +101,7 @@ TEST(Forms, ReductionsOfEachForm) {
     std::vector<Literal> arguments{make_literal<int>(f32, {2, 3}, {1, 9, 2, -3, -1, -2}),
                                    Literal::scalar(f32, -2)};
     EXPECT_EQ(run<int>(*m, arguments), (std::vector<int>{9, -1}));
-    EXPECT_EQ(find(*m, ir::Opcode::reduce)->called[0]->instructions().size(), 3u);
+    EXPECT_EQ(find(*m, ir::Opcode::reduce)->called()[0]->instructions().size(), 3u);
   }
 }
 

@@ -140,8 +140,8 @@ TEST(Shardings, ManualComputations) {
   ASSERT_EQ(attrs.other.size(), 3u);
   EXPECT_EQ(attrs.other[0].second, "[<@mesh, [{\"x\"}, {}]>]");
   EXPECT_EQ(attrs.other[2], (std::pair<std::string, std::string>{ir::kManualAxes, "[\"x\"]"}));
-  ASSERT_EQ(call->called.size(), 1u);
-  EXPECT_EQ(call->called[0]->root()->shape.to_string(), "f32[4,16]");
+  ASSERT_EQ(call->called().size(), 1u);
+  EXPECT_EQ(call->called()[0]->root()->shape.to_string(), "f32[4,16]");
 }
 
 TEST(Shardings, CollectivesBetweenDevices) {

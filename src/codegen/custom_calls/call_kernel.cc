@@ -35,7 +35,7 @@ void emit_custom_call(Emitter& e, const ir::Instruction& i) {
   auto attrs = std::make_shared<CallAttrs>();
   attrs->call = target.prepare(i);
   std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands) {
+  for (const ir::Instruction* o : i.operands()) {
     for (const SlotId s : e.slots(*o)) inputs.push_back(s);
     for (Shape& leaf : flatten(o->shape)) attrs->operands.push_back(std::move(leaf));
   }

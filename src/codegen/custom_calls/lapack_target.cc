@@ -275,8 +275,8 @@ void Target::misfit(const ir::Instruction& call, const std::string& what) const 
 
 Target::Bound Target::bind(const ir::Instruction& call) const {
   const std::vector<Shape> results = flatten(call.shape);
-  if (call.operands.size() != operands_.size() || results.size() != results_.size()) {
-    misfit(call, "it has " + std::to_string(call.operands.size()) + " operands and " +
+  if (call.operands().size() != operands_.size() || results.size() != results_.size()) {
+    misfit(call, "it has " + std::to_string(call.operands().size()) + " operands and " +
                      std::to_string(results.size()) + " results");
   }
   Bound bound;

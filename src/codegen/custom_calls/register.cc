@@ -23,13 +23,13 @@ class AnyType : public ir::CustomCallTarget {
 
  private:
   const lapack::Target& of(const ir::Instruction& call) const {
-    if (!call.operands.empty() && is_complex(call.operand(0)->shape.dtype)) {
+    if (!call.operands().empty() && is_complex(call.operand(0)->shape.dtype)) {
       throw NotImplementedError("custom call to \"" + call.get<ir::CustomCallAttrs>().target +
                                     "\" (" + call.describe() + ") of complex numbers: only real " +
                                     "systems are solved",
                                 call.location());
     }
-    return !call.operands.empty() && call.operand(0)->shape.dtype == DType::f64 ? f64_ : f32_;
+    return !call.operands().empty() && call.operand(0)->shape.dtype == DType::f64 ? f64_ : f32_;
   }
 
   lapack::Target f32_, f64_;

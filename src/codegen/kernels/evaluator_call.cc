@@ -31,7 +31,7 @@ void run_evaluator(const runtime::KernelCall& call) {
   const auto& instruction = *static_cast<const ir::Instruction*>(call.attributes);
   std::vector<Literal> operands;
   const std::byte* const* in = call.inputs;
-  for (const ir::Instruction* o : instruction.operands) operands.push_back(read(o->shape, &in));
+  for (const ir::Instruction* o : instruction.operands()) operands.push_back(read(o->shape, &in));
   const Literal result = evaluator::evaluate_instruction(instruction, operands);
   std::byte* const* out = call.outputs;
   write(result, &out);
@@ -45,7 +45,7 @@ KernelSpec evaluator_kernel(const ir::Instruction& instruction) {
   // The plan's owner keeps the module.
   spec.attributes = std::shared_ptr<const void>(std::shared_ptr<const void>(), &instruction);
   spec.nanoseconds = 2000;
-  for (const ir::Instruction* o : instruction.operands) {
+  for (const ir::Instruction* o : instruction.operands()) {
     spec.nanoseconds += double(o->shape.byte_count()) * 5;
   }
   return spec;

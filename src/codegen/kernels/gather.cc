@@ -269,7 +269,7 @@ std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather
 
 KernelSpec scatter_kernel(const ir::Instruction& scatter) {
   KernelSpec spec;
-  if (scatter.operands.size() != 3) return spec;
+  if (scatter.operands().size() != 3) return spec;
   const auto& s = scatter.get<ir::ScatterAttrs>();
   const Shape& updates = scatter.operand(2)->shape;
   auto attrs = std::make_shared<ScatterAttrs>();
@@ -277,7 +277,7 @@ KernelSpec scatter_kernel(const ir::Instruction& scatter) {
       windows(scatter.operand(0)->shape, scatter.operand(1)->shape, updates, s.index_vector_dim,
               s.scatter_dims_to_operand_dims, s.input_batching_dims,
               s.scatter_indices_batching_dims, s.update_window_dims, s.inserted_window_dims);
-  const ir::Computation& combiner = *scatter.called.at(0);
+  const ir::Computation& combiner = *scatter.called().at(0);
   attrs->assigns = combiner.root() == combiner.parameter(1);
   attrs->combine = combine_function(combiner);
   if (!attrs->assigns && attrs->combine.function == nullptr) return spec;

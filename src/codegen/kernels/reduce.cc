@@ -416,9 +416,9 @@ ReduceShape shape_of(const ir::Instruction& reduce, Dims* transpose) {
 
 bool is_single(const ir::Instruction& reduce) {
   const Shape& operand = reduce.operand(0)->shape;
-  return reduce.operands.size() == 2 && !reduce.shape.is_tuple &&
+  return reduce.operands().size() == 2 && !reduce.shape.is_tuple &&
          operand.dtype == reduce.shape.dtype &&
-         single_op(*reduce.called[0], held_type(operand.dtype)) != nullptr;
+         single_op(*reduce.called()[0], held_type(operand.dtype)) != nullptr;
 }
 
 }  // namespace
@@ -435,12 +435,12 @@ bool reduce_takes_programs(const ir::Instruction& reduce) {
   const ReduceShape shape = shape_of(reduce, &transpose);
   if (!transpose.empty() || shape.a * shape.reduced * shape.b == 0) return false;
   return is_single(reduce) ||
-         (shape.reduced * shape.b <= kMadeAtOnce && program_of(*reduce.called[0]) != nullptr &&
+         (shape.reduced * shape.b <= kMadeAtOnce && program_of(*reduce.called()[0]) != nullptr &&
           reduce_kernel(reduce).kernel);
 }
 
 ReducePlan reduce_kernel(const ir::Instruction& reduce) {
-  const std::size_t k = reduce.operands.size() / 2;
+  const std::size_t k = reduce.operands().size() / 2;
   std::vector<ReduceOperand> operands(k);
   for (std::size_t i = 0; i < k; ++i) operands[i].first_input = int(i);
   return reduce_kernel(reduce, operands, int(k));
@@ -448,7 +448,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce) {
 
 ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<ReduceOperand>& operands,
                          int first_init) {
-  const std::size_t k = reduce.operands.size() / 2;
+  const std::size_t k = reduce.operands().size() / 2;
   const Shape& operand = reduce.operand(0)->shape;
   ReducePlan plan;
   const ReduceShape shape = shape_of(reduce, &plan.transpose);
@@ -463,7 +463,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     s->shape = shape;
     s->dtype = operand.dtype;
     s->held = held_type(operand.dtype);
-    s->op = single_op(*reduce.called[0], s->held);
+    s->op = single_op(*reduce.called()[0], s->held);
     s->by_rows = shape.b == 1 || shape.a >= 8;
     s->operand = operands[0];
     s->init = first_init;
@@ -476,7 +476,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     return plan;
   }
   auto g = std::make_shared<GeneralAttrs>();
-  g->program = program_of(*reduce.called[0]);
+  g->program = program_of(*reduce.called()[0]);
   if (!g->program) return plan;
   for (std::size_t i = 0; i < k; ++i) {
     const DType t = reduce.operand(i)->shape.dtype;
@@ -499,7 +499,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
 }
 
 KernelSpec map_kernel(const ir::Instruction& map) {
-  auto program = program_of(*map.called[0]);
+  auto program = program_of(*map.called()[0]);
   if (!program || map.shape.is_tuple) return {};
   return loop_kernel(std::move(program), map.shape.element_count());
 }

@@ -283,9 +283,9 @@ bool reduce_window_takes_programs(const ir::Instruction& in) {
 KernelSpec reduce_window_kernel(const ir::Instruction& in,
                                 std::shared_ptr<const LoopProgram> program, int inputs) {
   KernelSpec spec;
-  if (in.operands.size() != 2 || in.shape.is_tuple) return spec;
+  if (in.operands().size() != 2 || in.shape.is_tuple) return spec;
   const Shape& shape = in.operand(0)->shape;
-  const auto op = ir::as_binary_reducer(*in.called.at(0));
+  const auto op = ir::as_binary_reducer(*in.called().at(0));
   if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0) return spec;
   const BlockFunction f = binary_block(*op, held_type(shape.dtype));
   if (f == nullptr) return spec;

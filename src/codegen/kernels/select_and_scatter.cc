@@ -136,8 +136,8 @@ std::optional<Direction> as_comparison(const ir::Computation& c) {
 
 KernelSpec select_and_scatter_kernel(const ir::Instruction& in) {
   KernelSpec spec;
-  const auto direction = as_comparison(*in.called.at(0));
-  const auto combine = ir::as_binary_reducer(*in.called.at(1));
+  const auto direction = as_comparison(*in.called().at(0));
+  const auto combine = ir::as_binary_reducer(*in.called().at(1));
   if (!direction || combine != ir::Opcode::add) return spec;
   switch (in.shape.dtype) {
     case DType::f32:

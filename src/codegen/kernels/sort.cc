@@ -43,18 +43,18 @@ bool mirrors(const Instruction& a, const Instruction& b, std::int64_t p, std::in
   if (a.is(Opcode::parameter)) {
     return a.get<ir::ParameterAttrs>().number == p && b.get<ir::ParameterAttrs>().number == q;
   }
-  if (!(a.attrs == b.attrs) || a.operands.size() != b.operands.size() || !a.called.empty()) {
+  if (!(a.attrs == b.attrs) || a.operands().size() != b.operands().size() || !a.called().empty()) {
     return false;
   }
-  for (std::size_t k = 0; k < a.operands.size(); ++k) {
-    if (!mirrors(*a.operands[k], *b.operands[k], p, q)) return false;
+  for (std::size_t k = 0; k < a.operands().size(); ++k) {
+    if (!mirrors(*a.operands()[k], *b.operands()[k], p, q)) return false;
   }
   return true;
 }
 
 const Instruction* first_parameter(const Instruction& i) {
   if (i.is(Opcode::parameter)) return &i;
-  for (const Instruction* o : i.operands) {
+  for (const Instruction* o : i.operands()) {
     if (const Instruction* p = first_parameter(*o)) return p;
   }
   return nullptr;
@@ -65,7 +65,7 @@ std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruct
   if (i.is(Opcode::parameter)) return parameter;
   if (i.is(Opcode::constant)) return builder.constant(i.get<ir::ConstantAttrs>().value);
   std::vector<LoopBuilder::Value> operands;
-  for (const Instruction* o : i.operands) {
+  for (const Instruction* o : i.operands()) {
     const auto v = key_value(builder, *o, parameter);
     if (!v) return std::nullopt;
     operands.push_back(*v);
@@ -347,12 +347,12 @@ KernelSpec sort_kernel(const ir::Instruction& sort) {
   auto attrs = std::make_shared<SortAttrs>();
   attrs->n = first.dim(dim);
   for (std::int64_t d = dim + 1; d < first.rank(); ++d) attrs->inner *= first.dim(d);
-  for (const Instruction* o : sort.operands) {
+  for (const Instruction* o : sort.operands()) {
     attrs->bytes.push_back(std::int64_t(byte_size(o->shape.dtype)));
   }
-  attrs->comparator = program_of(*sort.called.at(0));
+  attrs->comparator = program_of(*sort.called().at(0));
   if (!attrs->comparator || attrs->n > std::int64_t(UINT32_MAX)) return spec;
-  attrs->order = order_of(*sort.called[0]);
+  attrs->order = order_of(*sort.called()[0]);
   const double n = double(std::max<std::int64_t>(2, attrs->n));
   spec.function = run_sort;
   spec.units = attrs->n == 0 ? 0 : first.element_count() / attrs->n;

@@ -35,26 +35,26 @@ std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std:
     switch (i.opcode) {
       case Opcode::while_: {
         const auto trips = i.get<ir::WhileAttrs>().known_trip_count;
-        for (const ir::Computation* c : i.called) f(c, trips ? double(*trips) : 1, true, !!trips);
+        for (const ir::Computation* c : i.called()) f(c, trips ? double(*trips) : 1, true, !!trips);
         return;
       }
       case Opcode::conditional: {
         const ir::Computation* dearest = nullptr;
-        for (const ir::Computation* c : i.called) {
+        for (const ir::Computation* c : i.called()) {
           if (!dearest || bytes[c] > bytes[dearest]) dearest = c;
         }
-        for (std::size_t b = 0; b < i.called.size(); ++b) {
+        for (std::size_t b = 0; b < i.called().size(); ++b) {
           // Two branches may be one computation: it counts once.
-          const bool first = std::find(i.called.begin(), i.called.begin() + std::ptrdiff_t(b),
-                                       i.called[b]) == i.called.begin() + std::ptrdiff_t(b);
-          if (first) f(i.called[b], 1, i.called[b] == dearest, true);
+          const bool first = std::find(i.called().begin(), i.called().begin() + std::ptrdiff_t(b),
+                                       i.called()[b]) == i.called().begin() + std::ptrdiff_t(b);
+          if (first) f(i.called()[b], 1, i.called()[b] == dearest, true);
         }
         return;
       }
       case Opcode::call:
       case Opcode::fusion:
       case Opcode::async_start:
-        for (const ir::Computation* c : i.called) f(c, 1, true, true);
+        for (const ir::Computation* c : i.called()) f(c, 1, true, true);
         return;
       default:
         return;
@@ -251,7 +251,7 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
         v.spec += (v.spec.empty() ? "" : ", ") + s.to_spec_string();
       }
       if (i->shape.is_tuple) v.spec = "(" + v.spec + ")";
-      for (const Instruction* o : i->operands) v.operands.push_back(index.at(o));
+      for (const Instruction* o : i->operands()) v.operands.push_back(index.at(o));
       const int value = i->shape.is_tuple ? -1 : why.value_of({i.get(), 0});
       if (value >= 0) {
         for (const auto& cause : why.provenance().causes[std::size_t(value)]) {

@@ -80,8 +80,8 @@ bool apply(ir::Module* module, const Edit& edit) {
   b.metadata = i->metadata;
   Instruction* constraint = b.emit_shaped(ir::Opcode::custom_call, i->shape, {i}, attrs);
   constraint->sharding = {edit.sharding};
-  c->replace_all_uses(i, constraint);
-  constraint->operands = {i};
+  i->replace_all_uses_with(constraint);
+  constraint->set_operands({i});
   c->sort_topologically();
   return true;
 }

@@ -41,7 +41,7 @@ Why::Why(const spmd::propagation::Provenance& provenance, const ir::Module& modu
   const ir::Instruction* root = module_.entry()->root();
   if (root->is(ir::Opcode::tuple)) {
     std::size_t leaf = 0;
-    for (const ir::Instruction* o : root->operands) {
+    for (const ir::Instruction* o : root->operands()) {
       if (!o->is(ir::Opcode::parameter)) results_.try_emplace(o, leaf);
       leaf += flatten(o->shape).size();
     }

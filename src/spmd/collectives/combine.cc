@@ -8,10 +8,10 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/collectives/pack.h"
-#include "src/spmd/collectives/rewrite.h"
 
 namespace tessera::spmd {
 namespace {
@@ -37,10 +37,10 @@ bool has_several_results(Opcode op) { return op == Opcode::all_reduce || op == O
 class Combiner {
  public:
   Combiner(ir::Computation* c, GroupTable* groups, const CombineOptions& options)
-      : computation_(c), groups_(*groups), options_(options), users_(ir::users_of(*c)) {
+      : computation_(c), groups_(*groups), options_(options) {
     for (const auto& i : c->instructions()) {
       place_.push_back(double(i->index));
-      for (const Instruction* before : i->control_predecessors) ordered_.insert(before);
+      for (const Instruction* before : i->control_predecessors()) ordered_.insert(before);
     }
   }
 
@@ -85,7 +85,7 @@ class Combiner {
         if (i.shape.dim(d) != 1) return std::nullopt;
       }
     }
-    const ir::Computation* reducer = i.called.empty() ? nullptr : i.called[0];
+    const ir::Computation* reducer = i.called().empty() ? nullptr : i.called()[0];
     if (reducer) {
       // Equal reducers may be several computations.
       if (const auto op = ir::as_binary_reducer(*reducer)) {
@@ -109,12 +109,12 @@ class Combiner {
 
   double ready(const Instruction& i) const {
     double at = -1;
-    for (const Instruction* o : i.operands) at = std::max(at, place_[std::size_t(o->index)]);
+    for (const Instruction* o : i.operands()) at = std::max(at, place_[std::size_t(o->index)]);
     return at;
   }
   double needed(const Instruction& i) const {
     double at = std::numeric_limits<double>::infinity();
-    for (const Instruction* u : users_[std::size_t(i.index)]) {
+    for (const Instruction* u : i.users()) {
       at = std::min(at, place_[std::size_t(u->index)]);
     }
     return at;
@@ -174,7 +174,7 @@ class Combiner {
     while (!work.empty()) {
       const Instruction* x = work.back();
       work.pop_back();
-      for (const Instruction* u : users_[std::size_t(x->index)]) {
+      for (const Instruction* u : x->users()) {
         const double at = place_[std::size_t(u->index)];
         if (at > from) {
           next = std::min(next, at);
@@ -188,7 +188,7 @@ class Combiner {
       }
     }
     for (const Instruction* m : members) {
-      for (const Instruction* o : m->operands) {
+      for (const Instruction* o : m->operands()) {
         if (waits.count(o->index) > 0) return false;
       }
     }
@@ -207,7 +207,7 @@ class Combiner {
   /// A small piece of work that stands by itself.
   bool may_wait(const Instruction& i) const {
     if (!i.shape.is_array() || ir::has_side_effect(i.opcode) || joined_.count(&i) > 0 ||
-        !i.control_predecessors.empty() || ordered_.count(&i) > 0 || &i == computation_->root()) {
+        !i.control_predecessors().empty() || ordered_.count(&i) > 0 || &i == computation_->root()) {
       return false;
     }
     switch (i.opcode) {
@@ -252,7 +252,7 @@ class Combiner {
     std::stable_sort(order.begin(), order.end(), [&](const Instruction* x, const Instruction* y) {
       return place.at(x) < place.at(y);
     });
-    set_order(computation_, order);
+    computation_->set_order(order);
   }
 
   /// Arrays are gathered flat: only of those does XLA's CPU backend know how they lie in memory.
@@ -280,7 +280,6 @@ class Combiner {
   ir::Computation* computation_;
   GroupTable& groups_;
   const CombineOptions& options_;
-  ir::Users users_;
   std::vector<double> place_;
   std::set<const Instruction*> ordered_;
   std::set<const Instruction*> joined_;  ///< members of groups of more than one

@@ -91,7 +91,7 @@ class Counter {
         return;
       case Opcode::while_: {
         CommunicationCount once;
-        for (const ir::Computation* c : i.called) add(&once, visit(*c), 1);
+        for (const ir::Computation* c : i.called()) add(&once, visit(*c), 1);
         auto trips = i.get<ir::WhileAttrs>().known_trip_count;
         add(total, once, trips ? double(*trips) : 1);
         if (!trips && once.total_bytes > 0) ++total->unknown_trip_counts;
@@ -99,7 +99,7 @@ class Counter {
       }
       case Opcode::conditional: {
         const CommunicationCount* dearest = nullptr;
-        for (const ir::Computation* c : i.called) {
+        for (const ir::Computation* c : i.called()) {
           const CommunicationCount& branch = visit(*c);
           if (!dearest || branch.total_bytes > dearest->total_bytes) dearest = &branch;
         }
@@ -109,7 +109,7 @@ class Counter {
       case Opcode::call:
       case Opcode::fusion:
       case Opcode::async_start:
-        for (const ir::Computation* c : i.called) add(total, visit(*c), 1);
+        for (const ir::Computation* c : i.called()) add(total, visit(*c), 1);
         return;
       default:
         break;

@@ -5,25 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/ir/equivalence.h"
+
 namespace tessera::spmd {
-
-namespace {
-
-/// Channel ids tell collectives apart, not what they do.
-bool same_but_channel(const ir::Attributes& a, const ir::Attributes& b) {
-  if (const auto* x = a.get_if<ir::PermuteAttrs>()) {
-    const auto* y = b.get_if<ir::PermuteAttrs>();
-    return y && x->source_target_pairs == y->source_target_pairs;
-  }
-  const auto* x = a.get_if<ir::CollectiveAttrs>();
-  const auto* y = b.get_if<ir::CollectiveAttrs>();
-  if (!x || !y) return a == b;
-  ir::CollectiveAttrs other = *y;
-  other.channel_id = x->channel_id;
-  return *x == other;
-}
-
-}  // namespace
 
 bool dedupe_collectives(ir::Module* module) {
   bool any = false;
@@ -34,12 +18,10 @@ bool dedupe_collectives(ir::Module* module) {
     std::vector<std::int32_t> latest(all.size(), kNone), before(all.size(), kNone);
     std::unordered_map<ir::Instruction*, ir::Instruction*> same;
     for (const auto& i : all) {
-      if (!ir::is_collective(i->opcode) || i->operands.empty()) continue;
+      if (!ir::is_collective(i->opcode) || i->operands().empty()) continue;
       std::int32_t& newest = latest[std::size_t(i->operand(0)->index)];
       const auto equals = [&](const ir::Instruction& other) {
-        return other.opcode == i->opcode && other.operands == i->operands &&
-               other.shape == i->shape && other.called == i->called &&
-               same_but_channel(other.attrs, i->attrs);
+        return other.operands() == i->operands() && ir::same_operation(other, *i);
       };
       std::int32_t k = newest;
       while (k != kNone && !equals(*all[std::size_t(k)])) k = before[std::size_t(k)];

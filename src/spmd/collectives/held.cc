@@ -46,7 +46,7 @@ class Held {
       const Instruction& i = *all[n];
       if (&i == c.root()) last[n] = std::int64_t(all.size());
       last[n] = std::max(last[n], std::int64_t(n));
-      for (const Instruction* o : i.operands) {
+      for (const Instruction* o : i.operands()) {
         // Several names of one array: the array lives to the last use of any.
         const std::int64_t until = stores_nothing(i) ? last[n] : std::int64_t(n);
         auto& l = last[std::size_t(o->index)];
@@ -64,9 +64,9 @@ class Held {
         case Opcode::while_:
         case Opcode::conditional:
         case Opcode::call: {
-          for (const ir::Computation* callee : i.called) inside = std::max(inside, of(*callee));
+          for (const ir::Computation* callee : i.called()) inside = std::max(inside, of(*callee));
           // What goes in lies there already.
-          for (const Instruction* o : i.operands) inside -= double(o->shape.byte_count());
+          for (const Instruction* o : i.operands()) inside -= double(o->shape.byte_count());
           inside = std::max(0.0, inside);
           break;
         }

@@ -33,7 +33,7 @@ bool communicates(const ir::Module& module) {
 bool communicates_in_loops(const ir::Module& module) {
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      if (i->is(ir::Opcode::while_) && communicates(*i->called[1])) return true;
+      if (i->is(ir::Opcode::while_) && communicates(*i->called()[1])) return true;
     }
   }
   return false;

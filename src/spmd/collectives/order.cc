@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/rewrite.h"
 
 namespace tessera::spmd {
 namespace {
@@ -35,7 +35,7 @@ double bytes_of(const Instruction& i) {
 }
 
 bool may_move(const Instruction& i) {
-  if (!i.control_predecessors.empty()) return false;
+  if (!i.control_predecessors().empty()) return false;
   if (const auto* call = i.attrs.get_if<ir::CustomCallAttrs>()) return !call->has_side_effect;
   return !ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode) || i.is(Opcode::parameter);
 }
@@ -46,9 +46,10 @@ constexpr std::size_t kLongestChain = 8;
 class Order {
  public:
   Order(const ir::Computation& c, bool shrink_early)
-      : c_(c), need_(c.instructions().size(), 0), done_(c.instructions().size(), 0) {
-    if (shrink_early) users_ = ir::users_of(c);
-  }
+      : c_(c),
+        need_(c.instructions().size(), 0),
+        done_(c.instructions().size(), 0),
+        shrink_early_(shrink_early) {}
 
   std::vector<Instruction*> run() {
     for (const auto& i : c_.instructions()) {
@@ -96,13 +97,13 @@ class Order {
       Instruction* x = next.back();
       next.pop_back();
       if (done_[std::size_t(x->index)] != 0) continue;
-      for (Instruction* o : x->operands) {
+      for (Instruction* o : x->operands()) {
         if (!is_done(o)) put(o, order);  // a constant
       }
       put(x, order);
-      if (!users_) continue;
-      for (const Instruction* o : x->operands) consider((*users_)[std::size_t(o->index)], &next);
-      consider((*users_)[std::size_t(x->index)], &next);
+      if (!shrink_early_) continue;
+      for (const Instruction* o : x->operands()) consider(o->users(), &next);
+      consider(x->users(), &next);
     }
   }
 
@@ -133,17 +134,17 @@ class Order {
         return std::find(chain.begin(), chain.end(), x) != chain.end();
       };
       for (const Instruction* o :
-           std::set<const Instruction*>(i->operands.begin(), i->operands.end())) {
+           std::set<const Instruction*>(i->operands().begin(), i->operands().end())) {
         if (in_chain(o)) continue;
-        if (!is_done(o) && !o->operands.empty()) return {};
-        const auto users = (*users_)[std::size_t(o->index)];
+        if (!is_done(o) && !o->operands().empty()) return {};
+        const ir::UserList users = o->users();
         if (std::all_of(users.begin(), users.end(),
                         [&](const Instruction* u) { return in_chain(u) || is_done(u); })) {
           less += bytes_of(*o);
         }
       }
       if (less > bytes_of(*i)) return chain;
-      const auto users = (*users_)[std::size_t(i->index)];
+      const ir::UserList users = i->users();
       if (!ir::is_elementwise(i->opcode) || users.empty() || chain.size() == kLongestChain ||
           !std::all_of(users.begin(), users.end(),
                        [&](const Instruction* u) { return u == users.front(); })) {
@@ -155,7 +156,7 @@ class Order {
 
   std::vector<std::size_t> sorted_operands(const Instruction& i) const {
     std::vector<std::size_t> inputs;
-    for (const Instruction* o : i.operands) inputs.push_back(std::size_t(o->index));
+    for (const Instruction* o : i.operands()) inputs.push_back(std::size_t(o->index));
     std::stable_sort(inputs.begin(), inputs.end(),
                      [&](std::size_t a, std::size_t b) { return rest(a) > rest(b); });
     return inputs;
@@ -165,7 +166,7 @@ class Order {
   const ir::Computation& c_;
   std::vector<double> need_;  ///< by index: what is held at most while it is computed
   std::vector<char> done_;
-  std::optional<ir::Users> users_;
+  bool shrink_early_;
 };
 
 }  // namespace
@@ -183,7 +184,7 @@ std::size_t order_for_memory(ir::Module* module, bool shrink_early) {
     bool same = true;
     for (std::size_t n = 0; n < all.size(); ++n) same = same && all[n].get() == order[n];
     if (same) continue;
-    set_order(c.get(), order);
+    c->set_order(order);
     ++changed;
   }
   return changed;

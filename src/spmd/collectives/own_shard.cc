@@ -3,10 +3,10 @@
 #include <map>
 #include <optional>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/collectives/per_device.h"
-#include "src/spmd/collectives/rewrite.h"
 
 namespace tessera::spmd {
 namespace {
@@ -93,7 +93,8 @@ class OwnShards {
     }
     for (Instruction* user : r_.users(at)) {
       if (!is_slice(*user) || !r_.untouched(user) || user->operand(0) != at) return std::nullopt;
-      if (std::count(user->operands.begin(), user->operands.end(), at) != 1) return std::nullopt;
+      if (std::count(user->operands().begin(), user->operands().end(), at) != 1)
+        return std::nullopt;
       auto cut = cut_of(*user);
       if (!cut || cut->dims.empty()) return std::nullopt;
       if (use.slices.empty())
@@ -180,7 +181,7 @@ class OwnShards {
       a.groups = s.groups;
       a.dims = {use->cut.dims[s.dim].dim};
       if (a.channel_id) a.channel_id = ir::next_channel_id(b.module());
-      x = b.emit(Opcode::reduce_scatter, {x}, std::move(a), all->called);
+      x = b.emit(Opcode::reduce_scatter, {x}, std::move(a), all->called());
     }
     if (scatters.empty() || left.front().size() > 1) {
       x = regrouped(b, *all, x,
@@ -200,7 +201,7 @@ class OwnShards {
     for (const std::size_t k : which) sizes[std::size_t(cut.dims[k].dim)] = cut.dims[k].size;
     if (slice.is(Opcode::dynamic_slice)) {
       // Starts of the other dims are clamped to 0, since these are taken whole.
-      return b.dynamic_slice(x, {slice.operands.begin() + 1, slice.operands.end()}, sizes);
+      return b.dynamic_slice(x, {slice.operands().begin() + 1, slice.operands().end()}, sizes);
     }
     const auto& a = slice.get<ir::SliceAttrs>();
     Dims starts(sizes.size(), 0), limits = x->shape.dims;
@@ -220,7 +221,7 @@ class OwnShards {
     const DeviceLists& lists = groups_.lists(attrs.groups);
     if (block == 0) return;
     // Of each slice by itself: the gather may have other users.
-    const std::span<Instruction* const> users = r_.users(all);
+    const ir::UserList users = r_.users(all);
     for (Instruction* slice : users) {
       if (!is_slice(*slice) || !r_.untouched(slice) || slice->operand(0) != all) continue;
       auto cut = cut_of(*slice);
@@ -293,7 +294,7 @@ class OwnShards {
     r_.replace(slice, own_part(b, x, *slice, cut, d.dim, 0));
   }
 
-  Rewrite r_;
+  ir::Rewriter r_;
   GroupTable& groups_;
   PerDevice values_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/spmd/collectives/pack.h"
 
-#include "src/spmd/collectives/rewrite.h"
+#include "src/spmd/collectives/collective_ops.h"
 
 namespace tessera::spmd {
 namespace {
@@ -65,7 +65,7 @@ std::vector<Instruction*> packed_collective(ir::Builder& b,
     ir::CollectiveAttrs attrs = like.get<ir::CollectiveAttrs>();
     attrs.dims = {0};
     if (attrs.channel_id) attrs.channel_id = ir::next_channel_id(b.module());
-    all = b.emit_shaped(like.opcode, shape, {all}, std::move(attrs), like.called);
+    all = b.emit_shaped(like.opcode, shape, {all}, std::move(attrs), like.called());
   }
   std::int64_t at = 0;
   for (std::size_t k = 0; k < members.size(); ++k) {

@@ -5,9 +5,9 @@
 #include <set>
 #include <tuple>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/rewrite.h"
 
 namespace tessera::spmd {
 namespace {
@@ -20,7 +20,7 @@ constexpr int kMostRounds = 12;
 /// The op by which a collective reduces, if it is one of those that may be reordered.
 std::optional<Opcode> reduction_of(const Instruction& i) {
   if (!i.is(Opcode::all_reduce) && !i.is(Opcode::reduce_scatter)) return std::nullopt;
-  return ir::as_binary_reducer(*i.called.at(0));
+  return ir::as_binary_reducer(*i.called().at(0));
 }
 
 /// Every device is sent something.
@@ -42,7 +42,7 @@ class Reassociation {
       if (is_plain_collective(*i)) {
         in_a_row(i);
       } else if (ir::is_elementwise(i->opcode) && i->shape.is_array() &&
-                 i->control_predecessors.empty()) {
+                 i->control_predecessors().empty()) {
         if (!sum(i) && !difference(i)) before_moving(i);
       }
     }
@@ -169,16 +169,16 @@ class Reassociation {
     ir::Builder& b = r_.builder(outer);
     Instruction* x = i->operand(0);
     for (auto it = chain.rbegin(); it != chain.rend(); ++it) {
-      std::vector<Instruction*> operands = (*it)->operands;
+      std::vector<Instruction*> operands = (*it)->operands();
       operands[0] = x;
-      x = b.emit_shaped((*it)->opcode, (*it)->shape, operands, (*it)->attrs, (*it)->called);
+      x = b.emit_shaped((*it)->opcode, (*it)->shape, operands, (*it)->attrs, (*it)->called());
     }
     chain.push_back(i);
     replace(outer, chain, regrouped(b, *outer, x, *groups));
   }
   static bool reduces(const Instruction& i, Opcode op) {
-    if (!i.is(Opcode::reduce) || i.operands.size() != 2) return false;
-    if (ir::as_binary_reducer(*i.called.at(0)) != op) return false;
+    if (!i.is(Opcode::reduce) || i.operands().size() != 2) return false;
+    if (ir::as_binary_reducer(*i.called().at(0)) != op) return false;
     const Instruction* init = i.operand(1);
     if (!init->is(Opcode::constant) || init->get<ir::ConstantAttrs>().elided) return false;
     const auto neutral = ir::identity_of(op, i.shape.dtype);
@@ -195,7 +195,7 @@ class Reassociation {
     attrs.dims.clear();
     if (attrs.channel_id) attrs.channel_id = ir::next_channel_id(r_.computation()->module());
     Instruction* x = r_.builder(scatter).emit(Opcode::all_reduce, {scatter->operand(0)},
-                                              std::move(attrs), scatter->called);
+                                              std::move(attrs), scatter->called());
     replace(gather, {scatter}, x);
   }
 
@@ -246,7 +246,7 @@ class Reassociation {
       Instruction* i = work.back();
       work.pop_back();
       if (i != top) inner.push_back(i);
-      for (Instruction* o : i->operands) {
+      for (Instruction* o : i->operands()) {
         if (o->is(op) && r_.has_one_use(o) && o->shape == i->shape) {
           work.push_back(o);
         } else {
@@ -325,7 +325,7 @@ class Reassociation {
     std::vector<Instruction*> moves;
     std::optional<Key> key;
     std::int64_t bytes = 0;
-    for (Instruction* o : i->operands) {
+    for (Instruction* o : i->operands()) {
       if (splat(*o)) continue;
       if (!is_plain_collective(*o) || !r_.has_one_use(o) || !moves_whole(*o)) return;
       if (o->shape.dims != i->shape.dims) return;
@@ -345,7 +345,7 @@ class Reassociation {
     const Dims& part = first->operand(0)->shape.dims;
     ir::Builder& b = r_.builder(i);
     std::vector<Instruction*> operands;
-    for (Instruction* o : i->operands) {
+    for (Instruction* o : i->operands()) {
       if (o->shape.rank() == 0) {
         operands.push_back(o);
       } else if (splat(*o)) {
@@ -379,7 +379,7 @@ class Reassociation {
     r_.replace(from, to);
   }
 
-  Rewrite r_;
+  ir::Rewriter r_;
   GroupTable& groups_;
 };
 

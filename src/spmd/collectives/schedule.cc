@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/held.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/rewrite.h"
 
 namespace tessera::spmd {
 namespace {
@@ -20,7 +20,7 @@ class Early {
         behind_(c->instructions().size()),
         moves_(c->instructions().size(), 0) {
     for (const auto& i : c->instructions()) {
-      for (const Instruction* o : i->operands) last_use_[std::size_t(o->index)] = i->index;
+      for (const Instruction* o : i->operands()) last_use_[std::size_t(o->index)] = i->index;
     }
   }
 
@@ -36,22 +36,22 @@ class Early {
     for (const auto& i : computation_->instructions()) {
       if (!moves_[std::size_t(i->index)]) place(place, i.get());
     }
-    set_order(computation_, order);
+    computation_->set_order(order);
     return count;
   }
 
  private:
   /// Behind its last operand, or as far before its place as what is held there allows.
   bool consider(Instruction* i) {
-    if (!ir::is_collective(i->opcode) || !i->control_predecessors.empty() ||
+    if (!ir::is_collective(i->opcode) || !i->control_predecessors().empty() ||
         i == computation_->root()) {
       return false;
     }
     std::int64_t first = -1;
-    for (const Instruction* o : i->operands) first = std::max(first, o->index);
+    for (const Instruction* o : i->operands()) first = std::max(first, o->index);
     if (first < 0) return false;
     double more = double(i->shape.byte_count());
-    for (const Instruction* o : i->operands) {
+    for (const Instruction* o : i->operands()) {
       const bool dies =
           last_use_[std::size_t(o->index)] == i->index && o->opcode != ir::Opcode::parameter;
       if (dies) more -= double(o->shape.byte_count());

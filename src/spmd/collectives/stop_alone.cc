@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "src/base/literal_util.h"
+#include "src/ir/equivalence.h"
+#include "src/ir/while_view.h"
 #include "src/spmd/collectives/optimize.h"
 
 namespace tessera::spmd {
@@ -35,12 +37,13 @@ class Sameness {
       open.pop_back();
       if (x == y || !met.insert({x, y}).second) continue;
       if (met.size() > kMostPairs || !alike(*x, *y)) return false;
-      for (std::size_t o = 0; o < x->operands.size(); ++o) {
+      for (std::size_t o = 0; o < x->operands().size(); ++o) {
         open.emplace_back(x->operand(o), y->operand(o));
       }
-      for (std::size_t c = 0; c < x->called.size(); ++c) {
-        if (x->called[c]->parameters().size() != y->called[c]->parameters().size()) return false;
-        open.emplace_back(x->called[c]->root(), y->called[c]->root());
+      for (std::size_t c = 0; c < x->called().size(); ++c) {
+        if (x->called()[c]->parameters().size() != y->called()[c]->parameters().size())
+          return false;
+        open.emplace_back(x->called()[c]->root(), y->called()[c]->root());
       }
     }
     return true;
@@ -48,8 +51,9 @@ class Sameness {
 
  private:
   static bool alike(const Instruction& x, const Instruction& y) {
-    if (x.opcode != y.opcode || !(x.shape == y.shape) || x.operands.size() != y.operands.size() ||
-        x.called.size() != y.called.size() || !(x.attrs == y.attrs)) {
+    if (x.opcode != y.opcode || !(x.shape == y.shape) ||
+        x.operands().size() != y.operands().size() || x.called().size() != y.called().size() ||
+        !ir::same_attributes(x.attrs, y.attrs)) {
       return false;
     }
     switch (x.opcode) {
@@ -103,13 +107,13 @@ void collectives_of(const Computation& c, std::size_t most, std::set<const Compu
         (ir::has_side_effect(i->opcode) && !i->is(Opcode::parameter))) {
       found->push_back(i.get());
     }
-    for (const Computation* callee : i->called) collectives_of(*callee, most, seen, found);
+    for (const Computation* callee : i->called()) collectives_of(*callee, most, seen, found);
   }
 }
 
-class Loop {
+class LoopExit {
  public:
-  explicit Loop(Instruction* loop) : test_(loop->called[0]), body_(loop->called[1]) {}
+  explicit LoopExit(Instruction* loop) : test_(loop->called()[0]), body_(loop->called()[1]) {}
 
   bool stop_alone(const std::function<void(const ir::Instruction&)>& removed) {
     // any(go), or not all(done).
@@ -117,9 +121,9 @@ class Loop {
     done_is_true_ = root->is(Opcode::not_);
     const Opcode op = done_is_true_ ? Opcode::and_ : Opcode::or_;
     Instruction* asked = done_is_true_ ? root->operand(0) : root;
-    if (!asked->is(Opcode::all_reduce) || asked->operands.size() != 1 ||
-        !asked->control_predecessors.empty() || asked->shape.rank() != 0 ||
-        !reduces_by(*asked->called[0], op)) {
+    if (!asked->is(Opcode::all_reduce) || asked->operands().size() != 1 ||
+        !asked->control_predecessors().empty() || asked->shape.rank() != 0 ||
+        !reduces_by(*asked->called()[0], op)) {
       return false;
     }
     std::vector<Instruction*> all;
@@ -132,15 +136,15 @@ class Loop {
     while (keeps_elements(*reduced) && !reduced->is(Opcode::broadcast)) {
       reduced = reduced->operand(0);
     }
-    if (!reduced->is(Opcode::reduce) || reduced->operands.size() != 2 ||
-        reduced->shape.rank() != 0 || !reduces_by(*reduced->called[0], op) ||
+    if (!reduced->is(Opcode::reduce) || reduced->operands().size() != 2 ||
+        reduced->shape.rank() != 0 || !reduces_by(*reduced->called()[0], op) ||
         !is_truth(*reduced->operand(1), done_is_true_)) {
       return false;
     }
     rows_ = reduced->operand(0);
     if (!changes_only_rows()) return false;
     if (removed) removed(*asked);
-    test_->replace_all_uses(asked, own);
+    asked->replace_all_uses_with(own);
     test_->remove_dead();
     return true;
   }
@@ -151,18 +155,17 @@ class Loop {
     const Instruction &in = *body_->parameter(0), &out = *body_->root();
     if (!in.shape.is_tuple) return keeps(out, &in, -1);
     if (!out.is(Opcode::tuple)) return false;
-    for (std::size_t k = 0; k < out.operands.size(); ++k) {
+    for (std::size_t k = 0; k < out.operands().size(); ++k) {
       if (!keeps(*out.operand(k), &in, std::int64_t(k))) return false;
     }
     return true;
   }
 
   static bool is_carried(const Instruction& i, const Instruction* in, std::int64_t k) {
+    if (k >= 0) return ir::WhileView::carry_of(i, true) == std::size_t(k);
     const Instruction* x = &i;
     while (x->is(Opcode::copy)) x = x->operand(0);
-    if (k < 0) return x == in;
-    return x->is(Opcode::get_tuple_element) && x->operand(0) == in &&
-           x->get<ir::GetTupleElementAttrs>().index == k;
+    return x == in;
   }
 
   bool keeps(const Instruction& out, const Instruction* in, std::int64_t k) {
@@ -211,13 +214,13 @@ std::size_t stop_loops_alone(ir::Module* module,
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::while_)) continue;
       const auto number = std::int64_t(tests.size());
-      loops[tests.emplace(i->called[0], number).first->second].push_back(i.get());
+      loops[tests.emplace(i->called()[0], number).first->second].push_back(i.get());
     }
   }
   std::size_t count = 0;
   for (const auto& [number, alike] : loops) {
     // A test of several loops would change for all.
-    if (alike.size() == 1 && Loop(alike.front()).stop_alone(removed)) ++count;
+    if (alike.size() == 1 && LoopExit(alike.front()).stop_alone(removed)) ++count;
   }
   return count;
 }

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/rewrite.h"
 
 namespace tessera::spmd {
 namespace {
@@ -155,7 +155,7 @@ class Windowed {
     if (!is_plain_collective(*scatter) || !sums_well(scatter->shape.dtype)) return;
     Instruction* dot = scatter->operand(0);
     if (!dot->is(Opcode::dot) || !r_.has_one_use(dot) || !is_large(*dot)) return;
-    if (ir::as_binary_reducer(*scatter->called.at(0)) != Opcode::add) return;
+    if (ir::as_binary_reducer(*scatter->called().at(0)) != Opcode::add) return;
     const auto ring = this->ring(*scatter);
     if (!ring) return;
     const std::int64_t d = scatter->get<ir::CollectiveAttrs>().dims.at(0);
@@ -277,7 +277,7 @@ class Windowed {
     return unpack(b, out);
   }
 
-  Rewrite r_;
+  ir::Rewriter r_;
   GroupTable& groups_;
   std::int64_t from_bytes_;
 };

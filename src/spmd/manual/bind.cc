@@ -135,10 +135,10 @@ class Binder {
       }
       const bool runs = i->is(Opcode::call) || i->is(Opcode::while_) || i->is(Opcode::conditional);
       if (!runs) continue;
-      for (ir::Computation*& callee : i->called) {
+      for (std::size_t k = 0; k < i->called().size(); ++k) {
         // Per-device code shares no callees with other code.
-        if (!outer.axes.empty()) callee = module_->import(*callee);
-        visit(callee, outer);
+        if (!outer.axes.empty()) i->set_called(k, module_->import(*i->called(k)));
+        visit(i->called(k), outer);
       }
     }
     if (added) c->sort_topologically();
@@ -153,17 +153,17 @@ class Binder {
   }
 
   bool bind(Instruction* call, const Axes& outer) {
-    if (call->called.size() != 1) fail(*call, "has no body");
+    if (call->called().size() != 1) fail(*call, "has no body");
     Reader said(*call, meshes_, fallback_);
     Axes manual = said.manual;
-    for (Instruction* o : call->operands) {
+    for (Instruction* o : call->operands()) {
       if (!o->shape.is_array()) fail(*call, "takes " + o->name + ", which is no array");
     }
     const std::vector<Shape> results = flatten(call->shape);
-    if (said.in.size() != call->operands.size() || said.out.size() != results.size()) {
+    if (said.in.size() != call->operands().size() || said.out.size() != results.size()) {
       fail(*call, "has " + std::to_string(said.in.size()) + " in_shardings and " +
                       std::to_string(said.out.size()) + " out_shardings for " +
-                      std::to_string(call->operands.size()) + " operands and " +
+                      std::to_string(call->operands().size()) + " operands and " +
                       std::to_string(results.size()) + " results");
     }
     // On one mesh as far as they can be.
@@ -202,8 +202,8 @@ class Binder {
     for (auto* list : {&said.in, &said.out}) {
       for (TensorSharding& s : *list) check(*call, &s, manual, around, partly);
     }
-    ir::Computation* body = own(call->called[0]);
-    call->called[0] = body;
+    ir::Computation* body = own(call->called()[0]);
+    call->set_called(0, body);
     check_shapes(*call, said, results, manual, partly);
     if (partly) {
       declare(call, body, inner);
@@ -212,20 +212,20 @@ class Binder {
       strip(body);
     }
     call->sharding = said.out;
-    for (std::size_t k = 0; k < call->operands.size(); ++k) {
+    for (std::size_t k = 0; k < call->operands().size(); ++k) {
       auto made = std::make_unique<Instruction>();
       made->opcode = Opcode::custom_call;
-      made->shape = call->operands[k]->shape;
+      made->shape = call->operands()[k]->shape;
       made->name = "manual_operand";
-      made->operands = {call->operands[k]};
+      made->set_operands({call->operands()[k]});
       made->metadata = call->metadata;
       ir::CustomCallAttrs attrs;
       attrs.target = ir::kShardingTarget;
       made->attrs = std::move(attrs);
       made->sharding = {said.in[k]};
-      call->operands[k] = call->parent->add(std::move(made));
+      call->set_operand(k, call->parent->add(std::move(made)));
     }
-    return !call->operands.empty();
+    return !call->operands().empty();
   }
 
   static Axes on(const Axes& axes, const MeshRef& mesh) {
@@ -275,7 +275,7 @@ class Binder {
 
   static void check_shapes(const Instruction& call, const Reader& said,
                            const std::vector<Shape>& results, const Axes& manual, bool partly) {
-    const ir::Computation& body = *call.called[0];
+    const ir::Computation& body = *call.called()[0];
     auto check_shape = [&](const std::string& what, const Shape& global, const TensorSharding& s,
                            const Shape& local) {
       if (s.rank() != global.rank()) {
@@ -306,11 +306,11 @@ class Binder {
                          call.location());
       }
     };
-    if (body.parameters().size() != call.operands.size()) {
-      fail(call, "has " + std::to_string(call.operands.size()) + " operands and a body of " +
+    if (body.parameters().size() != call.operands().size()) {
+      fail(call, "has " + std::to_string(call.operands().size()) + " operands and a body of " +
                      std::to_string(body.parameters().size()) + " parameters");
     }
-    for (std::size_t k = 0; k < call.operands.size(); ++k) {
+    for (std::size_t k = 0; k < call.operands().size(); ++k) {
       check_shape("operand " + std::to_string(k), call.operand(k)->shape, said.in[k],
                   body.parameter(k)->shape);
     }
@@ -368,17 +368,17 @@ class Binder {
         // Nothing is left for it to divide.
         i->opcode = Opcode::call;
         i->attrs = {};
-        const Shape& met = i->called.at(0)->root()->shape;
+        const Shape& met = i->called().at(0)->root()->shape;
         bool same = flatten(met) == flatten(i->shape) && met.is_tuple == i->shape.is_tuple;
-        for (std::size_t k = 0; same && k < i->operands.size(); ++k) {
-          same = i->operand(k)->shape.dims == i->called[0]->parameter(k)->shape.dims;
+        for (std::size_t k = 0; same && k < i->operands().size(); ++k) {
+          same = i->operand(k)->shape.dims == i->called()[0]->parameter(k)->shape.dims;
         }
         if (!same) {
           throw ShardingError(
               "the manual computation " + i->name + " divides axes that are manual around it",
               i->location());
         }
-      } else if (i->is(Opcode::custom_call) && i->operands.size() == 1) {
+      } else if (i->is(Opcode::custom_call) && i->operands().size() == 1) {
         auto& attrs = i->edit<ir::CustomCallAttrs>();
         if (attrs.target != ir::kShardingTarget && attrs.target != "xla.sdy.FuncResultSharding" &&
             attrs.target != "xla.sdy.PropagationBarrier") {
@@ -389,7 +389,7 @@ class Binder {
       }
     }
     for (const auto& i : body->instructions()) {
-      for (ir::Computation* callee : i->called) strip(callee);
+      for (ir::Computation* callee : i->called()) strip(callee);
     }
     if (replaced.empty()) return;
     body->replace_all_uses(replaced);

@@ -15,11 +15,11 @@ bool is_call(const ir::Instruction& i) {
 }
 
 bool is_partly(const ir::Instruction& call) {
-  return is_call(call) && call.called.size() == 1 && call.called[0]->root()->has_sharding();
+  return is_call(call) && call.called().size() == 1 && call.called()[0]->root()->has_sharding();
 }
 
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh) {
-  const TensorSharding& s = call.called.at(0)->root()->sharding.front();
+  const TensorSharding& s = call.called().at(0)->root()->sharding.front();
   return s.mesh == mesh ? s.manual : s.on(mesh).manual;
 }
 
@@ -73,7 +73,7 @@ Dims unspecified_dims(const ir::Instruction& constraint) {
 namespace {
 
 bool is_constraint(const ir::Instruction& i) {
-  return i.is(ir::Opcode::custom_call) && i.operands.size() == 1 &&
+  return i.is(ir::Opcode::custom_call) && i.operands().size() == 1 &&
          i.get<ir::CustomCallAttrs>().target == ir::kShardingTarget;
 }
 
@@ -89,7 +89,7 @@ void drop_scalar_constraints(ir::Module* module) {
   for (const auto& c : module->computations()) {
     for (const auto& i : c->instructions()) {
       if (!is_call(*i)) continue;
-      for (const ir::Computation* body : i->called) enter(body);
+      for (const ir::Computation* body : i->called()) enter(body);
     }
   }
   while (!work.empty()) {
@@ -99,7 +99,7 @@ void drop_scalar_constraints(ir::Module* module) {
       const bool runs = i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) ||
                         i->is(ir::Opcode::conditional) || is_call(*i);
       if (!runs) continue;
-      for (const ir::Computation* callee : i->called) enter(callee);
+      for (const ir::Computation* callee : i->called()) enter(callee);
     }
   }
   for (const auto& c : module->computations()) {

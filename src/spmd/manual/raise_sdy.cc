@@ -21,7 +21,8 @@ bool targets(const Instruction& i, const char* target) {
 }
 
 [[noreturn]] void fail(const Instruction& call, const std::string& why) {
-  throw ValueError("the manual computation " + call.called[0]->name() + " " + why, call.location());
+  throw ValueError("the manual computation " + call.called()[0]->name() + " " + why,
+                   call.location());
 }
 
 /// The text from its first bracket to its last.
@@ -62,8 +63,8 @@ class Raise {
     made->name = "manual_computation";
     made->attrs = std::move(attrs);
     made->metadata = call_->metadata;
-    made->called = {call_->called[0]};
-    if (to_local_) made->operands = to_local_->operands;
+    made->set_called({call_->called()[0]});
+    if (to_local_) made->set_operands(to_local_->operands());
     Instruction* raised = c_->add(std::move(made));
     for (Instruction* i : {to_local_, to_global_}) {
       if (i) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
@@ -73,12 +74,12 @@ class Raise {
 
  private:
   void find_inputs() {
-    for (std::size_t k = 0; k < call_->operands.size(); ++k) {
-      Instruction* o = call_->operands[k];
+    for (std::size_t k = 0; k < call_->operands().size(); ++k) {
+      Instruction* o = call_->operands()[k];
       std::int64_t element = 0;
       if (o->is(Opcode::get_tuple_element)) {
         element = o->get<ir::GetTupleElementAttrs>().index;
-        o = o->operands[0];
+        o = o->operands()[0];
       }
       if (!targets(*o, kToLocal) || (to_local_ && to_local_ != o) || element != std::int64_t(k)) {
         fail(*call_, "doesn't take its operands from one " + std::string(kToLocal));
@@ -94,17 +95,15 @@ class Raise {
       }
       to_global_ = user;
     };
-    const auto users = ir::users_of(*c_);
-    auto at = [&](const Instruction* i) { return users[std::size_t(i->index)]; };
-    for (Instruction* user : at(call_)) {
+    for (Instruction* user : call_->users()) {
       if (!user->is(Opcode::get_tuple_element)) {
         take(user);
         continue;
       }
-      for (Instruction* next : at(user)) {
+      for (Instruction* next : user->users()) {
         take(next);
         const auto k = std::size_t(user->get<ir::GetTupleElementAttrs>().index);
-        if (k >= next->operands.size() || next->operands[k] != user) {
+        if (k >= next->operands().size() || next->operands()[k] != user) {
           fail(*call_, "gives its results in another order to " + std::string(kToGlobal));
         }
       }
@@ -122,8 +121,9 @@ void raise_sdy_calls(ir::Module* module) {
   for (const auto& c : module->computations()) {
     std::vector<Instruction*> calls;
     for (const auto& i : c->instructions()) {
-      const bool is_body = i->is(Opcode::call) && i->called.size() == 1 &&
-                           std::string_view(i->called[0]->name()).substr(0, kBody.size()) == kBody;
+      const bool is_body =
+          i->is(Opcode::call) && i->called().size() == 1 &&
+          std::string_view(i->called()[0]->name()).substr(0, kBody.size()) == kBody;
       if (is_body) calls.push_back(i.get());
     }
     if (calls.empty()) continue;

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/ir/builder.h"
+#include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 
@@ -79,7 +80,7 @@ class Regions {
       } else if (i.is(Opcode::parameter) || leaves(i)) {
         global_[k] = 1;
       } else {
-        for (const Instruction* o : i.operands) {
+        for (const Instruction* o : i.operands()) {
           local_[k] |= local_[index(o)];
           global_[k] |= global_[index(o)];
         }
@@ -90,7 +91,7 @@ class Regions {
     for (std::size_t k = n_; k-- > 0;) {
       const Instruction& i = *at(k);
       if (!leaves(i) && !(local_[k] && !enters(i))) continue;
-      for (const Instruction* o : i.operands) {
+      for (const Instruction* o : i.operands()) {
         const std::size_t from = index(o);
         if (global_[from]) refuse(i, "it takes " + o->name + ", which is a global array");
         if (!local_[from] && o->is(Opcode::constant)) continue;
@@ -100,7 +101,7 @@ class Regions {
     for (std::size_t k = 0; k < n_; ++k) {
       const Instruction& i = *at(k);
       if (!leaves(i) && (!local_[k] || enters(i))) continue;
-      for (const Instruction* o : i.operands) {
+      for (const Instruction* o : i.operands()) {
         if (local_[index(o)]) unite(k, index(o));
       }
     }
@@ -111,7 +112,7 @@ class Regions {
     std::vector<char> after(n_, 0);
     for (const Instruction* m : members) after[index(m)] = leaves(*m);
     for (std::size_t k = 0; k < n_; ++k) {
-      for (const Instruction* o : at(k)->operands) after[k] |= after[index(o)];
+      for (const Instruction* o : at(k)->operands()) after[k] |= after[index(o)];
     }
     for (const Instruction* m : members) {
       if (enters(*m) && after[index(m)]) {
@@ -134,15 +135,17 @@ class Regions {
     if (outputs.empty()) return;  // nothing that anybody sees
     ir::Computation* body = c_->module()->add_computation("manual_computation_body");
     ir::Builder b(body);
-    std::unordered_map<const Instruction*, Instruction*> copies;
+    ir::CloneOptions options;
+    options.control_predecessors = false;
+    ir::Cloner cloner(*c_, body, options);
     std::vector<TensorSharding> in, out;
     std::vector<Instruction*> operands;
     for (Instruction* i : inputs) {
-      copies[i] = b.parameter(std::int64_t(operands.size()), i->shape);
-      Instruction* x = i->operands[0];
+      cloner.map(i, b.parameter(std::int64_t(operands.size()), i->shape));
+      Instruction* x = i->operands()[0];
       if (x->has_sharding() && targets(*x, ir::kShardingTarget)) {
         in.push_back(said(*x));
-        operands.push_back(x->operands[0]);
+        operands.push_back(x->operands()[0]);
       } else if (x->has_sharding() && x->shape.is_array()) {
         in.push_back(x->sharding.front());
         operands.push_back(x);
@@ -152,14 +155,13 @@ class Regions {
       }
     }
     for (Instruction* m : members) {
-      if (!enters(*m) && !leaves(*m)) copy(m, body, &copies);
+      if (!enters(*m) && !leaves(*m)) cloner.clone_with_operands(*m);
     }
     std::vector<Instruction*> results;
     std::vector<Shape> shapes;
     for (Instruction* o : outputs) {
-      Instruction* x = o->operands[0];
-      if (!copies.count(x)) copy(x, body, &copies);
-      results.push_back(copies.at(x));
+      Instruction* x = o->operands()[0];
+      results.push_back(cloner.clone_with_operands(*x));
       shapes.push_back(o->shape);
       out.push_back(said(*o));
       o->edit<ir::CustomCallAttrs>().has_side_effect = false;
@@ -170,8 +172,8 @@ class Regions {
     made->opcode = Opcode::custom_call;
     made->shape = Shape::tuple(shapes);
     made->name = "manual_computation";
-    made->operands = operands;
-    made->called = {body};
+    made->set_operands(operands);
+    made->set_called({body});
     made->metadata = outputs.front()->metadata;
     ir::CustomCallAttrs attrs;
     attrs.target = ir::kManualComputationTarget;
@@ -190,17 +192,6 @@ class Regions {
 
   static bool is_manual(const Instruction& i) {
     return !leaves(i) && !i.sharding.empty() && i.sharding.front().is_manual();
-  }
-
-  void copy(const Instruction* x, ir::Computation* body,
-            std::unordered_map<const Instruction*, Instruction*>* copies) {
-    for (const Instruction* o : x->operands) {
-      if (!copies->count(o)) copy(o, body, copies);
-    }
-    auto made = std::make_unique<Instruction>(*x);
-    for (Instruction*& o : made->operands) o = copies->at(o);
-    made->control_predecessors.clear();
-    (*copies)[x] = body->add(std::move(made));
   }
 
   /// `{manual}` is all axes; otherwise those of the subgroup.

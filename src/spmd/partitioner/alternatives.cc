@@ -2,6 +2,7 @@
 // Shardings with which less might move than with those that propagation chose.
 #include <algorithm>
 
+#include "src/ir/while_view.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/rules/projection.h"
 
@@ -18,7 +19,7 @@ const ir::Instruction* made_of(const ir::Instruction& array) {
   }
   if (!ir::is_elementwise(array.opcode)) return nullptr;
   const ir::Instruction* found = nullptr;
-  for (const ir::Instruction* o : array.operands) {
+  for (const ir::Instruction* o : array.operands()) {
     if (o->shape.dims != array.shape.dims || o->is(ir::Opcode::constant) ||
         o->is(ir::Opcode::broadcast) || o->is(ir::Opcode::iota)) {
       continue;
@@ -33,11 +34,9 @@ const ir::Instruction* made_of(const ir::Instruction& array) {
 bool stays(const ir::Instruction& parameter, std::size_t leaf) {
   if (!parameter.is(ir::Opcode::parameter) || !parameter.shape.is_tuple) return false;
   const ir::Instruction* root = parameter.parent->root();
-  if (!root->is(ir::Opcode::tuple) || leaf >= root->operands.size()) return false;
-  const ir::Instruction* next = root->operand(leaf);
-  return next->is(ir::Opcode::get_tuple_element) && next->operand(0) == &parameter &&
-         next->get<ir::GetTupleElementAttrs>().index == std::int64_t(leaf) &&
-         next->shape.is_array();
+  if (!root->is(ir::Opcode::tuple) || leaf >= root->operands().size()) return false;
+  const ir::Instruction& next = *root->operand(leaf);
+  return ir::WhileView::carry_of(next) == leaf && next.shape.is_array();
 }
 
 }  // namespace

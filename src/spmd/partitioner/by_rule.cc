@@ -18,7 +18,7 @@ bool gathers_for_want_of_form(ComputationPartitioner& p, const ir::Instruction& 
 void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   bool arrays = true;
-  for (const ir::Instruction* o : source.operands) arrays &= o->shape.is_array();
+  for (const ir::Instruction* o : source.operands()) arrays &= o->shape.is_array();
   for (const Shape& s : flatten(source.shape)) arrays &= s.is_array();
   if (!rule || !arrays) {
     return p.replicate(source, "no partitioned form is known for it");
@@ -28,7 +28,7 @@ void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source)
   }
   ComputeLayout layout = p.layout_for(source, *rule);
   std::vector<ir::Instruction*> operands;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
     Value* v = p.operand_value(o);
     operands.push_back(nullptr);

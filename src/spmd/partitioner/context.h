@@ -155,9 +155,7 @@ class ComputationPartitioner {
                    const TensorSharding& sharding, const Shape& global);
   /// Users of a source instruction, each once.
   std::size_t user_count(const ir::Instruction& source) const;
-  std::span<ir::Instruction* const> users(const ir::Instruction& source) const {
-    return users_[std::size_t(source.index)];
-  }
+  static ir::UserList users(const ir::Instruction& source) { return source.users(); }
   bool is_defined(const ir::Instruction& source) const { return defined(source) != nullptr; }
 
   // ----- layouts
@@ -309,7 +307,6 @@ class ComputationPartitioner {
   std::vector<std::pair<bool, std::vector<Value*>>> values_;
   mutable std::vector<const std::vector<TensorSharding>*> declared_;
   mutable std::deque<std::vector<TensorSharding>> result_layouts_;
-  ir::Users users_;
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   /// What is only returned: which leaf of the root it is.
   std::unordered_map<const ir::Instruction*, std::size_t> result_of_;

@@ -37,7 +37,7 @@ void define_results(ComputationPartitioner& p, const ir::Instruction& source,
 
 void partition_tuple(ComputationPartitioner& p, const ir::Instruction& source) {
   std::vector<Value*> out;
-  for (const ir::Instruction* o : source.operands) {
+  for (const ir::Instruction* o : source.operands()) {
     for (Value* v : p.raw_leaves(*o)) out.push_back(v);
   }
   p.define(source, std::move(out));
@@ -57,10 +57,10 @@ void partition_get_tuple_element(ComputationPartitioner& p, const ir::Instructio
 }
 
 void partition_call(ComputationPartitioner& p, const ir::Instruction& source) {
-  const ir::Computation& callee = *source.called.front();
+  const ir::Computation& callee = *source.called().front();
   ir::Computation* local = p.module().partitioned(callee);
   std::vector<ir::Instruction*> operands;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     operands.push_back(argument(p, *source.operand(i), *callee.parameter(i),
                                 "argument " + std::to_string(i) + " of " + callee.name()));
   }
@@ -70,7 +70,7 @@ void partition_call(ComputationPartitioner& p, const ir::Instruction& source) {
 }
 
 void partition_while(ComputationPartitioner& p, const ir::Instruction& source) {
-  const ir::Computation &condition = *source.called[0], &body = *source.called[1];
+  const ir::Computation &condition = *source.called()[0], &body = *source.called()[1];
   const std::vector<TensorSharding> carried = p.declared(*body.parameter(0));
   for (const auto& other : {p.declared(*body.root()), p.declared(*condition.parameter(0))}) {
     for (std::size_t i = 0; i < carried.size(); ++i) {
@@ -98,9 +98,9 @@ void partition_conditional(ComputationPartitioner& p, const ir::Instruction& sou
   selector = p.reshard(selector, p.whole(selector->shape.rank()), "predicate of conditional");
   std::vector<ir::Instruction*> operands;
   std::vector<ir::Computation*> branches;
-  const std::vector<TensorSharding> results = p.declared(*source.called.front()->root());
-  for (std::size_t i = 0; i < source.called.size(); ++i) {
-    const ir::Computation& branch = *source.called[i];
+  const std::vector<TensorSharding> results = p.declared(*source.called().front()->root());
+  for (std::size_t i = 0; i < source.called().size(); ++i) {
+    const ir::Computation& branch = *source.called()[i];
     std::vector<TensorSharding> mine = p.declared(*branch.root());
     for (std::size_t k = 0; k < mine.size(); ++k) {
       TESSERA_CHECK(same_layout(mine[k], results[k]), source.describe() +

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls: sharding constraints, custom_partitioning's callbacks, and calls known by a rule.
-#include <unordered_map>
-
 #include "src/base/check.h"
+#include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/families.h"
@@ -33,35 +32,22 @@ namespace {
 ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
                          const std::vector<ir::Instruction*>& arguments,
                          const std::string& reason) {
-  std::unordered_map<const ir::Instruction*, ir::Instruction*> copies;
-  const Shared<ir::Metadata> outer = p.b().metadata;
+  ir::CloneOptions options;
+  options.fresh_channels = true;
+  options.default_metadata = p.b().metadata;
+  ir::Cloner cloner(body, p.b().computation(), options);
+  cloner.map_parameters(arguments);
   for (const auto& i : body.instructions()) {
-    if (i->is(ir::Opcode::parameter)) {
-      const std::size_t number = std::size_t(i->get<ir::ParameterAttrs>().number);
-      copies[i.get()] = arguments[number];
-      continue;
-    }
-    std::vector<ir::Instruction*> operands;
-    for (const ir::Instruction* o : i->operands) operands.push_back(copies.at(o));
-    p.b().metadata = i->metadata->empty() ? outer : i->metadata;
-    ir::Attributes attrs = i->attrs;
-    if (auto* c = attrs.edit_if<ir::CollectiveAttrs>()) {
-      c->channel_id = ir::next_channel_id(p.module().target());
-    } else if (auto* pa = attrs.edit_if<ir::PermuteAttrs>()) {
-      pa->channel_id = ir::next_channel_id(p.module().target());
-    }
-    ir::Instruction* copy = p.b().emit_shaped(i->opcode, i->shape, operands, attrs, i->called);
-    copy->backend_config = i->backend_config;
-    copy->frontend_attributes = i->frontend_attributes;
-    copies[i.get()] = copy;
+    if (i->is(ir::Opcode::parameter)) continue;
+    ir::Instruction* copy = cloner.clone(*i);
+    copy->sharding.clear();
     if (ir::is_collective(i->opcode)) {
       p.transfer = {"", "", reason, false};
       p.note(copy, received_bytes(*copy, p.module().devices()));
       p.transfer = {};
     }
   }
-  p.b().metadata = outer;
-  return copies.at(body.root());
+  return cloner[body.root()];
 }
 
 void check_tile(const ir::Instruction& source, const std::string& name, const std::string& what,
@@ -94,10 +80,10 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
   ir::CustomPartitioner& hook = *attrs.partitioner;
   const std::vector<Shape> results = flatten(source.shape);
   if (p.module().devices() == 1) {
-    TESSERA_CHECK(!source.called.empty(), source.describe() + " has no plain body");
+    TESSERA_CHECK(!source.called().empty(), source.describe() + " has no plain body");
     std::vector<ir::Instruction*> arguments;
-    for (const ir::Instruction* o : source.operands) arguments.push_back(p.value(*o)->local);
-    ir::Computation* body = p.module().partitioned(*source.called.front());
+    for (const ir::Instruction* o : source.operands()) arguments.push_back(p.value(*o)->local);
+    ir::Computation* body = p.module().partitioned(*source.called().front());
     std::vector<ir::Instruction*> parts = p.unpack(inlined(p, *body, arguments, ""));
     std::vector<Value*> values;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -109,7 +95,7 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
   // The callback knows the axes by their own names, whole where the program has them whole.
   const MeshRef& program_mesh = p.module().source().mesh;
   const MeshRef mesh = program_mesh ? program_mesh : p.mesh();
-  for (const ir::Instruction* o : source.operands) {
+  for (const ir::Instruction* o : source.operands()) {
     args.push_back({o->shape, propagation::coarsened(p.declared_array(*o), mesh)});
   }
   const std::vector<TensorSharding> wanted = p.declared(source);
@@ -162,7 +148,7 @@ void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& sou
   if (attrs.partitioner) return partition_custom(p, source);
   if (is_constraint(source)) return partition_constraint(p, source);
   if (manual::is_call(source)) return partition_manual(p, source);
-  if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands.size() == 1) {
+  if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands().size() == 1) {
     return p.define(source, p.raw_leaves(*source.operand(0)));
   }
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",

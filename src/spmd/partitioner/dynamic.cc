@@ -81,7 +81,7 @@ ir::Instruction* scalar_clamp(ComputationPartitioner& p, ir::Instruction* at, st
 std::vector<ir::Instruction*> start_operands(ComputationPartitioner& p,
                                              const ir::Instruction& source, std::size_t first) {
   std::vector<ir::Instruction*> out;
-  for (std::size_t i = first; i < source.operands.size(); ++i) {
+  for (std::size_t i = first; i < source.operands().size(); ++i) {
     Value* v = p.value(*source.operand(i));
     out.push_back(p.reshard(v, p.whole(0), p.operand_reason(source, i))->local);
   }

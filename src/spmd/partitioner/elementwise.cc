@@ -23,7 +23,7 @@ bool adds_partial_sums(ComputationPartitioner& p, const ir::Instruction& source)
 }  // namespace
 
 void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& source) {
-  if (source.shape.is_tuple || source.operands.empty()) {
+  if (source.shape.is_tuple || source.operands().empty()) {
     return partition_by_rule(p, source);
   }
   if (adds_partial_sums(p, source)) {
@@ -33,7 +33,7 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
   }
   const TensorSharding& wanted = p.declared_array(source);
   bool agree = wanted.unreduced.empty();
-  for (const ir::Instruction* o : source.operands) {
+  for (const ir::Instruction* o : source.operands()) {
     Value* v = p.operand_value(*o);
     agree &= o->shape.rank() == 0 ? is_whole(v->sharding)
                                   : v->home->remake || same_layout(v->sharding, wanted);
@@ -47,8 +47,8 @@ void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& sou
     result = &best.results.front();
   }
   std::vector<ir::Instruction*> operands;
-  operands.reserve(source.operands.size());
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  operands.reserve(source.operands().size());
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     const bool scalar = source.operand(i)->shape.rank() == 0;
     Value* v = !agree   ? p.operand_in(source, i, best.operands[i])
                : scalar ? p.operand_in(source, i, p.whole(0))

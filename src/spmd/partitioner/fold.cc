@@ -18,7 +18,7 @@ bool works_on_arrays(const ir::Computation& reducer) {
       case ir::Opcode::copy:
         break;
       case ir::Opcode::call:
-        if (!works_on_arrays(*i->called.front())) return false;
+        if (!works_on_arrays(*i->called().front())) return false;
         break;
       case ir::Opcode::get_tuple_element:
         if (!i->operand(0)->is(ir::Opcode::call)) return false;
@@ -38,7 +38,7 @@ std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& r
   std::unordered_map<const ir::Instruction*, std::vector<ir::Instruction*>> done;
   for (const auto& i : reducer.instructions()) {
     std::vector<ir::Instruction*> operands;
-    for (const ir::Instruction* o : i->operands) {
+    for (const ir::Instruction* o : i->operands()) {
       operands.insert(operands.end(), done.at(o).begin(), done.at(o).end());
     }
     std::vector<ir::Instruction*>& out = done[i.get()];
@@ -54,7 +54,7 @@ std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& r
         out = operands;
         break;
       case ir::Opcode::call:
-        out = on_arrays(b, *i->called.front(), operands);
+        out = on_arrays(b, *i->called().front(), operands);
         break;
       case ir::Opcode::get_tuple_element:
         out = {operands[std::size_t(i->get<ir::GetTupleElementAttrs>().index)]};

@@ -90,7 +90,7 @@ enum class Place : std::uint8_t {
 std::vector<Place> places_of(const ir::Instruction& scatter) {
   const auto& attrs = scatter.get<ir::ScatterAttrs>();
   const Dims& operand = scatter.operand(0)->shape.dims;
-  const Dims& update = scatter.operands.back()->shape.dims;
+  const Dims& update = scatter.operands().back()->shape.dims;
   std::vector<Place> places(operand.size(), Place::whole);
   std::size_t next = 0;
   for (std::size_t d = 0; d < operand.size(); ++d) {
@@ -190,11 +190,11 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   std::optional<FactorRule> rule = rule_for(source);
   if (!rule) return p.replicate(source, "no rule is known");
   const auto& attrs = source.get<ir::ScatterAttrs>();
-  const std::size_t count = (source.operands.size() - 1) / 2;
+  const std::size_t count = (source.operands().size() - 1) / 2;
   const std::vector<Place> places = places_of(source);
   std::optional<Opcode> op;
   std::optional<Literal> identity;
-  if (count == 1) op = ir::as_binary_reducer(*source.called.front());
+  if (count == 1) op = ir::as_binary_reducer(*source.called().front());
   if (op) identity = ir::identity_of(*op, source.shape.dtype);
   const bool may_sum = identity && !attrs.scatter_dims_to_operand_dims.empty();
   keep_only(&*rule, [&](const Factor& f) {
@@ -220,7 +220,7 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   for (std::size_t d = 0, next = 0; d < places.size(); ++d) {
     const std::int64_t dim = std::int64_t(d);
     if (!contains(attrs.input_batching_dims, dim) && !contains(attrs.inserted_window_dims, dim)) {
-      window[d] = source.operands.back()->shape.dim(attrs.update_window_dims[next++]);
+      window[d] = source.operands().back()->shape.dim(attrs.update_window_dims[next++]);
     }
     if (split.shards(dim) == 1 || places[d] == Place::whole) continue;
     served = true;

@@ -13,7 +13,7 @@ namespace {
 double flops_of(const ir::Instruction& source) {
   double work = 0;
   for (const Shape& s : flatten(source.shape)) work += s.is_array() ? double(s.element_count()) : 0;
-  for (const ir::Instruction* o : source.operands) {
+  for (const ir::Instruction* o : source.operands()) {
     if (o->shape.is_array()) work = std::max(work, double(o->shape.element_count()));
   }
   if (source.is(ir::Opcode::dot)) {
@@ -80,9 +80,9 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
                                                  const FactorRule& rule) {
   std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
   std::vector<TensorSharding> operand_shardings, result_shardings = wanted(source);
-  operand_shapes.reserve(source.operands.size());
-  operand_shardings.reserve(source.operands.size());
-  for (const ir::Instruction* o : source.operands) {
+  operand_shapes.reserve(source.operands().size());
+  operand_shardings.reserve(source.operands().size());
+  for (const ir::Instruction* o : source.operands()) {
     operand_shapes.push_back(o->shape);
     Value* v = operand_value(*o);
     operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
@@ -110,7 +110,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
                            flops_of(source), cost(), shares_of_operands);
     // What will be gathered anyway costs nothing here.
     bool any = false;
-    for (std::size_t k = 0; k < source.operands.size(); ++k) {
+    for (std::size_t k = 0; k < source.operands().size(); ++k) {
       Value* v = operand_value(*source.operand(k));
       if (same_layout(operand_shardings[k], layout.operands[k]) || !needed_whole(v)) continue;
       operand_shardings[k] = whole(v->shape.rank());

@@ -66,7 +66,7 @@ void settle_collectives(ComputationPartitioner& p, ir::Computation* body,
   std::unordered_map<ir::Instruction*, ir::Instruction*> dropped;
   for (const auto& i : body->instructions()) {
     if (ir::is_collective(i->opcode)) {
-      if (!settle_groups(i.get(), p.module().devices()) && i->operands.size() == 1) {
+      if (!settle_groups(i.get(), p.module().devices()) && i->operands().size() == 1) {
         dropped[i.get()] = i->operand(0);
         continue;
       }
@@ -74,7 +74,7 @@ void settle_collectives(ComputationPartitioner& p, ir::Computation* body,
       note_own(p, i.get(), "the body of a manual computation");
       continue;
     }
-    for (ir::Computation* callee : i->called) settle_collectives(p, callee, seen);
+    for (ir::Computation* callee : i->called()) settle_collectives(p, callee, seen);
   }
   if (!dropped.empty()) body->replace_all_uses(dropped);
 }
@@ -93,7 +93,7 @@ void define_results(ComputationPartitioner& p, const ir::Instruction& source,
 /// All axes are manual: the body is the device program.
 void partition_whole(ComputationPartitioner& p, const ir::Instruction& source) {
   std::vector<ir::Instruction*> arguments;
-  for (std::size_t k = 0; k < source.operands.size(); ++k) {
+  for (std::size_t k = 0; k < source.operands().size(); ++k) {
     const ir::Instruction& o = *source.operand(k);
     Value* v = p.value(o);
     ir::Instruction* x = v->local;
@@ -102,7 +102,7 @@ void partition_whole(ComputationPartitioner& p, const ir::Instruction& source) {
     }
     arguments.push_back(x);
   }
-  ir::Computation* body = p.module().imported(*source.called[0]);
+  ir::Computation* body = p.module().imported(*source.called()[0]);
   std::unordered_set<ir::Computation*> seen;
   settle_collectives(p, body, &seen);
   std::vector<ir::Instruction*> parts = p.unpack(p.b().call(body, arguments));
@@ -136,10 +136,10 @@ void check_even(const ir::Instruction& source, const TensorSharding& s, const Sh
 }
 
 void partition_partly(ComputationPartitioner& p, const ir::Instruction& source) {
-  const ir::Computation& body = *source.called[0];
+  const ir::Computation& body = *source.called()[0];
   const IndexList& inner = p.module().manual_axes(body);
   std::vector<ir::Instruction*> arguments;
-  for (std::size_t k = 0; k < source.operands.size(); ++k) {
+  for (std::size_t k = 0; k < source.operands().size(); ++k) {
     const ir::Instruction& parameter = *body.parameter(k);
     const TensorSharding local = p.module().shardings_of(parameter).front();
     check_even(source, local, parameter.shape);
@@ -193,8 +193,8 @@ void check_groups(ComputationPartitioner& p, const ir::Instruction& source) {
 }  // namespace
 
 void partition_manual(ComputationPartitioner& p, const ir::Instruction& source) {
-  if (source.called.size() != 1 ||
-      source.operands.size() != source.called[0]->parameters().size()) {
+  if (source.called().size() != 1 ||
+      source.operands().size() != source.called()[0]->parameters().size()) {
     throw ValueError("the manual computation " + source.name + " has no body for its operands",
                      source.location());
   }
@@ -220,7 +220,7 @@ void partition_collective(ComputationPartitioner& p, const ir::Instruction& sour
   ir::Instruction settled = source;
   if (!settle_groups(&settled, p.module().devices())) {
     std::vector<Value*> same;
-    for (const ir::Instruction* o : source.operands) same.push_back(p.value(*o));
+    for (const ir::Instruction* o : source.operands()) same.push_back(p.value(*o));
     return p.define(source, same);
   }
   check_groups(p, settled);

@@ -518,7 +518,7 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
   std::vector<Source> from;
   std::vector<const ir::Instruction*> arrays;
   std::int64_t at = 0;
-  for (const ir::Instruction* o : source.operands) {
+  for (const ir::Instruction* o : source.operands()) {
     Source s;
     s.count = o->shape.dim(dim);
     s.offset = at;

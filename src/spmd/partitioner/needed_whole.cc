@@ -27,8 +27,8 @@ bool needs_whole_operand(const ir::Instruction& op, std::size_t k) {
 
 bool ComputationPartitioner::needs_whole(const ir::Instruction& array, int views) const {
   for (const ir::Instruction* u : users(array)) {
-    for (std::size_t k = 0; k < u->operands.size(); ++k) {
-      if (u->operands[k] == &array && needs_whole_operand(*u, k)) return true;
+    for (std::size_t k = 0; k < u->operands().size(); ++k) {
+      if (u->operands()[k] == &array && needs_whole_operand(*u, k)) return true;
     }
     const bool same =
         u->is(ir::Opcode::transpose) || u->is(ir::Opcode::reshape) || u->is(ir::Opcode::copy);

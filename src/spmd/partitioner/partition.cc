@@ -124,9 +124,9 @@ void ModulePartitioner::find_manual_axes() {
       const bool runs =
           i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) || i->is(ir::Opcode::conditional);
       if (manual::is_partly(*i)) {
-        manual_[i->called[0]] = manual::axes_of(*i, mesh_);
+        manual_[i->called()[0]] = manual::axes_of(*i, mesh_);
       } else if (runs && !around.empty()) {
-        for (const ir::Computation* callee : i->called) manual_[callee] = around;
+        for (const ir::Computation* callee : i->called()) manual_[callee] = around;
       }
     }
   }
@@ -203,17 +203,16 @@ bool is_constraint(const ir::Instruction& instruction) {
 ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
                                                const ir::Computation& source,
                                                ir::Computation* target)
-    : module_(module), source_(source), builder_(target), users_(ir::users_of(source)) {
+    : module_(module), source_(source), builder_(target) {
   values_.resize(source.instructions().size());
   declared_.resize(source.instructions().size());
   const ir::Instruction& root = *source.root();
   auto has_one_user = [&](const ir::Instruction& used) {
-    return users_[std::size_t(used.index)].size() == 1 && &used != &root &&
-           !used.is(ir::Opcode::parameter);
+    return used.users().size() == 1 && &used != &root && !used.is(ir::Opcode::parameter);
   };
   for (const auto& used : source.instructions()) {
     if (!has_one_user(*used)) continue;
-    const ir::Instruction* user = users_[std::size_t(used->index)].front();
+    const ir::Instruction* user = used->users().front();
     if (is_constraint(*user)) constraint_of_[used.get()] = user;
   }
   // What only becomes a result is wanted as the result lies.
@@ -222,7 +221,7 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
   };
   if (root.is(ir::Opcode::tuple)) {
     std::size_t leaf = 0;
-    for (const ir::Instruction* x : root.operands) {
+    for (const ir::Instruction* x : root.operands()) {
       returned(*x, leaf);
       leaf += flatten(x->shape).size();
     }
@@ -389,7 +388,7 @@ std::string ComputationPartitioner::operand_reason(const ir::Instruction& source
 
 std::vector<ir::Computation*> ComputationPartitioner::import_called(const ir::Instruction& source) {
   std::vector<ir::Computation*> out;
-  for (const ir::Computation* c : source.called) out.push_back(module_.imported(*c));
+  for (const ir::Computation* c : source.called()) out.push_back(module_.imported(*c));
   return out;
 }
 
@@ -422,8 +421,8 @@ Value* ComputationPartitioner::operand_in(const ir::Instruction& source, std::si
 std::vector<Value*> ComputationPartitioner::operands_in(const ir::Instruction& source,
                                                         const std::vector<TensorSharding>& layout) {
   std::vector<Value*> out;
-  out.reserve(source.operands.size());
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  out.reserve(source.operands().size());
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     out.push_back(operand_in(source, i, layout[i]));
   }
   return out;
@@ -447,7 +446,7 @@ double ComputationPartitioner::gathered(const ir::Instruction& source, std::size
 void ComputationPartitioner::replicate(const ir::Instruction& source, const std::string& reason) {
   std::vector<ir::Instruction*> operands;
   double bytes = 0;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
     std::vector<ir::Instruction*> parts;
     for (Value* v : leaves(o)) {

@@ -48,15 +48,15 @@ struct Monoids {
 
 /// The reducer's operands, if each is reduced for itself by a known monoid.
 std::optional<Monoids> monoids_of(const ir::Instruction& source) {
-  const ir::Computation& reducer = *source.called.front();
-  const std::size_t count = source.operands.size() / 2;
+  const ir::Computation& reducer = *source.called().front();
+  const std::size_t count = source.operands().size() / 2;
   Monoids out;
   if (count == 1) {
     if (auto op = ir::as_binary_reducer(reducer)) out.ops.push_back(*op);
   } else if (reducer.root()->is(ir::Opcode::tuple)) {
     for (std::size_t i = 0; i < count; ++i) {
       const ir::Instruction& x = *reducer.root()->operand(i);
-      if (!ir::is_commutative(x.opcode) || x.operands.size() != 2) return std::nullopt;
+      if (!ir::is_commutative(x.opcode) || x.operands().size() != 2) return std::nullopt;
       const ir::Instruction *a = reducer.parameter(i), *b = reducer.parameter(count + i);
       const bool both =
           (x.operand(0) == a && x.operand(1) == b) || (x.operand(0) == b && x.operand(1) == a);
@@ -126,7 +126,7 @@ std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction&
                                const std::vector<Value*>& values,
                                const std::vector<TensorSharding>& layout, const IndexList& axes) {
   ir::Builder& b = p.b();
-  const std::size_t count = source.operands.size() / 2;
+  const std::size_t count = source.operands().size() / 2;
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   ir::Computation* reducer = flagged(p, source);
   std::vector<ir::Instruction*> inputs, inits;
@@ -172,10 +172,10 @@ std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction&
 void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   if (!rule) return p.replicate(source, "no rule is known");
-  const std::size_t count = source.operands.size() / 2;
+  const std::size_t count = source.operands().size() / 2;
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   const std::optional<Monoids> monoids = monoids_of(source);
-  const bool selects = only_selects(*source.called.front());
+  const bool selects = only_selects(*source.called().front());
   bool first = true;
   for (std::size_t d = 0; d < rule->operands[0].size() && !monoids && !selects; ++d) {
     // Such a reducer need not commute: each device's elements must stand together.

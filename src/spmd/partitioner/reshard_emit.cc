@@ -201,7 +201,7 @@ ir::Instruction* ComputationPartitioner::permuted(
                                  [&](const auto& p) { return source_of.count(p.first) > 0; });
     if (all) {
       for (auto& [from, to] : pairs) from = source_of[from];
-      x = x->operands[0];
+      x = x->operands()[0];
     }
   }
   if (std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first == p.second; }) &&

@@ -25,8 +25,8 @@ bool is_constant(const ir::Instruction& x) {
 }  // namespace
 
 std::optional<std::int64_t> running_dim(const ir::Instruction& source, const TensorSharding& s) {
-  const std::size_t count = source.operands.size() / 2;
-  const ir::Computation& reducer = *source.called.front();
+  const std::size_t count = source.operands().size() / 2;
+  const ir::Computation& reducer = *source.called().front();
   if (auto op = ir::as_binary_reducer(reducer)) {
     auto identity = ir::identity_of(*op, source.shape.dtype);
     if (!identity || !is_literal(*source.operand(1), *identity)) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<std::int64_t> running_dim(const ir::Instruction& source, const Ten
 std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::Instruction& source,
                                            const std::vector<Value*>& values, std::int64_t dim) {
   ir::Builder& b = p.b();
-  const std::size_t count = source.operands.size() / 2, d = std::size_t(dim);
+  const std::size_t count = source.operands().size() / 2, d = std::size_t(dim);
   const TensorSharding& s = values.front()->sharding;
   std::vector<ir::Instruction*> inputs, neutral;
   for (std::size_t i = 0; i < count; ++i) {
@@ -111,7 +111,7 @@ std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::
     c = b.broadcast(b.reshape(c, rest), inner[0]->shape.dims, map);
   }
   if (count == 1) {
-    if (auto op = ir::as_binary_reducer(*source.called.front())) {
+    if (auto op = ir::as_binary_reducer(*source.called().front())) {
       return {b.binary(*op, forward ? carry[0] : inner[0], forward ? inner[0] : carry[0])};
     }
   }
@@ -119,7 +119,7 @@ std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::
   std::vector<ir::Instruction*> arguments = forward ? carry : inner;
   const std::vector<ir::Instruction*>& later = forward ? inner : carry;
   arguments.insert(arguments.end(), later.begin(), later.end());
-  return on_arrays(b, *source.called.front(), arguments);
+  return on_arrays(b, *source.called().front(), arguments);
 }
 
 }  // namespace tessera::spmd

@@ -103,12 +103,12 @@ FactorRule without_halo(FactorRule rule) {
 /// What never is selected, where the op is known well enough to run on parts.
 std::optional<Literal> fill_of(const ir::Instruction& op) {
   const Shape& in = op.operand(0)->shape;
-  if (ir::as_binary_reducer(*op.called.at(1)) != ir::Opcode::add) return std::nullopt;
+  if (ir::as_binary_reducer(*op.called().at(1)) != ir::Opcode::add) return std::nullopt;
   if (in.element_count() == 0 || op.operand(1)->shape.element_count() == 0) return std::nullopt;
   for (const ir::WindowDim& w : op.get<ir::WindowAttrs>().dims) {
     if (w.lhs_dilation != 1 || w.rhs_dilation != 1 || w.reversal) return std::nullopt;
   }
-  return never_selected(*op.called.at(0), in.dtype);
+  return never_selected(*op.called().at(0), in.dtype);
 }
 
 /// The slice that cuts a result back to what was padded for the op; null if there is none.

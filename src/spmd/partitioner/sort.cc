@@ -20,7 +20,7 @@ using ir::Opcode;
 bool is_order(const ir::Computation& comparator) {
   if (!works_on_arrays(comparator) || !comparator.root()->shape.is_array()) return false;
   for (const auto& i : comparator.instructions()) {
-    if (i->is(Opcode::call) && !is_order(*i->called.front())) return false;
+    if (i->is(Opcode::call) && !is_order(*i->called().front())) return false;
     if (!i->is(Opcode::compare)) continue;
     const auto& attrs = i->get<ir::CompareAttrs>();
     if (attrs.direction == ir::Direction::le || attrs.direction == ir::Direction::ge) return false;
@@ -35,8 +35,8 @@ bool is_order(const ir::Computation& comparator) {
 /// The sort is of one array by its elements' order itself, ascending (1) or descending (-1), so
 /// that elements that are equal to it have the same bits; or by another order (0).
 int plain_order(const ir::Instruction& source) {
-  const ir::Instruction& root = *source.called.front()->root();
-  if (source.operands.size() != 1 || !root.is(Opcode::compare)) return 0;
+  const ir::Instruction& root = *source.called().front()->root();
+  if (source.operands().size() != 1 || !root.is(Opcode::compare)) return 0;
   if (!root.operand(0)->is(Opcode::parameter) || !root.operand(1)->is(Opcode::parameter) ||
       root.operand(0) == root.operand(1)) {
     return 0;
@@ -48,7 +48,7 @@ int plain_order(const ir::Instruction& source) {
 
 /// The operand that holds each row's place along the dim, if there is one.
 int places_operand(const ir::Instruction& source, std::int64_t dim) {
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     const ir::Instruction* x = source.operand(i);
     if (!is_integer(x->shape.dtype) || byte_size(x->shape.dtype) < 4) continue;
     std::int64_t along = dim;
@@ -76,7 +76,7 @@ struct LocalSort {
 
   ir::Computation* comparator(const std::vector<ir::Instruction*>& xs) {
     if (made) return made;
-    const ir::Computation& theirs = *source.called.front();
+    const ir::Computation& theirs = *source.called().front();
     ir::Builder b(p.module().target()->add_computation(theirs.name() + "_then_place"));
     std::vector<ir::Instruction*> forth, back;
     ir::Instruction* place[2] = {nullptr, nullptr};
@@ -86,7 +86,7 @@ struct LocalSort {
         pair[side] = b.parameter(std::int64_t(2 * i + side), Shape(xs[i]->shape.dtype, {}));
         if (int(i) == places) place[side] = pair[side];
       }
-      if (i >= source.operands.size()) continue;
+      if (i >= source.operands().size()) continue;
       forth.insert(forth.end(), {pair[0], pair[1]});
       back.insert(back.end(), {pair[1], pair[0]});
     }
@@ -189,11 +189,11 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
   e.place_type = rows + (e.padded ? 1 : 0) <= 65536 ? u16 : s32;
   if (needs_places) {
     e.places = places_operand(source, e.dim);
-    if (e.places < 0) e.places = int(source.operands.size());
+    if (e.places < 0) e.places = int(source.operands().size());
   }
   double row = 0;
-  for (const ir::Instruction* o : source.operands) row += double(byte_size(o->shape.dtype));
-  int arrays = int(source.operands.size());
+  for (const ir::Instruction* o : source.operands()) row += double(byte_size(o->shape.dtype));
+  int arrays = int(source.operands().size());
   if (e.places == arrays) {
     row += double(byte_size(e.place_type));
     ++arrays;
@@ -209,7 +209,7 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
   if (e.block != shard) {
     const RoutePlan plan = plan_route({block_part(e.ways, e.size, e.block)}, e.ways, e.size, shard);
     e.bytes += row * double(plan.rows_received);
-    e.collectives += plan.permutes * int(source.operands.size());
+    e.collectives += plan.permutes * int(source.operands().size());
   }
   return e;
 }
@@ -366,7 +366,8 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   const std::int64_t dim = source.get<ir::SortAttrs>().dim;
   const std::size_t d = std::size_t(dim);
-  if (!rule || source.operand(0)->shape.element_count() == 0 || !is_order(*source.called.front())) {
+  if (!rule || source.operand(0)->shape.element_count() == 0 ||
+      !is_order(*source.called().front())) {
     return partition_by_rule(p, source);
   }
   FactorRule across = *rule;
@@ -381,7 +382,7 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
   const ComputeLayout kept = p.layout_for(source, *rule);
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     gathers |= gathers_for_want_of_form(p, source, i, *p.operand_value(*source.operand(i)), kept);
   }
   if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);

@@ -99,7 +99,7 @@ void partition_iota(ComputationPartitioner& p, const ir::Instruction& source) {
 void partition_rng(ComputationPartitioner& p, const ir::Instruction& source) {
   // Generators differ between devices: the first device's numbers go to all.
   std::vector<ir::Instruction*> operands;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     Value* v = p.value(*source.operand(i));
     operands.push_back(p.reshard(v, p.whole(v->shape.rank()), p.operand_reason(source, i))->local);
   }

@@ -2,7 +2,8 @@
 // What stays the same while a loop runs: moving it is paid for once, before the loop.
 #include <algorithm>
 
-#include "src/spmd/collectives/rewrite.h"
+#include "src/ir/while_view.h"
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -11,17 +12,10 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-bool is_carried(const Instruction& i) {
-  return i.is(Opcode::get_tuple_element) && i.operand(0)->is(Opcode::parameter);
-}
-
-/// A carried array that the body gives back as it got it.
-bool is_kept(const Instruction& carried) {
-  const Instruction& root = *carried.parent->root();
-  if (!root.is(Opcode::tuple)) return false;
-  const std::int64_t k = carried.get<ir::GetTupleElementAttrs>().index;
-  const Instruction& next = *root.operand(std::size_t(k));
-  return is_carried(next) && next.get<ir::GetTupleElementAttrs>().index == k;
+/// A carry that the body gives back as it got it.
+bool is_kept(const ir::Computation& body, std::size_t carry) {
+  const Instruction& root = *body.root();
+  return root.is(Opcode::tuple) && ir::WhileView::carry_of(*root.operand(carry)) == carry;
 }
 
 /// By instruction of a loop's body.
@@ -29,9 +23,10 @@ std::vector<char> steady_values(const ir::Computation& body) {
   std::vector<char> steady(body.instructions().size(), 0);
   for (const auto& i : body.instructions()) {
     if (!i->shape.is_array()) continue;
-    bool same = is_carried(*i) ? is_kept(*i) : may_stand_outside(*i);
-    for (const Instruction* o : i->operands) {
-      same = same && (is_carried(*i) || steady[std::size_t(o->index)] != 0);
+    const auto carry = ir::WhileView::carry_of(*i);
+    bool same = carry ? is_kept(body, *carry) : may_stand_outside(*i);
+    for (const Instruction* o : i->operands()) {
+      same = same && (carry || steady[std::size_t(o->index)] != 0);
     }
     steady[std::size_t(i->index)] = same;
   }
@@ -44,7 +39,7 @@ void ModulePartitioner::find_trip_counts() {
   for (const auto& c : source_.computations()) {
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::while_)) continue;
-      trips_[i->called[1]] = i->get<ir::WhileAttrs>().known_trip_count.value_or(1);
+      trips_[i->called()[1]] = i->get<ir::WhileAttrs>().known_trip_count.value_or(1);
     }
   }
 }
@@ -60,7 +55,7 @@ std::vector<double> ComputationPartitioner::operand_shares(const Instruction& so
   if (steady_.empty()) steady_ = steady_values(source_);
   std::vector<double> shares;
   bool any = false;
-  for (const Instruction* o : source.operands) {
+  for (const Instruction* o : source.operands()) {
     const bool steady = steady_[std::size_t(o->index)] != 0;
     any = any || steady;
     shares.push_back(steady ? 1 / double(trips) : 1);

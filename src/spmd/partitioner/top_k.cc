@@ -56,7 +56,7 @@ bool wants(ComputationPartitioner& p, const ir::Instruction& user, const ir::Ins
   std::vector<Shape> shapes;
   std::vector<TensorSharding> shardings;
   auto declared = [&](const ir::Instruction& x) { return p.module().shardings_of(x); };
-  for (const ir::Instruction* o : user.operands) {
+  for (const ir::Instruction* o : user.operands()) {
     shapes.push_back(o->shape);
     const bool free = o->is(ir::Opcode::iota);
     shardings.push_back(free ? p.whole(o->shape.rank()) : declared(*o).front());
@@ -77,9 +77,9 @@ bool wanted_elsewhere(ComputationPartitioner& p, const ir::Instruction& source, 
   for (const ir::Instruction* user : p.users(*array)) {
     if (user == &source) continue;
     if (orders(*user) && wants(p, *user, array, layout)) return true;
-    for (std::size_t j = 0; user->is(ir::Opcode::call) && j < user->operands.size(); ++j) {
+    for (std::size_t j = 0; user->is(ir::Opcode::call) && j < user->operands().size(); ++j) {
       if (user->operand(j) != array) continue;
-      const ir::Computation& callee = *user->called.front();
+      const ir::Computation& callee = *user->called().front();
       for (const auto& x : callee.instructions()) {
         const bool takes = orders(*x) && x->operand(0) == callee.parameter(j);
         if (takes && wants(p, *x, callee.parameter(j), layout)) return true;
@@ -94,7 +94,7 @@ bool wanted_elsewhere(ComputationPartitioner& p, const ir::Instruction& source, 
 double price_of(ComputationPartitioner& p, const ir::Instruction& source,
                 const ComputeLayout& layout) {
   double price = layout.cost;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
     Value* v = p.operand_value(*source.operand(i));
     if (!v->shape.is_array() || v->home->remake) continue;
     const bool shared = wanted_elsewhere(p, source, i, layout.operands[i]);

@@ -134,7 +134,7 @@ FactorRule without(FactorRule rule, FactorKind kind) {
 void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   if (!rule || source.operand(0)->shape.element_count() == 0) return partition_by_rule(p, source);
-  const std::size_t count = source.operands.size() / 2;
+  const std::size_t count = source.operands().size() / 2;
   const Shape& in = source.operand(0)->shape;
   const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;

@@ -14,9 +14,9 @@ std::vector<ir::Computation*> device_callees(const Instruction& i) {
     case Opcode::while_:
     case Opcode::conditional:
     case Opcode::call:
-      return i.called;
+      return i.called();
     case Opcode::custom_call:
-      if (manual::is_partly(i)) return i.called;
+      if (manual::is_partly(i)) return i.called();
       return {};
     default:
       return {};

@@ -132,7 +132,7 @@ const Instruction* component(const Instruction& indices, std::int64_t k, std::in
       indices.get<ir::DimensionsAttrs>().dims.front() != vector_dim) {
     return nullptr;
   }
-  for (const Instruction* part : indices.operands) {
+  for (const Instruction* part : indices.operands()) {
     const std::int64_t n = part->shape.dim(vector_dim);
     if (k < n) return n == 1 ? part : nullptr;
     k -= n;
@@ -151,7 +151,7 @@ class Folder {
       if (may_fold(i->opcode)) moves.push_back(i.get());
     }
     if (moves.empty()) return;
-    users_ = ir::users_of(*c);
+    before_ = std::int64_t(c->instructions().size());
     std::unordered_map<Instruction*, Instruction*> better;
     for (Instruction* x : moves) {
       b_.metadata = x->metadata;
@@ -161,7 +161,7 @@ class Folder {
       if (x->is(Opcode::reduce_window)) y = fold_window(*x);
       if (x->is(Opcode::dynamic_slice)) y = fold_dynamic_slice(*x);
       if (x->is(Opcode::gather)) y = fold_gather(*x);
-      if (x->is(Opcode::scatter)) y = x->operands.size() == 3 ? fold_update(*x) : nullptr;
+      if (x->is(Opcode::scatter)) y = x->operands().size() == 3 ? fold_update(*x) : nullptr;
       if (x->is(Opcode::scatter) && !y) y = fold_scatter(*x);
       if (!y) continue;
       y->sharding = x->sharding;
@@ -181,15 +181,18 @@ class Folder {
            op == Opcode::dynamic_slice || op == Opcode::gather || op == Opcode::scatter;
   }
 
-  /// Only this use and no layout of its own.
+  /// Only this use, apart from those by what was made here, and no layout of its own.
   bool is_private(const Instruction& x) const {
-    return std::size_t(x.index) < users_.size() && users_[std::size_t(x.index)].size() == 1 &&
+    const ir::UserList users = x.users();
+    const auto made = [&](const Instruction* user) { return user->index >= before_; };
+    return x.index < before_ &&
+           std::ptrdiff_t(users.size()) - std::count_if(users.begin(), users.end(), made) == 1 &&
            b_.computation()->root() != &x && !x.has_sharding();
   }
 
   /// Rows that were padded only to be cut again; a shift.
   Instruction* fold_slice(const Instruction& x) {
-    Instruction* pad = x.operands[0];
+    Instruction* pad = x.operands()[0];
     if (!pad->is(Opcode::pad) || !is_private(*pad)) return nullptr;
     const auto& cut = x.get<ir::SliceAttrs>();
     std::vector<ir::PadDim> dims = pad->get<ir::PadAttrs>().dims;
@@ -202,12 +205,12 @@ class Folder {
       dims[d].high = out - n - dims[d].low;
       if (dims[d].low <= -n || dims[d].high <= -n) return nullptr;
     }
-    return b_.pad(pad->operands[0], pad->operands[1], dims);
+    return b_.pad(pad->operands()[0], pad->operands()[1], dims);
   }
 
   /// Rows that are cut off where nothing is padded; a shift as well.
   Instruction* fold_pad(const Instruction& x) {
-    Instruction* slice = x.operands[0];
+    Instruction* slice = x.operands()[0];
     if (!slice->is(Opcode::slice) || !is_private(*slice)) return nullptr;
     const auto& cut = slice->get<ir::SliceAttrs>();
     std::vector<ir::PadDim> dims = x.get<ir::PadAttrs>().dims;
@@ -221,13 +224,13 @@ class Folder {
       dims[d].high -= behind;
       if (dims[d].low <= -n || dims[d].high <= -n) return nullptr;
     }
-    return b_.pad(slice->operands[0], x.operands[1], dims);
+    return b_.pad(slice->operands()[0], x.operands()[1], dims);
   }
 
   /// Padding with what the window pads with.
   Instruction* fold_window(const Instruction& x) {
-    if (x.operands.size() != 2) return nullptr;
-    Instruction* pad = x.operands[0];
+    if (x.operands().size() != 2) return nullptr;
+    Instruction* pad = x.operands()[0];
     if (!pad->is(Opcode::pad) || !is_private(*pad)) return nullptr;
     const Literal *padding = constant_of(pad->operand(1)), *init = constant_of(x.operand(1));
     if (!padding || !init || !(*padding == *init)) return nullptr;
@@ -243,8 +246,8 @@ class Folder {
       w.pad_high += p.high;
       w.lhs_dilation = p.interior + 1;
     }
-    return b_.emit_shaped(Opcode::reduce_window, x.shape, {pad->operands[0], x.operands[1]}, attrs,
-                          x.called);
+    return b_.emit_shaped(Opcode::reduce_window, x.shape, {pad->operands()[0], x.operands()[1]},
+                          attrs, x.called());
   }
 
   Instruction* fold_dynamic_slice(const Instruction& x) {
@@ -257,16 +260,16 @@ class Folder {
       starts.push_back(std::clamp<std::int64_t>(*at, 0, in[d] - sizes[d]));
       limits.push_back(starts.back() + sizes[d]);
     }
-    return b_.slice(x.operands[0], starts, limits, Dims(in.size(), 1));
+    return b_.slice(x.operands()[0], starts, limits, Dims(in.size(), 1));
   }
 
   /// A scatter of one window to a known place.
   Instruction* fold_update(const Instruction& x) {
     const auto& a = x.get<ir::ScatterAttrs>();
     const Dims& in = x.shape.dims;
-    Instruction* update = x.operands[2];
+    Instruction* update = x.operands()[2];
     const Instruction& indices = *x.operand(1);
-    const ir::Computation& combine = *x.called.front();
+    const ir::Computation& combine = *x.called().front();
     if (a.update_window_dims.size() != update->shape.dims.size() || x.shape.is_tuple ||
         !a.input_batching_dims.empty()) {
       return nullptr;
@@ -294,12 +297,12 @@ class Folder {
     }
     update = b_.reshape(update, sizes);
     if (!overwrites) {
-      Instruction* old = b_.slice(x.operands[0], starts, limits, Dims(in.size(), 1));
+      Instruction* old = b_.slice(x.operands()[0], starts, limits, Dims(in.size(), 1));
       update = b_.binary(*op, old, update);
     }
     std::vector<Instruction*> places;
     for (std::int64_t start : starts) places.push_back(b_.scalar(DType::s32, double(start)));
-    return b_.dynamic_update_slice(x.operands[0], update, places);
+    return b_.dynamic_update_slice(x.operands()[0], update, places);
   }
 
   /// Components of the indices that count along a dim of theirs, as pairs (component, that dim).
@@ -329,7 +332,7 @@ class Folder {
                          const std::vector<std::pair<std::int64_t, std::int64_t>>& without) {
     std::vector<Instruction*> parts;
     std::int64_t k = 0;
-    for (Instruction* part : indices.operands) {
+    for (Instruction* part : indices.operands()) {
       const bool gone =
           std::any_of(without.begin(), without.end(), [&](const auto& c) { return c.first == k; });
       if (!gone) parts.push_back(part);
@@ -380,12 +383,12 @@ class Folder {
                &a.start_indices_batching_dims);
     a.indices_are_sorted = false;
     Instruction* rest = remaining(indices, a.index_vector_dim, found);
-    return b_.emit_shaped(Opcode::gather, x.shape, {x.operands[0], rest}, a);
+    return b_.emit_shaped(Opcode::gather, x.shape, {x.operands()[0], rest}, a);
   }
 
   Instruction* fold_scatter(const Instruction& x) {
     ir::ScatterAttrs a = x.get<ir::ScatterAttrs>();
-    const std::size_t inputs = (x.operands.size() - 1) / 2;
+    const std::size_t inputs = (x.operands().size() - 1) / 2;
     const Instruction& indices = *x.operand(inputs);
     const auto found = counters(
         indices, a.scatter_dims_to_operand_dims, a.index_vector_dim,
@@ -397,13 +400,13 @@ class Folder {
     make_batch(found, &a.scatter_dims_to_operand_dims, &a.inserted_window_dims,
                &a.input_batching_dims, &a.scatter_indices_batching_dims);
     a.indices_are_sorted = false;
-    std::vector<Instruction*> operands = x.operands;
+    std::vector<Instruction*> operands = x.operands();
     operands[inputs] = remaining(indices, a.index_vector_dim, found);
-    return b_.emit_shaped(Opcode::scatter, x.shape, operands, a, x.called);
+    return b_.emit_shaped(Opcode::scatter, x.shape, operands, a, x.called());
   }
 
   ir::Builder b_;
-  ir::Users users_;
+  std::int64_t before_ = 0;  ///< instructions that were there before
 };
 
 }  // namespace

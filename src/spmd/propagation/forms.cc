@@ -26,7 +26,7 @@ int group_of(const ir::Instruction& i) {
 }
 
 void join_group(ir::Instruction* i) {
-  ir::Instruction* x = i->operands.size() == 1 ? i->operands[0] : nullptr;
+  ir::Instruction* x = i->operands().size() == 1 ? i->operands()[0] : nullptr;
   if (!x || !x->shape.is_array()) {
     throw ValueError("the sharding group " + i->name + " takes one array", i->location());
   }
@@ -42,22 +42,22 @@ void join_group(ir::Instruction* i) {
 void read_results(ir::Computation* entry) {
   ir::Instruction* root = entry->root();
   const bool element = root->is(ir::Opcode::get_tuple_element);
-  ir::Instruction* all = element ? root->operands[0] : root;
+  ir::Instruction* all = element ? root->operands()[0] : root;
   if (!all->is(ir::Opcode::tuple)) return;
   bool any = false;
-  for (std::size_t k = 0; k < all->operands.size(); ++k) {
-    const ir::Instruction& x = *all->operands[k];
+  for (std::size_t k = 0; k < all->operands().size(); ++k) {
+    const ir::Instruction& x = *all->operands()[k];
     if (!x.shape.is_array()) return;
     const auto* call = x.attrs.get_if<ir::CustomCallAttrs>();
-    if (!call || call->target != kResult || x.operands.size() != 1) continue;
+    if (!call || call->target != kResult || x.operands().size() != 1) continue;
     if (element && root->get<ir::GetTupleElementAttrs>().index != std::int64_t(k)) continue;
-    const std::size_t leaf = element ? 0 : k, leaves = element ? 1 : all->operands.size();
+    const std::size_t leaf = element ? 0 : k, leaves = element ? 1 : all->operands().size();
     if (root->sharding.size() != leaves || x.sharding.size() != 1 ||
         !root->sharding[leaf].same_placement(x.sharding[0])) {
       continue;
     }
     root->sharding[leaf] = x.sharding[0];
-    all->operands[k] = x.operands[0];
+    all->set_operand(k, x.operands()[0]);
     any = true;
   }
   if (!any) return;

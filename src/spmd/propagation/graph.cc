@@ -131,15 +131,15 @@ class Builder {
     for (const Instruction* i : notable_) {
       switch (i->opcode) {
         case Opcode::while_:
-          unite(i, i->called[1]->parameter(0));
-          unite(i, i->called[1]->root());
-          unite(i, i->called[0]->parameter(0));
+          unite(i, i->called()[1]->parameter(0));
+          unite(i, i->called()[1]->root());
+          unite(i, i->called()[0]->parameter(0));
           break;
         case Opcode::conditional:
-          for (ir::Computation* branch : i->called) unite(i, branch->root());
+          for (ir::Computation* branch : i->called()) unite(i, branch->root());
           break;
         case Opcode::call:
-          unite(i, i->called[0]->root());
+          unite(i, i->called()[0]->root());
           break;
         case Opcode::get_tuple_element:
           if (i->has_sharding()) break;
@@ -238,8 +238,8 @@ class Builder {
       const IndexList inner = enters ? manual::axes_of(**i, mesh_) : manual[(*i)->parent];
       for (ir::Computation* callee : callees) manual[callee] = inner;
       if (enters) {
-        for (const Instruction* p : (*i)->called[0]->parameters()) bound(p);
-        bound((*i)->called[0]->root());
+        for (const Instruction* p : (*i)->called()[0]->parameters()) bound(p);
+        bound((*i)->called()[0]->root());
       }
     }
     for (const ir::Computation* c : graph_.computations) {
@@ -307,7 +307,7 @@ class Builder {
   void connect() {
     for (ir::Computation* c : graph_.computations) {
       for (const auto& i : c->instructions()) {
-        for (const Instruction* o : i->operands) {
+        for (const Instruction* o : i->operands()) {
           if (i->is(Opcode::get_tuple_element)) continue;
           for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
             ++graph_.values[std::size_t(graph_.value_of(o, k))].uses;
@@ -333,7 +333,7 @@ class Builder {
     switch (i.opcode) {
       case Opcode::tuple: {
         std::int64_t to = graph_.first_leaf(&i);
-        for (const Instruction* o : i.operands) {
+        for (const Instruction* o : i.operands()) {
           for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
             edge(&i, graph_.first_leaf(o) + std::int64_t(k), to++);
           }
@@ -351,13 +351,13 @@ class Builder {
       case Opcode::while_:
         return edges(&i, i.operand(0), &i);
       case Opcode::call:
-        for (std::size_t p = 0; p < i.operands.size(); ++p) {
-          edges(&i, i.operand(p), i.called[0]->parameter(p));
+        for (std::size_t p = 0; p < i.operands().size(); ++p) {
+          edges(&i, i.operand(p), i.called()[0]->parameter(p));
         }
         return;
       case Opcode::conditional:
-        for (std::size_t b = 0; b < i.called.size(); ++b) {
-          edges(&i, i.operand(b + 1), i.called[b]->parameter(0));
+        for (std::size_t b = 0; b < i.called().size(); ++b) {
+          edges(&i, i.operand(b + 1), i.called()[b]->parameter(0));
         }
         return;
       case Opcode::custom_call:
@@ -407,8 +407,8 @@ class Builder {
       op.family = Family::alike;
       graph_.ops.push_back(std::move(op));
     };
-    const ir::Computation& body = *i.called[0];
-    for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    const ir::Computation& body = *i.called()[0];
+    for (std::size_t k = 0; k < i.operands().size(); ++k) {
       tie(graph_.value_of(i.operand(k)), graph_.value_of(body.parameter(k)), true);
     }
     for (std::size_t k = 0; k < graph_.leaf_count(&i); ++k) {
@@ -417,7 +417,7 @@ class Builder {
   }
 
   void collect(const Instruction& i, IndexList* operands, IndexList* results) const {
-    for (const Instruction* o : i.operands) {
+    for (const Instruction* o : i.operands()) {
       for (std::size_t k = 0; k < graph_.leaf_count(o); ++k) {
         operands->push_back(graph_.value_of(o, k));
       }
@@ -438,11 +438,11 @@ class Builder {
       if (std::count_if(op.results.begin(), op.results.end(), active) <= 1) return;
     }
     bool plain = ir::is_elementwise(i.opcode) && i.shape.is_array() &&
-                 std::all_of(i.operands.begin(), i.operands.end(), [&](const Instruction* o) {
+                 std::all_of(i.operands().begin(), i.operands().end(), [&](const Instruction* o) {
                    return o->shape.is_array() && o->shape.dims == i.shape.dims;
                  });
     if (plain) {
-      op.rule = identity(std::size_t(i.shape.rank()), i.operands.size());
+      op.rule = identity(std::size_t(i.shape.rank()), i.operands().size());
     } else {
       auto rule = rule_for(i);
       if (!rule) return;
@@ -506,7 +506,7 @@ class Builder {
     };
     std::map<int, IndexList> constraints;  // input → constrained values
     for (const Instruction* i : notable_) {
-      if (i->operands.size() != 1 || !is_constraint(*i) || !i->shape.is_array()) continue;
+      if (i->operands().size() != 1 || !is_constraint(*i) || !i->shape.is_array()) continue;
       int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i);
       if (from != to) constraints[from].push_back(to);
     }
@@ -575,7 +575,7 @@ void free_roots(ir::Module* module) {
     auto copy = std::make_unique<Instruction>();
     copy->opcode = Opcode::copy;
     copy->shape = root->shape;
-    copy->operands = {root};
+    copy->set_operands({root});
     copy->metadata = root->metadata;
     c->set_root(c->add(std::move(copy)));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/ir/while_view.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {
@@ -23,33 +24,30 @@ bool splits_by(const Instruction& x, int axis) {
 
 class Loop {
  public:
-  explicit Loop(Instruction* loop)
-      : loop_(loop), condition_(loop->called[0]), body_(loop->called[1]) {}
+  explicit Loop(Instruction* loop) : loop_(loop), view_(*loop) {}
 
   void run() {
-    const Instruction* root = body_->root();
+    const Instruction* root = view_.body().root();
     const Shape& shape = loop_->shape;
-    const auto trips = loop_->get<ir::WhileAttrs>().known_trip_count;
+    const auto trips = view_.loop().get<ir::WhileAttrs>().known_trip_count;
     if (!trips || !root->is(Opcode::tuple) || !shape.is_tuple) return;
     for (const Shape& s : shape.elements) {
       if (!s.is_array()) return;
     }
-    users_ = ir::users_of(*body_);
     for (std::size_t k = 0; k < shape.elements.size(); ++k) consider(k, *trips);
   }
 
  private:
   void consider(std::size_t k, std::int64_t trips) {
-    Instruction *in = body_->parameter(0), *out = body_->root();
-    Instruction* test = condition_->parameter(0);
+    Instruction *in = view_.body().parameter(0), *out = view_.body().root();
+    Instruction* test = view_.condition().parameter(0);
     for (const Instruction* i : {in, out, test, loop_}) {
       if (i->sharding.size() != loop_->shape.elements.size()) return;
     }
-    std::vector<Instruction*> leaves;
-    for (Instruction* user : users_[std::size_t(in->index)]) {
+    for (const Instruction* user : in->users()) {
       if (!user->is(Opcode::get_tuple_element)) return;
-      if (user->get<ir::GetTupleElementAttrs>().index == std::int64_t(k)) leaves.push_back(user);
     }
+    const std::vector<Instruction*> leaves = view_.reads(k);
     if (std::find(leaves.begin(), leaves.end(), out->operand(k)) == leaves.end()) return;
     const TensorSharding& s = in->sharding[k];
     const Dims& dims = loop_->shape.elements[k].dims;
@@ -58,7 +56,7 @@ class Loop {
     double told = 0;
     for (const Instruction* leaf : leaves) {
       if (leaf->sharding.size() != 1) return;
-      for (const Instruction* user : users_[std::size_t(leaf->index)]) {
+      for (const Instruction* user : leaf->users()) {
         if (user == out) continue;
         if (!user->is(Opcode::dynamic_slice) || user->operand(0) != leaf) return;
         // Twice as much where all devices are told as where each is told its part.
@@ -82,8 +80,7 @@ class Loop {
   }
 
   Instruction* loop_;
-  ir::Computation *condition_, *body_;
-  ir::Users users_;
+  ir::WhileView view_;
 };
 
 }  // namespace

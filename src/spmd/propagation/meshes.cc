@@ -57,7 +57,7 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
   made->opcode = ir::Opcode::custom_call;
   made->shape = x->shape;
   made->name = "order";
-  made->operands = {x};
+  made->set_operands({x});
   made->metadata = x->metadata;
   ir::CustomCallAttrs attrs;
   attrs.target = ir::kShardingTarget;
@@ -70,14 +70,13 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
 /// axes flow there too. Arguments and results themselves, and what manual computations take and
 /// give, keep what was said: a permute leads there.
 void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
-  const auto users = ir::users_of(*c);
   std::vector<ir::Instruction*> all;
   for (const auto& i : c->instructions()) all.push_back(i.get());
   std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
   std::vector<ir::Instruction*> made;
   for (ir::Instruction* i : all) {
     if (!any_foreign(*i, fine) || manual::is_call(*i)) continue;
-    const auto& of_i = users[std::size_t(i->index)];
+    const ir::UserList of_i = i->users();
     const bool for_manual =
         i->is(ir::Opcode::custom_call) && of_i.size() == 1 && manual::is_call(*of_i.front());
     if (for_manual) continue;
@@ -90,11 +89,11 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
       made.push_back(constrained(c, i, stand_in(i->sharding[0], fine)));
       replaced[i] = made.back();
     } else if (i == c->root() && i->is(ir::Opcode::tuple)) {
-      for (std::size_t k = 0; k < i->operands.size() && i->sharding.size() == i->operands.size();
-           ++k) {
+      for (std::size_t k = 0;
+           k < i->operands().size() && i->sharding.size() == i->operands().size(); ++k) {
         if (!i->operand(k)->shape.is_array() || !foreign(i->sharding[k], fine)) continue;
-        i->operands[k] = constrained(c, i->operand(k), stand_in(i->sharding[k], fine));
-        made.push_back(i->operands[k]);
+        made.push_back(constrained(c, i->operand(k), stand_in(i->sharding[k], fine)));
+        i->set_operand(k, made.back());
       }
     } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
       const TensorSharding said = i->sharding[0];
@@ -105,11 +104,11 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
   }
   if (made.empty()) return;
   std::unordered_map<ir::Instruction*, ir::Instruction*> operand_of;
-  for (ir::Instruction* m : made) operand_of[m] = m->operands[0];
+  for (ir::Instruction* m : made) operand_of[m] = m->operands()[0];
   c->replace_all_uses(replaced);
   for (auto& [m, x] : operand_of) {
     // The constraint itself goes on reading the parameter.
-    if (auto it = replaced.find(x); it != replaced.end() && it->second == m) m->operands[0] = x;
+    if (auto it = replaced.find(x); it != replaced.end() && it->second == m) m->set_operand(0, x);
   }
   c->sort_topologically();
 }
@@ -156,7 +155,7 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
                                  [](const Kin& a, const Kin& b) { return a.count < b.count; });
   // Per-device code that leaves axes automatic can't do with a stand-in for its mesh.
   for (const ir::Instruction* i : partly_manual) {
-    const MeshRef& mesh = i->called[0]->root()->sharding.front().mesh;
+    const MeshRef& mesh = i->called()[0]->root()->sharding.front().mesh;
     auto own =
         std::find_if(kin.begin(), kin.end(), [&](const Kin& k) { return same_mesh(k.mesh, mesh); });
     if (own == kin.end()) continue;

@@ -257,7 +257,7 @@ class Schedule {
       const ir::Instruction& i = *op.instruction;
       ir::CustomPartitioner& hook = *i.get<ir::CustomCallAttrs>().partitioner;
       std::vector<Shape> operand_shapes, result_shapes = flatten(i.shape);
-      for (const ir::Instruction* o : i.operands) {
+      for (const ir::Instruction* o : i.operands()) {
         for (Shape& leaf : flatten(o->shape)) operand_shapes.push_back(std::move(leaf));
       }
       bool told = false;

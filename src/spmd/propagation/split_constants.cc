@@ -14,8 +14,8 @@ constexpr int kMaxExpression = 16;
 std::vector<int> expression_sizes(const ir::Computation& computation) {
   std::vector<int> sizes(computation.instructions().size(), 0);
   for (const auto& i : computation.instructions()) {
-    bool candidate = i->shape.is_array() && !i->has_sharding() && i->control_predecessors.empty() &&
-                     i->called.empty();
+    bool candidate = i->shape.is_array() && !i->has_sharding() &&
+                     i->control_predecessors().empty() && i->called().empty();
     if (!candidate) continue;
     switch (i->opcode) {
       case ir::Opcode::constant:
@@ -35,8 +35,8 @@ std::vector<int> expression_sizes(const ir::Computation& computation) {
         if (!ir::is_elementwise(i->opcode) || ir::has_side_effect(i->opcode)) continue;
     }
     int size = 1;
-    bool constant = !i->operands.empty();
-    for (const ir::Instruction* o : i->operands) {
+    bool constant = !i->operands().empty();
+    for (const ir::Instruction* o : i->operands()) {
       if (o->shape.is_scalar()) continue;
       int part = sizes[std::size_t(o->index)];
       constant = constant && part > 0;
@@ -60,12 +60,19 @@ class Splitter {
       // Members of an expression get theirs with the whole.
       if (sizes_[std::size_t(user->index)] > 0) continue;
       std::unordered_map<const ir::Instruction*, ir::Instruction*> copies;
-      for (ir::Instruction*& operand : user->operands) operand = own(operand, &copies);
+      give_own_operands(user, &copies);
     }
     if (added_) computation_->sort_topologically();
   }
 
  private:
+  void give_own_operands(ir::Instruction* x,
+                         std::unordered_map<const ir::Instruction*, ir::Instruction*>* copies) {
+    for (std::size_t k = 0; k < x->operands().size(); ++k) {
+      x->set_operand(k, own(x->operand(k), copies));
+    }
+  }
+
   ir::Instruction* own(ir::Instruction* x,
                        std::unordered_map<const ir::Instruction*, ir::Instruction*>* copies) {
     auto at = std::size_t(x->index);
@@ -73,18 +80,14 @@ class Splitter {
     if (auto it = copies->find(x); it != copies->end()) return it->second;
     // The first user keeps the original.
     if (x != computation_->root() && taken_.insert({x, true}).second) {
-      for (ir::Instruction*& operand : x->operands) operand = own(operand, copies);
+      give_own_operands(x, copies);
       return (*copies)[x] = x;
     }
-    auto copy = std::make_unique<ir::Instruction>();
-    copy->opcode = x->opcode;
-    copy->shape = x->shape;
-    copy->name = x->name;
-    copy->attrs = x->attrs;
-    copy->metadata = x->metadata;
-    copy->backend_config = x->backend_config;
-    copy->frontend_attributes = x->frontend_attributes;
-    for (ir::Instruction* operand : x->operands) copy->operands.push_back(own(operand, copies));
+    std::vector<ir::Instruction*> operands = x->operands();
+    for (ir::Instruction*& operand : operands) operand = own(operand, copies);
+    auto copy = std::make_unique<ir::Instruction>(*x);
+    copy->set_operands(std::move(operands));
+    copy->sharding.clear();
     added_ = true;
     return (*copies)[x] = computation_->add(std::move(copy));
   }

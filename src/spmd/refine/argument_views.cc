@@ -18,10 +18,9 @@ constexpr std::string_view kView = ".view";
 ArgumentViews add_views(ir::Module* module) {
   ArgumentViews views;
   ir::Computation* entry = module->entry();
-  const auto users = ir::users_of(*entry);
   for (ir::Instruction* p : entry->parameters()) {
     if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
-    if (users[std::size_t(p->index)].empty()) continue;
+    if (p->use_count() == 0) continue;
     auto view = std::make_unique<ir::Instruction>();
     view->opcode = ir::Opcode::custom_call;
     view->shape = p->shape;
@@ -31,8 +30,8 @@ ArgumentViews add_views(ir::Module* module) {
     view->attrs = std::move(attrs);
     view->metadata = p->metadata;
     ir::Instruction* added = entry->add(std::move(view));
-    entry->replace_all_uses(p, added);
-    added->operands = {p};
+    p->replace_all_uses_with(added);
+    added->set_operands({p});
     views[p] = added;
   }
   entry->sort_topologically();
@@ -44,7 +43,7 @@ void drop_views(ir::Module* module, const ArgumentViews& views) {
   for (ir::Instruction* p : entry->parameters()) {
     const auto view = views.find(p);
     if (view != views.end() && view->second->sharding == p->sharding) {
-      entry->replace_all_uses(view->second, p);
+      view->second->replace_all_uses_with(p);
     }
   }
   entry->remove_dead();

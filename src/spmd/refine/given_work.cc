@@ -17,7 +17,7 @@ double ways(const ir::Instruction& i) {
   const auto rule = rule_for(i);
   if (!rule || i.sharding.size() != 1) return 1;
   std::vector<const TensorSharding*> operands;
-  for (const ir::Instruction* o : i.operands) {
+  for (const ir::Instruction* o : i.operands()) {
     if (o->sharding.size() != 1) return 1;
     operands.push_back(&o->sharding[0]);
   }
@@ -37,7 +37,7 @@ std::unordered_map<const ir::Computation*, double> executions(const ir::Module& 
       if (i->is(Opcode::while_)) {
         each *= double(i->get<ir::WhileAttrs>().known_trip_count.value_or(1));
       }
-      for (const ir::Computation* callee : i->called) times[callee] += each;
+      for (const ir::Computation* callee : i->called()) times[callee] += each;
     }
   }
   return times;
@@ -54,7 +54,7 @@ DotWork dot_work(const ir::Module& module) {
         const double flops = dot_flops(*i);
         here = {flops / ways(*i), flops / devices};
       }
-      for (const ir::Computation* callee : i->called) {
+      for (const ir::Computation* callee : i->called()) {
         const DotWork& its = of[callee];
         if (!i->is(Opcode::conditional)) {
           here.as_given += its.as_given;

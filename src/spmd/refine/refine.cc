@@ -154,7 +154,7 @@ class Refiner {
         const auto stated = [&](const ir::Instruction* at) {
           return at->shape.is_array() && propagation_->is_stated(*at);
         };
-        if (!stated(i.get()) || !std::all_of(i->operands.begin(), i->operands.end(), stated)) {
+        if (!stated(i.get()) || !std::all_of(i->operands().begin(), i->operands().end(), stated)) {
           return false;
         }
       }

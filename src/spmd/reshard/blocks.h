@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/base/index_list.h"
+#include "src/base/small_vector.h"
 
 namespace tessera::spmd::reshard {
 

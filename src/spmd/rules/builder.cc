@@ -7,8 +7,8 @@
 namespace tessera::spmd::rules {
 
 RuleBuilder::RuleBuilder(const ir::Instruction& instruction) {
-  operand_shapes_.reserve(instruction.operands.size());
-  for (const ir::Instruction* operand : instruction.operands) {
+  operand_shapes_.reserve(instruction.operands().size());
+  for (const ir::Instruction* operand : instruction.operands()) {
     if (!operand->shape.is_tuple) {
       operand_shapes_.push_back(operand->shape);
       continue;

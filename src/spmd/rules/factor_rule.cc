@@ -138,7 +138,7 @@ std::optional<FactorRule> rule_for(const ir::Instruction& instruction) {
     case Opcode::all_to_all:
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
-      if (instruction.operands.size() != flatten(instruction.shape).size()) return std::nullopt;
+      if (instruction.operands().size() != flatten(instruction.shape).size()) return std::nullopt;
       return rules::collective(instruction);
     case Opcode::map:
       return rules::elementwise(instruction);

@@ -119,7 +119,7 @@ FactorRule scatter(const ir::Instruction& instruction) {
     }
   };
   // Updates in several places may be added up by several devices if their order doesn't matter.
-  bool sums = inputs == 1 && ir::as_binary_reducer(*instruction.called.at(0)).has_value();
+  bool sums = inputs == 1 && ir::as_binary_reducer(*instruction.called().at(0)).has_value();
   const Dims scatter_dims = others(std::int64_t(update.size()), a.update_window_dims);
   std::size_t next = 0;
   for (std::int64_t d = 0; d < std::int64_t(indices.size()); ++d) {
@@ -159,7 +159,7 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
   const auto& attrs = instruction.get<ir::CustomCallAttrs>();
   if (attrs.partitioner) {
     std::vector<ir::ShapeWithSharding> args, results;
-    for (const ir::Instruction* operand : instruction.operands) {
+    for (const ir::Instruction* operand : instruction.operands()) {
       std::vector<Shape> leaves = flatten(operand->shape);
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         args.push_back({leaves[i], std::nullopt});

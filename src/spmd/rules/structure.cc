@@ -101,7 +101,7 @@ FactorRule concatenate(const ir::Instruction& instruction) {
     FactorKind kind = FactorKind::pass_through;
     if (d == along) {
       // Rolls and halos are written as concatenations of slices.
-      bool slices = std::all_of(instruction.operands.begin(), instruction.operands.end(),
+      bool slices = std::all_of(instruction.operands().begin(), instruction.operands().end(),
                                 [](const auto* o) { return o->is(ir::Opcode::slice); });
       kind = slices ? FactorKind::permutation : FactorKind::need_replication;
     }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <xxhash.h>
+// Where two programs differ.
+#include "tests/support/first_difference.h"
 
-#include <string>
 #include <unordered_map>
 
 #include "src/ir/attribute_text.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"
-#include "src/ir/structural_compare.h"
 #include "src/ir/text_out.h"
 
 namespace tessera::ir {
@@ -48,17 +47,17 @@ void append_instruction(std::string& out, const Instruction& i,
     for (const auto& [k, v] : *i.frontend_attributes) out += " " + k + "=" + v;
   }
   out += " (";
-  for (const Instruction* operand : i.operands) {
+  for (const Instruction* operand : i.operands()) {
     append_int(out, operand->index);
     out += ',';
   }
   out += ")(";
-  for (const Computation* callee : i.called) {
+  for (const Computation* callee : i.called()) {
     append_int(out, std::int64_t(numbers.at(callee)));
     out += ',';
   }
   out += ")(";
-  for (const Instruction* before : i.control_predecessors) {
+  for (const Instruction* before : i.control_predecessors()) {
     append_int(out, before->index);
     out += ',';
   }
@@ -98,29 +97,6 @@ Numbered number(const Module& m) {
 }
 
 }  // namespace
-
-std::uint64_t structural_hash(const Module& module) {
-  Numbered n = number(module);
-  XXH3_state_t* state = XXH3_createState();
-  TESSERA_CHECK(state != nullptr, "no memory for a hash");
-  XXH3_64bits_reset(state);
-  std::string text = interface_text(module);
-  XXH3_64bits_update(state, text.data(), text.size());
-  for (const Computation* c : n.order) {
-    text = "{";
-    append_int(text, c->root() == nullptr ? -1 : c->root()->index);
-    XXH3_64bits_update(state, text.data(), text.size());
-    for (const auto& i : c->instructions()) {
-      text.clear();
-      append_instruction(text, *i, n.numbers, true);
-      text += '\n';
-      XXH3_64bits_update(state, text.data(), text.size());
-    }
-  }
-  std::uint64_t hash = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return hash;
-}
 
 std::string first_difference(const Module& a, const Module& b, bool axes) {
   if (interface_text(a) != interface_text(b)) {

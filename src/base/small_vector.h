@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A short list of small numbers (mesh axes, factors) that needs no memory of its own.
+// SmallVector: a vector of plain values whose first few need no memory of their own.
 #pragma once
 
 #include <algorithm>
@@ -14,50 +14,53 @@
 
 namespace tessera {
 
-/// As std::vector<int>, with up to four numbers held in place: shardings are copied by the million.
-class IndexList {
+/// As std::vector<T>, with up to `N` elements held in place.
+template <class T, std::uint32_t N>
+class SmallVector {
+  static_assert(std::is_trivially_copyable_v<T>);
+
  public:
-  using value_type = int;
+  using value_type = T;
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
-  using reference = int&;
-  using const_reference = const int&;
-  using pointer = int*;
-  using const_pointer = const int*;
-  using iterator = int*;
-  using const_iterator = const int*;
+  using reference = T&;
+  using const_reference = const T&;
+  using pointer = T*;
+  using const_pointer = const T*;
+  using iterator = T*;
+  using const_iterator = const T*;
   using reverse_iterator = std::reverse_iterator<iterator>;
   using const_reverse_iterator = std::reverse_iterator<const_iterator>;
 
-  IndexList() : in_place_{} {}
-  explicit IndexList(std::size_t n, int value = 0) : IndexList() { resize(n, value); }
-  IndexList(std::initializer_list<int> values) : IndexList() {
+  SmallVector() : in_place_{} {}
+  explicit SmallVector(std::size_t n, T value = T()) : SmallVector() { resize(n, value); }
+  SmallVector(std::initializer_list<T> values) : SmallVector() {
     insert(end(), values.begin(), values.end());
   }
   template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
-  IndexList(It first, It last) : IndexList() {
+  SmallVector(It first, It last) : SmallVector() {
     insert(end(), first, last);
   }
   // NOLINTNEXTLINE(google-explicit-constructor): the same thing in another place
-  IndexList(const std::vector<int>& values) : IndexList(values.begin(), values.end()) {}
-  IndexList(const IndexList& other) : IndexList() { assign(other.begin(), other.end()); }
-  IndexList(IndexList&& other) noexcept : IndexList() { take(other); }
-  IndexList& operator=(const IndexList& other) {
+  SmallVector(const std::vector<T>& values) : SmallVector(values.begin(), values.end()) {}
+  SmallVector(const SmallVector& other) : SmallVector() { assign(other.begin(), other.end()); }
+  SmallVector(SmallVector&& other) noexcept : SmallVector() { take(other); }
+  SmallVector& operator=(const SmallVector& other) {
     if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
-  IndexList& operator=(IndexList&& other) noexcept {
+  SmallVector& operator=(SmallVector&& other) noexcept {
     if (this == &other) return *this;
     release();
     take(other);
     return *this;
   }
-  ~IndexList() { release(); }
+  ~SmallVector() { release(); }
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int* data() { return capacity_ > kInPlace ? elsewhere_ : in_place_; }
-  const int* data() const { return capacity_ > kInPlace ? elsewhere_ : in_place_; }
+  T* data() { return capacity_ > kInPlace ? elsewhere_ : in_place_; }
+  const T* data() const { return capacity_ > kInPlace ? elsewhere_ : in_place_; }
   iterator begin() { return data(); }
   iterator end() { return data() + size_; }
   const_iterator begin() const { return data(); }
@@ -68,31 +71,31 @@ class IndexList {
   reverse_iterator rend() { return reverse_iterator(begin()); }
   const_reverse_iterator rbegin() const { return const_reverse_iterator(end()); }
   const_reverse_iterator rend() const { return const_reverse_iterator(begin()); }
-  int& operator[](std::size_t i) { return data()[i]; }
-  int operator[](std::size_t i) const { return data()[i]; }
-  int& at(std::size_t i) {
+  T& operator[](std::size_t i) { return data()[i]; }
+  T operator[](std::size_t i) const { return data()[i]; }
+  T& at(std::size_t i) {
     check(i);
     return data()[i];
   }
-  int at(std::size_t i) const {
+  T at(std::size_t i) const {
     check(i);
     return data()[i];
   }
-  int& front() { return *begin(); }
-  int front() const { return *begin(); }
-  int& back() { return *(end() - 1); }
-  int back() const { return *(end() - 1); }
+  T& front() { return *begin(); }
+  T front() const { return *begin(); }
+  T& back() { return *(end() - 1); }
+  T back() const { return *(end() - 1); }
 
   void reserve(std::size_t n) {
     if (n > capacity_) grow(n);
   }
   void clear() { size_ = 0; }
-  void resize(std::size_t n, int value = 0) {
+  void resize(std::size_t n, T value = T()) {
     reserve(n);
     if (n > size_) std::fill(data() + size_, data() + n, value);
     size_ = std::uint32_t(n);
   }
-  void push_back(int value) {
+  void push_back(T value) {
     if (size_ == capacity_) grow(std::size_t(size_) + 1);
     data()[size_++] = value;
   }
@@ -102,11 +105,11 @@ class IndexList {
     clear();
     insert(end(), first, last);
   }
-  void assign(std::size_t n, int value) {
+  void assign(std::size_t n, T value) {
     clear();
     resize(n, value);
   }
-  iterator insert(const_iterator at, int value) { return insert(at, &value, &value + 1); }
+  iterator insert(const_iterator at, T value) { return insert(at, &value, &value + 1); }
   /// The range is not one of this list.
   template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
   iterator insert(const_iterator at, It first, It last) {
@@ -118,7 +121,7 @@ class IndexList {
     std::copy(first, last, begin() + position);
     return begin() + position;
   }
-  iterator insert(const_iterator at, std::initializer_list<int> values) {
+  iterator insert(const_iterator at, std::initializer_list<T> values) {
     return insert(at, values.begin(), values.end());
   }
   iterator erase(const_iterator at) { return erase(at, at + 1); }
@@ -129,14 +132,14 @@ class IndexList {
     return begin() + position;
   }
 
-  friend bool operator==(const IndexList& a, const IndexList& b) {
+  friend bool operator==(const SmallVector& a, const SmallVector& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
-  friend std::strong_ordering operator<=>(const IndexList& a, const IndexList& b) {
+  friend std::strong_ordering operator<=>(const SmallVector& a, const SmallVector& b) {
     return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
   }
   template <class Predicate>
-  friend std::size_t erase_if(IndexList& list, Predicate predicate) {
+  friend std::size_t erase_if(SmallVector& list, Predicate predicate) {
     const auto kept = std::remove_if(list.begin(), list.end(), predicate);
     const auto count = std::size_t(list.end() - kept);
     list.erase(kept, list.end());
@@ -144,14 +147,14 @@ class IndexList {
   }
 
  private:
-  static constexpr std::uint32_t kInPlace = 4;
+  static constexpr std::uint32_t kInPlace = N;
 
   void check(std::size_t i) const {
-    if (i >= size_) throw std::out_of_range("IndexList::at");
+    if (i >= size_) throw std::out_of_range("SmallVector::at");
   }
   void grow(std::size_t n) {
     const std::size_t capacity = std::max<std::size_t>(n, 2 * std::size_t(capacity_));
-    int* to = new int[capacity];
+    T* to = new T[capacity];
     std::copy(begin(), end(), to);
     release();
     elsewhere_ = to;
@@ -162,7 +165,7 @@ class IndexList {
     capacity_ = kInPlace;
   }
   /// Of an empty place.
-  void take(IndexList& other) {
+  void take(SmallVector& other) {
     size_ = other.size_;
     capacity_ = other.capacity_;
     if (capacity_ > kInPlace) {
@@ -176,9 +179,12 @@ class IndexList {
 
   std::uint32_t size_ = 0, capacity_ = kInPlace;
   union {
-    int in_place_[kInPlace];
-    int* elsewhere_;
+    T in_place_[kInPlace];
+    T* elsewhere_;
   };
 };
+
+/// Small numbers: mesh axes, factors. Shardings are copied by the million.
+using IndexList = SmallVector<int, 4>;
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Where two programs differ.
 #pragma once
 
 #include <string>

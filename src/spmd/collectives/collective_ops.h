@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the passes over collectives ask of instructions, and collectives made like others.
+#pragma once
+
+#include <vector>
+
+#include "src/ir/rewriter.h"
+
+namespace tessera::spmd {
+
+/// A collective of one array that nothing else orders, of the kinds that the passes know.
+bool is_plain_collective(const ir::Instruction& i);
+/// The same collective of other operands, with a channel of its own. `shape`: of the result.
+ir::Instruction* same_collective(ir::Builder& b, const ir::Instruction& like,
+                                 std::vector<ir::Instruction*> operands, const Shape& shape);
+/// A gather of arrays of one dim, otherwise the same.
+ir::Instruction* flat_gather(ir::Builder& b, const ir::Instruction& like,
+                             std::vector<ir::Instruction*> operands, const Shape& shape);
+/// The same with other groups; the shape is inferred.
+ir::Instruction* regrouped(ir::Builder& b, const ir::Instruction& like, ir::Instruction* operand,
+                           ir::DeviceGroups groups);
+/// reshape, transpose, copy: the same elements, each once.
+bool only_moves(const ir::Instruction& i);
+/// Gives the same wherever it stands, in a loop or before it, if its operands do.
+bool may_stand_outside(const ir::Instruction& i);
+
+}  // namespace tessera::spmd
