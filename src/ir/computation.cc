@@ -76,6 +76,10 @@ Location Metadata::location() const {
   return make_location(source_file, unsigned(source_line));
 }
 
+void Instruction::lacks_attributes() const {
+  throw InternalError("instruction " + name + " lacks the attributes asked for");
+}
+
 std::string Instruction::describe() const {
   std::string out = name;
   if (!metadata->source_file.empty()) {

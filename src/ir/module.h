@@ -57,14 +57,14 @@ struct Instruction {
   template <class A>
   const A& get() const {
     const A* a = attrs.get_if<A>();
-    TESSERA_CHECK(a, "instruction " + name + " lacks the attributes asked for");
+    if (!a) lacks_attributes();
     return *a;
   }
   /// For writing.
   template <class A>
   A& edit() {
     A* a = attrs.edit_if<A>();
-    TESSERA_CHECK(a, "instruction " + name + " lacks the attributes asked for");
+    if (!a) lacks_attributes();
     return *a;
   }
   Instruction* operand(std::size_t i) const { return operands[i]; }
@@ -73,6 +73,10 @@ struct Instruction {
   /// For messages: `dot.3 (model.cc:12)`.
   std::string describe() const;
   Location location() const { return metadata->location(); }
+
+ private:
+  // Apart, since get and edit stand in every source.
+  [[noreturn]] void lacks_attributes() const;
 };
 
 /// A function: instructions in an order where operands come first.
