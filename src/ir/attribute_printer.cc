@@ -145,7 +145,6 @@ struct Writer {
     }
   }
 
-  void operator()(const std::monostate&) {}
   void operator()(const ParameterAttrs&) {}
   void operator()(const ConstantAttrs&) {}
   void operator()(const DimensionsAttrs& a) { dims("dimensions", a.dims); }
@@ -317,9 +316,7 @@ struct Writer {
 
 }  // namespace
 
-void append_attributes(std::string& out, const Instruction& i) {
-  std::visit(Writer{out, i}, i.attrs.value());
-}
+void append_attributes(std::string& out, const Instruction& i) { i.attrs.visit(Writer{out, i}); }
 
 std::vector<std::string_view> callee_keys(const Instruction& i) {
   if (i.called().empty()) return {};

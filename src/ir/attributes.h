@@ -2,13 +2,13 @@
 // The attributes of instructions: one struct per kind of opcode.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "src/base/literal.h"
@@ -199,41 +199,102 @@ struct TextAttrs {
   friend bool operator==(const TextAttrs&, const TextAttrs&) = default;
 };
 
+/// The kinds of attributes that there are.
+template <class... Kinds>
+struct AttributeKindList {
+  /// Counted from 1; 0: not a kind.
+  template <class A>
+  static constexpr int number() {
+    int n = 0, found = 0;
+    ((++n, found = std::is_same_v<A, Kinds> ? n : found), ...);
+    return found;
+  }
+};
+using AttributeKinds =
+    AttributeKindList<ParameterAttrs, ConstantAttrs, DimensionsAttrs, IotaAttrs, SortAttrs,
+                      CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs, WindowAttrs,
+                      ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs, GetTupleElementAttrs,
+                      CollectiveAttrs, PermuteAttrs, CustomCallAttrs, CholeskyAttrs,
+                      TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs, BatchNormAttrs,
+                      TopKAttrs, WhileAttrs, TextAttrs>;
+template <class A>
+inline constexpr int attribute_kind = AttributeKinds::number<A>();
+
 /// The attributes of an instruction: none, or those of its kind of opcode. Copies share them until
-/// one is written to.
+/// one is written to. Not a std::variant: of so many kinds, it would take every source that sees an
+/// instruction a third of a second to compile.
 class Attributes {
  public:
-  using Value =
-      std::variant<std::monostate, ParameterAttrs, ConstantAttrs, DimensionsAttrs, IotaAttrs,
-                   SortAttrs, CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs,
-                   WindowAttrs, ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs,
-                   GetTupleElementAttrs, CollectiveAttrs, PermuteAttrs, CustomCallAttrs,
-                   CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs,
-                   BatchNormAttrs, TopKAttrs, WhileAttrs, TextAttrs>;
-
   Attributes() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): one of the kinds is a value of the whole
-  template <class A, class = std::enable_if_t<!std::is_same_v<std::decay_t<A>, Attributes> &&
-                                              !std::is_same_v<std::decay_t<A>, std::monostate> &&
-                                              std::is_constructible_v<Value, A&&>>>
-  Attributes(A&& attrs) : value_(Value(std::forward<A>(attrs))) {}
+  template <class A, int kind = attribute_kind<std::decay_t<A>>,
+            class = std::enable_if_t<kind != 0>>
+  Attributes(A&& attrs) : node_(new NodeOf<std::decay_t<A>>(kind, std::forward<A>(attrs))) {}
+  Attributes(const Attributes& other) noexcept : node_(other.node_) {
+    if (node_) node_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  Attributes(Attributes&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  Attributes& operator=(Attributes other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~Attributes() {
+    if (node_ && node_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node_);
+  }
 
-  bool empty() const { return value_->index() == 0; }
-  const Value& value() const { return *value_; }
+  bool empty() const { return node_ == nullptr; }
   /// nullptr: they are of another kind.
   template <class A>
   const A* get_if() const {
-    return std::get_if<A>(&*value_);
+    return is<A>() ? &static_cast<const NodeOf<A>*>(node_)->value : nullptr;
   }
   /// For writing: no other instruction sees it.
   template <class A>
   A* edit_if() {
-    return get_if<A>() ? std::get_if<A>(&value_.edit()) : nullptr;
+    if (!is<A>()) return nullptr;
+    if (node_->owners.load(std::memory_order_acquire) != 1) *this = Attributes(*get_if<A>());
+    return &static_cast<NodeOf<A>*>(node_)->value;
   }
-  friend bool operator==(const Attributes&, const Attributes&) = default;
+  /// Calls `visitor` with what they are, unless they are none.
+  template <class Visitor>
+  void visit(Visitor&& visitor) const {
+    visit_kinds(visitor, AttributeKinds{});
+  }
+  friend bool operator==(const Attributes& a, const Attributes& b) {
+    return a.node_ == b.node_ || (a.node_ && b.node_ && equal(*a.node_, *b.node_));
+  }
 
  private:
-  Shared<Value> value_;
+  struct Node {
+    explicit Node(int k) : kind(k) {}
+    std::atomic<std::uint32_t> owners{1};
+    const int kind;
+  };
+  template <class A>
+  struct NodeOf : Node {
+    template <class From>
+    NodeOf(int k, From&& from) : Node(k), value(std::forward<From>(from)) {}
+    A value;
+  };
+
+  template <class A>
+  bool is() const {
+    static_assert(attribute_kind<A> != 0, "not a kind of attributes");
+    return node_ && node_->kind == attribute_kind<A>;
+  }
+  template <class Visitor, class... Kinds>
+  void visit_kinds(Visitor& visitor, AttributeKindList<Kinds...>) const {
+    const auto is_it = [&](const auto* value) {
+      if (value) visitor(*value);
+      return value != nullptr;
+    };
+    (is_it(get_if<Kinds>()) || ...);
+  }
+  struct OfKind;
+  static void destroy(Node* node);
+  static bool equal(const Node& a, const Node& b);
+
+  Node* node_ = nullptr;
 };
 
 }  // namespace tessera::ir

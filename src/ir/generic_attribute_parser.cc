@@ -5,6 +5,7 @@
 #include "src/ir/hlo_parser.h"
 #include "src/ir/sdy_attributes.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::ir {
 namespace {
 

@@ -24,7 +24,7 @@ std::string Instruction::describe() const {
 }
 
 void Instruction::lacks_attributes() const {
-  TESSERA_CHECK(false, "instruction " + name + " lacks the attributes asked for");
+  throw InternalError("instruction " + name + " lacks the attributes asked for");
 }
 
 void Instruction::link_operand(std::size_t i) {

@@ -48,7 +48,7 @@ bool holds(const Attributes& attrs) {
   return attrs.get_if<A>() != nullptr;
 }
 
-// Whether the variant is the one of the opcode.
+// Whether the kind is the one of the opcode.
 bool attributes_fit(Opcode op, const Attributes& a) {
   switch (op) {
     case Opcode::parameter:
@@ -121,9 +121,9 @@ bool attributes_fit(Opcode op, const Attributes& a) {
     case Opcode::topk:
       return holds<TopKAttrs>(a);
     case Opcode::while_:
-      return holds<WhileAttrs>(a) || holds<std::monostate>(a);
+      return holds<WhileAttrs>(a) || a.empty();
     default:
-      return holds<std::monostate>(a) || holds<TextAttrs>(a);
+      return a.empty() || holds<TextAttrs>(a);
   }
 }
 

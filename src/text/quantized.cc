@@ -70,7 +70,7 @@ std::string Quantized::to_string() const {
 }
 
 // <i8:f32, 0.5:3>, <i8<-127:127>:f32, 0.5>, <i8:f32:1, {0.5:3, 0.25:-1}>
-DType Types::quantized_element() {
+DType TypeParser::quantized_element() {
   Quantized q;
   in_.expect('<', "after quant.uniform");
   in_.skip();

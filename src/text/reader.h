@@ -351,7 +351,7 @@ class Reader {
   ir::Computation* current() { return frames_.back()->computation; }
 
   Cursor in_;
-  Types types_;
+  TypeParser types_;
   Symbols symbols_;
   std::unique_ptr<ir::Module> module_;
   std::deque<Function> functions_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 
@@ -82,12 +83,12 @@ std::string mlir_type(const Shape& shape) {
   return out + ">";
 }
 
-bool Types::at_type() {
+bool TypeParser::at_type() {
   char c = in_.peek();
   return c == '!' || c == '(' || is_id_start(c);
 }
 
-const Shape* Types::read() {
+const Shape* TypeParser::read() {
   in_.skip();
   const char* start = in_.position();
   // A tensor's text up to its bracket names the shape.
@@ -122,7 +123,7 @@ const Shape* Types::read() {
   return shape;
 }
 
-const Shape* Types::expressed(const Shape* type) {
+const Shape* TypeParser::expressed(const Shape* type) {
   const Quantized* q = quantized(type);
   if (q == nullptr) return type;
   const Shape*& known = expressed_[type];
@@ -133,7 +134,7 @@ const Shape* Types::expressed(const Shape* type) {
   return known;
 }
 
-DType Types::element() {
+DType TypeParser::element() {
   in_.skip();
   const char* at = in_.position();
   if (in_.accept('!')) {
@@ -173,7 +174,7 @@ DType Types::element() {
   return *dtype;
 }
 
-Shape Types::tensor() {
+Shape TypeParser::tensor() {
   Shape shape;
   in_.expect('<', "after tensor");
   if (in_.peek() == '*') {
@@ -219,7 +220,7 @@ Shape Types::tensor() {
   return shape;
 }
 
-Shape Types::parse(int depth) {
+Shape TypeParser::parse(int depth) {
   in_.skip();
   const char* at = in_.position();
   if (depth > kMaxDepth) in_.fail_at(at, "types nest deeper than 64");
@@ -277,13 +278,13 @@ Shape Types::parse(int depth) {
   return Shape(element(), {});
 }
 
-void Types::read_list(std::vector<const Shape*>* out) {
+void TypeParser::read_list(std::vector<const Shape*>* out) {
   do {
     out->push_back(read());
   } while (in_.accept(','));
 }
 
-void Types::read_results(std::vector<const Shape*>* out) {
+void TypeParser::read_results(std::vector<const Shape*>* out) {
   if (!in_.accept('(')) {
     out->push_back(read());
     return;
@@ -293,7 +294,8 @@ void Types::read_results(std::vector<const Shape*>* out) {
   in_.expect(')', "after the types");
 }
 
-void Types::read_function(std::vector<const Shape*>* operands, std::vector<const Shape*>* results) {
+void TypeParser::read_function(std::vector<const Shape*>* operands,
+                               std::vector<const Shape*>* results) {
   in_.expect('(', "before the types of the operands");
   if (!in_.accept(')')) {
     read_list(operands);

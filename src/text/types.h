@@ -17,9 +17,9 @@ namespace tessera::text {
 /// Shapes of a module's types, each kept once: the same text gives the same pointer.
 ///
 /// A quantized tensor has the shape of what it stores; quantized() says what that stands for.
-class Types {
+class TypeParser {
  public:
-  explicit Types(Cursor& in) : in_(in) {}
+  explicit TypeParser(Cursor& in) : in_(in) {}
 
   /// `tensor<8x16xf32>`, `tuple<...>`, `!stablehlo.token`, `f32`, `!alias`.
   const Shape* read();

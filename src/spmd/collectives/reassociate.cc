@@ -9,6 +9,7 @@
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What needs to know all kinds of attributes at once: one table, so that no other source has to.
+#include "src/ir/attributes.h"
+
+#include <array>
+
+namespace tessera::ir {
+
+struct Attributes::OfKind {
+  void (*destroy)(Node*);
+  bool (*equal)(const Node&, const Node&);
+
+  template <class A>
+  static constexpr OfKind make() {
+    return {[](Node* node) { delete static_cast<NodeOf<A>*>(node); },
+            [](const Node& a, const Node& b) {
+              return static_cast<const NodeOf<A>&>(a).value ==
+                     static_cast<const NodeOf<A>&>(b).value;
+            }};
+  }
+  template <class... Kinds>
+  static constexpr std::array<OfKind, sizeof...(Kinds)> table(AttributeKindList<Kinds...>) {
+    return {make<Kinds>()...};
+  }
+  static const OfKind& of(const Node& node) {
+    static constexpr auto all = table(AttributeKinds{});
+    return all[std::size_t(node.kind) - 1];
+  }
+};
+
+void Attributes::destroy(Node* node) { OfKind::of(*node).destroy(node); }
+
+bool Attributes::equal(const Node& a, const Node& b) {
+  return a.kind == b.kind && OfKind::of(a).equal(a, b);
+}
+
+}  // namespace tessera::ir
