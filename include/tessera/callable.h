@@ -78,10 +78,11 @@ struct args_of<F> {
 template <class T>
 using traced_type = std::conditional_t<std::is_same_v<T, Operand>, Array, T>;
 
-/// For generic callables: the argument as the callable receives it.
+/// For generic callables: the argument as the callable receives it. A literal is a const char*.
 template <class T, bool is_static>
 struct deduced_arg {
-  using type = std::conditional_t<!is_static && is_static_like<T>, Array, T>;
+  using Value = std::conditional_t<std::is_array_v<T>, std::decay_t<const T>, T>;
+  using type = std::conditional_t<!is_static && is_static_like<Value>, Array, Value>;
 };
 
 template <class F, class Statics, class Given, class Seq>

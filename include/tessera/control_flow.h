@@ -53,12 +53,60 @@ std::vector<std::string> paths_of(const T& value) {
 /// A plain number stands for an array.
 template <class T>
 using carried_t = std::conditional_t<ScalarLike<T>, Array, T>;
+template <class T>
+std::string tree_of(const T& value) {
+  return tree_signature([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });
+}
 template <class T, class F>
 FlatFunction flat(const T& prototype, F f) {
   return [&prototype, f](const std::vector<Array>& leaves) {
     return tree_leaves(f(tree_unflatten(prototype, leaves)));
   };
 }
+/// The leaves of what a loop's function returns. TypeError for another tree of as many arrays than
+/// what is carried: other keys, other static values.
+template <class T>
+std::vector<Array> next_leaves(const T& carried, const T& next, const char* loop,
+                               Location location) {
+  std::vector<Array> leaves = tree_leaves(next);
+  if (leaves.size() == tree_leaves(carried).size()) {
+    const std::string before = tree_of(carried), after = tree_of(next);
+    if (before != after) {
+      throw TypeError(std::string(loop) +
+                          ": the tree of the carried value must stay the same; it is " + before +
+                          ", and the function returns " + after + " (* is an array)",
+                      location);
+    }
+  }
+  return leaves;
+}
+/// Branches of one C++ type that return the same tree.
+template <class R>
+class BranchResults {
+ public:
+  BranchResults(const char* api, Location location) : api_(api), location_(location) {}
+  std::vector<Array> add(R result) {
+    const std::string tree = tree_of(result);
+    if (!first_) {
+      tree_ = tree;
+      first_ = std::make_shared<R>(std::move(result));
+      return tree_leaves(*first_);
+    }
+    if (tree != tree_) {
+      throw TypeError(
+          std::string(api_) + ": the branches return different trees: " + tree_ + " and " + tree,
+          location_);
+    }
+    return tree_leaves(result);
+  }
+  const R& first() const { return *first_; }
+
+ private:
+  const char* api_;
+  Location location_;
+  std::shared_ptr<R> first_;
+  std::string tree_;
+};
 }  // namespace internal
 
 /// Repeats `value = body(value)` while `condition(value)` holds; condition returns a scalar pred.
@@ -77,7 +125,10 @@ internal::carried_t<T> while_loop(Condition condition, Body body, const T& init,
       value, internal::while_core(
                  tree_leaves(value), internal::paths_of(value),
                  internal::flat(value, [&](const Value& v) { return Array(condition(v)); }),
-                 internal::flat(value, [&](const Value& v) { return Value(body(v)); }),
+                 [&](const std::vector<Array>& leaves) {
+                   return internal::next_leaves(value, Value(body(tree_unflatten(value, leaves))),
+                                                "while_loop", location);
+                 },
                  "while_loop", location));
 }
 
@@ -97,7 +148,9 @@ internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body bo
                  lower, upper, tree_leaves(value), internal::paths_of(value),
                  [&](const std::vector<Array>& leaves) {
                    const std::vector<Array> rest(leaves.begin() + 1, leaves.end());
-                   return tree_leaves(Value(body(leaves[0], tree_unflatten(value, rest))));
+                   return internal::next_leaves(value,
+                                                Value(body(leaves[0], tree_unflatten(value, rest))),
+                                                "fori_loop", location);
                  },
                  location));
 }
@@ -118,28 +171,16 @@ auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... opera
       "tessera: cond's branches return the same type");
   static_assert(TreeLike<R>, "tessera: cond's branches return a tree of Array");
   const std::tuple<internal::carried_t<T>...> all(operands...);
-  std::shared_ptr<R> prototype;
-  std::string first_signature;
+  internal::BranchResults<R> results("cond", predicate.location);
   auto branch = [&](const auto& f) -> internal::FlatFunction {
     return [&, f](const std::vector<Array>& leaves) {
-      auto result = std::make_shared<R>(std::apply(f, tree_unflatten(all, leaves)));
-      const std::string signature = internal::tree_signature(
-          [&](internal::TreeVisitor& v) { internal::visit_tree(*result, v); });
-      if (!prototype) {
-        prototype = result;
-        first_signature = signature;
-      } else if (signature != first_signature) {
-        throw TypeError(
-            "cond: the branches return different trees: " + first_signature + " and " + signature,
-            predicate.location);
-      }
-      return tree_leaves(*result);
+      return results.add(std::apply(f, tree_unflatten(all, leaves)));
     };
   };
   std::vector<Array> leaves =
       internal::cond_core(predicate.array, true, {branch(on_false), branch(on_true)},
                           tree_leaves(all), "cond", predicate.location);
-  return tree_unflatten(*prototype, leaves);
+  return tree_unflatten(results.first(), leaves);
 }
 
 /// branches[index](operands...), the index clamped to the branches there are.
@@ -147,18 +188,16 @@ template <class R, TreeLike... T>
 R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches,
               const std::type_identity_t<T>&... operands) {
   const std::tuple<T...> all(operands...);
-  std::shared_ptr<R> prototype;
+  internal::BranchResults<R> results("switch_case", index.location);
   std::vector<internal::FlatFunction> flat;
   for (const auto& f : branches) {
-    flat.push_back([&all, &prototype, f](const std::vector<Array>& leaves) {
-      auto result = std::make_shared<R>(std::apply(f, tree_unflatten(all, leaves)));
-      if (!prototype) prototype = result;
-      return tree_leaves(*result);
+    flat.push_back([&all, &results, f](const std::vector<Array>& leaves) {
+      return results.add(std::apply(f, tree_unflatten(all, leaves)));
     });
   }
   std::vector<Array> leaves = internal::cond_core(index.array, false, flat, tree_leaves(all),
                                                   "switch_case", index.location);
-  return tree_unflatten(*prototype, leaves);
+  return tree_unflatten(results.first(), leaves);
 }
 
 struct ScanOptions {
@@ -200,7 +239,7 @@ auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
         const auto split = in.begin() + std::ptrdiff_t(carries);
         auto [carry, y] = f(tree_unflatten(first, std::vector<Array>(in.begin(), split)),
                             tree_unflatten(xs, std::vector<Array>(split, in.end())));
-        std::vector<Array> out = tree_leaves(Carry(carry));
+        std::vector<Array> out = internal::next_leaves(first, Carry(carry), "scan", location);
         if (out.size() != carries) {
           throw TypeError("scan: the carry has " + std::to_string(carries) +
                               " arrays, and the function returns " + std::to_string(out.size()),

@@ -289,7 +289,9 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
   template <std::size_t I, class T>
   static auto static_tuple(const T& value) {
     if constexpr (Statics::contains(int(I))) {
-      return std::tuple<T>(value);
+      T kept = value;
+      internal::keep_texts(kept);
+      return std::tuple<T>(std::move(kept));
     } else {
       return std::tuple<>();
     }
@@ -361,8 +363,11 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
         return std::optional<ShardingRule>(ShardingRule(made.rule, made.options, at));
       };
     }
-    bound.rebuild = [args](const std::vector<Array>& flat) {
-      Args copy = args;
+    // The callbacks may run long after this call.
+    Args kept = args;
+    (internal::keep_texts(std::get<I>(kept)), ...);
+    bound.rebuild = [kept](const std::vector<Array>& flat) {
+      Args copy = kept;
       std::size_t next = 0;
       (take<I>(std::get<I>(copy), flat, next), ...);
       std::vector<std::any> out;

@@ -13,8 +13,21 @@
 
 #include <tessera/callable.h>
 #include <tessera/tree.h>
+#include <tessera/type_key.h>
 
 namespace tessera::internal {
+
+template <class R, class Args>
+struct call_type;
+/// R(A...) as a type, to be asked for its key.
+template <class R, class... A>
+struct call_type<R, std::tuple<A...>> {
+  using type = R(A...);
+};
+template <class R, class Args>
+TypeKey call_key() {
+  return TypeKey::of<typename call_type<R, Args>::type>();
+}
 
 /// What the typed wrapper tells the core about one call.
 struct CallInfo {
@@ -23,12 +36,20 @@ struct CallInfo {
   std::size_t arg_count = 0;                    ///< static ones too
   std::string tree;                             ///< structure of the traced arguments
   std::string signature;                        ///< tree and static values
+  TypeKey types;         ///< of the result and of all arguments, as the function sees them
+  TypeKey traced_types;  ///< the same without static arguments
   std::function<std::vector<std::string>()> paths;  ///< of the leaves, for messages
   std::function<void(TreeVisitor&)> walk_args;      ///< for in_shardings
   /// Traces: arguments rebuilt from leaves, the function called, its leaves returned. Also sets the
   /// prototype of the result.
-  std::function<std::vector<Array>(const std::vector<Array>&, std::shared_ptr<void>*)> trace;
-  std::function<void(const std::shared_ptr<void>&, TreeVisitor&)> walk_result;
+  std::function<std::vector<Array>(const std::vector<Array>&, Prototype*)> trace;
+  std::function<void(const Prototype&, TreeVisitor&)> walk_result;
+};
+
+class LeafCounter final : public TreeVisitor {
+ public:
+  void leaf(Array&) override { ++count; }
+  int count = 0;
 };
 
 /// A function that is to be traced, and how a call of it with C++ arguments becomes a call with
@@ -60,9 +81,9 @@ class FunctionBody {
     return with_args<call_args_t<F, Statics, Given...>>(
         [&](CallInfo& info, auto result_tag) {
           using R = typename decltype(result_tag)::type;
-          std::shared_ptr<void> prototype;
+          Prototype prototype;
           std::vector<Array> leaves = core.call(info, &prototype, location);
-          return tree_unflatten(*std::static_pointer_cast<R>(prototype), leaves);
+          return tree_unflatten(prototype.as<R>(), leaves);
         },
         std::forward<Given>(given)...);
   }
@@ -105,19 +126,21 @@ class FunctionBody {
         info.tree = tree_signature(info.walk_args);
         info.signature = info.tree;
         (add_static<I>(std::get<I>(args), info.signature), ...);
+        info.types = call_key<R, Args>();
+        info.traced_types = call_key<R, typename traced_args<Args, Statics>::type>();
         info.paths = [&info] { return leaf_paths(info.walk_args); };
-        info.trace = [&args, f = f_, walk](const std::vector<Array>& leaves,
-                                           std::shared_ptr<void>* prototype) {
+        info.trace = [&args, f = f_, walk](const std::vector<Array>& leaves, Prototype* prototype) {
           Args copy = args;
           assign_leaves([&](TreeVisitor& v) { walk(copy, v); }, leaves);
           auto result = std::make_shared<R>(run(*f, std::get<I>(copy)...));
           std::vector<Array> out = tree_leaves(*result);
           *result = tree_map([](const Array&) { return Array(); }, *result);
-          *prototype = result;
+          keep_texts(*result);
+          *prototype = Prototype(std::move(result));
           return out;
         };
-        info.walk_result = [](const std::shared_ptr<void>& prototype, TreeVisitor& v) {
-          visit_tree(*std::static_pointer_cast<R>(prototype), v);
+        info.walk_result = [](const Prototype& prototype, TreeVisitor& v) {
+          visit_tree(prototype.as<R>(), v);
         };
         return then(info, std::type_identity<R>{});
       }
@@ -140,8 +163,9 @@ class FunctionBody {
   template <std::size_t I, class T>
   static void add_range(T& arg, CallInfo& info) {
     if constexpr (!Statics::contains(int(I))) {
-      info.arg_ranges.emplace_back(
-          int(I), int(collect_leaves([&](TreeVisitor& v) { visit_tree(arg, v); }).size()));
+      LeafCounter counter;
+      visit_tree(arg, counter);
+      info.arg_ranges.emplace_back(int(I), counter.count);
     }
   }
   template <std::size_t I, class T>

@@ -42,8 +42,7 @@ class JitCore {
  public:
   JitCore(JitOptions options, Location location, bool pjit);
   /// The results' leaves; `prototype`: the result's tree.
-  std::vector<Array> call(const CallInfo& info, std::shared_ptr<void>* prototype,
-                          Location location) const;
+  std::vector<Array> call(const CallInfo& info, Prototype* prototype, Location location) const;
   Lowered lower(const CallInfo& info, Location location) const;
   std::int64_t trace_count() const;
   std::int64_t cache_size() const;

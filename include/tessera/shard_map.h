@@ -46,8 +46,7 @@ class ShardMapCore {
  public:
   ShardMapCore(ShardMapOptions options, Location location);
   /// The results' leaves; `prototype`: the result's tree.
-  std::vector<Array> call(const CallInfo& info, std::shared_ptr<void>* prototype,
-                          Location location) const;
+  std::vector<Array> call(const CallInfo& info, Prototype* prototype, Location location) const;
 
  private:
   struct State;

@@ -14,6 +14,7 @@
 #include <tessera/cost_analysis.h>
 #include <tessera/explain.h>
 #include <tessera/tree.h>
+#include <tessera/type_key.h>
 
 namespace tessera {
 
@@ -84,9 +85,10 @@ class Compiled {
   const std::shared_ptr<internal::CompiledState>& state() const { return state_; }
 
  protected:
-  /// call_flat after a check of the trees; `prototype`: the result's tree.
-  std::vector<Array> call_tree(const std::vector<Array>& leaves, const std::string& signature,
-                               std::shared_ptr<void>* prototype, Location location) const;
+  /// call_flat after a check of types and trees; `prototype`: the result's tree.
+  std::vector<Array> call_tree(const std::vector<Array>& leaves, const std::string& tree,
+                               internal::TypeKey types, internal::Prototype* prototype,
+                               Location location) const;
 
  private:
   std::shared_ptr<internal::CompiledState> state_;
@@ -121,8 +123,8 @@ template <class R, class... T>
 class CompiledFunction<R, std::tuple<T...>> : public Compiled {
  public:
   explicit CompiledFunction(Compiled c) : Compiled(std::move(c)) {}
-  /// TypeError if trees, shapes or dtypes differ from those compiled for, ValueError if an argument
-  /// is committed to another placement; uncommitted arrays are moved.
+  /// TypeError if C++ types, trees, shapes or dtypes differ from those compiled for, ValueError if
+  /// an argument is committed to another placement; uncommitted arrays are moved.
   R operator()(const T&... args, Location location = Location::current()) const {
     const std::tuple<const T&...> all(args...);
     const auto walk = [&](internal::TreeVisitor& v) {
@@ -137,10 +139,11 @@ class CompiledFunction<R, std::tuple<T...>> : public Compiled {
           all);
       v.end();
     };
-    std::shared_ptr<void> prototype;
-    const std::vector<Array> leaves = call_tree(
-        internal::collect_leaves(walk), internal::tree_signature(walk), &prototype, location);
-    return tree_unflatten(*std::static_pointer_cast<R>(prototype), leaves);
+    internal::Prototype prototype;
+    const std::vector<Array> leaves =
+        call_tree(internal::collect_leaves(walk), internal::tree_signature(walk),
+                  internal::TypeKey::of<R(T...)>(), &prototype, location);
+    return tree_unflatten(prototype.as<R>(), leaves);
   }
 };
 

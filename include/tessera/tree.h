@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <optional>
@@ -36,7 +35,20 @@ class TreeVisitor {
   virtual void none() {}
   /// A value that isn't an array: part of the tree's type.
   virtual void static_value(const std::string&) {}
+  /// The same of a text that somebody else holds.
+  virtual void static_view(std::string_view& text) { static_value(quoted(text)); }
+  virtual void static_view(const char*& text) { static_value(quoted(text)); }
+
+ protected:
+  static std::string quoted(const char* text);
+  static std::string quoted(std::string_view text);
 };
+
+/// Texts that tell all values apart: 0.0 and -0.0, NaNs of other bits.
+std::string float_text(float);
+std::string float_text(double);
+std::string float_text(long double);
+std::string string_text(std::string_view);
 
 template <class T>
 inline constexpr bool is_array_like = std::is_same_v<std::remove_cvref_t<T>, Array> ||
@@ -136,23 +148,19 @@ constexpr bool is_tree() {
   }
 }
 
+/// Values of one type have the same text only if they are the same.
 template <class T>
 std::string static_text(const T& v) {
   if constexpr (std::is_enum_v<T>) {
     return std::to_string(static_cast<long long>(v));
   } else if constexpr (std::is_floating_point_v<T>) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%a", double(v));
-    return text;
+    return float_text(v);
   } else if constexpr (std::is_arithmetic_v<T>) {
     return std::to_string(v);
+  } else if constexpr (std::is_pointer_v<T>) {
+    return v == nullptr ? "nullptr" : string_text(v);
   } else {
-    std::string out = "'";
-    for (char c : std::string_view(v)) {
-      if (c == '\'' || c == '\\') out += '\\';
-      out += c;
-    }
-    return out + "'";
+    return string_text(v);
   }
 }
 
@@ -163,6 +171,8 @@ void visit_tree(T& value, TreeVisitor& visitor) {
     visitor.leaf(value);
   } else if constexpr (std::is_same_v<T, Operand>) {
     visitor.leaf(value.array);
+  } else if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>) {
+    visitor.static_view(value);
   } else if constexpr (is_static_like<T>) {
     visitor.static_value(static_text(value));
   } else if constexpr (container_of<T>::kind == 1) {
@@ -220,10 +230,25 @@ void visit_tree(T& value, TreeVisitor& visitor) {
 std::vector<Array> collect_leaves(const std::function<void(TreeVisitor&)>& walk);
 /// Assigns leaves in order.
 void assign_leaves(const std::function<void(TreeVisitor&)>& walk, const std::vector<Array>& leaves);
-/// Structure, keys and static values as text: equal text, equal tree type.
+/// Structure, keys and static values as text: trees of one C++ type that have equal text differ in
+/// their arrays alone.
 std::string tree_signature(const std::function<void(TreeVisitor&)>& walk);
 /// One path per leaf: "", "[1]", "['a'].w1".
 std::vector<std::string> leaf_paths(const std::function<void(TreeVisitor&)>& walk);
+
+/// Texts that outlive their owners: what a tree views is kept until the process ends.
+std::string_view kept_text(std::string_view text);
+const char* kept_text(const char* text);
+void keep_viewed_texts(const std::function<void(TreeVisitor&)>& walk);
+/// Of a tree or a static value that will be used after the call that it was given to.
+template <class T>
+void keep_texts(T& value) {
+  if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>) {
+    value = kept_text(value);
+  } else if constexpr (!is_static_like<T>) {
+    keep_viewed_texts([&](TreeVisitor& v) { visit_tree(value, v); });
+  }
+}
 
 }  // namespace internal
 

@@ -6,11 +6,13 @@
 #include <ostream>
 #include <sstream>
 
+#include "src/base/check.h"
 #include "src/base/literal_util.h"
 #include "src/base/widen.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/ops_internal.h"
 #include "src/frontend/trace.h"
+#include "src/sharding/shard_layout.h"
 
 namespace tessera {
 
@@ -28,23 +30,13 @@ ArrayImpl& impl_of(const Array& array, Location location) {
 
 Array make_device_array(Shape shape, Sharding sharding, std::vector<runtime::Buffer> buffers,
                         bool committed, bool weak) {
-  auto impl = std::make_shared<ArrayImpl>();
+  auto impl = std::make_shared<ArrayImpl>(std::move(buffers));
   impl->kind = ArrayImpl::Kind::device;
   impl->shape = std::move(shape);
   impl->sharding = std::move(sharding);
-  impl->buffers = std::move(buffers);
   impl->committed = committed;
   impl->weak = weak;
   return Array(std::move(impl));
-}
-
-void check_alive(const ArrayImpl& impl, Location location) {
-  if (!impl.deleted) return;
-  const std::string type = impl.shape.to_string();
-  throw RuntimeError(impl.deleted_by.empty()
-                         ? "array " + type + " has been deleted"
-                         : "array " + type + " has been deleted: it was " + impl.deleted_by,
-                     location);
 }
 
 }  // namespace internal
@@ -157,15 +149,16 @@ std::vector<Shard> Array::addressable_shards(Location location) const {
   if (impl.kind == ArrayImpl::Kind::host_scalar) {
     return {Shard{tessera::devices().front(), {}, 0, *this}};
   }
-  const auto indices = sharding.devices_indices_map(impl.shape.dims);
-  const auto replicas = sharding.replica_ids(impl.shape.dims);
-  const Shape local(impl.shape.dtype, sharding.shard_shape(impl.shape.dims, location));
-  const std::vector<Device> list = sharding.device_list();
+  const auto layout = layout_of_parts(sharding, impl.shape.dims, location);
+  const Shape local(impl.shape.dtype, layout->shard_shape);
+  const internal::ArrayMemory::Buffers buffers = internal::shared_buffers(impl, location);
+  TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
   std::vector<Shard> out;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    out.push_back(Shard{list[i], indices.at(list[i]), replicas.at(list[i]),
-                        internal::make_device_array(local, SingleDeviceSharding(list[i]),
-                                                    {impl.buffers[i]}, impl.committed, impl.weak)});
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const Device& device = layout->devices[i];
+    out.push_back(Shard{device, layout->indices[i], layout->replica_ids[i],
+                        internal::make_device_array(local, SingleDeviceSharding(device),
+                                                    {buffers[i]}, impl.committed, impl.weak)});
   }
   return out;
 }
@@ -184,7 +177,8 @@ std::int64_t Array::on_device_size_in_bytes() const {
   const ArrayImpl& impl = concrete(*this, "on_device_size_in_bytes", {});
   if (impl.kind == ArrayImpl::Kind::host_scalar) return std::int64_t(impl.literal->byte_count());
   std::int64_t total = 0;
-  for (const runtime::Buffer& b : impl.buffers) total += std::int64_t(b.bytes());
+  for (const runtime::Buffer& b : internal::shared_buffers(impl, {}))
+    total += std::int64_t(b.bytes());
   return total;
 }
 
@@ -240,10 +234,11 @@ void Array::read_item(DType dtype, void* out, Location location) const {
 void Array::delete_(Location location) {
   ArrayImpl& impl = impl_of(*this, location);
   if (impl.kind == ArrayImpl::Kind::tracer) return;
-  impl.deleted = true;
-  impl.buffers.clear();
+  impl.memory.give_up("");
 }
-bool Array::is_deleted(Location location) const { return impl_of(*this, location).deleted; }
+bool Array::is_deleted(Location location) const {
+  return impl_of(*this, location).memory.given_up();
+}
 
 Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sharding& sharding,
                          Location location) {
@@ -325,8 +320,9 @@ std::ostream& operator<<(std::ostream& out, const Array& array) {
     default:
       break;
   }
-  if (impl.deleted) return out << "Array(" << array.type_string() << ", deleted)";
-  const Literal literal = widened(frontend::to_literal(array, {}));
+  const std::optional<Literal> value = frontend::literal_if_alive(array, {});
+  if (!value) return out << "Array(" << array.type_string() << ", deleted)";
+  const Literal literal = widened(*value);
   dispatch_dtype(literal.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (literal.element_count() == 0) {

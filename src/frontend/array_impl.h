@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// What stands behind an Array, and who may touch its memory when.
 #pragma once
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tessera/array.h>
@@ -15,7 +17,40 @@
 
 namespace tessera::internal {
 
-/// What an Array handle points to.
+/// The memory of an array, in the order of its sharding's device_list(). Any thread may read while
+/// another deletes or donates.
+///
+/// Who reads takes handles of his own first, and reads those: what he holds stays as it is, since
+/// a run writes into donated memory only where nobody else has a handle. Who donates gives the
+/// array's handles up, after which nobody can take more of them.
+class ArrayMemory {
+ public:
+  using Buffers = std::vector<runtime::Buffer>;
+  explicit ArrayMemory(Buffers buffers = {}) : buffers_(std::move(buffers)) {}
+  /// Handles of its own on the same memory; given up, if the other's are.
+  ArrayMemory(const ArrayMemory& other);
+  ArrayMemory& operator=(const ArrayMemory&) = delete;
+
+  /// Handles to read from; none if they were given up.
+  std::optional<Buffers> share() const;
+  bool given_up() const;
+  /// "donated to f (file:line)"; empty: delete_().
+  std::string given_up_by() const;
+  /// Nothing happens the second time.
+  void give_up(const std::string& by);
+  /// All of them, or none: the place in the list of one that was given up before. One may stand
+  /// several times in the list.
+  static std::optional<std::size_t> give_up_all(const std::vector<ArrayMemory*>& list,
+                                                const std::string& by);
+
+ private:
+  mutable std::mutex mutex_;
+  Buffers buffers_;
+  bool given_up_ = false;
+  std::string by_;
+};
+
+/// What an Array handle points to. Constant once others see it, but for its memory.
 class ArrayImpl {
  public:
   enum class Kind : std::uint8_t {
@@ -24,6 +59,9 @@ class ArrayImpl {
     tracer,       ///< `instruction` of the trace `trace_id`
     abstract,     ///< shape and dtype only
   };
+
+  ArrayImpl() = default;
+  explicit ArrayImpl(ArrayMemory::Buffers buffers) : memory(std::move(buffers)) {}
 
   Kind kind = Kind::device;
   Shape shape;
@@ -38,9 +76,7 @@ class ArrayImpl {
   /// Of an abstract array that got a spec without a mesh: the mesh in scope when it is asked for.
   std::optional<PartitionSpec> spec;
   bool committed = false;
-  std::vector<runtime::Buffer> buffers;  ///< in the order of sharding.device_list()
-  bool deleted = false;
-  std::string deleted_by;  ///< "donated to f (file:line)"; empty: delete_()
+  ArrayMemory memory;
 
   std::uint64_t trace_id = 0;
   ir::Instruction* instruction = nullptr;
@@ -55,8 +91,15 @@ Array make_device_array(Shape shape, Sharding sharding, std::vector<runtime::Buf
                         bool committed, bool weak);
 /// The array itself; of one with a spec only, the same with its sharding on the mesh in scope:
 /// TypeError without a mesh, ValueError if the mesh has other axes.
-Array on_mesh_in_scope(const Array& array, Location location);
+/// `who` begins the latter.
+Array on_mesh_in_scope(const Array& array, Location location,
+                       const std::string& who = "shape_dtype_struct");
 /// RuntimeError if deleted or donated.
 void check_alive(const ArrayImpl& impl, Location location);
+/// The buffers of an array on devices, to read from; RuntimeError if deleted or donated.
+ArrayMemory::Buffers shared_buffers(const ArrayImpl& impl, Location location);
+/// Deletes arrays whose memory a call takes; RuntimeError, and nothing is deleted, if one of them
+/// has been deleted or donated, by another thread perhaps. `by`: "donated to 'f'".
+void donate(const std::vector<ArrayImpl*>& arrays, const std::string& by, Location location);
 
 }  // namespace tessera::internal

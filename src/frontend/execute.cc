@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <unordered_map>
 
 #include "src/base/at_location.h"
 #include "src/base/log.h"
 #include "src/base/lru_cache.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/custom_partitioning.h"
+#include "src/frontend/in_flight.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hlo_text.h"
@@ -262,6 +264,8 @@ using Programs = LruCache<std::string, std::shared_ptr<const compiler::Executabl
 struct CompileCache {
   std::mutex mutex;
   Programs entries{kMaxCachedPrograms};
+  /// What threads are compiling now, so that others that ask for it wait.
+  std::unordered_map<std::string, std::shared_ptr<Pending<compiler::Executable>>> compiling;
 };
 CompileCache& compile_cache() {
   static CompileCache cache;
@@ -287,24 +291,57 @@ std::string cache_key(const ir::Module& module) {
 }
 
 /// `runs`: false for what is compiled to be looked at.
-std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
-                                                           bool runs) {
-  const std::string key = cache_key(*module) + (runs ? "" : "abstract");
-  CompileCache& cache = compile_cache();
-  {
-    const std::lock_guard lock(cache.mutex);
-    if (const auto* found = cache.entries.find(key)) return *found;
-  }
+std::shared_ptr<const compiler::Executable> compile_now(std::unique_ptr<ir::Module> module,
+                                                        bool runs, const std::string& key) {
   ++compilations;
   compiler::Options options;
   options.runs = runs;
   std::shared_ptr<const compiler::Executable> executable =
       compiler::compile(std::move(module), options);
+  CompileCache& cache = compile_cache();
   // What has to go is destroyed after the lock is: that may run a user's code.
   std::optional<std::shared_ptr<const compiler::Executable>> oldest;
   const std::lock_guard lock(cache.mutex);
   if (cache.entries.find(key) == nullptr) oldest = cache.entries.insert(key, executable);
   return executable;
+}
+
+std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
+                                                           bool runs) {
+  const std::string key = cache_key(*module) + (runs ? "" : "abstract");
+  CompileCache& cache = compile_cache();
+  std::shared_ptr<Pending<compiler::Executable>> mine;
+  while (!mine) {
+    std::shared_ptr<Pending<compiler::Executable>> others;
+    {
+      const std::lock_guard lock(cache.mutex);
+      if (const auto* found = cache.entries.find(key)) return *found;
+      auto& entry = cache.compiling[key];
+      if (entry) {
+        others = entry;
+      } else {
+        entry = mine = std::make_shared<Pending<compiler::Executable>>();
+      }
+    }
+    if (!others) break;
+    if (!others->work.wait()) return compile_now(std::move(module), runs, key);
+    if (others->result) return others->result;
+  }
+  const auto over = [&] {
+    {
+      const std::lock_guard lock(cache.mutex);
+      cache.compiling.erase(key);
+    }
+    mine->work.finish();
+  };
+  try {
+    mine->result = compile_now(std::move(module), runs, key);
+  } catch (...) {
+    over();
+    throw;
+  }
+  over();
+  return mine->result;
 }
 
 /// Which donated parameters' memory a result can take: same dtype and bytes per device.
@@ -514,16 +551,18 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
     inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
   }
   std::vector<bool> donated(count, false);
+  std::vector<ArrayImpl*> given_away;
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
     if (!program.donation_usable[i]) continue;
     donated[k] = true;
     ArrayImpl& impl = impl_of(args[i]);
-    if (impl.kind != ArrayImpl::Kind::device) continue;
-    impl.deleted = true;
-    impl.deleted_by = "donated to '" + program.name + "'" +
-                      (location.known() ? " at " + location.to_string() : std::string());
-    impl.buffers.clear();
+    if (impl.kind == ArrayImpl::Kind::device) given_away.push_back(&impl);
+  }
+  if (!given_away.empty()) {
+    // Other threads may hold handles on the memory still: the run finds out, and copies.
+    const std::string at = location.known() ? " at " + location.to_string() : std::string();
+    internal::donate(given_away, "donated to '" + program.name + "'" + at, location);
   }
   compiler::DeviceArrays outputs = program.executable->run(std::move(inputs), donated);
   TESSERA_CHECK(outputs.size() == program.result_shapes.size(), "results of an executable");

@@ -70,7 +70,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args);
 BoundProgram compile_program(PlacedProgram placed);
 
 /// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
-/// memory was usable are deleted afterwards.
+/// memory is usable are deleted before; RuntimeError if another thread has done so by then.
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location);
 

@@ -10,6 +10,7 @@
 #include "src/base/log.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
+#include "src/frontend/in_flight.h"
 #include "src/frontend/jit_cache.h"
 #include "src/frontend/jit_stages.h"
 #include "src/frontend/nesting.h"
@@ -58,6 +59,11 @@ struct JitCore::State {
   std::uint64_t id = next_function_id();
   std::mutex mutex;
   JitCache entries;
+  /// What threads are tracing and compiling now, so that others that ask for it wait.
+  struct Compiling : frontend::Pending<JitEntry> {
+    CallKey key;
+  };
+  std::vector<std::shared_ptr<Compiling>> compiling;
   std::atomic<std::int64_t> traces{0};
 
   std::string argument_name(int position) const {
@@ -70,20 +76,24 @@ struct JitCore::State {
   /// "x[0] of 'f'" per leaf.
   std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
   std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
+  /// What can be said of out_shardings before the function runs.
+  void check_outputs() const;
   std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
-                                                      const std::shared_ptr<void>& prototype,
-                                                      std::size_t count, Location where) const;
+                                                      const Prototype& prototype, std::size_t count,
+                                                      Location where) const;
   std::vector<bool> donated_leaves(const CallInfo& info, Location where) const;
 
   struct Traced {
     frontend::Program program;
     std::vector<Array> captures;
-    std::shared_ptr<void> prototype;
+    Prototype prototype;
   };
   Traced trace_root(const CallInfo& info, Location where);
-  std::vector<Array> call_inside(Trace& outer, const CallInfo& info,
-                                 std::shared_ptr<void>* prototype, Location where);
-  std::shared_ptr<const JitEntry> find(const CallInfo& info, const Mesh& context);
+  std::vector<Array> call_inside(Trace& outer, const CallInfo& info, Prototype* prototype,
+                                 Location where);
+  /// The program for a call: kept from an earlier one, or made now, once for all threads.
+  std::shared_ptr<const JitEntry> entry_for(const CallInfo& info, const Mesh& context,
+                                            Location where);
   std::shared_ptr<const JitEntry> compile(const CallInfo& info, const Mesh& context,
                                           Location where);
 };
@@ -185,9 +195,15 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
   return out;
 }
 
-std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(
-    const CallInfo& info, const std::shared_ptr<void>& prototype, std::size_t count,
-    Location where) const {
+void JitCore::State::check_outputs() const {
+  const std::string who = std::string(pjit ? "pjit" : "jit") + " out_shardings";
+  frontend::check_resolvable(options.out_shardings, who, name, pjit, location);
+}
+
+std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(const CallInfo& info,
+                                                                    const Prototype& prototype,
+                                                                    std::size_t count,
+                                                                    Location where) const {
   std::vector<std::optional<Sharding>> out(count);
   if (options.out_shardings.is_unspecified()) return out;
   const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
@@ -225,7 +241,6 @@ std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location 
 
 JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location where) {
   Traced out;
-  ++traces;
   out.program.name = name;
   out.program.location = where;
   out.program.is_jit = true;
@@ -234,6 +249,8 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   const auto names = leaf_names(info);
   const auto inputs = wanted_inputs(info, where);
   out.program.donated = donated_leaves(info, where);
+  check_outputs();
+  ++traces;
   Trace trace(name, static_cast<Trace*>(nullptr));
   std::vector<Array> parameters, results;
   for (const Array& leaf : info.leaves) {
@@ -265,9 +282,44 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   return out;
 }
 
-std::shared_ptr<const JitEntry> JitCore::State::find(const CallInfo& info, const Mesh& context) {
-  const std::lock_guard lock(mutex);
-  return entries.find(info.signature, context, info.leaves);
+std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, const Mesh& context,
+                                                          Location where) {
+  std::shared_ptr<Compiling> mine;
+  while (!mine) {
+    std::shared_ptr<Compiling> others;
+    {
+      const std::lock_guard lock(mutex);
+      if (auto entry = entries.find(info, context)) return entry;
+      const auto same = std::find_if(compiling.begin(), compiling.end(),
+                                     [&](const auto& c) { return c->key.matches(info, context); });
+      if (same != compiling.end()) {
+        others = *same;
+      } else {
+        mine = std::make_shared<Compiling>();
+        mine->key = CallKey::of(info, context);
+        compiling.push_back(mine);
+      }
+    }
+    if (!others) break;
+    if (!others->work.wait()) return compile(info, context, where);
+    // If it failed there, this call fails or succeeds on its own, with its own place in messages.
+    if (others->result) return others->result;
+  }
+  const auto over = [&] {
+    {
+      const std::lock_guard lock(mutex);
+      std::erase(compiling, mine);
+    }
+    mine->work.finish();
+  };
+  try {
+    mine->result = compile(info, context, where);
+  } catch (...) {
+    over();
+    throw;
+  }
+  over();
+  return mine->result;
 }
 
 std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
@@ -286,13 +338,11 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
   if (log_enabled(LogLevel::info)) {
     const std::lock_guard lock(mutex);
     log_info("tracing '" + name + "', called at " + where.to_string() + ": " +
-             entries.explain_miss(info.signature, context, info.leaves, names));
+             entries.explain_miss(info, context, names));
   }
   Traced traced = trace_root(info, where);
   auto entry = std::make_shared<JitEntry>();
-  entry->signature = info.signature;
-  entry->context = context;
-  for (const Array& leaf : info.leaves) entry->leaves.push_back(LeafKey::of(*leaf.impl()));
+  entry->key = CallKey::of(info, context);
   entry->captures = traced.captures;
   entry->prototype = traced.prototype;
   std::vector<Array> args = info.leaves;
@@ -305,8 +355,9 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
 }
 
 std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
-                                               std::shared_ptr<void>* prototype, Location where) {
-  std::string key = std::to_string(id) + ";" + info.signature;
+                                               Prototype* prototype, Location where) {
+  Trace::CallKey call_key{std::to_string(id) + ";" + info.signature, info.types};
+  std::string& key = call_key.text;
   if (const Mesh context = current_mesh(); !context.empty()) {
     const Mesh& around = outer.context();
     if (!around.empty() && context.size() != around.size()) {
@@ -333,12 +384,13 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   }
   Trace::CachedCall made;
   std::vector<Array> captures;
-  if (auto found = outer.calls().find(key); found != outer.calls().end()) {
+  if (auto found = outer.calls().find(call_key); found != outer.calls().end()) {
     made = found->second;
     captures = made.captures;
   } else {
     const frontend::Nested nested(name, where);
     check_names(info);
+    check_outputs();
     ++traces;
     Trace inner(name, &outer);
     std::vector<Array> parameters, results;
@@ -360,7 +412,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
                                       [](const Array& a) { return a.is_tracer(); });
     if (lasting) {
       made.captures = captures;
-      outer.calls().emplace(key, made);
+      outer.calls().emplace(call_key, made);
     }
   }
   operands.insert(operands.end(), captures.begin(), captures.end());
@@ -380,8 +432,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   return results;
 }
 
-std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* prototype,
-                                 Location where) const {
+std::vector<Array> JitCore::call(const CallInfo& info, Prototype* prototype, Location where) const {
   if (!where.known()) where = state_->location;
   if (jit_disabled > 0) {
     for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
@@ -391,10 +442,7 @@ std::vector<Array> JitCore::call(const CallInfo& info, std::shared_ptr<void>* pr
     if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
     const Mesh context = current_mesh();
     for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
-    std::shared_ptr<const JitEntry> entry = state_->find(info, context);
-    if (!entry) {
-      entry = state_->compile(info, context, where);
-    }
+    const std::shared_ptr<const JitEntry> entry = state_->entry_for(info, context, where);
     *prototype = entry->prototype;
     if (entry->captures.empty()) return frontend::run_program(entry->bound, info.leaves, where);
     std::vector<Array> args = info.leaves;
@@ -409,16 +457,20 @@ Lowered JitCore::lower(const CallInfo& given, Location where) const {
   }
   if (!where.known()) where = state_->location;
   CallInfo info = given;
-  for (Array& leaf : info.leaves) leaf = on_mesh_in_scope(leaf, where);
+  const auto names = state_->leaf_names(info);
+  for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+    info.leaves[i] = on_mesh_in_scope(info.leaves[i], where, names[i]);
+  }
   const frontend::Nested nested(state_->name, where);
   State::Traced traced = at_location(where, [&] { return state_->trace_root(info, where); });
   auto lowered = std::make_shared<LoweredState>();
   for (const Array& leaf : info.leaves) lowered->avals.push_back(frontend::abstract_value(leaf));
-  lowered->names = state_->leaf_names(info);
+  lowered->names = names;
   lowered->paths = state_->leaf_names(info, false);
   lowered->result_paths =
       leaf_paths([&](TreeVisitor& v) { info.walk_result(traced.prototype, v); });
   lowered->tree = info.tree;
+  lowered->types = info.traced_types;
   lowered->prototype = traced.prototype;
   lowered->captures = traced.captures;
   std::vector<Array> args = info.leaves;

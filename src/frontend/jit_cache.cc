@@ -14,14 +14,19 @@ bool LeafKey::matches(const ArrayImpl& impl) const {
   return impl.sharding == sharding;
 }
 
-bool JitEntry::matches(const std::string& other_signature, const Mesh& other_context,
-                       const std::vector<Array>& arrays) const {
-  if (leaves.size() != arrays.size() || signature != other_signature ||
-      !(context == other_context)) {
+CallKey CallKey::of(const CallInfo& info, const Mesh& context) {
+  CallKey key{info.signature, info.types, context, {}};
+  for (const Array& leaf : info.leaves) key.leaves.push_back(LeafKey::of(*leaf.impl()));
+  return key;
+}
+
+bool CallKey::matches(const CallInfo& info, const Mesh& other_context) const {
+  if (leaves.size() != info.leaves.size() || !(types == info.types) ||
+      signature != info.signature || !(context == other_context)) {
     return false;
   }
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    if (!leaves[i].matches(*arrays[i].impl())) return false;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!leaves[i].matches(*info.leaves[i].impl())) return false;
   }
   return true;
 }
@@ -36,8 +41,9 @@ constexpr std::size_t kExplained = 64;
 class Hash {
  public:
   void add(std::size_t v) { value_ ^= v + 0x9e3779b97f4a7c15ull + (value_ << 6) + (value_ >> 2); }
-  void add_call(const std::string& signature, const Mesh& context) {
+  void add_call(const std::string& signature, TypeKey types, const Mesh& context) {
     add(std::hash<std::string>()(signature));
+    add(types.hash());
     if (!context.empty()) add(context.hash());
   }
   /// Equal for leaves that match.
@@ -64,12 +70,17 @@ std::string described(const LeafKey& key) {
   return out;
 }
 
-std::vector<std::string> differences(const JitEntry& entry, const std::string& signature,
-                                     const Mesh& context, const std::vector<Array>& leaves,
-                                     const std::vector<std::string>& names) {
+std::vector<std::string> differences(const CallKey& entry, const CallInfo& info,
+                                     const Mesh& context, const std::vector<std::string>& names) {
+  const std::vector<Array>& leaves = info.leaves;
   std::vector<std::string> out;
-  if (entry.signature != signature) {
-    out.push_back("trees and static arguments are " + signature + ", were " + entry.signature);
+  if (!(entry.types == info.types)) {
+    const std::string now = info.types.name(), then = entry.types.name();
+    out.push_back(now == then ? "the C++ types are others of the names in " + now
+                              : "the C++ types are " + now + ", were " + then);
+  }
+  if (entry.signature != info.signature) {
+    out.push_back("trees and static arguments are " + info.signature + ", were " + entry.signature);
   }
   if (!(entry.context == context)) {
     out.push_back("the mesh in scope is " + context.to_string() + ", was " +
@@ -85,16 +96,15 @@ std::vector<std::string> differences(const JitEntry& entry, const std::string& s
 
 }  // namespace
 
-std::shared_ptr<const JitEntry> JitCache::find(const std::string& signature, const Mesh& context,
-                                               const std::vector<Array>& leaves) {
+std::shared_ptr<const JitEntry> JitCache::find(const CallInfo& info, const Mesh& context) {
   const auto serves = [&](const std::shared_ptr<const JitEntry>& entry) {
-    return entry->matches(signature, context, leaves);
+    return entry->key.matches(info, context);
   };
   auto* found = entries_.find_recent(kRecent, serves);
   if (!found && entries_.size() > kRecent) {
     Hash hash;
-    hash.add_call(signature, context);
-    for (const Array& leaf : leaves) {
+    hash.add_call(info.signature, info.types, context);
+    for (const Array& leaf : info.leaves) {
       const ArrayImpl& impl = *leaf.impl();
       hash.add_leaf(impl.shape, impl.weak, impl.committed, impl.sharding);
     }
@@ -105,22 +115,22 @@ std::shared_ptr<const JitEntry> JitCache::find(const std::string& signature, con
 
 std::shared_ptr<const JitEntry> JitCache::insert(std::shared_ptr<const JitEntry> entry) {
   Hash hash;
-  hash.add_call(entry->signature, entry->context);
-  for (const LeafKey& leaf : entry->leaves) {
+  const CallKey& key = entry->key;
+  hash.add_call(key.signature, key.types, key.context);
+  for (const LeafKey& leaf : key.leaves) {
     hash.add_leaf(leaf.shape, leaf.weak, leaf.committed, leaf.sharding);
   }
   return entries_.insert(hash.value(), std::move(entry)).value_or(nullptr);
 }
 
-std::string JitCache::explain_miss(const std::string& signature, const Mesh& context,
-                                   const std::vector<Array>& leaves,
+std::string JitCache::explain_miss(const CallInfo& info, const Mesh& context,
                                    const std::vector<std::string>& names) const {
   if (entries_.size() == 0) return "its first call";
   std::vector<std::string> fewest;
   std::size_t looked_at = 0;
   entries_.for_each([&](const std::shared_ptr<const JitEntry>& entry) {
     if (looked_at++ >= kExplained) return;
-    std::vector<std::string> mine = differences(*entry, signature, context, leaves, names);
+    std::vector<std::string> mine = differences(entry->key, info, context, names);
     if (looked_at == 1 || mine.size() < fewest.size()) fewest = std::move(mine);
   });
   std::string out;

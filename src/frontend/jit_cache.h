@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/function_body.h>
 
 #include "src/base/lru_cache.h"
 #include "src/frontend/array_impl.h"
@@ -27,17 +28,23 @@ struct LeafKey {
   bool matches(const ArrayImpl& impl) const;
 };
 
-/// One traced and compiled form of a function.
-struct JitEntry {
+/// What a call must agree in with the one that a program was compiled for.
+struct CallKey {
   std::string signature;
+  TypeKey types;
   Mesh context;
   std::vector<LeafKey> leaves;
+
+  static CallKey of(const CallInfo& info, const Mesh& context);
+  bool matches(const CallInfo& info, const Mesh& context) const;
+};
+
+/// One traced and compiled form of a function.
+struct JitEntry {
+  CallKey key;
   frontend::BoundProgram bound;
   std::vector<Array> captures;
-  std::shared_ptr<void> prototype;
-
-  bool matches(const std::string& signature, const Mesh& context,
-               const std::vector<Array>& leaves) const;
+  Prototype prototype;
 };
 
 /// The programs of one function. Bounded: what was called longest ago goes. Not guarded against
@@ -46,14 +53,12 @@ class JitCache {
  public:
   explicit JitCache(std::size_t capacity = 4096) : entries_(capacity) {}
 
-  std::shared_ptr<const JitEntry> find(const std::string& signature, const Mesh& context,
-                                       const std::vector<Array>& leaves);
+  std::shared_ptr<const JitEntry> find(const CallInfo& info, const Mesh& context);
   /// Returns the entry that had to go, if any.
   std::shared_ptr<const JitEntry> insert(std::shared_ptr<const JitEntry> entry);
   std::size_t size() const { return entries_.size(); }
   /// Why no entry serves a call: how it differs from the most similar of the latest ones.
-  std::string explain_miss(const std::string& signature, const Mesh& context,
-                           const std::vector<Array>& leaves,
+  std::string explain_miss(const CallInfo& info, const Mesh& context,
                            const std::vector<std::string>& names) const;
 
  private:

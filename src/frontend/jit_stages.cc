@@ -46,6 +46,7 @@ Compiled Lowered::compile(Location) const {
   compiled->paths = state_->paths;
   compiled->result_paths = state_->result_paths;
   compiled->tree = state_->tree;
+  compiled->types = state_->types;
   compiled->prototype = state_->prototype;
   compiled->captures = state_->captures;
   compiled->bound = frontend::compile_program(copy_of(state_->placed));
@@ -143,14 +144,19 @@ std::vector<std::string> Compiled::evaluator_ops() const {
   return state_->bound.executable->evaluator_ops();
 }
 
-std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves,
-                                       const std::string& signature,
-                                       std::shared_ptr<void>* prototype, Location location) const {
-  if (signature != state_->tree) {
+std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves, const std::string& tree,
+                                       internal::TypeKey types, internal::Prototype* prototype,
+                                       Location location) const {
+  if (!(types == state_->types)) {
+    throw TypeError("'" + state_->bound.name + "' was compiled as " + state_->types.name() +
+                        " and is called as " + types.name(),
+                    location);
+  }
+  if (tree != state_->tree) {
     throw TypeError("'" + state_->bound.name +
                         "': the arguments' tree differs from that compiled "
                         "for: " +
-                        state_->tree + " then, " + signature + " now (* is an array)",
+                        state_->tree + " then, " + tree + " now (* is an array)",
                     location);
   }
   *prototype = state_->prototype;

@@ -16,7 +16,8 @@ struct LoweredState {
   std::vector<std::string> names;  ///< of the leaves of the arguments: "argument 0.w1 of 'f'"
   std::vector<std::string> paths, result_paths;  ///< without the function
   std::string tree;                              ///< structure of the traced arguments
-  std::shared_ptr<void> prototype;
+  TypeKey types;                                 ///< of the traced arguments and the result
+  Prototype prototype;
   std::vector<Array> captures;
   frontend::PlacedProgram placed;
 };
@@ -27,7 +28,8 @@ struct CompiledState {
   std::vector<std::string> names;
   std::vector<std::string> paths, result_paths;
   std::string tree;
-  std::shared_ptr<void> prototype;
+  TypeKey types;  ///< of the traced arguments and the result
+  Prototype prototype;
   std::vector<Array> captures;
   frontend::BoundProgram bound;
 };

@@ -185,7 +185,7 @@ std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location w
     if (parameter_shardings[i]) operands[i] = constrain(operands[i], *parameter_shardings[i]);
   }
   // One copy of the program serves all calls in a module.
-  Trace::CachedCall& call = trace->calls()["loaded " + std::to_string(id)];
+  Trace::CachedCall& call = trace->calls()[{"loaded " + std::to_string(id), {}}];
   if (!call.computation) call.computation = trace->module()->import(*module->entry());
   std::vector<Array> out = frontend::apply_many(
       ir::Opcode::call, operands, {}, where, name, nullptr,

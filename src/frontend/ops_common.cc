@@ -35,11 +35,9 @@ Array converted(const Array& x, DType dtype, Location location, bool weak) {
   }
   if (impl.shape.dtype == dtype) {
     // Only the weakness changes: another handle on the same value.
-    return Array(std::make_shared<internal::ArrayImpl>([&] {
-      internal::ArrayImpl copy = impl;
-      copy.weak = weak;
-      return copy;
-    }()));
+    auto same = std::make_shared<internal::ArrayImpl>(impl);
+    same->weak = weak;
+    return Array(std::move(same));
   }
   const Shape shape(dtype, impl.shape.dims);
   const std::vector<Array> operands{x};

@@ -53,10 +53,12 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
     out.push_back(
         make_device_array(impl.shape, *shardings[i], std::move(buffers), true, impl.weak));
   }
-  for (const Array& leaf : leaves) {
-    if (!donate || impl_of(leaf).kind != ArrayImpl::Kind::device) continue;
-    impl_of(leaf).deleted_by = "donated to device_put";
-    Array(leaf).delete_();
+  if (donate) {
+    std::vector<ArrayImpl*> given_away;
+    for (const Array& leaf : leaves) {
+      if (impl_of(leaf).kind == ArrayImpl::Kind::device) given_away.push_back(&impl_of(leaf));
+    }
+    internal::donate(given_away, "donated to device_put", location);
   }
   return out;
 }
@@ -158,7 +160,7 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
 
 namespace internal {
 
-Array on_mesh_in_scope(const Array& array, Location location) {
+Array on_mesh_in_scope(const Array& array, Location location, const std::string& who) {
   const ArrayImpl& impl = impl_of(array, location);
   if (!impl.spec) return array;
   const Mesh mesh = current_mesh();
@@ -170,7 +172,7 @@ Array on_mesh_in_scope(const Array& array, Location location) {
                     location);
   }
   return shape_dtype_struct(impl.shape.dims, impl.shape.dtype,
-                            NamedSharding(mesh, *impl.spec, location), location);
+                            frontend::named_sharding(mesh, *impl.spec, who, location), location);
 }
 
 void check_process_local(const std::vector<Array>& leaves,
@@ -208,10 +210,10 @@ Array copy(Operand x) {
   if (impl.kind != ArrayImpl::Kind::device) {
     return frontend::from_literal(frontend::to_literal(x.array, x.location), impl.weak);
   }
-  internal::check_alive(impl, x.location);
+  const auto parts = internal::shared_buffers(impl, x.location);
   std::map<const runtime::Storage*, runtime::Buffer> copies;
   std::vector<runtime::Buffer> buffers;
-  for (const runtime::Buffer& b : impl.buffers) {
+  for (const runtime::Buffer& b : parts) {
     runtime::Buffer& made = copies[b.storage.get()];
     if (!made) {
       made.storage = runtime::Storage::allocate(b.bytes());

@@ -92,7 +92,8 @@ std::pair<Located, Located> threefry(const KeyWords& key, const Located& x0, con
   const std::vector<Array> operands{key.first.array, key.second.array, x0.array, x1.array};
   const std::vector<Array> words = apply_many(
       Opcode::call, operands, {}, x0.location, "threefry2x32", nullptr, [&](ir::Module* module) {
-        Trace::CachedCall& made = Trace::current()->calls()["threefry2x32 " + to_string(dims)];
+        Trace::CachedCall& made =
+            Trace::current()->calls()[{"threefry2x32 " + to_string(dims), {}}];
         if (!made.computation) made.computation = threefry_computation(module, dims);
         return std::vector<ir::Computation*>{made.computation};
       });

@@ -31,7 +31,7 @@ struct ShardMapCore::State {
   std::string who;  ///< "shard_map of 'f'"
 
   ManualMesh manual_mesh(const ManualScope* around, Location where) const;
-  std::vector<Array> stage(Trace& outer, const CallInfo& info, std::shared_ptr<void>* prototype,
+  std::vector<Array> stage(Trace& outer, const CallInfo& info, Prototype* prototype,
                            Location where) const;
   std::vector<std::string> argument_names(const CallInfo& info) const;
 };
@@ -171,8 +171,7 @@ std::vector<std::string> ShardMapCore::State::argument_names(const CallInfo& inf
 }
 
 std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info,
-                                              std::shared_ptr<void>* prototype,
-                                              Location where) const {
+                                              Prototype* prototype, Location where) const {
   const ManualScope* around = outer.manual_scope();
   const ManualMesh manual = manual_mesh(around, where);
   const auto specs =
@@ -261,7 +260,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   return results;
 }
 
-std::vector<Array> ShardMapCore::call(const CallInfo& info, std::shared_ptr<void>* prototype,
+std::vector<Array> ShardMapCore::call(const CallInfo& info, Prototype* prototype,
                                       Location where) const {
   if (!where.known()) where = state_->location;
   return frontend::as_one_program(state_->name, where, [&] {

@@ -184,13 +184,16 @@ std::vector<ShardingTree> broadcast_prefix(const ShardingTree& prefix,
   return std::move(matcher.out);
 }
 
+namespace {
+std::string child_path(const ShardingTree& tree, std::size_t i) {
+  return tree.keys().empty() ? "[" + std::to_string(i) + "]" : "['" + tree.keys()[i] + "']";
+}
+}  // namespace
+
 void check_leaves(const ShardingTree& tree, const std::string& what, Location location) {
   if (!tree.is_leaf()) {
     for (std::size_t i = 0; i < tree.children().size(); ++i) {
-      check_leaves(tree.children()[i],
-                   what + (tree.keys().empty() ? "[" + std::to_string(i) + "]"
-                                               : "['" + tree.keys()[i] + "']"),
-                   location);
+      check_leaves(tree.children()[i], what + child_path(tree, i), location);
     }
     return;
   }
@@ -217,6 +220,30 @@ void check_leaves(const ShardingTree& tree, const std::string& what, Location lo
     for (const std::string& axis : repeated) names += (names.empty() ? "'" : ", '") + axis + "'";
     throw DuplicateSpecError(
         what + ": " + spec.to_string() + " uses an axis more than once: " + names, location);
+  }
+}
+
+Sharding named_sharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& who,
+                        Location location) {
+  try {
+    return NamedSharding(mesh, spec, location);
+  } catch (const DuplicateSpecError& e) {
+    throw DuplicateSpecError(who + ": " + e.message(), location);
+  } catch (const ShardingError& e) {
+    throw ShardingError(who + ": " + e.message(), location);
+  }
+}
+
+void check_resolvable(const ShardingTree& tree, const std::string& what,
+                      const std::string& function, bool none_is_replicated, Location location) {
+  if (tree.is_leaf()) {
+    const std::string who = what + " of '" + function + "'";
+    (void)resolve_leaf(tree, who, none_is_replicated, false, location);
+    return;
+  }
+  for (std::size_t i = 0; i < tree.children().size(); ++i) {
+    check_resolvable(tree.children()[i], what + child_path(tree, i), function, none_is_replicated,
+                     location);
   }
 }
 
@@ -248,7 +275,7 @@ std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string
                                "give NamedSharding(mesh, spec)",
                            location);
       }
-      return NamedSharding(mesh, leaf.spec(), location);
+      return named_sharding(mesh, leaf.spec(), what, location);
     }
     default:
       throw InternalError("resolve_leaf of a tree");

@@ -24,6 +24,15 @@ std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string
                                      bool none_is_replicated, bool allow_unconstrained,
                                      Location location);
 
+/// What doesn't depend on the arrays, for all leaves of a tree: a mesh is in scope for each spec,
+/// and has its axes. RuntimeError, ShardingError naming the place in the tree and the function.
+void check_resolvable(const ShardingTree& tree, const std::string& what,
+                      const std::string& function, bool none_is_replicated, Location location);
+
+/// A spec on a mesh; ShardingError and DuplicateSpecError begin with `who`.
+Sharding named_sharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& who,
+                        Location location);
+
 /// The sharding fits an array of that shape: ShardingError for a spec longer than the rank,
 /// IndivisibleError, both prefixed by `who` ("argument x[0] of 'f'").
 void check_fits(const Sharding& sharding, const std::vector<std::int64_t>& shape,

@@ -157,7 +157,7 @@ const Mesh& Trace::context() const {
   return t->context_;
 }
 std::vector<Trace::MeshUse>& Trace::mesh_uses() { return root_of(this)->mesh_uses_; }
-std::map<std::string, Trace::CachedCall>& Trace::calls() { return root_of(this)->calls_; }
+Trace::Calls& Trace::calls() { return root_of(this)->calls_; }
 
 const ManualScope* Trace::manual_scope() const {
   for (const Trace* t = this; t; t = t->parent_) {

@@ -13,6 +13,7 @@
 
 #include <tessera/array.h>
 #include <tessera/mesh.h>
+#include <tessera/type_key.h>
 
 #include "src/frontend/varying.h"
 #include "src/ir/builder.h"
@@ -85,10 +86,21 @@ class Trace {
     ir::Computation* computation = nullptr;
     std::vector<bool> weak;
     std::vector<VaryingAxes> varying;
-    std::shared_ptr<void> prototype;
+    internal::Prototype prototype;
     std::vector<Array> captures;  ///< concrete ones
   };
-  std::map<std::string, CachedCall>& calls();
+  struct CallKey {
+    std::string text;
+    internal::TypeKey types;
+    friend bool operator==(const CallKey&, const CallKey&) = default;
+  };
+  struct CallHash {
+    std::size_t operator()(const CallKey& key) const {
+      return std::hash<std::string>()(key.text) ^ key.types.hash();
+    }
+  };
+  using Calls = std::unordered_map<CallKey, CachedCall, CallHash>;
+  Calls& calls();
   /// Of one eager operation: plain scalars become parameters too, so that another value of the
   /// scalar is the same program.
   void set_eager() { eager_ = true; }
@@ -108,7 +120,7 @@ class Trace {
   std::unordered_map<const void*, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
   Mesh context_;
-  std::map<std::string, CachedCall> calls_;
+  Calls calls_;
   std::optional<ManualScope> manual_;
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, as far as asked for
   std::map<std::int64_t, VaryingAxes> told_varying_;  ///< those beyond, by position
@@ -170,8 +182,11 @@ std::vector<Array> as_one_program(const std::string& name, Location location,
 /// A concrete array on the default device from a literal; `weak` scalars stay on the host until
 /// used.
 Array from_literal(const Literal& literal, bool weak = false, bool committed = false);
-/// Gathers all shards. TracerError / RuntimeError as Array::to_vector.
+/// Gathers all shards; those that are partial sums are added up. TracerError / RuntimeError as
+/// Array::to_vector.
 Literal to_literal(const Array& array, Location location);
+/// The same; nothing if it was deleted or donated.
+std::optional<Literal> literal_if_alive(const Array& array, Location location);
 /// The host value of a weak or plain scalar known while tracing; null if there is none.
 const Literal* constant_value(const Array& array);
 

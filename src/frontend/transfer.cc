@@ -4,8 +4,10 @@
 #include <cstring>
 #include <map>
 
+#include "src/base/check.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
+#include "src/sharding/shard_layout.h"
 
 namespace tessera::frontend {
 
@@ -105,7 +107,66 @@ std::vector<runtime::Buffer> place_literal(const Literal& literal, const Shardin
   return out;
 }
 
-Literal to_literal(const Array& array, Location location) {
+namespace {
+
+/// A sharding with partial sums as it is once they are added up.
+Sharding summed(const Sharding& s) {
+  if (!NamedSharding::is(s)) return GSPMDSharding::get_replicated(s.device_list());
+  const NamedSharding named(s);
+  return NamedSharding(named.mesh(), PartitionSpec::from_entries(named.spec().entries()),
+                       s.memory_kind(), Location{});
+}
+
+/// The devices stay: the planner's collectives, not a detour through the host.
+Array resharded(const Array& array, const Sharding& sharding, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  Program program;
+  program.name = "reshard";
+  program.location = location;
+  {
+    Trace trace("reshard", static_cast<Trace*>(nullptr));
+    const ActiveTrace active(&trace);
+    const Array x = trace.add_parameter(abstract_value(array));
+    trace.finish(std::vector<Array>{x}, location);
+    program.module = trace.take_module();
+  }
+  program.parameters = {{impl.sharding, "array"}};
+  program.results = {{sharding, "array"}};
+  program.result_weak = {impl.weak};
+  program.donated = {false};
+  const std::vector<Array> args{array};
+  return run_program(bind_program(std::move(program), args), args, location)[0];
+}
+
+/// The devices' parts put together.
+Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buffers,
+               Location location) {
+  Literal out(impl.shape);
+  std::byte* bytes = out.mutable_bytes();
+  if (out.byte_count() == 0) return out;
+  if (buffers.size() == 1 || impl.sharding.is_fully_replicated()) {
+    std::memcpy(bytes, buffers.front().data(), out.byte_count());
+    return out;
+  }
+  const auto layout = layout_of_parts(impl.sharding, impl.shape.dims, location);
+  if (layout->partial_sums) {
+    const Array terms =
+        internal::make_device_array(impl.shape, impl.sharding, buffers, true, false);
+    const Array sum = resharded(terms, summed(impl.sharding), location);
+    return joined(*sum.impl(), internal::shared_buffers(*sum.impl(), location), location);
+  }
+  TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (layout->replica_ids[i] != 0) continue;
+    copy_common(buffers[i].data(), box_of(layout->indices[i], impl.shape.dims), bytes,
+                whole_box(impl.shape.dims), byte_size(impl.shape.dtype));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Literal> literal_if_alive(const Array& array, Location location) {
   const ArrayImpl& impl = impl_of(array, location);
   switch (impl.kind) {
     case ArrayImpl::Kind::host_scalar:
@@ -123,23 +184,18 @@ Literal to_literal(const Array& array, Location location) {
     case ArrayImpl::Kind::device:
       break;
   }
-  internal::check_alive(impl, location);
-  Literal out(impl.shape);
-  std::byte* bytes = out.mutable_bytes();
-  if (out.byte_count() == 0) return out;
-  if (impl.buffers.size() == 1 || impl.sharding.is_fully_replicated()) {
-    std::memcpy(bytes, impl.buffers.front().data(), out.byte_count());
-    return out;
+  const auto buffers = impl.memory.share();
+  if (!buffers) return std::nullopt;
+  return joined(impl, *buffers, location);
+}
+
+Literal to_literal(const Array& array, Location location) {
+  std::optional<Literal> out = literal_if_alive(array, location);
+  if (!out) {
+    internal::check_alive(impl_of(array), location);
+    throw InternalError("a deleted array is alive", location);
   }
-  const auto indices = impl.sharding.devices_indices_map(impl.shape.dims);
-  const auto replicas = impl.sharding.replica_ids(impl.shape.dims);
-  const std::vector<Device> list = impl.sharding.device_list();
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (replicas.at(list[i]) != 0) continue;
-    copy_common(impl.buffers[i].data(), box_of(indices.at(list[i]), impl.shape.dims), bytes,
-                whole_box(impl.shape.dims), byte_size(impl.shape.dtype));
-  }
-  return out;
+  return *std::move(out);
 }
 
 Array from_literal(const Literal& literal, bool weak, bool committed) {
@@ -160,8 +216,9 @@ namespace {
 
 /// Parts for other devices, taken from the parts that there are: equal ones are shared, others put
 /// together once each.
-std::vector<runtime::Buffer> moved_parts(const ArrayImpl& impl, const Sharding& sharding,
-                                         Location location) {
+std::vector<runtime::Buffer> moved_parts(const ArrayImpl& impl,
+                                         const internal::ArrayMemory::Buffers& parts,
+                                         const Sharding& sharding, Location location) {
   const Dims& global = impl.shape.dims;
   (void)sharding.shard_shape(global, location);
   const std::size_t element = byte_size(impl.shape.dtype);
@@ -169,7 +226,7 @@ std::vector<runtime::Buffer> moved_parts(const ArrayImpl& impl, const Sharding& 
   const std::vector<Device> from = impl.sharding.device_list();
   const auto from_indices = impl.sharding.devices_indices_map(global);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    sources.emplace(box_of(from_indices.at(from[i]), global), impl.buffers[i]);
+    sources.emplace(box_of(from_indices.at(from[i]), global), parts[i]);
   }
   const auto to_indices = sharding.devices_indices_map(global);
   std::vector<runtime::Buffer> out;
@@ -199,34 +256,19 @@ std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& shar
   if (impl.kind != ArrayImpl::Kind::device) {
     return place_literal(to_literal(array, location), sharding, location);
   }
-  internal::check_alive(impl, location);
-  if (&impl.sharding.impl() == &sharding.impl()) return impl.buffers;
+  auto parts = internal::shared_buffers(impl, location);
+  if (&impl.sharding.impl() == &sharding.impl()) return parts;
   const std::int64_t rank = impl.shape.rank();
-  const std::vector<Device> from = impl.sharding.device_list();
-  const std::vector<Device> to = sharding.device_list();
-  if (from == to) {
-    if (impl.sharding.is_equivalent_to(sharding, rank)) return impl.buffers;
+  if (impl.sharding.device_list() == sharding.device_list()) {
+    if (impl.sharding.is_equivalent_to(sharding, rank)) return parts;
     (void)sharding.shard_shape(impl.shape.dims, location);
-    // Devices alike: the planner's collectives, not a detour through the host.
-    Program program;
-    program.name = "reshard";
-    program.location = location;
-    {
-      Trace trace("reshard", static_cast<Trace*>(nullptr));
-      const ActiveTrace active(&trace);
-      const Array x = trace.add_parameter(abstract_value(array));
-      trace.finish(std::vector<Array>{x}, location);
-      program.module = trace.take_module();
-    }
-    program.parameters = {{impl.sharding, "array"}};
-    program.results = {{sharding, "array"}};
-    program.result_weak = {impl.weak};
-    program.donated = {false};
-    const std::vector<Array> args{array};
-    const Array moved = run_program(bind_program(std::move(program), args), args, location)[0];
-    return moved.impl()->buffers;
+    return internal::shared_buffers(*resharded(array, sharding, location).impl(), location);
   }
-  return moved_parts(impl, sharding, location);
+  if (!impl.sharding.is_fully_replicated() &&
+      layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
+    return buffers_as(resharded(array, summed(impl.sharding), location), sharding, location);
+  }
+  return moved_parts(impl, parts, sharding, location);
 }
 
 }  // namespace tessera::frontend

@@ -1,9 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tessera/tree.h>
 
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <set>
+
+#include <tessera/type_key.h>
+
 namespace tessera::internal {
 
 namespace {
+
+/// Numbers exactly, NaNs by their bits.
+template <class T>
+std::string exact_text(T v) {
+  char text[64];
+  if (!std::isnan(v)) {
+    std::snprintf(text, sizeof text, "%La", static_cast<long double>(v));
+    return text;
+  }
+  // An 80-bit number is padded.
+  constexpr std::size_t bytes = std::numeric_limits<T>::digits == 64 ? 10 : sizeof(T);
+  unsigned char bits[sizeof(T)];
+  std::memcpy(bits, &v, sizeof(T));
+  std::string out = "nan:";
+  for (std::size_t i = bytes; i-- > 0;) {
+    std::snprintf(text, sizeof text, "%02x", unsigned(bits[i]));
+    out += text;
+  }
+  return out;
+}
+
+class TextKeeper : public TreeVisitor {
+ public:
+  void leaf(Array&) override {}
+  void static_view(std::string_view& text) override { text = kept_text(text); }
+  void static_view(const char*& text) override { text = kept_text(text); }
+};
 
 class Collector : public TreeVisitor {
  public:
@@ -30,6 +66,7 @@ class Signature : public TreeVisitor {
   void begin(Node node, std::size_t n) override {
     text += char(node);
     text += std::to_string(n);
+    text += ':';
   }
   void key(std::string_view k, Node) override {
     text += k;
@@ -41,6 +78,7 @@ class Signature : public TreeVisitor {
   void static_value(const std::string& v) override {
     text += '=';
     text += v;
+    text += ';';
   }
   std::string text;
 };
@@ -65,6 +103,52 @@ class Paths : public TreeVisitor {
 };
 
 }  // namespace
+
+std::string TreeVisitor::quoted(const char* text) { return static_text(text); }
+std::string TreeVisitor::quoted(std::string_view text) { return string_text(text); }
+
+std::string float_text(float v) { return exact_text(v); }
+std::string float_text(double v) { return exact_text(v); }
+std::string float_text(long double v) { return exact_text(v); }
+std::string string_text(std::string_view v) {
+  std::string out = "'";
+  for (char c : v) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string TypeKey::name() const {
+  if (!tag_) return "no type";
+  // "... [with T = Pair(Array, int)]" and the like.
+  const std::string text = (*tag_)();
+  const std::size_t start = text.find("T = "), end = text.rfind(']');
+  if (start == std::string::npos || end == std::string::npos || end < start + 4) return text;
+  return text.substr(start + 4, end - start - 4);
+}
+
+void throw_kept_type(TypeKey kept, TypeKey asked) {
+  throw InternalError("a tree of type " + kept.name() + " was kept, and " + asked.name() +
+                      " is asked for");
+}
+
+std::string_view kept_text(std::string_view text) {
+  // Never destroyed: results may be printed until the process ends.
+  static auto& texts = *new std::set<std::string, std::less<>>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  auto found = texts.find(text);
+  if (found == texts.end()) found = texts.emplace(text).first;
+  return *found;
+}
+const char* kept_text(const char* text) {
+  return text ? kept_text(std::string_view(text)).data() : nullptr;
+}
+void keep_viewed_texts(const std::function<void(TreeVisitor&)>& walk) {
+  TextKeeper keeper;
+  walk(keeper);
+}
 
 std::vector<Array> collect_leaves(const std::function<void(TreeVisitor&)>& walk) {
   Collector visitor;

@@ -3,7 +3,9 @@
 
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/sharding/sharding_impl.h"
@@ -40,25 +42,45 @@ void check_shape(const Dims& shape, Location location) {
   }
 }
 
+[[noreturn]] void says_no_parts(const Sharding& s, Location location) {
+  throw NotImplementedError("sharding " + s.to_string() +
+                                " does not say which part of an array each device holds; this "
+                                "is supported for tiled and replicated ones only",
+                            location);
+}
+
+/// Which of the partial sums each place of the tiling's device list holds: number `p` along the
+/// unreduced ones of its subgroups.
+std::int64_t partial_sum(const Tiling& t, std::size_t rank, std::int64_t p) {
+  std::int64_t out = 0, ways = 1;
+  for (std::size_t g = t.subgroups.size(); g-- > 0;) {
+    const std::int64_t size = t.tile[rank + g];
+    if (t.subgroups[g] == Tiling::Subgroup::unreduced) {
+      out += p % size * ways;
+      ways *= size;
+    }
+    p /= size;
+  }
+  return out;
+}
+
 ShardLayout compute(const Sharding& s, const Dims& shape, Location location) {
   check_shape(shape, location);
   const Tiling t = s.impl().tiling(std::int64_t(shape.size()), location);
-  const bool no_parts = t.kind == Tiling::Kind::manual || t.kind == Tiling::Kind::unknown ||
-                        t.kind == Tiling::Kind::unreduced;
-  bool odd_groups = false;
-  for (Tiling::Subgroup g : t.subgroups) odd_groups |= g != Tiling::Subgroup::replicated;
-  if (no_parts || odd_groups) {
-    throw NotImplementedError("sharding " + s.to_string() +
-                                  " does not say which part of an array each device holds; this "
-                                  "is supported for tiled and replicated ones only",
-                              location);
-  }
   ShardLayout out;
+  bool no_parts = t.kind == Tiling::Kind::manual || t.kind == Tiling::Kind::unknown;
+  out.partial_sums = t.kind == Tiling::Kind::unreduced;
+  for (Tiling::Subgroup g : t.subgroups) {
+    no_parts |= g == Tiling::Subgroup::manual;
+    out.partial_sums |= g == Tiling::Subgroup::unreduced;
+  }
+  if (no_parts) says_no_parts(s, location);
   out.shard_shape = divided(s, t, shape, location);
   const std::vector<Device>& devices = s.impl().devices();
   const Dims ways = ways_of(t, shape.size());
   // Row-major number of each device's tile; without tiles all hold number 0.
   std::vector<std::int64_t> tile_of(devices.size(), 0);
+  std::vector<std::int64_t> sum_of(devices.size(), 0);
   std::vector<bool> holds(devices.size(), t.kind != Tiling::Kind::maximal);
   if (t.kind == Tiling::Kind::maximal) holds[std::size_t(t.device)] = true;
   if (t.kind == Tiling::Kind::tiled) {
@@ -66,10 +88,13 @@ ShardLayout compute(const Sharding& s, const Dims& shape, Location location) {
     const std::int64_t copies = std::int64_t(list.size()) / element_count(ways);
     for (std::size_t p = 0; p < list.size(); ++p) {
       tile_of[std::size_t(list[p])] = std::int64_t(p) / copies;
+      sum_of[std::size_t(list[p])] = partial_sum(t, shape.size(), std::int64_t(p));
     }
+  } else if (out.partial_sums) {
+    std::iota(sum_of.begin(), sum_of.end(), 0);
   }
   const Dims strides = row_major_strides(ways);
-  std::map<Dims, std::int64_t> copies_seen;
+  std::map<std::pair<Dims, std::int64_t>, std::int64_t> copies_seen;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (!holds[d]) continue;
     Index index(shape.size());
@@ -82,7 +107,7 @@ ShardLayout compute(const Sharding& s, const Dims& shape, Location location) {
     out.devices.push_back(devices[d]);
     out.indices.push_back(std::move(index));
     // Keyed by the slice, not by the tile: of a dimension of size 0 all slices are the same.
-    out.replica_ids.push_back(copies_seen[offset]++);
+    out.replica_ids.push_back(copies_seen[{offset, sum_of[d]}]++);
     out.offsets.push_back(std::move(offset));
   }
   return out;
@@ -109,6 +134,13 @@ constexpr std::size_t kMaxEntries = 4096;
 
 std::shared_ptr<const ShardLayout> shard_layout(const Sharding& s, const Dims& shape,
                                                 Location location) {
+  auto layout = layout_of_parts(s, shape, location);
+  if (layout->partial_sums) says_no_parts(s, location);
+  return layout;
+}
+
+std::shared_ptr<const ShardLayout> layout_of_parts(const Sharding& s, const Dims& shape,
+                                                   Location location) {
   std::size_t key = s.hash();
   for (std::int64_t d : shape) internal::hash_mix(key, std::hash<std::int64_t>()(d));
   {

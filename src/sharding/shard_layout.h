@@ -18,12 +18,18 @@ struct ShardLayout {
   std::vector<Index> indices;
   /// First element of each device's part, per dim.
   std::vector<Dims> offsets;
+  /// Numbers the devices that hold the same elements of the same partial sum.
   std::vector<std::int64_t> replica_ids;
+  /// Of unreduced axes: the array is the sum of what the devices along them hold.
+  bool partial_sums = false;
 };
 
 /// Computed once for equal shardings and shapes, and shared. IndivisibleError or ShardingError if
 /// the sharding doesn't fit the shape, NotImplementedError if it says nothing about single devices
-/// (manual, unknown, unreduced).
+/// (manual, unknown).
+std::shared_ptr<const ShardLayout> layout_of_parts(const Sharding& s, const Dims& shape,
+                                                   Location location = {});
+/// The same where devices hold elements of the array itself: NotImplementedError for partial sums.
 std::shared_ptr<const ShardLayout> shard_layout(const Sharding& s, const Dims& shape,
                                                 Location location = {});
 

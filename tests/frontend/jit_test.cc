@@ -362,11 +362,17 @@ TEST(Jit, ForgetsTheProgramsOfLongAgo) {
   internal::JitCache cache(10);
   const Mesh mesh = mesh_of({{"x", 8}});
   const auto leaf = [&](int n) { return put(counting({8 * (n + 1)}), mesh, P("x")); };
-  const auto find = [&](int n) { return cache.find("f", Mesh(), {leaf(n)}); };
+  const auto call = [](const std::string& signature, const Array& x) {
+    internal::CallInfo info;
+    info.signature = signature;
+    info.types = internal::TypeKey::of<Array(Array)>();
+    info.leaves = {x};
+    return info;
+  };
+  const auto find = [&](int n) { return cache.find(call("f", leaf(n)), Mesh()); };
   const auto add = [&](int n) {
     auto entry = std::make_shared<internal::JitEntry>();
-    entry->signature = "f";
-    entry->leaves.push_back(internal::LeafKey::of(*leaf(n).impl()));
+    entry->key = internal::CallKey::of(call("f", leaf(n)), Mesh());
     return cache.insert(entry);
   };
   std::vector<std::shared_ptr<const internal::JitEntry>> made;
@@ -382,10 +388,13 @@ TEST(Jit, ForgetsTheProgramsOfLongAgo) {
   EXPECT_EQ(find(1), nullptr);
   for (int n : {0, 2, 5, 9}) EXPECT_EQ(find(n), made[std::size_t(n)]) << n;
   // The rest of a call counts too.
-  EXPECT_EQ(cache.find("g", Mesh(), {leaf(0)}), nullptr);
-  EXPECT_EQ(cache.find("f", mesh, {leaf(0)}), nullptr);
-  EXPECT_EQ(cache.find("f", Mesh(), {counting({8})}), nullptr);
-  EXPECT_EQ(cache.find("f", Mesh(), {leaf(0).astype(s32)}), nullptr);
+  EXPECT_EQ(cache.find(call("g", leaf(0)), Mesh()), nullptr);
+  EXPECT_EQ(cache.find(call("f", leaf(0)), mesh), nullptr);
+  EXPECT_EQ(cache.find(call("f", counting({8})), Mesh()), nullptr);
+  EXPECT_EQ(cache.find(call("f", leaf(0).astype(s32)), Mesh()), nullptr);
+  internal::CallInfo other = call("f", leaf(0));
+  other.types = internal::TypeKey::of<Array(std::array<Array, 1>)>();
+  EXPECT_EQ(cache.find(other, Mesh()), nullptr);
 }
 
 TEST(Jit, Stages) {
