@@ -21,8 +21,8 @@
 /// @throws DTypeError if a key isn't u32 or the requested dtype isn't supported. Floating-point
 ///   distributions have f16, bf16, f32 and f64.
 /// @throws ShapeError if a key isn't u32[2], a size is negative, or a parameter doesn't broadcast
-/// to
-///   the shape.
+///   to the shape.
+///
 /// All messages name the caller's line.
 
 namespace tessera::random {

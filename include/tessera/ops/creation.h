@@ -19,6 +19,7 @@
 ///
 /// @throws ShapeError if a size is negative or the array would have more than 2^63 bytes.
 /// @throws RuntimeError if this machine doesn't have the memory.
+///
 /// All messages name the caller's line.
 
 namespace tessera {

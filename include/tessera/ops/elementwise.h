@@ -25,6 +25,7 @@
 /// @throws ShapeError if the shapes don't broadcast.
 /// @throws DTypeError if the dtypes have no common type, or the function isn't defined for theirs.
 /// @throws TracerError if an operand belongs to a trace that has ended.
+///
 /// All messages name the caller's line.
 
 namespace tessera {

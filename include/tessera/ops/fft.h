@@ -18,6 +18,7 @@
 ///
 /// @throws ValueError if an axis is out of range or a length less than 1.
 /// @throws DTypeError if a real transform is given complex numbers.
+///
 /// All messages name the caller's line.
 
 namespace tessera {

@@ -18,6 +18,7 @@
 /// @throws ValueError if an axis or a static position is out of range.
 /// @throws ShapeError if shapes don't fit.
 /// @throws DTypeError if indices aren't integers.
+///
 /// All messages name the caller's line.
 
 namespace tessera {
@@ -82,9 +83,9 @@ class IndexItem {
 /// index(x, {Slice{}, ids})             // x[:, ids]
 /// @endcode
 /// @throws ValueError if a number is out of range, there are more entries than dimensions, or two
-/// ellipses.
+///   ellipses.
 /// @throws DTypeError for a pred array (its result's shape would depend on values; use `where`) or
-/// any other array that isn't integer.
+///   any other array that isn't integer.
 Array index(Operand x, std::vector<IndexItem> items);
 
 /// Static slice (HLO `slice`): [starts[d], limits[d]) in steps of strides[d] (1 by default) in each

@@ -13,7 +13,9 @@
 /// Activations are elementwise and keep the shape. Except in `relu` and `relu6` integers become
 /// f32. Unless stated otherwise they aren't defined for complex numbers.
 ///
-/// @throws DTypeError for complex numbers. The message names the caller's line.
+/// @throws DTypeError for complex numbers.
+///
+/// All messages name the caller's line.
 
 namespace tessera {
 

@@ -16,8 +16,9 @@
 /// products of f16 and bf16 accumulate in f32 and are rounded once. The order of summation is
 /// unspecified, so that the last bits of floating-point results may depend on the sharding.
 ///
-/// @throws ValueError if an axis is out of range or given twice. The message names the caller's
-/// line.
+/// @throws ValueError if an axis is out of range or given twice.
+///
+/// All messages name the caller's line.
 
 namespace tessera {
 

@@ -18,6 +18,7 @@
 ///
 /// @throws ValueError if an axis is out of range or given twice.
 /// @throws ShapeError if shapes don't fit, or a size is negative or too large.
+///
 /// All messages name the caller's line.
 
 namespace tessera {
@@ -129,8 +130,7 @@ struct PadOptions {
 /// @throws ValueError if a width is negative, the number of pairs is wrong, or a value is given for
 ///   another mode than `constant`.
 /// @throws ShapeError if the value isn't a scalar, or elements of an empty dimension would have to
-/// be
-///   repeated.
+///   be repeated.
 Array pad(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
           const PadOptions& options = {});
 

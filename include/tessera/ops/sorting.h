@@ -15,7 +15,9 @@
 /// by their imaginary part. Sorts are stable. Arrays sharded along the sorted dimension are sorted
 /// by a distributed columnsort and need not be gathered.
 ///
-/// @throws ValueError if an axis is out of range. The message names the caller's line.
+/// @throws ValueError if an axis is out of range.
+///
+/// All messages name the caller's line.
 
 namespace tessera {
 
