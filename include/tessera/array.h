@@ -80,8 +80,9 @@ class Array {
 
   /// An empty handle, to be assigned to.
   Array() = default;
-  /// A scalar: bool gives pred, and weakly typed are integers as s32, floats as f32 and complex
-  /// numbers as c64. Integers that don't fit into s32 give a (strongly typed) s64 or u64.
+  /// A scalar. bool gives pred; integers give a weakly typed s32, floats a weakly typed f32,
+  /// complex numbers a weakly typed c64. Integers that don't fit into s32 give an s64 or u64, which
+  /// isn't weakly typed.
   template <ScalarLike T>
   Array(T value);  // NOLINT: implicit by design
 

@@ -13,8 +13,8 @@ namespace tessera {
 /// message can name the line at fault. It never has to be passed explicitly, except by wrappers
 /// that want messages to name their own callers:
 /// @code
-/// Array scaled(Operand x, Location location = Location::current()) {
-///   return multiply(x, {Array(2.0f), location});
+/// Array doubled(const Array& x, Location location = Location::current()) {
+///   return multiply({x, location}, 2.0f);
 /// }
 /// @endcode
 struct Location {

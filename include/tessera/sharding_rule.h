@@ -60,7 +60,7 @@ class ShardingRule {
   const std::string& text() const { return text_; }
   /// Returns JAX's form: "SdyShardingRule(((i, j), (j, k)), ((i, k),), {})".
   std::string to_string() const;
-  /// The line that made the rule.
+  /// The line that created the rule.
   Location location() const { return location_; }
 
  private:
