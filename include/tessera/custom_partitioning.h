@@ -419,7 +419,7 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
 };
 
 /// Wraps a function whose partitioning the callbacks given to `def_partition` define
-/// (jax.experimental.custom_partitioning).
+/// (jax.experimental.custom_partitioning). See CustomPartitioning for an example.
 /// @param f  The plain function of trees of arrays; defines shapes and dtypes of the results.
 /// @param name  Name in messages and in the text of programs.
 /// @param location  The line named in messages where a call has none.
