@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat diffusion on a plate that is split into blocks over a 2 x 4 mesh. Under shard_map each device
-// sends the rim of its block to its neighbours; the same steps on the global array verify the
-// result. Then a matrix product whose second factor travels around a ring of devices.
+// Heat diffusion on a plate that is split into blocks over a 2 x 4 mesh. Under shard_map each
+// device sends the rim of its block to its neighbours; the same steps on the global array verify
+// the result. Then a matrix product whose second factor travels around a ring of devices.
 #include <tessera/tessera.h>
 
 #include <cmath>
