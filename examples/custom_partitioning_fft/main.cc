@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An FFT along the last dimension that keeps the sharding of all others: the worked example of
-// custom_partitioning, with its sizes. `--small` divides them by 64.
+// Custom partitioning: an FFT along the last dimension that keeps the sharding of the others.
+// `--small` divides the sizes by 64.
 #include <tessera/tessera.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@ using namespace tessera;
 
 namespace {
 
-/// For an N-d input: the sharding along the first N-1 dims, the last one whole.
+/// For an N-d input: the sharding of the first N - 1 dimensions; the last one isn't split.
 Sharding supported_sharding(const ShapeInfo& x) {
   const NamedSharding given(x.sharding);
   std::vector<SpecEntry> entries;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains with a step that was written in JAX: export.py wrote step.mlir and its sharded form, and
-// no Python is here. Fits tanh(x w + b) to targets of that form, on one device and then on eight.
+// Trains with a step that was written in JAX and exported by export.py to step.mlir and, sharded,
+// step_sharded.mlir. Fits tanh(x w + b) to targets of that form, on one device and then on eight.
 #include <tessera/tessera.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ int main() {
       load_stablehlo(folder + "/step.mlir").as<std::tuple<Params, Array>(Params, Array, Array)>();
   const float loss = train(one, start, x, target);
 
-  // The file's shardings say where arguments and results lie.
+  // Arguments and results have the file's shardings.
   std::printf("step_sharded.mlir:\n");
   const LoadedFunction sharded = load_stablehlo(folder + "/step_sharded.mlir");
   std::printf("  on %s\n", sharded.mesh().to_string().c_str());

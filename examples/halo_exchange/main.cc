@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat on a plate, cut into blocks over a 2 x 4 mesh. Under shard_map each device sends the rim of
-// its block to its neighbours, by hand; the same steps on the whole plate are the check. Then a
-// product whose second factor travels round a ring while it is used.
+// Heat diffusion on a plate that is split into blocks over a 2 x 4 mesh. Under shard_map each
+// device sends the rim of its block to its neighbours; the same steps on the global array verify
+// the result. Then a matrix product whose second factor travels around a ring of devices.
 #include <tessera/tessera.h>
 
 #include <cmath>
@@ -80,8 +80,8 @@ int main() {
             << "the whole by " << difference(have, want) << "\n";
   expect(difference(have, want) < 1e-6, "blocks and the whole plate agree");
 
-  // Each device has some rows of a and of b. It multiplies the columns of its a that fit the rows
-  // of b at hand, passes these on, and adds up.
+  // Each device has some rows of a and of b. It multiplies the columns of its a that match the rows
+  // of b it has, passes these on, and accumulates.
   const Array a = random::normal(random::key(2), {64, 64}),
               b = random::normal(random::key(3), {64, 32});
   const Mesh ring = make_mesh({{"i", 8}});

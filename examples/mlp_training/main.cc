@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A two-layer network on handwritten digits, trained on a 2 x 4 mesh: the batch is split over
-// "data", the hidden layer over "model". The program is written as for one device.
+// "data", the hidden layer over "model". The code is that of a program for one device.
 #include <tessera/tessera.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ struct Digits {
   std::vector<std::int32_t> labels;
 };
 
-/// 64 pixels of 0 to 16 and a label a line.
+/// One image per line: 64 pixels from 0 to 16, and a label.
 Digits read_digits(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw IoError("can't read " + path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tour of shardings: what each class says about where an array lies.
+// A tour of the classes of shardings.
 #include <tessera/tessera.h>
 
 #include <iostream>
@@ -59,13 +59,13 @@ int main() {
               << shard.data << "\n";
   }
 
-  // By position: an arrangement of devices, as in the days before names.
+  // By position: an arrangement of devices without axis names.
   const PositionalSharding positional = PositionalSharding(devices()).reshape({2, 4});
   describe(positional, {8, 4});
   expect(positional.is_equivalent_to(named, 2), "the same parts on the same devices");
   describe(positional.replicate(0), {8, 4});
 
-  // One slice per device, as pmap lays arrays out.
+  // One slice per device, as pmap places arrays.
   const PmapSharding pmap = PmapSharding::make_default({8, 2});
   describe(pmap, {8, 2});
   std::cout << "  " << pmap.sharding_spec() << "\n";
@@ -76,7 +76,7 @@ int main() {
   expect(tiled.is_equivalent_to(named, 2), "a tiling and a spec can say the same");
   expect(GSPMDSharding::get_replicated(devices()).is_fully_replicated(), "replicated");
 
-  // What can't be split evenly is refused, with the sizes.
+  // Dimensions that can't be split evenly are an error that states the sizes.
   try {
     (void)named.shard_shape({8, 3});
     expect(false, "3 columns over 4 devices");

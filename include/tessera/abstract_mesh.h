@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meshes of devices that are not there.
+// Meshes without devices, for ahead-of-time compilation.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ namespace tessera {
 
 /// The axes of a mesh, without devices behind them (jax.sharding.AbstractMesh).
 ///
-/// Good wherever a Mesh names axes: NamedSharding, in_shardings, constraints, shard_map. A program
-/// for it can be lowered, compiled, explained and measured, for thousands of devices on any
-/// machine; it can't run, and data can't be placed. Used together with arrays that lie on as many
-/// devices, it stands for those. Immutable and interned; it never equals a mesh that has devices.
+/// It can be used wherever a Mesh names axes: in NamedSharding, in_shardings, constraints and
+/// shard_map. A program for it can be lowered, compiled, explained and measured, for thousands of
+/// devices on any machine, but it can't run, and arrays can't be placed on it. Together with arrays
+/// on a mesh with as many devices it stands for those devices. An abstract mesh never equals a mesh
+/// with devices.
 /// @code
 /// AbstractMesh pod({{"data", 64}, {"model", 32}});
 /// NamedSharding s(pod, P("data", "model"));
@@ -27,27 +28,36 @@ namespace tessera {
 /// @endcode
 class AbstractMesh : public Mesh {
  public:
+  /// One type per axis.
   using Types = std::vector<AxisType>;
 
   /// No axes, size 0.
   AbstractMesh();
-  /// Axes are Auto unless `axis_types` says otherwise. ValueError as for Mesh.
+  /// Axes with these sizes, names and types (Auto by default).
+  /// @throws ValueError as for Mesh.
   AbstractMesh(std::vector<std::int64_t> axis_sizes, std::vector<std::string> axis_names,
                Types axis_types = {}, Location location = Location::current());
+  /// Auto axes with these names and sizes.
   explicit AbstractMesh(const Shape& shape, Location location = Location::current());
+  /// Auto axes with these names and sizes.
   AbstractMesh(std::initializer_list<std::pair<std::string, std::int64_t>> shape,
                Location location = Location::current())
       : AbstractMesh(Shape(shape), location) {}
 
-  /// What `update` changes; what is left empty stays.
+  /// What `update` replaces; empty members keep the mesh's values.
   struct Changes {
+    /// New sizes of all axes.
     std::vector<std::int64_t> axis_sizes{};
+    /// New names of all axes.
     std::vector<std::string> axis_names{};
+    /// New types of all axes.
     Types axis_types{};
   };
-  /// Another one: `pod.update({.axis_sizes = {128, 32}})`.
+  /// Returns a copy with changes: `pod.update({.axis_sizes = {128, 32}})`.
+  /// @throws ValueError as for Mesh.
   AbstractMesh update(const Changes& changes, Location location = Location::current()) const;
-  /// With other types for some axes. ValueError for an axis that isn't there.
+  /// Returns a copy with other types for some axes.
+  /// @throws ValueError if the mesh lacks an axis.
   AbstractMesh update_axis_types(const std::map<std::string, AxisType>& types,
                                  Location location = Location::current()) const;
 
@@ -56,13 +66,16 @@ class AbstractMesh : public Mesh {
   explicit AbstractMesh(const Mesh& abstract) : Mesh(abstract) {}
 };
 
-/// Makes an abstract mesh the current one of this thread until the scope ends
-/// (jax.sharding.use_abstract_mesh): specs without a mesh are over its axes. It may name and type
-/// the axes of the mesh in scope anew, and then stands for the same devices, but not change how
-/// many there are (ValueError).
+/// Makes an abstract mesh the current mesh of this thread until the scope ends
+/// (jax.sharding.use_abstract_mesh): PartitionSpecs given without a mesh refer to its axes. Within
+/// the scope of another mesh it renames or retypes that mesh's axes and stands for the same
+/// devices.
 class AbstractMeshScope {
  public:
+  /// Begins the scope.
+  /// @throws ValueError if a mesh of another size is in scope.
   explicit AbstractMeshScope(const AbstractMesh& mesh, Location location = Location::current());
+  /// Ends the scope.
   ~AbstractMeshScope();
   AbstractMeshScope(const AbstractMeshScope&) = delete;
   AbstractMeshScope& operator=(const AbstractMeshScope&) = delete;
@@ -70,9 +83,9 @@ class AbstractMeshScope {
  private:
   std::uint64_t number_;
 };
-/// As AbstractMeshScope, under jax's name.
+/// JAX's name of AbstractMeshScope.
 using use_abstract_mesh = AbstractMeshScope;
-/// The axes of the innermost mesh in scope; the empty mesh if there is none.
+/// Returns the axes of the innermost mesh in scope, or the empty mesh if there is none.
 AbstractMesh get_abstract_mesh();
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Arrays.
 #pragma once
 
 #include <complex>
@@ -47,78 +48,117 @@ TESSERA_DTYPE_OF(std::complex<double>, c128)
 #undef TESSERA_DTYPE_OF
 }  // namespace internal
 
-/// A C++ type whose values can be elements of an array.
+/// C++ types of elements: bool, 8- to 64-bit integers, float, double, and std::complex of these
+/// two.
 template <class T>
 concept ElementType = requires {
   internal::dtype_of<std::remove_cv_t<T>>::value;
 };
-/// A C++ type that turns into a weakly typed scalar array.
+/// C++ types that convert to scalar arrays: arithmetic types and std::complex of float and double.
 template <class T>
 concept ScalarLike = std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<float>> ||
     std::is_same_v<T, std::complex<double>>;
 
-/// An N-d array on one or more devices, or, while a function is traced, a stand-in for one.
+/// An N-dimensional array on one or more devices (jax.Array) or, while a function is traced, a
+/// tracer that stands for one.
 ///
-/// A handle: copies share the same immutable value. Plain C++ scalars convert to weakly typed
-/// scalar arrays (s32, f32, c64, or the other operand's type in arithmetic).
+/// An array is a handle: copies share one immutable value. Plain C++ scalars convert to weakly
+/// typed scalar arrays, which adopt the dtype of the other operand in arithmetic and are s32, f32
+/// or c64 otherwise.
+/// @code
+/// Array x = ones({8, 16});
+/// Array y = x * 2 + 1;                              // f32[8,16]
+/// std::vector<float> values = y.to_vector<float>();
+/// @endcode
+///
+/// @throws ValueError from all members but `valid`, `is_tracer` and `type_string` if the array is
+///   empty (default constructed and never assigned).
 class Array {
  public:
+  /// A shape.
   using Dims = std::vector<std::int64_t>;
 
-  /// No array: only good to be assigned to.
+  /// An empty handle, to be assigned to.
   Array() = default;
-  /// A weakly typed scalar: bool is pred, integers s32 (s64 if the value needs it), floats f32,
-  /// complex c64.
+  /// A scalar. bool gives pred; integers give a weakly typed s32, floats a weakly typed f32,
+  /// complex numbers a weakly typed c64. Integers that don't fit into s32 give an s64 or u64, which
+  /// isn't weakly typed.
   template <ScalarLike T>
   Array(T value);  // NOLINT: implicit by design
 
+  /// False if the handle is empty.
   bool valid() const { return impl_ != nullptr; }
+  /// Global shape.
   const Dims& shape(Location location = Location::current()) const;
-  /// Size of one dimension; negative counts from the end. ValueError if out of range.
+  /// Size of one dimension; negative ones count from the end.
+  /// @throws ValueError if `dim` is out of range.
   std::int64_t shape(std::int64_t dim, Location location = Location::current()) const;
+  /// Number of dimensions.
   std::int64_t ndim(Location location = Location::current()) const {
     return std::int64_t(shape(location).size());
   }
   /// Number of elements.
   std::int64_t size(Location location = Location::current()) const;
+  /// Dtype of the elements.
   DType dtype(Location location = Location::current()) const;
-  /// True for plain scalars and what is computed from them alone.
+  /// True for plain scalars and results whose dtype comes from them: they adopt other operands'
+  /// dtypes.
   bool weak_type() const;
-  /// True while a function is traced: there is no value to read.
+  /// True for a tracer, which has no value to read.
   bool is_tracer() const;
 
-  /// Where the array lies. TracerError for a traced array.
+  /// How the array is laid out on devices.
+  /// @throws TracerError for a tracer.
   Sharding sharding(Location location = Location::current()) const;
-  /// False for arrays made without saying where: they follow the others.
+  /// True if the array was placed explicitly, by `device_put` or as a result of a program on
+  /// committed arrays. Uncommitted arrays move to the devices of committed ones they are used with.
   bool committed() const;
+  /// The devices that hold parts of the array.
+  /// @throws TracerError for a tracer.
   std::set<Device> devices() const { return sharding().device_set(); }
+  /// True if every one of its devices holds the entire array.
+  /// @throws TracerError for a tracer.
   bool is_fully_replicated() const { return sharding().is_fully_replicated(); }
+  /// True if all its devices belong to this process.
+  /// @throws TracerError for a tracer.
   bool is_fully_addressable() const { return sharding().is_fully_addressable(); }
-  /// The parts held by this process, in device order.
+  /// The parts on devices of this process, in the sharding's order of devices. No data is copied.
+  /// @throws TracerError for a tracer, RuntimeError if the array has been deleted.
   std::vector<Shard> addressable_shards(Location location = Location::current()) const;
-  /// The i-th part as an array on its device.
+  /// The data of `addressable_shards()[i]`.
+  /// @throws ValueError if there is no such part.
   Array addressable_data(std::size_t i, Location location = Location::current()) const;
-  /// Bytes of all parts.
+  /// Number of bytes of all parts on all devices, copies included.
   std::int64_t on_device_size_in_bytes() const;
 
-  /// All elements, row-major, gathered from the devices. T must be the dtype's C++ type (bool for
-  /// pred, float for f16 and bf16), else TypeError. TracerError while tracing; RuntimeError if
-  /// deleted or donated.
+  /// Returns all elements in row-major order, gathered from the devices.
+  /// @tparam T  The C++ type of the dtype: bool for pred, float also for f16 and bf16.
+  /// @throws TypeError if T is another type, or the array is a shape_dtype_struct.
+  /// @throws TracerError for a tracer.
+  /// @throws RuntimeError if the array has been deleted or donated.
   template <ElementType T>
   std::vector<T> to_vector(Location location = Location::current()) const;
-  /// The one element of an array of size 1, converted to T.
+  /// Returns the element of an array of size 1, converted to T as by `astype`.
+  /// @throws ValueError if the size isn't 1.
+  /// @throws TypeError if the array is complex and T is real, or it is a shape_dtype_struct.
+  /// @throws TracerError for a tracer.
+  /// @throws RuntimeError if the array has been deleted or donated.
   template <ElementType T>
   T item(Location location = Location::current()) const;
 
-  /// Gives the memory back. Further use is a RuntimeError; a second call does nothing.
+  /// Deletes the value of all copies of this handle and releases its memory. Reading it afterwards
+  /// is a RuntimeError. Does nothing for tracers and deleted arrays.
   void delete_(Location location = Location::current());
+  /// True if the array has been deleted or donated.
   bool is_deleted(Location location = Location::current()) const;
-  /// Another dtype: see astype in ops.
+  /// Converts to another dtype; same as the function `astype`.
   Array astype(DType dtype, Location location = Location::current()) const;
-  /// A name for messages: "f32[8,16]".
+  /// Returns dtype and shape, for example "f32[8,16]".
   std::string type_string() const;
 
+  /// The representation; for internal use.
   const std::shared_ptr<internal::ArrayImpl>& impl() const { return impl_; }
+  /// For internal use.
   explicit Array(std::shared_ptr<internal::ArrayImpl> impl) : impl_(std::move(impl)) {}
 
  private:
@@ -135,30 +175,44 @@ class Array {
 
 /// One device's part of an array.
 struct Shard {
+  /// The device.
   Device device;
+  /// Which part of the array it is.
   Index index;
+  /// Number of the copy among those of the same part.
   std::int64_t replica_id = 0;
+  /// The part, as an array on the device.
   Array data;
 };
 
-/// An argument of an operation together with the place in the user's code where it was passed.
-/// Converts from arrays and scalars; functions that take it count as taking `Array`.
+/// An argument of an operation and the line that passed it. Converts implicitly from arrays and
+/// plain scalars. To `jit` and the like a parameter of type Operand counts as an Array.
 struct Operand {
+  /// The array.
   Array array;
+  /// The line of the call.
   Location location;
 
+  /// An array.
   Operand(const Array& a, Location l = Location::current())  // NOLINT: implicit by design
       : array(a), location(l) {}
+  /// A plain scalar.
   template <ScalarLike T>
   Operand(T value, Location l = Location::current())  // NOLINT: implicit by design
       : array(value), location(l) {}
 };
 
-/// Prints values (shortened), or type and sharding where there are none to print.
+/// Prints the values, abridged for large arrays, or what the array is if it has none, for example
+/// "Tracer(f32[8])".
 std::ostream& operator<<(std::ostream&, const Array&);
+/// Returns what `operator<<` prints.
 std::string to_string(const Array&);
 
-/// Shape, dtype and (optionally) sharding without data, for `lower` (jax.ShapeDtypeStruct).
+/// Returns a description of an array, without data, to be passed to `lower` (jax.ShapeDtypeStruct).
+/// @code
+/// auto lowered = jit(f).lower(shape_dtype_struct({8, 16}, f32, NamedSharding(mesh, P("x"))));
+/// @endcode
+/// @throws ShardingError if the sharding doesn't fit the shape.
 Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype,
                          const Sharding& sharding = {}, Location location = Location::current());
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Views of the operands and results of custom calls.
 #pragma once
 
 #include <complex>
@@ -45,23 +46,30 @@ bool stores(DType dtype) {
 
 }  // namespace internal
 
-/// One device's part of an operand of a custom call: row-major elements. Valid during the call.
+/// One device's part of an operand of a custom call: read-only elements in row-major order. Valid
+/// during the call.
 class BufferView {
  public:
+  /// A view of memory that the caller owns; `shape` isn't copied.
   BufferView(DType dtype, std::span<const std::int64_t> shape, const void* bytes)
       : dtype_(dtype), shape_(shape), bytes_(bytes) {}
 
+  /// Dtype of the elements.
   DType dtype() const { return dtype_; }
-  /// Sizes of the dims; empty for a scalar.
+  /// Sizes of the dimensions; empty for a scalar.
   std::span<const std::int64_t> shape() const { return shape_; }
+  /// Number of dimensions.
   std::int64_t ndim() const { return std::int64_t(shape_.size()); }
-  /// Size of one dim; negative counts from the end. ValueError if out of range.
+  /// Size of one dimension; negative ones count from the end.
+  /// @throws ValueError if `dim` is out of range.
   std::int64_t shape(std::int64_t dim, Location location = Location::current()) const;
   /// Number of elements.
   std::int64_t size() const;
+  /// The memory.
   const void* bytes() const { return bytes_; }
-  /// The elements. T must be the dtype's C++ type (std::uint16_t for the bits of f16 and bf16),
-  /// else TypeError.
+  /// The elements as the C++ type of the dtype: bool for pred, std::uint16_t for the bits of f16
+  /// and bf16, std::uint8_t for those of 8-bit floats.
+  /// @throws TypeError if T isn't that type.
   template <class T>
   std::span<const T> data(Location location = Location::current()) const {
     if (!internal::stores<T>(dtype_)) internal::wrong_buffer_type(dtype_, sizeof(T), location);
@@ -74,24 +82,31 @@ class BufferView {
   const void* bytes_;
 };
 
-/// One device's part of a result of a custom call, to be filled. Its content is undefined before.
+/// One device's part of a result of a custom call, to be filled in row-major order. Its initial
+/// content is undefined. Valid during the call.
 class MutableBufferView {
  public:
+  /// A view of memory that the caller owns; `shape` isn't copied.
   MutableBufferView(DType dtype, std::span<const std::int64_t> shape, void* bytes)
       : dtype_(dtype), shape_(shape), bytes_(bytes) {}
 
+  /// Dtype of the elements.
   DType dtype() const { return dtype_; }
-  /// Sizes of the dims; empty for a scalar.
+  /// Sizes of the dimensions; empty for a scalar.
   std::span<const std::int64_t> shape() const { return shape_; }
+  /// Number of dimensions.
   std::int64_t ndim() const { return std::int64_t(shape_.size()); }
-  /// Size of one dim; negative counts from the end. ValueError if out of range.
+  /// Size of one dimension; negative ones count from the end.
+  /// @throws ValueError if `dim` is out of range.
   std::int64_t shape(std::int64_t dim, Location location = Location::current()) const {
     return BufferView(dtype_, shape_, bytes_).shape(dim, location);
   }
   /// Number of elements.
   std::int64_t size() const { return BufferView(dtype_, shape_, bytes_).size(); }
+  /// The memory.
   void* bytes() const { return bytes_; }
-  /// The elements; see BufferView::data.
+  /// The elements, as BufferView::data.
+  /// @throws TypeError if T isn't the dtype's C++ type.
   template <class T>
   std::span<T> data(Location location = Location::current()) const {
     if (!internal::stores<T>(dtype_)) internal::wrong_buffer_type(dtype_, sizeof(T), location);

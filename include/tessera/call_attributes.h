@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Attributes of custom calls.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,16 @@ namespace tessera {
 
 class CallAttributes;
 
-/// A value among the attributes of a custom call, with its type in text: `76 : ui8`, `true`,
+/// The value of an attribute of a custom call and its type, as in the text `76 : ui8`, `true`,
 /// `1.0 : f32`, `"L"`, `array<i64: 1, 2>`, `{a = 1 : i32}`.
 class CallAttribute {
  public:
+  /// The C++ types of values.
   using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                              std::vector<double>, std::map<std::string, CallAttribute>>;
 
-  /// bool is pred; an integer s32, s64, u8, ... by its C++ type; float is f32 and double f64.
+  /// A number: bool is pred, integers are s32, s64, u8 etc. by their C++ type, float is f32 and
+  /// double f64.
   template <class T>
   requires std::is_arithmetic_v<T> CallAttribute(T value)  // NOLINT: implicit by design
       : dtype(type_of<T>()) {
@@ -38,25 +41,27 @@ class CallAttribute {
       this->value = double(value);
     }
   }
+  /// A string.
   CallAttribute(const char* text) : dtype(DType::token), value(std::string(text)) {}  // NOLINT
   CallAttribute(std::string text) : dtype(DType::token), value(std::move(text)) {}    // NOLINT
-  /// array<i64: ...>
+  /// A list of integers, `array<i64: ...>`.
   CallAttribute(std::vector<std::int64_t> values)  // NOLINT: implicit by design
       : dtype(DType::s64), value(std::move(values)) {}
-  /// array<f64: ...>
+  /// A list of floats, `array<f64: ...>`.
   CallAttribute(std::vector<double> values)  // NOLINT: implicit by design
       : dtype(DType::f64), value(std::move(values)) {}
   /// A dictionary.
   CallAttribute(std::map<std::string, CallAttribute> entries)  // NOLINT: implicit by design
       : dtype(DType::token), value(std::move(entries)) {}
-  /// The general form.
+  /// A value with an explicit type.
   CallAttribute(DType type, Value v) : dtype(type), value(std::move(v)) {}
 
-  /// Of a number or of an array's elements; token for strings and dictionaries.
+  /// Dtype of the number or of the list's elements; token for strings and dictionaries.
   DType dtype;
+  /// The value.
   Value value;
 
-  /// As in HLO text.
+  /// Returns the attribute as in HLO text.
   std::string to_string() const;
   friend bool operator==(const CallAttribute& a, const CallAttribute& b) {
     return a.dtype == b.dtype && a.value == b.value;
@@ -82,27 +87,40 @@ class CallAttribute {
   }
 };
 
-/// The attributes of a custom call by name (what JAX passes to `ffi_call` as keywords, and what HLO
-/// text prints as `backend_config={uplo = 76 : ui8}`).
+/// The attributes of a custom call by name: what JAX passes to `ffi_call` as keywords, and HLO text
+/// prints as `backend_config={uplo = 76 : ui8}`.
+/// @code
+/// CallAttributes attributes{{"power", 2.0f}, {"name", "L"}};
+/// float power = attributes.get<float>("power");
+/// @endcode
 class CallAttributes {
  public:
+  /// Attributes by name.
   using Entries = std::map<std::string, CallAttribute>;
 
+  /// No attributes.
   CallAttributes() = default;
+  /// Attributes with these names and values.
   CallAttributes(std::initializer_list<std::pair<const std::string, CallAttribute>> entries)
       : entries_(entries) {}
+  /// Attributes with these names and values.
   explicit CallAttributes(Entries entries) : entries_(std::move(entries)) {}
-  /// Reads HLO's text: a dictionary; anything else is kept as the opaque string of the older
-  /// interfaces. ParseError names the character.
+  /// Parses HLO text: a dictionary. Any other text is kept as the opaque string of older
+  /// interfaces.
+  /// @throws ParseError, with the character, for a malformed dictionary.
   static CallAttributes parse(std::string_view text, Location location = {});
 
+  /// True if there is an attribute of that name.
   bool has(const std::string& name) const { return entries_.count(name) > 0; }
+  /// All attributes.
   const Entries& entries() const { return entries_; }
-  /// The string that older custom calls carry instead of attributes.
+  /// The string that custom calls of older interfaces carry in place of attributes.
   const std::string& opaque() const { return opaque_; }
 
-  /// The value as T: bool, any integer, float or double, std::string, a vector of std::int64_t or
-  /// double. ValueError if there is none, or one that doesn't fit, naming those there are.
+  /// Returns the value as T: bool, any integer type, float, double, std::string, or a std::vector
+  /// of std::int64_t or double.
+  /// @throws ValueError if there is no such attribute, it is of another kind, or doesn't fit into
+  ///   T.
   template <class T>
   T get(const std::string& name, Location location = Location::current()) const {
     const CallAttribute& a = find(name, location);
@@ -118,13 +136,14 @@ class CallAttributes {
     }
     wrong_type(name, a, location);
   }
-  /// The value, or `fallback` if there is none.
+  /// Returns the value as T, or `fallback` if there is no such attribute.
+  /// @throws ValueError if the attribute is of another kind or doesn't fit into T.
   template <class T>
   T get_or(const std::string& name, T fallback, Location location = Location::current()) const {
     return has(name) ? get<T>(name, location) : fallback;
   }
 
-  /// As in HLO text: `{low = 1 : i32, uplo = 76 : ui8}`; names in order.
+  /// Returns the attributes as in HLO text, sorted by name: `{low = 1 : i32, uplo = 76 : ui8}`.
   std::string to_string() const;
   friend bool operator==(const CallAttributes&, const CallAttributes&) = default;
 

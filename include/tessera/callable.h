@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which arguments a callable takes. Operand counts as Array; `auto` receives Array.
+// Parameters of traced callables: which are traced and which are static.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,23 @@
 
 namespace tessera {
 
-/// Positions of parameters that aren't traced: `jit(f, static_argnums<1>)`. Their values are part
-/// of the cache key; they may be numbers, enums and strings.
+/// Type of `static_argnums`.
 template <int... I>
 struct StaticArgnums {
+  /// True if position i is static.
   static constexpr bool contains(int i) { return ((i == I) || ...); }
+  /// The largest position; -1 if there are none.
   static constexpr int largest() {
     int m = -1;
     ((m = I > m ? I : m), ...);
     return m;
   }
 };
+/// Positions, from 0, of static parameters: numbers, enums and strings that aren't traced. The
+/// function is traced for each of their values.
+/// @code
+/// auto power = jit([](Array x, int n) { return n == 2 ? x * x : x; }, static_argnums<1>);
+/// @endcode
 template <int... I>
 inline constexpr StaticArgnums<I...> static_argnums{};
 

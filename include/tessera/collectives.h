@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communication written by hand, inside functions that run per device: those under shard_map, and
-// the per-device function of a custom_partitioning. Axis names of the mesh are bound there.
-// Outside: ValueError.
+// Collective communication in per-device code.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +12,64 @@
 #include <tessera/array.h>
 #include <tessera/tree.h>
 
+/// @file
+/// Collective communication by the names of mesh axes (as in jax.lax), for code that runs per
+/// device: functions under `shard_map` and the per-device function of `custom_partitioning`.
+///
+/// N is the number of devices along the axes, or in a group. A device's *position* along the axes
+/// is its row-major index, the first axis being the major one. Shapes are those of one device's
+/// parts.
+///
+/// @throws ValueError outside of per-device code, or if an axis isn't one of the mesh's, isn't
+///   manual, or is given twice; if groups don't cover all positions exactly once or differ in size;
+///   if a dimension is out of range.
+/// @throws ShapeError if a dimension's size doesn't fit N.
+///
+/// All messages name the caller's line.
+
 namespace tessera {
 
-/// One or several mesh axes, major to minor.
+/// One or several mesh axes, major to minor: "x" or {"x", "y"}.
 class AxisNames {
  public:
+  /// Axes, converted implicitly from their names.
   AxisNames(const char* name) : names_{name} {}
   AxisNames(std::string name) : names_{std::move(name)} {}
   AxisNames(std::initializer_list<std::string> names) : names_(names) {}
   AxisNames(std::vector<std::string> names) : names_(std::move(names)) {}
+  /// The names.
   const std::vector<std::string>& list() const { return names_; }
+  /// Returns 'x' or ('x', 'y').
   std::string to_string() const;
 
  private:
   std::vector<std::string> names_;
 };
 
-/// Positions on the axes that take part together, as lists: each position stands in one of them,
-/// once. Empty: all together.
+/// A partition of the positions along the axes into groups of one size that communicate among
+/// themselves, for example {{0, 1}, {2, 3}}. Empty: one group of all positions.
 using AxisIndexGroups = std::vector<std::vector<std::int64_t>>;
 
 /// Options of psum, pmean, pmax and pmin.
 struct CollectiveOptions {
-  /// Each group has a result of its own; all are of one size.
+  /// Groups that are reduced separately.
   AxisIndexGroups axis_index_groups{};
 };
-/// Sum / mean / maximum / minimum of the devices' values along the axes; all get it. The result
-/// doesn't vary over the axes (with groups it does). The sum of a plain number is a plain number:
-/// `psum(1, "x")` is the size of "x". `psum(x, {"x", "y"})` is over both axes.
+/// All-reduce: the sum of the devices' values along the axes, on all of them. [..] -> [..]; pred
+/// becomes s32.
+///
+/// The result doesn't vary over the axes, except with groups. The sum of a plain number is a plain
+/// number: `psum(1, "x")` is the size of "x".
+/// @code
+/// psum(x, "x");
+/// psum(x, {"x", "y"});   // over both axes
+/// @endcode
 Array psum(Operand x, const AxisNames& axis, const CollectiveOptions& options = {});
+/// Mean of the devices' values along the axes, as `psum`. Integers become f32.
 Array pmean(Operand x, const AxisNames& axis, const CollectiveOptions& options = {});
+/// Elementwise maximum of the devices' values along the axes, as `psum`.
 Array pmax(Operand x, const AxisNames& axis, const CollectiveOptions& options = {});
+/// Elementwise minimum of the devices' values along the axes, as `psum`.
 Array pmin(Operand x, const AxisNames& axis, const CollectiveOptions& options = {});
 
 namespace internal {
@@ -52,22 +77,25 @@ template <class T>
 concept TreeOfSeveral =
     TreeLike<T> && !std::is_same_v<T, Array> && !std::is_same_v<T, Operand> && !ScalarLike<T>;
 }  // namespace internal
-/// The same for each array of a tree.
+/// `psum` of each array of a tree.
 template <internal::TreeOfSeveral T>
 T psum(const T& tree, const AxisNames& axis, const CollectiveOptions& options = {},
        Location location = Location::current()) {
   return tree_map([&](const Array& x) { return psum(Operand(x, location), axis, options); }, tree);
 }
+/// `pmean` of each array of a tree.
 template <internal::TreeOfSeveral T>
 T pmean(const T& tree, const AxisNames& axis, const CollectiveOptions& options = {},
         Location location = Location::current()) {
   return tree_map([&](const Array& x) { return pmean(Operand(x, location), axis, options); }, tree);
 }
+/// `pmax` of each array of a tree.
 template <internal::TreeOfSeveral T>
 T pmax(const T& tree, const AxisNames& axis, const CollectiveOptions& options = {},
        Location location = Location::current()) {
   return tree_map([&](const Array& x) { return pmax(Operand(x, location), axis, options); }, tree);
 }
+/// `pmin` of each array of a tree.
 template <internal::TreeOfSeveral T>
 T pmin(const T& tree, const AxisNames& axis, const CollectiveOptions& options = {},
        Location location = Location::current()) {
@@ -76,66 +104,86 @@ T pmin(const T& tree, const AxisNames& axis, const CollectiveOptions& options = 
 
 /// Options of all_gather.
 struct AllGatherOptions {
-  /// Dimension where the parts stand side by side.
+  /// Dimension of the result along which the parts are joined.
   std::int64_t axis = 0;
-  /// True: concatenated along `axis`. False: stacked along a new dimension there.
+  /// True: parts are concatenated along `axis`. False: they are stacked along a new dimension
+  /// `axis`.
   bool tiled = false;
-  /// Each group gathers its own parts.
+  /// Groups that gather separately.
   AxisIndexGroups axis_index_groups{};
-  /// Over what the result's type varies: "varying" (over the axes, as the operand), or
-  /// "invarying": the devices hold equal arrays, and out_specs may leave the axes out.
+  /// Whether the result counts as varying over the axes: "varying" does; "invarying" doesn't, so
+  /// that out_specs may leave the axes out.
   std::string to = "varying";
 };
-/// All devices along the axes get the parts of all.
+/// All-gather: every device along the axes gets the values of all.
+///
+/// For axis 0: [D0, ..] -> [N, D0, ..], or [N * D0, ..] if tiled.
+/// @throws ValueError if `to` is neither "varying" nor "invarying", or "invarying" with groups.
 Array all_gather(Operand x, const AxisNames& axis_name, const AllGatherOptions& options = {});
 
 /// Options of psum_scatter.
 struct ScatterOptions {
+  /// The dimension that is split among the devices.
   std::int64_t scatter_dimension = 0;
-  /// False: the dimension must equal the number of devices and goes away.
+  /// True: the dimension's size is divided by N. False: its size must be N, and it is removed.
   bool tiled = false;
-  /// Each group adds and cuts its own parts.
+  /// Groups that reduce separately.
   AxisIndexGroups axis_index_groups{};
 };
-/// Each device gets its part of the sum.
+/// Reduce-scatter: the sum of the devices' values along the axes, of which each device gets its
+/// part.
+///
+/// For dimension 0: [N, ..] -> [..], or [D0, ..] -> [D0 / N, ..] if tiled.
 Array psum_scatter(Operand x, const AxisNames& axis_name, const ScatterOptions& options = {});
 
-/// Splits `split_axis` over the devices and joins what arrives along `concat_axis`. Not tiled:
-/// split_axis must equal the number of devices, goes away, and a new dim appears at concat_axis.
+/// All-to-all: splits `split_axis` into N parts, sends the i-th to the device at position i, and
+/// joins what arrives along `concat_axis`.
+///
+/// Tiled, for split 0 and concat 1: [A, B] -> [A / N, N * B]. Not tiled, split_axis has size N and
+/// is removed, and a new dimension of size N is inserted at concat_axis.
 Array all_to_all(Operand x, const AxisNames& axis_name, std::int64_t split_axis,
                  std::int64_t concat_axis, bool tiled = false,
                  const AxisIndexGroups& axis_index_groups = {});
-/// all_to_all with both dims `axis`: this dim and the devices' change places.
+/// Exchanges dimension `axis`, of size N, with the mesh axes: `all_to_all` with `axis` as both
+/// dimensions.
 Array pswapaxes(Operand x, const AxisNames& axis_name, std::int64_t axis,
                 const AxisIndexGroups& axis_index_groups = {});
 
-/// Sends along (source, target) pairs of positions on the axes; who gets nothing gets zeros.
-/// ValueError if a source or target is repeated or out of range.
+/// Collective permute: for each (source, target) pair of positions sends the source's value to the
+/// target. Devices that aren't a target get zeros.
+/// @code
+/// ppermute(x, "x", {{0, 1}, {1, 2}, {2, 3}});   // shifts by one
+/// @endcode
+/// @throws ValueError if a source or target is repeated or out of range.
 Array ppermute(Operand x, const AxisNames& axis_name,
                const std::vector<std::pair<std::int64_t, std::int64_t>>& pairs);
-/// The device at position i gets what that at `permutation[i]` has.
+/// Collective permute by a permutation: the device at position i gets the value of the device at
+/// permutation[i].
+/// @throws ValueError if it isn't a permutation of all positions.
 Array pshuffle(Operand x, const AxisNames& axis_name, const std::vector<std::int64_t>& permutation);
-/// All get what the device at position `source` has.
+/// Broadcast: all devices along the axes get the value of the device at position `source`.
+/// @throws ValueError if `source` is out of range.
 Array pbroadcast(Operand x, const AxisNames& axis_name, std::int64_t source);
 
-/// This device's position along the axes (s32 scalar).
+/// Returns this device's position along the axes, an s32 scalar.
 Array axis_index(const AxisNames& axis_name, Location location = Location::current());
-/// Number of devices along the axes.
+/// Returns the number of devices along the axes.
 std::int64_t axis_size(const AxisNames& axis_name, Location location = Location::current());
 
 /// Options of pcast.
 struct PcastOptions {
-  /// The type that is wanted; no other yet.
+  /// "varying", the only value supported.
   std::string to = "varying";
 };
-/// The same value with another type: one that doesn't vary over these axes becomes one that may.
-/// Needed where types must agree, as for the first value that a loop carries. Nothing is computed
-/// or sent. ValueError if the value varies over one of them already.
+/// Marks a value as varying over axes over which it doesn't vary yet. Nothing is computed or sent.
+/// Needed where values must vary over the same axes, as for the initial value of a loop.
+/// @throws ValueError if the value varies over one of the axes already.
+/// @throws NotImplementedError if `to` is "reduced" or "unreduced".
 Array pcast(Operand x, const AxisNames& axis_name, const PcastOptions& options = {});
-/// pcast to "varying", over those of the axes over which the value doesn't vary yet.
+/// `pcast` to "varying" over those of the axes over which the value doesn't vary yet.
 Array pvary(Operand x, const AxisNames& axis_name);
-/// The axes over which a value's type says that it may differ between devices (jax.typeof(x).vma),
-/// sorted; none outside of per-device code.
+/// Returns the axes over which a value may differ between devices (jax.typeof(x).vma), sorted.
+/// Empty outside of per-device code.
 std::vector<std::string> varying_axes(const Array& x);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops and branches that stay loops and branches in the compiled program.
+// Control flow that is part of compiled programs.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,15 @@
 
 #include <tessera/array.h>
 #include <tessera/tree.h>
+
+/// @file
+/// Loops and branches that are part of the compiled program, as in jax.lax. C++ control flow, in
+/// contrast, runs while a function is traced.
+///
+/// Functions given here are traced once. Values carried by loops and passed to branches are trees
+/// of Array; plain numbers count as scalar arrays. Arrays that the functions capture become
+/// operands. In code that is per device (`shard_map`) carried values and branch results must vary
+/// over the same mesh axes (see `pcast`); a mismatch is a TypeError.
 
 namespace tessera {
 
@@ -109,8 +118,19 @@ class BranchResults {
 };
 }  // namespace internal
 
-/// Repeats `value = body(value)` while `condition(value)` holds; condition returns a scalar pred.
-/// The body must keep tree, shapes and dtypes: TypeError naming the leaf that changes.
+/// Repeats `value = body(value)` while `condition(value)` is true (jax.lax.while_loop).
+/// @code
+/// // The largest power of 2 below 100.
+/// Array x = while_loop([](Array v) { return v * 2 < 100; }, [](Array v) { return v * 2; }, 1);
+/// @endcode
+/// @param condition  Takes the carried value and returns a scalar pred.
+/// @param body  Takes the carried value and returns the next one, of the same tree, shapes and
+///   dtypes.
+/// @param init  The initial value. Plain numbers in it adopt the dtype that the body gives them.
+/// @param location  The line named in messages.
+/// @return The last carried value.
+/// @throws TypeError if the body changes a shape or dtype (the message names the leaf), or the
+///   condition doesn't return a scalar pred.
 template <class T, class Condition, class Body>
 internal::carried_t<T> while_loop(Condition condition, Body body, const T& init,
                                   Location location = Location::current()) {
@@ -132,8 +152,19 @@ internal::carried_t<T> while_loop(Condition condition, Body body, const T& init,
                  "while_loop", location));
 }
 
-/// `for (i = lower; i < upper; ++i) value = body(i, value)`. With plain numbers as bounds the trip
-/// count is known to the compiler.
+/// Counted loop: `for (i = lower; i < upper; ++i) value = body(i, value)` (jax.lax.fori_loop).
+/// @code
+/// Array factorial = fori_loop(1, 6, [](Array i, Array v) { return v * i; }, 1);   // 120
+/// @endcode
+/// @param lower  First index: an integer scalar.
+/// @param upper  Bound, not included: an integer scalar. If both bounds are plain numbers the
+///   compiler knows the trip count.
+/// @param body  Takes the index (s32 for plain bounds) and the carried value, and returns the next
+///   one.
+/// @param init  The initial value.
+/// @param location  The line named in messages.
+/// @return The last carried value.
+/// @throws TypeError if a bound isn't an integer scalar, or the body changes a shape or dtype.
 template <class T, class Body>
 internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body body, const T& init,
                                  Location location = Location::current()) {
@@ -155,8 +186,17 @@ internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body bo
                  location));
 }
 
-/// `pred ? on_true(operands...) : on_false(operands...)`; only the branch taken runs. Both must
-/// return the same tree of the same types.
+/// Runs one of two functions: `predicate ? on_true(operands...) : on_false(operands...)`
+/// (jax.lax.cond).
+/// @code
+/// Array y = cond(sum(x) > 0, [](Array v) { return v * 2; }, [](Array v) { return -v; }, x);
+/// @endcode
+/// @param predicate  A scalar pred, or an integer that is tested for nonzero.
+/// @param on_true  Takes the operands.
+/// @param on_false  Takes the operands; returns the same tree, shapes and dtypes as `on_true`.
+///   Where one returns a plain number it adopts the other's dtype.
+/// @param operands  Trees of arrays.
+/// @throws TypeError if the predicate is no such scalar, or the results differ.
 template <class OnTrue, class OnFalse, class... T>
 auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... operands) {
   static_assert((TreeLike<internal::carried_t<T>> && ...),
@@ -183,7 +223,13 @@ auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... opera
   return tree_unflatten(results.first(), leaves);
 }
 
-/// branches[index](operands...), the index clamped to the branches there are.
+/// Runs one of several functions: `branches[index](operands...)`, with the index clamped to the
+/// range of branches (jax.lax.switch).
+/// @param index  An integer scalar.
+/// @param branches  Take the operands and return the same shapes and dtypes.
+/// @param operands  Trees of arrays.
+/// @throws ValueError if there are no branches.
+/// @throws TypeError if the index isn't an integer scalar, or the results differ.
 template <class R, TreeLike... T>
 R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches,
               const std::type_identity_t<T>&... operands) {
@@ -200,18 +246,32 @@ R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches
   return tree_unflatten(results.first(), leaves);
 }
 
+/// Options of `scan`.
 struct ScanOptions {
-  /// Needed when xs has no arrays.
+  /// Number of steps; required if xs has no arrays.
   std::optional<std::int64_t> length{};
+  /// Go from the last element to the first. Outputs are stacked in the order of xs.
   bool reverse = false;
 };
 
-/// Carries a value over the leading dimension of xs: `(carry, y) = f(carry, x)`; returns the last
-/// carry and the y's stacked along a new leading dimension.
+/// Loops over the leading dimension of arrays, carrying a value: `(carry, y) = f(carry, x)`
+/// (jax.lax.scan).
 /// @code
+/// // Sum, and prefix sums, of a vector xs.
 /// auto [total, sums] = scan([](Array c, Array x) { return std::pair{c + x, c + x}; },
 ///                           Array(0.f), xs);
 /// @endcode
+/// @param f  Takes the carried value and one slice of xs; returns a pair of the next carried value,
+///   of the same tree, shapes and dtypes, and an output (`std::tuple<>` for none).
+/// @param init  The initial carried value.
+/// @param xs  A tree of arrays [N, ..].
+/// @param options  Length and direction.
+/// @param location  The line named in messages.
+/// @return The last carried value, and the outputs stacked along a new leading dimension: [..] ->
+///   [N, ..].
+/// @throws ValueError if the leading dimensions differ, an array is a scalar, there are neither
+///   arrays nor a length, or the length is 2^31 or more.
+/// @throws TypeError if the function changes a shape or dtype of the carried value.
 template <class F, class Init, TreeLike Xs>
 auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location location = Location::current()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compiled program costs, and what a described machine makes of it.
+// Cost and memory of compiled programs.
 #pragma once
 
 #include <cstdint>
@@ -12,86 +12,101 @@
 
 namespace tessera {
 
-/// Bytes per device, known before running.
+/// Memory of one device in bytes, known before the program runs.
 struct MemoryAnalysis {
+  /// Arguments, results, temporaries, and results in the memory of donated arguments.
   std::int64_t argument_bytes = 0, output_bytes = 0, temp_bytes = 0, alias_bytes = 0;
+  /// Largest total at any time of the run.
   std::int64_t peak_bytes_per_device = 0;
 };
 
-/// A described machine: how fast the links along each axis of a mesh are, and the devices.
+/// A description of a machine: the links along each axis of a mesh, and the devices.
 ///
-/// A collective over one axis of n devices takes n-1 steps as in a ring (an all-reduce twice as
+/// A collective over one axis of n devices takes n - 1 steps, as in a ring (an all-reduce twice as
 /// many): `steps * latency + bytes received / bandwidth`. Over several axes it goes axis by axis,
-/// the slowest link with the least data: an all-gather begins there, a reduce-scatter ends there. A
-/// permute takes its bytes over the slowest link that it uses, and the latency of each axis.
+/// with the least data over the slowest link: an all-gather begins there, a reduce-scatter ends
+/// there. A permute sends its bytes over the slowest link that it uses and pays the latency of each
+/// axis.
+/// @code
+/// Network pod = Network::parse("data=50GB/s:2us, model=300GB/s:1us, flops=200T, memory=2TB/s");
+/// CostAnalysis cost = jit(f).lower(x, w).compile().cost_analysis(pod);
+/// @endcode
 struct Network {
-  /// Between neighbours along an axis; what one device can receive in each second.
+  /// The link between neighbours along an axis.
   struct Link {
-    double bytes_per_second = 100e9;
-    double latency_seconds = 1e-6;
+    double bytes_per_second = 100e9;  ///< what one device can receive in a second
+    double latency_seconds = 1e-6;    ///< time of each step besides
     friend bool operator==(const Link&, const Link&) = default;
   };
-  /// By the names of the mesh's axes.
+  /// Links by the names of the mesh's axes.
   std::map<std::string, Link> axes{};
-  /// Of axes that aren't named above.
+  /// Link of all other axes.
   Link other{};
-  /// Of one device.
+  /// Floating-point operations of one device in a second.
   double flops_per_second = 100e12;
+  /// Memory bandwidth of one device.
   double memory_bytes_per_second = 1e12;
 
-  /// From text, items between commas or on lines of their own, `#` begins a remark:
-  /// `data=50GB/s:1us, model=300GB/s:500ns, *=100GB/s:2us, flops=200T, memory=1.5TB/s`. `*` is
-  /// `other`; what isn't given keeps its default. ValueError with the item.
+  /// Parses a description: items separated by commas or newlines, with `#` before comments, as in
+  /// `data=50GB/s:1us, model=300GB/s:500ns, *=100GB/s:2us, flops=200T, memory=1.5TB/s`. An axis has
+  /// a bandwidth and, after a colon, a latency; `*` is `other`. What isn't given keeps its default.
+  /// @throws ValueError, with the item, if one can't be parsed or is given twice.
   static Network parse(const std::string& text, Location location = Location::current());
+  /// Returns the link of an axis, or `other`.
   const Link& link(const std::string& axis) const;
-  /// As parse reads it.
+  /// Returns the description in the form that `parse` reads.
   std::string to_string() const;
   friend bool operator==(const Network&, const Network&) = default;
 };
 
-/// One collective instruction of a device's program.
+/// The cost of one collective instruction of a device's program.
 struct CollectiveCost {
-  std::string kind;         ///< "all-gather", ...
-  std::string instruction;  ///< its name in the program
+  std::string kind;         ///< kind: "all-gather", ...
+  std::string instruction;  ///< name of the instruction
   std::string location;     ///< "file:line" of the operation that needs it
-  /// The axes along which it goes, and how many devices of each take part; empty if its groups
+  /// The mesh axes it communicates over and how many devices of each take part; empty if its groups
   /// aren't those of axes.
   std::vector<std::pair<std::string, std::int64_t>> axes;
-  std::int64_t group_size = 1;
-  double bytes = 0;    ///< received by one device, each time
-  double times = 1;    ///< how often it runs; of loops of unknown length once a loop
-  double seconds = 0;  ///< each time
+  std::int64_t group_size = 1;  ///< number of devices of a group
+  double bytes = 0;             ///< bytes received by one device, each time
+  double times = 1;             ///< number of times it runs; once per loop of unknown length
+  double seconds = 0;           ///< estimated time, each time
 };
 
-/// Of one execution on one device.
+/// The cost of one run on one device.
 struct CostAnalysis {
+  /// Floating-point operations, and bytes received from other devices.
   double flops = 0, bytes_received = 0;
-  /// Elements of exp, log, tanh, sqrt and the like; `flops` counts each as one.
+  /// Number of elements that exp, log, tanh, sqrt and the like are applied to; `flops` counts each
+  /// as one.
   double transcendentals = 0;
-  /// Read and written in the device's memory. Elementwise operations are part of what uses them.
+  /// Bytes read from and written to the device's memory, with elementwise operations fused into
+  /// their users.
   double bytes_accessed = 0;
 
+  /// Totals of one kind of collective.
   struct Kind {
-    std::int64_t count = 0;  ///< instructions
-    double bytes = 0, seconds = 0;
+    std::int64_t count = 0;         ///< number of instructions
+    double bytes = 0, seconds = 0;  ///< bytes received, and estimated time
     friend bool operator==(const Kind&, const Kind&) = default;
   };
-  /// By kind of collective, loops counted as often as they run.
+  /// Totals by kind of collective, all trips of loops included.
   std::map<std::string, Kind> kinds;
-  /// The dearest first.
+  /// All collectives, the most expensive first.
   std::vector<CollectiveCost> collectives;
 
-  /// On the machine that was described, each operation at the pace of arithmetic or of memory,
-  /// whichever takes longer.
+  /// Estimated time of computation on the described machine: for each operation the longer of its
+  /// arithmetic and its memory traffic (the roofline model).
   double compute_seconds = 0;
+  /// Estimated time of all collectives.
   double collective_seconds = 0;
-  /// Of the step as it is scheduled: operations one after the other in the program's order, each
-  /// collective beside them from where it stands until its first use, one collective at a time.
-  /// Between the larger of the two sums above and both together.
+  /// Estimated time of the program as scheduled: operations run in the program's order, and each
+  /// collective overlaps with those between it and its first use, one collective at a time. Between
+  /// the larger of the two times above and their sum.
   double overlapped_seconds = 0;
-  /// Nothing overlapped: a rough upper bound of the step's time.
+  /// Estimated time if nothing overlaps: a rough upper bound.
   double step_seconds() const { return compute_seconds + collective_seconds; }
-  /// A table of the `most` dearest collectives, and the sums.
+  /// Returns a table of the `most` most expensive collectives, and totals.
   std::string to_text(std::size_t most = 20) const;
 };
 

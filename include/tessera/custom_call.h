@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets of custom calls: those of programs exported from JAX, and one's own.
+// Custom calls: functions by name, implemented by Tessera or by the user.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,39 @@
 
 namespace tessera {
 
-/// What a custom call target does: either `compute` or `like`.
+/// Implementation of a custom call target: either `compute` or `like`.
 struct CustomCall {
-  /// Fills the results from the operands: one device's parts, row-major, whatever layouts a text
-  /// asks for. May be called from several threads at once, for several devices. What it throws
-  /// arrives unchanged.
+  /// Computes one device's parts of the results from its parts of the operands, all row-major
+  /// whatever layouts a program's text requests. It may be called from several threads at once.
+  /// Exceptions pass through unchanged.
   std::function<void(std::span<const BufferView> operands,
                      std::span<const MutableBufferView> results, const CallAttributes& attributes)>
       compute{};
-  /// The same in Tessera's own operations, traced where the call stands: sharded like any program.
+  /// The same in terms of Tessera's operations: traced in place of the call and partitioned like
+  /// any program.
   std::function<std::vector<Array>(const std::vector<Array>& operands,
                                    const CallAttributes& attributes)>
       like{};
-  /// Of `compute`: how the dims of operands and results hang together, "... i j -> ... i j"
-  /// (see ShardingRule). Along factors that are not listed as need_replication, `compute` is given
-  /// parts. Empty: each device is given whole arrays.
+  /// How the dimensions of the operands and results of `compute` correspond, for example "... i j
+  /// -> ... i j" (see ShardingRule). Arrays may be split along factors that aren't listed in
+  /// need_replication_factors. Without a rule `compute` is given entire arrays on each device.
   std::string sharding_rule{};
-  /// More about the rule's factors. Reduction factors are gathered: `compute` can't sum over
-  /// devices.
+  /// Kinds and sizes of the rule's factors. Reduction factors are gathered, as `compute` can't sum
+  /// over devices.
   ShardingRuleOptions sharding_rule_options{};
-  /// Throws if operands, results or attributes don't fit; called when the call is made and again
-  /// when a program is compiled. The views' elements must not be read.
+  /// Validates operands, results and attributes by throwing if they don't fit; called when the call
+  /// is staged and again when a program is compiled. It must not read the views' elements.
   std::function<void(std::span<const BufferView> operands,
                      std::span<const MutableBufferView> results, const CallAttributes& attributes)>
       check{};
-  /// Equal operands give equal results and nothing else happens: a call may then be dropped, done
-  /// once for several devices, or done while compiling.
+  /// Whether the function is pure: its results depend on its operands only and it has no side
+  /// effects. Calls of a pure function may be removed, merged, run once for several devices, or run
+  /// while compiling.
   bool pure = true;
 };
 
-/// Makes a target known by its name in HLO and StableHLO text and to `custom_call`, until the
-/// process ends. ValueError: the name is taken, not exactly one of `compute` and `like`, a rule
-/// that can't be read or comes with `like`.
+/// Registers a target by its name, for `custom_call` and for calls in HLO and StableHLO text, until
+/// the process ends.
 /// @code
 /// register_custom_call("scale", {.compute =
 ///                                    [](std::span<const BufferView> in,
@@ -61,25 +62,34 @@ struct CustomCall {
 ///                                .sharding_rule = "... -> ..."});
 /// Array y = custom_call("scale", {x}, {{x.shape(), x.dtype()}}, {{"by", 2.0f}})[0];
 /// @endcode
+/// @throws ValueError if the name is taken or empty, not exactly one of `compute` and `like` is
+///   given, or a rule is malformed or given with `like`.
 void register_custom_call(const std::string& target, CustomCall call,
                           Location location = Location::current());
 
-/// Names of all targets that are known: Tessera's own and those registered, sorted.
+/// Returns the names of all targets, Tessera's own and those registered, sorted.
 std::vector<std::string> custom_call_targets();
 
 /// Shape and dtype of a result of a custom call.
 struct ResultType {
-  std::vector<std::int64_t> shape;
-  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;  ///< global shape
+  DType dtype = DType::f32;         ///< dtype
 };
 
-/// Calls a target, eagerly or in a traced function, on one device or many (jax.ffi.ffi_call).
-/// NotImplementedError: an unknown target. What the target's check throws.
+/// Calls a target, eagerly or in a traced function, on one or many devices (jax.ffi.ffi_call).
+/// @param target  The target's name.
+/// @param operands  Any number of arrays.
+/// @param results  Shapes and dtypes of the results.
+/// @param attributes  Static values passed to the target.
+/// @param location  The line named in messages.
+/// @throws NotImplementedError if there is no such target.
+/// @throws ShapeError if the target's sharding rule doesn't fit the shapes.
+/// @throws ValueError if a size is negative. Whatever the target's `check` throws passes through.
 std::vector<Array> custom_call(const std::string& target, const std::vector<Array>& operands,
                                const std::vector<ResultType>& results,
                                const CallAttributes& attributes = {},
                                Location location = Location::current());
-/// A target with one result.
+/// The same for a target with one result.
 Array custom_call(const std::string& target, const std::vector<Array>& operands,
                   const ResultType& result, const CallAttributes& attributes = {},
                   Location location = Location::current());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Functions with user-defined partitioning.
 #pragma once
 
 #include <any>
@@ -21,23 +22,27 @@
 
 namespace tessera {
 
-/// An argument or result as a partitioning callback sees it: global shape, dtype, and the sharding
-/// suggested (not valid() for results in infer_sharding_from_operands). Trees are given as their
-/// leaves.
+/// An argument or result as the callbacks of `custom_partitioning` see it.
 struct ShapeInfo {
-  std::vector<std::int64_t> shape;
-  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;  ///< global shape
+  DType dtype = DType::f32;         ///< dtype
+  /// The sharding suggested; not `valid()` if there is none, as for results in
+  /// infer_sharding_from_operands.
   Sharding sharding;
 };
+/// All arguments or results: the leaves of their trees, in order.
 using ShapeInfos = std::vector<ShapeInfo>;
 
-/// A function of one device's parts, as `partition` returns it. Any callable that takes what the
-/// partitioned function takes (static arguments left out); a copy is kept. It is traced on the
-/// shard shapes with the mesh's axis names bound (psum, axis_index, ...) and may not use outer
-/// arrays.
+/// The per-device function that a `partition` callback returns.
+///
+/// Any callable with the parameters of the partitioned function, static ones left out; a copy is
+/// kept. It is traced on the shapes of the shards, may use the collectives of tessera/collectives.h
+/// by the mesh's axis names, and may not capture traced or committed arrays (TracerError).
 class PerDeviceFunction {
  public:
+  /// No function.
   PerDeviceFunction() = default;
+  /// A copy of a callable.
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, PerDeviceFunction>)
       PerDeviceFunction(F f,  // NOLINT: implicit by design
@@ -46,7 +51,9 @@ class PerDeviceFunction {
       return invoke(f, args, location);
     };
   }
+  /// True if there is a function.
   explicit operator bool() const { return call_ != nullptr; }
+  /// Calls the function; for internal use.
   std::vector<Array> operator()(const std::vector<std::any>& args) const { return call_(args); }
 
  private:
@@ -112,44 +119,58 @@ class PerDeviceFunction {
   std::function<std::vector<Array>(const std::vector<std::any>&)> call_;
 };
 
-/// What `partition` returns: the mesh whose axis names are bound, the function of one device's
-/// parts, and the shardings that results and arguments are to have (one per leaf; a single one
-/// stands for all). Reshards are put in where these differ from the suggestions.
+/// The result of a `partition` callback.
 struct Partition {
+  /// The mesh whose axis names `lower_fn` may use; must have the program's devices.
   Mesh mesh;
+  /// The per-device function. The shapes of its results must be those of the shards.
   PerDeviceFunction lower_fn;
+  /// Shardings of the results, one per leaf or a single one for all.
   std::vector<Sharding> result_shardings;
+  /// Shardings that the arguments must have, one per leaf or a single one for all. Arguments and
+  /// results are resharded where these differ from the suggestions.
   std::vector<Sharding> arg_shardings;
 };
 
-/// What a `sharding_rule` callable returns.
+/// The result of a `sharding_rule_fn` callback.
 struct RuleAndOptions {
-  std::string rule;
-  ShardingRuleOptions options{};
+  std::string rule;               ///< the rule's text; see ShardingRule
+  ShardingRuleOptions options{};  ///< kinds and sizes of its factors
 };
 
 namespace internal {
 
-/// One custom_partitioning function with its callbacks; static arguments are bound per call.
+/// The callbacks of a `custom_partitioning` function. Static arguments come first in each of them.
 template <class... Statics>
 struct PartitionCallbacks {
+  /// Required: returns the per-device function and the final shardings, given the mesh, arguments
+  /// and results with suggested shardings. Called when the program is partitioned.
   std::function<Partition(Statics..., const Mesh&, const ShapeInfos&, const ShapeInfos&)>
       partition{};
+  /// Returns the shardings of the results, given the mesh, arguments and results. Called during
+  /// propagation.
   std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&,
                                       const ShapeInfos&)>
       infer_sharding_from_operands{};
+  /// Returns the shardings of the results that propagation is to pass on, given the mesh and the
+  /// results with the shardings that their users suggest.
   std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&)>
       propagate_user_sharding{};
-  /// Give callbacks NamedShardings, padded with None to full rank, where possible. False: tilings.
+  /// Pass NamedShardings to callbacks where possible, with specs padded to full rank. False:
+  /// GSPMDShardings.
   bool decode_shardings = true;
-  /// The rule's text.
+  /// Sharding rule that replaces the two propagation callbacks; see ShardingRule.
   std::string sharding_rule{};
-  /// A rule made per call, instead of the text.
+  /// Returns the rule for the shapes of a call, in place of `sharding_rule`.
   std::function<RuleAndOptions(Statics..., const Mesh&, const ShapeInfos&, const ShapeInfos&)>
       sharding_rule_fn{};
+  /// Options of `sharding_rule`; see ShardingRuleOptions.
   std::vector<std::string> reduction_factors{};
+  /// See ShardingRuleOptions.
   std::vector<std::string> need_replication_factors{};
+  /// See ShardingRuleOptions.
   std::vector<std::string> permutation_factors{};
+  /// See ShardingRuleOptions.
   std::map<std::string, std::int64_t> factor_sizes{};
 };
 
@@ -167,7 +188,7 @@ struct BoundCallbacks {
   std::function<std::vector<std::any>(const std::vector<Array>&)> rebuild;
 };
 
-/// Runs the plain body, or stages the call, whichever the moment asks for.
+/// Runs the plain function, or stages the call in a traced program.
 std::vector<Array> call_custom_partitioning(
     const std::vector<Array>& leaves, BoundCallbacks callbacks,
     const std::function<std::vector<Array>(const std::vector<Array>&)>& body, Location location);
@@ -198,12 +219,12 @@ struct custom_args<F, Statics> {
 
 }  // namespace internal
 
-/// A function with its own way of being partitioned (jax.experimental.custom_partitioning).
+/// A function with user-defined partitioning, made by `custom_partitioning`.
 ///
-/// On one device, eagerly, and in code that is per device already, the plain function runs. In a
-/// program for several devices the partitioner calls `infer_sharding_from_operands` (or applies
-/// `sharding_rule`) to decide how results lie, then `partition`, and puts the per-device function
-/// in the program.
+/// Eagerly, on one device and in per-device code the plain function runs. In a program for several
+/// devices propagation applies `sharding_rule` or calls `infer_sharding_from_operands` and
+/// `propagate_user_sharding`; then the partitioner calls `partition` and inlines the per-device
+/// function. Exceptions thrown by callbacks pass through unchanged.
 /// @code
 /// auto my_fft = custom_partitioning([](Array x) { return fft(x); });
 /// my_fft.def_partition({
@@ -215,7 +236,6 @@ struct custom_args<F, Statics> {
 ///       return std::vector<Sharding>{supported_sharding(args[0])};
 ///     }});
 /// @endcode
-/// Static arguments (`custom_partitioning(f, static_argnums<0>)`) come first in every callback.
 template <class F, class Statics>
 class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>, F> {
   using KnownArgs = typename internal::custom_args<F, Statics>::type;
@@ -224,18 +244,22 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
                                     std::make_index_sequence<std::tuple_size_v<KnownArgs>>>::type;
 
  public:
-  /// The callbacks: see PartitionCallbacks; partition is required.
+  /// The callbacks' type: internal::PartitionCallbacks of the static parameters' types.
   using Callbacks = typename internal::callbacks_of<StaticTuple>::type;
+  /// Type of the partition callback.
   using PartitionFn = decltype(Callbacks::partition);
 
+  /// For internal use; see `custom_partitioning`.
   CustomPartitioning(F f, std::string name, Location location)
       : f_(std::make_shared<F>(std::move(f))), state_(std::make_shared<State>()) {
     state_->name = std::move(name);
     state_->location = location;
   }
 
-  /// Sets the callbacks; a second call replaces them. Returns the partition callback.
-  /// ValueError: no partition callback, a rule that can't be read.
+  /// Sets the callbacks; a second call replaces them.
+  /// @return The partition callback.
+  /// @throws ValueError if there is no partition callback, a rule is malformed, both kinds of rules
+  ///   are given, or factors without a rule.
   PartitionFn def_partition(Callbacks callbacks, Location location = Location::current()) const {
     if (!callbacks.partition) {
       throw ValueError("def_partition of '" + state_->name + "' needs a partition callback",
@@ -262,7 +286,8 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     return state_->callbacks.partition;
   }
 
-  /// The call; `location` is named in messages.
+  /// Calls the function; messages name `location`.
+  /// @throws ValueError if `def_partition` hasn't been called.
   template <class... Given>
   auto call_at(Location location, Given&&... given) const {
     using Args = internal::call_args_t<F, Statics, Given...>;
@@ -398,12 +423,25 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
   std::shared_ptr<State> state_;
 };
 
+/// Wraps a function whose partitioning the callbacks given to `def_partition` define
+/// (jax.experimental.custom_partitioning). See CustomPartitioning for an example.
+/// @param f  The plain function of trees of arrays; defines shapes and dtypes of the results.
+/// @param name  Name in messages and in the text of programs.
+/// @param location  The line named in messages where a call has none.
+///
+/// When a program is compiled, results of callbacks are checked:
+/// @throws ValueError if the number of shardings is wrong, one is empty, or one is on other devices
+///   than the program.
+/// @throws ShapeError if the per-device function's results haven't the shapes of the shards.
+/// @throws TypeError if it has another number of arguments or results than the plain function.
+/// @throws NotImplementedError if a sharding can't be expressed by the axes of the program's mesh.
 template <class F>
 auto custom_partitioning(F f, std::string name = "custom_partitioning_fn",
                          Location location = Location::current()) {
   return CustomPartitioning<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(name),
                                                               location);
 }
+/// The same with static parameters, which come first in every callback.
 template <class F, int... I>
 auto custom_partitioning(F f, StaticArgnums<I...>, std::string name = "custom_partitioning_fn",
                          Location location = Location::current()) {

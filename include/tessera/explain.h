@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program communicates, where and why, and what would avoid it.
+// Reports of what a program communicates, why, and what would avoid it.
 #pragma once
 
 #include <cstdint>
@@ -10,125 +10,136 @@
 
 namespace tessera {
 
-/// One step on the way from a tensor's sharding back to what the user wrote.
+/// One step on the way from an array's sharding back to the annotation it comes from.
 struct ExplainStep {
   std::string tensor;    ///< the array, by its name in the program
-  std::string spec;      ///< how it lies
-  std::string op;        ///< what gave it these axes: "dot", or at the end "argument 2 (w)"
-  std::string location;  ///< "file:line" of that
-  std::string how;       ///< "from dim 1 of operand 1"; at the end "stated", or "chosen by cost"
+  std::string spec;      ///< its sharding
+  std::string op;        ///< operation that gave it the axes: "dot"; at the end "argument 2 (w)"
+  std::string location;  ///< "file:line" of that operation
+  std::string how;       ///< "from dim 1 of operand 1"; at the end "stated" or "chosen by cost"
 };
 
-/// Why some axes stand on one dim of a tensor: rule by rule, back to an argument, a result or a
-/// constraint.
+/// Why a dimension of an array is split over some axes: propagation step by step, back to an
+/// argument, a result or a constraint.
 struct ExplainChain {
-  std::string axes;      ///< in the user's names: "model"
-  std::int64_t dim = 0;  ///< -1: the tensor is a partial sum over them
-  std::vector<ExplainStep> steps;
-  /// `"model" on dim 1 <- dot at net.cc:12 <- argument 2 (w) P(None, "model")`; long chains are cut
-  /// in their middle.
+  std::string axes;                ///< the axes, by the user's names: "model"
+  std::int64_t dim = 0;            ///< the dimension; -1: the array is a partial sum over the axes
+  std::vector<ExplainStep> steps;  ///< from the array to the annotation
+  /// Returns for example `"model" on dim 1 <- dot at net.cc:12 <- argument 2 (w) P(None, "model")`.
+  /// Long chains are abridged in the middle.
   std::string to_string() const;
 };
 
 /// One collective instruction of the device program.
 struct ExplainCollective {
-  std::string kind;         ///< "all-gather", ...
-  std::string instruction;  ///< its name there
-  std::string computation;  ///< that it stands in
-  double bytes = 0;         ///< received by one device, each time it runs
-  double times = 1;         ///< how often it runs, as far as trip counts are known
-  bool trips_known = true;
-  /// False in a branch that communicates less than another one of the same conditional: totals take
-  /// the dearest.
+  std::string kind;         ///< kind: "all-gather", ...
+  std::string instruction;  ///< name of the instruction
+  std::string computation;  ///< the computation that contains it
+  double bytes = 0;         ///< bytes received by one device, each time it runs
+  double times = 1;         ///< number of times it runs, as far as trip counts are known
+  bool trips_known = true;  ///< whether they are
+  /// False in a branch that communicates less than another one of its conditional: totals count the
+  /// most expensive branch.
   bool counted = true;
 };
 
-/// A change of one annotation, tried by partitioning the program again with it.
+/// A change of one annotation that lowers communication, verified by partitioning the program with
+/// it.
 struct ExplainSuggestion {
   std::string target;      ///< "argument 2 (w)", "result 0", "a constraint on the result of dot"
-  std::string location;    ///< of the op that a new constraint is to follow, or of the old one
-  std::string spec;        ///< what to write there: P("data", None)
-  std::string was;         ///< what stands there now; empty if nothing does
-  double total_bytes = 0;  ///< that a device then receives in all
-  double saved_bytes = 0;  ///< less than now
-  /// The price, if it isn't free: that many more bytes of arguments and results lie on a device.
+  std::string location;    ///< line of the constraint, or of the operation that one is to follow
+  std::string spec;        ///< the new spec: P("data", None)
+  std::string was;         ///< the present spec; empty if there is none
+  double total_bytes = 0;  ///< bytes that a device then receives in all
+  double saved_bytes = 0;  ///< by how much that is less than now
+  /// Additional memory for arguments and results on a device, in bytes.
   double more_held_bytes = 0;
+  /// Returns one sentence.
   std::string to_string() const;
 };
 
-/// One movement of data between devices: a reshard, or what an op exchanges itself.
+/// One movement of data between devices: a reshard, or the communication of an operation.
 struct ExplainEntry {
-  std::string op;        ///< the operation that needs it
-  std::string op_name;   ///< its path in the program, if it has one
-  std::string location;  ///< "file:line" of the user's code
-  std::string tensor;    ///< what moves
-  std::string type;      ///< "f32[64,64]", global
-  std::string from, to;  ///< specs in axis names
-  std::string reason;    ///< "operand 1 of dot"
-  bool full_gather = false;
-  double bytes = 0;  ///< that one device receives, all runs together
+  std::string op;            ///< the operation that needs it
+  std::string op_name;       ///< its path in the program, if it has one
+  std::string location;      ///< "file:line" of the user's code
+  std::string tensor;        ///< the array that moves
+  std::string type;          ///< its dtype and global shape: "f32[64,64]"
+  std::string from, to;      ///< shardings before and after, in axis names
+  std::string reason;        ///< role of the array: "operand 1 of dot"
+  bool full_gather = false;  ///< an entire array is gathered on each device without need
+  double bytes = 0;          ///< bytes that one device receives, in all trips of loops
+  /// The instructions of the device program that move it.
   std::vector<ExplainCollective> collectives;
+  /// Why the array has the sharding it has, and why another one is needed.
   std::vector<ExplainChain> from_because, to_because;
-  /// What stood against the other layout: axes that another tensor of the op holds, dims that
-  /// the op needs whole, tensors that an annotation closes.
+  /// What prevented the other layout: axes used by another array of the operation, dimensions that
+  /// must be replicated, shardings fixed by an annotation.
   std::vector<std::string> conflicts;
+  /// The best annotation found, if any lowers the total.
   std::optional<ExplainSuggestion> suggestion;
-  int tried = 0;  ///< annotations tried for it
-  /// Several lines, as they stand in Explanation::to_text.
+  int tried = 0;  ///< number of annotations tried
+  /// Returns the lines of Explanation::to_text about it.
   std::string to_text() const;
 };
 
-/// What put axes on a dim of an array: see ExplainValue.
+/// What gave a dimension of an array its axes; see ExplainValue.
 struct ExplainCause {
-  std::int64_t dim = 0;
-  std::string axes;
+  std::int64_t dim = 0;  ///< the dimension
+  std::string axes;      ///< the axes
+  /// As in ExplainStep.
   std::string op, location, how;
   std::int64_t from = -1;  ///< index into Explanation::values(); -1: the chain ends here
 };
 
-/// One operation of the program before partitioning, and how its result lies.
+/// One operation of the program before partitioning, and the sharding of its result.
 struct ExplainValue {
+  /// As in ExplainEntry and ExplainCollective.
   std::string name, op, op_name, location, type, spec, computation;
   std::vector<std::int64_t> operands;  ///< indices into Explanation::values()
-  std::vector<ExplainCause> causes;
-  std::vector<std::int64_t> entries;  ///< movements for this op: indices into entries()
-  double bytes = 0;                   ///< of those
+  std::vector<ExplainCause> causes;    ///< what gave its dimensions their axes
+  std::vector<std::int64_t> entries;   ///< its movements: indices into Explanation::entries()
+  double bytes = 0;                    ///< bytes of those movements
 };
 
-/// The report on one program (see docs/explain.md).
+/// A report of what a program communicates and why, made by `explain`.
 /// @code
 /// auto f = jit([](Array x, Array w) { return matmul(x, w); });
 /// std::cout << explain(f, x, w).to_text();
 /// @endcode
 class Explanation {
  public:
+  /// Name of the module.
   const std::string& module() const { return module_; }
+  /// Number of devices.
   std::int64_t num_devices() const { return devices_; }
-  /// `data=2, model=4`
+  /// The mesh: `data=2, model=4`.
   const std::string& mesh() const { return mesh_; }
-  /// Received by one device in one run: the bytes of all entries.
+  /// Bytes received by one device in one run: the sum of all entries.
   double total_bytes() const { return total_bytes_; }
-  /// The dearest first.
+  /// All movements of data, the most expensive first.
   const std::vector<ExplainEntry>& entries() const { return entries_; }
-  /// All operations of the program, callees first.
+  /// All operations of the program before partitioning, callees first.
   const std::vector<ExplainValue>& values() const { return values_; }
-  /// The entries that gather a whole array on each device without need.
+  /// The entries that gather an entire array on each device without need.
   std::vector<ExplainEntry> full_gathers() const;
 
+  /// Returns the report as text.
   std::string to_text() const;
-  /// One object; docs/explain.md names its fields.
+  /// Returns the report as a JSON object; docs/explain.md lists its fields.
   std::string to_json() const;
-  /// A page that needs nothing else: table, graph, search.
+  /// Returns the report as a self-contained HTML page with a table, a graph and a search box.
   std::string to_html() const;
 
-  /// Filled by the compiler.
+  /// The content of a report; for internal use.
   struct Parts {
-    std::string module, mesh;
-    std::int64_t devices = 1;
-    double total_bytes = 0;
-    std::vector<ExplainEntry> entries;
-    std::vector<ExplainValue> values;
+    std::string module, mesh;           ///< names of the module and of the mesh's axes
+    std::int64_t devices = 1;           ///< number of devices
+    double total_bytes = 0;             ///< sum of all entries
+    std::vector<ExplainEntry> entries;  ///< movements of data
+    std::vector<ExplainValue> values;   ///< operations
   };
+  /// For internal use.
   explicit Explanation(Parts parts)
       : module_(std::move(parts.module)),
         mesh_(std::move(parts.mesh)),
@@ -145,15 +156,22 @@ class Explanation {
   std::vector<ExplainValue> values_;
 };
 
-/// What an explanation takes into account.
+/// Options of `explain`.
 struct ExplainOptions {
-  /// Look for annotations that lower the bytes; each one tried is a partitioning of the program.
+  /// Search for annotations that lower communication; each one tried partitions the program once.
   bool suggest = true;
-  /// The most that are tried; 0: by the program's size, 6 to 100.
+  /// Maximum number of annotations tried; 0: from 6 to 100 by the size of the program.
   int most_trials = 0;
 };
 
-/// Traces a jitted function for these arguments and explains the program. Nothing runs.
+/// Explains what a jitted function communicates for these arguments. It traces and compiles the
+/// function; nothing runs.
+/// @code
+/// auto layer = jit([](Array x, Array w) { return relu(matmul(x, w)); });
+/// Explanation why = explain(layer, x, w);
+/// for (const ExplainEntry& entry : why.entries()) std::cout << entry.to_text();
+/// @endcode
+/// Errors are those of tracing and compiling the function.
 template <class Function, class... Args>
 auto explain(const Function& f, Args&&... args) -> decltype(f.lower(args...).explain()) {
   return f.lower(std::forward<Args>(args)...).explain();

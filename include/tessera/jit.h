@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Traced and compiled functions.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +19,24 @@
 
 namespace tessera {
 
-/// How `jit` compiles a function.
+/// Options of `jit` and `pjit`.
 struct JitOptions {
-  /// Prefix of the tree of positional arguments: one sharding for all, or tree(...) with one per
-  /// argument (static ones left out). An argument that lies otherwise is a ValueError.
+  /// Shardings of the arguments: one for all, or `tree(...)` with one per argument, static ones
+  /// left out; each is a prefix of the argument's tree. Uncommitted arguments are placed
+  /// accordingly; a committed argument with another sharding is a ValueError.
   ShardingTree in_shardings{};
-  /// Prefix of the result's tree.
+  /// Shardings of the results: a prefix of the result's tree. Unspecified ones are chosen by the
+  /// compiler.
   ShardingTree out_shardings{};
-  /// Positions of arguments whose memory may be reused; they are deleted by the call if a result
-  /// can take it.
+  /// Positions of arguments whose memory results may reuse. An array whose memory is reused is
+  /// deleted by the call; one that no result can take over stays, with a warning.
   std::vector<int> donate_argnums{};
-  /// Name in messages and in the text of programs.
+  /// Name of the function in messages and in the text of programs.
   std::string name{};
-  /// Names of the arguments in messages ("x", "params").
+  /// Names of the arguments in messages, from the first on.
   std::vector<std::string> arg_names{};
-  /// Compile parameters that the function doesn't use, too; otherwise they are left out.
+  /// Keep parameters that the function doesn't use in the compiled program; by default they are
+  /// left out.
   bool keep_unused = false;
 };
 
@@ -92,29 +96,34 @@ class JitLower : public Calls<JitLower<F, Statics>, F> {
 
 }  // namespace internal
 
-/// What jit returns: call it as the function itself. Copies share one cache of programs.
-///
-/// A call compiles at the first arguments of these types and placements, then runs. Inside another
-/// trace it is a call of the traced function.
+/// A function wrapped by `jit`: called like the function itself. Copies share one cache of compiled
+/// programs. It may be called from several threads.
 template <class F, class Statics>
 class JitFunction : public internal::Calls<JitFunction<F, Statics>, F> {
  public:
+  /// The wrapped function's type.
   using wrapped_function = F;
 
+  /// For internal use; see `jit`.
   JitFunction(F f, JitOptions options, Location location, bool pjit)
       : JitFunction(
             internal::JitBody<F, Statics>(std::move(f), std::move(options), location, pjit)) {}
 
-  /// `f.lower(arguments...)` traces without running and returns a LoweredFunction; arguments may be
-  /// shape_dtype_structs. (An object, so that its messages know the line of the call.)
+  /// `f.lower(arguments...)` traces the function without running it and returns a LoweredFunction
+  /// (jax.stages). Arguments may be arrays or shape_dtype_structs.
+  /// @code
+  /// auto compiled = f.lower(x, w).compile();
+  /// std::cout << compiled.as_text();   // one device's program
+  /// @endcode
+  /// Errors are those of a call; within a traced function it is a TracerError.
   internal::JitLower<F, Statics> lower;
 
-  /// How often the function has been traced.
+  /// Number of times the function has been traced.
   std::int64_t trace_count() const { return body_.core().trace_count(); }
-  /// Number of programs kept for calls.
+  /// Number of compiled programs kept for calls.
   std::int64_t cache_size() const { return body_.core().cache_size(); }
 
-  /// The call; `location` is named in messages.
+  /// Calls the function; messages name `location`.
   template <class... Given>
   auto call_at(Location location, Given&&... given) const {
     return body_.call_with(body_.core(), location, std::forward<Given>(given)...);
@@ -126,40 +135,72 @@ class JitFunction : public internal::Calls<JitFunction<F, Statics>, F> {
   internal::JitBody<F, Statics> body_;
 };
 
-/// While in scope (on this thread), calls of jitted functions run the function itself: its
-/// operations one by one, or as part of the function being traced. For debuggers and prints.
+/// While in scope, calls of jitted functions on this thread run the function itself, one operation
+/// after another (jax.disable_jit). For debugging: values can be printed and inspected. Loops and
+/// branches remain programs.
 class DisableJit {
  public:
+  /// Begins the scope.
   DisableJit();
+  /// Ends the scope.
   ~DisableJit();
   DisableJit(const DisableJit&) = delete;
   DisableJit& operator=(const DisableJit&) = delete;
 };
 
-/// Forgets all compiled programs, of every jitted function and of single operations; what is called
-/// next is traced and compiled anew. For programs that make many functions, or measure compiling:
-/// each function keeps at most 4096 programs, the last ones called, until it is destroyed, and
+/// Drops all compiled programs, of every jitted function and of single operations
+/// (jax.clear_caches). Later calls trace and compile again.
+///
+/// It is seldom needed: a function keeps the 4096 programs called last until it is destroyed, and
 /// equal programs of several functions are compiled once.
 void clear_caches();
 
-/// Compiles a function for the devices that its arguments lie on (jax.jit).
+/// Wraps a function of arrays so that calls trace, compile and run it (jax.jit).
 ///
-/// The function is traced once per combination of argument types, placements and static values;
-/// after that the compiled program runs. Parameters that hold arrays are traced; those of
-/// arithmetic, string or enum type must be listed in static_argnums. Of an overloaded function give
-/// a lambda that calls it: its name alone doesn't say which one is meant. A function that calls
-/// itself through jit never ends, and is a TracerError.
+/// The first call for a combination of argument types, shardings and static values traces the
+/// function: it runs once, with tracers for arrays, and records its operations. The program is
+/// compiled for the devices of the committed arguments and of the shardings given, or the default
+/// device, and partitioned among them. Later calls run the compiled program. Within another traced
+/// function a call becomes part of that program.
+///
+/// Parameters are trees of Array (or `auto`). Parameters of arithmetic, string or enum type must be
+/// listed in `static_argnums`; otherwise the call doesn't compile. For an overloaded function pass
+/// a lambda that calls it. C++ control flow runs while tracing; `cond`, `while_loop`, `fori_loop`
+/// and `scan` become part of the program.
 /// @code
 /// auto step = jit([](Array x, Array w) { return relu(matmul(x, w)); },
-///                 {.out_shardings = P("data")});
+///                 {.out_shardings = NamedSharding(mesh, P("data"))});
 /// Array y = step(x, w);
-/// auto power = jit([](Array x, int n) { ... }, static_argnums<1>);
+///
+/// auto power = jit([](Array x, int n) {
+///   Array out = x;
+///   for (int i = 1; i < n; ++i) out = out * x;
+///   return out;
+/// }, static_argnums<1>);
+/// Array cubes = power(x, 3);
 /// @endcode
+/// @param f  The function; exceptions it throws pass through unchanged.
+/// @param options  Shardings, donation, names.
+/// @param location  The line named in messages where a call has none.
+///
+/// `jit` itself checks its options:
+/// @throws ValueError if a spec holds UNCONSTRAINED or a position is negative.
+/// @throws DuplicateSpecError if a spec names an axis twice.
+///
+/// Calls check their arguments:
+/// @throws ValueError if a committed argument's sharding isn't that of `in_shardings`, arguments
+///   and shardings are on different devices, or `in_shardings` or `out_shardings` isn't a prefix of
+///   its tree.
+/// @throws IndivisibleError if an argument or result can't be split evenly as requested.
+/// @throws RuntimeError if a spec has no mesh in scope, or an argument has been deleted.
+/// @throws TracerError if the function reads the value of a tracer, or calls itself.
+/// @throws CompileError if the program can't be compiled as requested.
 template <class F>
 auto jit(F f, JitOptions options = {}, Location location = Location::current()) {
   return JitFunction<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(options), location,
                                                        false);
 }
+/// The same with static parameters: `jit(f, static_argnums<1>)`.
 template <class F, int... I>
 auto jit(F f, StaticArgnums<I...>, JitOptions options = {},
          Location location = Location::current()) {
@@ -167,13 +208,19 @@ auto jit(F f, StaticArgnums<I...>, JitOptions options = {},
                                                            location, false);
 }
 
-/// jit in the manner of jax.experimental.pjit: nullptr in in_shardings and out_shardings means
-/// replicated on the mesh in scope, if there is one.
+/// `jit`, except that nullptr in `in_shardings` and `out_shardings` means replicated on the mesh in
+/// scope (jax.experimental.pjit). To `jit` nullptr is the same as UNSPECIFIED.
+/// @code
+/// const MeshScope scope(make_mesh({{"x", 8}}));
+/// auto f = pjit([](Array a, Array b) { return a + b; },
+///               {.in_shardings = tree(P("x"), nullptr), .out_shardings = P("x")});
+/// @endcode
 template <class F>
 auto pjit(F f, JitOptions options = {}, Location location = Location::current()) {
   return JitFunction<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(options), location,
                                                        true);
 }
+/// The same with static parameters.
 template <class F, int... I>
 auto pjit(F f, StaticArgnums<I...>, JitOptions options = {},
           Location location = Location::current()) {

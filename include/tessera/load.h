@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs from files: what `jax.jit(f).lower(...).as_text()` printed, called as C++ functions.
+// Programs in StableHLO and HLO text, such as JAX exports, as C++ functions.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@
 
 namespace tessera {
 
-/// How a program is loaded.
+/// Options of `load_stablehlo` and `load_hlo`.
 struct LoadOptions {
-  /// Keep the shardings in the file. Otherwise the program lies where its arguments lie, and is
-  /// partitioned as they are sharded.
+  /// Keep the shardings in the file. If false, they are dropped and the program is partitioned
+  /// according to its arguments' shardings, as any function under `jit`.
   bool shardings = true;
 };
 
@@ -32,15 +32,14 @@ struct LoadedState;
 struct AnyArguments {};
 }  // namespace internal
 
-/// A program that was read from text. Call it with arrays, or with a vector of them; it gives a
-/// vector of arrays, one per result. Copies share one cache of compiled programs.
+/// A program loaded from text. Called with arrays, or a vector of them, it returns a vector with
+/// one array per result. Copies share one cache of compiled programs.
 ///
-/// A call outside of any trace compiles at the first arguments of these placements, then runs.
-/// Under `jit` (or in any other trace) it is staged as a call. Shardings in the file are kept:
-/// uncommitted arguments are placed as their parameters say, others are resharded, and the
-/// results lie as the file says. The devices are then the first ones there are, as many as the
-/// file's mesh has. Arguments that the file marks as donated stay alive, unless jit's
-/// donate_argnums names them.
+/// The first call for a combination of arguments' shardings compiles the program. Within a traced
+/// function a call becomes part of that program. With the file's shardings the program runs on the
+/// first devices, as many as its mesh has; arguments are placed or resharded as its parameters say,
+/// and results are sharded as it says. Arguments that the file marks as donated stay alive;
+/// `donate_argnums` of `jit` donates them.
 /// @code
 /// auto model = load_stablehlo("model.mlir");
 /// Array y = model(x, w)[0];
@@ -48,41 +47,51 @@ struct AnyArguments {};
 /// @endcode
 class LoadedFunction : public internal::Calls<LoadedFunction, internal::AnyArguments> {
  public:
+  /// For internal use; see `load_stablehlo`.
   explicit LoadedFunction(std::shared_ptr<internal::LoadedState> state)
       : state_(std::move(state)) {}
 
-  /// The module's name.
+  /// Name of the module.
   const std::string& name() const;
-  /// Names, shapes and dtypes. The sharding is set where the file has one.
+  /// Describes the parameters: names, shapes, dtypes, and the file's shardings.
+  /// @throws ValueError if the file's shardings need more devices than there are.
   std::vector<ValueInfo> parameters(Location location = Location::current()) const;
+  /// Describes the results, as `parameters`.
   std::vector<ValueInfo> results(Location location = Location::current()) const;
-  /// The file's mesh over the first devices; empty if the file has none, or one whose order of
-  /// devices no mesh of axes can say.
+  /// The file's mesh, over the first devices; empty if the file has none or its order of devices
+  /// isn't that of a mesh.
+  /// @throws ValueError if it needs more devices than there are.
   Mesh mesh(Location location = Location::current()) const;
-  /// How often the program has been compiled for calls of its own.
+  /// Number of compiled programs kept for calls outside of traced functions.
   std::int64_t cache_size() const;
 
+  /// Calls the program with up to four arrays or plain numbers, or more.
   using internal::Calls<LoadedFunction, internal::AnyArguments>::operator();
-  /// TypeError for a wrong number of arguments, ShapeError and DTypeError for arguments that don't
-  /// fit: they name the parameter, the file and the line of the call. Plain C++ numbers take the
-  /// parameter's dtype.
+  /// Calls the program. Plain C++ numbers adopt the parameter's dtype.
+  /// @throws TypeError if the number of arguments is wrong.
+  /// @throws ShapeError if an argument's shape, or DTypeError if its dtype differs from the
+  ///   parameter's; messages name the parameter, the file and the line of the call.
+  /// @throws ValueError if the file's shardings need more devices than there are, or the program
+  ///   has shardings and is called in per-device code.
   std::vector<Array> operator()(const std::vector<Array>& args,
                                 Location location = Location::current()) const {
     return call_at(location, args);
   }
-  /// The call; `location` is named in messages.
+  /// Calls the program; messages name `location`.
   std::vector<Array> call_at(Location location, const std::vector<Array>& args) const;
+  /// The same for arrays or plain numbers.
   template <class... A>
   requires(std::is_convertible_v<A, Array>&&...) std::vector<Array> call_at(Location location,
                                                                             A&&... args)
   const { return call_at(location, std::vector<Array>{Array(std::forward<A>(args))...}); }
 
-  /// The same function with C++ types: parameters and results are trees whose arrays, in order,
-  /// are those of the program. TypeError if the program has other numbers of them.
+  /// Returns the same function with C++ types `Result(Parameters...)`: trees whose arrays, in
+  /// order, are the program's parameters and results.
   /// @code
   /// auto step = load_stablehlo("step.mlir").as<std::tuple<Params, Array>(Params, Array)>();
   /// auto [params, loss] = step(old, batch);
   /// @endcode
+  /// @throws TypeError if the result type doesn't have as many arrays as the program has results.
   template <class Signature>
   TypedLoadedFunction<Signature> as(Location location = Location::current()) const {
     return TypedLoadedFunction<Signature>(*this, location);
@@ -92,7 +101,7 @@ class LoadedFunction : public internal::Calls<LoadedFunction, internal::AnyArgum
   std::shared_ptr<internal::LoadedState> state_;
 };
 
-/// What LoadedFunction::as returns.
+/// A loaded program with C++ types, as LoadedFunction::as returns it.
 template <class R, class... A>
 class TypedLoadedFunction<R(A...)>
     : public internal::Calls<TypedLoadedFunction<R(A...)>, R (*)(A...)> {
@@ -102,6 +111,7 @@ class TypedLoadedFunction<R(A...)>
                 "tessera: each parameter must be a tree of Array");
 
  public:
+  /// For internal use; see LoadedFunction::as.
   TypedLoadedFunction(LoadedFunction f, Location location) : f_(std::move(f)) {
     if constexpr (!any_number) {
       const std::size_t want = tree_leaves(R{}).size(), met = f_.results(location).size();
@@ -113,6 +123,7 @@ class TypedLoadedFunction<R(A...)>
       }
     }
   }
+  /// Calls the program; messages name `location`. Errors are those of LoadedFunction.
   R call_at(Location location, const std::remove_cvref_t<A>&... args) const {
     std::vector<Array> leaves;
     auto append = [&](const auto& tree) {
@@ -131,10 +142,19 @@ class TypedLoadedFunction<R(A...)>
   LoadedFunction f_;
 };
 
-/// Reads a program in StableHLO text. IoError, or ParseError with line and column.
+/// Loads a program in StableHLO text, as `jax.jit(f).lower(...).as_text()` prints it.
+/// @code
+/// auto step = load_stablehlo("step.mlir");
+/// std::vector<Array> out = step(w, x);
+/// @endcode
+/// @throws IoError if the file can't be read.
+/// @throws ParseError, with line and column, if the text can't be parsed.
+/// @throws NotImplementedError for unsupported constructs, or parameters or results that aren't
+///   arrays.
+/// @throws ShardingError if the program has per-device code and `options.shardings` is false.
 LoadedFunction load_stablehlo(const std::string& path, const LoadOptions& options = {},
                               Location location = Location::current());
-/// Reads a program in HLO text. IoError, or ParseError with line and column.
+/// Loads a program in HLO text, as XLA prints it. Errors are those of `load_stablehlo`.
 LoadedFunction load_hlo(const std::string& path, const LoadOptions& options = {},
                         Location location = Location::current());
 

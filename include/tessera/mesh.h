@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Meshes of devices.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,11 @@
 
 namespace tessera {
 
-/// How an axis of a mesh is used. Auto: shardings over it are propagated. Explicit: part of the
-/// array's type (not supported yet beyond being stored). Manual: the program is per device.
+/// How an axis of a mesh is used (jax.sharding.AxisType). Auto: shardings over it are propagated by
+/// the compiler. Explicit: shardings over it are part of an array's type; it is stored, and treated
+/// as Auto. Manual: code is per device along it, as within `shard_map`.
 enum class AxisType : std::uint8_t { Auto, Explicit, Manual };
+/// Returns "Auto", "Explicit" or "Manual".
 std::string to_string(AxisType);
 
 class AbstractMesh;
@@ -24,64 +27,89 @@ namespace internal {
 struct MeshAccess;
 }
 
-/// An N-d array of devices with one name per dimension (jax.sharding.Mesh).
+/// An N-dimensional array of devices with one name per axis (jax.sharding.Mesh).
 ///
-/// Immutable and interned: equal meshes are the same object and compare in constant time.
+/// A mesh is an immutable value; equal meshes share one representation, so that they compare in
+/// constant time.
 /// @code
 /// Mesh mesh = make_mesh({{"x", 2}, {"y", 4}});
 /// Mesh same(devices(), {2, 4}, {"x", "y"});
 /// @endcode
 class Mesh {
  public:
+  /// Names and sizes of the axes, in order.
   using Shape = std::vector<std::pair<std::string, std::int64_t>>;
 
   /// The empty mesh: no axes, size 0.
   Mesh();
-  /// Devices in row-major order of `axis_sizes`. ValueError if the counts, names or types don't fit
-  /// (rank against names, a repeated or empty name, one with quotes, backslashes or control
-  /// characters, a device twice). Devices that this process doesn't have are for looking at
-  /// placements only: putting arrays there is a ValueError.
+  /// A mesh of the given devices.
+  ///
+  /// Devices that this process doesn't have are accepted, to inspect shardings; placing arrays on
+  /// them is a ValueError.
+  /// @param devices  The devices in row-major order; as many as the product of the sizes.
+  /// @param axis_sizes  Size of each axis, at least 1.
+  /// @param axis_names  Name of each axis: unique, not empty, and without quotes, backslashes and
+  ///   control characters.
+  /// @param axis_types  Type of each axis; empty: all are Auto.
+  /// @param location  The line named in messages.
+  /// @throws ValueError if these conditions don't hold or a device is given twice.
   Mesh(std::vector<Device> devices, std::vector<std::int64_t> axis_sizes,
        std::vector<std::string> axis_names, std::vector<AxisType> axis_types = {},
        Location location = Location::current());
-  /// A 1-d mesh. (A template, so that `Mesh(devices, {4}, {"x"})` means the one above.)
+  /// A one-dimensional mesh of the given devices. (A template, so that `Mesh(devices, {4}, {"x"})`
+  /// calls the constructor above.)
   template <class Name>
   requires std::is_convertible_v<Name, std::string> Mesh(std::vector<Device> devices,
                                                          Name&& axis_name,
                                                          Location location = Location::current())
       : Mesh(OneAxis{}, std::move(devices), std::string(std::forward<Name>(axis_name)), location) {}
 
-  /// True for what an AbstractMesh says: axes without devices. NamedSharding::mesh() and
-  /// current_mesh() may give such a one; its `devices`, `device_ids` and `local_devices` are a
-  /// ValueError.
+  /// True if the mesh has axes but no devices; see AbstractMesh. `NamedSharding::mesh()` and
+  /// `current_mesh()` may return such a mesh.
   bool is_abstract() const;
-  /// The axes alone (tessera/abstract_mesh.h); an abstract mesh gives itself.
+  /// Returns the axes without the devices; an abstract mesh returns itself.
   AbstractMesh abstract_mesh() const;
 
+  /// Returns the devices in row-major order.
+  /// @throws ValueError if the mesh is abstract.
   const std::vector<Device>& devices(Location location = Location::current()) const;
-  /// Device ids in row-major order.
+  /// Returns the ids of the devices in row-major order.
+  /// @throws ValueError if the mesh is abstract.
   std::vector<std::int64_t> device_ids(Location location = Location::current()) const;
+  /// Names of the axes.
   const std::vector<std::string>& axis_names() const;
+  /// Sizes of the axes.
   const std::vector<std::int64_t>& axis_sizes() const;
+  /// Types of the axes.
   const std::vector<AxisType>& axis_types() const;
-  /// (name, size) in the order of the axes.
+  /// Names and sizes of the axes.
   Shape shape() const;
-  /// Size of one axis; ValueError naming the axes there are.
+  /// Returns the size of one axis.
+  /// @throws ValueError if the mesh has no such axis.
   std::int64_t axis_size(const std::string& name, Location location = Location::current()) const;
+  /// True if the mesh has an axis of that name.
   bool has_axis(const std::string& name) const;
+  /// Number of devices: the product of the axis sizes, 0 for the empty mesh.
   std::int64_t size() const;
+  /// True for the empty mesh.
   bool empty() const;
+  /// Names of the axes of type Auto.
   std::vector<std::string> auto_axes() const;
+  /// Names of the axes of type Explicit.
   std::vector<std::string> explicit_axes() const;
+  /// Names of the axes of type Manual.
   std::vector<std::string> manual_axes() const;
+  /// Returns the mesh's devices that belong to this process.
+  /// @throws ValueError if the mesh is abstract.
   std::vector<Device> local_devices(Location location = Location::current()) const;
-  /// "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+  /// Returns for example "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))".
   std::string to_string() const;
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.impl_ == b.impl_; }
-  /// Stable within a process only.
+  /// Hash of the mesh, equal for equal meshes; differs between processes.
   std::size_t hash() const;
 
+  /// The representation; for internal use.
   struct Impl;
 
  protected:
@@ -95,21 +123,34 @@ class Mesh {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// A mesh of the first devices, in an order that suits the topology.
-/// ValueError if more devices are needed than there are.
+/// Returns a mesh of the first devices (jax.make_mesh).
+/// @code
+/// Mesh mesh = make_mesh({{"data", 2}, {"model", 4}});
+/// @endcode
+/// @throws ValueError if there are fewer devices than the axes need, or as for the constructor.
 Mesh make_mesh(const Mesh::Shape& shape, Location location = Location::current());
+/// The same for a braced list.
 Mesh make_mesh(std::initializer_list<std::pair<std::string, std::int64_t>> shape,
                Location location = Location::current());
+/// The same with sizes and names apart, axis types (Auto by default) and devices (all by default).
 Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::string>& names,
                std::vector<AxisType> types = {}, std::vector<Device> devices = {},
                Location location = Location::current());
 
-/// Makes a mesh the current one of this thread until the scope ends (`with mesh:`). Scopes nest;
-/// the empty mesh means none. Scopes may end in any order; each must end on the thread where it
-/// began. ValueError for a mesh with Manual axes, and for an abstract one (see use_abstract_mesh).
+/// Makes a mesh the current mesh of this thread until the scope ends (jax.set_mesh, `with mesh:`).
+///
+/// PartitionSpecs given without a mesh refer to it. Scopes nest, may end in any order, and must end
+/// on the thread where they began. The empty mesh hides outer scopes.
+/// @code
+/// const MeshScope scope(make_mesh({{"x", 8}}));
+/// auto f = jit([](Array a) { return a + 1; }, {.in_shardings = P("x")});
+/// @endcode
 class MeshScope {
  public:
+  /// Begins the scope.
+  /// @throws ValueError if the mesh has Manual axes or is abstract (see AbstractMeshScope).
   explicit MeshScope(const Mesh& mesh, Location location = Location::current());
+  /// Ends the scope.
   ~MeshScope();
   MeshScope(const MeshScope&) = delete;
   MeshScope& operator=(const MeshScope&) = delete;
@@ -117,9 +158,9 @@ class MeshScope {
  private:
   std::uint64_t number_;
 };
-/// As MeshScope, under jax's name.
+/// JAX's name of MeshScope.
 using set_mesh = MeshScope;
-/// The innermost mesh in scope; the empty mesh if there is none.
+/// Returns the innermost mesh in scope on this thread, or the empty mesh if there is none.
 Mesh current_mesh();
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How dimensions are split over mesh axes.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,17 @@
 
 namespace tessera {
 
-/// Marks a dimension whose sharding propagation may choose (only in with_sharding_constraint).
+/// Type of UNCONSTRAINED.
 struct Unconstrained {};
+/// Marks a dimension whose sharding propagation may choose; valid in `with_sharding_constraint`
+/// only.
 inline constexpr Unconstrained UNCONSTRAINED{};
 
-/// One entry of a PartitionSpec: no axis, one axis, several axes (major to minor), or
-/// UNCONSTRAINED. A list of one axis is that axis; an empty list is no axis.
+/// One entry of a PartitionSpec: no axis (nullptr), one axis, several axes from major to minor, or
+/// UNCONSTRAINED. A list of one axis equals that axis; an empty list equals nullptr.
 class SpecEntry {
  public:
+  /// An entry, converted implicitly from its value.
   SpecEntry(std::nullptr_t = nullptr) {}
   SpecEntry(std::nullopt_t) {}
   SpecEntry(const char* axis) : axes_{axis} {}
@@ -29,10 +33,13 @@ class SpecEntry {
   SpecEntry(std::vector<std::string> axes) : axes_(std::move(axes)) {}
   SpecEntry(Unconstrained) : unconstrained_(true) {}
 
+  /// The axes, major to minor.
   const std::vector<std::string>& axes() const { return axes_; }
+  /// True if the dimension isn't split.
   bool is_none() const { return axes_.empty() && !unconstrained_; }
+  /// True for UNCONSTRAINED.
   bool is_unconstrained() const { return unconstrained_; }
-  /// As the user would write it: None, 'x', ('x', 'y'), UNCONSTRAINED.
+  /// Returns None, 'x', ('x', 'y') or UNCONSTRAINED.
   std::string to_string() const;
   friend bool operator==(const SpecEntry&, const SpecEntry&) = default;
 
@@ -41,51 +48,65 @@ class SpecEntry {
   bool unconstrained_ = false;
 };
 
-/// Several axes on one dimension, major to minor: `P(axes("x", "y"), nullptr)`.
+/// Returns an entry that splits one dimension over several axes, major to minor: `P(axes("x", "y"),
+/// nullptr)`.
 template <class... Names>
 SpecEntry axes(Names&&... names) {
   return SpecEntry(std::vector<std::string>{std::string(std::forward<Names>(names))...});
 }
 
+/// Types that convert to an entry of a PartitionSpec.
 template <class T>
 concept SpecEntryLike = std::is_convertible_v<T, SpecEntry>;
 
 /// How the dimensions of an array are split over the axes of a mesh (jax.sharding.PartitionSpec).
 ///
-/// `P("data", nullptr, axes("x", "y"))` splits dim 0 over "data" and dim 2 over "x" and "y", "x"
-/// the major one. Missing trailing entries mean unsplit. P() and P(nullptr) are different specs
-/// that place arrays alike.
+/// Entry i names the mesh axes over which dimension i is split. `P("data", nullptr, axes("x",
+/// "y"))` splits dimension 0 over "data" and dimension 2 over "x" (major) and "y" (minor). Missing
+/// trailing entries mean not split. P() and P(nullptr) are different specs that place arrays
+/// equally.
 class PartitionSpec {
  public:
+  /// P(): no dimension is split.
   PartitionSpec() = default;
+  /// A spec of these entries.
   template <SpecEntryLike... Entries>
   requires(sizeof...(Entries) > 0) PartitionSpec(Entries&&... entries)
       : entries_{SpecEntry(std::forward<Entries>(entries))...} {}
-  /// P({"x", "y"}) would read like Python's P(("x", "y")), one dim over both axes, and mean P("x",
-  /// "y"): it doesn't compile.
+  /// P({"x", "y"}) doesn't compile: it reads like Python's P(("x", "y")), one dimension over both
+  /// axes, and would mean P("x", "y").
   template <std::size_t N>
   PartitionSpec(const char* const (&)[N]) {
     static_assert(N == 0,
                   "tessera: P({\"x\", \"y\"}) is unclear; write P(axes(\"x\", \"y\")) for one "
                   "dimension over both axes, P(\"x\", \"y\") for two dimensions");
   }
+  /// Returns a spec of a computed list of entries.
   static PartitionSpec from_entries(std::vector<SpecEntry> entries);
 
+  /// Number of entries.
   std::size_t size() const { return entries_.size(); }
-  /// ValueError if out of range.
+  /// Entry i.
+  /// @throws ValueError if i is out of range.
   const SpecEntry& operator[](std::size_t i) const;
+  /// Iterates over the entries.
   auto begin() const { return entries_.begin(); }
+  /// End of the entries.
   auto end() const { return entries_.end(); }
+  /// All entries.
   const std::vector<SpecEntry>& entries() const { return entries_; }
-  /// First position of that entry; ValueError if it is not present.
+  /// Position of the first entry that equals `value`.
+  /// @throws ValueError if there is none.
   std::size_t index(const SpecEntry& value, Location location = Location::current()) const;
+  /// Number of entries that equal `value`.
   std::size_t count(const SpecEntry& value) const;
-  /// Axes over which the value is a partial sum.
+  /// Unreduced axes: along them each device holds one term of a sum that hasn't been computed yet.
   const std::vector<std::string>& unreduced() const { return unreduced_; }
-  /// A copy with these unreduced axes.
+  /// Returns a copy with these unreduced axes.
+  /// @throws ValueError if an axis is given twice, is empty, or splits a dimension.
   PartitionSpec with_unreduced(std::vector<std::string> axes,
                                Location location = Location::current()) const;
-  /// "PartitionSpec('x', None, ('y', 'z'))"
+  /// Returns for example "PartitionSpec('x', None, ('y', 'z'))".
   std::string to_string() const;
   friend PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b);
   friend bool operator==(const PartitionSpec&, const PartitionSpec&) = default;
@@ -95,9 +116,10 @@ class PartitionSpec {
   std::vector<std::string> unreduced_;
 };
 
-/// A spec equals the list of its entries, as in the era of tuples.
+/// A spec equals the list of its entries (JAX's specs compare equal to tuples).
 bool operator==(const PartitionSpec& a, const std::vector<SpecEntry>& b);
 
+/// Short name of PartitionSpec.
 using P = PartitionSpec;
 
 }  // namespace tessera

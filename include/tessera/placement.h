@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where arrays lie: putting them on devices and constraining them inside traced functions.
+// Placement of arrays on devices, and sharding constraints inside traced functions.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,31 @@ std::function<void(TreeVisitor&)> walker(const T& value) {
 }
 }  // namespace internal
 
+/// Options of `device_put`.
 struct DevicePutOptions {
-  /// Delete the source once it has been moved.
+  /// Delete the source arrays after they have been copied.
   bool donate = false;
 };
 
-/// Places arrays (a tree, with a prefix of it as shardings) on devices: committed copies, without a
-/// detour through the host when the devices are the same. Inside a trace it does nothing.
-/// IndivisibleError if a dimension can't be split evenly, naming the leaf.
+/// Places a tree of arrays on devices (jax.device_put).
+///
+/// Returns committed arrays with the requested shardings. If the devices stay the same, data moves
+/// by collectives and buffers that needn't move are shared. Inside a traced function it returns its
+/// argument.
 /// @code
+/// Mesh mesh = make_mesh({{"data", 2}, {"model", 4}});
 /// Array x = device_put(zeros({8, 16}), {mesh, P("data", "model")});
 /// @endcode
+/// @param value  A tree of arrays.
+/// @param target  A prefix of that tree; UNSPECIFIED means the first device, nullptr replicated on
+///   the mesh in scope.
+/// @param options  Whether to delete the source.
+/// @param location  The line named in messages.
+/// @throws IndivisibleError if a dimension can't be split evenly; the message names the array.
+/// @throws ShardingError if a spec has more entries than its array has dimensions.
+/// @throws ValueError if `target` isn't a prefix of the tree, or names devices that this process
+///   doesn't have.
+/// @throws RuntimeError if a spec has no mesh in scope, or an array has been deleted.
 template <TreeLike T>
 T device_put(const T& value, const ShardingTree& target, DevicePutOptions options = {},
              Location location = Location::current()) {
@@ -43,39 +57,61 @@ T device_put(const T& value, const ShardingTree& target, DevicePutOptions option
       value, internal::device_put_leaves(tree_leaves(value), internal::walker(value), target,
                                          options.donate, location));
 }
+/// Places all arrays of a tree with one sharding.
 template <TreeLike T>
 T device_put(const T& value, const NamedSharding& target, DevicePutOptions options = {},
              Location location = Location::current()) {
   return device_put(value, ShardingTree(target), options, location);
 }
+/// Places all arrays of a tree on one device.
 template <TreeLike T>
 T device_put(const T& value, const Device& device, DevicePutOptions options = {},
              Location location = Location::current()) {
   return device_put(value, ShardingTree(SingleDeviceSharding(device)), options, location);
 }
 
-/// Fixes how intermediate arrays lie. Entries UNCONSTRAINED are left to propagation; missing and
-/// null entries mean unsplit. A spec needs a mesh in scope. Sizes may be uneven inside jit.
-/// Eagerly: the array moved there.
+/// Constrains the sharding of intermediate arrays (jax.lax.with_sharding_constraint).
+///
+/// Dimensions whose entry is UNCONSTRAINED are left to propagation; missing and null entries mean
+/// not split. Inside traced functions sizes needn't divide evenly; eagerly it reshards the arrays.
+/// In code that is per device over some axes of a mesh it may name the others only.
+/// @code
+/// auto f = jit([&](Array x, Array w) {
+///   const NamedSharding rows(mesh, P("data", UNCONSTRAINED));
+///   return relu(with_sharding_constraint(matmul(x, w), rows));
+/// });
+/// @endcode
+/// @param value  A tree of arrays.
+/// @param target  A prefix of that tree.
+/// @param location  The line named in messages.
+/// @throws ShardingError if a spec names an axis that the mesh lacks or that is manual here, or has
+///   more entries than its array has dimensions.
+/// @throws IndivisibleError if a dimension can't be split evenly, eagerly only.
+/// @throws ValueError if `target` isn't a prefix of the tree, or is UNSPECIFIED for an array.
+/// @throws RuntimeError if a spec has no mesh in scope.
 template <TreeLike T>
 T with_sharding_constraint(const T& value, const ShardingTree& target,
                            Location location = Location::current()) {
   return tree_unflatten(value, internal::constrain_leaves(
                                    tree_leaves(value), internal::walker(value), target, location));
 }
+/// Constrains all arrays of a tree to one sharding.
 template <TreeLike T>
 T with_sharding_constraint(const T& value, const NamedSharding& target,
                            Location location = Location::current()) {
   return with_sharding_constraint(value, ShardingTree(target), location);
 }
 
-/// An array in memory of its own, lying as `x` does. Inside a trace: the array.
+/// Returns a copy of x with its own memory and the same sharding. Inside a traced function it
+/// returns x.
 Array copy(Operand x);
 
-/// Like an array: shape, dtype and, if it is committed, its sharding.
+/// Describes an array, for `lower`: its shape, dtype and, if it is committed, sharding.
 Array shape_dtype_struct(const Array& like, Location location = Location::current());
-/// With a spec on the mesh that is in scope when the sharding is asked for, by sharding() or
-/// lower(). TypeError without a mesh then, ShardingError if it lacks an axis.
+/// Describes an array whose spec refers to the mesh that will be in scope when its sharding is
+/// needed, by `sharding()` or `lower`. At that point no mesh in scope is a TypeError, and a missing
+/// axis a ShardingError.
+/// @throws ShardingError if the spec has more entries than the shape.
 Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const PartitionSpec& spec,
                          Location location = Location::current());
 
@@ -86,9 +122,15 @@ void check_process_local(const std::vector<Array>& leaves,
                          Location location);
 }  // namespace internal
 
-/// Arrays from the data that this process holds. There is one process, so that is all of it:
-/// `global_shapes` (none, one for all leaves, or one per leaf) must be the shapes that the data
-/// has. ValueError for another number of them, ShapeError naming the leaf that has another shape.
+/// Creates arrays from the data that this process holds
+/// (jax.make_array_from_process_local_data). As there is one process, that is all of the data.
+/// @param sharding  A prefix of the tree of arrays.
+/// @param local  The data.
+/// @param global_shapes  None, one for all arrays, or one per array; must equal the data's shapes.
+/// @param location  The line named in messages.
+/// @throws ValueError for another number of shapes.
+/// @throws ShapeError if an array has another shape.
+/// @throws TracerError while a function is traced.
 template <TreeLike T>
 T make_array_from_process_local_data(
     const ShardingTree& sharding, const T& local,
@@ -99,15 +141,26 @@ T make_array_from_process_local_data(
   return device_put(local, sharding, {}, location);
 }
 
-/// An array whose parts come from a callback, called once per distinct index.
-/// ShapeError if a part has another shape or dtype than expected.
+/// Creates an array from a callback that returns the part at an index
+/// (jax.make_array_from_callback). It is called once per distinct index.
+/// @code
+/// Array x = make_array_from_callback({8, 4}, NamedSharding(mesh, P("x")), [](const Index& part) {
+///   return full({1, 4}, float(part[0].start.value_or(0)));
+/// });
+/// @endcode
+/// @throws ShapeError if a part isn't of the shard's shape, or has another dtype than the others.
+/// @throws ShardingError if the sharding doesn't fit the shape.
+/// @throws TracerError while a function is traced.
 Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
                                const std::function<Array(const Index&)>& callback,
                                Location location = Location::current());
 
-/// An array from its parts, one single-device array per device, in any order.
-/// ValueError: wrong number, devices that the sharding lacks (both sets of ids), duplicates, parts
-/// with several shards; DTypeError, ShapeError: parts that don't fit.
+/// Creates an array from its parts (jax.make_array_from_single_device_arrays): one array per device
+/// of the sharding, each on that device, in any order. The parts' memory is shared.
+/// @throws ValueError if their number is wrong, two are on one device, one is on several devices,
+///   or their devices aren't those of the sharding.
+/// @throws ShapeError if a part hasn't the shard's shape.
+/// @throws DTypeError if the parts have different dtypes.
 Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shape,
                                            const Sharding& sharding,
                                            const std::vector<Array>& arrays,

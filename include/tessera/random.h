@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers without hidden state: equal keys give equal numbers, bit for bit those of
-// jax.random (threefry2x32, partitionable), whatever the devices and the sharding.
+// Random numbers from explicit keys.
 #pragma once
 
 #include <cstdint>
@@ -9,60 +8,93 @@
 
 #include <tessera/array.h>
 
-/// A key is a u32[2] array. Use each key once; `split` makes new ones.
+/// @file
+/// Random numbers without hidden state, as in jax.random.
+///
+/// A key is a u32[2] array, and equal keys give equal numbers: bit for bit those of JAX's
+/// threefry2x32 in its partitionable form (Salmon et al., "Parallel random numbers: as easy as 1,
+/// 2, 3", 2011), whatever the devices and the sharding. Use each key once; `split` makes new ones.
 /// @code
 /// Array keys = random::split(random::key(0), 2);
 /// Array x = random::normal(index(keys, {0}), {8, 16});
 /// @endcode
+/// @throws DTypeError if a key isn't u32 or the requested dtype isn't supported. Floating-point
+///   distributions have f16, bf16, f32 and f64.
+/// @throws ShapeError if a key isn't u32[2], a size is negative, or a parameter doesn't broadcast
+///   to the shape.
+///
+/// All messages name the caller's line.
+
 namespace tessera::random {
 
+/// Shape of a result; empty for a scalar.
 using Shape = std::vector<std::int64_t>;
 
-/// The key of a seed, all 64 bits of it (JAX with 64-bit types; without them JAX takes the lower
-/// half alone). Arrays of 32 bits or less make the lower half.
+/// Returns the key of a seed. All 64 bits of a plain number or 64-bit integer are used (as in JAX
+/// with 64-bit types enabled; without them JAX uses the lower half). Narrower arrays give the lower
+/// half.
+/// @throws TypeError if the seed isn't an integer scalar.
 Array key(Operand seed);
-/// n new keys: u32[n,2].
+/// Derives n new keys: u32[n, 2].
 Array split(Operand key, std::int64_t n = 2);
-/// Keys of that shape: u32[shape...,2].
+/// Derives an array of new keys: u32[shape.., 2].
 Array split(Operand key, Shape shape);
-/// A new key from a key and a number (its lower 32 bits).
+/// Derives a new key from a key and a number, of which the lower 32 bits count.
+/// @throws TypeError if the number isn't an integer scalar.
 Array fold_in(Operand key, Operand data);
 
-/// Uniformly distributed bits: u8, u16, u32 or u64.
+/// Uniformly distributed bits, as u8, u16, u32 or u64.
 Array bits(Operand key, Shape shape = {}, DType dtype = DType::u32);
-/// In [minval, maxval).
+/// Uniformly distributed floats in [minval, maxval).
 Array uniform(Operand key, Shape shape = {}, DType dtype = DType::f32, Operand minval = 0.0,
               Operand maxval = 1.0);
-/// Integers in [minval, maxval); bounds outside of the dtype are cut to it.
+/// Uniformly distributed integers in [minval, maxval) of 8 to 64 bits. Bounds out of the dtype's
+/// range are clamped to it.
+/// @throws DTypeError if a bound isn't an integer or is a u64 array.
 Array randint(Operand key, Shape shape, Operand minval, Operand maxval, DType dtype = DType::s32);
-/// Normally distributed with mean 0 and variance 1; complex dtypes too.
+/// Normal distribution with mean 0 and variance 1; c64 and c128 are supported, too.
 Array normal(Operand key, Shape shape = {}, DType dtype = DType::f32);
-/// The normal distribution cut to (lower, upper).
+/// Normal distribution truncated to (lower, upper).
 Array truncated_normal(Operand key, Operand lower, Operand upper, Shape shape = {},
                        DType dtype = DType::f32);
-/// True with probability p; of p's shape unless one is given.
+/// Bernoulli distribution: true with probability p (pred). Of p's shape unless one is given.
 Array bernoulli(Operand key, Operand p = 0.5, std::optional<Shape> shape = {});
+/// Exponential distribution with rate 1.
 Array exponential(Operand key, Shape shape = {}, DType dtype = DType::f32);
+/// Standard Gumbel distribution, -log(-log(u)).
 Array gumbel(Operand key, Shape shape = {}, DType dtype = DType::f32);
+/// Laplace distribution with mean 0 and scale 1.
 Array laplace(Operand key, Shape shape = {}, DType dtype = DType::f32);
-/// Positions (s32) along an axis of unnormalized log-probabilities. `shape`: of the result; it ends
-/// with that of the logits without the axis.
+/// Categorical distribution: indices (s32) drawn along an axis of unnormalised log-probabilities.
+/// @param key  The key.
+/// @param logits  [.., N, ..].
+/// @param axis  The axis of size N.
+/// @param shape  Shape of the result; must end with that of the logits without the axis, which is
+///   the default.
 Array categorical(Operand key, Operand logits, std::int64_t axis = -1,
                   std::optional<Shape> shape = {});
 
-/// 0, ..., n-1 in random order (s32).
+/// The integers 0, .., n - 1 (s32) in random order.
 Array permutation(Operand key, std::int64_t n);
-/// Slices along an axis in random order; `independent`: each vector along the axis in its own.
+/// The slices of x along an axis in random order.
+/// @param key  The key.
+/// @param x  The array.
+/// @param axis  The axis.
+/// @param independent  Shuffle each vector along the axis in an order of its own.
 Array permutation(Operand key, Operand x, std::int64_t axis = 0, bool independent = false);
 
+/// Options of `choice`.
 struct ChoiceOptions {
-  /// May an element be drawn more than once?
+  /// Whether an element may be drawn more than once.
   bool replace = true;
-  /// Probabilities of the elements; equal by default.
+  /// Probabilities of the elements, a float vector [n]; uniform by default.
   std::optional<Array> p{};
 };
-/// Elements drawn from 0, ..., n-1 (s32), or from the slices of an array along dim 0.
+/// Draws from the integers 0, .., n - 1 (s32).
+/// @throws ValueError if n is less than 1, or more elements than n are drawn without replacement.
 Array choice(Operand key, std::int64_t n, Shape shape = {}, const ChoiceOptions& options = {});
+/// Draws from the slices of an array along dimension 0: values [N, D..] -> [shape.., D..].
+/// @throws ValueError as above; ShapeError if `values` is a scalar.
 Array choice(Operand key, Operand values, Shape shape = {}, const ChoiceOptions& options = {});
 
 }  // namespace tessera::random

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-device code inside of programs on global arrays.
+// Per-device code within programs on global arrays.
 #pragma once
 
 #include <memory>
@@ -15,28 +15,29 @@
 
 namespace tessera {
 
-/// How shard_map cuts arguments, joins results, and what it checks.
+/// Options of `shard_map`: how arguments are split and results joined, and what is checked.
 struct ShardMapOptions {
-  /// Its devices run the function. Not given: the mesh in scope, or within another shard_map that
-  /// one's. One that is given must be the one in scope, if there is one. An AbstractMesh stands for
-  /// the devices that the arguments lie on.
+  /// The mesh whose devices run the function. By default that of an enclosing shard_map, or the
+  /// mesh in scope; if there is one, a mesh given here must equal it. An AbstractMesh stands for
+  /// the devices of the arguments.
   std::optional<Mesh> mesh{};
-  /// Prefix of the tree of positional arguments (static ones left out): one spec for all, or
-  /// tree(...) with one per argument. An axis on a dim cuts it: each device gets its part. Along
-  /// axes that a spec doesn't name all devices get the same. nullptr hands the argument over as it
-  /// is, without making it part of the call.
+  /// Specs of the arguments: one for all, or `tree(...)` with one per argument, static ones left
+  /// out; each is a prefix of the argument's tree. A dimension is split over the axes of its entry,
+  /// and each device gets its part; along axes that a spec doesn't name all devices get the same.
+  /// nullptr passes an argument on unchanged.
   ShardingTree in_specs{};
-  /// Prefix of the result's tree. The parts are put together along the axes that a spec names on
-  /// its dims. An axis that it doesn't name is a promise that the devices along it hold the same.
+  /// Specs of the results: a prefix of the result's tree. Parts are concatenated over the axes of
+  /// each dimension's entry. Leaving an axis out promises that the devices along it hold equal
+  /// values.
   ShardingTree out_specs{};
-  /// The axes over which the function is per device (manual); empty: all that aren't yet. Over the
-  /// others it is written for whole arrays and partitioned as any program.
+  /// The axes over which the function is per device (manual); empty means all that aren't already.
+  /// Over the other axes it is written for global arrays and partitioned automatically.
   std::vector<std::string> axis_names{};
-  /// Checks that promised equality can be inferred, from the axes over which each value varies.
+  /// Check the promises of `out_specs`, from the axes over which each value varies.
   bool check_vma = true;
-  /// Name in messages and in the text of programs.
+  /// Name of the function in messages and in the text of programs.
   std::string name{};
-  /// Names of the arguments in messages ("x", "params").
+  /// Names of the arguments in messages, from the first on.
   std::vector<std::string> arg_names{};
 };
 
@@ -59,16 +60,18 @@ std::vector<std::string> other_axes(const Mesh& mesh, const std::vector<std::str
 
 }  // namespace internal
 
-/// What shard_map returns: call it as the function itself, with whole arrays.
+/// A function wrapped by `shard_map`: called like the function itself, with global arrays.
 template <class F, class Statics>
 class ShardMapFunction : public internal::Calls<ShardMapFunction<F, Statics>, F> {
  public:
+  /// The wrapped function's type.
   using wrapped_function = F;
 
+  /// For internal use; see `shard_map`.
   ShardMapFunction(F f, ShardMapOptions options, Location location)
       : body_(std::move(f)), core_(std::move(options), location) {}
 
-  /// The call; `location` is named in messages.
+  /// Calls the function; messages name `location`.
   template <class... Given>
   auto call_at(Location location, Given&&... given) const {
     return body_.call_with(core_, location, std::forward<Given>(given)...);
@@ -79,32 +82,43 @@ class ShardMapFunction : public internal::Calls<ShardMapFunction<F, Statics>, F>
   internal::ShardMapCore core_;
 };
 
-/// Maps a function over the parts of arrays (jax.shard_map).
+/// Maps a function over the shards of arrays (jax.shard_map).
 ///
-/// The function is written for one device: it gets parts of the arguments as in_specs cut them, may
-/// use the collectives of tessera/collectives.h by the names of the mesh's axes, and returns parts
-/// of the results. It is traced at each call, inside jit as part of the program, else as a program
-/// of its own. Arrays that it captures are whole on every device.
+/// The function is written for one device: it gets the parts of the arguments that `in_specs` give
+/// it, may communicate by the collectives of tessera/collectives.h, and returns the device's parts
+/// of the results. An argument of shape [8, 16] with spec P("x") on an axis of size 4 arrives as
+/// [2, 16]; a result of shape [2, 16] with that spec becomes [8, 16]. The function is traced at
+/// each call, within `jit` as part of the program, otherwise as a program of its own. Arrays that
+/// it captures are replicated.
 ///
-/// Each value in it has a type that says over which axes it varies (varying_axes): an argument over
-/// those of its spec, axis_index over its axes, the result of an operation over those of its
-/// operands; psum and others take axes away. Values that don't vary are used beside others as they
-/// are. out_specs may only leave out axes over which the result doesn't vary, and loops and
-/// branches must agree on the types of what they carry and return: pcast changes a type.
-///
-/// Wrong specs (of other axes than the manual ones, longer than the rank, with sizes that don't
-/// divide) are a ShardingError, wrong types a ValueError or TypeError, with the line of the call.
+/// Each value in it has a set of axes over which it *varies* between devices (`varying_axes`): an
+/// argument the axes of its spec, `axis_index` its own, the result of an operation those of its
+/// operands; `psum` and others remove axes. `out_specs` may leave out an axis only if the result
+/// doesn't vary over it. Values carried by loops or returned by branches must vary over the same
+/// axes; `pcast` adds axes.
 /// @code
 /// Mesh mesh = make_mesh({{"x", 8}});
 /// auto dot = shard_map([](Array a, Array b) { return psum(sum(a * b), "x"); },
 ///                      {.mesh = mesh, .in_specs = P("x"), .out_specs = P()});
-/// Array s = dot(a, b);
+/// Array s = jit(dot)(a, b);
 /// @endcode
+/// @param f  The function; exceptions it throws pass through unchanged.
+/// @param options  Mesh, specs, manual axes.
+/// @param location  The line named in messages where a call has none.
+/// @throws ShardingError if a spec names an axis that isn't made manual here, or is longer than its
+///   array's rank.
+/// @throws IndivisibleError if an argument can't be split evenly.
+/// @throws ValueError if there is no mesh or not the one in scope, an axis isn't one of the mesh's
+///   or is already manual, specs aren't prefixes of their trees, or a result varies over an axis
+///   that its spec leaves out.
+/// @throws TypeError if `in_specs` or `out_specs` is missing or holds something else than specs.
+/// @throws NotImplementedError for specs with unreduced axes.
 template <class F>
 auto shard_map(F f, ShardMapOptions options, Location location = Location::current()) {
   return ShardMapFunction<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(options),
                                                             location);
 }
+/// The same with static parameters.
 template <class F, int... I>
 auto shard_map(F f, StaticArgnums<I...>, ShardMapOptions options,
                Location location = Location::current()) {
@@ -112,15 +126,22 @@ auto shard_map(F f, StaticArgnums<I...>, ShardMapOptions options,
                                                                 location);
 }
 
-/// A tree of dims for smap: a dim, nullptr for none, or several (`axes_tree(0, nullptr)`).
+/// Dimensions for `smap`, as a tree prefix: a dimension, nullptr for none, or `axes_tree(0,
+/// nullptr)`.
 class AxesTree {
  public:
+  /// Nothing given.
   AxesTree() = default;
+  /// No dimension.
   AxesTree(std::nullptr_t) : given_(true) {}
+  /// A dimension, from 0.
   AxesTree(int dim) : given_(true), dim_(dim) {}
+  /// Returns a node; see `axes_tree`.
   static AxesTree sequence(std::vector<AxesTree> children);
+  /// False if default constructed.
   bool given() const { return given_; }
-  /// A dim d becomes the spec that has `axis` there, nullptr P(). ValueError for a negative dim.
+  /// Returns the specs with `axis` on these dimensions; for internal use.
+  /// @throws ValueError for a negative dimension.
   ShardingTree specs(const std::string& axis, const std::string& what, Location location) const;
 
  private:
@@ -128,21 +149,22 @@ class AxesTree {
   std::optional<int> dim_;
   std::vector<AxesTree> children_;
 };
-/// What stands for the elements of a tuple, vector or struct, in order.
+/// Returns dimensions for the elements of a tuple, vector or struct, in order.
 template <class... T>
 AxesTree axes_tree(T&&... children) {
   return AxesTree::sequence({AxesTree(std::forward<T>(children))...});
 }
 
-/// How smap cuts arguments and joins results.
+/// Options of `smap`.
 struct SmapOptions {
-  /// The dim that is cut, of each argument (nullptr: none).
+  /// The dimension of each argument that is split (nullptr: none).
   AxesTree in_axes{};
-  /// The dim along which the parts of a result are put together (nullptr: all are equal).
+  /// The dimension along which each result is concatenated (nullptr: the devices hold equal
+  /// values).
   AxesTree out_axes{};
-  /// The axis of the mesh in scope.
+  /// The axis of the mesh in scope that is mapped over.
   std::string axis_name{};
-  /// Name in messages and in the text of programs.
+  /// Name of the function in messages and in the text of programs.
   std::string name{};
 };
 
@@ -150,26 +172,33 @@ namespace internal {
 ShardMapOptions to_shard_map(const SmapOptions& options, Location location);
 }  // namespace internal
 
-/// shard_map over one axis of the mesh in scope, with dims in place of specs (jax.smap).
+/// `shard_map` over one axis of the mesh in scope, with dimensions in place of specs (jax.smap).
+/// @code
+/// auto f = smap([](Array x) { return psum(x, "x"); },
+///               {.in_axes = 0, .out_axes = nullptr, .axis_name = "x"});
+/// @endcode
+/// @throws TypeError if an option is missing; otherwise as `shard_map`.
 template <class F>
 auto smap(F f, SmapOptions options, Location location = Location::current()) {
   return shard_map(std::move(f), internal::to_shard_map(options, location), location);
 }
 
-/// Under the names of jax.experimental.
+/// Functions with the signatures of jax.experimental.
 namespace experimental {
 
-/// The other arguments of jax.experimental.shard_map.
+/// Options of jax.experimental.shard_map.
 struct ShardMapOptions {
-  /// check_vma of today.
+  /// As tessera::ShardMapOptions::check_vma.
   bool check_rep = true;
-  /// The axes over which the function is *not* per device (`auto` in Python).
+  /// The axes over which the function isn't per device (`auto` in Python).
   std::vector<std::string> auto_axes{};
-  /// Name in messages and in the text of programs.
+  /// Name of the function in messages and in the text of programs.
   std::string name{};
 };
 
-/// jax.experimental.shard_map: tessera::shard_map with positional arguments.
+/// tessera::shard_map with positional arguments (jax.experimental.shard_map).
+/// @throws ShardingError if `auto_axes` names an axis that the mesh lacks, or all of them;
+///   otherwise as tessera::shard_map.
 template <class F>
 auto shard_map(F f, const Mesh& mesh, const ShardingTree& in_specs, const ShardingTree& out_specs,
                const ShardMapOptions& options = {}, Location location = Location::current()) {

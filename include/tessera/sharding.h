@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How arrays are laid out on devices.
 #pragma once
 
 #include <cstddef>
@@ -16,155 +17,225 @@
 
 namespace tessera {
 
-/// The part of one dimension that a device holds: [start, stop), or the whole dimension (open)
-/// when both are empty, as Python's slice(None).
+/// The part of one dimension that a device holds: [start, stop), or the entire dimension if both
+/// are absent, as Python's slice(None).
 struct IndexSlice {
+  /// First index.
   std::optional<std::int64_t> start;
+  /// Index after the last.
   std::optional<std::int64_t> stop;
   friend bool operator==(const IndexSlice&, const IndexSlice&) = default;
+  /// Returns "start:stop", or ":".
   std::string to_string() const;
 };
-/// One slice per dimension.
+/// The part of an array that a device holds: one slice per dimension.
 using Index = std::vector<IndexSlice>;
 
 namespace internal {
 class ShardingImpl;
 }
 
-/// Describes how an array lies on devices (jax.sharding.Sharding). An immutable value: copies share
-/// one description. Made by one of the subclasses.
+/// How an array is laid out on devices (jax.sharding.Sharding): which device holds which part.
+///
+/// An immutable value, created by one of the subclasses; copies are cheap. Functions of a global
+/// shape check that the sharding fits it.
+///
+/// @throws ValueError from all members but `valid`, `to_string`, `hash` and comparison if it is
+///   empty (default constructed), and from functions that name devices if its mesh is abstract.
 class Sharding {
  public:
+  /// A shape.
   using Dims = std::vector<std::int64_t>;
 
-  /// No sharding: only good to be assigned to; members other than `valid` throw ValueError.
+  /// An empty sharding, to be assigned to.
   Sharding() = default;
+  /// False if the sharding is empty.
   bool valid() const { return impl_ != nullptr; }
 
-  /// True if the mesh is abstract: what asks for devices is a ValueError then.
+  /// True if the mesh is abstract: there are no devices.
   bool is_abstract() const;
+  /// The devices.
   std::set<Device> device_set(Location location = Location::current()) const;
-  /// Devices in the order of the shards.
+  /// The devices in the order of the shards.
   std::vector<Device> device_list(Location location = Location::current()) const;
+  /// The devices that belong to this process.
   std::set<Device> addressable_devices(Location location = Location::current()) const;
+  /// The number of devices.
   std::int64_t num_devices() const;
-  /// Device → the slice it holds. IndivisibleError as for shard_shape.
+  /// Returns the part of an array of this shape that each device holds.
+  /// @throws ShardingError as for `shard_shape`.
   std::map<Device, Index> devices_indices_map(const Dims& global_shape,
                                               Location location = Location::current()) const;
+  /// The same for the devices of this process.
   std::map<Device, Index> addressable_devices_indices_map(
       const Dims& global_shape, Location location = Location::current()) const;
-  /// Device → number of the copy of its slice, in device order.
+  /// Returns for each device the number of its copy among those of the same part, from 0 in the
+  /// order of devices. The copy 0 of every part together make up the array.
+  /// @throws ShardingError as for `shard_shape`.
   std::map<Device, std::int64_t> replica_ids(const Dims& global_shape,
                                              Location location = Location::current()) const;
-  /// Shape of one device's part. IndivisibleError with sharding, dim, ways, size and shape.
+  /// Returns the shape of one device's part of an array of this shape.
+  /// @throws IndivisibleError if the size of a dimension isn't a multiple of its number of parts.
+  /// @throws ShardingError if the sharding is for another rank.
   Dims shard_shape(const Dims& global_shape, Location location = Location::current()) const;
+  /// True if every device holds the entire array.
   bool is_fully_replicated() const;
+  /// True if all devices belong to this process.
   bool is_fully_addressable(Location location = Location::current()) const;
-  /// Same parts on the same devices, for an array of `ndim` dimensions.
+  /// True if both place the same parts of arrays of rank `ndim` on the same devices, however they
+  /// are written.
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
-  /// "device" unless another kind was asked for.
+  /// The kind of memory; "device" is the only one.
   std::string memory_kind() const;
+  /// Returns a copy with another kind of memory.
+  /// @throws ValueError for kinds other than "device".
   Sharding with_memory_kind(const std::string& kind, Location location = Location::current()) const;
-  /// HLO's text of it for that rank, for example "{devices=[2,4]<=[8]}".
+  /// Returns the sharding of arrays of rank `ndim` as HLO text, for example "{devices=[2,4]<=[8]}".
   std::string to_hlo_text(std::int64_t ndim) const;
+  /// Returns a description for messages.
   std::string to_string() const;
 
-  /// Structural: NamedShardings are equal if mesh, spec and memory kind are.
+  /// Structural equality: NamedShardings are equal if mesh, spec and memory kind are. See
+  /// `is_equivalent_to` for equal placement.
   friend bool operator==(const Sharding& a, const Sharding& b);
+  /// Hash, equal for equal shardings.
   std::size_t hash() const;
 
+  /// The representation; for internal use.
   const internal::ShardingImpl& impl() const;
+  /// For internal use.
   explicit Sharding(std::shared_ptr<const internal::ShardingImpl> impl) : impl_(std::move(impl)) {}
 
  protected:
   std::shared_ptr<const internal::ShardingImpl> impl_;
 };
 
-/// A mesh and a spec (jax.sharding.NamedSharding). The mesh may be an AbstractMesh.
+/// A sharding given by a mesh and a PartitionSpec over its axes (jax.sharding.NamedSharding). The
+/// mesh may be an AbstractMesh.
 /// @code
 /// NamedSharding s(make_mesh({{"x", 2}, {"y", 4}}), P("x", "y"));
+/// s.shard_shape({8, 16});   // {4, 4}
 /// @endcode
 class NamedSharding : public Sharding {
  public:
-  /// ShardingError for an axis that the mesh lacks (naming those it has), DuplicateSpecError for a
-  /// repeated axis.
+  /// A sharding over the axes of `mesh`.
+  /// @throws ShardingError if the spec names an axis that the mesh lacks.
+  /// @throws DuplicateSpecError if the spec names an axis twice.
   NamedSharding(const Mesh& mesh, const PartitionSpec& spec,
                 Location location = Location::current());
+  /// The same in a kind of memory; "device" is the only one.
   NamedSharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& memory_kind,
                 Location location = Location::current());
-  /// A spec is needed: say P() for no split.
+  /// A spec is required: P() splits no dimension.
   NamedSharding(const Mesh& mesh, std::nullptr_t) = delete;
-  /// TypeError if the sharding is of another class.
+  /// Casts a Sharding to this class.
+  /// @throws TypeError if it is of another class.
   explicit NamedSharding(const Sharding& s, Location location = Location::current());
+  /// True if the sharding is a NamedSharding.
   static bool is(const Sharding& s);
+  /// The mesh.
   const Mesh& mesh() const;
+  /// The spec.
   const PartitionSpec& spec() const;
 };
 
-/// Everything on one device (jax.sharding.SingleDeviceSharding).
+/// The entire array on one device (jax.sharding.SingleDeviceSharding).
 class SingleDeviceSharding : public Sharding {
  public:
+  /// A sharding on this device.
   explicit SingleDeviceSharding(const Device& device, const std::string& memory_kind = "device",
                                 Location location = Location::current());
+  /// Casts a Sharding to this class.
+  /// @throws TypeError if it is of another class.
   explicit SingleDeviceSharding(const Sharding& s, Location location = Location::current());
+  /// True if the sharding is a SingleDeviceSharding.
   static bool is(const Sharding& s);
+  /// The device.
   const Device& device() const;
 };
 
-/// An N-d arrangement of devices: the array's dim i is split shape()[i] ways
-/// (jax.sharding.PositionalSharding). Legacy; equals a tiling.
+/// An N-dimensional arrangement of devices: dimension i of an array is split into shape()[i] parts
+/// (jax.sharding.PositionalSharding). For compatibility; prefer NamedSharding.
 class PositionalSharding : public Sharding {
  public:
+  /// A one-dimensional arrangement.
+  /// @throws ValueError if there are no devices or a device is given twice.
   explicit PositionalSharding(std::vector<Device> devices,
                               const std::string& memory_kind = "device",
                               Location location = Location::current());
+  /// True if the sharding is a PositionalSharding.
   static bool is(const Sharding& s);
+  /// Casts a Sharding to this class.
+  /// @throws TypeError if it is of another class.
   explicit PositionalSharding(const Sharding& s, Location location = Location::current());
+  /// Shape of the arrangement.
   const std::vector<std::int64_t>& shape() const;
+  /// Rank of the arrangement.
   std::int64_t ndim() const { return std::int64_t(shape().size()); }
+  /// Returns the arrangement in another shape; one size may be -1.
+  /// @throws ShardingError if the number of places changes.
   PositionalSharding reshape(const std::vector<std::int64_t>& shape,
                              Location location = Location::current()) const;
+  /// Returns the arrangement with permuted dimensions, reversed by default.
+  /// @throws ShardingError if `perm` isn't a permutation.
   PositionalSharding transpose(const std::vector<std::int64_t>& perm = {},
                                Location location = Location::current()) const;
-  /// Merges a dimension into copies: the arrangement has size 1 there and more replicas.
+  /// Returns an arrangement that replicates along a dimension (all by default) instead of
+  /// splitting: its size becomes 1, or the dimension is removed if `keepdims` is false.
+  /// @throws ShardingError if `axis` is out of range.
   PositionalSharding replicate(std::optional<std::int64_t> axis = {}, bool keepdims = true,
                                Location location = Location::current()) const;
 };
 
-/// One slice of one dimension per device, as jax.pmap lays arrays out (jax.sharding.PmapSharding).
-/// The mapped dimension stays, with size 1, in each device's part.
+/// One index of one dimension per device, as jax.pmap places arrays (jax.sharding.PmapSharding).
+/// The mapped dimension has size 1 in each device's part.
 class PmapSharding : public Sharding {
  public:
-  /// Dim `sharded_dim` is mapped over the devices, one index each; none: replicated.
+  /// Returns a sharding for arrays of this shape.
+  /// @param shape  The global shape.
+  /// @param sharded_dim  The dimension that is mapped over the devices; std::nullopt: replicated.
+  /// @param devices  As many as the dimension's size; by default the first ones.
+  /// @param location  The line named in messages.
+  /// @throws ValueError if there is no such dimension or its size isn't the number of devices.
   static PmapSharding make_default(const std::vector<std::int64_t>& shape,
                                    std::optional<std::int64_t> sharded_dim = 0,
                                    std::vector<Device> devices = {},
                                    Location location = Location::current());
+  /// True if the sharding is a PmapSharding.
   static bool is(const Sharding& s);
+  /// Casts a Sharding to this class.
+  /// @throws TypeError if it is of another class.
   explicit PmapSharding(const Sharding& s, Location location = Location::current());
+  /// The devices.
   const std::vector<Device>& devices() const;
-  /// Text of the sharding spec, for example "ShardingSpec((Chunked(4), NoSharding()), ...)".
+  /// Returns JAX's text of the spec, for example "ShardingSpec((Chunked(4), NoSharding()), ...)".
   std::string sharding_spec() const;
 };
 
-/// A list of devices and a tiling in HLO's text form (jax.sharding.GSPMDSharding).
+/// A list of devices and a sharding in HLO's text form (jax.sharding.GSPMDSharding).
 class GSPMDSharding : public Sharding {
  public:
-  /// ParseError or ValueError if the text is no sharding of that many devices. With
-  /// "{maximal device=N}" the whole array is on the N-th of them, and the others have no part in
-  /// it: num_devices() is 1.
+  /// A sharding such as "{devices=[2,4]<=[8]}" or "{replicated}" over these devices.
+  ///
+  /// With "{maximal device=N}" the entire array is on the N-th of them and num_devices() is 1.
+  /// @throws ParseError if the text can't be parsed.
+  /// @throws ValueError if it is for another number of devices or for a tuple.
   GSPMDSharding(std::vector<Device> devices, const std::string& hlo_sharding,
                 const std::string& memory_kind = "device", Location location = Location::current());
+  /// Casts a Sharding to this class.
+  /// @throws TypeError if it is of another class.
   explicit GSPMDSharding(const Sharding& s, Location location = Location::current());
+  /// Returns "{replicated}" over these devices.
   static GSPMDSharding get_replicated(std::vector<Device> devices,
                                       Location location = Location::current());
+  /// True if the sharding is a GSPMDSharding.
   static bool is(const Sharding& s);
-  /// HLO's text.
+  /// The HLO text.
   const std::string& hlo_sharding() const;
 };
 
-/// Reads the axes back from a tiling: the NamedSharding on `mesh` that places arrays of that rank
-/// as `s` does; empty if there is none.
+/// Returns the NamedSharding on `mesh` that places arrays of rank `ndim` as `s` does, or nothing if
+/// there is none.
 std::optional<NamedSharding> to_named_sharding(const Sharding& s, const Mesh& mesh,
                                                std::int64_t ndim);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardings of trees of arrays.
 #pragma once
 
 #include <cstddef>
@@ -12,39 +13,56 @@
 
 namespace tessera {
 
-/// "Not specified": an argument's own sharding is taken, a result's is chosen by propagation.
+/// Type of UNSPECIFIED.
 struct Unspecified {};
+/// No sharding is requested: an argument keeps its own, and that of a result is chosen by the
+/// compiler.
 inline constexpr Unspecified UNSPECIFIED{};
 
-/// Shardings for a tree of arrays, as a prefix of that tree: a leaf (a Sharding, a PartitionSpec
-/// that needs a mesh in scope, nullptr, or UNSPECIFIED) stands for all arrays below it; `tree(...)`
-/// lists what stands for the elements of a tuple, vector or struct in order; `dict(...)` for those
-/// of a map or of a struct with named fields.
+/// Shardings for a tree of arrays, as a prefix of that tree (JAX's tree prefixes).
+///
+/// A leaf applies to all arrays below it: a Sharding, a PartitionSpec (on the mesh in scope),
+/// nullptr or UNSPECIFIED. `tree(...)` lists the shardings of the elements of a tuple, vector or
+/// struct in order, `dict(...)` those of a map or of a struct with named fields by key.
 /// @code
 /// jit(f, {.in_shardings = tree(P("x"), nullptr), .out_shardings = P("x")});
 /// @endcode
+/// What doesn't match the tree it is used for is a ValueError that lists the mismatches.
 class ShardingTree {
  public:
+  /// What a node is.
   enum class Kind : unsigned char { unspecified, none, sharding, spec, sequence, dictionary };
 
+  /// UNSPECIFIED.
   ShardingTree() = default;
+  /// A leaf, converted implicitly from its value.
   ShardingTree(Unspecified) {}
   ShardingTree(std::nullptr_t) : kind_(Kind::none) {}
   ShardingTree(const Sharding& s) : kind_(Kind::sharding), sharding_(s) {}
   ShardingTree(const PartitionSpec& spec) : kind_(Kind::spec), spec_(spec) {}
-  /// The name of an axis alone is no spec: say P("x").
+  /// The name of an axis isn't a spec: write P("x").
   ShardingTree(const char*) = delete;
 
+  /// Returns a node for a tuple, vector or struct; see `tree`.
   static ShardingTree sequence(std::vector<ShardingTree> children);
+  /// Returns a node for a map or struct; see `dict`.
   static ShardingTree dictionary(std::vector<std::pair<std::string, ShardingTree>> children);
 
+  /// What this node is.
   Kind kind() const { return kind_; }
+  /// True if the node has no children.
   bool is_leaf() const { return kind_ != Kind::sequence && kind_ != Kind::dictionary; }
+  /// True for UNSPECIFIED.
   bool is_unspecified() const { return kind_ == Kind::unspecified; }
+  /// The sharding of Kind::sharding.
   const Sharding& sharding() const { return sharding_; }
+  /// The spec of Kind::spec.
   const PartitionSpec& spec() const { return spec_; }
+  /// The children.
   const std::vector<ShardingTree>& children() const { return children_; }
+  /// The keys of the children of Kind::dictionary.
   const std::vector<std::string>& keys() const { return keys_; }
+  /// Returns a description for messages.
   std::string to_string() const;
 
  private:
@@ -55,12 +73,12 @@ class ShardingTree {
   std::vector<std::string> keys_;
 };
 
-/// Shardings of the elements of a tuple, vector or struct, in order.
+/// Returns shardings for the elements of a tuple, vector or struct, in order.
 template <class... T>
 ShardingTree tree(T&&... children) {
   return ShardingTree::sequence({ShardingTree(std::forward<T>(children))...});
 }
-/// Shardings of the elements of a map or struct, by key or field name.
+/// Returns shardings for the elements of a map or struct, by key or field name.
 inline ShardingTree dict(std::vector<std::pair<std::string, ShardingTree>> children) {
   return ShardingTree::dictionary(std::move(children));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a jitted function goes through: lowered, compiled.
+// The stages of a jitted function: lowered (traced) and compiled.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,34 @@ namespace tessera {
 /// One HLO module of an executable.
 class HloModule {
  public:
+  /// A module with this text.
   explicit HloModule(std::string text) : text_(std::move(text)) {}
+  /// The module's HLO text.
   const std::string& to_string() const { return text_; }
 
  private:
   std::string text_;
 };
 
-/// One collective of a compiled program, with the user's line that asked for it.
+/// A movement of data between devices in a compiled program, and the operation that needs it.
 struct CollectiveInfo {
-  std::string kind;           ///< "all-reduce", ...
-  std::string op;             ///< the user's operation
-  std::string location;       ///< "file:line"
-  std::string from, to;       ///< specs in axis names
-  double bytes_received = 0;  ///< by one device, per execution
-  bool full_gather = false;
-  std::string reason;
+  std::string kind;           ///< kind of collective: "all-reduce", "all-gather", ...
+  std::string op;             ///< the operation that needs it
+  std::string location;       ///< "file:line" of that operation
+  std::string from, to;       ///< shardings before and after, in axis names
+  double bytes_received = 0;  ///< bytes received by one device in one run
+  bool full_gather = false;   ///< an entire array is gathered on each device without need
+  std::string reason;         ///< role of the array: "operand 1 of dot", ...
 };
 
 /// One array of a function's arguments or of its result.
 struct ValueInfo {
-  std::string path;  ///< "argument 0.w1", "x[2]"; of results "", "[1]"
-  std::vector<std::int64_t> shape;
-  DType dtype = DType::f32;
-  bool donated = false;
-  Sharding sharding;  ///< not valid() before compilation
+  /// Position in the tree: "argument 0.w1" or "x[2]" of arguments, "" or "[1]" of results.
+  std::string path;
+  std::vector<std::int64_t> shape;  ///< global shape
+  DType dtype = DType::f32;         ///< dtype
+  bool donated = false;             ///< listed in donate_argnums
+  Sharding sharding;                ///< sharding; not `valid()` before compilation
 };
 
 namespace internal {
@@ -53,35 +56,48 @@ struct CompiledState;
 struct LoweredState;
 }  // namespace internal
 
-/// A compiled program (jax.stages.Compiled).
+/// A compiled program: what one device runs after propagation and partitioning
+/// (jax.stages.Compiled).
 class Compiled {
  public:
+  /// For internal use; see Lowered::compile.
   explicit Compiled(std::shared_ptr<internal::CompiledState> state) : state_(std::move(state)) {}
-  /// HLO text of one device's program.
+  /// Returns one device's program as HLO text, with its collectives.
   std::string as_text() const;
-  /// What it communicates, why, and what would avoid it: the program is compiled once more, with a
-  /// record of each decision, and again for each annotation that is tried.
+  /// Explains what the program communicates, why, and which annotations would avoid it. Compiles
+  /// the program again with a record of each decision, and partitions it once per annotation tried.
   Explanation explain(const ExplainOptions& options = {}) const;
+  /// Returns this object (JAX's path to `hlo_modules`).
   const Compiled& runtime_executable() const { return *this; }
+  /// Returns the modules of the executable: one, with the text of `as_text`.
   std::vector<HloModule> hlo_modules() const;
-  /// One per array of the arguments (unused ones too) and of the result.
+  /// Returns the shardings of all arrays of the arguments, unused ones included.
   std::vector<Sharding> input_shardings() const;
+  /// Returns the shardings of all arrays of the result.
   std::vector<Sharding> output_shardings() const;
+  /// Describes all arrays of the arguments.
   std::vector<ValueInfo> args_info() const;
+  /// Describes all arrays of the result.
   std::vector<ValueInfo> out_info() const;
+  /// Returns the memory that a device needs.
   MemoryAnalysis memory_analysis() const;
-  /// What one run costs a device, and how long that takes on a described machine.
+  /// Returns what one run costs a device, and estimates its time on a described machine.
   CostAnalysis cost_analysis(const Network& network = {}) const;
-  /// What is communicated and why.
+  /// Returns all movements of data between devices.
   std::vector<CollectiveInfo> collectives() const;
-  /// Operations computed on gathered operands because no partitioned form is known.
+  /// Returns the operations that are computed on gathered operands because they can't be
+  /// partitioned.
   std::vector<std::string> replicated_ops() const;
-  /// Operations without a kernel, run by the reference interpreter.
+  /// Returns the operations that have no kernel and run on the reference interpreter.
   std::vector<std::string> evaluator_ops() const;
-  /// Runs on the arrays of the arguments, in order. TypeError and ValueError list the arguments
-  /// whose types or shardings differ from those compiled for.
+  /// Runs the program on the arrays of the arguments, in order, and returns those of the result.
+  /// @throws TypeError if the number, shapes or dtypes of the arrays differ from those compiled
+  ///   for.
+  /// @throws ValueError if a committed array has another sharding, or the program's devices don't
+  ///   exist (its mesh is abstract).
   std::vector<Array> call_flat(const std::vector<Array>& leaves,
                                Location location = Location::current()) const;
+  /// The representation; for internal use.
   const std::shared_ptr<internal::CompiledState>& state() const { return state_; }
 
  protected:
@@ -94,37 +110,49 @@ class Compiled {
   std::shared_ptr<internal::CompiledState> state_;
 };
 
-/// A traced program (jax.stages.Lowered).
+/// A traced program before propagation and partitioning (jax.stages.Lowered).
 class Lowered {
  public:
+  /// For internal use; see JitFunction::lower.
   explicit Lowered(std::shared_ptr<internal::LoweredState> state) : state_(std::move(state)) {}
-  /// The program before partitioning, shardings as annotations. `dialect`: "hlo", or "stablehlo"
-  /// for StableHLO with shardings in the sdy dialect, as JAX reads and prints it. A call of
-  /// custom_partitioning stands there as a composite with its plain body.
-  /// @throws ValueError if the dialect is another one.
+  /// Returns the text of the program, with shardings as annotations.
+  /// @param dialect  "hlo", or "stablehlo" for StableHLO with shardings in the sdy dialect, as JAX
+  ///   reads and prints it. There calls of custom_partitioning are composites of the plain
+  ///   function.
+  /// @param location  The line named in messages.
+  /// @throws ValueError for another dialect.
   std::string as_text(const std::string& dialect = "hlo",
                       Location location = Location::current()) const;
+  /// Describes all arrays of the arguments.
   std::vector<ValueInfo> args_info() const;
+  /// Describes all arrays of the result.
   std::vector<ValueInfo> out_info() const;
+  /// Propagates shardings, partitions the program and compiles it for its devices.
+  /// @throws CompileError if it can't be compiled as requested, for example with a full gather
+  ///   under TESSERA_FULL_GATHER=error.
   Compiled compile(Location location = Location::current()) const;
-  /// What the compiled program would communicate; see Compiled::explain. A program with full
-  /// gathers is explained also where TESSERA_FULL_GATHER=error refuses to compile it.
+  /// Explains what the compiled program would communicate; see Compiled::explain. Also explains
+  /// programs that TESSERA_FULL_GATHER=error refuses to compile.
   Explanation explain(const ExplainOptions& options = {}) const;
 
  private:
   std::shared_ptr<internal::LoweredState> state_;
 };
 
-/// A compiled function: takes the traced arguments (static ones were fixed by lower) as trees and
-/// returns the function's own result type. It never traces or compiles.
+/// A compiled program with the types of its function. Called with the function's arguments, without
+/// the static ones that `lower` fixed, it returns the function's result; it never traces or
+/// compiles.
 template <class R, class Traced>
 class CompiledFunction;
+/// The same for a list of argument types.
 template <class R, class... T>
 class CompiledFunction<R, std::tuple<T...>> : public Compiled {
  public:
+  /// For internal use; see LoweredFunction::compile.
   explicit CompiledFunction(Compiled c) : Compiled(std::move(c)) {}
-  /// TypeError if C++ types, trees, shapes or dtypes differ from those compiled for, ValueError if
-  /// an argument is committed to another placement; uncommitted arrays are moved.
+  /// Runs the program. Uncommitted arguments are moved to where it expects them.
+  /// @throws TypeError if C++ types, trees, shapes or dtypes differ from those compiled for.
+  /// @throws ValueError if a committed argument has another sharding, or the mesh is abstract.
   R operator()(const T&... args, Location location = Location::current()) const {
     const std::tuple<const T&...> all(args...);
     const auto walk = [&](internal::TreeVisitor& v) {
@@ -147,11 +175,13 @@ class CompiledFunction<R, std::tuple<T...>> : public Compiled {
   }
 };
 
-/// What `lower` of a jitted function returns: a Lowered that knows the function's types.
+/// A traced program with the types of its function, as `lower` returns it.
 template <class R, class Traced>
 class LoweredFunction : public Lowered {
  public:
+  /// For internal use; see JitFunction::lower.
   explicit LoweredFunction(Lowered l) : Lowered(std::move(l)) {}
+  /// As Lowered::compile.
   CompiledFunction<R, Traced> compile(Location location = Location::current()) const {
     return CompiledFunction<R, Traced>(Lowered::compile(location));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of Tessera.
+// The entire public API.
 #pragma once
 
 #include <tessera/abstract_mesh.h>

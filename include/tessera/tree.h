@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees: vectors, tuples, pairs, maps, optionals, std::arrays and plain structs of arrays, nested
-// in any way. Functions under jit take and return trees.
+// Trees of arrays.
 #pragma once
 
 #include <array>
@@ -17,6 +16,17 @@
 
 #include <tessera/array.h>
 #include <tessera/tree_reflection.h>
+
+/// @file
+/// Trees of arrays (JAX's pytrees): vectors, std::arrays, maps, tuples, pairs, optionals and plain
+/// structs of Array, nested to any depth. Traced functions take and return trees; their arrays are
+/// called leaves. Numbers, enums and strings within a tree are part of its type.
+/// @code
+/// struct Params {
+///   Array w, b;
+/// };
+/// auto step = jit([](Params p, Array x) { return Params{p.w - x, p.b}; });
+/// @endcode
 
 namespace tessera {
 
@@ -252,24 +262,26 @@ void keep_texts(T& value) {
 
 }  // namespace internal
 
-/// Types that functions under jit may take and return.
+/// Types that traced functions may take and return: Array and trees of it.
 template <class T>
 concept TreeLike = internal::is_tree<std::remove_cvref_t<T>>();
 
-/// The arrays of a tree, in a fixed order (maps by key).
+/// Returns the arrays of a tree in order: elements by position, maps by key, structs by field
+/// (jax.tree.leaves).
 template <TreeLike T>
 std::vector<Array> tree_leaves(const T& tree) {
   return internal::collect_leaves(
       [&](internal::TreeVisitor& v) { internal::visit_tree(const_cast<T&>(tree), v); });
 }
-/// A copy of the tree with other leaves; ValueError if their number differs.
+/// Returns a copy of the tree with other arrays (jax.tree.unflatten).
+/// @throws ValueError if their number differs.
 template <TreeLike T>
 T tree_unflatten(const T& like, const std::vector<Array>& leaves) {
   T copy = like;
   internal::assign_leaves([&](internal::TreeVisitor& v) { internal::visit_tree(copy, v); }, leaves);
   return copy;
 }
-/// f applied to each array of a tree.
+/// Returns the tree with `f` applied to each array (jax.tree.map).
 template <TreeLike T, class F>
 T tree_map(F&& f, const T& tree) {
   std::vector<Array> leaves = tree_leaves(tree);

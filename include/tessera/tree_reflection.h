@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the fields of a plain struct are found. Users only need TESSERA_TREE.
+// The fields of plain structs, for trees of arrays.
 #pragma once
 
 #include <array>
@@ -163,8 +163,14 @@ auto tie_fields(T& value) {
 #define TESSERA_FE_MEMBER(a) tessera_tree_value_.a
 // clang-format on
 
-/// Names the fields of a struct for messages, and makes a struct that is no aggregate a tree.
-/// Stands after the struct, in its namespace: `TESSERA_TREE(Params, w1, w2)`. At most 24 fields.
+/// Names the fields of a struct in messages and for `dict`, and makes a struct that isn't an
+/// aggregate a tree. To be placed after the struct, in its namespace; at most 24 fields.
+/// @code
+/// struct Params {
+///   Array w1, w2;
+/// };
+/// TESSERA_TREE(Params, w1, w2)
+/// @endcode
 #define TESSERA_TREE(Type, ...)                                              \
   [[maybe_unused]] inline auto tessera_tree_tie(Type& tessera_tree_value_) { \
     return std::tie(TESSERA_FE(TESSERA_FE_MEMBER, __VA_ARGS__));             \

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pictures of shardings.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +12,32 @@
 
 namespace tessera {
 
-/// How `sharding_picture` draws.
+/// Options of `sharding_picture`.
 struct PictureOptions {
-  bool color = false;   ///< ANSI colours (of 256) behind the cells
-  int width = 80;       ///< no line is wider; at least 20
-  bool unicode = true;  ///< box-drawing characters; otherwise ASCII
+  bool color = false;   ///< colour the cells, by ANSI escapes
+  int width = 80;       ///< maximum width of a line, at least 20
+  bool unicode = true;  ///< draw with box-drawing characters; otherwise with ASCII
 };
 
-/// A picture of an array of 1 or 2 dimensions, cut into its parts; each shows the devices that hold
-/// it. Long lists of devices and big grids are shortened.
+/// Returns a picture of the parts of an array of one or two dimensions, each with the devices that
+/// hold it. Long lists of devices and large grids are abridged.
 /// @code
 /// ┌──────────┬──────────┐
 /// │ CPU 0,1  │ CPU 2,3  │
 /// └──────────┴──────────┘
 /// @endcode
-/// ValueError for other ranks; IndivisibleError if the sharding doesn't divide the shape.
+/// @throws ValueError for other ranks.
+/// @throws IndivisibleError if a dimension can't be split evenly.
 std::string sharding_picture(const Sharding& sharding, const std::vector<std::int64_t>& shape,
                              const PictureOptions& options = {},
                              Location location = Location::current());
 
-/// Writes the picture, in colours if `out` is standard output or error on a terminal and the
-/// environment doesn't say NO_COLOR (jax.debug.visualize_sharding).
+/// Writes the picture to a stream (jax.debug.visualize_sharding), in colours if it is standard
+/// output or error on a terminal and the environment variable NO_COLOR isn't set. Errors are those
+/// of `sharding_picture`.
 void visualize_sharding(const std::vector<std::int64_t>& shape, const Sharding& sharding,
                         std::ostream& out, Location location = Location::current());
-/// To standard output.
+/// The same to standard output.
 void visualize_sharding(const std::vector<std::int64_t>& shape, const Sharding& sharding,
                         Location location = Location::current());
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pictures of arrays' shardings.
 #pragma once
 
 #include <iosfwd>
@@ -7,9 +8,12 @@
 
 namespace tessera {
 
-/// Draws to standard output how an array of 1 or 2 dimensions lies on its devices
-/// (jax.debug.visualize_array_sharding). ValueError for other ranks, TracerError while tracing.
+/// Writes a picture of the sharding of an array of one or two dimensions to standard output
+/// (jax.debug.visualize_array_sharding).
+/// @throws ValueError for other ranks.
+/// @throws TracerError for a tracer.
 void visualize_array_sharding(const Array& array, Location location = Location::current());
+/// The same to a stream.
 void visualize_array_sharding(const Array& array, std::ostream& out,
                               Location location = Location::current());
 

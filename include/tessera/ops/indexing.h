@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of arrays, at places known when the program is made or computed by it.
+// Slices and gathers, at positions known when a function is traced or computed by the program.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,44 @@
 
 #include <tessera/array.h>
 
+/// @file
+/// Slices and gathers.
+///
+/// Static positions (`index`, `slice`) are checked when the operation is called. Positions that the
+/// program computes can't be checked: as in JAX they are clamped, wrapped or filled, as each
+/// function states. Indices may have any integer dtype.
+///
+/// @throws ValueError if an axis or a static position is out of range.
+/// @throws ShapeError if shapes don't fit.
+/// @throws DTypeError if indices aren't integers.
+///
+/// All messages name the caller's line.
+
 namespace tessera {
 
-/// Python's start:stop:step. Negative places count from the end; places outside are cut off.
+/// A range of positions, Python's start:stop:step.
 struct Slice {
+  /// First position, and the position before which the range ends. Negative positions count from
+  /// the end; positions out of range are clamped. Absent: the ends of the dimension.
   std::optional<std::int64_t> start{}, stop{};
+  /// Distance between positions; negative steps go backwards, 0 is a ValueError.
   std::int64_t step = 1;
 };
-/// A new dim of size 1 in `index` (numpy's None).
+/// Inserts a dimension of size 1 in `index` (numpy's None).
 struct NewAxis {};
+/// Inserts a dimension of size 1: `index(x, {newaxis})`.
 inline constexpr NewAxis newaxis{};
-/// As many whole dims as there are left (numpy's ...).
+/// Takes all dimensions of `index` that other entries leave over in full (numpy's ...).
 struct Ellipsis {};
+/// Takes all remaining dimensions in full: `index(x, {ellipsis, 0})`.
 inline constexpr Ellipsis ellipsis{};
 
-/// One entry of `index`.
+/// One entry of `index`: a position, a Slice, `newaxis`, `ellipsis` or an array of positions.
 class IndexItem {
  public:
+  /// Which of the alternatives an entry holds.
   enum class Kind : std::uint8_t { position, slice, newaxis, ellipsis, array };
+  /// One entry, converted implicitly from its value.
   IndexItem(int position) : kind_(Kind::position), position_(position) {}           // NOLINT
   IndexItem(std::int64_t position) : kind_(Kind::position), position_(position) {}  // NOLINT
   IndexItem(Slice slice) : kind_(Kind::slice), slice_(slice) {}                     // NOLINT
@@ -33,9 +53,13 @@ class IndexItem {
   IndexItem(Ellipsis) : kind_(Kind::ellipsis) {}                                    // NOLINT
   IndexItem(Array array) : kind_(Kind::array), array_(std::move(array)) {}          // NOLINT
 
+  /// Which alternative the entry holds.
   Kind kind() const { return kind_; }
+  /// The position of Kind::position.
   std::int64_t position() const { return position_; }
+  /// The range of Kind::slice.
   const Slice& slice() const { return slice_; }
+  /// The indices of Kind::array.
   const Array& array() const { return array_; }
 
  private:
@@ -45,51 +69,86 @@ class IndexItem {
   Array array_;
 };
 
-/// numpy's x[...]: numbers drop a dim (ValueError outside of the array), slices keep it, integer
-/// arrays pick positions (negative ones count from the end, those outside are moved to the border).
-/// Dims without an entry are taken whole.
+/// Basic and advanced indexing, as numpy's x[...].
+///
+/// A number selects one position and removes the dimension; a Slice keeps the dimension. Integer
+/// arrays broadcast against each other and gather elements: their shape replaces the dimensions
+/// they index, or comes first if those dimensions aren't adjacent. Negative indices count from the
+/// end; array elements still out of range are clamped. Dimensions without an entry are taken in
+/// full. Example shapes: x [8, 16, 32], ids [4] -> `index(x, {Slice{}, ids})` [8, 4, 32].
 /// @code
 /// index(x, {0})                        // x[0]
 /// index(x, {Slice{1, 3}, -1})          // x[1:3, -1]
 /// index(x, {ellipsis, newaxis})        // x[..., None]
 /// index(x, {Slice{}, ids})             // x[:, ids]
 /// @endcode
+/// @throws ValueError if a number is out of range, there are more entries than dimensions, or two
+///   ellipses.
+/// @throws DTypeError for a pred array (its result's shape would depend on values; use `where`) or
+///   any other array that isn't integer.
 Array index(Operand x, std::vector<IndexItem> items);
 
-/// [starts, limits) in steps of `strides` (1 by default): one entry per dim, within the array.
+/// Static slice (HLO `slice`): [starts[d], limits[d]) in steps of strides[d] (1 by default) in each
+/// dimension d. Size of dimension d of the result: ceil((limits[d] - starts[d]) / strides[d]).
+/// @throws ShapeError if a list doesn't have one entry per dimension, or a range is out of bounds.
+/// @throws ValueError if a stride is less than 1.
 Array slice(Operand x, std::vector<std::int64_t> starts, std::vector<std::int64_t> limits,
             std::vector<std::int64_t> strides = {});
-/// The same along one axis, places as in Python.
+/// Static slice along one axis. Positions are as in Python: negative ones count from the end, those
+/// out of range are clamped, and absent ones are the ends.
+/// @throws ValueError if `stride` is less than 1 or `axis` out of range.
 Array slice_in_dim(Operand x, std::optional<std::int64_t> start, std::optional<std::int64_t> limit,
                    std::int64_t stride = 1, std::int64_t axis = 0);
 
-/// A block of these sizes that begins at computed places: one integer scalar per dim, or one vector
-/// of them. Negative ones count from the end; then the block is moved into the array.
+/// Slice of static sizes at computed positions (HLO `dynamic-slice`).
+///
+/// @param x  The array, [d0, .., dn].
+/// @param starts  One integer scalar per dimension, or one vector of them. Negative starts count
+///   from the end; starts are then clamped so that the slice is within the array.
+/// @param sizes  The shape of the result, at most that of x.
+/// @throws ShapeError if a list has the wrong length or a size is out of range.
+/// @throws DTypeError if a start isn't an integer.
 Array dynamic_slice(Operand x, const std::vector<Array>& starts, std::vector<std::int64_t> sizes);
-/// x with the block that begins there replaced.
+/// Copy of x with a block replaced by `update` (HLO `dynamic-update-slice`). Starts are as in
+/// `dynamic_slice`.
+/// @throws ShapeError if `update` has another rank or is larger than x in a dimension.
+/// @throws DTypeError if `update` has another dtype, unless it is a plain scalar.
 Array dynamic_update_slice(Operand x, Operand update, const std::vector<Array>& starts);
-/// The same along one axis, other dims whole.
+/// `dynamic_slice` along one axis; other dimensions are taken in full.
 Array dynamic_slice_in_dim(Operand x, Operand start, std::int64_t size, std::int64_t axis = 0);
+/// `dynamic_update_slice` along one axis, from position 0 in the other dimensions.
 Array dynamic_update_slice_in_dim(Operand x, Operand update, Operand start, std::int64_t axis = 0);
-/// The element of an axis at a computed place; the axis stays with size 1 if keepdims.
+/// The element at a computed position of an axis: x [.., N, ..] -> [.., 1, ..], or without the
+/// dimension if `keepdims` is false.
 Array dynamic_index_in_dim(Operand x, Operand place, std::int64_t axis = 0, bool keepdims = true);
-/// x with the element of an axis replaced.
+/// Copy of x with the element at a computed position of an axis replaced by `update`, which has x's
+/// shape with size 1 along the axis or without the axis.
 Array dynamic_update_index_in_dim(Operand x, Operand update, Operand place, std::int64_t axis = 0);
 
-/// What `take` gives for indices outside of the array.
+/// What `take` and `take_along_axis` return for indices out of range.
 enum class TakeMode : std::uint8_t {
-  fill,  ///< NaN; the least number of signed and the greatest of unsigned integers; true
-  clip,  ///< the nearest element (also for negative indices)
-  wrap,  ///< counted round and round
+  fill,  ///< NaN; the smallest signed or largest unsigned integer; true
+  clip,  ///< the nearest element: negative indices give the first one
+  wrap,  ///< the element at the index modulo the size
 };
-/// Elements at integer indices along an axis (of the flattened array without one). In mode fill
-/// negative indices count from the end.
+/// Gathers elements along an axis, as jax.numpy.take: x [I.., N, J..], indices [K..] ->
+/// [I.., K.., J..]. Without an axis x is flattened: -> [K..].
+///
+/// In mode `fill` negative indices count from the end.
+/// @throws DTypeError if the indices aren't integers.
+/// @throws ShapeError if the axis has no elements and there are indices.
 Array take(Operand x, Operand indices, std::optional<std::int64_t> axis = {},
            TakeMode mode = TakeMode::fill);
-/// out[i, j] = x[i, indices[i, j]] for axis 1, and so on; other dims broadcast.
+/// Gathers one element per index: out[i, j, k] = x[i, indices[i, j, k], k] for axis 1 of 3. x and
+/// `indices` have one rank and broadcast in all dimensions but the axis; the result has the size of
+/// `indices` along the axis. Without an axis x is flattened and `indices` must be a vector.
+/// @throws ShapeError if the ranks differ or the shapes don't broadcast.
+/// @throws DTypeError if the indices aren't integers.
 Array take_along_axis(Operand x, Operand indices, std::optional<std::int64_t> axis,
                       TakeMode mode = TakeMode::fill);
-/// Rows of a table by their numbers; numbers outside give the nearest row.
+/// Rows of a table: table [V, D], ids [K..] -> [K.., D]. Ids out of range are clamped.
+/// @throws ShapeError if the table isn't a matrix.
+/// @throws DTypeError if the ids aren't integers.
 Array embedding_lookup(Operand table, Operand ids);
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reductions along dimensions, and prefix sums.
 #pragma once
 
 #include <initializer_list>
@@ -7,17 +8,37 @@
 
 #include <tessera/array.h>
 
+/// @file
+/// Reductions along dimensions, as in numpy.
+///
+/// x [d0, d1, ..] -> x's shape without the reduced dimensions; with `keepdims` they stay, with size
+/// 1. Without axes all dimensions are reduced, to a scalar; an empty list reduces none. Sums and
+/// products of f16 and bf16 accumulate in f32 and are rounded once. The order of summation is
+/// unspecified, so that the last bits of floating-point results may depend on the sharding.
+///
+/// @throws ValueError if an axis is out of range or given twice.
+///
+/// All messages name the caller's line.
+
 namespace tessera {
 
-/// Dimensions to work along: one, several, or all (the default). Negative ones count from the end.
+/// Dimensions that an operation works along: one, several, or all (the default). Negative
+/// dimensions count from the end.
 class Axes {
  public:
+  /// All dimensions.
   Axes() = default;
+  /// One dimension.
   Axes(std::int64_t axis) : given_(true), axes_{axis} {}
+  /// One dimension.
   Axes(int axis) : given_(true), axes_{axis} {}
+  /// Several dimensions.
   Axes(std::initializer_list<std::int64_t> axes) : given_(true), axes_(axes) {}
+  /// Several dimensions.
   Axes(std::vector<std::int64_t> axes) : given_(true), axes_(std::move(axes)) {}
+  /// True if none were given, which means all dimensions.
   bool all() const { return !given_; }
+  /// The dimensions as given; empty if `all()`.
   const std::vector<std::int64_t>& list() const { return axes_; }
 
  private:
@@ -25,46 +46,77 @@ class Axes {
   std::vector<std::int64_t> axes_;
 };
 
+/// Options of `sum`, `prod` and `mean`.
 struct ReduceOptions {
-  /// Reduced dims stay, with size 1.
+  /// Keep reduced dimensions, with size 1.
   bool keepdims = false;
-  /// Of the result and of the sums; default: the array's own (s32 or u32 for pred and integers of
-  /// fewer bits).
+  /// Dtype of the result, to which elements are converted first. By default pred and signed
+  /// integers of fewer than 32 bits become s32, such unsigned ones u32, and other dtypes stay
+  /// (`mean`: integers become f32).
   std::optional<DType> dtype{};
 };
 
-/// sum(x), sum(x, -1), sum(x, {0, 1}), sum(x, 1, {.keepdims = true})
+/// Sum of the elements along `axes`; 0 if there are none.
+/// @code
+/// sum(x);                             // all elements
+/// sum(x, -1);                         // the last dimension
+/// sum(x, {0, 1}, {.keepdims = true});
+/// @endcode
 Array sum(Operand x, Axes axes = {}, const ReduceOptions& options = {});
+/// Product of the elements along `axes`; 1 if there are none.
 Array prod(Operand x, Axes axes = {}, const ReduceOptions& options = {});
-/// Integers become f32.
+/// Arithmetic mean along `axes`; NaN if there are no elements. Integers become f32; f16 and bf16
+/// are computed in f32.
 Array mean(Operand x, Axes axes = {}, const ReduceOptions& options = {});
+/// Options of `var` and `stddev`.
 struct VarOptions {
+  /// Keep reduced dimensions, with size 1.
   bool keepdims = false;
-  /// Divide by n - ddof.
+  /// Delta degrees of freedom: the sum of squares of n elements is divided by n - ddof.
   double ddof = 0;
 };
+/// Variance along `axes`: the mean of |x - mean(x)|^2, in two passes. The result is real; integers
+/// become f32; f16 and bf16 are computed in f32.
 Array var(Operand x, Axes axes = {}, const VarOptions& options = {});
-/// Standard deviation: the root of var.
+/// Standard deviation: the square root of `var`.
 Array stddev(Operand x, Axes axes = {}, const VarOptions& options = {});
-/// As stddev, under numpy's name. After `using namespace tessera;` a plain `std(x)` is ambiguous
-/// with namespace std: write stddev(x), or tessera::std(x).
+/// Same as `stddev`, under numpy's name. After `using namespace tessera;` an unqualified `std(x)`
+/// is ambiguous with namespace std: write `stddev(x)` or `tessera::std(x)`.
 Array std(Operand x, Axes axes = {}, const VarOptions& options = {});
-/// NaN if one is among the elements. ValueError for an empty range.
+/// Largest element along `axes`; NaN if one is among them.
+/// @throws ValueError if there are no elements.
+/// @throws DTypeError for complex numbers.
 Array max(Operand x, Axes axes = {}, bool keepdims = false);
+/// Smallest element along `axes`; NaN if one is among them.
+/// @throws ValueError if there are no elements.
+/// @throws DTypeError for complex numbers.
 Array min(Operand x, Axes axes = {}, bool keepdims = false);
-/// Are any / all elements true (not zero)?
+/// True if any element along `axes` is nonzero; returns pred. False if there are none.
 Array any(Operand x, Axes axes = {}, bool keepdims = false);
+/// True if all elements along `axes` are nonzero; returns pred. True if there are none.
 Array all(Operand x, Axes axes = {}, bool keepdims = false);
-/// Position (s32) of the first largest element; over the flattened array without axis.
+/// Index (s32) of the first largest element along `axis`, or in the flattened array without one.
+/// NaN counts as largest.
+/// @throws ValueError if there are no elements.
+/// @throws DTypeError for complex numbers.
 Array argmax(Operand x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
+/// Index (s32) of the first smallest element along `axis`, or in the flattened array without one.
+/// NaN counts as smallest.
+/// @throws ValueError if there are no elements.
+/// @throws DTypeError for complex numbers.
 Array argmin(Operand x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
-/// log(sum(exp(x))), without overflow.
+/// log(sum(exp(x))) along `axes` without intermediate overflow. Integers become f32. Not defined
+/// for complex numbers or empty ranges.
 Array logsumexp(Operand x, Axes axes = {}, bool keepdims = false);
+/// Number (s32) of nonzero elements along `axes`.
 Array count_nonzero(Operand x, Axes axes = {}, bool keepdims = false);
-/// Running sum / product along an axis (over the flattened array without one).
+/// Prefix sum along `axis`, of x's shape; without an axis, of the flattened array. Keeps x's dtype
+/// (pred becomes s32), unlike `sum`.
 Array cumsum(Operand x, std::optional<std::int64_t> axis = {});
+/// Prefix product along `axis`, as `cumsum`.
 Array cumprod(Operand x, std::optional<std::int64_t> axis = {});
-/// Are all elements close, |a - b| <= atol + rtol |b|? A scalar pred.
+/// True if |a - b| <= atol + rtol * |b| for all elements; returns a scalar pred. Equal infinities
+/// are close; NaN is close to nothing.
 Array allclose(Operand a, Operand b, double rtol = 1e-5, double atol = 1e-8);
 
 }  // namespace tessera
