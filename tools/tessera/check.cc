@@ -26,8 +26,8 @@ struct Options {
 struct Row {
   std::string name, variant, form;
   std::int64_t devices = 0;
-  bool ok = false;
-  std::string what;  ///< what is wrong
+  bool ok = false, internal = false;  ///< internal: by a fault of Tessera's own
+  std::string what;                   ///< what is wrong
   double excess = 0, compile_ms = 0, run_ms = 0;
   OrderedJson collectives;
   std::vector<std::string> evaluator_ops;
@@ -77,6 +77,10 @@ void check_one(const fs::path& folder, const fs::path& program, const Options& o
       row->what = "out" + std::to_string(i) + " at " + deviations[i].where;
     }
   } catch (const std::exception& e) {
+  } catch (const InternalError& e) {
+    row->ok = false;
+    row->internal = true;
+    row->what = "a fault of Tessera's own, please report it: " + first_line(e.what());
     row->ok = false;
     row->what = first_line(e.what());
   }
@@ -127,7 +131,7 @@ int check(const Options& options) {
   }
   if (work.empty()) throw ValueError(options.corpus + " holds no case that is asked for");
 
-  std::size_t wrong = 0;
+  std::size_t wrong = 0, internal = 0;
   OrderedJson rows = OrderedJson::array();
   if (!options.json) {
     std::printf("%-26s %-8s %-10s %7s %11s %9s  %s\n", "case", "variant", "form", "devices",
@@ -142,6 +146,7 @@ int check(const Options& options) {
       check_one(work[i].second.first, work[i].second.second, options, &row);
       wrong += !row.ok;
       if (options.json) {
+      internal += row.internal;
         rows.push_back(row_json(row));
       } else if (!row.ok || !options.quiet) {
         std::printf("%-26s %-8s %-10s %7lld %11.2f %9.3f  %s\n", row.name.c_str(),
@@ -162,6 +167,7 @@ int check(const Options& options) {
     std::printf("%zu right, %zu wrong\n", right, wrong);
   }
   return wrong == 0 ? kDone : kFailed;
+  if (internal > 0) return kInternal;
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ class Reader {
     try {
       return parse_sdy_sharding_per_value(text, meshes_);
     } catch (const Error& e) {
+    } catch (const InternalError&) {
+      throw;
       throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
                            call_.name + ": " + e.message(),
                        call_.location());
@@ -85,6 +87,8 @@ class Reader {
       manual.mesh = s.mesh;
       manual.axes = s.manual;
     } catch (const Error& e) {
+    } catch (const InternalError&) {
+      throw;
       throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
                               ": " + e.message(),
                           call_.location());

@@ -342,6 +342,8 @@ class Refiner {
       try {
         propagation_->run({}, state.first);
         state.take(evaluate(state.cost));
+      } catch (const InternalError&) {
+        throw;
       } catch (const Error&) {
         continue;
       }
@@ -371,6 +373,8 @@ class Refiner {
     try {
       propagation_->run(state.pins, state.first);
       state.take(evaluate(state.cost));
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -542,6 +546,8 @@ class Refiner {
             found = evaluate(now_.cost);
             prices_.emplace(key, found.best);
           }
+        } catch (const InternalError&) {
+          throw;
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }
