@@ -62,10 +62,10 @@ class Reader {
     const std::string& text = entry(call_, key);
     try {
       return parse_sdy_sharding_per_value(text, meshes_);
-    } catch (const Error& e) {
     } catch (const InternalError&) {
       throw;
       throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
+    } catch (const Error& e) {
                            call_.name + ": " + e.message(),
                        call_.location());
     }
@@ -86,10 +86,10 @@ class Reader {
           parse_sdy_sharding("<@mesh, [], manual={" + names + "}>", manual.mesh);
       manual.mesh = s.mesh;
       manual.axes = s.manual;
-    } catch (const Error& e) {
     } catch (const InternalError&) {
       throw;
       throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
+    } catch (const Error& e) {
                               ": " + e.message(),
                           call_.location());
     }

@@ -8,7 +8,6 @@
 
 #include "src/base/check.h"
 #include "src/ir/custom_call.h"
-#include "src/ir/hooks.h"
 #include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
@@ -435,7 +434,7 @@ double ComputationPartitioner::gathered(const ir::Instruction& source, std::size
   double bytes = 0;
   if (!is_whole(v->sharding)) {
     bytes = plan_reshard(v->sharding, all, v->shape.dims, std::int64_t(byte_size(v->shape.dtype)),
-                         cost())
+                         cost().transfer)
                 .bytes_received;
   }
   transfer.full_gather = true;
