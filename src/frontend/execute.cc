@@ -12,6 +12,7 @@
 #include "src/frontend/custom_partitioning.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/hlo_text.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
 #include "src/sharding/sharding_impl.h"
@@ -205,7 +206,7 @@ void drop_shardings(ir::Module& module) {
       instruction->sharding.clear();
       if (!instruction->is(ir::Opcode::custom_call)) continue;
       const auto& attrs = instruction->get<ir::CustomCallAttrs>();
-      if (attrs.target == ir::kShardingTarget) {
+      if (ir::is_constraint(*instruction)) {
         replaced[instruction.get()] = instruction->operand(0);
       } else if (attrs.partitioner || attrs.target == ir::kManualComputationTarget) {
         instruction->opcode = ir::Opcode::call;

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/ir/builder.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/sdy_text.h"
 #include "src/spmd/manual/manual.h"
@@ -384,10 +385,7 @@ class Binder {
         }
       } else if (i->is(Opcode::custom_call) && i->operands.size() == 1) {
         auto& attrs = i->edit<ir::CustomCallAttrs>();
-        if (attrs.target != ir::kShardingTarget && attrs.target != "xla.sdy.FuncResultSharding" &&
-            attrs.target != "xla.sdy.PropagationBarrier") {
-          continue;
-        }
+        if (!ir::is_constraint(*i) && attrs.target != "xla.sdy.PropagationBarrier") continue;
         attrs.has_side_effect = false;
         replaced[i.get()] = i->operand(0);
       }

@@ -335,8 +335,6 @@ bool contains(const Dims& dims, std::int64_t d);
 IndexList used_axes(const TensorSharding& s);
 /// Whether what the op computes takes all of its k-th operand: a matrix that is decomposed.
 bool needs_whole_operand(const ir::Instruction& op, std::size_t k);
-/// A with_sharding_constraint.
-bool is_constraint(const ir::Instruction& instruction);
 /// Bytes of a local array.
 double byte_count(const ir::Instruction* x);
 /// "dot (model.cc:12)"

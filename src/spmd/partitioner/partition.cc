@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "src/ir/constraint.h"
 #include "src/base/check.h"
 #include "src/ir/custom_call.h"
 #include "src/spmd/collectives/dedupe.h"
@@ -191,10 +192,12 @@ void ModulePartitioner::finish_report(std::vector<const ir::Instruction*> remove
   }
 }
 
-bool is_constraint(const ir::Instruction& instruction) {
-  if (!instruction.is(ir::Opcode::custom_call)) return false;
-  const std::string& target = instruction.get<ir::CustomCallAttrs>().target;
-  return target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding";
+const CommunicationRecord* PartitionReport::record_of(const ir::Instruction& collective) const {
+  const std::int64_t id = record_id(collective);
+  const auto at = std::lower_bound(
+      records.begin(), records.end(), id,
+      [](const CommunicationRecord& r, std::int64_t value) { return r.id < value; });
+  return at != records.end() && at->id == id ? &*at : nullptr;
 }
 
 // ----- one computation
@@ -213,7 +216,7 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
   for (const auto& used : source.instructions()) {
     if (!has_one_user(*used)) continue;
     const ir::Instruction* user = users_[std::size_t(used->index)].front();
-    if (is_constraint(*user)) constraint_of_[used.get()] = user;
+    if (ir::is_constraint(*user)) constraint_of_[used.get()] = user;
   }
   // What only becomes a result is wanted as the result lies.
   auto returned = [&](const ir::Instruction& x, std::size_t leaf) {
