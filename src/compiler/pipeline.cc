@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <set>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
@@ -137,7 +138,7 @@ void propagate(Compilation& c) {
   spmd::Refined refined = find_shardings(std::move(c.module), c.options);
   c.module = std::move(refined.module);
   c.options.partition.cost = refined.cost;
-  if (c.for_report) return;  // reports want the collectives tagged
+  if (c.for_report) return;  // reports want all records
   c.device = std::move(refined.device);
   c.report = std::move(refined.report);
 }
@@ -193,7 +194,7 @@ void partition(Compilation& c) {
   if (!is_global(c)) return;
   const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
   spmd::PartitionOptions options = c.options.partition;
-  options.tag_collectives = c.for_report;
+  options.all_records = c.for_report;
   std::unique_ptr<ir::Module> device = std::move(c.device);
   if (!device) device = spmd::partition(*c.module, options, &c.report);
   if (c.for_report) c.source = std::move(c.module);
@@ -254,23 +255,24 @@ void optimize_collectives(Compilation& c) {
   options.peak = peak_bytes;
   options.most_tried = kPlannedTwice;
   options.merge_alike = passes::eliminate_common;
-  // Reports of tagged collectives find what is there by themselves.
-  if (!c.for_report) {
-    options.removed = [&](const ir::Instruction& collective) {
-      auto& records = c.report.records;
-      const auto gone =
-          std::find_if(records.begin(), records.end(), [&](const spmd::CommunicationRecord& r) {
-            return r.instruction == collective.name &&
-                   r.location.to_string() == collective.location().to_string();
-          });
-      if (gone != records.end()) records.erase(gone);
-    };
-  }
+  std::set<std::int64_t> removed;  // records
+  options.removed = [&](const ir::Instruction& collective) {
+    removed.insert(spmd::record_id(collective));
+  };
   if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMostBytes)) {
     options.window_from_bytes = *bytes;
   }
   spmd::optimize_collectives(&c.module, options);
   passes::eliminate_dead(c.module.get());
+  // Of a call that was inlined twice one copy may be left.
+  if (!removed.empty()) {
+    for (const auto& computation : c.module->computations()) {
+      for (const auto& i : computation->instructions()) removed.erase(spmd::record_id(*i));
+    }
+    std::erase_if(c.report.records,
+                  [&](const spmd::CommunicationRecord& r) { return removed.count(r.id) > 0; });
+  }
+  if (!c.for_report) spmd::drop_record_ids(c.module.get());
   ir::verify(*c.module);
 }
 

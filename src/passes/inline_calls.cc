@@ -15,6 +15,11 @@ using ir::Opcode;
 
 namespace {
 
+/// Of where it comes from.
+bool says_nothing(const ir::Metadata& m) {
+  return m.op_type.empty() && m.op_name.empty() && m.source_file.empty() && m.source_line == 0;
+}
+
 /// Before partitioning what says something about shardings stays a call.
 enum class Scope { all, before_partitioning };
 
@@ -82,7 +87,11 @@ Instruction* expand(ir::Computation* caller, const Instruction& call,
     auto copy = std::make_unique<Instruction>(*i);
     for (Instruction*& o : copy->operands) o = copy_of(o);
     for (Instruction*& o : copy->control_predecessors) o = copy_of(o);
-    if (copy->metadata->empty()) copy->metadata = call.metadata;
+    if (says_nothing(*copy->metadata)) {
+      auto other = copy->metadata->other;
+      copy->metadata = call.metadata;
+      if (!other.empty()) copy->metadata.edit().other = std::move(other);
+    }
     Instruction* added = caller->add(std::move(copy));
     copies[std::size_t(i->index)] = added;
     if (can_inline(*added, scope)) calls->push_back(added);

@@ -2,6 +2,8 @@
 // Exit codes, streams and flags of the command.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "src/base/literal_util.h"
 #include "src/base/npy.h"
 #include "tests/tools/command_runner.h"

@@ -89,20 +89,6 @@ std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std:
   return runs;
 }
 
-}  // namespace
-
-const spmd::CommunicationRecord* record_of(const Instruction& i,
-                                           const spmd::PartitionReport& report) {
-  for (const auto& [key, text] : i.metadata->other) {
-    if (key != spmd::kCollectiveTag) continue;
-    const auto k = std::size_t(std::strtoull(text.c_str(), nullptr, 10));
-    if (k < report.records.size()) return &report.records[k];
-  }
-  return nullptr;
-}
-
-namespace {
-
 /// Propagates by the rules, with a record, and makes the report speak of that module: names are the
 /// same in both, but for uses of arguments that the compiler gave a sharding of their own.
 void follow_rules(Run* run) {
@@ -187,7 +173,7 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
       one.counted = r->second.counted > 0;
       one.times = one.counted ? r->second.counted : r->second.times;
       one.trips_known = r->second.trips_known;
-      const spmd::CommunicationRecord* record = record_of(*i, run.compilation.report);
+      const spmd::CommunicationRecord* record = run.compilation.report.record_of(*i);
       Key key =
           record ? Key{record->op,   record->value, record->leaf,
                        record->from, record->to,    record->reason + record->location.to_string()}

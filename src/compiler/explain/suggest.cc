@@ -96,7 +96,7 @@ Figures measure(const Run& run) {
     for (const auto& i : c->instructions()) {
       if (!i->shape.is_array()) continue;
       f.work += double(i->shape.element_count());
-      if (const spmd::CommunicationRecord* r = record_of(*i, run.compilation.report)) {
+      if (const spmd::CommunicationRecord* r = run.compilation.report.record_of(*i)) {
         f.by_movement[movement_key(path_of(r->op), path_of(r->value), r->leaf)] +=
             spmd::collective_bytes(*i, device.num_partitions);
       }

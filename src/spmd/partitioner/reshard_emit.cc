@@ -53,7 +53,7 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
   r.reason = transfer.reason;
   r.full_gather = transfer.full_gather;
   r.bytes_received = bytes;
-  if (module_.options().tag_collectives) {
+  if (module_.options().all_records) {
     r.op = current_;
     if (transfer.source) {
       r.value = transfer.source->origin;
