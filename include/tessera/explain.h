@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/layouts.h>
+
 namespace tessera {
 
 /// One step on the way from a tensor's sharding back to what the user wrote.
@@ -106,6 +108,8 @@ class Explanation {
   std::int64_t num_devices() const { return devices_; }
   /// `data=2, model=4`
   const std::string& mesh() const { return mesh_; }
+  /// Whether the shardings of intermediate arrays are those propagated, or a search chose them.
+  Layouts layouts() const { return layouts_; }
   /// Received by one device in one run: the bytes of all entries.
   double total_bytes() const { return total_bytes_; }
   /// The dearest first.
@@ -125,6 +129,7 @@ class Explanation {
   struct Parts {
     std::string module, mesh;
     std::int64_t devices = 1;
+    Layouts layouts = Layouts::searched;
     double total_bytes = 0;
     std::vector<ExplainEntry> entries;
     std::vector<ExplainValue> values;
@@ -133,6 +138,7 @@ class Explanation {
       : module_(std::move(parts.module)),
         mesh_(std::move(parts.mesh)),
         devices_(parts.devices),
+        layouts_(parts.layouts),
         total_bytes_(parts.total_bytes),
         entries_(std::move(parts.entries)),
         values_(std::move(parts.values)) {}
@@ -140,6 +146,7 @@ class Explanation {
  private:
   std::string module_, mesh_;
   std::int64_t devices_;
+  Layouts layouts_;
   double total_bytes_;
   std::vector<ExplainEntry> entries_;
   std::vector<ExplainValue> values_;

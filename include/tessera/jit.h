@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -12,6 +13,7 @@
 
 #include <tessera/callable.h>
 #include <tessera/function_body.h>
+#include <tessera/layouts.h>
 #include <tessera/sharding_tree.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
@@ -34,6 +36,11 @@ struct JitOptions {
   std::vector<std::string> arg_names{};
   /// Compile parameters that the function doesn't use, too; otherwise they are left out.
   bool keep_unused = false;
+  /// How intermediate arrays are sharded: Layouts::propagated as the annotations imply, which
+  /// compiles fast, Layouts::searched as a search finds to be cheaper. If it isn't set,
+  /// TESSERA_LAYOUTS says it when a program is compiled, else it is searched. Where one jitted
+  /// function calls another, what is asked of the outer one holds.
+  std::optional<Layouts> layouts{};
 };
 
 namespace internal {

@@ -13,6 +13,7 @@
 #include <tessera/array.h>
 #include <tessera/cost_analysis.h>
 #include <tessera/explain.h>
+#include <tessera/layouts.h>
 #include <tessera/tree.h>
 
 namespace tessera {
@@ -69,6 +70,8 @@ class Compiled {
   std::vector<ValueInfo> args_info() const;
   std::vector<ValueInfo> out_info() const;
   MemoryAnalysis memory_analysis() const;
+  /// Whether the shardings of intermediate arrays are those propagated, or a search chose them.
+  Layouts layouts() const;
   /// What one run costs a device, and how long that takes on a described machine.
   CostAnalysis cost_analysis(const Network& network = {}) const;
   /// What is communicated and why.

@@ -131,7 +131,7 @@ spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Options& 
 
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
-  if (!c.refine) {
+  if (c.options.layouts == Layouts::propagated) {
     spmd::propagate(c.module.get());
     return;
   }

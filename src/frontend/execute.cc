@@ -8,11 +8,12 @@
 #include "src/base/at_location.h"
 #include "src/base/log.h"
 #include "src/base/lru_cache.h"
+#include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/custom_partitioning.h"
 #include "src/frontend/shardings.h"
-#include "src/ir/hlo_text.h"
 #include "src/ir/constraint.h"
+#include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
 #include "src/sharding/sharding_impl.h"
@@ -288,8 +289,8 @@ std::string cache_key(const ir::Module& module) {
 
 /// `runs`: false for what is compiled to be looked at.
 std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
-                                                           bool runs) {
-  const std::string key = cache_key(*module) + (runs ? "" : "abstract");
+                                                           bool runs, Layouts layouts) {
+  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts);
   CompileCache& cache = compile_cache();
   {
     const std::lock_guard lock(cache.mutex);
@@ -298,6 +299,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
   ++compilations;
   compiler::Options options;
   options.runs = runs;
+  options.layouts = layouts;
   std::shared_ptr<const compiler::Executable> executable =
       compiler::compile(std::move(module), options);
   // What has to go is destroyed after the lock is: that may run a user's code.
@@ -455,7 +457,8 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty());
+  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty(),
+                                    compiler::choose_layouts(program.layouts));
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {

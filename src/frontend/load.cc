@@ -275,6 +275,7 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
   JitOptions jit_options;
   jit_options.name = state->name;
   jit_options.arg_names = {"args"};
+  jit_options.layouts = options.layouts;
   state->eager = std::make_unique<const JitFunction<LoadedState::Stage, StaticArgnums<>>>(
       LoadedState::Stage{state.get()}, jit_options, where, false);
   return LoadedFunction(std::move(state));

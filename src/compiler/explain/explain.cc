@@ -134,15 +134,13 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   return run;
 }
 
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool refine) {
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
   c.module = std::move(prepared);
   c.for_report = true;
-  c.refine = refine;
   skip_until(&c, "propagate");
   run_until(&c, "build-plan");
   return run;
@@ -275,6 +273,7 @@ Explanation explain_module(const ir::Module& module, const Options& options,
   Explanation::Parts parts;
   parts.module = module.name;
   parts.devices = propagated.num_partitions;
+  parts.layouts = options.layouts;
   if (module.mesh) {
     for (const MeshAxis& axis : module.mesh->axes) {
       parts.mesh +=

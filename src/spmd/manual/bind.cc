@@ -65,8 +65,8 @@ class Reader {
       return parse_sdy_sharding_per_value(text, meshes_);
     } catch (const InternalError&) {
       throw;
-      throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
     } catch (const Error& e) {
+      throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
                            call_.name + ": " + e.message(),
                        call_.location());
     }
@@ -89,8 +89,8 @@ class Reader {
       manual.axes = s.manual;
     } catch (const InternalError&) {
       throw;
-      throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
     } catch (const Error& e) {
+      throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
                               ": " + e.message(),
                           call_.location());
     }

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <unordered_map>
 
-#include "src/ir/constraint.h"
 #include "src/base/check.h"
+#include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
 #include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/manual/manual.h"
