@@ -65,7 +65,7 @@ TEST(Refine, ABrokenInvariantIsToldOf) {
   rule->breaks_at = 0;
   search();
   const std::int64_t all = rule->asked;
-  ASSERT_GT(all, 20) << "the search tried nothing";
+  ASSERT_GE(all, 10) << "the search tried nothing";
   for (std::int64_t n = 1; n <= all; n += std::max<std::int64_t>(1, all / 100)) {
     rule->breaks_at = n;
     EXPECT_THROW(search(), InternalError) << "when asked for the " << n << "th time of " << all;
@@ -102,9 +102,14 @@ TEST(ArgumentViews, AreKnownWhateverNamesTheProgramHas) {
 TEST(GivenWork, OfAConditionalTheMostThatABranchHasCounts) {
   const auto module = ir::parse_hlo(R"(
 HloModule m, num_partitions=8
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
 talks { x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
-  n = f32[64,64] negate(x), sharding={replicated}
-  ROOT r = f32[64,64] negate(n), sharding={devices=[8,1]<=[8]} }
+  zero = f32[] constant(0)
+  s = f32[] reduce(x, zero), dimensions={0,1}, to_apply=add
+  b = f32[64,64] broadcast(s), dimensions={}
+  ROOT r = f32[64,64] add(x, b), sharding={devices=[8,1]<=[8]} }
 works { x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
   c = f32[] constant(1)
   w = f32[64,64] broadcast(c), dimensions={}

@@ -18,7 +18,7 @@
 namespace tessera::spmd {
 namespace {
 
-/// An item of metadata: passes keep it with what takes a collective's place.
+/// An item of metadata, which is not printed: passes keep it with what takes a collective's place.
 constexpr const char* kRecordId = "tessera_record";
 
 }  // namespace
