@@ -63,7 +63,8 @@ function(tessera_add_room_tests room)
   add_test(NAME ${room}
            COMMAND ${name} "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${room}.xml"
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${room} PROPERTIES LABELS ${room} TIMEOUT ${TESSERA_TEST_TIMEOUT})
+  set_tests_properties(${room} PROPERTIES LABELS ${room} TIMEOUT ${TESSERA_TEST_TIMEOUT}
+                                          ENVIRONMENT TESSERA_VERIFY=1)
 endfunction()
 
 foreach(room IN LISTS TESSERA_ROOMS)

@@ -36,5 +36,6 @@ if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
            COMMAND tessera_tools_tests
                    "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/tools.xml"
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(tools PROPERTIES LABELS tools TIMEOUT ${TESSERA_TEST_TIMEOUT})
+  set_tests_properties(tools PROPERTIES LABELS tools TIMEOUT ${TESSERA_TEST_TIMEOUT}
+                                        ENVIRONMENT TESSERA_VERIFY=1)
 endif()

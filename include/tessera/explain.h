@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/layouts.h>
+
 namespace tessera {
 
 /// One step on the way from an array's sharding back to the annotation it comes from.
@@ -115,6 +117,8 @@ class Explanation {
   std::int64_t num_devices() const { return devices_; }
   /// The mesh: `data=2, model=4`.
   const std::string& mesh() const { return mesh_; }
+  /// How the shardings of intermediate arrays were chosen.
+  Layouts layouts() const { return layouts_; }
   /// Bytes received by one device in one run: the sum of all entries.
   double total_bytes() const { return total_bytes_; }
   /// All movements of data, the most expensive first.
@@ -133,17 +137,19 @@ class Explanation {
 
   /// The content of a report; for internal use.
   struct Parts {
-    std::string module, mesh;           ///< names of the module and of the mesh's axes
-    std::int64_t devices = 1;           ///< number of devices
-    double total_bytes = 0;             ///< sum of all entries
-    std::vector<ExplainEntry> entries;  ///< movements of data
-    std::vector<ExplainValue> values;   ///< operations
+    std::string module, mesh;             ///< names of the module and of the mesh's axes
+    std::int64_t devices = 1;             ///< number of devices
+    Layouts layouts = Layouts::searched;  ///< policy of layouts
+    double total_bytes = 0;               ///< sum of all entries
+    std::vector<ExplainEntry> entries;    ///< movements of data
+    std::vector<ExplainValue> values;     ///< operations
   };
   /// For internal use.
   explicit Explanation(Parts parts)
       : module_(std::move(parts.module)),
         mesh_(std::move(parts.mesh)),
         devices_(parts.devices),
+        layouts_(parts.layouts),
         total_bytes_(parts.total_bytes),
         entries_(std::move(parts.entries)),
         values_(std::move(parts.values)) {}
@@ -151,6 +157,7 @@ class Explanation {
  private:
   std::string module_, mesh_;
   std::int64_t devices_;
+  Layouts layouts_;
   double total_bytes_;
   std::vector<ExplainEntry> entries_;
   std::vector<ExplainValue> values_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -13,6 +14,7 @@
 
 #include <tessera/callable.h>
 #include <tessera/function_body.h>
+#include <tessera/layouts.h>
 #include <tessera/sharding_tree.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
@@ -38,6 +40,11 @@ struct JitOptions {
   /// Keep parameters that the function doesn't use in the compiled program; by default they are
   /// left out.
   bool keep_unused = false;
+  /// How intermediate arrays are sharded: Layouts::propagated as the annotations imply, which
+  /// compiles fast, Layouts::searched as a search finds to be cheaper. If it isn't set,
+  /// TESSERA_LAYOUTS says it when a program is compiled, else it is searched. Where one jitted
+  /// function calls another, what is asked of the outer one holds.
+  std::optional<Layouts> layouts{};
 };
 
 namespace internal {

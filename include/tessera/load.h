@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -11,6 +12,7 @@
 
 #include <tessera/array.h>
 #include <tessera/callable.h>
+#include <tessera/layouts.h>
 #include <tessera/mesh.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
@@ -22,6 +24,9 @@ struct LoadOptions {
   /// Keep the shardings in the file. If false, they are dropped and the program is partitioned
   /// according to its arguments' shardings, as any function under `jit`.
   bool shardings = true;
+  /// As JitOptions::layouts, for calls outside of any trace. Under jit that function's is what
+  /// counts.
+  std::optional<Layouts> layouts{};
 };
 
 template <class Signature>

@@ -13,6 +13,7 @@
 #include <tessera/array.h>
 #include <tessera/cost_analysis.h>
 #include <tessera/explain.h>
+#include <tessera/layouts.h>
 #include <tessera/tree.h>
 #include <tessera/type_key.h>
 
@@ -81,6 +82,8 @@ class Compiled {
   std::vector<ValueInfo> out_info() const;
   /// Returns the memory that a device needs.
   MemoryAnalysis memory_analysis() const;
+  /// Returns how the shardings of intermediate arrays were chosen.
+  Layouts layouts() const;
   /// Returns what one run costs a device, and estimates its time on a described machine.
   CostAnalysis cost_analysis(const Network& network = {}) const;
   /// Returns all movements of data between devices.

@@ -15,6 +15,7 @@
 #include <tessera/error.h>
 #include <tessera/explain.h>
 #include <tessera/jit.h>
+#include <tessera/layouts.h>
 #include <tessera/load.h>
 #include <tessera/mesh.h>
 #include <tessera/ops.h>

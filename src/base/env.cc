@@ -29,10 +29,15 @@ const std::vector<EnvVariable>& env_table() {
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",
        "what to do about a reshard that gathers a whole array on each device"},
+      {"TESSERA_LAYOUTS", "choice:propagated|searched", "searched",
+       "how intermediate arrays are sharded where a program doesn't say what decides it: as its "
+       "annotations imply, or as a search finds to be cheaper"},
       {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
        "bytes from which an array is not gathered for a dot, nor a dot's result held whole to be "
        "scattered: the parts go round the devices in a loop",
        0, kMostBytes},
+      {"TESSERA_VERIFY", "flag", "0",
+       "check each compiled module after every stage of the compiler"},
       {"TESSERA_DUMP_TO", "path", "",
        "folder that gets each compiled module, stage by stage; "
        "made if the folder that it lies in exists"},

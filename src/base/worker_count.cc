@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -32,7 +33,7 @@ int cgroup_quota() {
       std::int64_t q = 0;
       try {
         q = std::stoll(quota);
-      } catch (const std::exception&) {
+      } catch (const std::logic_error&) {
         q = 0;
       }
       const int n = rounded_up(q, period);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tessera/cost_analysis.h>
+#include <tessera/layouts.h>
 
 #include "src/ir/module.h"
 #include "src/runtime/buffer.h"
@@ -18,6 +19,7 @@ namespace tessera::compiler {
 
 struct Options {
   spmd::PartitionOptions partition;
+  Layouts layouts = Layouts::searched;
   /// Keep the modules between the stages, for as_text().
   bool keep_stages = true;
   /// The module is one device's program already: nothing is propagated or partitioned.
@@ -39,6 +41,8 @@ class Executable {
   virtual const ir::Module& partitioned() const = 0;
   virtual const spmd::PartitionReport& report() const = 0;
   virtual std::int64_t num_devices() const = 0;
+  /// With which it was compiled.
+  virtual Layouts layouts() const = 0;
   /// Closed, one per entry parameter and per result leaf, on input().mesh or a refinement of it.
   virtual const std::vector<TensorSharding>& parameter_shardings() const = 0;
   virtual const std::vector<TensorSharding>& result_shardings() const = 0;

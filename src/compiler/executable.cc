@@ -23,6 +23,7 @@ class PlannedExecutable final : public Executable {
   const ir::Module& partitioned() const override { return *c_.module; }
   const spmd::PartitionReport& report() const override { return c_.report; }
   std::int64_t num_devices() const override { return c_.module->num_partitions; }
+  Layouts layouts() const override { return c_.options.layouts; }
   const std::vector<TensorSharding>& parameter_shardings() const override {
     return c_.parameter_shardings;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <set>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
@@ -130,14 +131,14 @@ spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Options& 
 
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
-  if (!c.refine) {
+  if (c.options.layouts == Layouts::propagated) {
     spmd::propagate(c.module.get());
     return;
   }
   spmd::Refined refined = find_shardings(std::move(c.module), c.options);
   c.module = std::move(refined.module);
   c.options.partition.cost = refined.cost;
-  if (c.for_report) return;  // reports want the collectives tagged
+  if (c.for_report) return;  // reports want all records
   c.device = std::move(refined.device);
   c.report = std::move(refined.report);
 }
@@ -193,7 +194,7 @@ void partition(Compilation& c) {
   if (!is_global(c)) return;
   const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
   spmd::PartitionOptions options = c.options.partition;
-  options.tag_collectives = c.for_report;
+  options.all_records = c.for_report;
   std::unique_ptr<ir::Module> device = std::move(c.device);
   if (!device) device = spmd::partition(*c.module, options, &c.report);
   if (c.for_report) c.source = std::move(c.module);
@@ -251,26 +252,28 @@ void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
-  options.peak = peak_bytes;
+  // Plans of each step would take several times as long as all else together.
+  options.peak = c.options.layouts == Layouts::propagated ? spmd::held_bytes : peak_bytes;
   options.most_tried = kPlannedTwice;
   options.merge_alike = passes::eliminate_common;
-  // Reports of tagged collectives find what is there by themselves.
-  if (!c.for_report) {
-    options.removed = [&](const ir::Instruction& collective) {
-      auto& records = c.report.records;
-      const auto gone =
-          std::find_if(records.begin(), records.end(), [&](const spmd::CommunicationRecord& r) {
-            return r.instruction == collective.name &&
-                   r.location.to_string() == collective.location().to_string();
-          });
-      if (gone != records.end()) records.erase(gone);
-    };
-  }
+  std::set<std::int64_t> removed;  // records
+  options.removed = [&](const ir::Instruction& collective) {
+    removed.insert(spmd::record_id(collective));
+  };
   if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMostBytes)) {
     options.window_from_bytes = *bytes;
   }
   spmd::optimize_collectives(&c.module, options);
   passes::eliminate_dead(c.module.get());
+  // Of a call that was inlined twice one copy may be left.
+  if (!removed.empty()) {
+    for (const auto& computation : c.module->computations()) {
+      for (const auto& i : computation->instructions()) removed.erase(spmd::record_id(*i));
+    }
+    std::erase_if(c.report.records,
+                  [&](const spmd::CommunicationRecord& r) { return removed.count(r.id) > 0; });
+  }
+  if (!c.for_report) spmd::drop_record_ids(c.module.get());
   ir::verify(*c.module);
 }
 
@@ -343,13 +346,36 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
   return {count.total_bytes, count.dot_flops, peak_bytes(*trial.module)};
 }
 
+/// A stage that leaves a module which isn't well formed is at fault itself.
+void verify_after(const Stage& stage, const Compilation& c) {
+  if (stage.leaves == Stage::Leaves::plan || !c.module) return;
+  try {
+    ir::verify(*c.module);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    throw InternalError(std::string("after the stage ") + stage.name + ": " + e.what());
+  }
+}
+
+bool verifies_stages(const Compilation& c) {
+#ifdef NDEBUG
+  constexpr bool kByDefault = false;
+#else
+  constexpr bool kByDefault = true;
+#endif
+  return !c.on_trial && env_flag("TESSERA_VERIFY", kByDefault);
+}
+
 }  // namespace
 
 void run_until(Compilation* c, const std::string& stage) {
+  const bool verify = verifies_stages(*c);
   codegen::register_builtin_custom_calls();
   for (; c->next_stage < std::size(kStages); ++c->next_stage) {
     if (kStages[c->next_stage].name == stage) return;
     kStages[c->next_stage].run(*c);
+    if (verify) verify_after(kStages[c->next_stage], *c);
   }
   TESSERA_CHECK(false, "there is no stage " + stage);
 }
@@ -362,6 +388,7 @@ void skip_until(Compilation* c, const std::string& stage) {
 
 void run_pipeline(Compilation* c) {
   using Clock = std::chrono::steady_clock;
+  const bool verify = verifies_stages(*c);
   codegen::register_builtin_custom_calls();
   const std::string name = c->module->name;
   Dump dump(name);
@@ -370,6 +397,7 @@ void run_pipeline(Compilation* c) {
   for (const Stage& stage : kStages) {
     const auto before = Clock::now();
     stage.run(*c);
+    if (verify) verify_after(stage, *c);
     const std::chrono::duration<double, std::milli> took = Clock::now() - before;
     times += fmt::format(" {} {:.2f}", stage.name, took.count());
     if (!dump.enabled() || stage.leaves == Stage::Leaves::nothing) continue;

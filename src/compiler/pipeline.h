@@ -25,8 +25,6 @@ struct Compilation {
   bool for_report = false;
   /// Only to see what comes of it: nothing is said about full gathers.
   bool on_trial = false;
-  /// Look for better shardings of intermediate arrays than the rules give.
-  bool refine = true;
   std::unique_ptr<ir::Module> source;
   /// What partitioning makes of `module`, where the search for shardings left it; with `report`.
   std::unique_ptr<ir::Module> device;

@@ -3,6 +3,7 @@
 
 #include "src/evaluator/interpreter.h"
 #include "src/evaluator/ops.h"
+#include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
 
 namespace tessera::evaluator {
@@ -96,9 +97,8 @@ Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& act
     }
     return results;
   }
-  const bool marks_sharding = target == ir::kShardingTarget || target == "SPMDFullToShardShape" ||
-                              target == "SPMDShardToFullShape" ||
-                              target == "xla.sdy.FuncResultSharding";
+  const bool marks_sharding =
+      ir::is_constraint(in) || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
   if (marks_sharding) {
     if (!(in.shape == in.operands().at(0)->shape)) {
       throw RuntimeError("custom-call to \"" + target + "\" at " + in.describe() +

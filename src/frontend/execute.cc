@@ -9,11 +9,13 @@
 #include "src/base/at_location.h"
 #include "src/base/log.h"
 #include "src/base/lru_cache.h"
+#include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/custom_partitioning.h"
 #include "src/frontend/in_flight.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/cloner.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
@@ -208,7 +210,7 @@ void drop_shardings(ir::Module& module) {
       instruction->sharding.clear();
       if (!instruction->is(ir::Opcode::custom_call)) continue;
       const auto& attrs = instruction->get<ir::CustomCallAttrs>();
-      if (attrs.target == ir::kShardingTarget) {
+      if (ir::is_constraint(*instruction)) {
         replaced[instruction.get()] = instruction->operand(0);
       } else if (attrs.partitioner || attrs.target == ir::kManualComputationTarget) {
         instruction->opcode = ir::Opcode::call;
@@ -292,10 +294,12 @@ std::string cache_key(const ir::Module& module) {
 
 /// `runs`: false for what is compiled to be looked at.
 std::shared_ptr<const compiler::Executable> compile_now(std::unique_ptr<ir::Module> module,
-                                                        bool runs, const std::string& key) {
+                                                        bool runs, Layouts layouts,
+                                                        const std::string& key) {
   ++compilations;
   compiler::Options options;
   options.runs = runs;
+  options.layouts = layouts;
   std::shared_ptr<const compiler::Executable> executable =
       compiler::compile(std::move(module), options);
   CompileCache& cache = compile_cache();
@@ -307,8 +311,8 @@ std::shared_ptr<const compiler::Executable> compile_now(std::unique_ptr<ir::Modu
 }
 
 std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
-                                                           bool runs) {
-  const std::string key = cache_key(*module) + (runs ? "" : "abstract");
+                                                           bool runs, Layouts layouts) {
+  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts);
   CompileCache& cache = compile_cache();
   std::shared_ptr<Pending<compiler::Executable>> mine;
   while (!mine) {
@@ -324,7 +328,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
       }
     }
     if (!others) break;
-    if (!others->work.wait()) return compile_now(std::move(module), runs, key);
+    if (!others->work.wait()) return compile_now(std::move(module), runs, layouts, key);
     if (others->result) return others->result;
   }
   const auto over = [&] {
@@ -335,7 +339,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
     mine->work.finish();
   };
   try {
-    mine->result = compile_now(std::move(module), runs, key);
+    mine->result = compile_now(std::move(module), runs, layouts, key);
   } catch (...) {
     over();
     throw;
@@ -492,7 +496,8 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty());
+  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty(),
+                                    compiler::choose_layouts(program.layouts));
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/layouts.h>
 
 #include "src/compiler/compile.h"
 #include "src/frontend/trace.h"
@@ -30,9 +31,10 @@ struct Program {
   std::vector<Placement> results;
   std::vector<bool> result_weak;
   std::vector<Trace::MeshUse> mesh_uses;
-  std::vector<bool> donated;  ///< per parameter
-  bool is_jit = false;        ///< the context mesh must agree with the arguments
-  bool keep_unused = true;    ///< false: parameters without a use are left out
+  std::vector<bool> donated;       ///< per parameter
+  bool is_jit = false;             ///< the context mesh must agree with the arguments
+  bool keep_unused = true;         ///< false: parameters without a use are left out
+  std::optional<Layouts> layouts;  ///< empty: as TESSERA_LAYOUTS says
 };
 
 /// A program bound to devices.

@@ -129,6 +129,7 @@ JitCore::JitCore(JitOptions options, Location location, bool pjit)
           location);
     }
   }
+  if (options.layouts) at_location(location, [&] { (void)to_string(*options.layouts); });
   state_->name = options.name.empty() ? "jit_fn" : options.name;
   state_->options = std::move(options);
   state_->location = location;
@@ -245,6 +246,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.location = where;
   out.program.is_jit = true;
   out.program.keep_unused = options.keep_unused;
+  out.program.layouts = options.layouts;
   check_names(info);
   const auto names = leaf_names(info);
   const auto inputs = wanted_inputs(info, where);

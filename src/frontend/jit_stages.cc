@@ -2,6 +2,7 @@
 #include "src/frontend/jit_stages.h"
 
 #include "src/compiler/explain/explain.h"
+#include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
 #include "src/ir/hlo_text.h"
 #include "src/text/stablehlo.h"
@@ -22,6 +23,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   copy.program.results = placed.program.results;
   copy.program.result_weak = placed.program.result_weak;
   copy.program.donated = placed.program.donated;
+  copy.program.layouts = placed.program.layouts;
   copy.program.module = placed.program.module->clone();
   return copy;
 }
@@ -95,6 +97,8 @@ std::vector<Sharding> Compiled::input_shardings() const {
 }
 std::vector<Sharding> Compiled::output_shardings() const { return state_->bound.result_shardings; }
 
+Layouts Compiled::layouts() const { return state_->bound.executable->layouts(); }
+
 MemoryAnalysis Compiled::memory_analysis() const {
   return state_->bound.executable->memory_analysis();
 }
@@ -120,12 +124,16 @@ compiler::explain::Names names_of(const std::vector<std::string>& paths,
 
 Explanation Lowered::explain(const ExplainOptions& options) const {
   const frontend::PlacedProgram& placed = state_->placed;
-  return compiler::explain_module(*placed.program.module, {}, options,
+  compiler::Options compile;
+  compile.layouts = compiler::choose_layouts(placed.program.layouts);
+  return compiler::explain_module(*placed.program.module, compile, options,
                                   names_of(state_->paths, state_->result_paths, placed.bound.kept));
 }
 Explanation Compiled::explain(const ExplainOptions& options) const {
   const frontend::BoundProgram& bound = state_->bound;
-  return compiler::explain_module(bound.executable->input(), {}, options,
+  compiler::Options compile;
+  compile.layouts = bound.executable->layouts();
+  return compiler::explain_module(bound.executable->input(), compile, options,
                                   names_of(state_->paths, state_->result_paths, bound.kept));
 }
 

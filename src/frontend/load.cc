@@ -13,6 +13,7 @@
 #include "src/frontend/execute.h"
 #include "src/frontend/shardings.h"
 #include "src/frontend/trace.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 
 namespace tessera {
@@ -218,7 +219,7 @@ void drop_constraints(ir::Module& module, const std::string& file, Location wher
       i->sharding.clear();
       if (!i->is(ir::Opcode::custom_call)) continue;
       const std::string& target = i->get<ir::CustomCallAttrs>().target;
-      if (target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding") {
+      if (ir::is_constraint(*i)) {
         replaced[i.get()] = i->operand(0);
       } else if (target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape") {
         throw ShardingError(file + ": code per device (" + i->describe() +
@@ -274,6 +275,7 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
   JitOptions jit_options;
   jit_options.name = state->name;
   jit_options.arg_names = {"args"};
+  jit_options.layouts = options.layouts;
   state->eager = std::make_unique<const JitFunction<LoadedState::Stage, StaticArgnums<>>>(
       LoadedState::Stage{state.get()}, jit_options, where, false);
   return LoadedFunction(std::move(state));

@@ -47,7 +47,11 @@ Instruction* Cloner::clone(const Instruction& source) {
     copy->set_called(k, options_.callees->at(copy->called(k)));
   }
   if (options_.fresh_channels) give_fresh_channel(&copy->attrs, target_->module());
-  if (copy->metadata->empty()) copy->metadata = options_.default_metadata;
+  if (copy->metadata->names_nothing()) {
+    auto other = copy->metadata->other;
+    copy->metadata = options_.default_metadata;
+    if (!other.empty()) copy->metadata.edit().other = std::move(other);
+  }
   Instruction* added = target_->add(std::move(copy));
   map(&source, added);
   return added;

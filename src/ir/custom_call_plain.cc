@@ -2,6 +2,7 @@
 // Custom calls that stand for what HLO has itself: marks of shardings and places, and ops that
 // older exporters wrap.
 #include "src/ir/builder.h"
+#include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
 
 namespace tessera::ir {
@@ -113,9 +114,8 @@ class TopK : public CustomCallTarget {
 
 std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> plain_custom_calls() {
   std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> out;
-  for (const char* name :
-       {kShardingTarget, "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier",
-        "SPMDFullToShardShape", "SPMDShardToFullShape"}) {
+  for (const char* name : {kShardingTarget, kResultShardingTarget, "xla.sdy.PropagationBarrier",
+                           "SPMDFullToShardShape", "SPMDShardToFullShape"}) {
     out.emplace_back(name, std::make_shared<Identity>(true));
   }
   out.emplace_back("xla.sdy.ShardingGroup", std::make_shared<Nothing>());

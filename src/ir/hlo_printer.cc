@@ -169,6 +169,7 @@ void Printer::frontend_attributes(std::map<std::string, std::string> attributes)
 
 void Printer::metadata(const Metadata& m) {
   if (m.empty() || !options_.metadata || options_.canonical) return;
+  const std::size_t before = out_.size();
   out_ += ", metadata={";
   bool first = true;
   auto key = [&](std::string_view k) {
@@ -190,10 +191,13 @@ void Printer::metadata(const Metadata& m) {
     append_int(out_, m.source_line);
   }
   for (const auto& [k, v] : m.other) {
+    // What passes note for each other is no item of HLO's.
+    if (k.starts_with("tessera_")) continue;
     key(k);
     out_ += v;
   }
   out_ += '}';
+  if (first) out_.resize(before);
 }
 
 void Printer::backend_config(const Instruction& i) {

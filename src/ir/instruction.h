@@ -28,9 +28,10 @@ struct Metadata {
   /// Other items of HLO's metadata, kept as text.
   std::vector<std::pair<std::string, std::string>> other;
 
-  bool empty() const {
-    return op_type.empty() && op_name.empty() && source_file.empty() && source_line == 0 &&
-           other.empty();
+  bool empty() const { return names_nothing() && other.empty(); }
+  /// No operation and no place in a source.
+  bool names_nothing() const {
+    return op_type.empty() && op_name.empty() && source_file.empty() && source_line == 0;
   }
   Location location() const;
   friend bool operator==(const Metadata&, const Metadata&) = default;

@@ -2,6 +2,7 @@
 // Tuples, calls, loops, branches and what only passes values on.
 #include <algorithm>
 
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/ir/inference_site.h"
 #include "src/ir/limits.h"
@@ -92,7 +93,7 @@ Shape infer_custom_call(const Site& site) {
   const Shape& out = site.need_declared();
   const std::string& target = site.get<CustomCallAttrs>().target;
   // They say something of a value and pass it on.
-  if (target == kShardingTarget || target == "xla.sdy.FuncResultSharding" ||
+  if (target == kShardingTarget || target == kResultShardingTarget ||
       target == "xla.sdy.PropagationBarrier") {
     site.need_operands(1);
     return site.shape(0);

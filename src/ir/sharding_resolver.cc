@@ -41,6 +41,8 @@ MeshTable read_meshes(HloLexer& in, std::string_view text, std::string_view at) 
       } while (inner.accept(','));
       inner.expect('}', "after the meshes");
     }
+  } catch (const InternalError&) {
+    throw;
   } catch (const Error& e) {
     in.fail_at(at.data(), std::string("in xla.sdy.meshes: ") + e.message());
   }
@@ -65,6 +67,8 @@ struct Resolver {
           throw ParseError("more than " + std::to_string(kMaxPartitions) + " devices");
         }
       }
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error& e) {
       in.fail_at(text.data(), e.message());
     }
@@ -79,6 +83,8 @@ struct Resolver {
       } else {
         out.push_back(parse_sdy_sharding(p.sdy, table));
       }
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error& e) {
       in.fail_at(p.sdy_at.data(), std::string("in xla.sdy.sharding: ") + e.message());
     }

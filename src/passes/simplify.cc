@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "src/ir/builder.h"
-#include "src/ir/hooks.h"
+#include "src/ir/constraint.h"
 
 namespace tessera::passes {
 
@@ -115,8 +115,7 @@ class Simplifier {
         return i->operand(1) == i->operand(2) && same_type(*i, *i->operand(1)) ? i->operand(1)
                                                                                : nullptr;
       case Opcode::custom_call:
-        return i->get<ir::CustomCallAttrs>().target == ir::kShardingTarget ? i->operand(0)
-                                                                           : nullptr;
+        return ir::is_constraint(*i) ? i->operand(0) : nullptr;
       default:
         return ir::is_elementwise(i->opcode) ? splat(i) : nullptr;
     }

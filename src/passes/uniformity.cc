@@ -212,6 +212,8 @@ class Analysis {
         }
         values.push_back(evaluator::evaluate_instruction(i, operands));
       }
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error&) {
       return unknown;  // running it will say what is wrong
     }

@@ -232,6 +232,8 @@ void Reader::mesh(bool generic) {
   if (name.empty() || text.empty()) in_.fail_at(at, "expected sdy.mesh @name = <[\"x\"=2]>");
   try {
     parse_sdy_mesh(text, std::string(name));
+  } catch (const InternalError&) {
+    throw;
   } catch (const Error& e) {
     in_.fail_at(text.data(), e.message());
   }
@@ -531,6 +533,8 @@ void Reader::resolve() {
     for (const auto& [at, text] : manual_shardings_) {
       try {
         parse_sdy_sharding_per_value(text, table);
+      } catch (const InternalError&) {
+        throw;
       } catch (const Error& e) {
         in_.fail_at(at, "in the shardings " + text + ": " + e.message());
       }

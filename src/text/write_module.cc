@@ -2,7 +2,7 @@
 // Modules, functions and regions as StableHLO text.
 #include <algorithm>
 
-#include "src/ir/hooks.h"
+#include "src/ir/constraint.h"
 #include "src/ir/post_order.h"
 #include "src/ir/sdy_attributes.h"
 #include "src/ir/text_out.h"
@@ -24,8 +24,6 @@ namespace {
 constexpr std::size_t kMaxCopied = 16;
 // Regions in regions; what lies deeper becomes a function.
 constexpr int kMaxDepth = 48;
-
-constexpr const char* kFuncResultSharding = "xla.sdy.FuncResultSharding";
 
 std::vector<Computation*> reachable(const ir::Module& m) {
   TESSERA_CHECK(m.entry() != nullptr && m.entry()->root() != nullptr, "a module without an entry");
@@ -49,7 +47,7 @@ std::int64_t leaf_at(const Shape& shape, const Dims& path) {
 
 bool is_result_marker(const Instruction& i) {
   const auto* call = i.attrs.get_if<ir::CustomCallAttrs>();
-  return call != nullptr && call->target == kFuncResultSharding && i.sharding.size() == 1;
+  return call != nullptr && call->target == ir::kResultShardingTarget && i.sharding.size() == 1;
 }
 
 /// The marker of a result's sharding that leaf `n` of the root comes from; null if there is none.

@@ -4,6 +4,7 @@
 
 #include "src/ir/attribute_text.h"
 #include "src/ir/builder.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hlo_lexer.h"
 #include "src/ir/hooks.h"
 #include "src/ir/text_out.h"
@@ -209,7 +210,7 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
     return constrained(i, xs);
   }
   if (result_markers_.count(&i) > 0) return xs;
-  if (a.target == "xla.sdy.FuncResultSharding") return constrained(i, xs);
+  if (a.target == ir::kResultShardingTarget) return constrained(i, xs);
   if (a.target == ir::kManualComputationTarget) return manual_computation(i, xs);
   if (a.target == ir::kCustomPartitioningTarget && !i.called().empty()) {
     // The callbacks live in this process only; the name and the plain body can be said.

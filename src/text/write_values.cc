@@ -147,6 +147,8 @@ bool is_sharding_rule(const std::string& text) {
   try {
     ir::parse_sharding_rule(text);
     return true;
+  } catch (const InternalError&) {
+    throw;
   } catch (const Error&) {
     return false;
   }

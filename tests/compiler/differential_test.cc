@@ -19,13 +19,15 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
   return text && *text ? std::strtoll(text, nullptr, 10) : fallback;
 }
 
-::testing::AssertionResult agrees(std::uint64_t seed, bool exact) {
+::testing::AssertionResult agrees(std::uint64_t seed, bool exact, Layouts layouts) {
   RandomProgramOptions options;
   options.exact = exact;
   RandomProgram program = random_program(seed, options);
   const std::string text = ir::to_string(*program.module);
   const double tolerance = exact ? 0 : 1e-4;
   std::string device_text;
+  compiler::Options compile;
+  compile.layouts = layouts;
   const auto failed = [&](const std::string& why) {
     return ::testing::AssertionFailure()
            << "seed " << seed << (exact ? " (exact): " : " (floats): ") << why << "\n--- program\n"
@@ -37,7 +39,7 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
     std::unique_ptr<ir::Module> alone = program.module->clone();
     alone->num_partitions = 1;
     for (std::unique_ptr<ir::Module>* module : {&program.module, &alone}) {
-      const auto executable = compiler::compile(std::move(*module));
+      const auto executable = compiler::compile(std::move(*module), compile);
       device_text = ir::to_string(executable->partitioned());
       std::vector<std::vector<Literal>> args{program.arguments};
       if (executable->num_devices() > 1) {
@@ -72,11 +74,11 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
   return ::testing::AssertionSuccess();
 }
 
-void run(bool exact, std::int64_t count) {
+void run(bool exact, std::int64_t count, Layouts layouts = Layouts::searched) {
   const std::int64_t first = number_from_environment("SOAK_SEED", 1);
   int failures = 0;
   for (std::int64_t i = 0; i < count && failures < 3; ++i) {
-    const ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact);
+    const ::testing::AssertionResult result = agrees(std::uint64_t(first + i), exact, layouts);
     EXPECT_TRUE(result);
     if (!result) ++failures;
   }
@@ -89,6 +91,12 @@ TEST(Differential, SmallIntegersBitForBit) {
 TEST(Differential, FloatsWithinTolerance) {
   const std::int64_t all = number_from_environment("SOAK_PROGRAMS", 2000);
   run(false, all - all * 3 / 4);
+}
+
+TEST(Differential, AsPropagated) {
+  const std::int64_t all = number_from_environment("SOAK_PROGRAMS", 2000) / 4;
+  run(true, all * 3 / 4, Layouts::propagated);
+  run(false, all - all * 3 / 4, Layouts::propagated);
 }
 
 }  // namespace

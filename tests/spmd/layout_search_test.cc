@@ -13,6 +13,7 @@
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/reshard/planner.h"
+#include "src/spmd/reshard/search.h"
 
 namespace tessera::spmd {
 namespace {
@@ -81,7 +82,9 @@ TEST(LayoutSearch, CopiesAreSharedOutWhereThatIsAskedFor) {
     model.bytes_per_dot_flop = price;
     const ComputeLayout l = search_layout(
         dot_rule(64, 64, 64), {Shape(DType::f32, {64, 64}), Shape(DType::f32, {64, 64})},
-        {whole, whole}, {Shape(DType::f32, {64, 64})}, {whole}, 2.0 * 64 * 64 * 64, model);
+        {whole, whole}, {Shape(DType::f32, {64, 64})}, {whole}, 2.0 * 64 * 64 * 64,
+        layout_cost(dot_rule(64, 64, 64),
+                    {Shape(DType::f32, {64, 64}), Shape(DType::f32, {64, 64})}, model));
     std::size_t axes = 0;
     for (const IndexList& list : l.factor_axes) axes += list.size();
     return axes;
@@ -268,6 +271,57 @@ ENTRY e {
   double total = 0;
   for (const auto& [name, kind] : c.kinds) total += kind.bytes;
   EXPECT_DOUBLE_EQ(c.total_bytes, total);
+}
+
+/// Reshards that are planned for a dot at these prices.
+std::int64_t searches(const CostModel& model) {
+  const TensorSharding rows = on({{0, 1, 2}, {}}), columns = on({{}, {2, 1, 0}});
+  const std::int64_t before = reshard::searches_made();
+  (void)choose_layout(
+      dot_rule(72, 136, 200), {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
+      {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns}, 2.0 * 72 * 136 * 200, model);
+  return reshard::searches_made() - before;
+}
+
+// A search tries many prices of work; what is moved costs the same in all of them.
+TEST(LayoutSearch, ReshardsArePlannedOnceWhateverWorkCosts) {
+  CostModel model;
+  EXPECT_GT(searches(model), 0);
+  EXPECT_EQ(searches(model), 0);
+  // All layouts are looked at, so that the second price asks for no reshard that is new.
+  model.bytes_per_dot_flop = 1;
+  (void)searches(model);
+  for (const double price : {0.003, 1.0}) {
+    model.bytes_per_dot_flop = price;
+    for (const double repeated : {0.0, 0.0001}) {
+      model.bytes_per_repeated_flop = repeated;
+      model.steady_moves_once = !model.steady_moves_once;
+      model.bytes_per_flop *= 2;
+      EXPECT_EQ(searches(model), 0) << price << " " << repeated;
+    }
+  }
+  model.transfer.latency_bytes = 1;
+  EXPECT_GT(searches(model), 0);
+}
+
+TEST(LayoutSearch, AnOpsLayoutDependsOnThePriceOfItsOwnWork) {
+  CostModel cheap, dear;
+  dear.bytes_per_dot_flop = 4;
+  dear.bytes_per_repeated_flop = 5;
+  dear.share_copies = dear.steady_moves_once = true;
+  FactorRule sum;
+  sum.factors = {{64}, {64}};
+  sum.operands = {{{0}, {1}}, {{0}, {1}}};
+  sum.results = {{{0}, {1}}};
+  const std::vector<Shape> two(2, Shape(DType::f32, {64, 64}));
+  EXPECT_EQ(layout_cost(sum, two, cheap), layout_cost(sum, two, dear));
+  const LayoutCost dot = layout_cost(dot_rule(64, 64, 64), two, dear);
+  EXPECT_EQ(dot.bytes_per_flop, 4);
+  EXPECT_EQ(dot.bytes_per_repeated_flop, 5);
+  EXPECT_TRUE(dot.share_copies);
+  dear.bytes_per_flop = 1;
+  EXPECT_EQ(dot, layout_cost(dot_rule(64, 64, 64), two, dear));
+  EXPECT_NE(layout_cost(sum, two, cheap), layout_cost(sum, two, dear));
 }
 
 }  // namespace

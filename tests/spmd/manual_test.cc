@@ -102,6 +102,25 @@ std::string sdy(const std::string& text) {
   return "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@mesh, " + quoted + ">\"}";
 }
 
+// A reducer has no arrays to be sharded, whoever noted a sharding there.
+TEST(Manual, ConstraintsInReducersMeanNothing) {
+  for (const char* target : {"Sharding", "xla.sdy.FuncResultSharding"}) {
+    const auto module = module_of(R"(
+total { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  s = f32[] add(a, b)
+  ROOT r = f32[] custom-call(s), custom_call_target=")" +
+                                      std::string(target) + R"(",
+    custom_call_has_side_effect=true, sharding={replicated} })",
+                                  R"(x = f32[16,8] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[16] reduce(x, zero), dimensions={1}, to_apply=total)");
+    spmd::manual::raise(module.get());
+    EXPECT_EQ(ir::to_string(*module).find("custom-call"), std::string::npos)
+        << ir::to_string(*module);
+  }
+}
+
 TEST(Manual, WhatLiesRightIsTakenAsItIs) {
   const PartitionCase c =
       check_manual(module_of(R"(

@@ -36,7 +36,7 @@ constexpr const char *kRows = "devices=[8,1]<=[8]", *kColumns = "devices=[1,8]<=
 /// Bytes alone decide, so that small arrays too are not gathered.
 spmd::PartitionOptions free_starts() {
   spmd::PartitionOptions options;
-  options.cost.latency_bytes = 0;
+  options.cost.transfer.latency_bytes = 0;
   return options;
 }
 

@@ -2,6 +2,8 @@
 // Exit codes, streams and flags of the command.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "src/base/literal_util.h"
 #include "src/base/npy.h"
 #include "tests/tools/command_runner.h"
@@ -38,6 +40,10 @@ TEST(Command, WrongUsageIsExitCode2) {
       {"run", module, "--repeat", "many"},
       {"run", module, "--repeat", "-1"},
       {"run", module, "--devices", "-3"},
+      {"run", module, "--layouts", "fast"},
+      {"partition", module, "--layouts", "fast"},
+      {"explain", module, "--layouts", ""},
+      {"check", folder.path().string(), "--layouts", "fast"},
       {"run", module, "--mesh", "data"},
       {"run", module, "--mesh", "data=two"},
       {"run", module, "--mesh", "data=0"},
@@ -491,6 +497,43 @@ TEST(Check, SaysWhatIsWrong) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["devices"], 1);
   EXPECT_EQ(rows[0]["ok"], true);
+}
+
+TEST(Command, LayoutsAreThoseAskedFor) {
+  const std::string module = of_case("mlp_train_step") + "/s1.mlir";
+  const Json usual = run_tool({"partition", module, "--json"}).json();
+  EXPECT_EQ(usual["layouts"], "searched");
+  const Json propagated =
+      run_tool({"partition", module, "--json", "--layouts", "propagated"}).json();
+  EXPECT_EQ(propagated["layouts"], "propagated");
+  const Json searched = run_tool({"partition", module, "--json", "--layouts", "searched"}).json();
+  EXPECT_EQ(searched, usual);
+  const Json explained =
+      run_tool({"explain", module, "--json", "--no-suggestions", "--layouts", "propagated"}).json();
+  EXPECT_EQ(explained["layouts"], "propagated");
+  EXPECT_EQ(explained["total_bytes"], propagated["bytes_received"]);
+  EXPECT_TRUE(has(run_tool({"partition", module, "--stats", "--layouts", "propagated"}).err,
+                  "layouts: propagated"));
+  EXPECT_EQ(run_tool({"run", module, "--json", "--layouts", "propagated"}).json()["layouts"],
+            "propagated");
+  const Ran bad = run_tool({"run", module, "--layouts", "fast"});
+  for (const char* part : {"--layouts", "fast", "propagated", "searched"}) {
+    EXPECT_TRUE(has(bad.err, part)) << bad.err;
+  }
+  // Right in all variants, too.
+  const Ran checked = run_tool({"check", corpus_dir().string(), "--only", "^(mlp|rnn|cond)",
+                                "--form", "hlo", "--layouts", "propagated"});
+  EXPECT_EQ(checked.code, 0) << checked.out;
+  ::setenv("TESSERA_LAYOUTS", "propagated", 1);
+  EXPECT_EQ(run_tool({"partition", module, "--json"}).json()["layouts"], "propagated");
+  EXPECT_EQ(run_tool({"partition", module, "--json", "--layouts", "searched"}).json()["layouts"],
+            "searched");
+  ::setenv("TESSERA_LAYOUTS", "fast", 1);
+  const Ran variable = run_tool({"run", module});
+  EXPECT_EQ(variable.code, 1);
+  EXPECT_TRUE(has(variable.err, "TESSERA_LAYOUTS is 'fast'; valid: propagated, searched"))
+      << variable.err;
+  ::unsetenv("TESSERA_LAYOUTS");
 }
 
 TEST(Devices, AreListed) {

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string corpus, only = "", form = "both";
+  std::string corpus, only = "", form = "both", layouts;
   std::int64_t devices = 0;
   bool json = false, quiet = false;
 };
@@ -26,8 +26,8 @@ struct Options {
 struct Row {
   std::string name, variant, form;
   std::int64_t devices = 0;
-  bool ok = false;
-  std::string what;  ///< what is wrong
+  bool ok = false, internal = false;  ///< internal: by a fault of Tessera's own
+  std::string what;                   ///< what is wrong
   double excess = 0, compile_ms = 0, run_ms = 0;
   OrderedJson collectives;
   std::vector<std::string> evaluator_ops;
@@ -62,7 +62,8 @@ void check_one(const fs::path& folder, const fs::path& program, const Options& o
     place(loaded.module.get(), placement);
     check_memory(*loaded.module);
     const std::vector<Literal> inputs = read_inputs(*loaded.module, folder.string());
-    const Outcome outcome = execute(std::move(loaded.module), inputs, 0, 1);
+    const Outcome outcome =
+        execute(std::move(loaded.module), inputs, layouts_of(options.layouts), 0, 1);
     row->devices = outcome.devices;
     row->compile_ms = outcome.compile_ms;
     row->run_ms = outcome.run_ms[0];
@@ -76,6 +77,10 @@ void check_one(const fs::path& folder, const fs::path& program, const Options& o
       row->ok = false;
       row->what = "out" + std::to_string(i) + " at " + deviations[i].where;
     }
+  } catch (const InternalError& e) {
+    row->ok = false;
+    row->internal = true;
+    row->what = "a fault of Tessera's own, please report it: " + first_line(e.what());
   } catch (const std::exception& e) {
     row->ok = false;
     row->what = first_line(e.what());
@@ -127,7 +132,7 @@ int check(const Options& options) {
   }
   if (work.empty()) throw ValueError(options.corpus + " holds no case that is asked for");
 
-  std::size_t wrong = 0;
+  std::size_t wrong = 0, internal = 0;
   OrderedJson rows = OrderedJson::array();
   if (!options.json) {
     std::printf("%-26s %-8s %-10s %7s %11s %9s  %s\n", "case", "variant", "form", "devices",
@@ -141,6 +146,7 @@ int check(const Options& options) {
                     "/" + row.variant + " " + row.form);
       check_one(work[i].second.first, work[i].second.second, options, &row);
       wrong += !row.ok;
+      internal += row.internal;
       if (options.json) {
         rows.push_back(row_json(row));
       } else if (!row.ok || !options.quiet) {
@@ -161,6 +167,7 @@ int check(const Options& options) {
   } else {
     std::printf("%zu right, %zu wrong\n", right, wrong);
   }
+  if (internal > 0) return kInternal;
   return wrong == 0 ? kDone : kFailed;
 }
 
@@ -178,6 +185,7 @@ void add_check(CLI::App& app, std::function<int()>& run) {
       ->capture_default_str();
   command->add_option("--devices", options->devices,
                       "1: run sharded variants on one device, too (default: as the module says)");
+  add_layouts_flag(command, &options->layouts);
   command->add_flag("-q,--quiet", options->quiet, "Print only what is wrong");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([&run, options] { run = [options] { return check(*options); }; });

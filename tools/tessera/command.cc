@@ -10,6 +10,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "src/compiler/layouts.h"
+
 namespace tessera::tool {
 
 std::string read_text(const std::string& path) {
@@ -40,6 +42,19 @@ LoadedModule load_module(const std::string& path) {
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   out.milliseconds = took.count();
   return out;
+}
+
+void add_layouts_flag(CLI::App* command, std::string* value) {
+  command
+      ->add_option("--layouts", *value,
+                   "How intermediate arrays are sharded: as the annotations imply, or as a search "
+                   "finds to be cheaper (default: TESSERA_LAYOUTS, else searched)")
+      ->check(CLI::IsMember({"propagated", "searched"}));
+}
+
+Layouts layouts_of(const std::string& flag) {
+  return compiler::choose_layouts(flag.empty() ? std::nullopt
+                                               : std::optional(parse_layouts(flag, Location{})));
 }
 
 Progress::Progress() {

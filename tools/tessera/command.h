@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tessera/error.h>
+#include <tessera/layouts.h>
 
 #include <CLI/CLI.hpp>
 
@@ -49,6 +50,11 @@ struct LoadedModule {
   double milliseconds = 0;  ///< for reading
 };
 LoadedModule load_module(const std::string& path);
+
+/// --layouts: how intermediate arrays are sharded.
+void add_layouts_flag(CLI::App* command, std::string* value);
+/// As the flag says; if it isn't given, as TESSERA_LAYOUTS does.
+Layouts layouts_of(const std::string& flag);
 
 /// One line that is written over again on stderr, if that is a terminal and nobody asked for quiet.
 class Progress {

@@ -103,12 +103,13 @@ void check_memory(const ir::Module& module) {
 }
 
 Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& inputs,
-                int warm_ups, int repeats) {
+                Layouts layouts, int warm_ups, int repeats) {
   using Clock = std::chrono::steady_clock;
   using Milliseconds = std::chrono::duration<double, std::milli>;
   Outcome out;
   compiler::Options options;
   options.keep_stages = false;
+  options.layouts = layouts;
   const auto start = Clock::now();
   const auto executable = compiler::compile(std::move(module), options);
   out.compile_ms = Milliseconds(Clock::now() - start).count();

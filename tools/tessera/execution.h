@@ -37,7 +37,7 @@ struct Outcome {
 };
 /// Compiles, runs `warm_ups` times without reporting and then `repeats` times.
 Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& inputs,
-                int warm_ups, int repeats);
+                Layouts layouts, int warm_ups, int repeats);
 /// {"all-reduce": {"count": 1, "bytes": 64}, "total_bytes": 64}
 OrderedJson collectives_json(const Outcome& outcome);
 

@@ -10,7 +10,7 @@ namespace tessera::tool {
 namespace {
 
 struct Options {
-  std::string module, html;
+  std::string module, html, layouts;
   PlacementFlags placement;
   bool json = false, no_suggestions = false;
   int trials = 0;
@@ -22,7 +22,9 @@ int explain(const Options& options) {
   ExplainOptions what;
   what.suggest = !options.no_suggestions;
   what.most_trials = options.trials;
-  const Explanation explanation = compiler::explain_module(*loaded.module, {}, what);
+  compiler::Options compile;
+  compile.layouts = layouts_of(options.layouts);
+  const Explanation explanation = compiler::explain_module(*loaded.module, compile, what);
   if (!options.html.empty()) write_text(options.html, explanation.to_html());
   if (options.json) {
     write_text("-", explanation.to_json() + "\n");
@@ -52,6 +54,7 @@ void add_explain(CLI::App& app, std::function<int()>& run) {
       ->add_option("--trials", options->trials,
                    "The most annotations that are tried (default: by the program's size)")
       ->check(CLI::Range(1, 100000));
+  add_layouts_flag(command, &options->layouts);
   command->add_option("--mesh", options->placement.mesh,
                       "Mesh to partition for: data=2,model=4 (default: the module's own)");
   command->add_option("--in-shardings", options->placement.in_shardings,

@@ -26,10 +26,7 @@ constexpr Pass kPasses[] = {
     {"propagate", "Give every instruction a sharding",
      [](ModulePtr& m) { spmd::propagate(m.get()); }},
     {"partition", "From a propagated program to that of one device",
-     [](ModulePtr& m) {
-       spmd::PartitionReport report;
-       m = spmd::partition(*m, {}, &report);
-     }},
+     [](ModulePtr& m) { m = spmd::partition(*m, {}, nullptr); }},
     {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
      [](ModulePtr& m) { passes::inline_calls(m.get()); }},
     {"trip-counts", "Note how often loops run that count to a constant",

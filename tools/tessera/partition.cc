@@ -15,7 +15,7 @@ namespace {
 struct Options {
   std::string module, output = "-";
   PlacementFlags placement;
-  std::string network;
+  std::string network, layouts;
   bool stats = false, json = false;
 };
 
@@ -60,6 +60,7 @@ OrderedJson stats_of(const compiler::Executable& executable, const CostAnalysis&
   OrderedJson out;
   out["module"] = executable.partitioned().name;
   out["devices"] = executable.num_devices();
+  out["layouts"] = to_string(executable.layouts());
   out["collectives"] = OrderedJson::array();
   for (const spmd::CommunicationRecord& r : executable.report().records) {
     out["collectives"].push_back({{"kind", r.kind},
@@ -99,6 +100,7 @@ void print_stats(const OrderedJson& stats) {
   const auto bytes = [&](const char* name) {
     return static_cast<long long>(stats[name].get<std::int64_t>());
   };
+  std::fprintf(stderr, "layouts: %s\n", text(stats["layouts"]).c_str());
   std::fprintf(stderr, "per device: %.0f bytes received, %.0f flops, %lld bytes at most\n",
                stats["bytes_received"].get<double>(), stats["flops"].get<double>(),
                bytes("peak_bytes_per_device"));
@@ -112,6 +114,7 @@ int partition(const Options& options) {
   place(loaded.module.get(), options.placement);
   compiler::Options compile;
   compile.runs = false;
+  compile.layouts = layouts_of(options.layouts);
   const auto executable = compiler::compile(std::move(loaded.module), compile);
   // With --json stdout is the object's, unless a file takes the text.
   if (!options.json || options.output != "-") {
@@ -145,6 +148,7 @@ void add_partition(CLI::App& app, std::function<int()>& run) {
   command->add_option("--network", options->network,
                       "Estimate times on it: 'data=50GB/s:1us,*=300GB/s,flops=200T,memory=1TB/s', "
                       "or a file that says so");
+  add_layouts_flag(command, &options->layouts);
   command->add_option("--mesh", options->placement.mesh,
                       "Mesh to partition for: data=2,model=4 (default: the module's own)");
   command->add_option("--in-shardings", options->placement.in_shardings,

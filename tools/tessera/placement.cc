@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 
 #include "src/base/env.h"
 #include "src/ir/hooks.h"
@@ -24,7 +25,7 @@ Mesh::Shape parse_mesh(const std::string& text) {
     std::int64_t size = 0;
     try {
       if (equals != std::string::npos) size = std::stoll(item.substr(equals + 1), &used);
-    } catch (const std::exception&) {
+    } catch (const std::logic_error&) {
       used = 0;
     }
     if (equals == std::string::npos || equals == 0 || used == 0 ||

@@ -14,7 +14,7 @@ namespace {
 constexpr int kWarmUps = 2;
 
 struct Options {
-  std::string module, inputs, output_dir, expect;
+  std::string module, inputs, output_dir, expect, layouts;
   double tol = 2e-4;
   PlacementFlags placement;
   int repeat = 0;  ///< 0: once, without warming up
@@ -37,6 +37,7 @@ void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
   std::printf("module: %s (%s), %lld devices\n", report["module"].get<std::string>().c_str(),
               report["form"].get<std::string>().c_str(),
               static_cast<long long>(report["devices"].get<std::int64_t>()));
+  std::printf("layouts: %s\n", report["layouts"].get<std::string>().c_str());
   std::printf("compile_ms: %.3f\n", report["compile_ms"].get<double>());
   std::printf("run_ms: %s\n", numbers(run_ms).c_str());
   for (const char* key : {"peak_bytes_per_device", "peak_bytes_total"}) {
@@ -75,14 +76,16 @@ int run_module(const Options& options) {
   const std::vector<Literal> inputs = options.inputs.empty()
                                           ? random_inputs(*loaded.module, options.seed)
                                           : read_inputs(*loaded.module, options.inputs);
+  const Layouts layouts = layouts_of(options.layouts);
   OrderedJson report;
   report["module"] = loaded.module->name;
   report["form"] = compiler::name(loaded.form);
   report["read_ms"] = loaded.milliseconds;
   const bool repeating = options.repeat > 0;
-  const Outcome outcome = execute(std::move(loaded.module), inputs, repeating ? kWarmUps : 0,
-                                  std::max(options.repeat, 1));
+  const Outcome outcome = execute(std::move(loaded.module), inputs, layouts,
+                                  repeating ? kWarmUps : 0, std::max(options.repeat, 1));
   report["devices"] = outcome.devices;
+  report["layouts"] = to_string(layouts);
   report["compile_ms"] = outcome.compile_ms;
   report["run_ms"] = outcome.run_ms;
   report["peak_bytes_per_device"] = outcome.peak_bytes_total / outcome.devices;
@@ -147,6 +150,7 @@ void add_run(CLI::App& app, std::function<int()>& run) {
                       "A spec per argument: P(\"data\",None);P() (default: the module's own)");
   command->add_option("--devices", options->placement.devices,
                       "Number of devices (default: the module's or the mesh's)");
+  add_layouts_flag(command, &options->layouts);
   command->add_option("--repeat", options->repeat, "Time this many runs, after two to warm up");
   command->add_option("--seed", options->seed, "Of random inputs")->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <sstream>
+#include <stdexcept>
 
 #include "tools/tessera/command.h"
 #include "tools/tessera/placement.h"
@@ -27,7 +28,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
       std::size_t used = 0;
       out.push_back(std::stoll(item, &used));
       if (used != item.size()) throw std::invalid_argument(item);
-    } catch (const std::exception&) {
+    } catch (const std::logic_error&) {
       throw UsageError("--shape '" + text + "': expected numbers, got '" + item + "'");
     }
   }

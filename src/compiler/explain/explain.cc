@@ -90,20 +90,6 @@ std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std:
   return runs;
 }
 
-}  // namespace
-
-const spmd::CommunicationRecord* record_of(const Instruction& i,
-                                           const spmd::PartitionReport& report) {
-  for (const auto& [key, text] : i.metadata->other) {
-    if (key != spmd::kCollectiveTag) continue;
-    const auto k = std::size_t(std::strtoull(text.c_str(), nullptr, 10));
-    if (k < report.records.size()) return &report.records[k];
-  }
-  return nullptr;
-}
-
-namespace {
-
 /// Propagates by the rules, with a record, and makes the report speak of that module: names are the
 /// same in both, but for uses of arguments that the compiler gave a sharding of their own.
 void follow_rules(Run* run) {
@@ -149,15 +135,13 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   return run;
 }
 
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool refine) {
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
   c.module = std::move(prepared);
   c.for_report = true;
-  c.refine = refine;
   skip_until(&c, "propagate");
   run_until(&c, "build-plan");
   return run;
@@ -188,7 +172,7 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
       one.counted = r->second.counted > 0;
       one.times = one.counted ? r->second.counted : r->second.times;
       one.trips_known = r->second.trips_known;
-      const spmd::CommunicationRecord* record = record_of(*i, run.compilation.report);
+      const spmd::CommunicationRecord* record = run.compilation.report.record_of(*i);
       Key key =
           record ? Key{record->op,   record->value, record->leaf,
                        record->from, record->to,    record->reason + record->location.to_string()}
@@ -290,6 +274,7 @@ Explanation explain_module(const ir::Module& module, const Options& options,
   Explanation::Parts parts;
   parts.module = module.name;
   parts.devices = propagated.num_partitions;
+  parts.layouts = options.layouts;
   if (module.mesh) {
     for (const MeshAxis& axis : module.mesh->axes) {
       parts.mesh +=

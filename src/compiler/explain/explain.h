@@ -34,11 +34,7 @@ struct Run {
 /// All stages up to the last that changes the module, and the rules' record.
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
 /// The stages alone, from a module that was prepared already.
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool refine = true);
-/// The record of a collective of the device program; null if it has none.
-const spmd::CommunicationRecord* record_of(const ir::Instruction& collective,
-                                           const spmd::PartitionReport& report);
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options);
 
 /// Entries and what they are made of.
 struct Found {

@@ -95,6 +95,7 @@ Json report_json(const Explanation& e) {
   return {{"module", e.module()},
           {"devices", e.num_devices()},
           {"mesh", e.mesh()},
+          {"layouts", to_string(e.layouts())},
           {"total_bytes", number(e.total_bytes())},
           {"entries", list(e.entries(), entry_json)},
           {"values", list(e.values(), value_json)}};

@@ -122,6 +122,7 @@ function fact(name, value) {
   $("facts").append(d);
 }
 fact("devices", data.devices.toLocaleString("en") + (data.mesh ? " (" + data.mesh + ")" : ""));
+fact("layouts", data.layouts);
 fact("received by a device", size(data.total_bytes));
 fact("movements", entries.length);
 fact("collectives", entries.reduce((n, e) => n + e.collectives.length, 0));

@@ -96,7 +96,7 @@ Figures measure(const Run& run) {
     for (const auto& i : c->instructions()) {
       if (!i->shape.is_array()) continue;
       f.work += double(i->shape.element_count());
-      if (const spmd::CommunicationRecord* r = record_of(*i, run.compilation.report)) {
+      if (const spmd::CommunicationRecord* r = run.compilation.report.record_of(*i)) {
         f.by_movement[movement_key(path_of(r->op), path_of(r->value), r->leaf)] +=
             spmd::collective_bytes(*i, device.num_partitions);
       }
@@ -107,10 +107,11 @@ Figures measure(const Run& run) {
   return f;
 }
 
-std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Options& options,
-                               bool refine) {
+std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, Options options,
+                               Layouts layouts) {
+  options.layouts = layouts;
   try {
-    return measure(*run_prepared(std::move(prepared), options, refine));
+    return measure(*run_prepared(std::move(prepared), options));
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
@@ -170,7 +171,8 @@ class Search {
     auto [it, fresh] = confirmed_.try_emplace(edit.key());
     if (fresh && confirms_left_-- > 0) {
       std::unique_ptr<ir::Module> module = run_.prepared->clone();
-      if (apply(module.get(), edit)) it->second = measure(std::move(module), options_, true);
+      if (apply(module.get(), edit))
+        it->second = measure(std::move(module), options_, options_.layouts);
     }
     return it->second ? &*it->second : nullptr;
   }
@@ -203,7 +205,8 @@ class Search {
       }
       --left_;
       std::unique_ptr<ir::Module> module = run_.prepared->clone();
-      if (apply(module.get(), edit)) it->second = measure(std::move(module), options_, false);
+      if (apply(module.get(), edit))
+        it->second = measure(std::move(module), options_, Layouts::propagated);
     }
     ++*tried;
     return it->second ? &*it->second : nullptr;

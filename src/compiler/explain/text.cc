@@ -137,6 +137,7 @@ std::vector<ExplainEntry> Explanation::full_gathers() const {
 std::string Explanation::to_text() const {
   std::string out = fmt::format("{} on {} device{}", module_, devices_, devices_ == 1 ? "" : "s");
   if (!mesh_.empty()) out += " (" + mesh_ + ")";
+  if (devices_ > 1) out += ", layouts " + to_string(layouts_);
   if (entries_.empty()) return out + ": nothing is communicated\n";
   std::map<std::string, std::pair<std::size_t, double>> kinds;
   for (const ExplainEntry& e : entries_) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/ir/hooks.h"
+#include "src/ir/constraint.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::compiler::explain {
@@ -73,8 +73,8 @@ std::string Why::label(const ir::Instruction& i, std::size_t leaf) const {
     if (leaf < names_.results.size() && !names_.results[leaf].empty()) return names_.results[leaf];
     return "result " + std::to_string(leaf);
   }
-  if (spmd::is_constraint(i)) {
-    const bool of_result = i.get<ir::CustomCallAttrs>().target != ir::kShardingTarget;
+  if (ir::is_constraint(i)) {
+    const bool of_result = i.get<ir::CustomCallAttrs>().target == ir::kResultShardingTarget;
     return of_result ? "result sharding" : "with_sharding_constraint";
   }
   if (i.is(ir::Opcode::custom_call) && i.get<ir::CustomCallAttrs>().partitioner) {

@@ -98,12 +98,18 @@ class Counter {
         return;
       }
       case Opcode::conditional: {
-        const CommunicationCount* dearest = nullptr;
+        // What is received, in the branch that receives most; of work the most that a branch has.
+        CommunicationCount worst;
+        double flops = 0, elements = 0;
         for (const ir::Computation* c : i.called()) {
           const CommunicationCount& branch = visit(*c);
-          if (!dearest || branch.total_bytes > dearest->total_bytes) dearest = &branch;
+          if (c == i.called(0) || branch.total_bytes > worst.total_bytes) worst = branch;
+          flops = std::max(flops, branch.dot_flops);
+          elements = std::max(elements, branch.elements);
         }
-        if (dearest) add(total, *dearest, 1);
+        worst.dot_flops = flops;
+        worst.elements = elements;
+        add(total, worst, 1);
         return;
       }
       case Opcode::call:

@@ -36,7 +36,8 @@ double dot_flops(const ir::Instruction& instruction);
 /// Counts a device program. Bytes received, b the bytes of a collective's result and n the devices
 /// of its largest group: all-gather b(n-1)/n, all-reduce 2b(n-1)/n, reduce-scatter b(n-1),
 /// all-to-all b(n-1)/n, collective-permute b (0 if no shard moves), collective-broadcast b, recv b.
-/// A loop's body counts as often as it runs; of a conditional's branches the dearest counts.
+/// A loop's body counts as often as it runs. Of a conditional's branches, that which receives most
+/// counts for what is communicated; for each kind of work, that which has most of it.
 CommunicationCount count_communication(const ir::Module& module);
 
 }  // namespace tessera::spmd

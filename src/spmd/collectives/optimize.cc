@@ -2,6 +2,7 @@
 #include "src/spmd/collectives/optimize.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/collectives/held.h"
@@ -47,13 +48,13 @@ class Steps {
   /// Keeps what a step does, unless a device would hold more than `factor` of what it did.
   template <class F>
   bool attempt(double factor, F&& step) {
-    const std::unique_ptr<ir::Module> before = module_->clone();
+    std::unique_ptr<ir::Module> before = module_->clone();
     if (step(module_.get()) == 0) return true;
     clean();
     if (held_ < 0) held_ = options_.peak(*before);
     const double now = options_.peak(*module_);
     if (now > held_ * factor + kTrifle) {
-      module_ = before->clone();
+      module_ = std::move(before);
       return false;
     }
     held_ = now;

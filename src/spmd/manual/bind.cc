@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/ir/builder.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/sdy_text.h"
 #include "src/spmd/manual/manual.h"
@@ -62,6 +63,8 @@ class Reader {
     const std::string& text = entry(call_, key);
     try {
       return parse_sdy_sharding_per_value(text, meshes_);
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error& e) {
       throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
                            call_.name + ": " + e.message(),
@@ -84,6 +87,8 @@ class Reader {
           parse_sdy_sharding("<@mesh, [], manual={" + names + "}>", manual.mesh);
       manual.mesh = s.mesh;
       manual.axes = s.manual;
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error& e) {
       throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
                               ": " + e.message(),
@@ -380,10 +385,7 @@ class Binder {
         }
       } else if (i->is(Opcode::custom_call) && i->operands().size() == 1) {
         auto& attrs = i->edit<ir::CustomCallAttrs>();
-        if (attrs.target != ir::kShardingTarget && attrs.target != "xla.sdy.FuncResultSharding" &&
-            attrs.target != "xla.sdy.PropagationBarrier") {
-          continue;
-        }
+        if (!ir::is_constraint(*i) && attrs.target != "xla.sdy.PropagationBarrier") continue;
         attrs.has_side_effect = false;
         replaced[i.get()] = i->operand(0);
       }

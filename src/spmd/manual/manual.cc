@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "src/base/check.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/propagation/graph.h"
 
@@ -72,11 +73,6 @@ Dims unspecified_dims(const ir::Instruction& constraint) {
 
 namespace {
 
-bool is_constraint(const ir::Instruction& i) {
-  return i.is(ir::Opcode::custom_call) && i.operands().size() == 1 &&
-         i.get<ir::CustomCallAttrs>().target == ir::kShardingTarget;
-}
-
 /// Constraints in reducers, comparators and the like.
 void drop_scalar_constraints(ir::Module* module) {
   std::unordered_set<const ir::Computation*> device;
@@ -106,7 +102,7 @@ void drop_scalar_constraints(ir::Module* module) {
     if (device.count(c.get())) continue;
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
     for (const auto& i : c->instructions()) {
-      if (is_constraint(*i)) replaced[i.get()] = i->operand(0);
+      if (ir::is_constraint(*i)) replaced[i.get()] = i->operand(0);
     }
     if (replaced.empty()) continue;
     for (const auto& [constraint, x] : replaced) {

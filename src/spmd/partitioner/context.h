@@ -88,7 +88,7 @@ class ModulePartitioner {
     std::vector<IndexList> pieces;  ///< by axis of `mesh`: axes of this module's
   };
   const MeshView& view_of(const MeshRef& mesh) const;
-  void finish_report(std::vector<const ir::Instruction*> removed);
+  void finish_report();
   void find_manual_axes();
   void find_trip_counts();
 
@@ -105,13 +105,7 @@ class ModulePartitioner {
   mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
       shardings_;
   mutable std::deque<MeshView> views_;
-  struct Record {
-    CommunicationRecord record;
-    /// Compared, never looked at: they may be gone.
-    const ir::Instruction* instruction;
-    const ir::Computation* computation;
-  };
-  std::vector<Record> records_;
+  std::vector<CommunicationRecord> records_;  ///< of all that was put in
 };
 
 using Handler = void (*)(ComputationPartitioner&, const ir::Instruction&);
@@ -332,8 +326,6 @@ bool contains(const Dims& dims, std::int64_t d);
 IndexList used_axes(const TensorSharding& s);
 /// Whether what the op computes takes all of its k-th operand: a matrix that is decomposed.
 bool needs_whole_operand(const ir::Instruction& op, std::size_t k);
-/// A with_sharding_constraint.
-bool is_constraint(const ir::Instruction& instruction);
 /// Bytes of a local array.
 double byte_count(const ir::Instruction* x);
 /// "dot (model.cc:12)"

@@ -2,6 +2,7 @@
 // Custom calls: sharding constraints, custom_partitioning's callbacks, and calls known by a rule.
 #include "src/base/check.h"
 #include "src/ir/cloner.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/families.h"
@@ -146,7 +147,7 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::CustomCallAttrs>();
   if (attrs.partitioner) return partition_custom(p, source);
-  if (is_constraint(source)) return partition_constraint(p, source);
+  if (ir::is_constraint(source)) return partition_constraint(p, source);
   if (manual::is_call(source)) return partition_manual(p, source);
   if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands().size() == 1) {
     return p.define(source, p.raw_leaves(*source.operand(0)));

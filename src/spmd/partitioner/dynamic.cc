@@ -136,7 +136,7 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
     double shards = 1;
     for (std::int64_t n : out.shards()) shards *= double(n);
     double price = p.reshard_price(v, s) +
-                   reshard_cost(out, wanted, source.shape.dims, width, p.cost()) +
+                   reshard_cost(out, wanted, source.shape.dims, width, p.cost().transfer) +
                    double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
     if (least && price >= *least) continue;
     least = price;
@@ -209,7 +209,7 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
     double shards = 1;
     for (std::int64_t n : s.shards()) shards *= double(n);
     double price = p.reshard_price(v, s) + p.reshard_price(u, without_dims(s, changed)) +
-                   reshard_cost(s, wanted, in, width, p.cost()) +
+                   reshard_cost(s, wanted, in, width, p.cost().transfer) +
                    double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
     if (!least || price < *least) {
       least = price;
@@ -224,7 +224,7 @@ void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruc
     const Dims local = s.shard_dims(in);
     for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
     price += p.reshard_price(u, s) - p.reshard_price(u, without_dims(s, changed)) +
-             row * double(plan.rows_moved) + p.cost().latency_bytes * plan.permutes;
+             row * double(plan.rows_moved) + p.cost().transfer.latency_bytes * plan.permutes;
     if (price >= *least) continue;
     least = price;
     layout = s;

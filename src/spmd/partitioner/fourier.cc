@@ -104,8 +104,8 @@ ComputeLayout cheapest(const ComputationPartitioner& p, const Stage& stage,
   ComputeLayout best = layout_of(p, stage, from, to);
   const TensorSharding other = cleared(stage, reduced(from));
   ComputeLayout moved = layout_of(p, stage, other, to);
-  moved.cost +=
-      reshard_cost(from, other, stage.in.dims, std::int64_t(byte_size(stage.in.dtype)), p.cost());
+  moved.cost += reshard_cost(from, other, stage.in.dims, std::int64_t(byte_size(stage.in.dtype)),
+                             p.cost().transfer);
   return moved.cost < best.cost ? moved : best;
 }
 
@@ -131,7 +131,7 @@ std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& s
       both[1].layout = cheapest(p, both[1], reached, to);
       const double total = both[0].layout.cost + both[1].layout.cost -
                            reshard_cost(reached, reduced(between), middle.dims,
-                                        std::int64_t(byte_size(middle.dtype)), p.cost());
+                                        std::int64_t(byte_size(middle.dtype)), p.cost().transfer);
       if (total < price) {
         price = total;
         best = both;
@@ -236,7 +236,7 @@ void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
   const std::int64_t k = s.shards(rank - 1), n = in.dims.back();
   const double bytes = double(p.local_shape(in, s).byte_count()) * 3 * double(k - 1) / double(k);
   if (k == 1 || n % (k * k) != 0 || n != std::int64_t(std::int32_t(n)) ||
-      price <= layout.cost + bytes + 3 * p.cost().latency_bytes) {
+      price <= layout.cost + bytes + 3 * p.cost().transfer.latency_bytes) {
     return partition_by_rule(p, source);
   }
   v = p.reshard(v, s, p.operand_reason(source, 0));

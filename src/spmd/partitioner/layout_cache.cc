@@ -37,7 +37,7 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
                    const std::vector<TensorSharding>& operand_shardings,
                    const std::vector<Shape>& result_shapes,
                    const std::vector<TensorSharding>& result_shardings, double flops,
-                   const CostModel& model, const std::vector<double>& operand_shares,
+                   const LayoutCost& cost, const std::vector<double>& operand_shares,
                    const MeshRef& mesh) {
   std::string key;
   key.reserve(256);
@@ -68,14 +68,18 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
   };
   tensors(rule.operands, operand_shapes, operand_shardings);
   tensors(rule.results, result_shapes, result_shardings);
-  char raw[sizeof(double) + sizeof(CostModel)];
-  std::memcpy(raw, &flops, sizeof flops);
-  std::memcpy(raw + sizeof flops, &model, sizeof model);
-  key.append(raw, sizeof raw);
-  for (const double share : operand_shares) {
-    std::memcpy(raw, &share, sizeof share);
-    key.append(raw, sizeof share);
-  }
+  const auto number = [&](double x) {
+    char raw[sizeof x];
+    std::memcpy(raw, &x, sizeof raw);
+    key.append(raw, sizeof raw);
+  };
+  number(flops);
+  number(cost.transfer.latency_bytes);
+  number(cost.transfer.bytes_per_peak_byte);
+  number(cost.bytes_per_flop);
+  number(cost.bytes_per_repeated_flop);
+  key.push_back(char(cost.share_copies));
+  for (const double share : operand_shares) number(share);
   return key;
 }
 
@@ -92,16 +96,17 @@ ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& op
       if (s.mesh) mesh = s.mesh;
     }
   }
+  const LayoutCost cost = layout_cost(rule, operand_shapes, model);
   const auto search = [&] {
     return search_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                         flops, model, operand_shares);
+                         flops, cost, operand_shares);
   };
   const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
                     tensors_fit(rule.results, result_shapes, result_shardings);
   if (!mesh || !fits) return search();
   static thread_local std::unordered_map<std::string, ComputeLayout> layouts;
   std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops, model, operand_shares, mesh);
+                           flops, cost, operand_shares, mesh);
   auto it = layouts.find(key);
   if (it == layouts.end()) {
     if (layouts.size() >= kCachedLayouts) layouts.clear();

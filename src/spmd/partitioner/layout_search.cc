@@ -41,14 +41,31 @@ bool contains(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 
+/// Operands are contracted with each other: a dot or a convolution.
+bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
+  const auto large =
+      std::count_if(operands.begin(), operands.end(), [](const Shape& s) { return s.rank() > 0; });
+  if (large < 2) return false;
+  std::vector<char> in_result(rule.factors.size(), 0);
+  for (const TensorFactors& tensor : rule.results) {
+    for (const auto& dim : tensor) {
+      for (int f : dim) in_result[std::size_t(f)] = 1;
+    }
+  }
+  for (std::size_t f = 0; f < in_result.size(); ++f) {
+    if (!in_result[f] && rule.factors[f].kind == FactorKind::reduction) return true;
+  }
+  return false;
+}
+
 class LayoutSearch {
  public:
   LayoutSearch(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                const std::vector<TensorSharding>& operand_shardings,
                const std::vector<Shape>& result_shapes,
                const std::vector<TensorSharding>& result_shardings, double flops,
-               const CostModel& model, const std::vector<double>& operand_shares)
-      : rule_(rule), flops_(flops), model_(model) {
+               const LayoutCost& cost, const std::vector<double>& operand_shares)
+      : rule_(rule), flops_(flops), cost_(cost) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
       TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
@@ -67,16 +84,16 @@ class LayoutSearch {
     add(rule.results, result_shapes, result_shardings, true);
     operand_count_ = operand_shapes.size();
     inspect_factors();
-    if (is_dot() && model.bytes_per_repeated_flop > 0) given_share_ = flops_ / given_ways();
-    flop_price_ = contracts() ? model.bytes_per_dot_flop : model.bytes_per_flop;
+    contracts_ = contracts(rule, operand_shapes);
+    if (cost.bytes_per_repeated_flop > 0) given_share_ = flops_ / given_ways();
   }
 
   ComputeLayout run() {
     if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
     project_all();
     // The layout that all tensors have already, if there is one.
-    if (auto agreed = agreement(); agreed && !looks_up(*agreed) &&
-                                   !(model_.share_copies && is_dot() && leaves_axes(*agreed))) {
+    if (auto agreed = agreement();
+        agreed && !looks_up(*agreed) && !(cost_.share_copies && leaves_axes(*agreed))) {
       return layout_of(*agreed);
     }
     collect_axes();
@@ -109,20 +126,6 @@ class LayoutSearch {
                              ? kind == FactorKind::pass_through || kind == FactorKind::permutation
                              : kind == FactorKind::reduction;
     }
-  }
-
-  /// Operands are contracted with each other: a dot or a convolution.
-  bool contracts() const {
-    std::int64_t large = 0;
-    for (std::size_t t = 0; t < operand_count_; ++t) large += tensors_[t].shape->rank() > 0;
-    bool reduces = false;
-    for (const FactorInfo& f : info_) reduces |= f.carries && !f.in_result;
-    return large > 1 && reduces;
-  }
-  /// And none of them slides along another.
-  bool is_dot() const {
-    return contracts() && std::none_of(rule_.factors.begin(), rule_.factors.end(),
-                                       [](auto& f) { return f.kind == FactorKind::permutation; });
   }
 
   void project_all() {
@@ -159,7 +162,7 @@ class LayoutSearch {
   /// Whether each device would look up what it has of an array, for a sum: bringing the array along
   /// may be less.
   bool looks_up(const FactorAxes& axes) const {
-    if (!contracts()) return false;
+    if (!contracts_) return false;
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (info_[f].in_result || axes[f].empty()) continue;
       std::size_t operands = 0;
@@ -404,7 +407,7 @@ class LayoutSearch {
       share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
     }
     const double repeated = given_share_ > 0 ? std::max(0.0, share - given_share_ * 1.001) : 0;
-    return share * flop_price_ + repeated * model_.bytes_per_repeated_flop;
+    return share * cost_.bytes_per_flop + repeated * cost_.bytes_per_repeated_flop;
   }
 
   // --- what a layout asks of one tensor --------------------------------------------------------
@@ -429,10 +432,11 @@ class LayoutSearch {
       Choice c;
       c.tensor = t;
       c.sharding = required(tensors_[t], axes);
-      c.bound = tensors_[t].is_result ? reshard_lower_bound(c.sharding, *tensors_[t].sharding,
-                                                            dims_of(t), bytes_of(t), model_)
-                                      : reshard_lower_bound(*tensors_[t].sharding, c.sharding,
-                                                            dims_of(t), bytes_of(t), model_);
+      c.bound = tensors_[t].is_result
+                    ? reshard_lower_bound(c.sharding, *tensors_[t].sharding, dims_of(t),
+                                          bytes_of(t), cost_.transfer)
+                    : reshard_lower_bound(*tensors_[t].sharding, c.sharding, dims_of(t),
+                                          bytes_of(t), cost_.transfer);
       c.bound *= tensors_[t].share;
       choices_.push_back(std::move(c));
     }
@@ -469,7 +473,7 @@ class LayoutSearch {
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
       c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
-                            dims_of(c.tensor), bytes_of(c.tensor), model_) *
+                            dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
                tensors_[c.tensor].share;
     }
     return c.cost;
@@ -517,16 +521,16 @@ class LayoutSearch {
     for (std::size_t i = 0; mesh_ && i < layout.results.size(); ++i) {
       const Tensor& t = tensors_[operand_count_ + i];
       layout.cost += reshard_cost(layout.results[i], *t.sharding, t.shape->dims,
-                                  bytes_of(operand_count_ + i), model_);
+                                  bytes_of(operand_count_ + i), cost_.transfer);
     }
     return layout;
   }
 
   const FactorRule& rule_;
   const double flops_;
-  double flop_price_ = 0;
   double given_share_ = 0;  ///< flops of a device as the shardings stand; 0: nobody asks
-  const CostModel model_;
+  const LayoutCost cost_;
+  bool contracts_ = false;
   MeshRef mesh_;
   std::vector<Tensor> tensors_;
   std::size_t operand_count_ = 0;
@@ -541,13 +545,28 @@ class LayoutSearch {
 
 }  // namespace
 
+LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                       const CostModel& model) {
+  LayoutCost cost{model.transfer, model.bytes_per_flop};
+  if (!contracts(rule, operand_shapes)) return cost;
+  cost.bytes_per_flop = model.bytes_per_dot_flop;
+  // A dot, if no operand slides along another.
+  if (std::any_of(rule.factors.begin(), rule.factors.end(),
+                  [](const Factor& f) { return f.kind == FactorKind::permutation; })) {
+    return cost;
+  }
+  cost.bytes_per_repeated_flop = model.bytes_per_repeated_flop;
+  cost.share_copies = model.share_copies;
+  return cost;
+}
+
 ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model, const std::vector<double>& operand_shares) {
+                            const LayoutCost& cost, const std::vector<double>& operand_shares) {
   return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                      flops, model, operand_shares)
+                      flops, cost, operand_shares)
       .run();
 }
 

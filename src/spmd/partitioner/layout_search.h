@@ -24,6 +24,18 @@ struct ComputeLayout {
   double cost = 0;
 };
 
+/// Of a cost model, what the layout of one op depends on: its work has one price.
+struct LayoutCost {
+  TransferCost transfer;
+  double bytes_per_flop = 0;
+  // Of a dot; 0 and false for all others.
+  double bytes_per_repeated_flop = 0;
+  bool share_copies = false;
+  friend bool operator==(const LayoutCost&, const LayoutCost&) = default;
+};
+LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                       const CostModel& model);
+
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
 /// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
 /// (CostModel::bytes_per_flop): an op that contracts nothing is never cut into fewer parts than its
@@ -47,7 +59,6 @@ ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& op
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model = {},
-                            const std::vector<double>& operand_shares = {});
+                            const LayoutCost& cost, const std::vector<double>& operand_shares = {});
 
 }  // namespace tessera::spmd

@@ -199,9 +199,9 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
       if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
       RoutePlan plan = route_for(source, c, d, placer, from, mirrored);
       price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
-               p.cost().latency_bytes * plan.permutes;
+               p.cost().transfer.latency_bytes * plan.permutes;
     }
-    price += reshard_cost(summed_layout(c), wanted, source.shape.dims, width, p.cost());
+    price += reshard_cost(summed_layout(c), wanted, source.shape.dims, width, p.cost().transfer);
     if (!c.summed.empty()) shards = 1;
     price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.
@@ -381,7 +381,7 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
   const RoutePlan plan = plan_pieces(pieces, ways, block);
   double together = p.reshard_price(v, layout) +
                     double(plan.rows_moved) * row_bytes(source.shape, layout, dim) +
-                    p.cost().latency_bytes * plan.permutes;
+                    p.cost().transfer.latency_bytes * plan.permutes;
   if (together >= apart - shared) return false;
   ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
   p.transfer = transfer_of(source, {layout, {}, {}, 0, 0}, "rows");

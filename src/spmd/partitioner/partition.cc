@@ -2,13 +2,12 @@
 #include "src/spmd/partitioner/partition.h"
 
 #include <algorithm>
-#include <functional>
-#include <set>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
-#include "src/ir/hooks.h"
 #include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
@@ -17,6 +16,12 @@
 #include "src/spmd/reshard/orders.h"
 
 namespace tessera::spmd {
+namespace {
+
+/// An item of metadata, which is not printed: passes keep it with what takes a collective's place.
+constexpr const char* kRecordId = "tessera_record";
+
+}  // namespace
 
 ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
                                      PartitionReport* report)
@@ -152,11 +157,10 @@ ir::Computation* ModulePartitioner::partitioned(const ir::Computation& source) {
 }
 
 void ModulePartitioner::record(CommunicationRecord record, ir::Instruction* instruction) {
-  if (options_.tag_collectives) {
-    instruction->metadata.edit().other.emplace_back(kCollectiveTag,
-                                                    std::to_string(records_.size()));
-  }
-  records_.push_back({std::move(record), instruction, instruction->parent});
+  if (!report_) return;
+  record.id = std::int64_t(records_.size());
+  instruction->metadata.edit().other.emplace_back(kRecordId, std::to_string(record.id));
+  records_.push_back(std::move(record));
 }
 
 void ModulePartitioner::replicated_op(const std::string& line) {
@@ -169,33 +173,52 @@ std::unique_ptr<ir::Module> ModulePartitioner::run() {
   ComputationPartitioner(*this, entry, target).run(true);
   target_->set_entry(target);
   target_->remove_dead_computations();
-  std::vector<const ir::Instruction*> removed;
-  for (const auto& c : target_->computations()) c->remove_dead(&removed);
+  for (const auto& c : target_->computations()) c->remove_dead();
   if (dedupe_collectives(target_.get())) {
-    for (const auto& c : target_->computations()) c->remove_dead(&removed);
+    for (const auto& c : target_->computations()) c->remove_dead();
   }
   target_->remove_dead_computations();
-  finish_report(std::move(removed));
+  finish_report();
   return std::move(target_);
 }
 
-void ModulePartitioner::finish_report(std::vector<const ir::Instruction*> removed) {
+void ModulePartitioner::finish_report() {
   if (!report_) return;
-  std::set<const ir::Computation*> alive;  // looked up, never walked
-  for (const auto& c : target_->computations()) alive.insert(c.get());
-  std::sort(removed.begin(), removed.end(), std::less<>());
-  for (Record& r : records_) {
-    const bool stays =
-        alive.count(r.computation) > 0 &&
-        !std::binary_search(removed.begin(), removed.end(), r.instruction, std::less<>());
-    if (stays || options_.tag_collectives) report_->records.push_back(std::move(r.record));
+  std::vector<char> alive(records_.size(), char(options_.all_records));
+  for (const auto& c : target_->computations()) {
+    for (const auto& i : c->instructions()) {
+      const auto record = std::size_t(record_id(*i));
+      if (record < alive.size()) alive[record] = 1;
+    }
+  }
+  for (std::size_t k = 0; k < records_.size(); ++k) {
+    if (alive[k]) report_->records.push_back(std::move(records_[k]));
   }
 }
 
-bool is_constraint(const ir::Instruction& instruction) {
-  if (!instruction.is(ir::Opcode::custom_call)) return false;
-  const std::string& target = instruction.get<ir::CustomCallAttrs>().target;
-  return target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding";
+std::int64_t record_id(const ir::Instruction& collective) {
+  for (const auto& [key, text] : collective.metadata->other) {
+    if (key == kRecordId) return std::strtoll(text.c_str(), nullptr, 10);
+  }
+  return -1;
+}
+
+void drop_record_ids(ir::Module* module) {
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      if (record_id(*i) < 0) continue;
+      std::erase_if(i->metadata.edit().other,
+                    [](const auto& item) { return item.first == kRecordId; });
+    }
+  }
+}
+
+const CommunicationRecord* PartitionReport::record_of(const ir::Instruction& collective) const {
+  const std::int64_t id = record_id(collective);
+  const auto at = std::lower_bound(
+      records.begin(), records.end(), id,
+      [](const CommunicationRecord& r, std::int64_t value) { return r.id < value; });
+  return at != records.end() && at->id == id ? &*at : nullptr;
 }
 
 // ----- one computation
@@ -213,7 +236,7 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
   for (const auto& used : source.instructions()) {
     if (!has_one_user(*used)) continue;
     const ir::Instruction* user = used->users().front();
-    if (is_constraint(*user)) constraint_of_[used.get()] = user;
+    if (ir::is_constraint(*user)) constraint_of_[used.get()] = user;
   }
   // What only becomes a result is wanted as the result lies.
   auto returned = [&](const ir::Instruction& x, std::size_t leaf) {
@@ -434,7 +457,7 @@ double ComputationPartitioner::gathered(const ir::Instruction& source, std::size
   double bytes = 0;
   if (!is_whole(v->sharding)) {
     bytes = plan_reshard(v->sharding, all, v->shape.dims, std::int64_t(byte_size(v->shape.dtype)),
-                         cost())
+                         cost().transfer)
                 .bytes_received;
   }
   transfer.full_gather = true;

@@ -238,13 +238,13 @@ double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::In
              const TensorSharding& wanted) {
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   double total = p.reshard_price(v, plan.in);
-  total += reshard_cost(plan.out, wanted, source.shape.dims, width, p.cost());
+  total += reshard_cost(plan.out, wanted, source.shape.dims, width, p.cost().transfer);
   double shards = 1;
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {
     const double local = double(source.shape.element_count() * width) / shards;
     total += local * double(s.plan.rows_moved) / double(s.from_block) +
-             p.cost().latency_bytes * s.plan.permutes;
+             p.cost().transfer.latency_bytes * s.plan.permutes;
   }
   // Work that several devices do alike is paid as if it were bytes, to break ties.
   return total + double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;

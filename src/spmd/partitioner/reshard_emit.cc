@@ -53,7 +53,7 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
   r.reason = transfer.reason;
   r.full_gather = transfer.full_gather;
   r.bytes_received = bytes;
-  if (module_.options().tag_collectives) {
+  if (module_.options().all_records) {
     r.op = current_;
     if (transfer.source) {
       r.value = transfer.source->origin;
@@ -81,7 +81,7 @@ Value* ComputationPartitioner::cheapest_form(Value* v, const TensorSharding& to,
     double p = same_layout(f->sharding, to)
                    ? 0
                    : reshard_cost(f->sharding, to, v->shape.dims,
-                                  std::int64_t(byte_size(v->shape.dtype)), cost());
+                                  std::int64_t(byte_size(v->shape.dtype)), cost().transfer);
     if (!best || p < least) {
       best = f;
       least = p;
@@ -125,7 +125,7 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
     from = reshard(v, whole(v->shape.rank()), reason + "; it is needed whole");
   }
   ReshardPlan plan = plan_reshard(from->sharding, to, v->shape.dims,
-                                  std::int64_t(byte_size(v->shape.dtype)), cost());
+                                  std::int64_t(byte_size(v->shape.dtype)), cost().transfer);
   if (module_.options().alternatives && plan.bytes_received > 0) {
     suggest_ends(v, from->sharding, to, plan.bytes_received);
   }

@@ -86,7 +86,7 @@ double price(const ComputationPartitioner& p, const std::vector<Reach>& reaches,
     total +=
         double(byte_size(dtype)) * (double(element_count(operand)) * double(r.operand.rows_moved) +
                                     double(element_count(source)) * double(r.source.rows_moved));
-    total += p.cost().latency_bytes * (r.operand.permutes + r.source.permutes);
+    total += p.cost().transfer.latency_bytes * (r.operand.permutes + r.source.permutes);
     operand[d] = r.rows;
     source[d] = r.source.block;
   }

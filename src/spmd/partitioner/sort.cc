@@ -378,7 +378,7 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
   const std::optional<Exchange> e = exchange_for(source, s);
   if (!e) return partition_by_rule(p, source);
   const double price =
-      price_of(p, source, split) + e->bytes + p.cost().latency_bytes * e->collectives;
+      price_of(p, source, split) + e->bytes + p.cost().transfer.latency_bytes * e->collectives;
   const ComputeLayout kept = p.layout_for(source, *rule);
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;

@@ -100,7 +100,7 @@ double price_of(ComputationPartitioner& p, const ir::Instruction& source,
     const bool shared = wanted_elsewhere(p, source, i, layout.operands[i]);
     price += (shared ? 0 : p.reshard_price(v, layout.operands[i])) -
              reshard_cost(v->sharding, layout.operands[i], v->shape.dims,
-                          std::int64_t(byte_size(v->shape.dtype)), p.cost());
+                          std::int64_t(byte_size(v->shape.dtype)), p.cost().transfer);
   }
   return price;
 }
@@ -159,7 +159,7 @@ void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
   const std::vector<TensorSharding> wanted = p.wanted(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
     price -= reshard_cost(split.results[i], wanted[i], results[i].dims,
-                          std::int64_t(byte_size(results[i].dtype)), p.cost());
+                          std::int64_t(byte_size(results[i].dtype)), p.cost().transfer);
   }
   if (price_of(p, source, p.layout_for(source, *rule)) <= price) {
     return partition_by_rule(p, source);

@@ -68,7 +68,7 @@ double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, co
     for (std::size_t d = 0; d < local.size(); ++d) {
       if (std::int64_t(d) != h.dim) row *= double(local[d]);
     }
-    total += row * double(h.plan.rows_moved) + p.cost().latency_bytes * h.plan.permutes;
+    total += row * double(h.plan.rows_moved) + p.cost().transfer.latency_bytes * h.plan.permutes;
   }
   return total;
 }
@@ -154,7 +154,7 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
     Dims local = s.shard_dims(in.dims);
     local[std::size_t(*sums)] = s.shards(*sums);
     for (const Shape& x : out) {
-      cost += double(Shape(x.dtype, local).byte_count()) + p.cost().latency_bytes;
+      cost += double(Shape(x.dtype, local).byte_count()) + p.cost().transfer.latency_bytes;
     }
   } else {
     for (std::size_t d = 0; d < window.size(); ++d) {

@@ -2,6 +2,7 @@
 // What HLO text says about shardings by means of custom calls.
 #include <cstdlib>
 
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
@@ -9,7 +10,6 @@
 namespace tessera::spmd::propagation {
 namespace {
 
-constexpr const char* kResult = "xla.sdy.FuncResultSharding";
 constexpr const char* kGroup = "xla.sdy.ShardingGroup";
 
 /// `xla.sdy.sharding_group_id="3 : i64"`
@@ -49,7 +49,7 @@ void read_results(ir::Computation* entry) {
     const ir::Instruction& x = *all->operands()[k];
     if (!x.shape.is_array()) return;
     const auto* call = x.attrs.get_if<ir::CustomCallAttrs>();
-    if (!call || call->target != kResult || x.operands().size() != 1) continue;
+    if (!call || call->target != ir::kResultShardingTarget || x.operands().size() != 1) continue;
     if (element && root->get<ir::GetTupleElementAttrs>().index != std::int64_t(k)) continue;
     const std::size_t leaf = element ? 0 : k, leaves = element ? 1 : all->operands().size();
     if (root->sharding.size() != leaves || x.sharding.size() != 1 ||
@@ -63,7 +63,8 @@ void read_results(ir::Computation* entry) {
   if (!any) return;
   for (const auto& i : entry->instructions()) {
     auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
-    if (call && call->target == kResult) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
+    if (call && call->target == ir::kResultShardingTarget)
+      i->edit<ir::CustomCallAttrs>().has_side_effect = false;
   }
   entry->remove_dead();
 }

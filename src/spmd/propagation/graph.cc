@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
-#include "src/ir/hooks.h"
+#include "src/ir/constraint.h"
 #include "src/spmd/manual/manual.h"
 
 namespace tessera::spmd::propagation {
@@ -27,13 +27,6 @@ bool is_barrier(const Instruction& i, bool* forward, bool* backward) {
   *forward = both || text.find("FORWARD") != std::string::npos || number == '1';
   *backward = both || text.find("BACKWARD") != std::string::npos || number == '2';
   return true;
-}
-
-/// with_sharding_constraint, or JAX's note of a function's result sharding.
-bool is_constraint(const Instruction& i) {
-  if (!i.is(Opcode::custom_call)) return false;
-  const std::string& target = i.get<ir::CustomCallAttrs>().target;
-  return target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding";
 }
 
 class Builder {
@@ -466,8 +459,9 @@ class Builder {
         op.family = Family::alike;
         break;
       case Opcode::custom_call:
-        op.family = is_constraint(i) || is_barrier(i, &op.forward, &op.backward) ? Family::alike
-                                                                                 : Family::other;
+        op.family = ir::is_constraint(i) || is_barrier(i, &op.forward, &op.backward)
+                        ? Family::alike
+                        : Family::other;
         op.elementwise = op.family == Family::alike;
         break;
       default:
@@ -506,7 +500,7 @@ class Builder {
     };
     std::map<int, IndexList> constraints;  // input → constrained values
     for (const Instruction* i : notable_) {
-      if (i->operands().size() != 1 || !is_constraint(*i) || !i->shape.is_array()) continue;
+      if (i->operands().size() != 1 || !ir::is_constraint(*i) || !i->shape.is_array()) continue;
       int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i);
       if (from != to) constraints[from].push_back(to);
     }

@@ -5,13 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
-#include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
 namespace {
 
-constexpr std::string_view kView = ".view";
+/// A frontend attribute: names are the user's, and a program may be read from text.
+constexpr const char* kView = "tessera.argument_view";
 
 }  // namespace
 
@@ -24,7 +25,8 @@ ArgumentViews add_views(ir::Module* module) {
     auto view = std::make_unique<ir::Instruction>();
     view->opcode = ir::Opcode::custom_call;
     view->shape = p->shape;
-    view->name = p->name + std::string(kView);
+    view->name = p->name + ".view";
+    view->frontend_attributes.edit()[kView] = "true";
     ir::CustomCallAttrs attrs;
     attrs.target = ir::kShardingTarget;
     view->attrs = std::move(attrs);
@@ -50,7 +52,8 @@ void drop_views(ir::Module* module, const ArgumentViews& views) {
 }
 
 bool is_argument_view(const ir::Instruction& i) {
-  return is_constraint(i) && i.operand(0)->is(ir::Opcode::parameter) && i.name.ends_with(kView);
+  return ir::is_constraint(i) && i.operand(0)->is(ir::Opcode::parameter) &&
+         i.frontend_attributes->count(kView) > 0;
 }
 
 }  // namespace tessera::spmd

@@ -59,8 +59,9 @@ DotWork dot_work(const ir::Module& module) {
         if (!i->is(Opcode::conditional)) {
           here.as_given += its.as_given;
           here.least += its.least;
-        } else if (its.as_given > here.as_given) {
-          here = its;  // as it is counted: the dearest of the branches
+        } else {  // as it is counted: the most that a branch has
+          here.as_given = std::max(here.as_given, its.as_given);
+          here.least = std::max(here.least, its.least);
         }
       }
       const double times =

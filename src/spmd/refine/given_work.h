@@ -10,8 +10,8 @@ namespace tessera::spmd {
 
 /// Flops of one device's dots and convolutions.
 struct DotWork {
-  /// If nothing were moved to share them out further: each shared out as `ways_as_given` says, and
-  /// of a conditional's branches the dearest.
+  /// If nothing were moved to share them out further: each shared out as `ways_as_given` says.
+  /// Of a conditional's branches the most that one has counts.
   double as_given = 0;
   /// If all devices shared all of them.
   double least = 0;

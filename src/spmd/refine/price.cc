@@ -26,7 +26,8 @@ constexpr double kMoreWork = 1.1, kBytesForMore = 2;
 }  // namespace
 
 Price price_of(const CommunicationCount& c, const CostModel& model, const Given& given) {
-  return {c.total_bytes + model.latency_bytes * c.executed + kBytesPerDotFlop * c.dot_flops +
+  return {c.total_bytes + model.transfer.latency_bytes * c.executed +
+              kBytesPerDotFlop * c.dot_flops +
               kBytesPerRepeatedFlop * std::max(0.0, c.dot_flops - given.dot_flops) +
               model.bytes_per_flop * c.elements,
           c.total_bytes, c.dot_flops, c.elements};

@@ -191,7 +191,7 @@ class Refiner {
     CostModel cost = now_.cost;
     cost.*kind = dear_price;
     Evaluated found = evaluate(cost);
-    if (!worth_its_bytes(found.best, now_.best, given_, model_.latency_bytes)) return;
+    if (!worth_its_bytes(found.best, now_.best, given_, model_.transfer.latency_bytes)) return;
     if (!given_.states_dots) given_.dot_flops = std::min(given_.dot_flops, kept_of(found.best));
     now_.cost = cost;
     now_.take(std::move(found));
@@ -342,6 +342,8 @@ class Refiner {
       try {
         propagation_->run({}, state.first);
         state.take(evaluate(state.cost));
+      } catch (const InternalError&) {
+        throw;
       } catch (const Error&) {
         continue;
       }
@@ -371,6 +373,8 @@ class Refiner {
     try {
       propagation_->run(state.pins, state.first);
       state.take(evaluate(state.cost));
+    } catch (const InternalError&) {
+      throw;
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -459,7 +463,7 @@ class Refiner {
   /// Several that move only what is needed may be had in place of one that moves more.
   void start_more_collectives() {
     State state = now_;
-    state.cost.latency_bytes = kLittleLatency;
+    state.cost.transfer.latency_bytes = kLittleLatency;
     state.take(evaluate(state.cost));
     if (state.best.bytes >= now_.best.bytes * kWorthStarting) return;
     if (!outcome_) outcome_ = options_.judge(*module_, now_.cost);
@@ -542,6 +546,8 @@ class Refiner {
             found = evaluate(now_.cost);
             prices_.emplace(key, found.best);
           }
+        } catch (const InternalError&) {
+          throw;
         } catch (const Error&) {
           continue;  // what the program says elsewhere rules it out
         }

@@ -57,8 +57,8 @@ bool contains(const IndexList& list, int axis) {
 }
 
 /// False if the array or mesh is too large for the search.
-bool reduce(const Ends& ends, double element_bytes, const CostModel& model, SearchProblem* problem,
-            Correspondence* map) {
+bool reduce(const Ends& ends, double element_bytes, const TransferCost& cost,
+            SearchProblem* problem, Correspondence* map) {
   const LogicalMesh& mesh = *ends.mesh;
   const int rank = int(ends.dims.size());
   IndexList axes;
@@ -94,7 +94,7 @@ bool reduce(const Ends& ends, double element_bytes, const CostModel& model, Sear
   }
 
   problem->element_bytes = element_bytes;
-  problem->model = model;
+  problem->cost = cost;
   bool crowded = rank > 6 || int(map->blocks.size()) > kFewAxes;
   for (int d = 0; d < rank; ++d) {
     auto u = std::size_t(d);
@@ -251,7 +251,7 @@ TensorSharding to_sharding(const SearchProblem& problem, const Correspondence& m
 }
 
 /// What all_to_alls that are one exchange save.
-void join_exchanges(const Ends& ends, double element_bytes, const CostModel& model,
+void join_exchanges(const Ends& ends, double element_bytes, const TransferCost& cost,
                     ReshardPlan* plan) {
   const auto share = [](double ways) { return (ways - 1) / ways; };
   for (std::size_t i = 0; i < plan->steps.size(); ++i) {
@@ -271,17 +271,17 @@ void join_exchanges(const Ends& ends, double element_bytes, const CostModel& mod
     }
     const double saved = apart - bytes * share(ways);
     plan->bytes_received -= saved;
-    plan->cost -= saved + model.latency_bytes * double(count - 1);
+    plan->cost -= saved + cost.latency_bytes * double(count - 1);
     plan->collectives -= int(count) - 1;
     i += count - 1;
   }
 }
 
-ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
+ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
   SearchProblem problem;
   Correspondence map;
   ReshardPlan plan;
-  if (!reduce(ends, double(element_bytes), model, &problem, &map)) {
+  if (!reduce(ends, double(element_bytes), cost, &problem, &map)) {
     throw CompileError("a reshard of an array of rank " + std::to_string(ends.dims.size()) +
                        " over " + std::to_string(ends.mesh->axes.size()) +
                        " mesh axes is too large: at most 13 split dims and 16 axes");
@@ -318,7 +318,7 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const CostMo
     plan.peak_bytes = std::max(plan.peak_bytes, std::int64_t(std::ceil(step.peak)));
     plan.steps.push_back(std::move(out));
   }
-  join_exchanges(ends, double(element_bytes), model, &plan);
+  join_exchanges(ends, double(element_bytes), cost, &plan);
   return plan;
 }
 
@@ -336,7 +336,7 @@ void append(std::string* key, const IndexList& axes) {
   key->push_back(0);
 }
 
-std::string key_of(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
+std::string key_of(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
   std::string key;
   key.reserve(96);
   for (const MeshAxis& axis : ends.mesh->axes) append(&key, axis.size);
@@ -348,19 +348,21 @@ std::string key_of(const Ends& ends, std::int64_t element_bytes, const CostModel
     append(&key, s->unreduced);
   }
   append(&key, ends.from.manual);
-  char raw[sizeof(CostModel)];
-  std::memcpy(raw, &model, sizeof raw);
-  key.append(raw, sizeof raw);
+  for (const double price : {cost.latency_bytes, cost.bytes_per_peak_byte}) {
+    char raw[sizeof price];
+    std::memcpy(raw, &price, sizeof raw);
+    key.append(raw, sizeof raw);
+  }
   return key;
 }
 
-const ReshardPlan& cached(const Ends& ends, std::int64_t element_bytes, const CostModel& model) {
+const ReshardPlan& cached(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
   static thread_local std::unordered_map<std::string, std::unique_ptr<ReshardPlan>> plans;
-  std::string key = key_of(ends, element_bytes, model);
+  std::string key = key_of(ends, element_bytes, cost);
   auto it = plans.find(key);
   if (it != plans.end()) return *it->second;
   if (plans.size() >= kCachedPlans) plans.clear();
-  auto plan = std::make_unique<ReshardPlan>(make_plan(ends, element_bytes, model));
+  auto plan = std::make_unique<ReshardPlan>(make_plan(ends, element_bytes, cost));
   // The key doesn't know which mesh: only the placement is kept.
   for (ReshardStep& step : plan->steps) step.after.mesh = nullptr;
   return *plans.emplace(std::move(key), std::move(plan)).first->second;
@@ -428,25 +430,25 @@ Dims padded_dims(const TensorSharding& sharding, const Dims& dims) {
 }
 
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                         std::int64_t element_bytes, const CostModel& model) {
+                         std::int64_t element_bytes, const TransferCost& cost) {
   check(from, to, dims);
   if (same_lists(from, to)) return {};
   const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
-  ReshardPlan plan = cached({from, to, mesh.get(), dims}, element_bytes, model);
+  ReshardPlan plan = cached({from, to, mesh.get(), dims}, element_bytes, cost);
   for (ReshardStep& step : plan.steps) step.after.mesh = mesh;
   return plan;
 }
 
 double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                    std::int64_t element_bytes, const CostModel& model) {
+                    std::int64_t element_bytes, const TransferCost& cost) {
   check(from, to, dims);
   if (same_lists(from, to)) return 0;
   const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
-  return cached({from, to, mesh.get(), dims}, element_bytes, model).cost;
+  return cached({from, to, mesh.get(), dims}, element_bytes, cost).cost;
 }
 
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                           std::int64_t element_bytes, const CostModel& model) {
+                           std::int64_t element_bytes, const TransferCost& cost) {
   // What a device needs and may lack. Shards of which neither holds the other can lie apart.
   double target = double(element_bytes), overlap = double(element_bytes);
   bool nested = std::all_of(from.unreduced.begin(), from.unreduced.end(),
@@ -461,7 +463,7 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
         std::equal(f.begin(), f.begin() + std::ptrdiff_t(std::min(f.size(), t.size())), t.begin());
   }
   double left = nested ? target - overlap : target;
-  return left > 0 ? left + model.latency_bytes : 0;
+  return left > 0 ? left + cost.latency_bytes : 0;
 }
 
 namespace {

@@ -63,7 +63,7 @@ struct ReshardPlan {
 /// A dim that is whole on each device is only padded or cut at its end. What these moves receive is
 /// part of the plan's figures, one permute for each distance that rows go.
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                         std::int64_t element_bytes, const CostModel& model = {});
+                         std::int64_t element_bytes, const TransferCost& cost = {});
 
 /// How many all_to_alls from step `first` on are one exchange: their axes together pass each piece
 /// on once. No dim is both given out and put together, and no shard is padded. `before`: the
@@ -71,13 +71,13 @@ ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, c
 std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t first,
                              const TensorSharding& before, const Dims& dims);
 
-/// Only the price, cached per thread by (shardings, dims, element bytes).
+/// Only the price, cached per thread by (shardings, dims, element bytes, cost).
 double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                    std::int64_t element_bytes, const CostModel& model = {});
+                    std::int64_t element_bytes, const TransferCost& cost = {});
 
 /// A price that no plan is below, without a search.
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                           std::int64_t element_bytes, const CostModel& model = {});
+                           std::int64_t element_bytes, const TransferCost& cost = {});
 
 /// No dim is split and nothing is a partial sum, as far as it isn't code per device anyhow.
 bool is_whole(const TensorSharding& sharding);

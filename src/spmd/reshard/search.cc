@@ -126,7 +126,7 @@ class Search {
       left = nested ? target_bytes_ - overlap : target_bytes_;
       if (left <= 0) return 0;
     }
-    return left + problem_.model.latency_bytes;
+    return left + problem_.cost.latency_bytes;
   }
 
   void reach(const Placement& state, int parent, const Move& move) {
@@ -136,9 +136,9 @@ class Search {
       bool in_place = move.kind == Kind::all_reduce || move.kind == Kind::reduce_scatter;
       peak = in_place ? move.held : move.held + shard_bytes(problem_, state);
       if (move.kind != Kind::slice && peak > limit_ * (1 + 1e-9)) return;
-      step = kStepCharge + move.bytes + problem_.model.latency_bytes * move.collectives;
+      step = kStepCharge + move.bytes + problem_.cost.latency_bytes * move.collectives;
       if (move.kind != Kind::slice) {
-        step += problem_.model.bytes_per_peak_byte * std::max(0.0, peak - both_ends_);
+        step += problem_.cost.bytes_per_peak_byte * std::max(0.0, peak - both_ends_);
       }
       TESSERA_CHECK(step >= kStepCharge, "a step that costs " + std::to_string(step));
     }

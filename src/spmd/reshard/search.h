@@ -36,7 +36,7 @@ struct SearchProblem {
   /// Gathers of several dims in a row count as one: what lies between is not held against them.
   bool joint_gathers = true;
   Placement source, target;
-  CostModel model;
+  TransferCost cost;
 };
 
 struct SearchStep {

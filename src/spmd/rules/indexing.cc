@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/ir/builder.h"
+#include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/rules/rules.h"
@@ -173,7 +174,7 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
     return from_spec(*spec);
   }
   static constexpr std::array<std::string_view, 11> kIdentities = {ir::kShardingTarget,
-                                                                   "xla.sdy.FuncResultSharding",
+                                                                   ir::kResultShardingTarget,
                                                                    "xla.sdy.PropagationBarrier",
                                                                    "LayoutConstraint",
                                                                    "MoveToHost",

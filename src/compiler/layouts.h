@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which policy of layouts a program is compiled with.
+#pragma once
+
+#include <tessera/layouts.h>
+
+#include <optional>
+
+namespace tessera::compiler {
+
+/// What was asked for; else what TESSERA_LAYOUTS says, else `searched`.
+/// @throws ValueError for another value of the variable, and for one of no name.
+Layouts choose_layouts(const std::optional<Layouts>& asked);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// With layouts `propagated` a program is sharded as propagation alone says, and searched no more.
+#include <tessera/layouts.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "src/compiler/pipeline.h"
+#include "src/compiler/read_module.h"
+#include "src/evaluator/evaluator.h"
+#include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/propagation/propagate.h"
+#include "tests/compiler/run_executable.h"
+#include "tests/support/random_program.h"
+#include "tests/support/shards.h"
+
+namespace tessera::testing {
+namespace {
+
+compiler::Options with(Layouts layouts) {
+  compiler::Options options;
+  options.layouts = layouts;
+  return options;
+}
+
+/// What propagation makes of the module that it is given.
+std::string propagated_alone(const ir::Module& module) {
+  compiler::Compilation c;
+  c.options.keep_stages = false;
+  c.module = module.clone();
+  compiler::run_until(&c, "propagate");
+  if (c.module->num_partitions > 1) spmd::propagate(c.module.get());
+  return ir::to_string(*c.module);
+}
+
+constexpr const char* kTwoUsers = R"(
+HloModule two, num_partitions=8
+ENTRY main {
+  x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
+  w = f32[64,128] parameter(1), sharding={replicated}
+  dy = f32[32,128] parameter(2), sharding={devices=[1,8]<=[8]}
+  h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[32,128] tanh(h)
+  dh = f32[32,128] multiply(dy, t)
+  g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
+    sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}}
+})";
+
+TEST(Layouts, PropagatedIsPropagationAlone) {
+  const auto module = ir::parse_hlo(kTwoUsers);
+  const auto executable = compiler::compile(module->clone(), with(Layouts::propagated));
+  EXPECT_EQ(executable->layouts(), Layouts::propagated);
+  EXPECT_EQ(ir::to_string(executable->propagated()), propagated_alone(*module));
+  // The same program searched lies otherwise, and receives less.
+  const auto searched = compiler::compile(module->clone());
+  EXPECT_EQ(searched->layouts(), Layouts::searched);
+  EXPECT_NE(ir::to_string(searched->propagated()), propagated_alone(*module));
+  EXPECT_LT(spmd::count_communication(searched->partitioned()).total_bytes,
+            spmd::count_communication(executable->partitioned()).total_bytes);
+}
+
+TEST(Layouts, RandomProgramsArePropagatedAlone) {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    const RandomProgram program = random_program(seed, {});
+    const auto executable = compiler::compile(program.module->clone(), with(Layouts::propagated));
+    ASSERT_EQ(ir::to_string(executable->propagated()), propagated_alone(*program.module))
+        << "seed " << seed;
+  }
+}
+
+/// One that is seldom used has the form in which it is computed twice; merging equal instructions
+/// is part of the search.
+TEST(Layouts, PropagatedMergesNothingBeforeItPropagates) {
+  const auto module = ir::parse_hlo(R"(
+HloModule twice, num_partitions=8
+ENTRY main {
+  x = f32[64,64] parameter(0), sharding={replicated}
+  a = f32[64,64] tanh(x)
+  b = f32[64,64] tanh(x)
+  ROOT t = (f32[64,64], f32[64,64]) tuple(a, b),
+    sharding={{devices=[8,1]<=[8]}, {devices=[1,8]<=[8]}}
+})");
+  const auto executable = compiler::compile(module->clone(), with(Layouts::propagated));
+  EXPECT_EQ(executable->propagated().entry()->instructions().size(), 4u);
+  EXPECT_EQ(spmd::count_communication(executable->partitioned()).total_bytes, 0);
+}
+
+}  // namespace
+}  // namespace tessera::testing

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the search for shardings must not do: swallow a broken invariant, mistake a user's names for
+// its own, count the same work in two ways.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "src/ir/custom_call.h"
+#include "src/ir/hlo_text.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/propagation/propagate.h"
+#include "src/spmd/refine/argument_views.h"
+#include "src/spmd/refine/given_work.h"
+#include "src/spmd/refine/refine.h"
+#include "tests/spmd/partition_case.h"
+
+namespace tessera::testing {
+namespace {
+
+/// A network's hidden layer whose gradient needs the same input whole.
+constexpr const char* kTwoUsers = R"(
+    x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
+    w = f32[64,128] parameter(1), sharding={replicated}
+    dy = f32[32,128] parameter(2), sharding={devices=[1,8]<=[8]}
+    h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    t = f32[32,128] tanh(h)
+    dh = f32[32,128] multiply(dy, t)
+    g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+    ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
+      sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
+
+/// A rule that breaks down when it is asked for the n-th time.
+class BreaksDown final : public ir::CustomCallTarget {
+ public:
+  std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override {
+    if (++asked == breaks_at) throw InternalError("the rule of " + call.name + " broke down");
+    ir::FactorRuleSpec out;
+    out.factor_names = {"i", "j"};
+    out.factor_sizes = call.shape.dims;
+    out.operands = out.results = {{{0}, {1}}};
+    return out;
+  }
+  mutable std::int64_t asked = 0;
+  std::int64_t breaks_at = 0;
+};
+
+// Whatever is tried when an invariant breaks, nobody takes it for a sharding that is ruled out.
+TEST(Refine, ABrokenInvariantIsToldOf) {
+  static const auto rule = std::make_shared<BreaksDown>();
+  static const bool once = [] {
+    ir::register_custom_call("tessera_test.breaks_down", rule);
+    return true;
+  }();
+  ASSERT_TRUE(once);
+  const auto search = [] {
+    std::string text = kTwoUsers;
+    const std::string tanh = "tanh(h)";
+    text.replace(text.find(tanh), tanh.size(),
+                 "custom-call(h), custom_call_target=\"tessera_test.breaks_down\"");
+    rule->asked = 0;
+    (void)spmd::propagate_and_refine(parse_entry(text));
+  };
+  rule->breaks_at = 0;
+  search();
+  const std::int64_t all = rule->asked;
+  ASSERT_GE(all, 10) << "the search tried nothing";
+  for (std::int64_t n = 1; n <= all; n += std::max<std::int64_t>(1, all / 100)) {
+    rule->breaks_at = n;
+    EXPECT_THROW(search(), InternalError) << "when asked for the " << n << "th time of " << all;
+  }
+  rule->breaks_at = 0;
+}
+
+TEST(ArgumentViews, AreKnownWhateverNamesTheProgramHas) {
+  auto module = parse_entry(R"(
+    x = f32[8,8] parameter(0), sharding={devices=[8,1]<=[8]}
+    y = f32[8,8] parameter(1), sharding={devices=[8,1]<=[8]}
+    x.view = f32[8,8] negate(x)
+    y.view = f32[8,8] custom-call(y), custom_call_target="Sharding", sharding={replicated}
+    ROOT r = f32[8,8] add(x.view, y.view))");
+  std::set<std::string> users;
+  for (const auto& i : module->entry()->instructions()) {
+    users.insert(i->name);
+    EXPECT_FALSE(spmd::is_argument_view(*i)) << i->name;
+  }
+  const spmd::ArgumentViews views = spmd::add_views(module.get());
+  EXPECT_EQ(views.size(), 2u);
+  // Of copies, and of text that was read again, too.
+  for (const auto& m : {module->clone(), ir::parse_hlo(ir::to_string(*module))}) {
+    std::size_t found = 0;
+    for (const auto& i : m->entry()->instructions()) {
+      EXPECT_EQ(spmd::is_argument_view(*i), users.count(i->name) == 0) << i->name;
+      found += spmd::is_argument_view(*i);
+    }
+    EXPECT_EQ(found, 2u);
+  }
+}
+
+// The search compares what a program does with what its shardings ask for: both count alike.
+TEST(GivenWork, OfAConditionalTheMostThatABranchHasCounts) {
+  const auto module = ir::parse_hlo(R"(
+HloModule m, num_partitions=8
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+talks { x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+  zero = f32[] constant(0)
+  s = f32[] reduce(x, zero), dimensions={0,1}, to_apply=add
+  b = f32[64,64] broadcast(s), dimensions={}
+  ROOT r = f32[64,64] add(x, b), sharding={devices=[8,1]<=[8]} }
+works { x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+  c = f32[] constant(1)
+  w = f32[64,64] broadcast(c), dimensions={}
+  ROOT r = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    sharding={devices=[8,1]<=[8]} }
+ENTRY e {
+  p = pred[] parameter(0), sharding={replicated}
+  x = f32[64,64] parameter(1), sharding={devices=[8,1]<=[8]}
+  ROOT r = f32[64,64] conditional(p, x, x), true_computation=talks, false_computation=works,
+    sharding={devices=[8,1]<=[8]}
+})");
+  spmd::propagate(module.get());
+  const double flops = 2.0 * 64 * 64 * 64 / 8;
+  EXPECT_EQ(spmd::dot_work(*module).as_given, flops);
+  EXPECT_EQ(spmd::dot_work(*module).least, flops);
+  const auto device = spmd::partition(*module, {}, nullptr);
+  const spmd::CommunicationCount count = spmd::count_communication(*device);
+  EXPECT_EQ(count.dot_flops, flops) << ir::to_string(*device);
+  EXPECT_GT(count.total_bytes, 0) << ir::to_string(*device);
+  EXPECT_GE(count.elements, 64 * 64 / 8);
+}
+
+}  // namespace
+}  // namespace tessera::testing

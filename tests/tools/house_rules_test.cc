@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The house rules that scripts/check_includes holds the sources to, on sources that break them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+
+#include "tests/tools/command_runner.h"
+
+namespace tessera::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the script says of a repository of this one file.
+Ran check_rules(const std::string& path, const std::string& body) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / path;
+  fs::create_directories(file.parent_path());
+  write_file(file.string(), "// SPDX-License-Identifier: Apache-2.0\n" + body);
+  const std::string command = "'" + (source_dir() / "scripts/check_includes").string() + "' '" +
+                              folder.path().string() + "'";
+  Ran ran;
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return ran;
+  char buffer[4096];
+  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe))
+    ran.out.append(buffer, n);
+  const int status = ::pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+std::string tries(const std::string& handlers) {
+  return "void f() {\n  try {\n    g();\n" + handlers + "  }\n}\n";
+}
+
+TEST(HouseRules, HandlersOfAllErrorsTakeNoBrokenInvariantAlong) {
+  for (const char* caught : {"const Error&", "const Error& e", "const tessera::Error&",
+                             "const std::exception&", "const std::runtime_error& e", "..."}) {
+    const std::string handler = "  } catch (" + std::string(caught) + ") {\n    h();\n";
+    for (const char* path : {"src/ir/f.cc", "tools/f.cc"}) {
+      const Ran swallows = check_rules(path, tries(handler));
+      EXPECT_EQ(swallows.code, 1) << caught << swallows.out;
+      EXPECT_NE(swallows.out.find(std::string(path) + ":5: "), std::string::npos) << swallows.out;
+    }
+    EXPECT_EQ(check_rules("src/ir/f.cc",
+                          tries("  } catch (const InternalError&) {\n    throw;\n" + handler))
+                  .code,
+              0)
+        << caught;
+    EXPECT_EQ(
+        check_rules("src/ir/f.cc", tries("  } catch (" + std::string(caught) + ") {\n    throw;\n"))
+            .code,
+        0)
+        << caught;
+    // Each try has handlers of its own.
+    EXPECT_EQ(check_rules("src/ir/f.cc",
+                          tries("  } catch (const InternalError&) {\n    throw;\n  }\n  try {\n"
+                                "    g();\n" +
+                                handler))
+                  .code,
+              1)
+        << caught;
+  }
+  EXPECT_EQ(check_rules("src/ir/f.cc", tries("  } catch (const ValueError&) {\n    h();\n")).code,
+            0);
+  EXPECT_EQ(
+      check_rules("src/ir/f.cc", tries("  } catch (...) {\n    e = std::current_exception();\n"))
+          .code,
+      0);
+}
+
+TEST(HouseRules, AnInternalErrorIsThrownOn) {
+  const std::string swallowed = tries("  } catch (const InternalError&) {\n    h();\n");
+  EXPECT_EQ(check_rules("src/ir/f.cc", swallowed).code, 1);
+  // The command tells of it and ends.
+  EXPECT_EQ(check_rules("tools/f.cc", swallowed).code, 0);
+}
+
+}  // namespace
+}  // namespace tessera::testing
