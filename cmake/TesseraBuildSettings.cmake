@@ -11,6 +11,11 @@ if(PROJECT_IS_TOP_LEVEL)
     mark_as_advanced(TESSERA_CCACHE)
     if(TESSERA_CCACHE)
       set(CMAKE_CXX_COMPILER_LAUNCHER "${TESSERA_CCACHE}")
+      if(TESSERA_PCH)
+        # Without these ccache passes by every source that uses a precompiled header.
+        list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
+          "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime")
+      endif()
     endif()
   endif()
   # -O3 adds compile time and little speed here: the hot loops are written to vectorise at -O2.
@@ -55,3 +60,56 @@ target_include_directories(tessera_build_flags INTERFACE
                            "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
 target_compile_options(tessera_build_flags INTERFACE
                        -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
+
+# tessera_precompile(TARGET HEADER): cmake/precompiled/<HEADER>.h is precompiled for TARGET. Targets
+# that name one header and compile with the same flags share it: the first one makes it.
+function(tessera_precompile target header)
+  if(NOT TESSERA_PCH)
+    return()
+  endif()
+  get_property(maker GLOBAL PROPERTY tessera_precompiled_${header})
+  if(maker)
+    target_precompile_headers(${target} REUSE_FROM ${maker})
+  else()
+    set_property(GLOBAL PROPERTY tessera_precompiled_${header} ${target})
+    target_precompile_headers(${target} PRIVATE
+      "${PROJECT_SOURCE_DIR}/cmake/precompiled/${header}.h")
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+endfunction()
+
+# tessera_join(TARGET SOURCE...): compiles the sources of one folder a few at a time, each few as one
+# source that includes them, for most of the time goes into headers and templates that all of them
+# use. A source whose helpers are named as another's says "// Compiled apart" and why.
+function(tessera_join target)
+  if(NOT TESSERA_UNITY)
+    return()
+  endif()
+  set(folders)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${source}" apart REGEX "^// Compiled apart" LIMIT_COUNT 1)
+    if(apart)
+      continue()
+    endif()
+    cmake_path(GET source PARENT_PATH folder)
+    list(APPEND folders "${folder}")
+    list(APPEND sources_of_${folder} "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(SORT sources_of_${folder})
+    list(LENGTH sources_of_${folder} count)
+    math(EXPR batches "(${count} + 5) / 6")
+    set(place 0)
+    foreach(source IN LISTS sources_of_${folder})
+      math(EXPR batch "${place} * ${batches} / ${count}")
+      math(EXPR place "${place} + 1")
+      file(RELATIVE_PATH group "${PROJECT_SOURCE_DIR}" "${folder}")
+      string(MAKE_C_IDENTIFIER "${group}" group)
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}_${batch}")
+    endforeach()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()

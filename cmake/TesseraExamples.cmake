@@ -47,6 +47,7 @@ foreach(document IN LISTS documents)
          CONTENT "#undef NDEBUG\n${program}" @ONLY)
     add_executable(${name} "${PROJECT_BINARY_DIR}/generated/${name}.cc")
     target_link_libraries(${name} PRIVATE tessera::tessera)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
     if(TESSERA_BUILD_TESTS)
       # Files that documents read lie there.
       add_test(NAME ${name} COMMAND ${name}

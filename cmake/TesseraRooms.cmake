@@ -19,6 +19,17 @@ set(tessera_below_compiler base sharding ir evaluator text spmd passes runtime c
 set(tessera_below_frontend
     base sharding ir evaluator text spmd passes runtime codegen compiler)
 
+# The precompiled header of a room, cmake/precompiled/<name>.h: it holds nothing of rooms above.
+foreach(room IN LISTS TESSERA_ROOMS)
+  set(tessera_precompiled_${room} ir)
+endforeach()
+foreach(room IN ITEMS base sharding runtime)
+  set(tessera_precompiled_${room} standard)
+endforeach()
+# Its flags differ from the others'.
+set(tessera_precompiled_codegen codegen)
+set(tessera_precompiled_frontend frontend)
+
 # A library must have a source; a room without one gets an empty file.
 set(tessera_empty_source "${PROJECT_BINARY_DIR}/generated/empty.cc")
 file(CONFIGURE OUTPUT "${tessera_empty_source}" CONTENT "// No source yet.\n")
@@ -47,6 +58,8 @@ function(tessera_add_rooms)
     else()
       target_compile_definitions(tessera_${room} PRIVATE TESSERA_TASK_POOL_JTHREAD=1)
     endif()
+    tessera_join(tessera_${room} ${sources})
+    tessera_precompile(tessera_${room} ${tessera_precompiled_${room}})
   endforeach()
 endfunction()
 

@@ -17,12 +17,29 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
   GTest::gtest nlohmann_json::nlohmann_json)
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+tessera_join(tessera_test_support ${support_sources})
 
 # Tests that compare with the evaluator, though their room doesn't include it.
 set(tessera_test_also_spmd evaluator)
 set(tessera_test_also_text evaluator)
 # Sources of the tools that a room's tests check.
 set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
+
+# The precompiled headers of the rooms' tests.
+foreach(room IN LISTS TESSERA_ROOMS)
+  set(tessera_test_precompiled_${room} ir_tests)
+endforeach()
+foreach(room IN ITEMS base sharding runtime)
+  set(tessera_test_precompiled_${room} tests)
+endforeach()
+set(tessera_test_precompiled_frontend frontend_tests)
+
+# tessera_test_options(TARGET HEADER): what the sources of tests are compiled with. They run too
+# briefly to be worth optimising.
+function(tessera_test_options target header)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  tessera_precompile(${target} ${header})
+endfunction()
 
 function(tessera_add_room_tests room)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cc")
@@ -31,10 +48,15 @@ function(tessera_add_room_tests room)
     return()
   endif()
   set(name tessera_${room}_tests)
-  add_executable(${name} ${sources} ${tessera_test_tools_${room}})
+  # The rooms come before the tests: of inline functions that both have, the linker takes the first,
+  # and those of the rooms are optimised.
+  add_executable(${name})
   foreach(part IN LISTS tessera_below_${room} tessera_test_also_${room} ITEMS ${room})
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
   endforeach()
+  target_sources(${name} PRIVATE ${sources} ${tessera_test_tools_${room}})
+  tessera_join(${name} ${sources})
+  tessera_test_options(${name} ${tessera_test_precompiled_${room}})
   target_link_libraries(${name} PRIVATE tessera_build_flags tessera_test_support
     ${tessera_private_deps} Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

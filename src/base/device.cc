@@ -5,6 +5,7 @@
 
 #include "src/base/env.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera {
 
 std::string Device::to_string() const { return platform + ":" + std::to_string(id); }

@@ -4,6 +4,7 @@
 
 #include "src/evaluator/elementwise.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::evaluator {
 
 using ir::Opcode;

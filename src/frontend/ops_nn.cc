@@ -11,6 +11,7 @@
 
 #include "src/frontend/ops_moves.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera {
 
 using frontend::composed;

@@ -9,6 +9,7 @@
 
 #include "src/frontend/ops_moves.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera {
 
 using frontend::as_one_program;

@@ -8,6 +8,7 @@
 
 #include "src/frontend/ops_internal.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::frontend {
 
 namespace {

@@ -13,6 +13,7 @@
 #include "src/passes/alike.h"
 #include "src/passes/simplify.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::passes {
 namespace {
 

@@ -7,6 +7,7 @@
 #include "src/ir/builder.h"
 #include "src/passes/simplify.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::passes {
 namespace {
 

@@ -4,6 +4,7 @@
 #include "src/sharding/axis_refs.h"
 #include "src/sharding/text_cursor.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera {
 namespace {
 

@@ -8,6 +8,7 @@
 #include "src/ir/hooks.h"
 #include "src/text/reader.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 
 using ir::Computation;

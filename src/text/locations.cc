@@ -2,6 +2,7 @@
 // loc(...): the user's file and line, and the path of the operation.
 #include "src/text/reader.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 

@@ -2,6 +2,7 @@
 // Operations in a region, their operands and results, and values captured from outside.
 #include "src/text/reader.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 

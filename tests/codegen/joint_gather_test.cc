@@ -10,6 +10,7 @@
 #include "src/ir/shape_inference.h"
 #include "tests/codegen/run_module.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

@@ -11,6 +11,7 @@
 #include "tests/spmd/partition_case.h"
 #include "tests/support/random_program.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

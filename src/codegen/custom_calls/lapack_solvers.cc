@@ -5,6 +5,7 @@
 
 #include "src/codegen/custom_calls/lapack_routine.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen::lapack {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "src/codegen/kernels/block_loops.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 

@@ -9,6 +9,7 @@
 #include "src/base/shape.h"
 #include "src/codegen/kernels/gemm.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 

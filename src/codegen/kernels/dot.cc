@@ -8,6 +8,7 @@
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/gemm.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 

@@ -10,6 +10,7 @@
 #include "src/codegen/loop_program.h"
 #include "src/ir/builder.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 

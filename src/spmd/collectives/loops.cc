@@ -8,6 +8,7 @@
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/collectives/rewrite.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 

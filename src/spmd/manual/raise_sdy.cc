@@ -6,6 +6,7 @@
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd::manual {
 namespace {
 

@@ -6,6 +6,7 @@
 
 #include "src/spmd/partitioner/families.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 
 namespace {

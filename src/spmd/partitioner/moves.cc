@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/spmd/partitioner/families.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 

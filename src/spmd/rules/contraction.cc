@@ -4,6 +4,7 @@
 
 #include "src/spmd/rules/rules.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd::rules {
 namespace {
 

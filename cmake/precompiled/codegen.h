@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+// Precompiled for the room that makes kernels, whose flags differ from the other rooms'.
+#pragma once
+
+#include "cmake/precompiled/ir.h"
+#include "src/runtime/plan.h"

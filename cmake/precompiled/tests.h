@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Precompiled for the tests of the rooms below the IR.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "cmake/precompiled/standard.h"
