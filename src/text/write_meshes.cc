@@ -8,6 +8,7 @@
 #include "src/sharding/sdy_text.h"
 #include "src/text/write_text.h"
 
+// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 

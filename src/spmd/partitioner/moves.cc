@@ -410,7 +410,8 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
   const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
   const Candidate c = choose_slice(p, source, placer, from);
   ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
-  ir::SliceAttrs local{Dims(in.size(), 0), x->shape.dims, Dims(in.size(), 1)};
+  const Dims zeros(in.size(), 0), ones(in.size(), 1);
+  ir::SliceAttrs local{zeros, x->shape.dims, ones};
   for (std::int64_t d : changed) {
     if (c.layout.shards(d) > 1) continue;
     const std::size_t i = std::size_t(d);
@@ -418,8 +419,7 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     local.limits[i] = attrs.limits[i];
     local.strides[i] = stride(d);
   }
-  if (local.limits != x->shape.dims || local.starts != Dims(in.size(), 0) ||
-      local.strides != Dims(in.size(), 1)) {
+  if (local.limits != x->shape.dims || local.starts != zeros || local.strides != ones) {
     x = p.b().slice(x, local.starts, local.limits, local.strides);
   }
   const DType dtype = source.shape.dtype;
