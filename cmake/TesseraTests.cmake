@@ -17,7 +17,6 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
   GTest::gtest nlohmann_json::nlohmann_json)
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-tessera_join(tessera_test_support ${support_sources})
 
 # Tests that compare with the evaluator, though their room doesn't include it.
 set(tessera_test_also_spmd evaluator)

@@ -252,8 +252,7 @@ void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
-  // Plans of each step would take several times as long as all else together.
-  options.peak = c.options.layouts == Layouts::propagated ? spmd::held_bytes : peak_bytes;
+  options.peak = peak_bytes;
   options.most_tried = kPlannedTwice;
   options.merge_alike = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records

@@ -38,7 +38,7 @@ class Variable {
 /// alone moves more than a search does.
 Two step(const Array& x, const Array& w, const Array& dy) {
   const Array t = tanh(matmul(x, w));
-  return {t, matmul(transpose(x), dy * t)};
+  return {t, einsum("bi,bo->io", x, dy * t)};
 }
 
 struct Arguments {

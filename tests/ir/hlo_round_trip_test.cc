@@ -5,8 +5,8 @@
 #include <set>
 
 #include "src/ir/shape_inference.h"
+#include "tests/ir/first_difference.h"
 #include "tests/ir/text_cases.h"
-#include "tests/support/first_difference.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::ir::testing {

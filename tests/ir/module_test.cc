@@ -9,8 +9,8 @@
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"
 #include "src/ir/shape_inference.h"
+#include "tests/ir/first_difference.h"
 #include "tests/ir/text_cases.h"
-#include "tests/support/first_difference.h"
 
 namespace tessera::ir::testing {
 namespace {

@@ -11,6 +11,7 @@
 #include "src/ir/equivalence.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
+#include "src/ir/verifier.h"
 
 namespace tessera::ir::testing {
 namespace {

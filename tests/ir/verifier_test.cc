@@ -5,8 +5,8 @@
 #include "src/base/literal_util.h"
 #include "src/ir/builder.h"
 #include "src/ir/shape_inference.h"
+#include "tests/ir/first_difference.h"
 #include "tests/ir/text_cases.h"
-#include "tests/support/first_difference.h"
 
 namespace tessera::ir::testing {
 namespace {

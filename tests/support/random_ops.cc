@@ -5,7 +5,6 @@
 #include "src/ir/hooks.h"
 #include "tests/support/random_scope.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 
 namespace {

@@ -77,7 +77,7 @@ class Chains {
     if (!record_.value || record_.value == record_.op) return;
     const int value = why_.value_of({record_.value, record_.leaf});
     int number = 0;
-    for (const Instruction* o : record_.op->operands) {
+    for (const Instruction* o : record_.op->operands()) {
       const auto leaves = int(flatten(o->shape).size());
       for (int k = 0; k < leaves; ++k, ++number) {
         const bool same =
@@ -203,7 +203,7 @@ class Chains {
         return true;
       }
     }
-    for (std::size_t o = 0; o < by.operands.size(); ++o) {
+    for (std::size_t o = 0; o < by.operands().size(); ++o) {
       if (!by.operand(o)->shape.is_array() || by.operand(o)->is(ir::Opcode::parameter)) continue;
       if (!partial_from({by.operand(o), 0}, "", axis, steps, seen)) continue;
       steps->push_back(step("from operand " + std::to_string(o)));
@@ -400,7 +400,7 @@ class Chains {
     const Instruction& op = *record_.op;
     Tensor tensor{&op, 0};
     std::int64_t largest = 0;
-    for (const Instruction* o : op.operands) {
+    for (const Instruction* o : op.operands()) {
       if (!o->shape.is_array() || o->shape.element_count() <= largest) continue;
       largest = o->shape.element_count();
       tensor = {o, 0};

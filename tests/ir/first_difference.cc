@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where two programs differ.
-#include "tests/support/first_difference.h"
+#include "tests/ir/first_difference.h"
 
 #include <unordered_map>
 
