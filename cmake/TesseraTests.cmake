@@ -54,7 +54,6 @@ function(tessera_add_room_tests room)
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
   endforeach()
   target_sources(${name} PRIVATE ${sources} ${tessera_test_tools_${room}})
-  tessera_join(${name} ${sources})
   tessera_test_options(${name} ${tessera_test_precompiled_${room}})
   target_link_libraries(${name} PRIVATE tessera_build_flags tessera_test_support
     ${tessera_private_deps} Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)

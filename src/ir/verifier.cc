@@ -250,7 +250,6 @@ struct Verifier {
       }
       if (!names.insert(i->name)) fail(*i, "its name stands twice");
     }
-    uses(c);
     for (std::size_t n = 0; n < c.parameters().size(); ++n) {
       if (c.parameter(n) == nullptr) fail(c, "lacks parameter " + std::to_string(n));
     }
@@ -319,6 +318,7 @@ void verify_structure(const Module& module, bool check_names) {
     if (!names.insert(c->name()).second) v.fail(*c, "its name stands twice");
     v.computation(*c);
   }
+  for (const Computation* c : all) v.uses(*c);
   check_limits(post_order(all));  // which throws on recursion
   v.aliases();
 }

@@ -10,7 +10,6 @@
 #include "src/ir/shape_inference.h"
 #include "tests/codegen/run_module.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

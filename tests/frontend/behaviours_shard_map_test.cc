@@ -10,7 +10,6 @@
 
 #include "tests/frontend/frontend_testing.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

@@ -8,7 +8,6 @@
 
 #include "tests/frontend/numpy_functions.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera {
 namespace {
 

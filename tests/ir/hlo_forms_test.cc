@@ -2,7 +2,6 @@
 // Forms of HLO text that XLA's parsers of 2024 and 2026 accept, and what they are printed as.
 #include "tests/ir/text_cases.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::ir::testing {
 namespace {
 

@@ -6,7 +6,6 @@
 #include "src/base/literal_util.h"
 #include "src/ir/hlo_text.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::passes {
 namespace {
 

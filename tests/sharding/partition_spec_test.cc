@@ -7,7 +7,6 @@
 #include "src/sharding/tiling.h"
 #include "tests/sharding/sharding_testing.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera {
 namespace {
 

@@ -9,7 +9,6 @@
 #include "tests/spmd/collective_case.h"
 #include "tests/spmd/partition_case.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

@@ -8,7 +8,6 @@
 #include "src/spmd/propagation/propagate.h"
 #include "tests/spmd/partition_case.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

@@ -11,7 +11,6 @@
 #include "tests/spmd/partition_case.h"
 #include "tests/support/random_program.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled apart: programs of this name stand in other sources of this folder too.
 // Shardings of intermediate arrays that are found by trying whole programs.
 #include "src/spmd/refine/refine.h"
 

@@ -6,7 +6,6 @@
 #include "src/text/stablehlo.h"
 #include "tests/text/programs.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 

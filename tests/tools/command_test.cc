@@ -8,7 +8,6 @@
 #include "src/base/npy.h"
 #include "tests/tools/command_runner.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 

@@ -4,7 +4,6 @@
 
 #include "tests/tools/command_runner.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::testing {
 namespace {
 
