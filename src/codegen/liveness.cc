@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Liveness of plan slots: where storage is freed or moved from, and an estimate of peak memory.
 #include "src/codegen/liveness.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Limits on nesting and size, checked when programs are read.
 #include "src/ir/limits.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Enumerates assignments of mesh axes to an op's factors and picks the cheapest.
 #include "src/spmd/partitioner/layout_search.h"
 
 #include <algorithm>

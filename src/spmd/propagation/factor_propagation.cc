@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Basic and aggressive propagation of axes along the factors of one op.
 #include "src/spmd/propagation/factor_propagation.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Search for better intermediate shardings than propagation alone gives.
 #pragma once
 
 #include <functional>

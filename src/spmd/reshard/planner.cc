@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans the collectives from one sharding to another: reduces the problem, searches, caches.
 #include "src/spmd/reshard/planner.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A* over placements of axes: the cheapest sequence of collectives between two shardings.
 #include "src/spmd/reshard/search.h"
 
 #include <algorithm>
