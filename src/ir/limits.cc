@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits on nesting and size, checked when programs are read.
+// Limits on the nesting and size of programs, checked when they are read and verified.
 #include "src/ir/limits.h"
 
 #include <algorithm>
