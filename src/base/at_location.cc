@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds the user's location to an error that was thrown without one and throws it again.
 #include "src/base/at_location.h"
 
 #include <typeinfo>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks that BufferView and MutableBufferView make when custom calls read their buffers.
 #include <tessera/buffer_view.h>
 
 #include "src/base/shape.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// TESSERA_CHECK: assertions of internal invariants, on in all builds.
 #pragma once
 
 #include <string>

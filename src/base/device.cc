@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The process's virtual devices: how many there are, settled at the first use.
 #include <tessera/device.h>
 
 #include <mutex>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partitions of the devices into classes: construction, join and refinement.
 #include "src/base/device_classes.h"
 
 #include <map>

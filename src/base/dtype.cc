@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of element types: names, sizes and families.
 #include <tessera/dtype.h>
 
 #include <array>

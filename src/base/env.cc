@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of TESSERA_* environment variables, and their parsing and validation.
 #include "src/base/env.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Error messages with the user's file and line, and failed internal checks.
 #include <tessera/error.h>
 
 #include <mutex>

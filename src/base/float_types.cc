@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Conversion of f16 and bf16 from and to wider floats, rounding to nearest even.
 #include "src/base/float_types.h"
 
 namespace tessera {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Literals: allocation, copy on write, comparison.
 #include "src/base/literal.h"
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Literal: a constant value on the host, an array or a tuple, and dispatch on its dtype.
 #pragma once
 
 #include <complex>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The logger: levels, the threshold of TESSERA_LOG, the sink.
 #include "src/base/log.h"
 
 #include <cstdio>

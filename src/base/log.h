@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Logging to stderr by level.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The amount of physical memory, and the error for arrays that exceed it.
 #include "src/base/machine_memory.h"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How much physical memory the machine has.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes NumPy's .npy files, with its Python-dict header and both memory orders.
 #include "src/base/npy.h"
 
 #include <algorithm>

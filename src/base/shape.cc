@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shapes: printing, element counts with overflow checks, flattening of tuples.
 #include "src/base/shape.h"
 
 namespace tessera {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shape: the type of an IR value, and arithmetic on dims.
 #pragma once
 
 #include <cstdint>

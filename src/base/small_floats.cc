@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The 8-bit and 4-bit float formats: their values and rounding to them.
 #include "src/base/small_floats.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// parallel_for over the process's worker threads.
 #pragma once
 
 #include <cstdint>

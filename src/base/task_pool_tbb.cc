@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// parallel_for on a oneTBB task arena.
 #if defined(TESSERA_TASK_POOL_TBB)
 
 #include <tbb/blocked_range.h>

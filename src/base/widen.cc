@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Converts literals of small float types to f32 and back.
 #include "src/base/widen.h"
 
 #include "src/base/literal_util.h"

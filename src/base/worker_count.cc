@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How many worker threads to use: affinity mask, cgroup quota, TESSERA_NUM_THREADS.
 #include <sched.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds a plan: slots for values, constants and aliases, and the choice among fusion variants.
 #include "src/codegen/emitter.h"
 
 #include <algorithm>

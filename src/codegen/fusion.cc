@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses which instructions are computed inside the loop of their user instead of in memory.
 #include "src/codegen/fusion.h"
 
 #include <algorithm>

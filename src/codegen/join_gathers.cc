@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Merges two all-gathers in a row, in a finished plan, into one exchange step.
 #include "src/codegen/join_gathers.h"
 
 #include <algorithm>

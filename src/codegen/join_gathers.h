@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A plan pass that merges consecutive all-gathers.
 #pragma once
 
 #include "src/runtime/plan.h"

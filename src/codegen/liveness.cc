@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Liveness of plan slots: where storage is freed or moved from, and an estimate of peak memory.
 #include "src/codegen/liveness.h"
 
 #include <algorithm>
@@ -11,6 +12,19 @@ using namespace runtime;
 
 using Live = std::set<SlotId>;
 
+/// Backward liveness analysis of a plan's slots, as compilers do it for registers (Appel, Modern
+/// Compiler Implementation, ch. 10), over structured control flow: a loop's carried slots are live
+/// at its condition, and what a branch reads is live before the conditional.
+///
+/// Example: slots a (argument), b, c, d of one size, d is the result. From the last step up:
+///   step             live after   release   may write into
+///   3: d = h(c)      d            c         c
+///   2: c = g(a, b)   c            a, b      a or b
+///   1: b = f(a)      a, b         -         nothing: a is read by step 2
+/// "May write into" are the KernelTask::Reuse entries that stay, with `dies` set; the executor
+/// takes one if no handle outside holds that memory. So a device holds two arrays at most, a and b.
+/// If the argument is donated, c is written into a, and d into c: the result needs no memory of its
+/// own.
 class Planner {
  public:
   explicit Planner(Plan* plan) : plan_(*plan) {

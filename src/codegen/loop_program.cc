@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Register programs of fused loops: their builder, and the interpreter that runs them by blocks.
 #include "src/codegen/loop_program.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Composes views (slice, reverse, transpose, reshape, pad, concatenate) into boxes with strides.
 #include "src/codegen/mosaic.h"
 
 #include <algorithm>

@@ -13,6 +13,17 @@
 
 namespace tessera::codegen {
 
+/// A composition of views as affine index maps, one per box: element i of the mosaic, where all
+/// origin[d] <= i[d] < origin[d] + size[d], is element base + sum over d of (i[d] - origin[d]) *
+/// stride[d] of the source.
+///
+/// Example, x = f32[2,3]:                            dims    base  origin  size   stride
+///   x                                               [2,3]   0     0,0     2,3    3,1
+///   row = slice(x), rows 1 to 2, of one row         [1,3]   a window on that box: nothing moves
+///   column = transpose(row)                         [3,1]   the dims' places swapped
+///   padded = pad(column), one before                [4,1]   moved by 1; `fill` is the padding
+///   ... simplified                                  [4]     3     1       3      1
+/// Elements of the last one are fill, x[3], x[4], x[5]: one scalar and one contiguous run.
 struct Mosaic {
   /// One dim of a piece. Without starts the piece is the box alone, inside the mosaic or not.
   struct Side {

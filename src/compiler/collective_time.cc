@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which mesh axes a collective spans, and its time as ring stages, axis by axis, on a Network.
 #include "src/compiler/collective_time.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The time of collectives on a described network.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Flops, bytes and estimated time of a device program, with a timeline that overlaps collectives.
 #include "src/compiler/cost_analysis.h"
 
 #include <algorithm>

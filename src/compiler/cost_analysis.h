@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cost analysis of one device's program.
 #pragma once
 
 #include "src/compiler/compile.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints a CostAnalysis as a table.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes the stages of a compilation to the TESSERA_DUMP_TO folder.
 #include "src/compiler/dump.h"
 
 #include <fmt/format.h>

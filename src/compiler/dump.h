@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dumps of the IR after stages of the compiler.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// An executable that runs a finished plan in this process, and compile().
 #include <fmt/format.h>
 
 #include <algorithm>

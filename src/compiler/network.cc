@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses and prints the description of a network: bandwidth and latency per mesh axis.
 #include <fmt/format.h>
 
 #include <algorithm>

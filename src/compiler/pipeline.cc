@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The list of all compiler stages, in order, and the stages themselves.
 #include "src/compiler/pipeline.h"
 
 #include <fmt/format.h>

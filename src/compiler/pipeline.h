@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The compiler pipeline, run as a whole or up to a stage.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Recognises HLO and StableHLO text and reads or writes either.
 #include "src/compiler/read_module.h"
 
 #include <algorithm>

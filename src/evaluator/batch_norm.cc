@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates batch-norm-training, -inference and -grad.
 #include <cmath>
 
 #include "src/evaluator/ops.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates while, conditional, call and custom-call for the devices that take part.
 #include <algorithm>
 
 #include "src/evaluator/interpreter.h"

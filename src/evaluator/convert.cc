@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates convert and reduce-precision, with saturation and single rounding.
 #include <bit>
 #include <cmath>
 

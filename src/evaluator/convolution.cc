@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates convolution from its definition.
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
 #include "src/evaluator/wide.h"

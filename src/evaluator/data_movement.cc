@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates ops that move elements: broadcast, transpose, reverse, slice, pad, bitcast and others.
 #include <numeric>
 
 #include "src/evaluator/elementwise.h"

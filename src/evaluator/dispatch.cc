@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates one instruction without control flow: the switch over opcodes.
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"

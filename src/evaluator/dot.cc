@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates dot as batched matrix products in wide arithmetic.
 #include <algorithm>
 
 #include "src/evaluator/ops.h"

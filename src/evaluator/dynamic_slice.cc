@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates dynamic-slice and dynamic-update-slice with clamped starts.
 #include <algorithm>
 #include <limits>
 

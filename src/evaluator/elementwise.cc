@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates elementwise ops on packed elements by their number of operands.
 #include "src/evaluator/elementwise.h"
 
 namespace tessera::evaluator {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates binary elementwise ops, compare, select and clamp.
 #include <cmath>
 #include <limits>
 

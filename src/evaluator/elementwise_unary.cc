@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates unary elementwise ops.
 #include <bit>
 #include <cmath>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Entry points of the evaluator: argument checks, one device or several side by side.
 #include "src/evaluator/evaluator.h"
 
 #include <new>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates fft by mixed-radix recursion in double precision.
 #include <cmath>
 
 #include "src/evaluator/ops.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates gather and scatter from their definitions.
 #include <algorithm>
 
 #include "src/evaluator/ops.h"

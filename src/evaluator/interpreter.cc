@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The interpreter loop: instructions in order for all devices that are active.
 #include "src/evaluator/interpreter.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates cholesky and triangular-solve.
 #include <cmath>
 #include <limits>
 

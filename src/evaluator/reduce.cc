@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates reduce and map; sums are held in wide types and rounded once.
 #include <algorithm>
 
 #include "src/evaluator/elementwise.h"

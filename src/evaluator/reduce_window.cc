@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates reduce-window and select-and-scatter.
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/scalar_function.h"

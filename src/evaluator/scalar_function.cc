@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiles reducers and comparators to a list of steps that run on many elements at a time.
 #include "src/evaluator/scalar_function.h"
 
 #include <array>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates sort and top-k with a stable merge sort.
 #include <algorithm>
 #include <limits>
 #include <numeric>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Strided copies between host arrays: transposes, slices, box updates.
 #include "src/evaluator/strided.h"
 
 namespace tessera::evaluator {

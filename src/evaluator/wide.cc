@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loads elements of any dtype as double, 64-bit integer or complex, and stores them back rounded.
 #include "src/evaluator/wide.h"
 
 #include <type_traits>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Array: host scalars, queries, shards, reading values back.
 #include <tessera/array.h>
 
 #include <algorithm>

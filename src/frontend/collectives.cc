@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// psum, all_gather, ppermute and the other collectives of per-device code.
 #include <tessera/collectives.h>
 
 #include <algorithm>

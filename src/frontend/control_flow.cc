@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Traces while_loop, fori_loop, scan, cond and switch_ with their carries and captures.
 #include <tessera/control_flow.h>
 
 #include <algorithm>

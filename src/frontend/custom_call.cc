@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Calls of custom targets, and registration of the user's own.
 #include <tessera/custom_call.h>
 
 #include "src/codegen/custom_calls/custom_calls.h"

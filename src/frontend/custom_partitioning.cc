@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// custom_partitioning: adapts the user's callbacks to the partitioner's interface.
 #include "src/frontend/custom_partitioning.h"
 
 #include <algorithm>

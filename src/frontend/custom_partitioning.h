@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The user's partitioning callbacks as an ir::CustomPartitioner.
 #pragma once
 
 #include <tessera/custom_partitioning.h>

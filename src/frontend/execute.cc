@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Places a traced program on devices, compiles it (with a cache) and runs it on arrays.
 #include "src/frontend/execute.h"
 
 #include <algorithm>

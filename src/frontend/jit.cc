@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// jit and pjit: cache lookup, tracing, shardings and donation of arguments.
 #include <tessera/jit.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cache key of a jitted call, lookup, and explanations of cache misses.
 #include "src/frontend/jit_cache.h"
 
 #include <functional>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lowered and Compiled: a jitted function looked at stage by stage.
 #include "src/frontend/jit_stages.h"
 
 #include "src/compiler/explain/explain.h"

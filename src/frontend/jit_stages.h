@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The state behind Lowered and Compiled.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs loaded from HLO or StableHLO text, called like functions.
 #include <tessera/device.h>
 #include <tessera/jit.h>
 #include <tessera/load.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Guards nested traces against stack overflow.
 #include "src/frontend/nesting.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What ops share: dtype promotion, broadcasting, axis checks, single-op staging.
 #include <algorithm>
 
 #include "src/base/literal_util.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ops that make arrays: zeros, full, arange, linspace, eye, tri.
 #include <tessera/ops/creation.h>
 
 #include <cmath>

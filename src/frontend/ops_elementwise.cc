@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Elementwise ops: arithmetic, comparison, logic and elementary functions.
 #include <tessera/ops/elementwise.h>
 
 #include <cmath>

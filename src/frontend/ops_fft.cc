@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Fourier transforms: fft, rfft, their inverses and n-dimensional forms.
 #include <tessera/ops/fft.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// take, take_along_axis and embedding_lookup, staged as gathers.
 #include "src/frontend/ops_gather.h"
 
 #include <algorithm>

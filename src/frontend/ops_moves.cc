@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Slices, transposes, concatenations and pads on traced arrays, for other ops to build on.
 #include "src/frontend/ops_moves.h"
 
 #include <algorithm>

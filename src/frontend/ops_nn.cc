@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Activations and softmax.
 #include <tessera/ops/nn.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// dot_general, matmul, tensordot and the other products.
 #include "src/frontend/ops_products.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The dot that all products are staged as.
 #pragma once
 
 #include <string>

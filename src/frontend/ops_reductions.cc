@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// sum, max, mean, var, argmax and the other reductions.
 #include <tessera/ops/reductions.h>
 
 #include <cmath>

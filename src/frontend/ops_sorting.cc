@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// sort, argsort, top_k and searchsorted, with a total order on floats.
 #include "src/frontend/ops_sorting.h"
 
 #include <limits>

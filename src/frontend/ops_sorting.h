@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sorting of several arrays by the first.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// device_put, sharding constraints, and arrays made from per-device pieces.
 #include <tessera/placement.h>
 
 #include <algorithm>

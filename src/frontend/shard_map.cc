@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// shard_map: traces the per-device function and stages it as a manual computation.
 #include <tessera/shard_map.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks in_specs and out_specs of shard_map and converts shapes between global and per-device.
 #include "src/frontend/shard_map_specs.h"
 
 #include <algorithm>

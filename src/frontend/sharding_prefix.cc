@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Trees of shardings: prefix matching against trees of arrays.
 #include "src/frontend/sharding_prefix.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses einsum-like sharding rules and converts them to factors.
 #include <tessera/sharding_rule.h>
 
 #include <algorithm>

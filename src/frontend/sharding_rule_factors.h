@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Conversion of a sharding rule to factors.
 #pragma once
 
 #include <functional>

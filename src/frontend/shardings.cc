@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardings of results in terms of the user's mesh.
 #include "src/frontend/shardings.h"
 
 #include "src/sharding/lowering.h"

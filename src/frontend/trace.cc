@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Traces: parameters, captured arrays, mesh uses, and the stack of active traces.
 #include "src/frontend/trace.h"
 
 #include <atomic>

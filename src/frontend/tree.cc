@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Visitors over trees of arrays: leaves, paths, signatures.
 #include <tessera/tree.h>
 
 #include <cmath>

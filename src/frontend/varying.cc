@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sets of mesh axes over which per-device values vary, and messages about them.
 #include "src/frontend/varying.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Draws how an array is sharded.
 #include <tessera/visualize.h>
 #include <tessera/visualize_array.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints the attributes and shardings of instructions as HLO text.
 #include <algorithm>
 #include <charconv>
 

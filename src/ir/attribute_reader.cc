@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the key=value attributes behind an HLO instruction.
 #include "src/ir/attribute_reader.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The builder: one function per op, with shape inference.
 #include "src/ir/builder.h"
 
 #include <algorithm>

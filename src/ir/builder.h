@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builder: appends instructions to a computation with inferred shapes.
 #pragma once
 
 #include <initializer_list>

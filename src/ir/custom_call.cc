@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The registry of custom call targets, and expansion of those that stand for a program.
 #include "src/ir/custom_call.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Classifies dots as outer products, products of vectors, or general ones.
 #include "src/ir/dot_kind.h"
 
 namespace tessera::ir {

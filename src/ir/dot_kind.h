@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dots that are elementwise work in disguise.
 #pragma once
 
 #include "src/ir/module.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The lexer of HLO text: words, numbers, shapes and layouts, error positions.
 #include "src/ir/hlo_lexer.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints factor rules that custom calls and custom partitioners give.
 #include "src/ir/hooks.h"
 
 namespace tessera::ir {

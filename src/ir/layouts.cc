@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Normalises layouts: bitcasts that depend on one become transposes.
 #include "src/ir/layouts.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Limits on the nesting and size of programs, checked when they are read and verified.
 #include "src/ir/limits.h"
 
 #include <algorithm>

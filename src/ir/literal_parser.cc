@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses constants in HLO text, for every dtype.
 #include "src/ir/literal_parser.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The parser of constants.
 #pragma once
 
 #include "src/base/literal.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints constants as HLO text that reads back to the same bits.
 #include <charconv>
 #include <cmath>
 #include <type_traits>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Names that HLO text can carry.
 #include "src/ir/names.h"
 
 #include <tessera/dtype.h>

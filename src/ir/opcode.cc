@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The opcode table, generated from opcode_list.inc.
 #include "src/ir/opcode.h"
 
 #include <array>

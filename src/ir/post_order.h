@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computations in post-order of the call graph.
 #pragma once
 
 #include <vector>

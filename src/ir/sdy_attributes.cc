@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes shardings as Shardy's frontend attributes (xla.sdy.*).
 #include "src/ir/sdy_attributes.h"
 
 #include <algorithm>

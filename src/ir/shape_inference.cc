@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shape inference: the checks that rules share, and dispatch by opcode.
 #include "src/ir/shape_inference.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shape inference, and the verifier of modules.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Looks up attributes that instructions carry as text.
 #include "src/ir/text_attributes.h"
 
 #include <charconv>

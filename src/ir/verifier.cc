@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The verifier: structure, names, attributes, callees, shardings, and inferred shapes.
 #include "src/ir/verifier.h"
 
 #include <algorithm>

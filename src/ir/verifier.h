@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The part of verification that needs no shape inference.
 #pragma once
 
 #include "src/ir/module.h"

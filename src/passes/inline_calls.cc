@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Inlines calls and fusions, before partitioning only those without shardings of their own.
 #include <algorithm>
 #include <limits>
 #include <set>

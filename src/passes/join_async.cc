@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Replaces asynchronous start/done pairs by synchronous collectives.
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {

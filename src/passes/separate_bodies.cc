@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Clones bodies of loops and branches so that each has a single caller.
 #include <set>
 #include <unordered_map>
 #include <vector>

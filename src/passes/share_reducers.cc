@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Deduplicates reducer computations.
 #include <map>
 #include <utility>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Algebraic simplification of ops that do nothing, and dead code elimination.
 #include "src/passes/simplify.h"
 
 #include <algorithm>

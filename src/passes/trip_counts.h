@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds constant trip counts of loops.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Data-flow analysis: on which devices each value is surely the same.
 #include "src/passes/uniformity.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The set of devices that execute a block.
 #pragma once
 
 #include <cstdint>

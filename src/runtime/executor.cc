@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The executor: runs the steps of a plan on all devices in lockstep.
 #include "src/runtime/executor.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans: cut into segments between exchanges, and printing.
 #include "src/runtime/plan.h"
 
 #include <fmt/format.h>

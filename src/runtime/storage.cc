@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Storage of buffers: allocation with a cache of freed blocks, and memory counters.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>

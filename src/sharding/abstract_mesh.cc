@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Abstract meshes: axes without devices, and their scopes.
 #include <tessera/abstract_mesh.h>
 
 #include <map>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which names mesh axes may have.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Resolves axes named in text (also parts of axes) to axes of a refined mesh.
 #include "src/sharding/axis_refs.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Factors device lists into mixed-radix digits: HLO's iota form and its transposes.
 #include "src/sharding/device_order.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// GSPMDSharding: a sharding given as HLO text.
 #include "src/base/check.h"
 #include "src/sharding/sharding_impl.h"
 

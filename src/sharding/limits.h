@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Limits on the sizes of meshes in text.
 #pragma once
 
 #include <cstdint>

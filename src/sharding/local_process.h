@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which process this is.
 #pragma once
 
 #include <tessera/device.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Logical meshes: coordinates of devices, and refinement of axes into factors.
 #include "src/sharding/logical_mesh.h"
 
 #include <algorithm>

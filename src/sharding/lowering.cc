@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Converts between public shardings (mesh and spec) and TensorSharding on a logical mesh.
 #include "src/sharding/lowering.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The mesh in scope while per-device code is traced.
 #pragma once
 
 #include <tessera/mesh.h>

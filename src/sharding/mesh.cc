@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Mesh: construction with checks, interning, queries, the mesh in scope.
 #include <tessera/mesh.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// NamedSharding: a mesh and a PartitionSpec.
 #include "src/sharding/named_sharding.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The implementation behind NamedSharding.
 #pragma once
 
 #include "src/sharding/sharding_impl.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// PartitionSpec: entries, printing, comparison.
 #include <tessera/partition_spec.h>
 
 #include <algorithm>

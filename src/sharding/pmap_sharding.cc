@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// PmapSharding: one dim split over the devices, as pmap has it.
 #include "src/base/check.h"
 #include "src/base/shape.h"
 #include "src/sharding/sharding_impl.h"

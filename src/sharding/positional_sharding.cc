@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// PositionalSharding: an array of devices that is reshaped and transposed to fit.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses Shardy's text form of meshes and shardings.
 #include "src/sharding/sdy_text.h"
 
 #include "src/sharding/axis_refs.h"

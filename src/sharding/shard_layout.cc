@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which part of an array each device holds, and which copy of it (cached).
 #include "src/sharding/shard_layout.h"
 
 #include <map>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sharding: the queries common to all kinds of sharding.
 #include <tessera/sharding.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// SingleDeviceSharding: the array on one device.
 #include "src/sharding/sharding_impl.h"
 
 namespace tessera {

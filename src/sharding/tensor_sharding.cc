@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// TensorSharding: axes per dim on a logical mesh; printing, comparison, shard shapes.
 #include "src/sharding/tensor_sharding.h"
 
 #include <algorithm>

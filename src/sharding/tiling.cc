@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tilings, HLO's device-list shardings: validation, canonical form, printing.
 #include "src/sharding/tiling.h"
 
 #include <algorithm>

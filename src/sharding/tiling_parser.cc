@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses HLO's sharding={...} text.
 #include <algorithm>
 
 #include "src/sharding/axis_refs.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Draws a sharding as a table of devices in text.
 #include <tessera/visualize.h>
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cost model of the partitioner and of the reshard planner.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Recognises HLO that was partitioned before.
 #include "src/spmd/partitioned_program.h"
 
 #include "src/ir/hooks.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Whether a module is already one device's program.
 #pragma once
 
 #include "src/ir/module.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cursor of the StableHLO reader: tokens, strings, balanced text, error positions.
 #include "src/text/cursor.h"
 
 #include <algorithm>

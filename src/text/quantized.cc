@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses quantized element types.
 #include "src/text/quantized.h"
 
 #include <algorithm>

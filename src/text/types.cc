@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses and prints MLIR types.
 #include "src/text/types.h"
 
 #include <algorithm>

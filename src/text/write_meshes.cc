@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes meshes and shardings in the sdy dialect.
 #include "src/text/write_meshes.h"
 
 #include <algorithm>

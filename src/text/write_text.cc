@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes MLIR attributes and dense constants.
 #include "src/text/write_text.h"
 
 #include <algorithm>

@@ -144,50 +144,5 @@ TEST(LoopCarries, WhatNobodyNeedsGoes) {
             0u);
 }
 
-TEST(LoopCarries, AnInnerLoopCarriesOnceWhatTheOuterOneDoes) {
-  const std::unique_ptr<ir::Module> module = ir::parse_hlo(R"(HloModule m
-inner_condition { p = (s32[], f32[4], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(3)
-  ROOT less = pred[] compare(i, n), direction=LT }
-inner { p = (s32[], f32[4], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  a = f32[4] get-tuple-element(p), index=1
-  b = f32[4] get-tuple-element(p), index=2
-  sa = f32[4] sine(a)
-  sb = f32[4] sine(b)
-  one = s32[] constant(1)
-  more = s32[] add(i, one)
-  ROOT t = (s32[], f32[4], f32[4]) tuple(more, sa, sb) }
-outer_condition { p = (s32[], f32[4], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(2)
-  ROOT less = pred[] compare(i, n), direction=LT }
-outer { p = (s32[], f32[4], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  a = f32[4] get-tuple-element(p), index=1
-  b = f32[4] get-tuple-element(p), index=2
-  a2 = f32[4] add(a, a)
-  b2 = f32[4] add(b, b)
-  zero = s32[] constant(0)
-  t = (s32[], f32[4], f32[4]) tuple(zero, a2, b2)
-  w = (s32[], f32[4], f32[4]) while(t), condition=inner_condition, body=inner
-  wa = f32[4] get-tuple-element(w), index=1
-  wb = f32[4] get-tuple-element(w), index=2
-  one = s32[] constant(1)
-  more = s32[] add(i, one)
-  ROOT r = (s32[], f32[4], f32[4]) tuple(more, wa, wb) }
-ENTRY e { x = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  t = (s32[], f32[4], f32[4]) tuple(zero, x, x)
-  w = (s32[], f32[4], f32[4]) while(t), condition=outer_condition, body=outer
-  wa = f32[4] get-tuple-element(w), index=1
-  wb = f32[4] get-tuple-element(w), index=2
-  ROOT d = f32[4] add(wa, wb) })");
-  EXPECT_EQ(merge_loop_carries(module.get()), 2u);
-  ir::verify(*module);
-  EXPECT_EQ(merge_loop_carries(module.get()), 0u) << ir::to_string(*module);
-}
-
 }  // namespace
 }  // namespace tessera::passes

@@ -51,31 +51,6 @@ TEST(Combine, OtherGroupsReducersAndTypesStay) {
   }
 }
 
-TEST(Combine, OneThatNeedsTheOtherStays) {
-  const auto c = check_collectives(
-      "ENTRY e {\n y = f32[8] parameter(0)\n"
-      "a = f32[8] all-reduce(y), " +
-          channel(1) + kRows + kSum + "\n n = f32[8] multiply(a, y)\nb = f32[8] all-reduce(n), " +
-          channel(2) + kRows + kSum + "\n ROOT r = (f32[8], f32[8]) tuple(n, b)\n}\n",
-      combine);
-  EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
-}
-
-// Two pairs, each of which alone could be one: not both, since each would wait for the other.
-TEST(Combine, NoTwoWaitForEachOther) {
-  const auto c = check_collectives(
-      "ENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
-      "a1 = f32[8] all-reduce(x), " +
-          channel(1) + kRows + kSum + "\nb2 = f32[8] all-reduce(y), " + channel(2) + kColumns +
-          kSum +
-          "\nn = f32[8] negate(a1)\nm = f32[8] negate(b2)\n"
-          "b1 = f32[8] all-reduce(n), " +
-          channel(3) + kColumns + kSum + "\na2 = f32[8] all-reduce(m), " + channel(4) + kRows +
-          kSum + "\n ROOT r = (f32[8], f32[8]) tuple(a2, b1)\n}\n",
-      combine);
-  EXPECT_EQ(c.count(Opcode::all_reduce), 3) << c.text;
-}
-
 TEST(Combine, BytesAreBounded) {
   const std::string text = kTwo + "a = f32[4,8] all-reduce(x), " + channel(1) + kRows + kSum +
                            "\nb = f32[8] all-reduce(y), " + channel(2) + kRows + kSum +

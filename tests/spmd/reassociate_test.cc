@@ -18,17 +18,6 @@ const std::string kSum = ", to_apply=add";
 
 std::string channel(int n) { return "channel_id=" + std::to_string(n) + ", "; }
 
-TEST(Reassociate, OneAxisAfterAnotherIsOneReduction) {
-  const auto c = check_collectives(
-      "ENTRY e {\n x = f32[4,6] parameter(0)\n" +
-          ("a = f32[4,6] all-reduce(x), " + channel(1) + kRows + kSum) +
-          "\n t = f32[6,4] transpose(a), dimensions={1,0}\n" +
-          ("ROOT r = f32[6,4] all-reduce(t), " + channel(2) + kColumns + kSum) + "\n}\n",
-      reassociate_collectives);
-  EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
-  EXPECT_EQ(c.is.total_bytes, 2 * 96 * 7.0 / 8) << c.text;
-}
-
 TEST(Reassociate, ReductionInBetweenByTheSameOp) {
   const std::string head =
       "ENTRY e {\n x = f32[4,6] parameter(0)\n z = f32[] constant(0)\n"
@@ -52,16 +41,6 @@ TEST(Reassociate, ReductionInBetweenByTheSameOp) {
     EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
     EXPECT_EQ(c.changed, 0u) << c.text;
   }
-}
-
-TEST(Reassociate, OverlappingGroupsStayTwo) {
-  const auto c = check_collectives(
-      "ENTRY e {\n x = f32[4] parameter(0)\n"
-      "a = f32[4] all-reduce(x), " +
-          channel(1) + kRows + kSum + "\nROOT r = f32[4] all-reduce(a), " + channel(2) +
-          "replica_groups={{0,1},{2,3},{4,5},{6,7}}, use_global_device_ids=true" + kSum + "\n}\n",
-      reassociate_collectives);
-  EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
 }
 
 TEST(Reassociate, SumOfReductions) {

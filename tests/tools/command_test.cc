@@ -458,8 +458,14 @@ TEST(Opt, RunsThePassesAsked) {
   EXPECT_TRUE(has(sharded.out, "num_partitions=8"));
   const Ran list = run_tool({"opt", "--list"});
   EXPECT_EQ(list.code, 0);
-  for (const char* pass : {"propagate", "partition", "simplify", "eliminate-dead"}) {
+  for (const char* pass :
+       {"propagate", "partition", "simplify", "eliminate-dead", "window-dots<N>"}) {
     EXPECT_TRUE(has(list.out, pass)) << pass;
+  }
+  for (const char* pass : {"simplifi", "simplify<2>", "window-dots<many>"}) {
+    const Ran refused = run_tool({"opt", "-", "--passes", pass}, module);
+    EXPECT_EQ(refused.code, 2) << pass;
+    EXPECT_TRUE(has(refused.err, "pass")) << refused.err;
   }
 }
 

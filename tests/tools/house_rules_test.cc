@@ -12,12 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the script says of a repository of this one file.
-Ran check_rules(const std::string& path, const std::string& body) {
+/// What the script says of a repository of this one file: a licence line and `text`.
+Ran check_text(const std::string& path, const std::string& text) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / path;
   fs::create_directories(file.parent_path());
-  write_file(file.string(), "// SPDX-License-Identifier: Apache-2.0\n" + body);
+  write_file(file.string(), "// SPDX-License-Identifier: Apache-2.0\n" + text);
   const std::string command = "'" + (source_dir() / "scripts/check_includes").string() + "' '" +
                               folder.path().string() + "'";
   Ran ran;
@@ -31,8 +31,28 @@ Ran check_rules(const std::string& path, const std::string& body) {
   return ran;
 }
 
+/// The same with a line that says what the file is.
+Ran check_rules(const std::string& path, const std::string& body) {
+  return check_text(path, "// What f does.\n" + body);
+}
+
 std::string tries(const std::string& handlers) {
   return "void f() {\n  try {\n    g();\n" + handlers + "  }\n}\n";
+}
+
+TEST(HouseRules, TheSecondLineSaysWhatAFileIs) {
+  for (const char* text : {"void f();\n", "", "\n// What f does.\n", "//\nvoid f();\n",
+                           "// Compiled apart: f stands elsewhere, too.\n// What f does.\n"}) {
+    for (const char* path : {"src/ir/f.cc", "src/ir/f.h", "tools/f.cc"}) {
+      const std::string once = std::string(path).back() == 'h' ? "#pragma once\n" : "";
+      const Ran ran = check_text(path, text + once);
+      EXPECT_EQ(ran.code, 1) << text;
+      EXPECT_NE(ran.out.find("says what the file is"), std::string::npos) << ran.out;
+    }
+    // Tests may go without.
+    EXPECT_EQ(check_text("tests/ir/f_test.cc", text).code, 0) << text;
+  }
+  EXPECT_EQ(check_rules("src/ir/f.cc", "void f();\n").code, 0);
 }
 
 TEST(HouseRules, HandlersOfAllErrorsTakeNoBrokenInvariantAlong) {
@@ -42,7 +62,7 @@ TEST(HouseRules, HandlersOfAllErrorsTakeNoBrokenInvariantAlong) {
     for (const char* path : {"src/ir/f.cc", "tools/f.cc"}) {
       const Ran swallows = check_rules(path, tries(handler));
       EXPECT_EQ(swallows.code, 1) << caught << swallows.out;
-      EXPECT_NE(swallows.out.find(std::string(path) + ":5: "), std::string::npos) << swallows.out;
+      EXPECT_NE(swallows.out.find(std::string(path) + ":6: "), std::string::npos) << swallows.out;
     }
     EXPECT_EQ(check_rules("src/ir/f.cc",
                           tries("  } catch (const InternalError&) {\n    throw;\n" + handler))

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What subcommands share: reading and writing files, flags, the progress line.
 #include "tools/tessera/command.h"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// tessera convert: between HLO and StableHLO text.
 #include "tools/tessera/command.h"
 
 namespace tessera::tool {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// tessera devices: lists the devices.
 #include <tessera/device.h>
 
 #include <iostream>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a module on files or random inputs, and compares results with expected ones.
 #include "tools/tessera/execution.h"
 
 #include <chrono>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// tessera explain: reports what a program communicates and why.
 #include <cstdio>
 
 #include "src/compiler/explain/explain.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The tessera command: subcommands and exit codes.
 #include <iostream>
 
 #include "tools/tessera/command.h"

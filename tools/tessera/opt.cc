@@ -1,49 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+// `tessera opt`: runs passes by name.
+#include <iomanip>
 #include <iostream>
 #include <sstream>
 
+#include "src/compiler/pass_table.h"
 #include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
-#include "src/passes/simplify.h"
-#include "src/passes/trip_counts.h"
-#include "src/spmd/partitioner/partition.h"
-#include "src/spmd/propagation/propagate.h"
 #include "tools/tessera/command.h"
 
 namespace tessera::tool {
 namespace {
-
-using ModulePtr = std::unique_ptr<ir::Module>;
-
-struct Pass {
-  const char* name;
-  const char* help;
-  void (*run)(ModulePtr& module);
-};
-
-constexpr Pass kPasses[] = {
-    {"propagate", "Give every instruction a sharding",
-     [](ModulePtr& m) { spmd::propagate(m.get()); }},
-    {"partition", "From a propagated program to that of one device",
-     [](ModulePtr& m) { m = spmd::partition(*m, {}, nullptr); }},
-    {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
-     [](ModulePtr& m) { passes::inline_calls(m.get()); }},
-    {"trip-counts", "Note how often loops run that count to a constant",
-     [](ModulePtr& m) { passes::find_trip_counts(m.get()); }},
-    {"join-async", "Make one collective of a start and its done",
-     [](ModulePtr& m) { passes::join_async(m.get()); }},
-    {"simplify", "Take out what does nothing, until nothing changes",
-     [](ModulePtr& m) {
-       // Each round only removes; the bound is for safety's sake.
-       for (int k = 0; k < 100 && passes::simplify(m.get()) > 0; ++k) {
-       }
-     }},
-    {"eliminate-common", "Compute equal things once",
-     [](ModulePtr& m) { passes::eliminate_common(m.get()); }},
-    {"eliminate-dead", "Drop what nothing needs",
-     [](ModulePtr& m) { passes::eliminate_dead(m.get()); }},
-};
 
 struct Options {
   std::string module, output = "-", passes;
@@ -52,27 +18,23 @@ struct Options {
 
 int optimise(const Options& options) {
   if (options.list) {
-    for (const Pass& p : kPasses) {
-      std::cout << p.name << std::string(20 - std::string(p.name).size(), ' ') << p.help << "\n";
+    for (const compiler::Pass& p : compiler::all_passes()) {
+      std::cout << std::left << std::setw(26) << p.name << p.help << "\n";
     }
     return kDone;
   }
-  std::vector<const Pass*> chosen;
+  std::vector<compiler::PassCall> chosen;
   std::istringstream names(options.passes);
   std::string name;
   while (std::getline(names, name, ',')) {
-    const auto* found = std::find_if(std::begin(kPasses), std::end(kPasses),
-                                     [&](const Pass& p) { return p.name == name; });
-    if (found == std::end(kPasses)) {
-      throw UsageError("--passes: there is no pass '" + name + "'; --list shows them");
+    try {
+      chosen.push_back(compiler::parse_pass(name));
+    } catch (const ValueError& e) {
+      throw UsageError(std::string("--passes: ") + e.what() + "; --list shows all");
     }
-    chosen.push_back(found);
   }
-  ModulePtr module = load_module(options.module).module;
-  for (const Pass* pass : chosen) {
-    pass->run(module);
-    ir::verify(*module);
-  }
+  compiler::ModulePtr module = load_module(options.module).module;
+  for (const compiler::PassCall& call : chosen) compiler::run_pass(call, module);
   write_text(options.output, ir::to_string(*module));
   return kDone;
 }

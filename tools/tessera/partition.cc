@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// tessera partition: prints one device's program and its costs.
 #include <cstdio>
 #include <iostream>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads --mesh and --in-shardings, and cuts arrays into shards and joins them.
 #include "tools/tessera/placement.h"
 
 #include <tessera/sharding.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// tessera run: compiles a module, runs it, and measures time.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// tessera sharding: shows the effect of a spec.
 #include <tessera/visualize.h>
 
 #include <iostream>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Answers questions about a sharding, JSON in and JSON out.
 #include "tools/tessera/sharding_facts.h"
 
 #include <limits>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Facts about a sharding as JSON.
 #pragma once
 
 #include <tessera/sharding.h>

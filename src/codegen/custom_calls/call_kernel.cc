@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Emits a custom call as one kernel, parallel over its batch units.
 #include "src/codegen/custom_calls/call_kernel.h"
 
 #include "src/ir/custom_call.h"

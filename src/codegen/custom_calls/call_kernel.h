@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernel of a custom call.
 #pragma once
 
 #include "src/codegen/emitter.h"

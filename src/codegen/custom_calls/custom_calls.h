@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Registration of the custom calls that this library implements itself.
 #pragma once
 
 namespace tessera::codegen {

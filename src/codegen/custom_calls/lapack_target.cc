@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// LAPACK calls: binding operands to arguments, layouts, batching, factor rules.
 #include "src/codegen/custom_calls/lapack_target.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A LAPACK routine as a custom call target.
 #pragma once
 
 #include "src/codegen/custom_calls/lapack_routine.h"

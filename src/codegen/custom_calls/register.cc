@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Registers the LAPACK routines under JAX's custom call names.
 #include <cblas.h>
 
 #include <mutex>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Block functions of elementwise ops on c64 and c128.
 #include <cmath>
 #include <complex>
 

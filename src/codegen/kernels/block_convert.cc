@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Block functions that convert between element types.
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/block_loops.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Block functions of elementwise ops on f32 and f64.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

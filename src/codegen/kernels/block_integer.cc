@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Block functions of elementwise ops on integers and pred, with wrapping arithmetic.
 #include <bit>
 #include <limits>
 #include <type_traits>

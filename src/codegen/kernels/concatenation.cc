@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// An element source that reads a concatenation part by part.
 #include "src/codegen/kernels/concatenation.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Convolution kernel: im2col patches and a matrix product per block of rows.
 #include "src/codegen/kernels/convolution.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Kernels that move elements: strided copies, transposes, pad, dynamic slice and update.
 #include "src/codegen/kernels/copy.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dot kernels: BLAS for floats and complex numbers, by way of f32 for f16 and bf16, and pred.
 #include "src/codegen/kernels/dot.h"
 
 #include <algorithm>

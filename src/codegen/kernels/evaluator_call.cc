@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A kernel that runs one instruction on the reference evaluator.
 #include "src/codegen/kernels/evaluator_call.h"
 
 #include <cstring>

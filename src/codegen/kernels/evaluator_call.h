@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The fallback kernel for ops without a kernel of their own.
 #pragma once
 
 #include "src/codegen/kernel_spec.h"

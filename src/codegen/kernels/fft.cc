@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// FFT kernels on kissfft; Bluestein's algorithm for lengths with large prime factors.
 #include "src/codegen/kernels/fft.h"
 
 #include <kissfft/kissfft.hh>

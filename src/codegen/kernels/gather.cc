@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Gather and scatter kernels, and gathered rows as an element source for fused loops.
 #include "src/codegen/kernels/gather.h"
 
 #include <algorithm>

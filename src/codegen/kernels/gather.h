@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernels of gather and scatter.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reduce kernels: rows, columns and many short rows of one op, and programs as reducers.
 #include "src/codegen/kernels/reduce.h"
 
 #include <algorithm>

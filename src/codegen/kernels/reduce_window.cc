@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reduce-window kernels: running (prefix) reductions and general windows.
 #include "src/codegen/kernels/reduce_window.h"
 
 #include <algorithm>

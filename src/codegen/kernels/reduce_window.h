@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernel of reduce-window.
 #pragma once
 
 #include <memory>

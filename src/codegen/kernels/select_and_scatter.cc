@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Kernel of select-and-scatter with a comparison as selector and addition as scatter.
 #include "src/codegen/kernels/select_and_scatter.h"
 
 #include <algorithm>

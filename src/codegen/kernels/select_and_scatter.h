@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernel of select-and-scatter.
 #pragma once
 
 #include "src/codegen/kernel_spec.h"

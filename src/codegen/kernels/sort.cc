@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sort kernel: recognises comparators by key, else a stable merge sort with the comparator.
 #include "src/codegen/kernels/sort.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Top-k kernel: a partial sort of each row.
 #include "src/codegen/kernels/topk.h"
 
 #include <algorithm>

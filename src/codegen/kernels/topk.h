@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernel of top-k.
 #pragma once
 
 #include "src/codegen/kernel_spec.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the report of tessera explain: the communication of a program and what it is for.
 #include "src/compiler/explain/explain.h"
 
 #include <algorithm>

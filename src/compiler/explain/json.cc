@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The explain report as JSON.
 #include "src/compiler/explain/json.h"
 
 #include <cmath>

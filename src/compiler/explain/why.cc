@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Names the arrays of a report and follows provenance from an axis back to an annotation.
 #include "src/compiler/explain/why.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Combines independent collectives of one kind and group into one.
 #include <algorithm>
 #include <limits>
 #include <map>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts collectives, received bytes, dot flops and other work of a device program.
 #include "src/spmd/collectives/count.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Common subexpression elimination for collectives.
 #include "src/spmd/collectives/dedupe.h"
 
 #include <cstdint>

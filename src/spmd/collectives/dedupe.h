@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// CSE of collectives.
 #pragma once
 
 #include "src/ir/module.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Algebra of replica groups: composition of two groupings, equality, conversion to mesh axes.
 #include "src/spmd/collectives/groups.h"
 
 #include <algorithm>

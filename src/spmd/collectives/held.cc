@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Estimates the peak memory of a device program in its instruction order.
 #include "src/spmd/collectives/held.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// An estimate of peak memory, without a plan.
 #pragma once
 
 #include <vector>

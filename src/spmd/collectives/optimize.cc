@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the passes on collectives in order and takes back steps that raise peak memory.
 #include "src/spmd/collectives/optimize.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns all-reduce and per-device slice into reduce-scatter, and gather and slice into nothing.
 #include <algorithm>
 #include <map>
 #include <optional>

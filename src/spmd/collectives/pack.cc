@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Packs several arrays into one for a single collective.
 #include "src/spmd/collectives/pack.h"
 
 #include "src/spmd/collectives/collective_ops.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collectives of several arrays packed into one.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates integer expressions of partition-id for each device.
 #include "src/spmd/collectives/per_device.h"
 
 #include <algorithm>

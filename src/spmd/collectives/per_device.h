@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Constant folding of scalars per device.
 #pragma once
 
 #include <cstdint>

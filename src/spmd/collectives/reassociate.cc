@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reorders collectives with sums, moves and elementwise ops, and merges consecutive ones.
 #include <algorithm>
 #include <map>
 #include <optional>

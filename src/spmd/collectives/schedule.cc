@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Schedules each collective as early as its operands allow.
 #include <algorithm>
 
 #include "src/spmd/collectives/collective_ops.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns the in and out shardings of manual computations into constraints on their boundary.
 #include <algorithm>
 #include <functional>
 #include <map>

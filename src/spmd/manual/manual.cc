@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Manual computations: the text of their attributes, and reading of other forms.
 #include "src/spmd/manual/manual.h"
 
 #include <unordered_set>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses the partitioning function of an instruction by its op family.
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {

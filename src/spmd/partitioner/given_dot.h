@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The degree of parallelism of a dot under its given shardings.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The degree of parallelism of a contraction under its given shardings.
 #include "src/spmd/partitioner/given_ways.h"
 
 #include <algorithm>

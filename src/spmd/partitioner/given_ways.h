@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Into how many parts the given shardings divide a contraction.
 #pragma once
 
 #include <vector>

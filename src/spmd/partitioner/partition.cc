@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The partitioner's driver: computations, shardings of values, records for the report.
 #include "src/spmd/partitioner/partition.h"
 
 #include <algorithm>

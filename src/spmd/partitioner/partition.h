@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// SPMD partitioning: a propagated module becomes one device's program.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans row redistribution: edge colouring groups the pieces into collective-permutes.
 #include "src/spmd/partitioner/route.h"
 
 #include <algorithm>

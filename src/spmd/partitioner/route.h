@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redistribution of rows along one dim among the devices of a group: which rows of which part each
 // device needs, put together in as few permutes as there are partners.
+//
+// It is the array redistribution of GSPMD's halo exchanges and of uneven shards, as one problem: a
+// bipartite multigraph with an edge for each run of rows from a source to a target device. A
+// collective-permute is a matching in it, and by Koenig's theorem as many matchings as the busiest
+// device has edges cover all of them. Runs that stay on their device cost nothing.
+//
+// Examples with 8 rows on 4 devices, 2 rows each (device c holds rows 2c and 2c+1):
+//  - A shift down by a row: row i goes to row i + 1. Three devices send their last row (cut 1) to
+//    the next one, where it is the first (place 0): one permute {0->1, 1->2, 2->3} of 1 row. The
+//    other row stays. That is spread_part(4, 8, 1, 0, 8): source c begins at row 2c + 1.
+//  - A halo of one row on each side: windows of 4 rows from -1, 1, 3 and 5 on (plan_windows). Two
+//    permutes of 1 row, to the next device and to the one before; rows -1 and 8 are not valid.
+//  - Blocks of 3, as 8 rows make on 3 devices and a padded fourth (3, 3, 2, 0), to blocks of 2: the
+//    rows 2, 4 and 5, 6 and 7 go to the next device. One permute of 2 rows, of which the first
+//    target uses one.
+//  - A reversal: device c exchanges both rows with device 3 - c. One permute of 2 rows.
 #pragma once
 
 #include <cstdint>

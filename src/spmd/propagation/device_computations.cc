@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists the computations that run once per device.
 #include <unordered_set>
 
 #include "src/spmd/manual/manual.h"

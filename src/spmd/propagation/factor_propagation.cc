@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Basic and aggressive propagation of axes along the factors of one op.
 #include "src/spmd/propagation/factor_propagation.h"
 
 #include <algorithm>
@@ -30,6 +31,30 @@ struct Scratch {
   std::vector<std::size_t> order;
 };
 
+/// One op's step: project the shardings of its tensors onto the factors of its rule, find the axes
+/// that each factor may have, and project those back onto the tensors.
+///
+/// Examples, on a mesh <x=2, y=4, z=2>. `-` is a dim without axes, `?` an open one; all others that
+/// are given are closed, the result is open.
+///
+/// Basic (Shardy's BasicFactorPropagation: what no tensor objects to). a + b, both f32[16,16]:
+///    a       b          result
+///    x,y|-   x?|-?      x,y|-    b becomes x,y|-, too
+///    x,y|-   x|-        x|-      b is closed: the factor of rows has x in both
+///    x,y|-   x,z|-      x|-      they differ after x, so that no more than x flows
+///    x|-     -|x        -|-      each refuses x on the other one's factor
+/// a·b, f32[64,16] times f32[16,8]: factors m, n (of the result) and k (contracted):
+///    x|y     open       x|-      b becomes y|-: the result has no k, and y isn't used there
+///    x|-     -|x        -|-      m and n both want x, and the result can have it once
+/// reshape f32[2,8,4] -> f32[16,4]; the merged dim has the factors 2 (major) and 8:
+///    x|y|-              x,y|-
+///
+/// Aggressive (Shardy's AggressiveFactorPropagation: each tensor takes what it can; conflicts are
+/// settled by the order of factors, that of the largest tensor first):
+///    a + b  x,y|-   x|-        x,y|-    the closed b stays behind, and is resharded
+///    a + b  x,y|-   x,z|-      x|-      a contradiction within one factor stays one
+///    a + b  x|-     -|x        x|-      equal sizes: the first operand's factor is served first
+///    a·b    x|-     -|x        x|-      a is larger than b, so that m is served before n
 class OpPropagation {
  public:
   OpPropagation(Graph* graph, const Op& op, const Permission& permission, bool aggressive,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the propagation graph: values that share a sharding, ops with rules, data-flow edges.
 #include "src/spmd/propagation/graph.h"
 
 #include <algorithm>

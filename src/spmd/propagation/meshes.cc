@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Brings all shardings onto one refined mesh, and back to the coarsest that expresses them.
 #include "src/spmd/propagation/meshes.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The propagation driver: schedules ops by user priority, op kind and strategy to a fixed point.
 #include "src/spmd/propagation/propagate.h"
 
 #include <algorithm>

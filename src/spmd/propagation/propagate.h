@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sharding propagation over a module.
 #pragma once
 
 #include <memory>

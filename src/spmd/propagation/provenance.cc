@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Records the cause of each propagated axis.
 #include "src/spmd/propagation/provenance.h"
 
 #include <algorithm>

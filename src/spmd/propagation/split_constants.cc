@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Duplicates constant expressions per user, as Shardy's constant splitter does.
 #include <algorithm>
 #include <unordered_map>
 

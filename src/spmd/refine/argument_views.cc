@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds and removes constraint calls that give uses of an argument a sharding of their own.
 #include "src/spmd/refine/argument_views.h"
 
 #include <memory>

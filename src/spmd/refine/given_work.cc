@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The work of a module's dots, split as its shardings state.
 #include "src/spmd/refine/given_work.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses the arguments whose shardings are tried first.
 #include "src/spmd/refine/leaders.h"
 
 #include <algorithm>

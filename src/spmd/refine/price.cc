@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prices a partitioned program and decides whether one price improves on another.
 #include "src/spmd/refine/price.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Searches for intermediate shardings: propagates, partitions and prices trial programs.
 #include "src/spmd/refine/refine.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Search for better intermediate shardings than propagation alone gives.
 #pragma once
 
 #include <functional>
@@ -51,6 +52,20 @@ bool calls_back(const ir::Module& module);
 /// is kept if that saves work and few bytes are paid for it. What the program states stays, and so
 /// do its arguments; results that it leaves open wholly may lie otherwise. Ends with every
 /// instruction's sharding set, as propagate does.
+///
+/// Starting points: the module as propagated; one argument propagated before all others; all that
+/// ops ask for at once; and the same programs with other prices (CostModel::share_copies,
+/// steady_moves_once, dearer dots). From each, one array at a time is given another sharding: those
+/// that move first, then what several of them are computed from.
+///
+/// Work is measured against what the shardings divide as they stand (given_dot.h, given_ways.h),
+/// and a trial is kept if price.h says that it improves: fewer bytes, with dots at most a tenth and
+/// other work at most two fifths above that of the module as propagated.
+///
+/// Fewer trials are made of larger programs (RefineOptions, and the constants in refine.cc): above
+/// 2,000 instructions none where dots are most of the cost; above 4,000 only other starting points;
+/// above 10,000, or on more than 1,024 devices, none at all. Where searches end with different
+/// programs, `judge` compiles each of them, and the best by score.h is taken.
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options = {});
 
 }  // namespace tessera::spmd

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scores complete programs by bytes, work and memory relative to what was asked for.
 #include "src/spmd/refine/score.h"
 
 #include <algorithm>

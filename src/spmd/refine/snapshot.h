@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Saves and restores the shardings of a module.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Groups axes that move together, to make the search smaller.
 #include "src/spmd/reshard/blocks.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardings on meshes with other device orders, and the permutes between them.
 #include "src/spmd/reshard/orders.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans the collectives from one sharding to another: reduces the problem, searches, caches.
 #include "src/spmd/reshard/planner.h"
 
 #include <algorithm>
@@ -12,6 +13,21 @@
 #include "src/spmd/reshard/blocks.h"
 #include "src/spmd/reshard/search.h"
 
+// The problem of "Memory-efficient array redistribution through portable collective communication"
+// (Rink et al., 2021): a redistribution as a sequence of all-gathers, all-to-alls, permutes and
+// slices in which what a device holds is bounded by the two ends; here by source and target
+// together, with partial sums (all-reduce, reduce-scatter) and uneven dims as well, and by search.
+//
+// Examples: f32[16,16], 1024 bytes, on a mesh <x=2, y=4>. Bytes are those that a device receives; a
+// collective is charged 256 bytes more (TransferCost::latency_bytes).
+//   y|-   -> -|y    all_to_all of a shard of 256 bytes: 192 received.
+//   x|-   -> y|-    slice y (free, to x,y|-), permute to y,x|- (128 received), all_gather x (128).
+//                   To gather x and then slice y costs as much, 512 and one collective, but holds
+//                   512 + 1024 bytes in between; source and target are 512 + 256, and this plan
+//                   holds 640 at most.
+//   x,y|- -> y|x    permute to y,x|- (128 received), then all_to_all x (64).
+//   sum over y -> y|-   reduce_scatter: 3/4 of 1024 bytes, 768.
+//   sum over y -> -|-   all_reduce: twice that.
 namespace tessera::spmd {
 namespace {
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A* over placements of axes: the cheapest sequence of collectives between two shardings.
 #include "src/spmd/reshard/search.h"
 
 #include <algorithm>
@@ -86,6 +87,16 @@ struct Node {
   int collectives = 0;
 };
 
+/// A* (Hart, Nilsson and Raphael 1968). A state is a Placement: for each axis the dim and the place
+/// in that dim's list, or that it is unused or unreduced. Edges are collectives and slices, their
+/// price the bytes that the busiest device receives, a charge per collective and one for memory; an
+/// edge that holds more than the limit is left out. The estimate is what the busiest device lacks
+/// of its target shard, and the charge of one collective if it lacks anything: never more than what
+/// the rest of the path costs.
+///
+/// Example: x|- to y|- of f32[16,16] on <x=2, y=4>. The device at x=0, y=3 has rows 0 to 7 and
+/// needs rows 12 to 15: 256 bytes and a collective, an estimate of 512. The path over x,y|- and
+/// y,x|- receives just these 256 bytes, in two collectives: 768.
 class Search {
  public:
   Search(const SearchProblem& problem, double peak_limit)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds factor rules, and the rule of elementwise ops.
 #include <algorithm>
 
 #include "src/base/check.h"

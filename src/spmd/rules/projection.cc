@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Projects shardings of tensors onto factors and back.
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {

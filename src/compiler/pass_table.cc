@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of all passes, from those that read annotations to those that order collectives.
+#include "src/compiler/pass_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "src/ir/custom_call.h"
+#include "src/ir/layouts.h"
+#include "src/ir/shape_inference.h"
+#include "src/passes/simplify.h"
+#include "src/passes/trip_counts.h"
+#include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/collectives/optimize.h"
+#include "src/spmd/manual/manual.h"
+#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/propagation/graph.h"
+#include "src/spmd/propagation/propagate.h"
+
+namespace tessera::compiler {
+namespace {
+
+using Argument = std::optional<std::int64_t>;
+using Count = std::optional<std::size_t>;
+
+/// A pass that returns how much it changed, or nothing.
+template <auto F>
+Count counted(ModulePtr& m, Argument) {
+  return std::size_t(F(m.get()));
+}
+template <auto F>
+Count uncounted(ModulePtr& m, Argument) {
+  F(m.get());
+  return std::nullopt;
+}
+
+/// Copies of computations are made up to this many instructions, unless another limit is given.
+constexpr std::size_t kMostInstructions = 20000;
+
+constexpr Pass kPasses[] = {
+    {"normalize-layouts", "Make all arrays row-major; bitcasts that depend on layouts transpose",
+     counted<ir::normalize_layouts>},
+    {"expand-custom-calls", "Replace custom calls that stand for a program by that program",
+     [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), false)); }},
+    {"expand-markers", "Replace what only propagation and partitioning read",
+     [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), true)); }},
+    {"share-reducers", "Make one computation of equal reducers", counted<passes::share_reducers>},
+    {"separate-calls<N>", "Put bodies of calls in place, up to N instructions in all",
+     [](ModulePtr& m, Argument n) {
+       return Count(passes::separate_calls(m.get(), n ? std::size_t(*n) : kMostInstructions));
+     },
+     true},
+    {"separate-bodies<N>", "Copy bodies that several loops run, up to N instructions in all",
+     [](ModulePtr& m, Argument n) {
+       return Count(passes::separate_bodies(m.get(), n ? std::size_t(*n) : kMostInstructions));
+     },
+     true},
+    {"merge-loop-carries",
+     "Carry equal arrays through loops once, and what nobody reads not at all",
+     counted<passes::merge_loop_carries>},
+    {"trip-counts", "Note how often loops run that count to a constant",
+     counted<passes::find_trip_counts>},
+    {"expand-window-scatters", "Make scatters of one window at a known place elementwise",
+     counted<passes::expand_window_scatters>},
+    {"raise-manual", "Read the forms that HLO text has for manual computations",
+     uncounted<spmd::manual::raise>},
+    {"bind-manual", "Turn what manual computations state into shardings",
+     uncounted<spmd::manual::bind>},
+    {"read-forms", "Read sharding groups and open dims of constraints from custom calls",
+     uncounted<spmd::propagation::read_forms>},
+    {"fold-moves", "Join ops that move elements where they are one move",
+     uncounted<spmd::propagation::fold_moves>},
+    {"split-constants", "Give each user of a constant or iota its own",
+     uncounted<spmd::propagation::split_constants>},
+    {"free-roots", "Copy roots of called computations that have shardings",
+     uncounted<spmd::propagation::free_roots>},
+    {"propagate", "Give every instruction a sharding",
+     [](ModulePtr& m, Argument) {
+       spmd::propagate(m.get());
+       return Count();
+     }},
+    {"gather-before-loops", "Gather what loops slice along a split dim, in a propagated program",
+     uncounted<spmd::propagation::gather_before_loops>},
+    {"partition", "From a propagated program to that of one device",
+     [](ModulePtr& m, Argument) {
+       m = spmd::partition(*m, {}, nullptr);
+       return Count();
+     }},
+    {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
+     counted<passes::inline_calls>},
+    {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
+    {"expand-small-dots", "Make outer products and products of vectors elementwise",
+     counted<passes::expand_small_dots>},
+    {"expand-small-gathers", "Make selects of gathers from a few stacked arrays",
+     counted<passes::expand_small_gathers>},
+    {"simplify", "Take out what does nothing, until nothing changes",
+     [](ModulePtr& m, Argument) {
+       std::size_t changes = 0;
+       // Each round only removes; the bound is for safety's sake.
+       for (int k = 0; k < 100; ++k) {
+         const std::size_t more = passes::simplify(m.get());
+         if (more == 0) break;
+         changes += more;
+       }
+       return Count(changes);
+     }},
+    {"see-through-transposes", "Make dots of transposed arrays dots of the arrays",
+     counted<passes::see_through_transposes>},
+    {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
+     counted<passes::swap_transposed_dots>},
+    {"eliminate-common", "Compute equal things once", counted<passes::eliminate_common>},
+    {"eliminate-dead", "Drop what nothing needs", counted<passes::eliminate_dead>},
+    {"dedupe-collectives", "Make one collective of several with the same operands",
+     counted<spmd::dedupe_collectives>},
+    {"stop-loops-alone", "Let each device leave a loop when its own rows are done",
+     [](ModulePtr& m, Argument) { return Count(spmd::stop_loops_alone(m.get())); }},
+    {"reassociate-collectives", "Move collectives past sums and elementwise ops to need fewer",
+     counted<spmd::reassociate_collectives>},
+    {"take-own-shards", "Make reduce-scatters of all-reduces of which a part is taken",
+     counted<spmd::take_own_shards>},
+    {"move-out-of-loops", "Move collectives of loop invariants and of sums out of loops",
+     counted<spmd::move_out_of_loops>},
+    {"window-dots<N>", "Make loops of dots with gathered operands of N bytes or more",
+     [](ModulePtr& m, Argument n) {
+       return Count(
+           spmd::window_dots(m.get(), n.value_or(spmd::CollectiveOptions().window_from_bytes)));
+     },
+     true},
+    {"combine-collectives<N>", "Combine collectives of one kind into one of at most N bytes",
+     [](ModulePtr& m, Argument n) {
+       spmd::CombineOptions options;
+       if (n) options.most_bytes = options.most_packed_bytes = *n;
+       return Count(spmd::combine_collectives(m.get(), options));
+     },
+     true},
+    {"order-for-memory", "Order instructions so that less is held at a time",
+     [](ModulePtr& m, Argument) { return Count(spmd::order_for_memory(m.get())); }},
+    {"start-collectives-early", "Move each collective to where its operands are there",
+     counted<spmd::start_collectives_early>},
+    {"optimize-collectives", "All passes on collectives, as the pipeline runs them",
+     [](ModulePtr& m, Argument) {
+       spmd::optimize_collectives(&m, {});
+       return Count();
+     }},
+};
+
+/// Without the `<N>` that shows that a pass takes an argument.
+std::string_view base_name(const Pass& pass) {
+  const std::string_view name = pass.name;
+  return name.substr(0, name.find('<'));
+}
+
+}  // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+PassCall parse_pass(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find('<'));
+  const auto found = std::find_if(std::begin(kPasses), std::end(kPasses),
+                                  [&](const Pass& p) { return base_name(p) == name; });
+  if (found == std::end(kPasses)) {
+    throw ValueError("there is no pass '" + std::string(name) + "'");
+  }
+  PassCall call{found, std::nullopt};
+  if (name.size() == text.size()) return call;
+  std::string_view number = text.substr(name.size() + 1);
+  const bool closed = !number.empty() && number.back() == '>';
+  if (closed) number.remove_suffix(1);
+  std::int64_t value = 0;
+  const char* const end = number.data() + number.size();
+  const auto [stop, fault] = std::from_chars(number.data(), end, value);
+  if (!found->takes_argument || !closed || fault != std::errc() || stop != end || value < 0) {
+    throw ValueError("'" + std::string(text) + "' is no pass; " + found->name + " is" +
+                     (found->takes_argument ? ", with an integer N of 0 or more" : ""));
+  }
+  call.argument = value;
+  return call;
+}
+
+std::optional<std::size_t> run_pass(const PassCall& call, ModulePtr& module) {
+  const Count changes = call.pass->run(module, call.argument);
+  ir::verify(*module);
+  return changes;
+}
+
+}  // namespace tessera::compiler

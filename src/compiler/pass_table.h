@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pass by name, for `tessera opt` and the golden tests. The pipeline calls them directly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "src/ir/module.h"
+
+namespace tessera::compiler {
+
+using ModulePtr = std::unique_ptr<ir::Module>;
+
+struct Pass {
+  const char* name;
+  const char* help;
+  /// Returns how much changed, if the pass counts that. `argument`: see PassCall.
+  std::optional<std::size_t> (*run)(ModulePtr& module, std::optional<std::int64_t> argument);
+  bool takes_argument = false;
+};
+
+/// In the order in which a program meets them.
+std::span<const Pass> all_passes();
+
+/// A pass as text names it: `window-dots<4096>` is window-dots with the argument 4096.
+struct PassCall {
+  const Pass* pass = nullptr;
+  std::optional<std::int64_t> argument;
+};
+
+/// ValueError if there is no such pass, or if it takes no argument and is given one.
+PassCall parse_pass(std::string_view text);
+/// Runs the pass and verifies the module.
+std::optional<std::size_t> run_pass(const PassCall& call, ModulePtr& module);
+
+}  // namespace tessera::compiler
