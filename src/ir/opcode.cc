@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The op table's columns that any part of the library asks for.
 #include "src/ir/opcode.h"
 
 #include <array>
@@ -10,10 +11,51 @@
 namespace tessera::ir {
 namespace {
 
+// What the column LINEAR is written in.
+namespace linearity {
+constexpr std::uint32_t kAll = ~std::uint32_t(0);
+template <class... Operands>
+constexpr std::uint32_t bits(Operands... operands) {
+  return ((std::uint32_t(1) << operands) | ... | 0u);
+}
+constexpr Linearity none{};
+constexpr Linearity all{Linearity::Kind::jointly, kAll};
+template <class... Operands>
+constexpr Linearity jointly(Operands... operands) {
+  return {Linearity::Kind::jointly, bits(operands...)};
+}
+template <class... Operands>
+constexpr Linearity each(Operands... operands) {
+  return {Linearity::Kind::each, bits(operands...)};
+}
+/// Without operands: in all.
+template <class... Operands>
+constexpr Linearity sums(Operands... operands) {
+  return {Linearity::Kind::sums, sizeof...(operands) == 0 ? kAll : bits(operands...)};
+}
+}  // namespace linearity
+
 constexpr OpcodeInfo kTable[] = {
-#define X(enumerator, text, operands, flags) {text, operands, flags},
+#define OP(enumerator, text, operands, attributes, types_, shape, factors, evaluate, traits_, \
+           linear, work, calls, dialect)                                                      \
+  {text,                                                                                      \
+   operands,                                                                                  \
+   [] {                                                                                       \
+     using namespace types;                                                                   \
+     return unsigned(types_);                                                                 \
+   }(),                                                                                       \
+   [] {                                                                                       \
+     using namespace traits;                                                                  \
+     return unsigned(traits_);                                                                \
+   }(),                                                                                       \
+   [] {                                                                                       \
+     using namespace linearity;                                                               \
+     return Linearity(linear);                                                                \
+   }(),                                                                                       \
+   Work::work,                                                                                \
+   Calls::calls,                                                                              \
+   Dialect::dialect},
 #include "src/ir/opcode_list.inc"
-#undef X
 };
 constexpr int kCount = int(sizeof(kTable) / sizeof(kTable[0]));
 
