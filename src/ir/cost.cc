@@ -103,9 +103,9 @@ double received_bytes(Opcode collective, double result_bytes, double n) {
   switch (without_start(collective)) {
     case Opcode::all_gather:
     case Opcode::all_to_all:
-      return result_bytes * ((n - 1) / n);
+      return result_bytes * (n - 1) / n;
     case Opcode::all_reduce:
-      return result_bytes * (2 * (n - 1) / n);
+      return 2 * result_bytes * (n - 1) / n;
     case Opcode::reduce_scatter:
       return result_bytes * (n - 1);
     default:

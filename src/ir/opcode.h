@@ -91,12 +91,12 @@ enum class Calls : std::uint8_t {
   program,  ///< run on whole values, as a part of the program
 };
 
-/// The StableHLO dialect in which an elementwise op goes by its HLO name.
+/// The dialect of StableHLO text in which an op goes by its HLO name.
 enum class Dialect : std::uint8_t {
-  own,  ///< src/text has a conversion for it
+  own,   ///< src/text has a conversion for it
+  none,  ///< it can't be written as StableHLO
   stablehlo,
   chlo,
-  tessera,  ///< an op that neither has
 };
 
 struct OpcodeInfo {

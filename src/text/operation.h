@@ -39,7 +39,7 @@ struct OpInfo {
   Regions regions = Regions::none;
 };
 
-/// "stablehlo.", "chlo.", "tessera.".
+/// "stablehlo." or "chlo.".
 std::string_view dialect_prefix(ir::Dialect dialect);
 
 struct Operation {

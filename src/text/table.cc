@@ -194,25 +194,24 @@ const OpInfo kOperations[] = {
 
 namespace {
 
-/// The rows of elementwise ops, which the op table gives.
-struct ElementwiseRows {
+/// The rows that the op table gives: of elementwise ops.
+struct TableRows {
   std::deque<std::string> names;
   std::vector<OpInfo> rows;
 
-  ElementwiseRows() {
+  TableRows() {
     for (int n = 0; n < ir::opcode_count(); ++n) {
       const auto op = ir::Opcode(n);
       const ir::OpcodeInfo& info = ir::info(op);
+      if (info.dialect == ir::Dialect::own || info.dialect == ir::Dialect::none) continue;
       const bool chlo = info.dialect == ir::Dialect::chlo;
       const char* form = info.operands == 1   ? (chlo ? kChlo : kUnary)
                          : info.operands == 2 ? (chlo ? kChlo2 : kBinary)
                                               : kNone;
-      if (info.dialect == ir::Dialect::tessera) form = kNone;
-      if (info.dialect == ir::Dialect::own) continue;
       std::string& name = names.emplace_back(dialect_prefix(info.dialect));
       name += info.text;
       std::replace(name.begin(), name.end(), '-', '_');
-      rows.push_back({name.c_str(), form, &R::elementwise, op});
+      rows.push_back({name, form, &R::elementwise, op});
     }
   }
 };
@@ -220,9 +219,7 @@ struct ElementwiseRows {
 }  // namespace
 
 std::string_view dialect_prefix(ir::Dialect dialect) {
-  return dialect == ir::Dialect::chlo      ? "chlo."
-         : dialect == ir::Dialect::tessera ? "tessera."
-                                           : "stablehlo.";
+  return dialect == ir::Dialect::chlo ? "chlo." : "stablehlo.";
 }
 
 const OpInfo* find_operation(std::string_view name) {
@@ -230,8 +227,8 @@ const OpInfo* find_operation(std::string_view name) {
     auto* out = new std::unordered_map<std::string_view, const OpInfo*>;
     for (const OpInfo& info : kOperations) out->emplace(info.name, &info);
     // Where the list above has an op, that goes.
-    static const ElementwiseRows elementwise;
-    for (const OpInfo& info : elementwise.rows) out->emplace(info.name, &info);
+    static const TableRows more;
+    for (const OpInfo& info : more.rows) out->emplace(info.name, &info);
     return out;
   }();
   auto it = table->find(name);

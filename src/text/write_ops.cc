@@ -61,8 +61,7 @@ Values Writer::elementwise(const Instruction& i, const Values& xs) {
   std::string name(dialect_prefix(dialect));
   name += ir::name(i.opcode);
   std::replace(name.begin(), name.end(), '-', '_');
-  // Only these have a short form for any number of operands.
-  if (dialect == ir::Dialect::tessera || (dialect == ir::Dialect::chlo && xs.size() > 1)) {
+  if (dialect == ir::Dialect::chlo && xs.size() > 1) {
     return generic(i, {name, xs, "", {&i.shape}, nullptr});
   }
   Values out = results({&i.shape});
@@ -361,6 +360,9 @@ Values Writer::simple(const Instruction& i, const Values& xs) {
 }
 
 Values Writer::instruction(Frame& f, const Instruction& i) {
+  if (ir::info(i.opcode).dialect == ir::Dialect::none) {
+    unsupported(i, std::string(ir::name(i.opcode)));
+  }
   for (const Shape* leaf : leaves_of(i.shape)) {
     if (leaf->dtype == DType::s1 || leaf->dtype == DType::u1) {
       unsupported(i, "element type " + std::string(tessera::name(leaf->dtype)));
