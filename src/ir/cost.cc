@@ -14,20 +14,6 @@ double window_elements(const std::vector<WindowDim>& window) {
   return n;
 }
 
-/// The collective that a -start begins; any other op itself.
-Opcode without_start(Opcode op) {
-  switch (op) {
-    case Opcode::all_gather_start:
-      return Opcode::all_gather;
-    case Opcode::all_reduce_start:
-      return Opcode::all_reduce;
-    case Opcode::collective_permute_start:
-      return Opcode::collective_permute;
-    default:
-      return op;
-  }
-}
-
 }  // namespace
 
 double total_elements(const Shape& shape) {
@@ -97,20 +83,6 @@ double flops(const Instruction& i, std::int64_t devices) {
     }
   }
   return 0;
-}
-
-double received_bytes(Opcode collective, double result_bytes, double n) {
-  switch (without_start(collective)) {
-    case Opcode::all_gather:
-    case Opcode::all_to_all:
-      return result_bytes * (n - 1) / n;
-    case Opcode::all_reduce:
-      return 2 * result_bytes * (n - 1) / n;
-    case Opcode::reduce_scatter:
-      return result_bytes * (n - 1);
-    default:
-      return result_bytes;
-  }
 }
 
 double received_bytes(const Instruction& i, std::int64_t devices) {

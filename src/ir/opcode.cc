@@ -2,11 +2,7 @@
 // The op table's columns that any part of the library asks for.
 #include "src/ir/opcode.h"
 
-#include <array>
-#include <string>
 #include <unordered_map>
-
-#include "src/base/check.h"
 
 namespace tessera::ir {
 namespace {
@@ -35,7 +31,9 @@ constexpr Linearity sums(Operands... operands) {
 }
 }  // namespace linearity
 
-constexpr OpcodeInfo kTable[] = {
+}  // namespace
+
+constexpr OpcodeInfo kOpTable[] = {
 #define OP(enumerator, text, operands, attributes, types_, shape, factors, evaluate, traits_, \
            linear, work, calls, dialect)                                                      \
   {text,                                                                                      \
@@ -57,23 +55,20 @@ constexpr OpcodeInfo kTable[] = {
    Dialect::dialect},
 #include "src/ir/opcode_list.inc"
 };
-constexpr int kCount = int(sizeof(kTable) / sizeof(kTable[0]));
+namespace {
+
+constexpr int kCount = int(sizeof(kOpTable) / sizeof(kOpTable[0]));
 
 const std::unordered_map<std::string_view, Opcode>& by_name() {
   static const auto* map = [] {
     auto* m = new std::unordered_map<std::string_view, Opcode>();
-    for (int i = 0; i < kCount; ++i) m->emplace(kTable[i].text, Opcode(i));
+    for (int i = 0; i < kCount; ++i) m->emplace(kOpTable[i].text, Opcode(i));
     return m;
   }();
   return *map;
 }
 
 }  // namespace
-
-const OpcodeInfo& info(Opcode op) {
-  TESSERA_CHECK(int(op) < kCount, "opcode number " + std::to_string(int(op)));
-  return kTable[int(op)];
-}
 
 std::optional<Opcode> opcode_from_name(std::string_view text) {
   auto it = by_name().find(text);

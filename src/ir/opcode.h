@@ -109,7 +109,8 @@ struct OpcodeInfo {
   Calls calls;
   Dialect dialect;
 };
-const OpcodeInfo& info(Opcode);
+extern const OpcodeInfo kOpTable[];
+inline const OpcodeInfo& info(Opcode op) { return kOpTable[int(op)]; }
 inline std::string_view name(Opcode op) { return info(op).text; }
 std::optional<Opcode> opcode_from_name(std::string_view);
 int opcode_count();

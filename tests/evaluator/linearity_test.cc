@@ -108,7 +108,7 @@ const std::map<Opcode, const char*>& programs() {
        "ROOT r = f64[3,2] triangular-solve(a, x), left_side=true, lower=true, "
        "transpose_a=NO_TRANSPOSE"},
       {Opcode::dynamic_reshape,
-       "x = f64[4] parameter(0)\n n = s32[] parameter(1)\n ROOT r = f64[4] dynamic-reshape(x, n)"},
+       "x = f64[4] parameter(0)\n n = s32[] constant(4)\n ROOT r = f64[4] dynamic-reshape(x, n)"},
       {Opcode::tuple,
        "x = f64[4] parameter(0)\n y = f64[2] parameter(1)\n ROOT r = (f64[4], f64[2]) tuple(x, y)"},
       {Opcode::get_tuple_element,
@@ -137,9 +137,11 @@ const std::map<Opcode, const char*>& programs() {
       {Opcode::collective_broadcast,
        "x = f64[4] parameter(0)\n ROOT r = f64[4] collective-broadcast(x), channel_id=1, "
        "replica_groups={{1,0}}"},
+      // Each device sends one element to each, which lays it to its own place.
       {Opcode::ragged_all_to_all,
        "x = f64[4] parameter(0)\n y = f64[4] parameter(1)\n i = s32[2] constant({0, 2})\n"
-       "n = s32[2] constant({1, 2})\n o = s32[2] constant({1, 1})\n"
+       "n = s32[2] constant({1, 1})\n p = u32[] partition-id()\n q = s32[] convert(p)\n"
+       "o = s32[2] broadcast(q), dimensions={}\n"
        "ROOT r = f64[4] ragged-all-to-all(x, y, i, n, o, n), channel_id=1, "
        "replica_groups={{0,1}}"},
       {Opcode::all_reduce_done, "x = f64[4] parameter(0)\n ROOT r = f64[4] all-reduce-done(x)"},
