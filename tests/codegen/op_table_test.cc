@@ -55,7 +55,7 @@ struct Case {
     const bool declared =
         op == Opcode::convert || op == Opcode::bitcast_convert || op == Opcode::stochastic_convert;
     const Shape same(op == Opcode::stochastic_convert ? DType::bf16 : t, {3});
-    root = b.emit(op, operands, attrs, {}, declared ? &same : nullptr);
+    root = declared ? b.emit_shaped(op, same, operands, attrs) : b.emit(op, operands, attrs);
     module.entry()->set_root(root);
   }
 };

@@ -320,9 +320,9 @@ TEST(Linearity, NoElementwiseOpIsLinearUnsaid) {
       ir::Attributes attrs;
       if (op == Opcode::compare) attrs = ir::CompareAttrs{};
       if (op == Opcode::reduce_precision) attrs = ir::ReducePrecisionAttrs{8, 7};
-      const Shape integers(DType::s64, {8});
-      const bool cast = op == Opcode::bitcast_convert;
-      ir::Instruction* root = b.emit(op, operands, attrs, {}, cast ? &integers : nullptr);
+      ir::Instruction* root = op == Opcode::bitcast_convert
+                                  ? b.emit_shaped(op, Shape(DType::s64, {8}), operands, attrs)
+                                  : b.emit(op, operands, attrs);
       module.entry()->set_root(root);
       EXPECT_FALSE(is_linear(module, 1u << k, values)) << "operand " << k;
     }
