@@ -216,15 +216,12 @@ class Analysis {
   /// Bytes read and written by the kernel that an instruction ends.
   double traffic(const ir::Instruction& i, const std::vector<bool>& on_the_way) const {
     const double result = bytes_of(i.shape);
+    // These touch the part of an operand that they show or change.
+    if (ir::has_trait(i.opcode, ir::traits::selects | ir::traits::looks_up)) return 2 * result;
     switch (i.opcode) {
       case Opcode::parameter:
       case Opcode::constant:
         return 0;
-      // These touch the part of an operand that they show or change.
-      case Opcode::slice:
-      case Opcode::dynamic_slice:
-      case Opcode::gather:
-        return 2 * result;
       case Opcode::dynamic_update_slice:
         return 2 * bytes_of(i.operand(1)->shape);
       case Opcode::scatter:
