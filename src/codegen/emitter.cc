@@ -228,14 +228,6 @@ void Emitter::emit(const ir::Instruction& i) {
       }
       return alias(i, std::move(mine));
     }
-    // The same bytes: arrays are row-major, whatever layout a text gives.
-    case Opcode::reshape:
-    case Opcode::bitcast:
-    case Opcode::copy:
-    case Opcode::opt_barrier:
-    case Opcode::domain:
-    case Opcode::add_dependency:
-      return alias(i, slots(*i.operand(0)));
     case Opcode::after_all:
       return alias(i, {state_->constant(0, {Literal(Shape(DType::u8, {0}))})});
     case Opcode::call:
@@ -261,6 +253,8 @@ void Emitter::emit(const ir::Instruction& i) {
     default:
       break;
   }
+  // The same bytes: arrays are row-major, whatever layout a text gives.
+  if (ir::is_alias(i.opcode)) return alias(i, slots(*i.operand(0)));
   if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
     throw NotImplementedError(
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",

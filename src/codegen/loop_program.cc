@@ -38,57 +38,17 @@ bool has_blocks(DType t) {
   }
 }
 
-/// Results of these on f16 or bf16 operands are f16 or bf16 values already.
-bool keeps_precision(Opcode op) {
-  switch (op) {
-    case Opcode::abs:
-    case Opcode::negate:
-    case Opcode::sign:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::floor:
-    case Opcode::ceil:
-    case Opcode::round_nearest_afz:
-    case Opcode::round_nearest_even:
-    case Opcode::is_finite:
-      return true;
-    default:
-      return false;
-  }
-}
-
+/// About the nanoseconds of one element.
 double cost_of(Opcode op, DType t) {
   if (is_integer(t) || t == DType::pred) {
     return op == Opcode::divide || op == Opcode::remainder || op == Opcode::power ? 4 : 0.3;
   }
-  switch (op) {
-    case Opcode::add:
-    case Opcode::subtract:
-    case Opcode::multiply:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::negate:
-    case Opcode::abs:
-    case Opcode::compare:
-    case Opcode::select:
-    case Opcode::copy:
-    case Opcode::bitcast_convert:
-    case Opcode::is_finite:
-    case Opcode::real:
-    case Opcode::imag:
+  switch (ir::info(op).work) {
+    case ir::Work::simple:
       return 0.3;
-    case Opcode::convert:
-    case Opcode::clamp:
-    case Opcode::sign:
-    case Opcode::reduce_precision:
+    case ir::Work::moderate:
       return 1;
-    case Opcode::divide:
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::floor:
-    case Opcode::ceil:
-    case Opcode::round_nearest_afz:
-    case Opcode::round_nearest_even:
+    case ir::Work::division:
       return 1.5;
     default:
       return is_complex(t) ? 40 : 8;
@@ -410,7 +370,8 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
   for (const Value& v : operands) lifted.push_back(lift(v));
   const bool half = is_half(result);
   Value out = emit(f, lifted, result, half, cost, std::move(attributes));
-  if (half && !keeps_precision(op)) out = emit(round_block(result), {out}, result, true, 1);
+  if (half && !ir::has_trait(op, ir::traits::exact))
+    out = emit(round_block(result), {out}, result, true, 1);
   return out;
 }
 

@@ -296,21 +296,10 @@ void Mosaic::simplify() {
 }
 
 bool is_view(const ir::Instruction& i) {
-  if (!i.shape.is_array() || i.operands().empty()) return false;
-  switch (i.opcode) {
-    case Opcode::slice:
-    case Opcode::transpose:
-    case Opcode::reverse:
-    case Opcode::broadcast:
-    case Opcode::dynamic_slice:
-    case Opcode::pad:
-    case Opcode::concatenate:
-    case Opcode::dynamic_update_slice:
-    case Opcode::reshape:
-      return true;
-    default:
-      return false;
-  }
+  using namespace ir::traits;
+  // Of elementwise ops copies move elements, which are but other names here.
+  return ir::has_trait(i.opcode, permutes | repeats | selects | assembles) &&
+         !ir::is_elementwise(i.opcode) && i.shape.is_array() && !i.operands().empty();
 }
 
 bool is_data_operand(const ir::Instruction& view, std::size_t k) {

@@ -3,11 +3,11 @@
 #include "src/compiler/cost_analysis.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <unordered_map>
 
 #include "src/compiler/collective_time.h"
+#include "src/ir/cost.h"
 #include "src/ir/post_order.h"
 #include "src/spmd/collectives/count.h"
 
@@ -16,111 +16,17 @@ namespace {
 
 using ir::Opcode;
 
-double elements(const Shape& s) {
-  double n = 0;
-  for (const Shape& leaf : flatten(s)) n += leaf.is_array() ? double(leaf.element_count()) : 0;
-  return n;
-}
-
 double bytes_of(const Shape& s) {
   double n = 0;
   for (const Shape& leaf : flatten(s)) n += leaf.is_array() ? double(leaf.byte_count()) : 0;
   return n;
 }
 
-bool is_transcendental(Opcode op) {
-  switch (op) {
-    case Opcode::acos:
-    case Opcode::acosh:
-    case Opcode::asin:
-    case Opcode::asinh:
-    case Opcode::atan2:
-    case Opcode::atanh:
-    case Opcode::cbrt:
-    case Opcode::cosine:
-    case Opcode::cosh:
-    case Opcode::erf:
-    case Opcode::exponential:
-    case Opcode::exponential_minus_one:
-    case Opcode::log:
-    case Opcode::log_plus_one:
-    case Opcode::logistic:
-    case Opcode::power:
-    case Opcode::rsqrt:
-    case Opcode::sine:
-    case Opcode::sinh:
-    case Opcode::sqrt:
-    case Opcode::tan:
-    case Opcode::tanh:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// Of the instruction itself, without what it calls.
-double flops_of(const ir::Instruction& i, std::int64_t devices) {
-  switch (i.opcode) {
-    case Opcode::dot: {
-      double k = 1;
-      for (const std::int64_t d : i.get<ir::DotAttrs>().lhs_contracting) {
-        k *= double(i.operand(0)->shape.dim(d));
-      }
-      return 2 * elements(i.shape) * k;
-    }
-    case Opcode::convolution: {
-      const Shape& kernel = i.operand(1)->shape;
-      const auto& a = i.get<ir::ConvolutionAttrs>();
-      return 2 * elements(i.shape) * elements(kernel) /
-             std::max<double>(1, double(kernel.dim(a.kernel_output_feature)));
-    }
-    case Opcode::reduce:
-      return elements(i.operand(0)->shape);
-    case Opcode::fft: {
-      const double n = elements(i.operand(0)->shape);
-      double flops = 0;
-      for (const std::int64_t length : i.get<ir::FftAttrs>().lengths) {
-        flops += 5 * n * std::log2(std::max<double>(2, double(length)));
-      }
-      return flops;
-    }
-    case Opcode::all_reduce:
-      return elements(i.shape);
-    case Opcode::reduce_scatter:
-      return elements(i.shape) *
-             double(i.get<ir::CollectiveAttrs>().groups.group_size(devices) - 1);
-    default:
-      return ir::is_elementwise(i.opcode) ? elements(i.shape) : 0;
-  }
-}
-
-/// Another name for a value, or a part of one.
-bool is_name(Opcode op) {
-  switch (op) {
-    case Opcode::tuple:
-    case Opcode::get_tuple_element:
-    case Opcode::bitcast:
-    case Opcode::reshape:
-    case Opcode::opt_barrier:
-    case Opcode::domain:
-    case Opcode::copy:
-    case Opcode::add_dependency:
-    case Opcode::after_all:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Can be computed where it is used, element by element.
 bool is_made_on_the_way(Opcode op) {
-  return ir::is_elementwise(op) || op == Opcode::broadcast || op == Opcode::iota ||
-         op == Opcode::constant || op == Opcode::partition_id || op == Opcode::replica_id;
-}
-
-bool calls_program(Opcode op) {
-  return op == Opcode::while_ || op == Opcode::conditional || op == Opcode::call ||
-         op == Opcode::fusion || op == Opcode::async_start;
+  return (ir::has_trait(op, ir::traits::elementwise | ir::traits::repeats) ||
+          ir::is_generated(op)) &&
+         !ir::is_alias(op);
 }
 
 /// Of one run of a computation.
@@ -224,23 +130,24 @@ class Analysis {
     for (const auto& i : c.instructions()) {
       const ir::UserList mine = i->users();
       on_the_way[std::size_t(i->index)] =
-          is_made_on_the_way(i->opcode) && !is_name(i->opcode) && i.get() != c.root() &&
-          !mine.empty() && std::all_of(mine.begin(), mine.end(), [](const ir::Instruction* user) {
-            return (is_made_on_the_way(user->opcode) && !is_name(user->opcode)) ||
-                   user->is(Opcode::reduce);
+          is_made_on_the_way(i->opcode) && i.get() != c.root() && !mine.empty() &&
+          std::all_of(mine.begin(), mine.end(), [](const ir::Instruction* user) {
+            return is_made_on_the_way(user->opcode) || user->is(Opcode::reduce);
           });
     }
     Timeline line(c);
     for (const auto& i : c.instructions()) {
-      out.flops += flops_of(*i, devices_);
-      if (is_transcendental(i->opcode)) out.transcendentals += elements(i->shape);
-      out.communicated += spmd::collective_bytes(*i, devices_);
+      out.flops += ir::flops(*i, devices_);
+      if (ir::has_trait(i->opcode, ir::traits::transcendental)) {
+        out.transcendentals += ir::total_elements(i->shape);
+      }
+      out.communicated += ir::received_bytes(*i, devices_);
       if (i->is(Opcode::conditional)) {
         Totals dearest;
         for (const ir::Computation* branch : i->called()) dearest.at_least(totals_[branch]);
         out.add(dearest, 1);
         line.run(*i, dearest.overlapped_seconds);
-      } else if (calls_program(i->opcode)) {
+      } else if (ir::runs_program(i->opcode)) {
         double seconds = 0;
         for (const ir::Computation* callee : i->called()) {
           out.add(totals_[callee], trips(*i));
@@ -250,7 +157,7 @@ class Analysis {
       } else if (communicates(*i)) {
         out.bytes_accessed += traffic(*i, on_the_way);
         line.communicate(*i, costs_.emplace(i.get(), cost_of(*i)).first->second.seconds);
-      } else if (!on_the_way[std::size_t(i->index)] && !is_name(i->opcode)) {
+      } else if (!on_the_way[std::size_t(i->index)] && !ir::is_alias(i->opcode)) {
         const double bytes = traffic(*i, on_the_way);
         out.bytes_accessed += bytes;
         const double seconds = std::max(kernel_flops(*i, on_the_way) / network_.flops_per_second,
@@ -284,7 +191,7 @@ class Analysis {
       cost.group_size = 1;
       for (const auto& [name, size] : cost.axes) cost.group_size *= size;
     }
-    cost.bytes = spmd::collective_bytes(i, devices_);
+    cost.bytes = ir::received_bytes(i, devices_);
     cost.seconds = collective_seconds(cost.kind, cost.bytes, cost.group_size, cost.axes, network_);
     return cost;
   }
@@ -294,8 +201,8 @@ class Analysis {
                std::set<std::int64_t>* made, std::map<std::int64_t, double>* read) const {
     for (const ir::Instruction* o : i.operands()) {
       const ir::Instruction* s = o;
-      while (is_name(s->opcode) && !s->is(Opcode::tuple) && !s->is(Opcode::get_tuple_element) &&
-             !s->operands().empty()) {
+      while (ir::is_alias(s->opcode) && !s->is(Opcode::tuple) &&
+             !s->is(Opcode::get_tuple_element) && !s->operands().empty()) {
         s = s->operand(0);
       }
       if (on_the_way[std::size_t(s->index)]) {
@@ -309,15 +216,12 @@ class Analysis {
   /// Bytes read and written by the kernel that an instruction ends.
   double traffic(const ir::Instruction& i, const std::vector<bool>& on_the_way) const {
     const double result = bytes_of(i.shape);
+    // These touch the part of an operand that they show or change.
+    if (ir::has_trait(i.opcode, ir::traits::selects | ir::traits::looks_up)) return 2 * result;
     switch (i.opcode) {
       case Opcode::parameter:
       case Opcode::constant:
         return 0;
-      // These touch the part of an operand that they show or change.
-      case Opcode::slice:
-      case Opcode::dynamic_slice:
-      case Opcode::gather:
-        return 2 * result;
       case Opcode::dynamic_update_slice:
         return 2 * bytes_of(i.operand(1)->shape);
       case Opcode::scatter:
@@ -325,7 +229,7 @@ class Analysis {
       default:
         break;
     }
-    if (is_name(i.opcode)) return 0;
+    if (ir::is_alias(i.opcode)) return 0;
     std::set<std::int64_t> made;
     std::map<std::int64_t, double> read;
     sources(i, on_the_way, &made, &read);
@@ -338,9 +242,9 @@ class Analysis {
     std::set<std::int64_t> made;
     std::map<std::int64_t, double> read;
     sources(i, on_the_way, &made, &read);
-    double flops = flops_of(i, devices_);
+    double flops = ir::flops(i, devices_);
     for (const std::int64_t m : made) {
-      flops += flops_of(*i.parent->instructions()[std::size_t(m)], devices_);
+      flops += ir::flops(*i.parent->instructions()[std::size_t(m)], devices_);
     }
     return flops;
   }
@@ -356,7 +260,7 @@ class Analysis {
           }
         }
         if (dearest) times_[dearest] += times;
-      } else if (calls_program(i->opcode)) {
+      } else if (ir::runs_program(i->opcode)) {
         for (const ir::Computation* callee : i->called()) times_[callee] += times * trips(*i);
       }
       if (!communicates(*i)) continue;

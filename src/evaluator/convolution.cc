@@ -64,7 +64,8 @@ Literal convolve(const ir::Instruction& in, const Literal& input, const Literal&
 
 }  // namespace
 
-Literal eval_convolution(const ir::Instruction& in, const Literal& input, const Literal& kernel) {
+Literal eval_convolution(const ir::Instruction& in, Operands xs) {
+  const Literal &input = *xs[0], &kernel = *xs[1];
   return dispatch_domain(in.shape.dtype, [&](auto tag) {
     return convolve<typename decltype(tag)::type>(in, input, kernel);
   });

@@ -15,7 +15,8 @@ Literal make(const Shape& s) { return Literal(Shape(s.dtype, s.dims)); }
 
 }  // namespace
 
-Literal eval_broadcast(const ir::Instruction& in, const Literal& x) {
+Literal eval_broadcast(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const Dims& dims = in.get<ir::DimensionsAttrs>().dims;
   const Dims strides = row_major_strides(x.dims());
   Dims from(in.shape.dims.size(), 0);
@@ -29,11 +30,13 @@ Literal eval_broadcast(const ir::Instruction& in, const Literal& x) {
   return out;
 }
 
-Literal eval_transpose(const ir::Instruction& in, const Literal& x) {
+Literal eval_transpose(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   return permuted(x, in.get<ir::DimensionsAttrs>().dims);
 }
 
-Literal eval_reverse(const ir::Instruction& in, const Literal& x) {
+Literal eval_reverse(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const Dims strides = row_major_strides(x.dims());
   Side from{0, strides};
   for (std::int64_t d : in.get<ir::DimensionsAttrs>().dims) {
@@ -45,12 +48,14 @@ Literal eval_reverse(const ir::Instruction& in, const Literal& x) {
   return out;
 }
 
-Literal eval_slice(const ir::Instruction& in, const Literal& x) {
+Literal eval_slice(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const auto& attrs = in.get<ir::SliceAttrs>();
   return sliced(x, attrs.starts, in.shape.dims, attrs.strides);
 }
 
-Literal eval_pad(const ir::Instruction& in, const Literal& x, const Literal& value) {
+Literal eval_pad(const ir::Instruction& in, Operands xs) {
+  const Literal &x = *xs[0], &value = *xs[1];
   const auto& pads = in.get<ir::PadAttrs>().dims;
   Literal out = make(in.shape);
   const std::size_t size = byte_size(x.dtype());
@@ -84,7 +89,7 @@ Literal eval_concatenate(const ir::Instruction& in, Operands xs) {
   return out;
 }
 
-Literal eval_iota(const ir::Instruction& in) {
+Literal eval_iota(const ir::Instruction& in, Operands) {
   const std::size_t dim = std::size_t(in.get<ir::IotaAttrs>().dim);
   Literal out = make(in.shape);  // before the numbers: it may be too large
   if (out.element_count() == 0) return out;
@@ -140,7 +145,8 @@ Literal reread(const ir::Instruction& in, const Literal& x, const Shape& shape) 
 
 }  // namespace
 
-Literal eval_bitcast(const ir::Instruction& in, const Literal& x) {
+Literal eval_bitcast(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const Shape shape(in.shape.dtype, in.shape.dims);
   if (ir::depends_on_layout(in)) {
     const Dims from = ir::memory_order(in.operands()[0]->shape), to = ir::memory_order(in.shape);

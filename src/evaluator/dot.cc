@@ -56,7 +56,9 @@ Complex inner(const Complex* a, const Complex* b, std::int64_t n) {
 
 }  // namespace
 
-Literal eval_dot(const ir::Instruction& in, const Literal& lhs, const Literal& rhs) {
+Literal eval_dot(const ir::Instruction& in, Operands xs) { return dot_of(in, *xs[0], *xs[1]); }
+
+Literal dot_of(const ir::Instruction& in, const Literal& lhs, const Literal& rhs) {
   const auto& attrs = in.get<ir::DotAttrs>();
   const Side3 l = side_of(lhs, attrs.lhs_batch, attrs.lhs_contracting);
   const Side3 r = side_of(rhs, attrs.rhs_batch, attrs.rhs_contracting);

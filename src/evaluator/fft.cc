@@ -106,7 +106,8 @@ Grid with_last_dim(const Grid& grid, std::int64_t n, bool symmetric) {
 
 }  // namespace
 
-Literal eval_fft(const ir::Instruction& in, const Literal& x) {
+Literal eval_fft(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const auto& attrs = in.get<ir::FftAttrs>();
   const std::size_t rank = x.dims().size(), count = attrs.lengths.size();
   const bool inverse = attrs.type == ir::FftType::ifft || attrs.type == ir::FftType::irfft;

@@ -76,7 +76,8 @@ class IndexVectors {
 
 }  // namespace
 
-Literal eval_gather(const ir::Instruction& in, const Literal& x, const Literal& indices) {
+Literal eval_gather(const ir::Instruction& in, Operands xs) {
+  const Literal &x = *xs[0], &indices = *xs[1];
   const auto& g = in.get<ir::GatherAttrs>();
   const std::size_t rank = x.dims().size();
   const IndexVectors vectors(indices, g.index_vector_dim, g.start_index_map,

@@ -104,14 +104,16 @@ Literal solve(const ir::TriangularSolveAttrs& attrs, const Literal& a, const Lit
 
 }  // namespace
 
-Literal eval_cholesky(const ir::Instruction& in, const Literal& x) {
+Literal eval_cholesky(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const bool lower = in.get<ir::CholeskyAttrs>().lower;
   if (is_complex(x.dtype())) return cholesky<Complex>(x, lower);
   if (!is_floating(x.dtype())) not_floating(in);
   return cholesky<double>(x, lower);
 }
 
-Literal eval_triangular_solve(const ir::Instruction& in, const Literal& a, const Literal& b) {
+Literal eval_triangular_solve(const ir::Instruction& in, Operands xs) {
+  const Literal &a = *xs[0], &b = *xs[1];
   const auto& attrs = in.get<ir::TriangularSolveAttrs>();
   if (is_complex(b.dtype())) return solve<Complex>(attrs, a, b);
   if (!is_floating(b.dtype())) not_floating(in);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per operation that is neither elementwise nor control flow nor a collective.
+// What the evaluator has for the column EVALUATE of the op table.
 #pragma once
 
 #include <span>
@@ -15,59 +15,21 @@ namespace tessera::evaluator {
 
 using Operands = std::span<const Literal* const>;
 
-// data_movement.cc
-Literal eval_broadcast(const ir::Instruction& in, const Literal& x);
-Literal eval_transpose(const ir::Instruction& in, const Literal& x);
-Literal eval_reverse(const ir::Instruction& in, const Literal& x);
-Literal eval_slice(const ir::Instruction& in, const Literal& x);
-Literal eval_pad(const ir::Instruction& in, const Literal& x, const Literal& value);
-Literal eval_concatenate(const ir::Instruction& in, Operands xs);
-Literal eval_iota(const ir::Instruction& in);
-/// The same bytes under another type or other dims.
-Literal eval_bitcast(const ir::Instruction& in, const Literal& x);
+// The ops of the table, in files by family; each gives the value of `in` on operands `xs`.
+#define OP(enumerator, text, operands, attributes, types, shape, factors, evaluate, ...) \
+  Literal evaluate(const ir::Instruction& in, Operands xs);
+#include "src/ir/opcode_list.inc"
 
-// dynamic_slice.cc
-Literal eval_dynamic_slice(const ir::Instruction& in, Operands xs);
-Literal eval_dynamic_update_slice(const ir::Instruction& in, Operands xs);
-
-// reduce.cc
-Literal eval_reduce(const ir::Instruction& in, Operands xs);
-Literal eval_map(const ir::Instruction& in, Operands xs);
 /// xs[0] combined with xs[1], ... element by element, in order.
 Literal reduce_together(const ir::Computation& reducer, Operands xs);
-
-// reduce_window.cc
-Literal eval_reduce_window(const ir::Instruction& in, Operands xs);
-Literal eval_select_and_scatter(const ir::Instruction& in, Operands xs);
-
-// dot.cc, convolution.cc, fft.cc, gather_scatter.cc, sort.cc, linalg.cc, rng.cc, batch_norm.cc
-Literal eval_dot(const ir::Instruction& in, const Literal& lhs, const Literal& rhs);
-Literal eval_convolution(const ir::Instruction& in, const Literal& input, const Literal& kernel);
-Literal eval_fft(const ir::Instruction& in, const Literal& x);
-Literal eval_gather(const ir::Instruction& in, const Literal& x, const Literal& indices);
-Literal eval_scatter(const ir::Instruction& in, Operands xs);
-Literal eval_sort(const ir::Instruction& in, Operands xs);
-Literal eval_topk(const ir::Instruction& in, const Literal& x);
-Literal eval_cholesky(const ir::Instruction& in, const Literal& x);
-Literal eval_triangular_solve(const ir::Instruction& in, const Literal& a, const Literal& b);
-Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state);
-Literal eval_batch_norm_training(const ir::Instruction& in, Operands xs);
-Literal eval_batch_norm_inference(const ir::Instruction& in, Operands xs);
-Literal eval_batch_norm_grad(const ir::Instruction& in, Operands xs);
+/// A dot of two arrays that are no instructions' values.
+Literal dot_of(const ir::Instruction& dot, const Literal& lhs, const Literal& rhs);
 
 /// A custom call that computes on buffers.
 Literal eval_prepared_call(const ir::Instruction& in, const ir::PreparedCall& call, Operands xs);
 
 /// rng: numbers of the distribution, drawn from the stream of bits that `counter` starts.
 Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter);
-
-// rare_ops.cc
-Literal eval_ragged_dot(const ir::Instruction& in, Operands xs);
-Literal eval_scaled_dot(const ir::Instruction& in, Operands xs);
-Literal eval_scan(const ir::Instruction& in, Operands xs);
-Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs);
-Literal eval_set_dimension_size(const ir::Instruction& in, const Literal& x, const Literal& size);
-Literal eval_dynamic_reshape(const ir::Instruction& in, Operands xs);
 
 /// evaluate_instruction for everything that needs no interpreter; NotImplementedError otherwise.
 Literal eval_op(const ir::Instruction& in, Operands xs);

@@ -56,7 +56,7 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
     std::int64_t used = 0;
     for (std::int64_t g = 0; g < sizes.element_count(); ++g) used += index_at(sizes, g);
     dot.shape.dims = in.shape.dims;
-    Literal whole = eval_dot(dot, lhs, rhs), out(Shape(in.shape.dtype, in.shape.dims));
+    Literal whole = dot_of(dot, lhs, rhs), out(Shape(in.shape.dtype, in.shape.dims));
     const auto at = std::find(attrs.lhs_batch.begin(), attrs.lhs_batch.end(), ragged);
     const std::int64_t dim = at - attrs.lhs_batch.begin();
     used = std::clamp<std::int64_t>(used, 0, in.shape.dim(dim));
@@ -81,7 +81,7 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
       const std::int64_t partner =
           attrs.rhs_contracting[std::size_t(at - attrs.lhs_contracting.begin())];
       dot.shape.dims.assign(in.shape.dims.begin() + 1, in.shape.dims.end());
-      const Literal one = eval_dot(dot, part, rows(rhs, partner, from, to));
+      const Literal one = dot_of(dot, part, rows(rhs, partner, from, to));
       Dims dims = in.shape.dims;
       dims[0] = 1;
       starts[0] = g;
@@ -98,7 +98,7 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
       one.shape.dims = in.shape.dims;
       one.shape.dims[std::size_t(out_dim)] = to - from;
       starts[std::size_t(out_dim)] = from;
-      write_box(out, eval_dot(one, part, rows(rhs, group, g, g + 1).reshaped(without)), starts);
+      write_box(out, dot_of(one, part, rows(rhs, group, g, g + 1).reshaped(without)), starts);
     }
     from = to;
   }
@@ -125,7 +125,7 @@ Literal eval_scaled_dot(const ir::Instruction& in, Operands xs) {
     return out;
   };
   ir::Instruction dot = dot_like(in, Shape(in.shape.dtype, in.shape.dims));
-  return eval_dot(dot, scaled(*xs[0], *xs[2]), scaled(*xs[1], *xs[3]));
+  return dot_of(dot, scaled(*xs[0], *xs[2]), scaled(*xs[1], *xs[3]));
 }
 
 Literal eval_scan(const ir::Instruction& in, Operands xs) {
@@ -192,7 +192,8 @@ Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs) {
 }
 
 /// Sizes are static here: a dim may be set to the size that it has.
-Literal eval_set_dimension_size(const ir::Instruction& in, const Literal& x, const Literal& size) {
+Literal eval_set_dimension_size(const ir::Instruction& in, Operands xs) {
+  const Literal &x = *xs[0], &size = *xs[1];
   const std::int64_t dim = in.get<ir::DimensionsAttrs>().dims.at(0);
   const std::int64_t has = x.dims()[std::size_t(dim)], wanted = index_at(size, 0);
   if (wanted == has) return x;

@@ -87,7 +87,8 @@ std::vector<std::uint64_t> threefry_words(const Dims& shape, std::array<Word, 2>
 
 }  // namespace
 
-Literal eval_rng_bit_generator(const ir::Instruction& in, const Literal& state) {
+Literal eval_rng_bit_generator(const ir::Instruction& in, Operands xs) {
+  const Literal& state = *xs[0];
   const Shape& out = in.shape.is_tuple ? in.shape.elements.at(1) : in.shape;
   const std::string& kind = in.get<ir::RngAttrs>().kind;
   const bool three_fry = kind == "rng_three_fry";

@@ -109,7 +109,8 @@ std::vector<std::int64_t> ordered_keys(const Literal& x) {
 
 }  // namespace
 
-Literal eval_topk(const ir::Instruction& in, const Literal& x) {
+Literal eval_topk(const ir::Instruction& in, Operands xs) {
+  const Literal& x = *xs[0];
   const auto& attrs = in.get<ir::TopKAttrs>();
   const std::int64_t n = x.dims().back();
   const std::int64_t rows = n == 0 ? 0 : x.element_count() / n;

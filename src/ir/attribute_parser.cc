@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attributes that opcodes compute with.
 #include <algorithm>
-#include <charconv>
+#include <type_traits>
 
 #include "src/ir/enum_text.h"
 #include "src/ir/hlo_parser.h"
@@ -225,44 +225,6 @@ DotAttrs dot(AttributeReader& reader) {
   return a;
 }
 
-GatherAttrs gather(AttributeReader& reader) {
-  GatherAttrs a;
-  a.offset_dims = reader.dims("offset_dims");
-  a.collapsed_slice_dims = reader.dims("collapsed_slice_dims");
-  a.start_index_map = reader.dims("start_index_map");
-  a.index_vector_dim = reader.integer("index_vector_dim");
-  a.slice_sizes = reader.dims("slice_sizes");
-  a.operand_batching_dims = reader.dims_or_empty("operand_batching_dims");
-  a.start_indices_batching_dims = reader.dims_or_empty("start_indices_batching_dims");
-  a.indices_are_sorted = reader.flag("indices_are_sorted");
-  return a;
-}
-
-ScatterAttrs scatter(AttributeReader& reader) {
-  ScatterAttrs a;
-  a.update_window_dims = reader.dims("update_window_dims");
-  a.inserted_window_dims = reader.dims("inserted_window_dims");
-  a.scatter_dims_to_operand_dims = reader.dims("scatter_dims_to_operand_dims");
-  a.index_vector_dim = reader.integer("index_vector_dim");
-  a.input_batching_dims = reader.dims_or_empty("input_batching_dims");
-  a.scatter_indices_batching_dims = reader.dims_or_empty("scatter_indices_batching_dims");
-  a.indices_are_sorted = reader.flag("indices_are_sorted");
-  a.unique_indices = reader.flag("unique_indices");
-  return a;
-}
-
-float real(AttributeReader& reader, std::string_view key) {
-  std::string_view value = reader.need(key);
-  float out = 0;
-  const char* last = value.data() + value.size();
-  auto [end, error] = std::from_chars(value.data(), last, out);
-  if (error != std::errc() || end != last) {
-    reader.fail(value, "expected a number for " + std::string(key) + ", found '" +
-                           std::string(value) + "'");
-  }
-  return out;
-}
-
 void not_supported(AttributeReader& reader, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
     if (auto value = reader.take(key)) {
@@ -389,6 +351,42 @@ CompareAttrs compare(const Instruction& i, AttributeReader& reader) {
   return a;
 }
 
+/// Takes what `fields` names.
+struct FieldReader {
+  AttributeReader& reader;
+  void operator()(std::string_view key, std::int64_t& value) { value = reader.integer(key); }
+  void operator()(std::string_view key, bool& value) { value = reader.flag(key, value); }
+  void operator()(std::string_view key, Dims& value) { value = reader.dims(key); }
+  void operator()(std::string_view key, float& value) { value = reader.real(key); }
+  void always(std::string_view key, bool& value) { value = reader.flag(key, value); }
+  void optional(std::string_view key, Dims& value) { value = reader.dims_or_empty(key); }
+};
+
+template <class A>
+Attributes by_fields_of(Opcode op, AttributeReader& reader) {
+  if constexpr (HasFields<A>) {
+    A attrs;
+    FieldReader fields{reader};
+    A::fields(attrs, fields);
+    return attrs;
+  } else if constexpr (std::is_same_v<A, NoAttrs>) {
+    return is_elementwise(op) && info(op).operands == 1 ? kept(reader, {"result_accuracy"})
+                                                        : Attributes();
+  } else {
+    return {};  // those of parameters and constants stand elsewhere
+  }
+}
+
+Attributes by_fields(Opcode op, AttributeReader& reader) {
+  switch (op) {
+#define OP(enumerator, text, operands, attributes, ...) \
+  case Opcode::enumerator:                              \
+    return by_fields_of<attributes>(op, reader);
+#include "src/ir/opcode_list.inc"
+  }
+  return {};
+}
+
 }  // namespace
 
 Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& reader) {
@@ -404,8 +402,6 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
     case Opcode::get_dimension_size:
     case Opcode::set_dimension_size:
       return DimensionsAttrs{reader.dims("dimensions")};
-    case Opcode::iota:
-      return IotaAttrs{reader.integer("iota_dimension")};
     case Opcode::sort: {
       Dims dims = reader.dims("dimensions");
       if (dims.size() != 1) {
@@ -417,8 +413,6 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
       return compare(i, reader);
     case Opcode::slice:
       return slice(reader);
-    case Opcode::dynamic_slice:
-      return DynamicSliceAttrs{reader.dims("dynamic_slice_sizes")};
     case Opcode::pad:
       return padding(i, reader);
     case Opcode::dot:
@@ -428,16 +422,10 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
       return WindowAttrs{window(reader)};
     case Opcode::convolution:
       return convolution(reader);
-    case Opcode::gather:
-      return gather(reader);
-    case Opcode::scatter:
-      return scatter(reader);
     case Opcode::fft: {
       auto type = FftType(reader.choice("fft_type", kFftTypes.data(), kFftTypes.size()));
       return FftAttrs{type, reader.dims("fft_length")};
     }
-    case Opcode::get_tuple_element:
-      return GetTupleElementAttrs{reader.integer("index")};
     case Opcode::all_gather:
     case Opcode::all_gather_start: {
       CollectiveAttrs a = collective(reader, true);
@@ -473,8 +461,6 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
       return permute(reader);
     case Opcode::custom_call:
       return custom_call(i, reader);
-    case Opcode::cholesky:
-      return CholeskyAttrs{reader.flag("lower")};
     case Opcode::triangular_solve: {
       TriangularSolveAttrs a;
       a.left_side = reader.flag("left_side");
@@ -486,18 +472,10 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
       }
       return a;
     }
-    case Opcode::reduce_precision:
-      return ReducePrecisionAttrs{reader.integer("exponent_bits"), reader.integer("mantissa_bits")};
     case Opcode::rng:
       return RngAttrs{std::string(reader.need("distribution"))};
     case Opcode::rng_bit_generator:
       return RngAttrs{std::string(reader.need("algorithm"))};
-    case Opcode::batch_norm_training:
-    case Opcode::batch_norm_inference:
-    case Opcode::batch_norm_grad:
-      return BatchNormAttrs{real(reader, "epsilon"), reader.integer("feature_index")};
-    case Opcode::topk:
-      return TopKAttrs{reader.integer("k"), reader.flag("largest", true)};
     case Opcode::while_:
       return WhileAttrs{};
     case Opcode::call:
@@ -533,8 +511,7 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
     case Opcode::async_done:
       return kept(reader, {"async_execution_thread"});
     default:
-      return is_elementwise(op) && info(op).operands == 1 ? kept(reader, {"result_accuracy"})
-                                                          : Attributes();
+      return by_fields(op, reader);
   }
 }
 

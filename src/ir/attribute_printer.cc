@@ -18,6 +18,21 @@ struct Writer {
   std::string& out;
   const Instruction& instruction;
 
+  /// Writes what `fields` names; flags and lists that are optional only where they say something.
+  struct FieldWriter {
+    Writer& writer;
+    void operator()(std::string_view k, std::int64_t v) { writer.number(k, v); }
+    void operator()(std::string_view k, bool v) {
+      if (v) writer.flag(k, true);
+    }
+    void operator()(std::string_view k, const Dims& v) { writer.dims(k, v); }
+    void operator()(std::string_view k, float v) { writer.real(k, v); }
+    void always(std::string_view k, bool v) { writer.flag(k, v); }
+    void optional(std::string_view k, const Dims& v) {
+      if (!v.empty()) writer.dims(k, v);
+    }
+  };
+
   void key(std::string_view k) {
     out += ", ";
     out += k;
@@ -30,6 +45,11 @@ struct Writer {
   void number(std::string_view k, std::int64_t v) {
     key(k);
     append_int(out, v);
+  }
+  void real(std::string_view k, float v) {
+    key(k);
+    char buffer[40];
+    out.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr);
   }
   void flag(std::string_view k, bool v) { word(k, v ? "true" : "false"); }
   void dims(std::string_view k, const Dims& v) {
@@ -146,10 +166,14 @@ struct Writer {
     }
   }
 
+  template <HasFields A>
+  void operator()(const A& a) {
+    FieldWriter fields{*this};
+    A::fields(a, fields);
+  }
   void operator()(const ParameterAttrs&) {}
   void operator()(const ConstantAttrs&) {}
   void operator()(const DimensionsAttrs& a) { dims("dimensions", a.dims); }
-  void operator()(const IotaAttrs& a) { number("iota_dimension", a.dim); }
   void operator()(const SortAttrs& a) {
     dims("dimensions", {a.dim});
     if (a.is_stable) flag("is_stable", true);
@@ -181,7 +205,6 @@ struct Writer {
     }
     out += '}';
   }
-  void operator()(const DynamicSliceAttrs& a) { dims("dynamic_slice_sizes", a.sizes); }
   void operator()(const PadAttrs& a) {
     // HLO has no text for the padding of no dims.
     if (a.dims.empty()) return;
@@ -232,35 +255,10 @@ struct Writer {
     if (a.batch_group_count != 1) number("batch_group_count", a.batch_group_count);
     precision(a.operand_precision);
   }
-  void operator()(const GatherAttrs& a) {
-    dims("offset_dims", a.offset_dims);
-    dims("collapsed_slice_dims", a.collapsed_slice_dims);
-    dims("start_index_map", a.start_index_map);
-    if (!a.operand_batching_dims.empty()) {
-      dims("operand_batching_dims", a.operand_batching_dims);
-      dims("start_indices_batching_dims", a.start_indices_batching_dims);
-    }
-    number("index_vector_dim", a.index_vector_dim);
-    dims("slice_sizes", a.slice_sizes);
-    if (a.indices_are_sorted) flag("indices_are_sorted", true);
-  }
-  void operator()(const ScatterAttrs& a) {
-    dims("update_window_dims", a.update_window_dims);
-    dims("inserted_window_dims", a.inserted_window_dims);
-    dims("scatter_dims_to_operand_dims", a.scatter_dims_to_operand_dims);
-    if (!a.input_batching_dims.empty()) {
-      dims("input_batching_dims", a.input_batching_dims);
-      dims("scatter_indices_batching_dims", a.scatter_indices_batching_dims);
-    }
-    number("index_vector_dim", a.index_vector_dim);
-    if (a.indices_are_sorted) flag("indices_are_sorted", true);
-    if (a.unique_indices) flag("unique_indices", true);
-  }
   void operator()(const FftAttrs& a) {
     word("fft_type", kFftTypes[std::size_t(a.type)]);
     dims("fft_length", a.lengths);
   }
-  void operator()(const GetTupleElementAttrs& a) { number("index", a.index); }
   void operator()(const CollectiveAttrs& a) {
     if (a.channel_id) number("channel_id", *a.channel_id);
     groups(a.groups);
@@ -285,31 +283,14 @@ struct Writer {
     if (a.has_side_effect) flag("custom_call_has_side_effect", true);
     if (!a.api_version.empty()) word("api_version", a.api_version);
   }
-  void operator()(const CholeskyAttrs& a) {
-    if (a.lower) flag("lower", true);
-  }
   void operator()(const TriangularSolveAttrs& a) {
     if (a.left_side) flag("left_side", true);
     if (a.lower) flag("lower", true);
     if (a.unit_diagonal) flag("unit_diagonal", true);
     word("transpose_a", kTransposes[std::size_t(a.transpose_a)]);
   }
-  void operator()(const ReducePrecisionAttrs& a) {
-    number("exponent_bits", a.exponent_bits);
-    number("mantissa_bits", a.mantissa_bits);
-  }
   void operator()(const RngAttrs& a) {
     word(instruction.opcode == Opcode::rng ? "distribution" : "algorithm", a.kind);
-  }
-  void operator()(const BatchNormAttrs& a) {
-    key("epsilon");
-    char buffer[40];
-    out.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, a.epsilon).ptr);
-    number("feature_index", a.feature_index);
-  }
-  void operator()(const TopKAttrs& a) {
-    number("k", a.k);
-    flag("largest", a.largest);
   }
   void operator()(const WhileAttrs&) {}
   void operator()(const TextAttrs& a) { items(a.items); }

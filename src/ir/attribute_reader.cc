@@ -2,6 +2,8 @@
 // Reads the key=value attributes behind an HLO instruction.
 #include "src/ir/attribute_reader.h"
 
+#include <charconv>
+
 #include <algorithm>
 
 namespace tessera::ir {
@@ -64,6 +66,18 @@ std::int64_t AttributeReader::integer(std::string_view key) {
 
 std::int64_t AttributeReader::integer_or(std::string_view key, std::int64_t fallback) {
   return has(key) ? integer(key) : (take(key), fallback);
+}
+
+float AttributeReader::real(std::string_view key) {
+  std::string_view value = need(key);
+  float out = 0;
+  const char* last = value.data() + value.size();
+  auto [end, error] = std::from_chars(value.data(), last, out);
+  if (error != std::errc() || end != last) {
+    fail(value,
+         "expected a number for " + std::string(key) + ", found '" + std::string(value) + "'");
+  }
+  return out;
 }
 
 bool AttributeReader::flag(std::string_view key, bool fallback) {

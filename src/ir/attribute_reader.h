@@ -34,6 +34,7 @@ class AttributeReader {
   Dims dims_or_empty(std::string_view key);
   std::int64_t integer(std::string_view key);
   std::int64_t integer_or(std::string_view key, std::int64_t fallback);
+  float real(std::string_view key);
   bool flag(std::string_view key, bool fallback = false);
   std::string text(std::string_view key);
   /// The index of the value in a list of words.

@@ -20,6 +20,14 @@ namespace tessera::ir {
 
 class CustomPartitioner;  // hooks.h
 
+/// In the op table: there are none that anybody computes with (text may be kept, as TextAttrs).
+struct NoAttrs {};
+
+// Attributes that are written `key=value`, a key for each field, say so by `fields`, which visits
+// them in the order of the text: v(key, field), v.always(key, flag) for a flag that is also written
+// where it is false, v.optional(key, list) for one that may be missing. Text is read and written by
+// that alone.
+
 struct ParameterAttrs {
   std::int64_t number = 0;
   friend bool operator==(const ParameterAttrs&, const ParameterAttrs&) = default;
@@ -37,6 +45,10 @@ struct DimensionsAttrs {
 };
 struct IotaAttrs {
   std::int64_t dim = 0;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("iota_dimension", a.dim);
+  }
   friend bool operator==(const IotaAttrs&, const IotaAttrs&) = default;
 };
 struct SortAttrs {
@@ -57,6 +69,10 @@ struct SliceAttrs {
 };
 struct DynamicSliceAttrs {
   Dims sizes;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("dynamic_slice_sizes", a.sizes);
+  }
   friend bool operator==(const DynamicSliceAttrs&, const DynamicSliceAttrs&) = default;
 };
 struct PadDim {
@@ -97,6 +113,17 @@ struct GatherAttrs {
       start_indices_batching_dims;
   std::int64_t index_vector_dim = 0;
   bool indices_are_sorted = false;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("offset_dims", a.offset_dims);
+    v("collapsed_slice_dims", a.collapsed_slice_dims);
+    v("start_index_map", a.start_index_map);
+    v.optional("operand_batching_dims", a.operand_batching_dims);
+    v.optional("start_indices_batching_dims", a.start_indices_batching_dims);
+    v("index_vector_dim", a.index_vector_dim);
+    v("slice_sizes", a.slice_sizes);
+    v("indices_are_sorted", a.indices_are_sorted);
+  }
   friend bool operator==(const GatherAttrs&, const GatherAttrs&) = default;
 };
 struct ScatterAttrs {
@@ -104,6 +131,17 @@ struct ScatterAttrs {
       scatter_indices_batching_dims;
   std::int64_t index_vector_dim = 0;
   bool indices_are_sorted = false, unique_indices = false;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("update_window_dims", a.update_window_dims);
+    v("inserted_window_dims", a.inserted_window_dims);
+    v("scatter_dims_to_operand_dims", a.scatter_dims_to_operand_dims);
+    v.optional("input_batching_dims", a.input_batching_dims);
+    v.optional("scatter_indices_batching_dims", a.scatter_indices_batching_dims);
+    v("index_vector_dim", a.index_vector_dim);
+    v("indices_are_sorted", a.indices_are_sorted);
+    v("unique_indices", a.unique_indices);
+  }
   friend bool operator==(const ScatterAttrs&, const ScatterAttrs&) = default;
 };
 enum class FftType : std::uint8_t { fft, ifft, rfft, irfft };
@@ -114,6 +152,10 @@ struct FftAttrs {
 };
 struct GetTupleElementAttrs {
   std::int64_t index = 0;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("index", a.index);
+  }
   friend bool operator==(const GetTupleElementAttrs&, const GetTupleElementAttrs&) = default;
 };
 
@@ -162,6 +204,10 @@ struct CustomCallAttrs {
 };
 struct CholeskyAttrs {
   bool lower = false;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("lower", a.lower);
+  }
   friend bool operator==(const CholeskyAttrs&, const CholeskyAttrs&) = default;
 };
 struct TriangularSolveAttrs {
@@ -172,6 +218,11 @@ struct TriangularSolveAttrs {
 };
 struct ReducePrecisionAttrs {
   std::int64_t exponent_bits = 8, mantissa_bits = 23;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("exponent_bits", a.exponent_bits);
+    v("mantissa_bits", a.mantissa_bits);
+  }
   friend bool operator==(const ReducePrecisionAttrs&, const ReducePrecisionAttrs&) = default;
 };
 struct RngAttrs {
@@ -181,11 +232,21 @@ struct RngAttrs {
 struct BatchNormAttrs {
   float epsilon = 0;
   std::int64_t feature_index = 0;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("epsilon", a.epsilon);
+    v("feature_index", a.feature_index);
+  }
   friend bool operator==(const BatchNormAttrs&, const BatchNormAttrs&) = default;
 };
 struct TopKAttrs {
   std::int64_t k = 0;
   bool largest = true;
+  template <class Attrs, class Visitor>
+  static void fields(Attrs& a, Visitor& v) {
+    v("k", a.k);
+    v.always("largest", a.largest);
+  }
   friend bool operator==(const TopKAttrs&, const TopKAttrs&) = default;
 };
 /// while (called: condition, body).
@@ -219,6 +280,11 @@ using AttributeKinds =
                       TopKAttrs, WhileAttrs, TextAttrs>;
 template <class A>
 inline constexpr int attribute_kind = AttributeKinds::number<A>();
+/// Those that are read and written field by field.
+template <class A>
+concept HasFields = requires {
+  &A::template fields<A, int>;
+};
 
 /// The attributes of an instruction: none, or those of its kind of opcode. Copies share them until
 /// one is written to. Not a std::variant: of so many kinds, it would take every source that sees an

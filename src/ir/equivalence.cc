@@ -31,22 +31,10 @@ std::uint64_t mix_hash(std::uint64_t hash, std::uint64_t more) {
 }
 
 bool is_pure(const Instruction& i) {
-  if (has_side_effect(i.opcode) || !i.control_predecessors().empty()) return false;
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::rng:
-    case Opcode::opt_barrier:  // keeps what is recomputed on purpose apart
-    case Opcode::custom_call:
-    case Opcode::call:
-    case Opcode::after_all:
-      return false;
-    case Opcode::while_:
-    case Opcode::conditional:
-      return std::all_of(i.called().begin(), i.called().end(),
-                         [](const Computation* c) { return is_function(*c); });
-    default:
-      return true;
-  }
+  if (!has_trait(i.opcode, traits::pure) || !i.control_predecessors().empty()) return false;
+  return !runs_program(i.opcode) ||
+         std::all_of(i.called().begin(), i.called().end(),
+                     [](const Computation* c) { return is_function(*c); });
 }
 
 bool same_attributes(const Attributes& a, const Attributes& b) {

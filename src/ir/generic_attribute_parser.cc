@@ -18,17 +18,6 @@ constexpr const char* kIgnored[] = {"statistics", "origin", "parameter_replicati
 // Keys under which an opcode's callees may stand, each with one computation, in order.
 std::vector<std::string_view> single_callee_keys(Opcode op, AttributeReader& reader) {
   switch (op) {
-    case Opcode::call:
-    case Opcode::reduce:
-    case Opcode::map:
-    case Opcode::sort:
-    case Opcode::scatter:
-    case Opcode::reduce_window:
-    case Opcode::all_reduce:
-    case Opcode::all_reduce_start:
-    case Opcode::reduce_scatter:
-    case Opcode::scan:
-      return {"to_apply"};
     case Opcode::while_:
       return {"condition", "body"};
     case Opcode::select_and_scatter:
@@ -47,7 +36,8 @@ std::vector<std::string_view> single_callee_keys(Opcode op, AttributeReader& rea
       return reader.has("to_apply") ? std::vector<std::string_view>{"to_apply"}
                                     : std::vector<std::string_view>{};
     default:
-      return {};
+      if (info(op).calls == Calls::none) return {};
+      return {"to_apply"};
   }
 }
 

@@ -58,15 +58,8 @@ Shape one_or_tuple(std::vector<Shape> shapes);
 /// "1 operand", "2 operands".
 std::string plural(std::size_t n, const char* noun);
 
-// The rules, by family. Each returns the shape without a layout.
-Shape infer_elementwise(const Site&);
-Shape infer_structure(const Site&);
-Shape infer_indexed(const Site&);
-Shape infer_compute(const Site&);
-Shape infer_linear(const Site&);
-Shape infer_control(const Site&);
-Shape infer_collective(const Site&);
-Shape infer_asynchronous(const Site&);
-Shape infer_rare(const Site&);
+// The rules that the op table names. Each returns the shape without a layout.
+#define OP(enumerator, text, operands, attributes, types, rule, ...) Shape rule(const Site&);
+#include "src/ir/opcode_list.inc"
 
 }  // namespace tessera::ir::inference

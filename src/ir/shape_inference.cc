@@ -137,97 +137,15 @@ Shape one_or_tuple(std::vector<Shape> shapes) {
 
 namespace {
 
-using Rule = Shape (*)(const Site&);
-
-Rule rule_of(Opcode op) {
-  if (is_elementwise(op)) return infer_elementwise;
-  switch (op) {
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::concatenate:
-    case Opcode::slice:
-    case Opcode::pad:
-    case Opcode::reverse:
-    case Opcode::iota:
-    case Opcode::bitcast:
-    case Opcode::constant:
-    case Opcode::parameter:
-    case Opcode::get_dimension_size:
-    case Opcode::set_dimension_size:
-      return infer_structure;
-    case Opcode::dynamic_slice:
-    case Opcode::dynamic_update_slice:
-    case Opcode::gather:
-    case Opcode::scatter:
-      return infer_indexed;
-    case Opcode::reduce:
-    case Opcode::map:
-    case Opcode::sort:
-    case Opcode::topk:
-    case Opcode::reduce_window:
-    case Opcode::select_and_scatter:
-    case Opcode::batch_norm_training:
-    case Opcode::batch_norm_inference:
-    case Opcode::batch_norm_grad:
-    case Opcode::rng_bit_generator:
-    case Opcode::rng:
-      return infer_compute;
-    case Opcode::dot:
-    case Opcode::convolution:
-    case Opcode::fft:
-    case Opcode::cholesky:
-    case Opcode::triangular_solve:
-      return infer_linear;
-    case Opcode::tuple:
-    case Opcode::get_tuple_element:
-    case Opcode::call:
-    case Opcode::while_:
-    case Opcode::conditional:
-    case Opcode::custom_call:
-    case Opcode::fusion:
-    case Opcode::opt_barrier:
-    case Opcode::partition_id:
-    case Opcode::replica_id:
-    case Opcode::after_all:
-    case Opcode::add_dependency:
-    case Opcode::domain:
-      return infer_control;
-    case Opcode::all_gather:
-    case Opcode::all_reduce:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::ragged_all_to_all:
-    case Opcode::collective_broadcast:
-    case Opcode::collective_permute:
-      return infer_collective;
-    case Opcode::all_gather_start:
-    case Opcode::all_gather_done:
-    case Opcode::all_reduce_start:
-    case Opcode::all_reduce_done:
-    case Opcode::collective_permute_start:
-    case Opcode::collective_permute_done:
-    case Opcode::async_start:
-    case Opcode::async_update:
-    case Opcode::async_done:
-    case Opcode::copy_start:
-    case Opcode::copy_done:
-    case Opcode::send:
-    case Opcode::send_done:
-    case Opcode::recv:
-    case Opcode::recv_done:
-    case Opcode::infeed:
-    case Opcode::outfeed:
-      return infer_asynchronous;
-    case Opcode::ragged_dot:
-    case Opcode::scaled_dot:
-    case Opcode::scan:
-    case Opcode::rng_get_and_update_state:
-    case Opcode::dynamic_reshape:
-      return infer_rare;
-    default:
-      return nullptr;
+Shape infer(const Site& site) {
+  switch (site.op) {
+#define OP(enumerator, text, operands, attributes, types, rule, ...) \
+  case Opcode::enumerator:                                           \
+    return rule(site);
+#include "src/ir/opcode_list.inc"
   }
+  TESSERA_CHECK(false, "opcode number " + std::to_string(int(site.op)));
+  return {};
 }
 
 }  // namespace
@@ -245,9 +163,7 @@ Shape infer_shape(Opcode op, std::span<Instruction* const> operands, const Attri
     TESSERA_CHECK(c != nullptr, std::string(name(op)) + ": a called computation is null");
   }
   if (int n = info(op).operands; n >= 0) site.need_operands(std::size_t(n));
-  inference::Rule rule = inference::rule_of(op);
-  TESSERA_CHECK(rule != nullptr, std::string(name(op)) + " has no rule for its shape");
-  Shape shape = rule(site);
+  Shape shape = inference::infer(site);
   if (shape.is_array()) {
     try {
       (void)shape.byte_count();

@@ -39,6 +39,8 @@ std::vector<Shape> check_inputs_and_inits(const Site& site) {
   return scalars;
 }
 
+}  // namespace
+
 Shape infer_reduce(const Site& site) {
   std::vector<Shape> scalars = check_inputs_and_inits(site);
   const Shape& x = site.shape(0);
@@ -54,6 +56,8 @@ Shape infer_reduce(const Site& site) {
   return one_or_tuple(std::move(scalars));
 }
 
+namespace {
+
 Dims windowed_dims(const Site& site, const Dims& dims, const std::vector<WindowDim>& window) {
   if (window.size() != dims.size()) {
     site.shape_error("the window has " + plural(window.size(), "dim") + " and the array " +
@@ -65,6 +69,8 @@ Dims windowed_dims(const Site& site, const Dims& dims, const std::vector<WindowD
   }
   return out;
 }
+
+}  // namespace
 
 Shape infer_reduce_window(const Site& site) {
   std::vector<Shape> scalars = check_inputs_and_inits(site);
@@ -212,8 +218,6 @@ Shape infer_rng(const Site& site) {
   return Shape(site.shape(0).dtype, out.dims);
 }
 
-}  // namespace
-
 std::int64_t windowed_size(const Site& site, std::int64_t input, const WindowDim& w,
                            std::size_t dim) {
   auto bad = [&](const std::string& what) {
@@ -235,34 +239,6 @@ std::int64_t windowed_size(const Site& site, std::int64_t input, const WindowDim
   if (overflow) bad("the padded size does not fit 64 bits");
   if (padded < 0) bad("padding makes the size negative (" + std::to_string(padded) + ")");
   return padded < reach ? 0 : (padded - reach) / w.stride + 1;
-}
-
-Shape infer_compute(const Site& site) {
-  switch (site.op) {
-    case Opcode::reduce:
-      return infer_reduce(site);
-    case Opcode::reduce_window:
-      return infer_reduce_window(site);
-    case Opcode::select_and_scatter:
-      return infer_select_and_scatter(site);
-    case Opcode::map:
-      return infer_map(site);
-    case Opcode::sort:
-      return infer_sort(site);
-    case Opcode::topk:
-      return infer_topk(site);
-    case Opcode::batch_norm_training:
-    case Opcode::batch_norm_inference:
-    case Opcode::batch_norm_grad:
-      return infer_batch_norm(site);
-    case Opcode::rng_bit_generator:
-      return infer_rng_bit_generator(site);
-    case Opcode::rng:
-      return infer_rng(site);
-    default:
-      TESSERA_CHECK(false, std::string(name(site.op)));
-  }
-  return {};
 }
 
 }  // namespace tessera::ir::inference

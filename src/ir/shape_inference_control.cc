@@ -32,6 +32,8 @@ void check_tuple_size(const Site& site) {
   }
 }
 
+}  // namespace
+
 Shape infer_while(const Site& site) {
   site.need_called(2);
   std::vector<Shape> state = operand_shapes(site);
@@ -101,49 +103,36 @@ Shape infer_custom_call(const Site& site) {
   return out;
 }
 
-}  // namespace
+Shape infer_tuple(const Site& site) {
+  check_tuple_size(site);
+  return Shape::tuple(operand_shapes(site));
+}
 
-Shape infer_control(const Site& site) {
-  switch (site.op) {
-    case Opcode::tuple:
-      check_tuple_size(site);
-      return Shape::tuple(operand_shapes(site));
-    case Opcode::get_tuple_element:
-      return infer_get_tuple_element(site);
-    case Opcode::call:
-    case Opcode::fusion:
-      site.need_called(1);
-      site.check_parameters(0, operand_shapes(site), "callee");
-      return site.result_of(0);
-    case Opcode::while_:
-      return infer_while(site);
-    case Opcode::conditional:
-      return infer_conditional(site);
-    case Opcode::custom_call:
-      return infer_custom_call(site);
-    case Opcode::opt_barrier:
-    case Opcode::domain:
-      return site.shape(0);
-    case Opcode::add_dependency:
-      if (site.shape(1).is_tuple || site.shape(1).dtype != DType::token) {
-        site.dtype_error("operand 1 must be a token, not " + site.shape(1).to_string());
-      }
-      return site.shape(0);
-    case Opcode::partition_id:
-    case Opcode::replica_id:
-      return Shape(DType::u32, {});
-    case Opcode::after_all:
-      for (std::size_t i = 0; i < site.operands.size(); ++i) {
-        if (site.shape(i) != Shape::token()) {
-          site.dtype_error("operand " + std::to_string(i) + " must be a token, not " +
-                           site.shape(i).to_string());
-        }
-      }
-      return Shape::token();
-    default:
-      TESSERA_CHECK(false, std::string(name(site.op)));
+Shape infer_call(const Site& site) {
+  site.need_called(1);
+  site.check_parameters(0, operand_shapes(site), "callee");
+  return site.result_of(0);
+}
+
+Shape infer_identity(const Site& site) { return site.shape(0); }
+
+Shape infer_add_dependency(const Site& site) {
+  if (site.shape(1).is_tuple || site.shape(1).dtype != DType::token) {
+    site.dtype_error("operand 1 must be a token, not " + site.shape(1).to_string());
   }
-  return {};
+  return site.shape(0);
+}
+
+Shape infer_device_id(const Site&) { return Shape(DType::u32, {}); }
+
+Shape infer_after_all(const Site& site) {
+  for (std::size_t i = 0; i < site.operands.size(); ++i) {
+    if (site.shape(i) != Shape::token()) {
+      site.dtype_error("operand " + std::to_string(i) + " must be a token, not " +
+                       site.shape(i).to_string());
+    }
+  }
+  return Shape::token();
 }
 
 }  // namespace tessera::ir::inference

@@ -5,16 +5,12 @@
 namespace tessera::ir::inference {
 namespace {
 
-enum : unsigned { kPred = 1, kSigned = 2, kUnsigned = 4, kFloat = 8, kComplexType = 16 };
-constexpr unsigned kInteger = kSigned | kUnsigned;
-constexpr unsigned kNumber = kInteger | kFloat | kComplexType;
-
 unsigned class_of(DType t) {
-  if (t == DType::pred) return kPred;
-  if (is_signed_integer(t)) return kSigned;
-  if (is_unsigned_integer(t)) return kUnsigned;
-  if (is_floating(t)) return kFloat;
-  if (is_complex(t)) return kComplexType;
+  if (t == DType::pred) return types::pred;
+  if (is_signed_integer(t)) return types::signed_integer;
+  if (is_unsigned_integer(t)) return types::unsigned_integer;
+  if (is_floating(t)) return types::floating;
+  if (is_complex(t)) return types::complex;
   return 0;
 }
 
@@ -26,70 +22,17 @@ std::string classes_text(unsigned classes) {
     if (!out.empty()) out += ", ";
     out += word;
   };
-  say(kPred, "pred");
-  say(kInteger, "integer");
-  say(kSigned, "signed integer");
-  say(kUnsigned, "unsigned integer");
-  say(kFloat, "floating point");
-  say(kComplexType, "complex");
+  say(types::pred, "pred");
+  say(types::integer, "integer");
+  say(types::signed_integer, "signed integer");
+  say(types::unsigned_integer, "unsigned integer");
+  say(types::floating, "floating point");
+  say(types::complex, "complex");
   return out;
 }
 
-// Element types that an operation computes on.
-unsigned allowed_classes(Opcode op) {
-  switch (op) {
-    case Opcode::add:
-    case Opcode::multiply:
-      return kNumber | kPred;
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::clamp:
-      return kPred | kInteger | kFloat;
-    case Opcode::subtract:
-    case Opcode::divide:
-    case Opcode::power:
-    case Opcode::negate:
-    case Opcode::abs:
-    case Opcode::sign:
-      return kNumber;
-    case Opcode::remainder:
-      return kInteger | kFloat;
-    case Opcode::and_:
-    case Opcode::or_:
-    case Opcode::xor_:
-    case Opcode::not_:
-      return kPred | kInteger;
-    case Opcode::shift_left:
-    case Opcode::shift_right_arithmetic:
-    case Opcode::shift_right_logical:
-    case Opcode::popcnt:
-    case Opcode::count_leading_zeros:
-    case Opcode::mulhi:
-      return kInteger;
-    case Opcode::ceil:
-    case Opcode::floor:
-    case Opcode::round_nearest_afz:
-    case Opcode::round_nearest_even:
-    case Opcode::is_finite:
-    case Opcode::erf:
-    case Opcode::cbrt:
-    case Opcode::reduce_precision:
-    case Opcode::complex:
-      return kFloat;
-    case Opcode::compare:
-    case Opcode::select:
-    case Opcode::copy:
-    case Opcode::convert:
-    case Opcode::bitcast_convert:
-    case Opcode::stochastic_convert:
-      return kNumber | kPred;
-    default:  // exponential, sine, real, ...: functions of analysis
-      return kFloat | kComplexType;
-  }
-}
-
 void check_class(const Site& site, std::size_t i) {
-  unsigned allowed = allowed_classes(site.op);
+  unsigned allowed = info(site.op).types;
   DType t = site.array(i).dtype;
   if ((class_of(t) & allowed) == 0) {
     site.dtype_error("operand " + std::to_string(i) + " has element type " + std::string(name(t)) +

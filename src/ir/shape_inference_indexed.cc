@@ -41,6 +41,8 @@ void check_starts(const Site& site, std::size_t first, std::int64_t rank) {
   }
 }
 
+}  // namespace
+
 Shape infer_dynamic_slice(const Site& site) {
   site.need_operands_at_least(1);
   const Shape& x = site.array(0);
@@ -73,6 +75,8 @@ Shape infer_dynamic_update_slice(const Site& site) {
   check_starts(site, 2, x.rank());
   return Shape(x.dtype, x.dims);
 }
+
+namespace {
 
 // What gather and scatter share: the batch dims of the index array, the index vector left out.
 Dims index_batch_dims(const Site& site, std::size_t operand, std::int64_t index_vector_dim,
@@ -124,6 +128,8 @@ void check_disjoint(const Site& site, const Dims& a, const Dims& b, const char* 
     if (contains(b, d)) site.shape_error("dim " + std::to_string(d) + " is both " + what);
   }
 }
+
+}  // namespace
 
 Shape infer_gather(const Site& site) {
   const Shape& x = site.array(0);
@@ -244,24 +250,6 @@ Shape infer_scatter(const Site& site) {
                      site.result_of(0).to_string() + " and must give " + wanted.to_string());
   }
   return one_or_tuple(std::move(results));
-}
-
-}  // namespace
-
-Shape infer_indexed(const Site& site) {
-  switch (site.op) {
-    case Opcode::dynamic_slice:
-      return infer_dynamic_slice(site);
-    case Opcode::dynamic_update_slice:
-      return infer_dynamic_update_slice(site);
-    case Opcode::gather:
-      return infer_gather(site);
-    case Opcode::scatter:
-      return infer_scatter(site);
-    default:
-      TESSERA_CHECK(false, std::string(name(site.op)));
-  }
-  return {};
 }
 
 }  // namespace tessera::ir::inference

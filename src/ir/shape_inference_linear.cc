@@ -42,6 +42,8 @@ void check_pairs(const Site& site, const Dims& lhs, const Dims& rhs, const char*
   }
 }
 
+}  // namespace
+
 Shape infer_dot(const Site& site) {
   const Shape& lhs = site.array(0);
   const Shape& rhs = site.array(1);
@@ -170,6 +172,8 @@ Shape infer_fft(const Site& site) {
   return Shape(x.dtype, std::move(dims));
 }
 
+namespace {
+
 void check_square(const Site& site, std::size_t i) {
   const Shape& x = site.array(i);
   if (!is_floating(x.dtype) && !is_complex(x.dtype)) {
@@ -180,6 +184,8 @@ void check_square(const Site& site, std::size_t i) {
     site.shape_error("operand " + std::to_string(i) + " must be square in its last two dims");
   }
 }
+
+}  // namespace
 
 Shape infer_triangular_solve(const Site& site) {
   check_square(site, 0);
@@ -198,25 +204,9 @@ Shape infer_triangular_solve(const Site& site) {
   return Shape(b.dtype, b.dims);
 }
 
-}  // namespace
-
-Shape infer_linear(const Site& site) {
-  switch (site.op) {
-    case Opcode::dot:
-      return infer_dot(site);
-    case Opcode::convolution:
-      return infer_convolution(site);
-    case Opcode::fft:
-      return infer_fft(site);
-    case Opcode::cholesky:
-      check_square(site, 0);
-      return Shape(site.shape(0).dtype, site.shape(0).dims);
-    case Opcode::triangular_solve:
-      return infer_triangular_solve(site);
-    default:
-      TESSERA_CHECK(false, std::string(name(site.op)));
-  }
-  return {};
+Shape infer_cholesky(const Site& site) {
+  check_square(site, 0);
+  return Shape(site.shape(0).dtype, site.shape(0).dims);
 }
 
 }  // namespace tessera::ir::inference

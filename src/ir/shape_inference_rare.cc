@@ -67,6 +67,8 @@ DType result_type(const Site& site) {
   return site.array(0).dtype;
 }
 
+}  // namespace
+
 Shape infer_ragged_dot(const Site& site) {
   const Product product(site);
   const Dims ragged = text_dims(site.attrs, "lhs_ragged_dims");
@@ -176,43 +178,30 @@ Shape infer_scan(const Site& site) {
   return Shape::tuple(std::move(out));
 }
 
-}  // namespace
-
-Shape infer_rare(const Site& site) {
-  switch (site.op) {
-    case Opcode::ragged_dot:
-      return infer_ragged_dot(site);
-    case Opcode::scaled_dot:
-      return infer_scaled_dot(site);
-    case Opcode::scan:
-      return infer_scan(site);
-    case Opcode::rng_get_and_update_state:
-      text_integer(site.attrs, "delta", 0);
-      if (site.declared != nullptr && *site.declared != Shape(DType::u64, {2})) {
-        site.dtype_error("the state is u64[2], not " + site.declared->to_string());
-      }
-      return Shape(DType::u64, {2});
-    case Opcode::dynamic_reshape: {
-      const Shape& out = site.need_declared();
-      site.need_operands_at_least(1);
-      if (!out.is_array() || out.dtype != site.array(0).dtype ||
-          out.element_count() != site.array(0).element_count()) {
-        site.shape_error("the result must hold the operand's " +
-                         std::to_string(site.array(0).element_count()) + " elements, not " +
-                         out.to_string());
-      }
-      site.need_operands(std::size_t(out.rank()) + 1);
-      for (std::size_t i = 1; i < site.operands.size(); ++i) {
-        if (site.shape(i) != Shape(DType::s32, {})) {
-          site.shape_error("operand " + std::to_string(i) + ", a size, must be s32[]");
-        }
-      }
-      return Shape(out.dtype, out.dims);
-    }
-    default:
-      TESSERA_CHECK(false, std::string(name(site.op)));
+Shape infer_rng_get_and_update_state(const Site& site) {
+  text_integer(site.attrs, "delta", 0);
+  if (site.declared != nullptr && *site.declared != Shape(DType::u64, {2})) {
+    site.dtype_error("the state is u64[2], not " + site.declared->to_string());
   }
-  return {};
+  return Shape(DType::u64, {2});
+}
+
+Shape infer_dynamic_reshape(const Site& site) {
+  const Shape& out = site.need_declared();
+  site.need_operands_at_least(1);
+  if (!out.is_array() || out.dtype != site.array(0).dtype ||
+      out.element_count() != site.array(0).element_count()) {
+    site.shape_error("the result must hold the operand's " +
+                     std::to_string(site.array(0).element_count()) + " elements, not " +
+                     out.to_string());
+  }
+  site.need_operands(std::size_t(out.rank()) + 1);
+  for (std::size_t i = 1; i < site.operands.size(); ++i) {
+    if (site.shape(i) != Shape(DType::s32, {})) {
+      site.shape_error("operand " + std::to_string(i) + ", a size, must be s32[]");
+    }
+  }
+  return Shape(out.dtype, out.dims);
 }
 
 }  // namespace tessera::ir::inference

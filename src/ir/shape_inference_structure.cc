@@ -13,6 +13,8 @@ const Shape& declared_array(const Site& site) {
   return out;
 }
 
+}  // namespace
+
 Shape infer_broadcast(const Site& site) {
   const Shape& x = site.array(0);
   const Shape& out = declared_array(site);
@@ -148,63 +150,44 @@ Shape infer_iota(const Site& site) {
   return Shape(out.dtype, out.dims);
 }
 
-}  // namespace
+Shape infer_reverse(const Site& site) {
+  const Shape& x = site.array(0);
+  site.check_dims(site.get<DimensionsAttrs>().dims, x.rank(), "reversed dim");
+  return Shape(x.dtype, x.dims);
+}
 
-Shape infer_structure(const Site& site) {
-  switch (site.op) {
-    case Opcode::broadcast:
-      return infer_broadcast(site);
-    case Opcode::reshape:
-      return infer_reshape(site);
-    case Opcode::transpose:
-      return infer_transpose(site);
-    case Opcode::concatenate:
-      return infer_concatenate(site);
-    case Opcode::slice:
-      return infer_slice(site);
-    case Opcode::pad:
-      return infer_pad(site);
-    case Opcode::reverse: {
-      const Shape& x = site.array(0);
-      site.check_dims(site.get<DimensionsAttrs>().dims, x.rank(), "reversed dim");
-      return Shape(x.dtype, x.dims);
-    }
-    case Opcode::iota:
-      return infer_iota(site);
-    case Opcode::bitcast: {
-      const Shape& out = site.need_declared();
-      std::int64_t before = site.shape(0).byte_count(), after = out.byte_count();
-      if (before != after) {
-        site.shape_error("can't be seen as " + out.to_string() + ": " + std::to_string(before) +
-                         " bytes are not " + std::to_string(after));
-      }
-      return out;
-    }
-    case Opcode::constant: {
-      const auto& a = site.get<ConstantAttrs>();
-      return a.elided ? site.need_declared() : a.value.shape();
-    }
-    case Opcode::parameter:
-      return site.need_declared();
-    case Opcode::get_dimension_size: {
-      const Dims& dims = site.get<DimensionsAttrs>().dims;
-      if (dims.size() != 1) site.shape_error("takes exactly one dimension");
-      site.check_dim(dims[0], site.array(0).rank(), "dimension");
-      return Shape(DType::s32, {});
-    }
-    case Opcode::set_dimension_size: {
-      const Dims& dims = site.get<DimensionsAttrs>().dims;
-      if (dims.size() != 1) site.shape_error("takes exactly one dimension");
-      site.check_dim(dims[0], site.array(0).rank(), "dimension");
-      if (site.shape(1) != Shape(DType::s32, {})) {
-        site.shape_error("operand 1, the size, must be s32[]");
-      }
-      return Shape(site.shape(0).dtype, site.shape(0).dims);
-    }
-    default:
-      TESSERA_CHECK(false, std::string(name(site.op)));
+Shape infer_bitcast(const Site& site) {
+  const Shape& out = site.need_declared();
+  std::int64_t before = site.shape(0).byte_count(), after = out.byte_count();
+  if (before != after) {
+    site.shape_error("can't be seen as " + out.to_string() + ": " + std::to_string(before) +
+                     " bytes are not " + std::to_string(after));
   }
-  return {};
+  return out;
+}
+
+Shape infer_constant(const Site& site) {
+  const auto& a = site.get<ConstantAttrs>();
+  return a.elided ? site.need_declared() : a.value.shape();
+}
+
+Shape infer_parameter(const Site& site) { return site.need_declared(); }
+
+Shape infer_get_dimension_size(const Site& site) {
+  const Dims& dims = site.get<DimensionsAttrs>().dims;
+  if (dims.size() != 1) site.shape_error("takes exactly one dimension");
+  site.check_dim(dims[0], site.array(0).rank(), "dimension");
+  return Shape(DType::s32, {});
+}
+
+Shape infer_set_dimension_size(const Site& site) {
+  const Dims& dims = site.get<DimensionsAttrs>().dims;
+  if (dims.size() != 1) site.shape_error("takes exactly one dimension");
+  site.check_dim(dims[0], site.array(0).rank(), "dimension");
+  if (site.shape(1) != Shape(DType::s32, {})) {
+    site.shape_error("operand 1, the size, must be s32[]");
+  }
+  return Shape(site.shape(0).dtype, site.shape(0).dims);
 }
 
 }  // namespace tessera::ir::inference

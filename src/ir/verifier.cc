@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
@@ -46,86 +47,22 @@ class NameSet {
 
 template <class A>
 bool holds(const Attributes& attrs) {
-  return attrs.get_if<A>() != nullptr;
+  if constexpr (std::is_same_v<A, NoAttrs>) {
+    return attrs.empty() || attrs.get_if<TextAttrs>() != nullptr;
+  } else {
+    return attrs.get_if<A>() != nullptr;
+  }
 }
 
 // Whether the kind is the one of the opcode.
 bool attributes_fit(Opcode op, const Attributes& a) {
   switch (op) {
-    case Opcode::parameter:
-      return holds<ParameterAttrs>(a);
-    case Opcode::constant:
-      return holds<ConstantAttrs>(a);
-    case Opcode::broadcast:
-    case Opcode::transpose:
-    case Opcode::reverse:
-    case Opcode::reduce:
-    case Opcode::map:
-    case Opcode::concatenate:
-    case Opcode::get_dimension_size:
-    case Opcode::set_dimension_size:
-      return holds<DimensionsAttrs>(a);
-    case Opcode::iota:
-      return holds<IotaAttrs>(a);
-    case Opcode::sort:
-      return holds<SortAttrs>(a);
-    case Opcode::compare:
-      return holds<CompareAttrs>(a);
-    case Opcode::slice:
-      return holds<SliceAttrs>(a);
-    case Opcode::dynamic_slice:
-      return holds<DynamicSliceAttrs>(a);
-    case Opcode::pad:
-      return holds<PadAttrs>(a);
-    case Opcode::dot:
-      return holds<DotAttrs>(a);
-    case Opcode::reduce_window:
-    case Opcode::select_and_scatter:
-      return holds<WindowAttrs>(a);
-    case Opcode::convolution:
-      return holds<ConvolutionAttrs>(a);
-    case Opcode::gather:
-      return holds<GatherAttrs>(a);
-    case Opcode::scatter:
-      return holds<ScatterAttrs>(a);
-    case Opcode::fft:
-      return holds<FftAttrs>(a);
-    case Opcode::get_tuple_element:
-      return holds<GetTupleElementAttrs>(a);
-    case Opcode::all_gather:
-    case Opcode::all_gather_start:
-    case Opcode::all_reduce:
-    case Opcode::all_reduce_start:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::ragged_all_to_all:
-    case Opcode::collective_broadcast:
-      return holds<CollectiveAttrs>(a);
-    case Opcode::collective_permute:
-    case Opcode::collective_permute_start:
-      return holds<PermuteAttrs>(a);
-    case Opcode::custom_call:
-      return holds<CustomCallAttrs>(a);
-    case Opcode::cholesky:
-      return holds<CholeskyAttrs>(a);
-    case Opcode::triangular_solve:
-      return holds<TriangularSolveAttrs>(a);
-    case Opcode::reduce_precision:
-      return holds<ReducePrecisionAttrs>(a);
-    case Opcode::rng:
-    case Opcode::rng_bit_generator:
-      return holds<RngAttrs>(a);
-    case Opcode::batch_norm_training:
-    case Opcode::batch_norm_inference:
-    case Opcode::batch_norm_grad:
-      return holds<BatchNormAttrs>(a);
-    case Opcode::topk:
-      return holds<TopKAttrs>(a);
-    case Opcode::while_:
-      return holds<WhileAttrs>(a) || a.empty();
-    default:
-      return a.empty() || holds<TextAttrs>(a);
+#define OP(enumerator, text, operands, attributes, ...) \
+  case Opcode::enumerator:                              \
+    return holds<attributes>(a);
+#include "src/ir/opcode_list.inc"
   }
+  return false;
 }
 
 struct Verifier {

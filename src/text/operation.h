@@ -39,6 +39,9 @@ struct OpInfo {
   Regions regions = Regions::none;
 };
 
+/// "stablehlo." or "chlo.".
+std::string_view dialect_prefix(ir::Dialect dialect);
+
 struct Operation {
   const OpInfo* info = nullptr;
   std::string_view name;

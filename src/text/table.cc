@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of operations: the short form and what each becomes.
+// The table of operations: the short form and what each becomes. Elementwise ops that go by their
+// HLO name come from the op table.
+#include <algorithm>
+#include <deque>
 #include <string>
 #include <unordered_map>
 
@@ -19,48 +22,9 @@ constexpr const char* kChloBroadcast = "o,o{:F";
 constexpr const char* kNone = "";
 
 const OpInfo kOperations[] = {
-    {"stablehlo.abs", kUnary, &R::elementwise, O::abs},
-    {"stablehlo.cbrt", kUnary, &R::elementwise, O::cbrt},
-    {"stablehlo.ceil", kUnary, &R::elementwise, O::ceil},
     {"stablehlo.convert", kUnary, &R::convert},
-    {"stablehlo.count_leading_zeros", kUnary, &R::elementwise, O::count_leading_zeros},
-    {"stablehlo.cosine", kUnary, &R::elementwise, O::cosine},
-    {"stablehlo.exponential", kUnary, &R::elementwise, O::exponential},
-    {"stablehlo.exponential_minus_one", kUnary, &R::elementwise, O::exponential_minus_one},
-    {"stablehlo.floor", kUnary, &R::elementwise, O::floor},
-    {"stablehlo.imag", kUnary, &R::elementwise, O::imag},
     {"stablehlo.is_finite", "O{:F", &R::elementwise, O::is_finite},
-    {"stablehlo.log", kUnary, &R::elementwise, O::log},
-    {"stablehlo.log_plus_one", kUnary, &R::elementwise, O::log_plus_one},
-    {"stablehlo.logistic", kUnary, &R::elementwise, O::logistic},
-    {"stablehlo.negate", kUnary, &R::elementwise, O::negate},
-    {"stablehlo.not", kUnary, &R::elementwise, O::not_},
-    {"stablehlo.popcnt", kUnary, &R::elementwise, O::popcnt},
-    {"stablehlo.real", kUnary, &R::elementwise, O::real},
-    {"stablehlo.round_nearest_afz", kUnary, &R::elementwise, O::round_nearest_afz},
-    {"stablehlo.round_nearest_even", kUnary, &R::elementwise, O::round_nearest_even},
-    {"stablehlo.rsqrt", kUnary, &R::elementwise, O::rsqrt},
-    {"stablehlo.sign", kUnary, &R::elementwise, O::sign},
-    {"stablehlo.sine", kUnary, &R::elementwise, O::sine},
-    {"stablehlo.sqrt", kUnary, &R::elementwise, O::sqrt},
-    {"stablehlo.tan", kUnary, &R::elementwise, O::tan},
-    {"stablehlo.tanh", kUnary, &R::elementwise, O::tanh},
-    {"stablehlo.add", kBinary, &R::elementwise, O::add},
-    {"stablehlo.and", kBinary, &R::elementwise, O::and_},
-    {"stablehlo.atan2", kBinary, &R::elementwise, O::atan2},
     {"stablehlo.complex", "O{:C", &R::elementwise, O::complex},
-    {"stablehlo.divide", kBinary, &R::elementwise, O::divide},
-    {"stablehlo.maximum", kBinary, &R::elementwise, O::maximum},
-    {"stablehlo.minimum", kBinary, &R::elementwise, O::minimum},
-    {"stablehlo.multiply", kBinary, &R::elementwise, O::multiply},
-    {"stablehlo.or", kBinary, &R::elementwise, O::or_},
-    {"stablehlo.power", kBinary, &R::elementwise, O::power},
-    {"stablehlo.remainder", kBinary, &R::elementwise, O::remainder},
-    {"stablehlo.shift_left", kBinary, &R::elementwise, O::shift_left},
-    {"stablehlo.shift_right_arithmetic", kBinary, &R::elementwise, O::shift_right_arithmetic},
-    {"stablehlo.shift_right_logical", kBinary, &R::elementwise, O::shift_right_logical},
-    {"stablehlo.subtract", kBinary, &R::elementwise, O::subtract},
-    {"stablehlo.xor", kBinary, &R::elementwise, O::xor_},
     {"stablehlo.bitcast_convert", "O{:F", &R::bitcast_convert, O::bitcast_convert},
     {"stablehlo.compare", "*c{:F", &R::compare},
     {"stablehlo.select", "O{:T", &R::select},
@@ -182,7 +146,6 @@ const OpInfo kOperations[] = {
     {"chlo.cosh", kChlo, &R::chlo_trigonometric},
     {"chlo.sinh", kChlo, &R::chlo_trigonometric},
     {"chlo.tan", kChlo, &R::elementwise, O::tan},
-    {"chlo.erf", kChlo, &R::elementwise, O::erf},
     {"chlo.atan", kChlo, &R::chlo_trigonometric},
     {"chlo.square", kChlo, &R::chlo_unary},
     {"chlo.conj", kChlo, &R::chlo_unary},
@@ -197,7 +160,6 @@ const OpInfo kOperations[] = {
     {"chlo.zeta", kChlo2, &R::chlo_binary},
     {"chlo.polygamma", kChlo2, &R::chlo_binary},
     {"chlo.next_after", kChlo2, &R::chlo_binary},
-    {"chlo.mulhi", kChlo2, &R::elementwise, O::mulhi},
     {"chlo.constant", "*k", &R::constant},
     {"chlo.constant_like", kNone, &R::chlo_constant_like},
     {"chlo.top_k", "(o,<k=k>?<is_stable=is_stable>){:M", &R::top_k},
@@ -230,10 +192,43 @@ const OpInfo kOperations[] = {
 
 }  // namespace
 
+namespace {
+
+/// The rows that the op table gives: of elementwise ops.
+struct TableRows {
+  std::deque<std::string> names;
+  std::vector<OpInfo> rows;
+
+  TableRows() {
+    for (int n = 0; n < ir::opcode_count(); ++n) {
+      const auto op = ir::Opcode(n);
+      const ir::OpcodeInfo& info = ir::info(op);
+      if (info.dialect == ir::Dialect::own || info.dialect == ir::Dialect::none) continue;
+      const bool chlo = info.dialect == ir::Dialect::chlo;
+      const char* form = info.operands == 1   ? (chlo ? kChlo : kUnary)
+                         : info.operands == 2 ? (chlo ? kChlo2 : kBinary)
+                                              : kNone;
+      std::string& name = names.emplace_back(dialect_prefix(info.dialect));
+      name += info.text;
+      std::replace(name.begin(), name.end(), '-', '_');
+      rows.push_back({name, form, &R::elementwise, op});
+    }
+  }
+};
+
+}  // namespace
+
+std::string_view dialect_prefix(ir::Dialect dialect) {
+  return dialect == ir::Dialect::chlo ? "chlo." : "stablehlo.";
+}
+
 const OpInfo* find_operation(std::string_view name) {
   static const auto* table = [] {
     auto* out = new std::unordered_map<std::string_view, const OpInfo*>;
     for (const OpInfo& info : kOperations) out->emplace(info.name, &info);
+    // Where the list above has an op, that goes.
+    static const TableRows more;
+    for (const OpInfo& info : more.rows) out->emplace(info.name, &info);
     return out;
   }();
   auto it = table->find(name);

@@ -8,6 +8,7 @@
 #include "src/ir/enum_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/text_out.h"
+#include "src/text/operation.h"
 #include "src/text/write_function.h"
 #include "src/text/write_text.h"
 
@@ -18,23 +19,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-bool in_chlo(Opcode op) {
-  switch (op) {
-    case Opcode::acos:
-    case Opcode::acosh:
-    case Opcode::asin:
-    case Opcode::asinh:
-    case Opcode::atanh:
-    case Opcode::cosh:
-    case Opcode::erf:
-    case Opcode::mulhi:
-    case Opcode::sinh:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Minor to major, as the shape says or row-major.
 Dims layout_of(const Shape& s) {
@@ -73,20 +57,21 @@ Values Writer::operands(const Frame& f, const Instruction& i) const {
 }
 
 Values Writer::elementwise(const Instruction& i, const Values& xs) {
-  std::string name(ir::name(i.opcode));
+  const ir::Dialect dialect = ir::info(i.opcode).dialect;
+  std::string name(dialect_prefix(dialect));
+  name += ir::name(i.opcode);
   std::replace(name.begin(), name.end(), '-', '_');
-  if (in_chlo(i.opcode) && xs.size() > 1) {
-    return generic(i, {"chlo." + name, xs, "", {&i.shape}, nullptr});
+  if (dialect == ir::Dialect::chlo && xs.size() > 1) {
+    return generic(i, {name, xs, "", {&i.shape}, nullptr});
   }
   Values out = results({&i.shape});
-  out_ += in_chlo(i.opcode) ? "chlo." : "stablehlo.";
   out_ += name;
   out_ += ' ';
   values(xs);
   decorate(i);
   const bool one_type =
       std::all_of(xs.begin(), xs.end(), [&](const Value& x) { return *x.type == i.shape; });
-  if (in_chlo(i.opcode)) {
+  if (dialect == ir::Dialect::chlo) {
     out_ += " : ";
     types(xs);
     out_ += " -> ";
@@ -375,6 +360,9 @@ Values Writer::simple(const Instruction& i, const Values& xs) {
 }
 
 Values Writer::instruction(Frame& f, const Instruction& i) {
+  if (ir::info(i.opcode).dialect == ir::Dialect::none) {
+    unsupported(i, std::string(ir::name(i.opcode)));
+  }
   for (const Shape* leaf : leaves_of(i.shape)) {
     if (leaf->dtype == DType::s1 || leaf->dtype == DType::u1) {
       unsupported(i, "element type " + std::string(tessera::name(leaf->dtype)));

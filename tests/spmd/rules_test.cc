@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "src/ir/hlo_text.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/rules/projection.h"
@@ -230,6 +233,38 @@ TEST_F(ProjectionTest, ADimHasNoHoles) {
   EXPECT_TRUE(complete);
   EXPECT_EQ(dim_axes(*mesh, rule, {0, 1}, {{0}, {2}, {}}, &complete), IndexList{0});
   EXPECT_FALSE(complete);
+}
+
+/// The function that the op table names, "none" included.
+std::string named_rule(ir::Opcode op) {
+#define OP(enumerator, text, operands, attributes, types, shape, factors, ...) OP_RULE(factors)
+#define OP_RULE(factors) #factors,
+  static const char* const names[] = {
+#include "src/ir/opcode_list.inc"
+  };
+#undef OP_RULE
+  return names[std::size_t(op)];
+}
+
+TEST(Rules, EachOpHasTheOneThatTheTableNames) {
+  std::ifstream in(std::string(TESSERA_SOURCE_DIR) + "/tests/ir/data/all_ops.hlo");
+  std::stringstream text;
+  text << in.rdbuf();
+  const auto module = ir::parse_hlo(text.str(), "all_ops.hlo");
+  int with = 0, without = 0;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      SCOPED_TRACE(i->describe());
+      const std::string named = named_rule(i->opcode);
+      const bool has = rule_for(*i).has_value();
+      ++(has ? with : without);
+      // The target of a custom call decides, and collectives of several arrays have none.
+      if (named == "custom_call" || (named == "collective" && !i->shape.is_array())) continue;
+      EXPECT_EQ(has, named != "none") << named;
+    }
+  }
+  EXPECT_GT(with, 80);
+  EXPECT_GT(without, 40);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "src/ir/cost.h"
 #include "src/ir/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
@@ -65,7 +66,7 @@ std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std:
   for (const auto& c : module.computations()) {
     double total = 0;
     for (const auto& i : c->instructions()) {
-      total += spmd::collective_bytes(*i, devices);
+      total += ir::received_bytes(*i, devices);
       called(*i, [&](const ir::Computation* callee, double times, bool counts, bool) {
         if (counts) total += times * bytes[callee];
       });
@@ -169,7 +170,7 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
       if (one.kind.ends_with("-start")) one.kind.resize(one.kind.size() - 6);
       one.instruction = i->name;
       one.computation = c->name();
-      one.bytes = spmd::collective_bytes(*i, devices);
+      one.bytes = ir::received_bytes(*i, devices);
       one.counted = r->second.counted > 0;
       one.times = one.counted ? r->second.counted : r->second.times;
       one.trips_known = r->second.trips_known;

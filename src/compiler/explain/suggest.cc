@@ -6,6 +6,7 @@
 
 #include "src/compiler/explain/explain.h"
 #include "src/ir/builder.h"
+#include "src/ir/cost.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
@@ -98,7 +99,7 @@ Figures measure(const Run& run) {
       f.work += double(i->shape.element_count());
       if (const spmd::CommunicationRecord* r = run.compilation.report.record_of(*i)) {
         f.by_movement[movement_key(path_of(r->op), path_of(r->value), r->leaf)] +=
-            spmd::collective_bytes(*i, device.num_partitions);
+            ir::received_bytes(*i, device.num_partitions);
       }
     }
   }

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "src/ir/equivalence.h"
+
 namespace tessera::spmd {
 
 using ir::Instruction;
@@ -46,34 +48,13 @@ Instruction* regrouped(ir::Builder& b, const Instruction& like, Instruction* ope
 }
 
 bool only_moves(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::copy:
-      return i.shape.is_array() && i.shape.dtype == i.operand(0)->shape.dtype;
-    default:
-      return false;
-  }
+  return ir::has_trait(i.opcode, ir::traits::permutes) && i.shape.is_array() &&
+         i.shape.dtype == i.operand(0)->shape.dtype;
 }
 
 bool may_stand_outside(const Instruction& i) {
-  if (ir::has_side_effect(i.opcode) || !i.control_predecessors().empty()) return false;
-  if (ir::is_collective(i.opcode)) return is_plain_collective(i);
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::rng:
-    case Opcode::opt_barrier:
-    case Opcode::custom_call:
-    case Opcode::while_:
-    case Opcode::conditional:
-    case Opcode::call:
-    case Opcode::fusion:
-    case Opcode::after_all:
-    case Opcode::tuple:
-      return false;
-    default:
-      return i.shape.is_array();
-  }
+  if (ir::runs_program(i.opcode) || !i.shape.is_array() || !ir::is_pure(i)) return false;
+  return !ir::is_collective(i.opcode) || is_plain_collective(i);
 }
 
 }  // namespace tessera::spmd

@@ -19,7 +19,7 @@ ir::Instruction* flat_gather(ir::Builder& b, const ir::Instruction& like,
 /// The same with other groups; the shape is inferred.
 ir::Instruction* regrouped(ir::Builder& b, const ir::Instruction& like, ir::Instruction* operand,
                            ir::DeviceGroups groups);
-/// reshape, transpose, copy: the same elements, each once.
+/// reshape, transpose, reverse, copy: the same elements, each once.
 bool only_moves(const ir::Instruction& i);
 /// Gives the same wherever it stands, in a loop or before it, if its operands do.
 bool may_stand_outside(const ir::Instruction& i);

@@ -211,19 +211,9 @@ class Combiner {
         !i.control_predecessors().empty() || ordered_.count(&i) > 0 || &i == computation_->root()) {
       return false;
     }
-    switch (i.opcode) {
-      case Opcode::while_:
-      case Opcode::conditional:
-      case Opcode::call:
-      case Opcode::fusion:
-      case Opcode::custom_call:
-      case Opcode::dot:
-      case Opcode::convolution:
-      case Opcode::sort:
-        return false;
-      default:
-        return true;
-    }
+    if (ir::runs_program(i.opcode) || i.is(Opcode::custom_call)) return false;
+    const ir::Work work = ir::info(i.opcode).work;
+    return work != ir::Work::contraction && work != ir::Work::sort;
   }
 
   void emit() {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "src/ir/cost.h"
 #include "src/ir/dot_kind.h"
 
 namespace tessera::spmd {
@@ -35,39 +36,16 @@ double product(const Dims& dims) {
 }  // namespace
 
 double dot_flops(const Instruction& i) {
-  double flops = 2 * product(i.shape.dims);
-  if (i.is(Opcode::dot)) {
-    // Outer products and products of vectors are to be elementwise work.
-    if (ir::kind_of_dot(i) != ir::DotKind::general) return 0;
-    for (std::int64_t d : i.get<ir::DotAttrs>().lhs_contracting) {
-      flops *= double(i.operand(0)->shape.dim(d));
-    }
-    return flops;
-  }
-  const std::int64_t out = i.get<ir::ConvolutionAttrs>().kernel_output_feature;
-  for (std::int64_t d = 0; d < i.operand(1)->shape.rank(); ++d) {
-    if (d != out) flops *= double(i.operand(1)->shape.dim(d));
-  }
-  return flops;
+  // Outer products and products of vectors are to be elementwise work.
+  if (i.is(Opcode::dot) && ir::kind_of_dot(i) != ir::DotKind::general) return 0;
+  return ir::contraction_flops(i);
 }
 
 namespace {
 
 /// Work, rather than a name or a view of something, or a constant that a kernel takes in.
 bool computes(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::constant:
-    case Opcode::iota:
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::bitcast:
-    case Opcode::get_tuple_element:
-    case Opcode::opt_barrier:
-      return false;
-    default:
-      return i.shape.is_array();
-  }
+  return i.shape.is_array() && !i.is(Opcode::parameter) && !ir::needs_no_storage(i.opcode);
 }
 
 class Counter {
@@ -113,13 +91,12 @@ class Counter {
         add(total, worst, 1);
         return;
       }
-      case Opcode::call:
-      case Opcode::fusion:
-      case Opcode::async_start:
-        for (const ir::Computation* c : i.called()) add(total, visit(*c), 1);
-        return;
       default:
         break;
+    }
+    if (ir::runs_program(i.opcode)) {
+      for (const ir::Computation* c : i.called()) add(total, visit(*c), 1);
+      return;
     }
     if (ir::is_collective(i.opcode) || i.is(Opcode::recv)) return collective(i, total);
     if (computes(i)) total->elements += product(i.shape.dims);
@@ -129,7 +106,7 @@ class Counter {
     std::string kind(ir::name(i.opcode));
     if (kind.ends_with("-start")) kind.resize(kind.size() - 6);
     CommunicationCount::Kind& entry = total->kinds[kind];
-    const double bytes = collective_bytes(i, everyone_);
+    const double bytes = ir::received_bytes(i, everyone_);
     ++entry.count;
     entry.bytes += bytes;
     total->total_bytes += bytes;
@@ -141,31 +118,6 @@ class Counter {
 };
 
 }  // namespace
-
-double collective_bytes(const Instruction& i, std::int64_t devices) {
-  if (!ir::is_collective(i.opcode) && !i.is(Opcode::recv)) return 0;
-  std::string kind(ir::name(i.opcode));
-  const bool start = kind.ends_with("-start");
-  if (start) kind.resize(kind.size() - 6);
-  const Shape* shape = &i.shape;
-  // Starts of these give (operand, result).
-  if (start && kind != "all-reduce") shape = &i.shape.elements.at(1);
-  if (i.is(Opcode::recv)) shape = &i.shape.elements.at(0);
-  double bytes = double(shape->byte_count());
-  if (kind == "collective-permute") {
-    const auto& pairs = i.get<ir::PermuteAttrs>().source_target_pairs;
-    const bool moves =
-        std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
-    return moves ? bytes : 0;
-  }
-  if (const auto* attrs = i.attrs.get_if<ir::CollectiveAttrs>()) {
-    const double n = double(std::max<std::int64_t>(1, attrs->groups.group_size(devices)));
-    if (kind == "all-gather" || kind == "all-to-all") bytes *= (n - 1) / n;
-    if (kind == "all-reduce") bytes *= 2 * (n - 1) / n;
-    if (kind == "reduce-scatter") bytes *= n - 1;
-  }
-  return bytes;
-}
 
 CommunicationCount count_communication(const ir::Module& module) {
   if (!module.entry()) return {};

@@ -26,18 +26,13 @@ struct CommunicationCount {
   std::int64_t unknown_trip_counts = 0;
 };
 
-/// What one device receives in one run of a collective; 0 for any other instruction. `devices`: of
-/// the whole program.
-double collective_bytes(const ir::Instruction& instruction, std::int64_t devices);
-
-/// Multiply-adds, times two, of one run of a dot or a convolution.
+/// Multiply-adds, times two, of one run of a dot or a convolution: ir::contraction_flops, but 0 for
+/// outer products and products of vectors, which are elementwise work to devices.
 double dot_flops(const ir::Instruction& instruction);
 
-/// Counts a device program. Bytes received, b the bytes of a collective's result and n the devices
-/// of its largest group: all-gather b(n-1)/n, all-reduce 2b(n-1)/n, reduce-scatter b(n-1),
-/// all-to-all b(n-1)/n, collective-permute b (0 if no shard moves), collective-broadcast b, recv b.
-/// A loop's body counts as often as it runs. Of a conditional's branches, that which receives most
-/// counts for what is communicated; for each kind of work, that which has most of it.
+/// Counts a device program: bytes received are those of ir::received_bytes. A loop's body counts as
+/// often as it runs. Of a conditional's branches, that which receives most counts for what is
+/// communicated; for each kind of work, that which has most of it.
 CommunicationCount count_communication(const ir::Module& module);
 
 }  // namespace tessera::spmd

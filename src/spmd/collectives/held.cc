@@ -12,24 +12,6 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-/// Another name for bytes that are there, or something made where it is read.
-bool stores_nothing(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::tuple:
-    case Opcode::get_tuple_element:
-    case Opcode::reshape:
-    case Opcode::bitcast:
-    case Opcode::copy:
-    case Opcode::opt_barrier:
-    case Opcode::constant:
-    case Opcode::iota:
-    case Opcode::broadcast:
-      return true;
-    default:
-      return false;
-  }
-}
-
 class Held {
  public:
   double of(const ir::Computation& c) {
@@ -49,7 +31,7 @@ class Held {
       last[n] = std::max(last[n], std::int64_t(n));
       for (const Instruction* o : i.operands()) {
         // Several names of one array: the array lives to the last use of any.
-        const std::int64_t until = stores_nothing(i) ? last[n] : std::int64_t(n);
+        const std::int64_t until = ir::needs_no_storage(i.opcode) ? last[n] : std::int64_t(n);
         auto& l = last[std::size_t(o->index)];
         l = std::max(l, until);
       }
@@ -61,21 +43,14 @@ class Held {
     for (std::size_t n = 0; n < all.size(); ++n) {
       const Instruction& i = *all[n];
       double inside = 0;
-      switch (i.opcode) {
-        case Opcode::while_:
-        case Opcode::conditional:
-        case Opcode::call: {
-          for (const ir::Computation* callee : i.called()) inside = std::max(inside, of(*callee));
-          // What goes in lies there already.
-          for (const Instruction* o : i.operands()) inside -= double(o->shape.byte_count());
-          inside = std::max(0.0, inside);
-          break;
-        }
-        default:
-          break;
+      if (ir::runs_program(i.opcode)) {
+        for (const ir::Computation* callee : i.called()) inside = std::max(inside, of(*callee));
+        // What goes in lies there already.
+        for (const Instruction* o : i.operands()) inside -= double(o->shape.byte_count());
+        inside = std::max(0.0, inside);
       }
       // Results of loops take the place of what they carry.
-      if (!stores_nothing(i) && !i.is(Opcode::while_)) {
+      if (!ir::needs_no_storage(i.opcode) && !i.is(Opcode::while_)) {
         const double bytes = double(i.shape.byte_count());
         now += bytes;
         freed[std::size_t(std::min<std::int64_t>(last[n], std::int64_t(all.size())))] += bytes;

@@ -19,19 +19,8 @@ using ir::Instruction;
 using ir::Opcode;
 
 double bytes_of(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::tuple:
-    case Opcode::get_tuple_element:
-    case Opcode::reshape:
-    case Opcode::bitcast:
-    case Opcode::constant:
-    case Opcode::iota:
-    case Opcode::broadcast:
-    case Opcode::parameter:
-      return 0;  // views, and what a kernel takes in
-    default:
-      return double(i.shape.byte_count());
-  }
+  if (i.is(Opcode::parameter) || ir::needs_no_storage(i.opcode)) return 0;
+  return double(i.shape.byte_count());
 }
 
 bool may_move(const Instruction& i) {

@@ -220,25 +220,10 @@ class Reassociation {
     return leaf;
   }
 
-  bool is_sum(Opcode op) const {
-    switch (op) {
-      case Opcode::add:
-      case Opcode::multiply:
-      case Opcode::maximum:
-      case Opcode::minimum:
-      case Opcode::and_:
-      case Opcode::or_:
-      case Opcode::xor_:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   /// a + all-reduce(x) + all-reduce(y) = a + all-reduce(x + y)
   bool sum(Instruction* top) {
     const Opcode op = top->opcode;
-    if (!is_sum(op)) return false;
+    if (!ir::has_trait(op, ir::traits::associative)) return false;
     // From the last addition of a tree only.
     if (r_.has_one_use(top) && r_.users(top)[0]->is(op)) return false;
     std::vector<Leaf> leaves;

@@ -70,16 +70,9 @@ class Sameness {
   }
 };
 
+/// All elements of the operand, and no others.
 bool keeps_elements(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::copy:
-      return true;
-    default:
-      return false;
-  }
+  return ir::has_trait(i.opcode, ir::traits::permutes | ir::traits::repeats);
 }
 
 bool reduces_by(const Computation& c, Opcode op) {

@@ -242,6 +242,9 @@ class ComputationPartitioner {
   ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves);
   /// A tuple shape with local leaves.
   Shape local_tuple(const Shape& shape, const std::vector<TensorSharding>& s) const;
+  /// Reports a collective that was emitted for `transfer`.
+  void note(ir::Instruction* collective);
+  /// The same of one of several that make one transfer: `bytes` is its share of what is received.
   void note(ir::Instruction* collective, double bytes);
   Transfer transfer;
 

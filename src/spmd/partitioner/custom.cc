@@ -10,23 +10,6 @@
 
 namespace tessera::spmd {
 
-/// What one device receives when a collective of the user's own runs.
-double received_bytes(const ir::Instruction& i, std::int64_t devices) {
-  const double bytes = double(i.shape.byte_count());
-  if (i.is(ir::Opcode::collective_permute)) return bytes;
-  const auto* attrs = i.attrs.get_if<ir::CollectiveAttrs>();
-  if (!attrs) return bytes;
-  const double k = double(std::max<std::int64_t>(attrs->groups.group_size(devices), 1));
-  switch (i.opcode) {
-    case ir::Opcode::all_reduce:
-      return 2 * bytes * (k - 1) / k;
-    case ir::Opcode::reduce_scatter:
-      return bytes * (k - 1);
-    default:
-      return bytes * (k - 1) / k;
-  }
-}
-
 namespace {
 
 /// Copies a computation of the device program into the one being built.
@@ -44,7 +27,7 @@ ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
     copy->sharding.clear();
     if (ir::is_collective(i->opcode)) {
       p.transfer = {"", "", reason, false};
-      p.note(copy, received_bytes(*copy, p.module().devices()));
+      p.note(copy);
       p.transfer = {};
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the partitioning function of an instruction by its op family.
+#include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
@@ -80,13 +81,6 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
       return partition_sort(p, source);
     case Opcode::fft:
       return partition_fft(p, source);
-    case Opcode::cholesky:
-    case Opcode::triangular_solve:
-    case Opcode::map:
-    case Opcode::batch_norm_inference:
-    case Opcode::batch_norm_training:
-    case Opcode::batch_norm_grad:
-      return partition_by_rule(p, source);
     case Opcode::rng_bit_generator:
       return partition_rng_bit_generator(p, source);
     case Opcode::partition_id:
@@ -103,6 +97,8 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
   }
   if (ir::has_side_effect(source.opcode)) refuse(source, "it talks to the host");
   if (ir::is_elementwise(source.opcode)) return partition_elementwise(p, source);
+  // Unchanged on shards of the factors that its rule passes through.
+  if (rule_for(source)) return partition_by_rule(p, source);
   p.replicate(source, "no partitioned form is known for it");
 }
 

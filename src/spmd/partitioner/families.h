@@ -64,7 +64,6 @@ void partition_conditional(ComputationPartitioner& p, const ir::Instruction& sou
 void partition_barrier(ComputationPartitioner& p, const ir::Instruction& source);
 // custom.cc
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source);
-double received_bytes(const ir::Instruction& collective, std::int64_t devices);
 // manual.cc
 void partition_manual(ComputationPartitioner& p, const ir::Instruction& source);
 /// A collective of the user's within a manual computation whose other axes are automatic.

@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/base/literal_util.h"
+#include "src/ir/cost.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ordered.h"
 
@@ -143,9 +144,8 @@ std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& s
 
 ir::Instruction* swapped(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
                          const IndexList& axes) {
-  const double k = double(p.ways(axes));
   x = p.b().all_to_all(x, dim, ir::DeviceGroups::over(p.mesh(), axes));
-  p.note(x, byte_count(x) * (k - 1) / k);
+  p.note(x);
   return x;
 }
 
@@ -234,7 +234,8 @@ void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
   const ComputeLayout layout = p.layout_for(source, halves);
   const TensorSharding& s = layout.operands[0];
   const std::int64_t k = s.shards(rank - 1), n = in.dims.back();
-  const double bytes = double(p.local_shape(in, s).byte_count()) * 3 * double(k - 1) / double(k);
+  const double bytes = ir::received_bytes(Opcode::all_to_all,
+                                          double(p.local_shape(in, s).byte_count()) * 3, double(k));
   if (k == 1 || n % (k * k) != 0 || n != std::int64_t(std::int32_t(n)) ||
       price <= layout.cost + bytes + 3 * p.cost().transfer.latency_bytes) {
     return partition_by_rule(p, source);

@@ -3,6 +3,7 @@
 // the cheapest between them.
 #include <algorithm>
 
+#include "src/ir/cost.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/rules/projection.h"
@@ -10,28 +11,23 @@
 namespace tessera::spmd {
 namespace {
 
-double flops_of(const ir::Instruction& source) {
-  double work = 0;
-  for (const Shape& s : flatten(source.shape)) work += s.is_array() ? double(s.element_count()) : 0;
+/// What an op weighs when its layouts are compared: flops where they are known well, and for the
+/// others an estimate that is larger than the elements that it reads or makes, so that the search
+/// shares out data movement, too, and keeps sorts, transforms and factorizations whole on few
+/// devices only where that saves much.
+double search_work(const ir::Instruction& source) {
+  const ir::Work work = ir::info(source.opcode).work;
+  if (work == ir::Work::contraction) return ir::contraction_flops(source);
+  double elements = ir::total_elements(source.shape);
   for (const ir::Instruction* o : source.operands()) {
-    if (o->shape.is_array()) work = std::max(work, double(o->shape.element_count()));
+    if (o->shape.is_array()) elements = std::max(elements, double(o->shape.element_count()));
   }
-  if (source.is(ir::Opcode::dot)) {
-    work = 2 * double(source.shape.element_count());
-    for (std::int64_t d : source.get<ir::DotAttrs>().lhs_contracting) {
-      work *= double(source.operand(0)->shape.dim(d));
-    }
-  } else if (source.is(ir::Opcode::sort) || source.is(ir::Opcode::fft)) {
-    work *= 16;
-  } else if (source.is(ir::Opcode::convolution)) {
-    const auto& attrs = source.get<ir::ConvolutionAttrs>();
-    const Shape& kernel = source.operand(1)->shape;
-    work = 2 * double(source.shape.element_count()) * double(kernel.element_count()) /
-           double(std::max<std::int64_t>(kernel.dim(attrs.kernel_output_feature), 1));
-  } else if (source.is(ir::Opcode::cholesky) || source.is(ir::Opcode::triangular_solve)) {
-    work *= double(source.operand(0)->shape.dims.back());
+  constexpr double kPasses = 16;  // about the levels of a sort or a transform
+  if (work == ir::Work::sort || work == ir::Work::transform) return elements * kPasses;
+  if (work == ir::Work::factorization) {
+    return elements * double(source.operand(0)->shape.dims.back());
   }
-  return work;
+  return elements;
 }
 
 /// Elements of a tuple that are taken from it; all, if something else uses it.
@@ -95,9 +91,9 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     const std::vector<std::size_t> alike = alike_results(rule, used);
     FactorRule without = rule;
     without.results = those(rule.results, alike);
-    layout =
-        choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
-                      those(result_shardings, alike), flops_of(source), cost(), shares_of_operands);
+    layout = choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
+                           those(result_shardings, alike), search_work(source), cost(),
+                           shares_of_operands);
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -107,7 +103,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     layout.results = std::move(all);
   } else {
     layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops_of(source), cost(), shares_of_operands);
+                           search_work(source), cost(), shares_of_operands);
     // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands().size(); ++k) {
@@ -119,7 +115,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     if (any) {
       ComputeLayout other =
           choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                        flops_of(source), cost(), shares_of_operands);
+                        search_work(source), cost(), shares_of_operands);
       if (shares(other, *mesh()) >= shares(layout, *mesh())) layout = std::move(other);
     }
   }

@@ -55,7 +55,7 @@ void set_channel(ComputationPartitioner& p, ir::Instruction* i) {
 void note_own(ComputationPartitioner& p, ir::Instruction* collective, const std::string& reason) {
   const Transfer keep = p.transfer;
   p.transfer = {"", "", reason, false};
-  p.note(collective, received_bytes(*collective, p.module().devices()));
+  p.note(collective);
   p.transfer = keep;
 }
 

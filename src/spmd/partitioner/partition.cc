@@ -325,8 +325,7 @@ void ComputationPartitioner::run(bool is_entry) {
         bits = b().all_reduce(
             bits, ir::scalar_computation(module_.target(), ir::Opcode::add, bits->shape.dtype),
             ir::DeviceGroups::over(mesh(), all));
-        note(bits,
-             2 * byte_count(bits) * double(module_.devices() - 1) / double(module_.devices()));
+        note(bits);
         x = from_bits(b(), bits, x->shape.dtype);
       }
       if (is_entry && given) x = reordered(x, *given, shardings[i], "parameter on another order");

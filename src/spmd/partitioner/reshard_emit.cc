@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/base/check.h"
+#include "src/ir/cost.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/reshard/orders.h"
 
@@ -38,6 +39,10 @@ bool gathers_all(const TensorSharding& from, const TensorSharding& to, const Res
 }
 
 }  // namespace
+
+void ComputationPartitioner::note(ir::Instruction* collective) {
+  note(collective, ir::received_bytes(*collective, module_.devices()));
+}
 
 void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
   CommunicationRecord r;
@@ -209,7 +214,7 @@ ir::Instruction* ComputationPartitioner::permuted(
     return x;
   }
   x = b().collective_permute(x, std::move(pairs));
-  note(x, byte_count(x));
+  note(x);
   return x;
 }
 
@@ -275,7 +280,7 @@ ir::Instruction* ComputationPartitioner::all_to_all(const ReshardStep& step, ir:
   if (target != to + 1) x = b().transpose(x, perm);
   x = b().reshape(x, joined);
   x = b().all_to_all(x, from, ir::DeviceGroups::over(mesh(), step.axes));
-  note(x, byte_count(x) * double(k - 1) / double(k));
+  note(x);
   return reblock(x, from, global.dim(from), step.after.dims[f].axes, k * from_block,
                  step.padded[f] / step.after.shards(from), global);
 }
@@ -337,7 +342,7 @@ std::size_t ComputationPartitioner::emit_exchanges(const ReshardPlan& plan, std:
   for (const std::int64_t d : behind) parts.push_back(split[std::size_t(d)]);
   ir::Instruction* y = b().reshape(b().transpose(b().reshape(*x, split), perm), parts);
   y = b().all_to_all(y, 0, ir::DeviceGroups::over(mesh(), axes));
-  note(y, byte_count(y) * double(k - 1) / double(k));
+  note(y);
   // Of those that leave one dim, the later is the major one.
   Dims arrived = ways_of, joined;
   arrived.insert(arrived.end(), parts.begin() + 1, parts.end());
@@ -360,7 +365,6 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
                                                const TensorSharding& before, const Dims& padded,
                                                const Shape& global, ir::Opcode partial_op) {
   const std::int64_t k = ways(step.axes);
-  const double fraction = double(k - 1) / double(k);
   using Kind = ReshardStep::Kind;
   if (step.kind == Kind::slice && step.dim < 0) {
     // All but the first device along these axes add nothing.
@@ -380,13 +384,13 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
     Dims dims = x->shape.dims;
     dims.insert(dims.begin(), 1);
     x = b().all_gather(b().reshape(x, dims), 0, ir::DeviceGroups::over(mesh(), step.axes));
-    note(x, byte_count(x) * fraction);
+    note(x);
     return joined(b(), x, 0, partial_op);
   }
   if (step.kind == Kind::all_reduce) {
     x = b().all_reduce(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
                        ir::DeviceGroups::over(mesh(), step.axes));
-    note(x, 2 * byte_count(x) * fraction);
+    note(x);
     return x;
   }
   // One dim changes its number of blocks.
@@ -396,7 +400,7 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
   const std::int64_t new_block = step.padded[d] / step.after.shards(dim);
   if (step.kind == Kind::all_gather) {
     x = b().all_gather(x, dim, ir::DeviceGroups::over(mesh(), step.axes));
-    note(x, byte_count(x) * fraction);
+    note(x);
     return reblock(x, dim, size, step.after.dims[d].axes, k * old_block, new_block, global);
   }
   x = reblock(x, dim, size, before.dims[d].axes, old_block, k * new_block, global);
@@ -408,7 +412,7 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
   TESSERA_CHECK(step.kind == Kind::reduce_scatter, "an unknown reshard step");
   if (!joined_by_collectives(partial_op, x->shape.dtype)) {
     x = b().all_to_all(x, dim, ir::DeviceGroups::over(mesh(), step.axes));
-    note(x, byte_count(x) * fraction);
+    note(x);
     Dims dims = x->shape.dims;
     dims[d] = new_block;
     dims.insert(dims.begin() + dim, k);
@@ -416,7 +420,7 @@ ir::Instruction* ComputationPartitioner::apply(const ReshardStep& step, ir::Inst
   }
   x = b().reduce_scatter(x, ir::scalar_computation(module_.target(), partial_op, x->shape.dtype),
                          dim, ir::DeviceGroups::over(mesh(), step.axes));
-  note(x, byte_count(x) * double(k - 1));
+  note(x);
   return x;
 }
 

@@ -89,7 +89,7 @@ std::vector<ir::Instruction*> running_fold(ComputationPartitioner& p, const ir::
     flat.insert(flat.begin(), 1);
     ir::Instruction* all =
         b.all_gather(b.reshape(total, flat), 0, ir::DeviceGroups::over(p.mesh(), axes));
-    p.note(all, byte_count(all) * double(k - 1) / double(k));
+    p.note(all);
     ir::Instruction* others =
         p.range_mask(all->shape.dims, 0, forward ? nullptr : p.lookup(after, axes),
                      forward ? p.lookup(before, axes) : nullptr);

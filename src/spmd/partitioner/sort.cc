@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/ir/cost.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ordered.h"
 
@@ -202,9 +203,9 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
   for (std::size_t d = 0; d < local.size(); ++d) {
     if (std::int64_t(d) != e.dim) row *= double(local[d]);
   }
-  const double k = double(e.ways);
   const int rounds = rounds_of_merging(e.ways);
-  e.bytes = row * double(e.block) * (e.by_merging ? rounds : 2 * (k - 1) / k + 1);
+  const double swap = ir::received_bytes(ir::Opcode::all_to_all, 1, double(e.ways));
+  e.bytes = row * double(e.block) * (e.by_merging ? rounds : 2 * swap + 1);
   e.collectives = arrays * (e.by_merging ? rounds : 4);
   if (e.block != shard) {
     const RoutePlan plan = plan_route({block_part(e.ways, e.size, e.block)}, e.ways, e.size, shard);
@@ -276,7 +277,7 @@ std::vector<ir::Instruction*> sent(ComputationPartitioner& p, std::vector<ir::In
                                    const std::vector<std::pair<std::int64_t, std::int64_t>>& to) {
   for (ir::Instruction*& x : xs) {
     x = p.b().collective_permute(x, to);
-    p.note(x, byte_count(x));
+    p.note(x);
   }
   return xs;
 }
@@ -297,7 +298,7 @@ std::vector<ir::Instruction*> swapped(ComputationPartitioner& p, std::vector<ir:
       x = b.reshape(b.transpose(b.reshape(x, split), perm), dims);
     }
     x = b.all_to_all(x, e.dim, ir::DeviceGroups::over(p.mesh(), e.axes));
-    p.note(x, byte_count(x) * double(e.ways - 1) / double(e.ways));
+    p.note(x);
   }
   return xs;
 }

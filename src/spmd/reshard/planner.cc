@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/ir/cost.h"
 #include "src/spmd/reshard/blocks.h"
 #include "src/spmd/reshard/search.h"
 
@@ -269,7 +270,9 @@ TensorSharding to_sharding(const SearchProblem& problem, const Correspondence& m
 /// What all_to_alls that are one exchange save.
 void join_exchanges(const Ends& ends, double element_bytes, const TransferCost& cost,
                     ReshardPlan* plan) {
-  const auto share = [](double ways) { return (ways - 1) / ways; };
+  const auto received = [](double bytes, double ways) {
+    return ir::received_bytes(ir::Opcode::all_to_all, bytes, ways);
+  };
   for (std::size_t i = 0; i < plan->steps.size(); ++i) {
     if (plan->steps[i].kind != Kind::all_to_all) continue;
     const TensorSharding& before = i == 0 ? ends.from : plan->steps[i - 1].after;
@@ -282,10 +285,10 @@ void join_exchanges(const Ends& ends, double element_bytes, const TransferCost& 
     for (std::size_t k = i; k < i + count; ++k) {
       double own = 1;
       for (int a : plan->steps[k].axes) own *= double(ends.mesh->axes[std::size_t(a)].size);
-      apart += bytes * share(own);
+      apart += received(bytes, own);
       ways *= own;
     }
-    const double saved = apart - bytes * share(ways);
+    const double saved = apart - received(bytes, ways);
     plan->bytes_received -= saved;
     plan->cost -= saved + cost.latency_bytes * double(count - 1);
     plan->collectives -= int(count) - 1;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/ir/cost.h"
 
 namespace tessera::spmd::reshard {
 namespace {
@@ -287,7 +288,7 @@ class Search {
         std::int64_t block = ceil_div(problem_.size[to], s.ways[to] * parts);
         add_reblock(&move, to, s.ways[to], rows(s, to), parts * block, row(s, to, bytes));
         double sent = row(s, to, bytes) * double(parts * block);
-        move.bytes += sent * double(parts - 1) / double(parts);
+        move.bytes += ir::received_bytes(ir::Opcode::all_to_all, sent, double(parts));
         std::int64_t ways = s.ways[d] / parts, joined = rows(s, d) * parts;
         double line = rows(s, d) > 0 ? sent / double(joined) : 0;
         add_reblock(&move, d, ways, joined, ceil_div(problem_.size[d], ways), line);
@@ -307,6 +308,7 @@ class Search {
         next.axis[a] = Placement::kUnused;
         parts *= problem_.axis_size[a];
         Move move = before;
+        // What is gathered is `parts` times what was there.
         move.bytes += bytes * double(parts - 1);
         ++move.collectives;
         std::int64_t ways = s.ways[d] / parts;
@@ -335,7 +337,7 @@ class Search {
       parts *= double(problem_.axis_size[a]);
       next.axis[a] = Placement::kUnused;
     }
-    move.bytes = 2 * bytes * (parts - 1) / parts;
+    move.bytes = ir::received_bytes(ir::Opcode::all_reduce, bytes, parts);
     reach(next, index, move);
     const bool all = move.axis_count <= kFreeAxes;
     for (int d = 0; d < problem_.dims; ++d) {

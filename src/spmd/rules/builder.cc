@@ -77,7 +77,8 @@ FactorRule RuleBuilder::finish() {
   return std::move(rule_);
 }
 
-FactorRule elementwise(const ir::Instruction& instruction) {
+std::optional<FactorRule> elementwise(const ir::Instruction& instruction) {
+  if (!instruction.shape.is_array()) return std::nullopt;
   RuleBuilder rule(instruction);
   const Dims& dims = rule.result_dims(0);
   for (std::size_t d = 0; d < dims.size(); ++d) {

@@ -7,7 +7,8 @@
 namespace tessera::spmd::rules {
 
 /// Along which dims a collective works alike on each part.
-FactorRule collective(const ir::Instruction& source) {
+std::optional<FactorRule> collective(const ir::Instruction& source) {
+  if (source.operands().size() != flatten(source.shape).size()) return std::nullopt;
   FactorRule rule;
   std::vector<TensorFactors> operands, results;
   const std::vector<Shape> outs = flatten(source.shape);

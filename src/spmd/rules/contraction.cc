@@ -19,7 +19,7 @@ bool trivial(const ir::WindowDim& w) {
 
 }  // namespace
 
-FactorRule dot(const ir::Instruction& instruction) {
+std::optional<FactorRule> dot(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& attrs = instruction.get<ir::DotAttrs>();
   const Dims &lhs = rule.operand_dims(0), &rhs = rule.operand_dims(1);
@@ -45,7 +45,7 @@ FactorRule dot(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule convolution(const ir::Instruction& instruction) {
+std::optional<FactorRule> convolution(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& a = instruction.get<ir::ConvolutionAttrs>();
   const Dims &lhs = rule.operand_dims(0), &rhs = rule.operand_dims(1), &out = rule.result_dims(0);
@@ -92,7 +92,7 @@ FactorRule convolution(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule reduce(const ir::Instruction& instruction) {
+std::optional<FactorRule> reduce(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims& reduced = instruction.get<ir::DimensionsAttrs>().dims;
   const int inputs = rule.operand_count() / 2;  // the other half are initial values
@@ -108,7 +108,7 @@ FactorRule reduce(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule reduce_window(const ir::Instruction& instruction) {
+std::optional<FactorRule> reduce_window(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& window = instruction.get<ir::WindowAttrs>().dims;
   const int inputs = rule.operand_count() / 2;
@@ -122,7 +122,7 @@ FactorRule reduce_window(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule select_and_scatter(const ir::Instruction& instruction) {
+std::optional<FactorRule> select_and_scatter(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& window = instruction.get<ir::WindowAttrs>().dims;
   for (std::size_t u = 0; u < window.size(); ++u) {
@@ -135,7 +135,7 @@ FactorRule select_and_scatter(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule sort(const ir::Instruction& instruction) {
+std::optional<FactorRule> sort(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const std::int64_t along = instruction.get<ir::SortAttrs>().dim;
   const Dims& dims = rule.operand_dims(0);
@@ -149,7 +149,8 @@ FactorRule sort(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule top_k(const ir::Instruction& instruction, std::int64_t dim) {
+std::optional<FactorRule> top_k(const ir::Instruction& instruction) {
+  const std::int64_t dim = instruction.operand(0)->shape.rank() - 1;
   RuleBuilder rule(instruction);
   for (std::int64_t d = 0; d < std::int64_t(rule.operand_dims(0).size()); ++d) {
     if (d == dim) {
@@ -164,7 +165,7 @@ FactorRule top_k(const ir::Instruction& instruction, std::int64_t dim) {
   return rule.finish();
 }
 
-FactorRule fft(const ir::Instruction& instruction) {
+std::optional<FactorRule> fft(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& attrs = instruction.get<ir::FftAttrs>();
   const auto rank = std::int64_t(rule.operand_dims(0).size());
@@ -182,7 +183,7 @@ FactorRule fft(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule cholesky(const ir::Instruction& instruction) {
+std::optional<FactorRule> cholesky(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto rank = std::int64_t(rule.operand_dims(0).size());
   for (std::int64_t d = 0; d < rank; ++d) {
@@ -193,7 +194,7 @@ FactorRule cholesky(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule triangular_solve(const ir::Instruction& instruction) {
+std::optional<FactorRule> triangular_solve(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& attrs = instruction.get<ir::TriangularSolveAttrs>();
   const auto rank = std::int64_t(rule.operand_dims(1).size());
@@ -213,7 +214,7 @@ FactorRule triangular_solve(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule batch_norm(const ir::Instruction& instruction) {
+std::optional<FactorRule> batch_norm(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const std::int64_t feature = instruction.get<ir::BatchNormAttrs>().feature_index;
   const Dims& dims = rule.operand_dims(0);
@@ -242,7 +243,7 @@ FactorRule batch_norm(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule rng_bit_generator(const ir::Instruction& instruction) {
+std::optional<FactorRule> rng_bit_generator(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   // The state is needed whole, and advances alike on all devices.
   for (std::size_t d = 0; d < rule.operand_dims(0).size(); ++d) {

@@ -76,78 +76,11 @@ FactorRule from_spec(const ir::FactorRuleSpec& spec) {
 }
 
 std::optional<FactorRule> rule_for(const ir::Instruction& instruction) {
-  using ir::Opcode;
   switch (instruction.opcode) {
-    case Opcode::broadcast:
-      return rules::broadcast(instruction);
-    case Opcode::reshape:
-      return rules::reshape(instruction);
-    case Opcode::transpose:
-      return rules::transpose(instruction);
-    case Opcode::iota:
-    case Opcode::rng:
-      return rules::result_only(instruction);
-    case Opcode::rng_bit_generator:
-      return rules::rng_bit_generator(instruction);
-    case Opcode::concatenate:
-      return rules::concatenate(instruction);
-    case Opcode::slice:
-      return rules::slice(instruction);
-    case Opcode::pad:
-      return rules::pad(instruction);
-    case Opcode::reverse:
-      return rules::reverse(instruction);
-    case Opcode::bitcast_convert:
-      return rules::bitcast_convert(instruction);
-    case Opcode::dot:
-      return rules::dot(instruction);
-    case Opcode::convolution:
-      return rules::convolution(instruction);
-    case Opcode::reduce:
-      return rules::reduce(instruction);
-    case Opcode::reduce_window:
-      return rules::reduce_window(instruction);
-    case Opcode::select_and_scatter:
-      return rules::select_and_scatter(instruction);
-    case Opcode::sort:
-      return rules::sort(instruction);
-    case Opcode::topk:
-      return rules::top_k(instruction, instruction.operand(0)->shape.rank() - 1);
-    case Opcode::fft:
-      return rules::fft(instruction);
-    case Opcode::cholesky:
-      return rules::cholesky(instruction);
-    case Opcode::triangular_solve:
-      return rules::triangular_solve(instruction);
-    case Opcode::batch_norm_training:
-    case Opcode::batch_norm_inference:
-    case Opcode::batch_norm_grad:
-      return rules::batch_norm(instruction);
-    case Opcode::dynamic_slice:
-      return rules::dynamic_slice(instruction);
-    case Opcode::dynamic_update_slice:
-      return rules::dynamic_update_slice(instruction);
-    case Opcode::gather:
-      return rules::gather(instruction);
-    case Opcode::scatter:
-      return rules::scatter(instruction);
-    case Opcode::custom_call:
-      return rules::custom_call(instruction);
-    case Opcode::all_reduce:
-    case Opcode::all_gather:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_permute:
-    case Opcode::collective_broadcast:
-      if (instruction.operands().size() != flatten(instruction.shape).size()) return std::nullopt;
-      return rules::collective(instruction);
-    case Opcode::map:
-      return rules::elementwise(instruction);
-    default:
-      break;
-  }
-  if (ir::is_elementwise(instruction.opcode) && instruction.shape.is_array()) {
-    return rules::elementwise(instruction);
+#define OP(enumerator, text, operands, attributes, types, shape, factors, ...) \
+  case ir::Opcode::enumerator:                                                 \
+    return rules::factors(instruction);
+#include "src/ir/opcode_list.inc"
   }
   return std::nullopt;
 }

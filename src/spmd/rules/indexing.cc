@@ -31,7 +31,7 @@ Dims others(std::int64_t rank, const Dims& a, const Dims& b = {}) {
 
 }  // namespace
 
-FactorRule dynamic_slice(const ir::Instruction& instruction) {
+std::optional<FactorRule> dynamic_slice(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
   for (std::size_t u = 0; u < from.size(); ++u) {
@@ -47,7 +47,7 @@ FactorRule dynamic_slice(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule dynamic_update_slice(const ir::Instruction& instruction) {
+std::optional<FactorRule> dynamic_update_slice(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims &whole = rule.operand_dims(0), &update = rule.operand_dims(1);
   for (std::size_t u = 0; u < whole.size(); ++u) {
@@ -63,7 +63,7 @@ FactorRule dynamic_update_slice(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule gather(const ir::Instruction& instruction) {
+std::optional<FactorRule> gather(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& a = instruction.get<ir::GatherAttrs>();
   const Dims &operand = rule.operand_dims(0), &indices = rule.operand_dims(1),
@@ -106,7 +106,7 @@ FactorRule gather(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule scatter(const ir::Instruction& instruction) {
+std::optional<FactorRule> scatter(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& a = instruction.get<ir::ScatterAttrs>();
   const int inputs = (rule.operand_count() - 1) / 2;
@@ -190,7 +190,7 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
   }
   if ((attrs.target == "TopK" || attrs.target == "mhlo.topk") &&
       instruction.operand(0)->shape.is_array()) {
-    return top_k(instruction, instruction.operand(0)->shape.rank() - 1);
+    return top_k(instruction);
   }
   if (auto spec = ir::custom_call_rule(instruction)) return from_spec(*spec);
   return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of the op families, for factor_rule.cc.
+// The factor rules of ops, and what they are built with.
 #pragma once
 
 #include <optional>
@@ -37,39 +37,12 @@ class RuleBuilder {
   std::vector<Shape> operand_shapes_, result_shapes_;
 };
 
-/// One pass-through factor per dim, shared by all tensors of the result's rank; tensors of rank 0
-/// have none.
-FactorRule elementwise(const ir::Instruction& instruction);
+/// The rule of ops that have none: they are computed whole on every device.
+inline std::optional<FactorRule> none(const ir::Instruction&) { return std::nullopt; }
 
-std::optional<FactorRule> reshape(const ir::Instruction& instruction);
-FactorRule broadcast(const ir::Instruction& instruction);
-FactorRule transpose(const ir::Instruction& instruction);
-FactorRule result_only(const ir::Instruction& instruction);
-FactorRule concatenate(const ir::Instruction& instruction);
-FactorRule slice(const ir::Instruction& instruction);
-FactorRule pad(const ir::Instruction& instruction);
-FactorRule reverse(const ir::Instruction& instruction);
-FactorRule bitcast_convert(const ir::Instruction& instruction);
-
-FactorRule dot(const ir::Instruction& instruction);
-FactorRule convolution(const ir::Instruction& instruction);
-FactorRule reduce(const ir::Instruction& instruction);
-FactorRule reduce_window(const ir::Instruction& instruction);
-FactorRule select_and_scatter(const ir::Instruction& instruction);
-FactorRule sort(const ir::Instruction& instruction);
-FactorRule top_k(const ir::Instruction& instruction, std::int64_t dim);
-FactorRule fft(const ir::Instruction& instruction);
-FactorRule cholesky(const ir::Instruction& instruction);
-FactorRule triangular_solve(const ir::Instruction& instruction);
-FactorRule batch_norm(const ir::Instruction& instruction);
-FactorRule rng_bit_generator(const ir::Instruction& instruction);
-
-FactorRule dynamic_slice(const ir::Instruction& instruction);
-FactorRule dynamic_update_slice(const ir::Instruction& instruction);
-FactorRule gather(const ir::Instruction& instruction);
-FactorRule scatter(const ir::Instruction& instruction);
-
-FactorRule collective(const ir::Instruction& instruction);
-std::optional<FactorRule> custom_call(const ir::Instruction& instruction);
+// The rules that the op table names; nullopt for an instruction that has none after all.
+#define OP(enumerator, text, operands, attributes, types, shape, factors, ...) \
+  std::optional<FactorRule> factors(const ir::Instruction&);
+#include "src/ir/opcode_list.inc"
 
 }  // namespace tessera::spmd::rules

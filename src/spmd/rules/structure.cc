@@ -7,7 +7,7 @@
 
 namespace tessera::spmd::rules {
 
-FactorRule broadcast(const ir::Instruction& instruction) {
+std::optional<FactorRule> broadcast(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims& map = instruction.get<ir::DimensionsAttrs>().dims;
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
@@ -21,7 +21,7 @@ FactorRule broadcast(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule transpose(const ir::Instruction& instruction) {
+std::optional<FactorRule> transpose(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims& permutation = instruction.get<ir::DimensionsAttrs>().dims;
   for (std::size_t d = 0; d < permutation.size(); ++d) {
@@ -31,7 +31,7 @@ FactorRule transpose(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule result_only(const ir::Instruction& instruction) {
+std::optional<FactorRule> result_only(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   return rule.finish();
 }
@@ -94,7 +94,7 @@ std::optional<FactorRule> reshape(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule concatenate(const ir::Instruction& instruction) {
+std::optional<FactorRule> concatenate(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const std::int64_t along = instruction.get<ir::DimensionsAttrs>().dims.at(0);
   for (std::int64_t d = 0; d < std::int64_t(rule.result_dims(0).size()); ++d) {
@@ -111,7 +111,7 @@ FactorRule concatenate(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule slice(const ir::Instruction& instruction) {
+std::optional<FactorRule> slice(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& attrs = instruction.get<ir::SliceAttrs>();
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
@@ -123,7 +123,7 @@ FactorRule slice(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule pad(const ir::Instruction& instruction) {
+std::optional<FactorRule> pad(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto& attrs = instruction.get<ir::PadAttrs>();
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
@@ -136,7 +136,7 @@ FactorRule pad(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule reverse(const ir::Instruction& instruction) {
+std::optional<FactorRule> reverse(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims& dims = instruction.get<ir::DimensionsAttrs>().dims;
   for (std::int64_t d = 0; d < std::int64_t(rule.result_dims(0).size()); ++d) {
@@ -148,7 +148,7 @@ FactorRule reverse(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-FactorRule bitcast_convert(const ir::Instruction& instruction) {
+std::optional<FactorRule> bitcast_convert(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto from = std::int64_t(rule.operand_dims(0).size());
   const auto to = std::int64_t(rule.result_dims(0).size());
