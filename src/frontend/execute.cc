@@ -9,6 +9,7 @@
 #include "src/base/at_location.h"
 #include "src/base/log.h"
 #include "src/base/lru_cache.h"
+#include "src/compiler/engine.h"
 #include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/custom_partitioning.h"
@@ -292,16 +293,20 @@ std::string cache_key(const ir::Module& module) {
   return key;
 }
 
-/// `runs`: false for what is compiled to be looked at.
-std::shared_ptr<const compiler::Executable> compile_now(std::unique_ptr<ir::Module> module,
-                                                        bool runs, Layouts layouts,
+/// Who compiles: what is compiled to be looked at, for devices that aren't there, is compiled as it
+/// would be for the default device.
+const compiler::Engine& compiling_engine(const BoundProgram& bound) {
+  return compiler::engine_of(bound.lacks_devices.empty() ? bound.devices.front()
+                                                         : devices().front());
+}
+
+std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& engine,
+                                                        std::unique_ptr<ir::Module> module,
+                                                        const compiler::Options& options,
                                                         const std::string& key) {
   ++compilations;
-  compiler::Options options;
-  options.runs = runs;
-  options.layouts = layouts;
   std::shared_ptr<const compiler::Executable> executable =
-      compiler::compile(std::move(module), options);
+      engine.compile(std::move(module), options);
   CompileCache& cache = compile_cache();
   // What has to go is destroyed after the lock is: that may run a user's code.
   std::optional<std::shared_ptr<const compiler::Executable>> oldest;
@@ -310,9 +315,15 @@ std::shared_ptr<const compiler::Executable> compile_now(std::unique_ptr<ir::Modu
   return executable;
 }
 
-std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
+/// `runs`: false for what is compiled to be looked at.
+std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
+                                                           std::unique_ptr<ir::Module> module,
                                                            bool runs, Layouts layouts) {
-  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts);
+  compiler::Options options;
+  options.runs = runs;
+  options.layouts = layouts;
+  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts) +
+                          ";" + engine.platform();
   CompileCache& cache = compile_cache();
   std::shared_ptr<Pending<compiler::Executable>> mine;
   while (!mine) {
@@ -328,7 +339,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
       }
     }
     if (!others) break;
-    if (!others->work.wait()) return compile_now(std::move(module), runs, layouts, key);
+    if (!others->work.wait()) return compile_now(engine, std::move(module), options, key);
     if (others->result) return others->result;
   }
   const auto over = [&] {
@@ -339,7 +350,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::M
     mine->work.finish();
   };
   try {
-    mine->result = compile_now(std::move(module), runs, layouts, key);
+    mine->result = compile_now(engine, std::move(module), options, key);
   } catch (...) {
     over();
     throw;
@@ -378,8 +389,12 @@ void clear_compile_cache() {
 namespace {
 /// Empty if all are there.
 std::string missing_devices(const std::vector<Device>& list) {
-  const std::vector<Device>& all = devices();
+  const compiler::Engine* engine = nullptr;
   for (const Device& d : list) {
+    if (engine == nullptr || engine->platform() != d.platform) {
+      engine = compiler::find_engine(d.platform);
+    }
+    const std::vector<Device>& all = engine != nullptr ? engine->devices() : devices();
     if (d.id >= 0 && d.id < std::int64_t(all.size()) && all[std::size_t(d.id)] == d) continue;
     return d.to_string() + ", a device that this process doesn't have; there are " +
            all.front().to_string() + " to " + all.back().to_string();
@@ -496,8 +511,9 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty(),
-                                    compiler::choose_layouts(program.layouts));
+  bound.executable =
+      compile_cached(compiling_engine(bound), std::move(program.module),
+                     bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {

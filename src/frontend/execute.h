@@ -77,12 +77,12 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
                                Location location);
 
 /// Buffers of an array laid out as `sharding`; resharded or copied if it lies otherwise.
-std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& sharding,
-                                        Location location);
+std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
+                                     Location location);
 
 /// Cuts a host value into shards, one storage per distinct part.
-std::vector<runtime::Buffer> place_literal(const Literal& literal, const Sharding& sharding,
-                                           Location location);
+std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
+                                        Location location);
 
 /// Forgets the executables that no function holds.
 void clear_compile_cache();
