@@ -255,8 +255,6 @@ void Emitter::emit(const ir::Instruction& i) {
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
       return emit_collective(*this, i);
-    case Opcode::custom_call:
-      return emit_custom_call(*this, i);
     default:
       break;
   }
@@ -317,6 +315,10 @@ void Emitter::emit(const ir::Instruction& i) {
   for (const ir::Instruction* o : i.operands()) {
     const auto s = slots(*o);
     inputs.insert(inputs.end(), s.begin(), s.end());
+  }
+  if (i.is(Opcode::custom_call)) {
+    KernelSpec spec = call_kernel(i);
+    return task(i, std::move(spec), std::move(inputs), results(i));
   }
   task(i, evaluator_kernel(i), std::move(inputs), results(i));
   state_->built->evaluator_ops.push_back(i.describe());

@@ -7,9 +7,7 @@
 #include "src/base/literal.h"
 #include "src/ir/module.h"
 
-namespace tessera::ir {
-struct PreparedCall;
-}
+namespace tessera::ir {}
 
 namespace tessera::evaluator {
 
@@ -56,7 +54,6 @@ Literal eval_batch_norm_inference(const ir::Instruction& in, Operands xs);
 Literal eval_batch_norm_grad(const ir::Instruction& in, Operands xs);
 
 /// A custom call that computes on buffers.
-Literal eval_prepared_call(const ir::Instruction& in, const ir::PreparedCall& call, Operands xs);
 
 /// rng: numbers of the distribution, drawn from the stream of bits that `counter` starts.
 Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter);
