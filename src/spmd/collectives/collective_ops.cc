@@ -9,23 +9,6 @@ namespace tessera::spmd {
 using ir::Instruction;
 using ir::Opcode;
 
-bool is_plain_collective(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::all_gather:
-    case Opcode::all_reduce:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_permute:
-      break;
-    default:
-      return false;
-  }
-  if (i.operands().size() != 1 || !i.shape.is_array() || !i.operand(0)->shape.is_array()) {
-    return false;
-  }
-  return i.control_predecessors().empty();
-}
-
 Instruction* same_collective(ir::Builder& b, const Instruction& like,
                              std::vector<Instruction*> operands, const Shape& shape) {
   return ir::emit_like(b, like, std::move(operands), &shape);
@@ -53,26 +36,6 @@ bool only_moves(const Instruction& i) {
       return i.shape.is_array() && i.shape.dtype == i.operand(0)->shape.dtype;
     default:
       return false;
-  }
-}
-
-bool may_stand_outside(const Instruction& i) {
-  if (ir::has_side_effect(i.opcode) || !i.control_predecessors().empty()) return false;
-  if (ir::is_collective(i.opcode)) return is_plain_collective(i);
-  switch (i.opcode) {
-    case Opcode::parameter:
-    case Opcode::rng:
-    case Opcode::opt_barrier:
-    case Opcode::custom_call:
-    case Opcode::while_:
-    case Opcode::conditional:
-    case Opcode::call:
-    case Opcode::fusion:
-    case Opcode::after_all:
-    case Opcode::tuple:
-      return false;
-    default:
-      return i.shape.is_array();
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/spmd/partitioner/partition.h"
+#include "src/ir/device_computations.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,7 +9,7 @@
 #include "src/base/check.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
-#include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/partitioner/families.h"
@@ -121,14 +122,14 @@ const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
 }
 
 void ModulePartitioner::find_manual_axes() {
-  const std::vector<ir::Computation*> all = propagation::device_computations(source_);
+  const std::vector<ir::Computation*> all = ir::device_computations(source_);
   // Callers first.
   for (auto c = all.rbegin(); c != all.rend(); ++c) {
     const IndexList around = manual_axes(**c);
     for (const auto& i : (*c)->instructions()) {
       const bool runs =
           i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) || i->is(ir::Opcode::conditional);
-      if (manual::is_partly(*i)) {
+      if (ir::is_partly_manual(*i)) {
         manual_[i->called()[0]] = manual::axes_of(*i, mesh_);
       } else if (runs && !around.empty()) {
         for (const ir::Computation* callee : i->called()) manual_[callee] = around;

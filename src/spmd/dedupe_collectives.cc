@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/spmd/collectives/dedupe.h"
+// Equal collectives made one.
+#include "src/spmd/dedupe_collectives.h"
 
 #include <cstdint>
 #include <unordered_map>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Equal collectives made one.
 #pragma once
 
 #include "src/ir/module.h"
