@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "src/codegen/emitter.h"
+#include "src/codegen/kernels/owned.h"
 #include "src/codegen/kernels/reduce.h"
-#include "src/codegen/owned.h"
 #include "src/evaluator/evaluator.h"
 
 namespace tessera::codegen {

@@ -9,8 +9,8 @@
 #include "src/codegen/join_gathers.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
+#include "src/codegen/kernels/loop_program.h"
 #include "src/codegen/liveness.h"
-#include "src/codegen/loop_program.h"
 
 namespace tessera::codegen {
 

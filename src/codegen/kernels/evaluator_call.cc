@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "src/codegen/owned.h"
+#include "src/codegen/kernels/owned.h"
 #include "src/evaluator/evaluator.h"
 
 namespace tessera::codegen {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "src/codegen/kernel_spec.h"
+#include "src/codegen/kernels/kernel_spec.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

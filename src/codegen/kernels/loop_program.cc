@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/loop_program.h"
 
 #include <algorithm>
 #include <cstring>

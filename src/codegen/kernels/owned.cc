@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions and computations copied into modules that live as long as the plan.
-#include "src/codegen/owned.h"
+#include "src/codegen/kernels/owned.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/codegen/mosaic.h"
+#include "src/codegen/kernels/mosaic.h"
 
 #include <algorithm>
 #include <cstring>
