@@ -12,7 +12,6 @@
 #include "src/compiler/engine.h"
 #include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
-#include "src/frontend/custom_partitioning.h"
 #include "src/frontend/in_flight.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/cloner.h"
@@ -423,7 +422,7 @@ void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<D
     for (const auto& instruction : computation->instructions()) {
       const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
       if (!call || !call->partitioner) continue;
-      if (auto* user = dynamic_cast<UserPartitioner*>(call->partitioner.get())) {
+      if (auto* user = dynamic_cast<DeviceListener*>(call->partitioner.get())) {
         user->bind(mesh, devices);
       }
     }

@@ -71,6 +71,13 @@ struct PlacedProgram {
 PlacedProgram place_program(Program program, std::span<const Array> args);
 BoundProgram compile_program(PlacedProgram placed);
 
+/// What is told, once a program is placed, on which devices: users' partitioning callbacks.
+class DeviceListener {
+ public:
+  virtual ~DeviceListener() = default;
+  virtual void bind(const Mesh& mesh, std::vector<Device> devices) = 0;
+};
+
 /// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
 /// memory is usable are deleted before; RuntimeError if another thread has done so by then.
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
