@@ -27,10 +27,6 @@ Box box_of(const Index& index, const Dims& global) {
   return box;
 }
 
-}  // namespace
-
-namespace {
-
 /// Devices by the part that they hold, each with its place in the list.
 struct Holders {
   std::vector<std::size_t> places;
