@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "src/runtime/buffer.h"
+#include "src/compiler/engine.h"
 
 using namespace tessera;
 
@@ -72,9 +72,10 @@ std::int64_t measure_peak(const std::function<void(Case&)>& place) {
   Case c;
   place(c);
   c.once();
-  runtime::reset_peak_memory();
+  const compiler::Engine& engine = compiler::engine_of(devices()[0]);
+  engine.reset_peak_memory();
   c.once();
-  return runtime::memory_stats().peak;
+  return engine.memory_stats().peak;
 }
 
 }  // namespace

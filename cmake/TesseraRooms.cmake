@@ -2,8 +2,8 @@
 # The rooms of src/: one object library each, so that a room and its tests build while another one
 # does not compile, and one library `tessera` that joins them.
 
-# Bottom up. tessera_below_<room> names the rooms that a room may include, itself left out;
-# scripts/check_includes holds the sources to the same edges.
+# Bottom up. tessera_below_<room> names the rooms that a room needs below itself to be linked;
+# scripts/check_includes holds the sources to the edges between them.
 set(TESSERA_ROOMS
     base sharding ir evaluator text spmd passes runtime codegen compiler frontend)
 set(tessera_below_base)

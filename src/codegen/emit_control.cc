@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/codegen/emitter.h"
+#include "src/codegen/kernels/owned.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/evaluator/evaluator.h"
 
@@ -132,8 +133,7 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
     x.combine_attributes = c.attributes;
     if (x.combine == nullptr) {
       x.combine = combine_slowly;
-      x.combine_attributes =
-          std::shared_ptr<const void>(std::shared_ptr<const void>(), i.called()[0]);
+      x.combine_attributes = owned_copy(*i.called()[0]);
       e.state().built->evaluator_ops.push_back(i.describe() + ", its reducer");
     }
   }

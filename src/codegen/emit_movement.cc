@@ -4,7 +4,7 @@
 
 #include "src/codegen/emitter.h"
 #include "src/codegen/kernels/copy.h"
-#include "src/codegen/mosaic.h"
+#include "src/codegen/kernels/mosaic.h"
 
 namespace tessera::codegen {
 namespace {

@@ -10,8 +10,8 @@
 #include "src/codegen/join_gathers.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
+#include "src/codegen/kernels/loop_program.h"
 #include "src/codegen/liveness.h"
-#include "src/codegen/loop_program.h"
 
 namespace tessera::codegen {
 
@@ -248,8 +248,6 @@ void Emitter::emit(const ir::Instruction& i) {
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
       return emit_collective(*this, i);
-    case Opcode::custom_call:
-      return emit_custom_call(*this, i);
     default:
       break;
   }
@@ -312,6 +310,10 @@ void Emitter::emit(const ir::Instruction& i) {
   for (const ir::Instruction* o : i.operands()) {
     const auto s = slots(*o);
     inputs.insert(inputs.end(), s.begin(), s.end());
+  }
+  if (i.is(Opcode::custom_call)) {
+    KernelSpec spec = call_kernel(i);
+    return task(i, std::move(spec), std::move(inputs), results(i));
   }
   task(i, evaluator_kernel(i), std::move(inputs), results(i));
   state_->built->evaluator_ops.push_back(i.describe());

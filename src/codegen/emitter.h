@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/codegen/fusion.h"
-#include "src/codegen/kernel_spec.h"
+#include "src/codegen/kernels/kernel_spec.h"
 #include "src/codegen/plan_builder.h"
 #include "src/passes/uniformity.h"
 #include "src/runtime/plan.h"

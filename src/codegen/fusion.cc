@@ -12,10 +12,10 @@
 #include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/loop_program.h"
+#include "src/codegen/kernels/mosaic.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/codegen/kernels/reduce_window.h"
-#include "src/codegen/loop_program.h"
-#include "src/codegen/mosaic.h"
 
 namespace tessera::codegen {
 namespace {

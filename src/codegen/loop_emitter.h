@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/codegen/emitter.h"
-#include "src/codegen/loop_program.h"
-#include "src/codegen/mosaic.h"
+#include "src/codegen/kernels/loop_program.h"
+#include "src/codegen/kernels/mosaic.h"
 
 namespace tessera::codegen {
 

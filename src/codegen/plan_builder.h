@@ -18,7 +18,7 @@ struct BuiltPlan {
   std::vector<std::string> evaluator_ops;
 };
 
-/// The module must outlive the plan: kernels read its attributes.
+/// The plan owns what its kernels read: the module may go, or be changed.
 BuiltPlan build_plan(const ir::Module& module);
 /// The first device's view of it, to be measured and not to be run: nothing in it grows with the
 /// devices.

@@ -11,8 +11,8 @@
 #include <tessera/cost_analysis.h>
 #include <tessera/layouts.h>
 
+#include "src/base/device_buffer.h"
 #include "src/ir/module.h"
-#include "src/runtime/buffer.h"
 #include "src/spmd/partitioner/partition.h"
 
 namespace tessera::compiler {
@@ -30,7 +30,7 @@ struct Options {
 };
 
 /// args[i][d]: parameter i on logical device d. A module for one device has one entry each.
-using DeviceArrays = std::vector<std::vector<runtime::Buffer>>;
+using DeviceArrays = std::vector<std::vector<DeviceBuffer>>;
 
 class Executable {
  public:
@@ -50,9 +50,9 @@ class Executable {
   virtual const std::vector<Shape>& parameter_shapes() const = 0;
   virtual const std::vector<Shape>& result_shapes() const = 0;
 
-  /// Buffers hold shards of shard_dims(global). Parameters with donated[i] are given away: their
-  /// memory may be reused for results. Synchronous; safe to call from several threads. Only with
-  /// Options::runs.
+  /// Buffers are of the engine that compiled it and hold shards of shard_dims(global). Parameters
+  /// with donated[i] are given away: their memory may be reused for results, where nobody else has
+  /// a handle on it. Synchronous; safe to call from several threads. Only with Options::runs.
   virtual DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const = 0;
 
   virtual MemoryAnalysis memory_analysis() const = 0;
@@ -66,7 +66,8 @@ class Executable {
 
 /// Entry: flat array parameters, root = tuple of arrays or one array. Parameter shardings are
 /// closed; a root leaf's sharding may be open (propagation decides) or absent. `num_partitions`
-/// and `mesh` are set by the caller; 1 partition skips propagation and partitioning.
+/// and `mesh` are set by the caller; 1 partition skips propagation and partitioning. The executable
+/// runs inside this process; other engines' compile (engine.h) takes the same.
 std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
                                           const Options& options = {});
 

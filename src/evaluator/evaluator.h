@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,5 +25,11 @@ Literal evaluate_instruction(const ir::Instruction& instruction, std::span<const
 /// only a part of a group takes part is a RuntimeError that names both places.
 std::vector<Literal> evaluate_spmd(const ir::Module& module,
                                    std::span<const std::vector<Literal>> arguments);
+
+/// One custom call made ready: computes its result.
+using CallFunction = std::function<Literal(std::span<const Literal* const> operands)>;
+/// How calls of targets that stand for no program are made ready. Who has kernels for them says it;
+/// before, they are NotImplementedErrors.
+void set_custom_calls(CallFunction (*prepare)(const ir::Instruction& call));
 
 }  // namespace tessera::evaluator

@@ -7,9 +7,7 @@
 #include "src/base/literal.h"
 #include "src/ir/module.h"
 
-namespace tessera::ir {
-struct PreparedCall;
-}
+namespace tessera::ir {}
 
 namespace tessera::evaluator {
 
@@ -26,7 +24,6 @@ Literal reduce_together(const ir::Computation& reducer, Operands xs);
 Literal dot_of(const ir::Instruction& dot, const Literal& lhs, const Literal& rhs);
 
 /// A custom call that computes on buffers.
-Literal eval_prepared_call(const ir::Instruction& in, const ir::PreparedCall& call, Operands xs);
 
 /// rng: numbers of the distribution, drawn from the stream of bits that `counter` starts.
 Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter);

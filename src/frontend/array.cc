@@ -29,7 +29,7 @@ ArrayImpl& impl_of(const Array& array, Location location) {
   return *array.impl();
 }
 
-Array make_device_array(Shape shape, Sharding sharding, std::vector<runtime::Buffer> buffers,
+Array make_device_array(Shape shape, Sharding sharding, std::vector<DeviceBuffer> buffers,
                         bool committed, bool weak) {
   auto impl = std::make_shared<ArrayImpl>(std::move(buffers));
   impl->kind = ArrayImpl::Kind::device;
@@ -178,8 +178,7 @@ std::int64_t Array::on_device_size_in_bytes() const {
   const ArrayImpl& impl = concrete(*this, "on_device_size_in_bytes", {});
   if (impl.kind == ArrayImpl::Kind::host_scalar) return std::int64_t(impl.literal->byte_count());
   std::int64_t total = 0;
-  for (const runtime::Buffer& b : internal::shared_buffers(impl, {}))
-    total += std::int64_t(b.bytes());
+  for (const DeviceBuffer& b : internal::shared_buffers(impl, {})) total += std::int64_t(b.bytes());
   return total;
 }
 

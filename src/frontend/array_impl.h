@@ -11,9 +11,9 @@
 
 #include <tessera/array.h>
 
+#include "src/base/device_buffer.h"
 #include "src/base/literal.h"
 #include "src/ir/module.h"
-#include "src/runtime/buffer.h"
 
 namespace tessera::internal {
 
@@ -25,7 +25,7 @@ namespace tessera::internal {
 /// array's handles up, after which nobody can take more of them.
 class ArrayMemory {
  public:
-  using Buffers = std::vector<runtime::Buffer>;
+  using Buffers = std::vector<DeviceBuffer>;
   explicit ArrayMemory(Buffers buffers = {}) : buffers_(std::move(buffers)) {}
   /// Handles of its own on the same memory; given up, if the other's are.
   ArrayMemory(const ArrayMemory& other);
@@ -87,7 +87,7 @@ using ArrayRef = std::shared_ptr<ArrayImpl>;
 
 /// The impl; ValueError if the handle is empty.
 ArrayImpl& impl_of(const Array& array, Location location = {});
-Array make_device_array(Shape shape, Sharding sharding, std::vector<runtime::Buffer> buffers,
+Array make_device_array(Shape shape, Sharding sharding, std::vector<DeviceBuffer> buffers,
                         bool committed, bool weak);
 /// The array itself; of one with a spec only, the same with its sharding on the mesh in scope:
 /// TypeError without a mesh, ValueError if the mesh has other axes.

@@ -2,6 +2,8 @@
 // Calls of custom targets, and registration of the user's own.
 #include <tessera/custom_call.h>
 
+#include "src/base/check.h"
+#include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/sharding_rule_factors.h"
@@ -12,7 +14,7 @@ namespace tessera {
 namespace {
 
 /// A target that a user registered.
-class UserTarget : public ir::CustomCallTarget {
+class UserTarget : public ir::CustomCallTarget, public codegen::CallKernel {
  public:
   UserTarget(std::string name, CustomCall call, std::optional<ShardingRule> rule, Location location)
       : name_(std::move(name)),
@@ -20,11 +22,11 @@ class UserTarget : public ir::CustomCallTarget {
         rule_(std::move(rule)),
         location_(location) {}
 
-  ir::PreparedCall prepare(const ir::Instruction& call) const override {
-    if (!call_.compute) return CustomCallTarget::prepare(call);
+  codegen::PreparedCall prepare(const ir::Instruction& call) const override {
+    TESSERA_CHECK(call_.compute, "custom call target " + name_ + " stands for a program");
     const CallAttributes attributes = attributes_of(call);
     check(call, attributes);
-    ir::PreparedCall out;
+    codegen::PreparedCall out;
     double bytes = double(call.shape.byte_count());
     for (const ir::Instruction* o : call.operands()) bytes += double(o->shape.byte_count());
     out.nanoseconds = 10000 + bytes;
@@ -139,7 +141,7 @@ std::vector<Array> stage(const std::string& target, const std::vector<Array>& op
     if (const auto* mine = dynamic_cast<const UserTarget*>(&known)) {
       mine->check(*call, attributes);
     } else if (!known.body(std::make_unique<ir::Module>().get(), *call)) {
-      known.prepare(*call);
+      (void)codegen::prepare_call(*call);
     }
     known.rule(*call);
   }
@@ -167,9 +169,10 @@ void register_custom_call(const std::string& target, CustomCall call, Location l
     }
     rule = ShardingRule(call.sharding_rule, call.sharding_rule_options, location);
   }
-  ir::register_custom_call(
-      target, std::make_shared<UserTarget>(target, std::move(call), std::move(rule), location),
-      location);
+  const bool computes = bool(call.compute);
+  const auto user =
+      std::make_shared<UserTarget>(target, std::move(call), std::move(rule), location);
+  codegen::register_custom_call(target, user, computes ? user : nullptr, location);
 }
 
 std::vector<std::string> custom_call_targets() {

@@ -4,18 +4,19 @@
 
 #include <tessera/custom_partitioning.h>
 
+#include "src/frontend/execute.h"
 #include "src/ir/hooks.h"
 
 namespace tessera::frontend {
 
 /// The user's callbacks as the partitioner calls them. One per staged call.
-class UserPartitioner : public ir::CustomPartitioner {
+class UserPartitioner : public ir::CustomPartitioner, public DeviceListener {
  public:
   explicit UserPartitioner(internal::BoundCallbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   /// The user's mesh and devices, known once the program is placed. Without a mesh callbacks see
   /// tilings.
-  void bind(const Mesh& mesh, std::vector<Device> devices);
+  void bind(const Mesh& mesh, std::vector<Device> devices) override;
 
   std::string name() const override { return callbacks_.name; }
   std::optional<ir::FactorRuleSpec> rule(

@@ -3,21 +3,17 @@
 #include "src/frontend/execute.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <unordered_map>
 
-#include "src/base/at_location.h"
 #include "src/base/log.h"
-#include "src/base/lru_cache.h"
+#include "src/compiler/engine.h"
 #include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
-#include "src/frontend/custom_partitioning.h"
-#include "src/frontend/in_flight.h"
+#include "src/frontend/choose_devices.h"
+#include "src/frontend/compile_cache.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
-#include "src/ir/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
 #include "src/sharding/sharding_impl.h"
@@ -29,150 +25,6 @@ using internal::ArrayImpl;
 using internal::impl_of;
 
 namespace {
-
-std::string device_text(const std::vector<Device>& list) {
-  Dims ids;
-  for (const Device& d : list) ids.push_back(d.id);
-  return "devices " + to_string(ids) + " on " + (list.empty() ? "nothing" : list[0].platform);
-}
-
-/// The devices of a program and who decided them.
-struct Choice {
-  std::vector<Device> devices;
-  std::string who;
-  bool committed = false;
-  Mesh mesh;  ///< of who, if it has one
-};
-
-Mesh mesh_of(const Sharding& s) { return NamedSharding::is(s) ? NamedSharding(s).mesh() : Mesh(); }
-
-class DeviceChooser {
- public:
-  DeviceChooser(const std::string& program, Location location)
-      : program_(program), location_(location) {}
-
-  void add(const Sharding& sharding, const std::string& who, Location where = {}) {
-    if (sharding.is_abstract()) {
-      abstract_.push_back({sharding, who, where});
-      return;
-    }
-    std::vector<Device> list = sharding.device_list();
-    if (choice_.devices.empty()) {
-      choice_ = {std::move(list), who, true, mesh_of(sharding)};
-      return;
-    }
-    if (list == choice_.devices) return;
-    const std::set<Device> a(list.begin(), list.end());
-    const std::set<Device> b(choice_.devices.begin(), choice_.devices.end());
-    throw ValueError("incompatible devices for '" + program_ + "': " + choice_.who + " is on " +
-                         device_text(choice_.devices) + ", and " + who + " is on " +
-                         device_text(list) +
-                         (a == b ? " (the same devices in another order)" : "") +
-                         "; all must lie on the same devices in the same order (device_put moves "
-                         "an array)",
-                     where.known() ? where : location_);
-  }
-  const Choice& choice() const { return choice_; }
-
-  /// Abstract meshes stand for the devices of the others, if there are others.
-  Choice with_abstract(Choice choice) const {
-    for (const Abstract& a : abstract_) {
-      if (choice.devices.empty()) {
-        at_location(a.where.known() ? a.where : location_, [&] {
-          choice = {a.sharding.impl().devices(), a.who, true, mesh_of(a.sharding)};
-        });
-      }
-      const Mesh mesh = mesh_of(a.sharding);
-      const auto count = std::int64_t(choice.devices.size());
-      const bool both_abstract = internal::is_stand_in(choice.devices[0]);
-      if (a.sharding.num_devices() == count &&
-          (both_abstract || choice.mesh.empty() || mesh.shape() == choice.mesh.shape())) {
-        continue;
-      }
-      throw ValueError("incompatible devices for '" + program_ + "': " + a.who + " is for " +
-                           (mesh.empty() ? a.sharding.to_string() : mesh.to_string()) +
-                           " of size " + std::to_string(a.sharding.num_devices()) + ", and " +
-                           choice.who + " is on " +
-                           (choice.mesh.empty()
-                                ? device_text(choice.devices)
-                                : choice.mesh.to_string() + " of size " + std::to_string(count)) +
-                           "; an abstract mesh stands for devices in a mesh of its own shape",
-                       a.where.known() ? a.where : location_);
-    }
-    return choice;
-  }
-
- private:
-  struct Abstract {
-    Sharding sharding;
-    std::string who;
-    Location where;
-  };
-  const std::string& program_;
-  Location location_;
-  Choice choice_;
-  std::vector<Abstract> abstract_;
-};
-
-Choice choose_devices(const Program& program, std::span<const Array> args,
-                      const std::vector<std::size_t>& kept) {
-  DeviceChooser chooser(program.name, program.location);
-  for (std::size_t i : kept) {
-    const ArrayImpl& impl = impl_of(args[i], program.location);
-    const std::string who = program.parameters[i].who + " (" + impl.shape.to_string() + ")";
-    const auto& asked = program.parameters[i].sharding;
-    if (asked) chooser.add(*asked, who);
-    if (impl.committed && (!asked || asked->is_abstract())) chooser.add(impl.sharding, who);
-  }
-  for (const Placement& result : program.results) {
-    if (result.sharding) chooser.add(*result.sharding, result.who);
-  }
-  for (const Trace::MeshUse& use : program.mesh_uses) {
-    chooser.add(use.sharding, "the sharding used inside at " + use.location.to_string(),
-                use.location);
-  }
-  // Single operations outside of jit stay where their operands are.
-  const Mesh context = program.is_jit ? current_mesh() : Mesh();
-  Choice choice = chooser.choice();
-  if (context.is_abstract() && !context.empty()) {
-    chooser.add(NamedSharding(context, PartitionSpec()), "the mesh in scope");
-  } else if (!context.empty() && choice.devices.empty()) {
-    choice = {context.devices(), "the mesh in scope", true, context};
-  } else if (!context.empty()) {
-    const std::set<Device> a(choice.devices.begin(), choice.devices.end());
-    const std::set<Device> b(context.devices().begin(), context.devices().end());
-    if (a != b) {
-      throw ValueError("incompatible devices for '" + program.name + "': " + choice.who +
-                           " is on " + device_text(choice.devices) + ", and the mesh in scope " +
-                           context.to_string() + " has " + device_text(context.devices()),
-                       program.location);
-    }
-  }
-  choice = chooser.with_abstract(std::move(choice));
-  if (choice.devices.empty()) return {{devices().front()}, "the default device", false, {}};
-  return choice;
-}
-
-/// The mesh that names axes in the results: that of the first NamedSharding met.
-Mesh choose_mesh(const Program& program, std::span<const Array> args,
-                 const std::vector<Device>& list) {
-  auto fits = [&](const Sharding& s) { return NamedSharding::is(s) && s.impl().devices() == list; };
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (program.parameters[i].sharding && fits(*program.parameters[i].sharding)) {
-      return NamedSharding(*program.parameters[i].sharding).mesh();
-    }
-    const ArrayImpl& impl = impl_of(args[i]);
-    if (impl.committed && fits(impl.sharding)) return NamedSharding(impl.sharding).mesh();
-  }
-  for (const Placement& result : program.results) {
-    if (result.sharding && fits(*result.sharding)) return NamedSharding(*result.sharding).mesh();
-  }
-  for (const Trace::MeshUse& use : program.mesh_uses) {
-    if (fits(use.sharding)) return NamedSharding(use.sharding).mesh();
-  }
-  const Mesh context = current_mesh();
-  return !context.empty() && internal::MeshAccess::devices(context) == list ? context : Mesh();
-}
 
 /// Dead code goes, and unless they are to be kept the parameters without a use. Returns the numbers
 /// of those that stay.
@@ -261,92 +113,11 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
   }
 }
 
-constexpr std::size_t kMaxCachedPrograms = 4096;
-using Programs = LruCache<std::string, std::shared_ptr<const compiler::Executable>>;
-
-struct CompileCache {
-  std::mutex mutex;
-  Programs entries{kMaxCachedPrograms};
-  /// What threads are compiling now, so that others that ask for it wait.
-  std::unordered_map<std::string, std::shared_ptr<Pending<compiler::Executable>>> compiling;
-};
-CompileCache& compile_cache() {
-  static CompileCache cache;
-  return cache;
-}
-std::atomic<std::int64_t> compilations{0};
-
-std::string cache_key(const ir::Module& module) {
-  ir::PrintOptions options;
-  options.canonical = true;
-  std::string key = ir::to_string(module, options);
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      for (const TensorSharding& s : instruction->sharding) key += s.to_string();
-      if (const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
-          call && call->partitioner) {
-        // The hook lives as long as the cached executable, so its address is its name.
-        key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(call->partitioner.get()));
-      }
-    }
-  }
-  return key;
-}
-
-/// `runs`: false for what is compiled to be looked at.
-std::shared_ptr<const compiler::Executable> compile_now(std::unique_ptr<ir::Module> module,
-                                                        bool runs, Layouts layouts,
-                                                        const std::string& key) {
-  ++compilations;
-  compiler::Options options;
-  options.runs = runs;
-  options.layouts = layouts;
-  std::shared_ptr<const compiler::Executable> executable =
-      compiler::compile(std::move(module), options);
-  CompileCache& cache = compile_cache();
-  // What has to go is destroyed after the lock is: that may run a user's code.
-  std::optional<std::shared_ptr<const compiler::Executable>> oldest;
-  const std::lock_guard lock(cache.mutex);
-  if (cache.entries.find(key) == nullptr) oldest = cache.entries.insert(key, executable);
-  return executable;
-}
-
-std::shared_ptr<const compiler::Executable> compile_cached(std::unique_ptr<ir::Module> module,
-                                                           bool runs, Layouts layouts) {
-  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts);
-  CompileCache& cache = compile_cache();
-  std::shared_ptr<Pending<compiler::Executable>> mine;
-  while (!mine) {
-    std::shared_ptr<Pending<compiler::Executable>> others;
-    {
-      const std::lock_guard lock(cache.mutex);
-      if (const auto* found = cache.entries.find(key)) return *found;
-      auto& entry = cache.compiling[key];
-      if (entry) {
-        others = entry;
-      } else {
-        entry = mine = std::make_shared<Pending<compiler::Executable>>();
-      }
-    }
-    if (!others) break;
-    if (!others->work.wait()) return compile_now(std::move(module), runs, layouts, key);
-    if (others->result) return others->result;
-  }
-  const auto over = [&] {
-    {
-      const std::lock_guard lock(cache.mutex);
-      cache.compiling.erase(key);
-    }
-    mine->work.finish();
-  };
-  try {
-    mine->result = compile_now(std::move(module), runs, layouts, key);
-  } catch (...) {
-    over();
-    throw;
-  }
-  over();
-  return mine->result;
+/// Who compiles: what is compiled to be looked at, for devices that aren't there, is compiled as it
+/// would be for the default device.
+const compiler::Engine& compiling_engine(const BoundProgram& bound) {
+  return bound.lacks_devices.empty() ? compiler::engine_of(bound.devices)
+                                     : compiler::engine_of(devices().front());
 }
 
 /// Which donated parameters' memory a result can take: same dtype and bytes per device.
@@ -367,54 +138,19 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
   return usable;
 }
 
-}  // namespace
-
-void clear_compile_cache() {
-  Programs dropped(kMaxCachedPrograms);
-  CompileCache& cache = compile_cache();
-  const std::lock_guard lock(cache.mutex);
-  std::swap(dropped, cache.entries);
-}
-
-namespace {
-/// Empty if all are there.
-std::string missing_devices(const std::vector<Device>& list) {
-  const std::vector<Device>& all = devices();
-  for (const Device& d : list) {
-    if (d.id >= 0 && d.id < std::int64_t(all.size()) && all[std::size_t(d.id)] == d) continue;
-    return d.to_string() + ", a device that this process doesn't have; there are " +
-           all.front().to_string() + " to " + all.back().to_string();
-  }
-  return "";
-}
-}  // namespace
-
-void check_devices_exist(const Sharding& sharding, const std::string& who, Location location) {
-  if (sharding.is_abstract()) {
-    throw ValueError(who + " can't be placed as " + sharding.to_string() +
-                         ": its mesh is abstract, which means that there are no devices behind it; "
-                         "a Mesh has devices",
-                     location);
-  }
-  const std::string missing = missing_devices(sharding.impl().devices());
-  if (!missing.empty()) throw ValueError(who + " is on " + missing, location);
-}
-
-std::int64_t compilation_count() { return compilations.load(); }
-
-namespace {
 /// Users' partitioning callbacks get to know the mesh.
 void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
       const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
       if (!call || !call->partitioner) continue;
-      if (auto* user = dynamic_cast<UserPartitioner*>(call->partitioner.get())) {
+      if (auto* user = dynamic_cast<DeviceListener*>(call->partitioner.get())) {
         user->bind(mesh, devices);
       }
     }
   }
 }
+
 }  // namespace
 
 PlacedProgram place_program(Program program, std::span<const Array> args) {
@@ -497,8 +233,9 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable = compile_cached(std::move(program.module), bound.lacks_devices.empty(),
-                                    compiler::choose_layouts(program.layouts));
+  bound.executable =
+      compile_cached(compiling_engine(bound), std::move(program.module),
+                     bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {

@@ -71,18 +71,25 @@ struct PlacedProgram {
 PlacedProgram place_program(Program program, std::span<const Array> args);
 BoundProgram compile_program(PlacedProgram placed);
 
+/// What is told, once a program is placed, on which devices: users' partitioning callbacks.
+class DeviceListener {
+ public:
+  virtual ~DeviceListener() = default;
+  virtual void bind(const Mesh& mesh, std::vector<Device> devices) = 0;
+};
+
 /// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
 /// memory is usable are deleted before; RuntimeError if another thread has done so by then.
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location);
 
 /// Buffers of an array laid out as `sharding`; resharded or copied if it lies otherwise.
-std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& sharding,
-                                        Location location);
+std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
+                                     Location location);
 
 /// Cuts a host value into shards, one storage per distinct part.
-std::vector<runtime::Buffer> place_literal(const Literal& literal, const Sharding& sharding,
-                                           Location location);
+std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
+                                        Location location);
 
 /// Forgets the executables that no function holds.
 void clear_compile_cache();

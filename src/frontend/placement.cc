@@ -3,17 +3,18 @@
 #include <tessera/placement.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "src/base/at_location.h"
+#include "src/compiler/engine.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
 #include "src/frontend/sharding_prefix.h"
 #include "src/frontend/shardings.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/lowering.h"
+#include "src/sharding/sharding_impl.h"
 
 namespace tessera {
 
@@ -212,16 +213,7 @@ Array copy(Operand x) {
     return frontend::from_literal(frontend::to_literal(x.array, x.location), impl.weak);
   }
   const auto parts = internal::shared_buffers(impl, x.location);
-  std::map<const runtime::Storage*, runtime::Buffer> copies;
-  std::vector<runtime::Buffer> buffers;
-  for (const runtime::Buffer& b : parts) {
-    runtime::Buffer& made = copies[b.storage.get()];
-    if (!made) {
-      made.storage = runtime::Storage::allocate(b.bytes());
-      if (b.bytes() > 0) std::memcpy(made.storage->data(), b.data(), b.bytes());
-    }
-    buffers.push_back(made);
-  }
+  auto buffers = compiler::engine_of(impl.sharding.impl().devices().front()).copy(parts);
   return internal::make_device_array(impl.shape, impl.sharding, std::move(buffers), impl.committed,
                                      impl.weak);
 }
@@ -259,8 +251,9 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
   frontend::check_devices_exist(sharding, "make_array_from_callback's sharding", location);
   const auto indices = sharding.devices_indices_map(shape);
   const std::vector<Device> list = sharding.device_list(location);
-  std::vector<std::pair<Index, runtime::Buffer>> made;
-  std::vector<runtime::Buffer> buffers(list.size());
+  const compiler::Engine& engine = compiler::engine_of(list);
+  std::vector<std::pair<Index, DeviceBuffer>> made;
+  std::vector<DeviceBuffer> buffers(list.size());
   std::optional<DType> dtype;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Index& index = indices.at(list[i]);
@@ -282,7 +275,7 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
                         frontend::place_literal(value, SingleDeviceSharding(list[i]), location)[0]);
       found = made.end() - 1;
     }
-    buffers[i] = found->second;
+    buffers[i] = engine.on_device(found->second, list[i]);
   }
   return internal::make_device_array(Shape(*dtype, shape), sharding, std::move(buffers), true,
                                      false);
@@ -328,7 +321,7 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
     }
   }
   Dims missing, foreign;
-  std::vector<runtime::Buffer> buffers;
+  std::vector<DeviceBuffer> buffers;
   const std::set<Device> wanted(list.begin(), list.end());
   for (const Device& d : list) {
     auto found = by_device.find(d);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values between the host and devices, and between shardings.
-#include <algorithm>
-#include <cstring>
 #include <map>
 
+#include "src/base/box.h"
 #include "src/base/check.h"
+#include "src/compiler/engine.h"
 #include "src/frontend/array_impl.h"
 #include "src/frontend/execute.h"
 #include "src/sharding/shard_layout.h"
+#include "src/sharding/sharding_impl.h"
 
 namespace tessera::frontend {
 
@@ -15,14 +16,6 @@ using internal::ArrayImpl;
 using internal::impl_of;
 
 namespace {
-
-/// Start and size of a slice per dim.
-struct Box {
-  Dims start, size;
-  friend bool operator<(const Box& a, const Box& b) {
-    return a.start != b.start ? a.start < b.start : a.size < b.size;
-  }
-};
 
 Box box_of(const Index& index, const Dims& global) {
   Box box;
@@ -34,75 +27,44 @@ Box box_of(const Index& index, const Dims& global) {
   return box;
 }
 
-/// Copies what two boxes of the same array have in common, from one dense part to another.
-void copy_common(const std::byte* from, const Box& source, std::byte* to, const Box& target,
-                 std::size_t element) {
-  const std::size_t rank = source.start.size();
-  Dims start(rank), size(rank);
-  for (std::size_t d = 0; d < rank; ++d) {
-    start[d] = std::max(source.start[d], target.start[d]);
-    size[d] =
-        std::min(source.start[d] + source.size[d], target.start[d] + target.size[d]) - start[d];
-    if (size[d] <= 0) return;
+/// Devices by the part that they hold, each with its place in the list.
+struct Holders {
+  std::vector<std::size_t> places;
+  std::vector<Device> devices;
+};
+std::map<Box, Holders> holders_of_parts(const Sharding& sharding, const std::vector<Device>& list,
+                                        const Dims& global) {
+  std::map<Box, Holders> out;
+  const auto indices = sharding.devices_indices_map(global);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Holders& holders = out[box_of(indices.at(list[i]), global)];
+    holders.places.push_back(i);
+    holders.devices.push_back(list[i]);
   }
-  const Dims from_strides = row_major_strides(source.size),
-             to_strides = row_major_strides(target.size);
-  // Trailing dims that both parts hold whole are one run of memory.
-  std::size_t inner = rank;
-  std::int64_t run = 1;
-  while (inner > 0) {
-    const std::size_t d = inner - 1;
-    run *= size[d];
-    --inner;
-    if (size[d] != source.size[d] || size[d] != target.size[d]) break;
-  }
-  const std::size_t bytes = std::size_t(run) * element;
-  Dims at(rank, 0);
-  while (true) {
-    std::int64_t from_at = 0, to_at = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      from_at += (start[d] + at[d] - source.start[d]) * from_strides[d];
-      to_at += (start[d] + at[d] - target.start[d]) * to_strides[d];
-    }
-    std::memcpy(to + std::size_t(to_at) * element, from + std::size_t(from_at) * element, bytes);
-    std::size_t d = inner;
-    while (d > 0 && ++at[d - 1] == size[d - 1]) at[--d] = 0;
-    if (d == 0) return;
-  }
+  return out;
 }
 
-Box whole_box(const Dims& global) { return {Dims(global.size(), 0), global}; }
-
-runtime::Buffer buffer_from_bytes(const std::byte* bytes, std::size_t count) {
-  runtime::Buffer buffer{runtime::Storage::allocate(count)};
-  if (count > 0) std::memcpy(buffer.storage->data(), bytes, count);
-  return buffer;
+void put(std::vector<DeviceBuffer> made, const Holders& holders, std::vector<DeviceBuffer>* out) {
+  TESSERA_CHECK(made.size() == holders.places.size(), "a buffer per device");
+  for (std::size_t k = 0; k < made.size(); ++k) (*out)[holders.places[k]] = std::move(made[k]);
 }
 
 }  // namespace
 
-std::vector<runtime::Buffer> place_literal(const Literal& literal, const Sharding& sharding,
-                                           Location location) {
+std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
+                                        Location location) {
   const Dims& global = literal.dims();
   (void)sharding.shard_shape(global, location);
   const std::vector<Device> list = sharding.device_list();
-  std::vector<runtime::Buffer> out(list.size());
-  if (sharding.is_fully_replicated()) {
-    const runtime::Buffer one = buffer_from_bytes(literal.bytes(), literal.byte_count());
-    for (runtime::Buffer& b : out) b = one;
-    return out;
-  }
-  const auto indices = sharding.devices_indices_map(global);
+  const compiler::Engine& engine = compiler::engine_of(list);
+  const Box whole = Box::whole(global);
   const std::size_t element = byte_size(literal.dtype());
-  std::map<Box, runtime::Buffer> parts;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Box box = box_of(indices.at(list[i]), global);
-    runtime::Buffer& part = parts[box];
-    if (!part) {
-      part.storage = runtime::Storage::allocate(std::size_t(element_count(box.size)) * element);
-      copy_common(literal.bytes(), whole_box(global), part.storage->data(), box, element);
-    }
-    out[i] = part;
+  if (sharding.is_fully_replicated()) {
+    return engine.copy_in(literal.bytes(), whole, whole, element, list);
+  }
+  std::vector<DeviceBuffer> out(list.size());
+  for (const auto& [part, holders] : holders_of_parts(sharding, list, global)) {
+    put(engine.copy_in(literal.bytes(), whole, part, element, holders.devices), holders, &out);
   }
   return out;
 }
@@ -144,8 +106,12 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   Literal out(impl.shape);
   std::byte* bytes = out.mutable_bytes();
   if (out.byte_count() == 0) return out;
+  const Box whole = Box::whole(impl.shape.dims);
+  const std::size_t element = byte_size(impl.shape.dtype);
+  const auto& list = impl.sharding.impl().devices();
+  const compiler::Engine& engine = compiler::engine_of(list.front());
   if (buffers.size() == 1 || impl.sharding.is_fully_replicated()) {
-    std::memcpy(bytes, buffers.front().data(), out.byte_count());
+    engine.copy_out(buffers.front(), whole, bytes, whole, element);
     return out;
   }
   const auto layout = layout_of_parts(impl.sharding, impl.shape.dims, location);
@@ -158,8 +124,7 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (layout->replica_ids[i] != 0) continue;
-    copy_common(buffers[i].data(), box_of(layout->indices[i], impl.shape.dims), bytes,
-                whole_box(impl.shape.dims), byte_size(impl.shape.dtype));
+    engine.copy_out(buffers[i], box_of(layout->indices[i], impl.shape.dims), bytes, whole, element);
   }
   return out;
 }
@@ -214,44 +179,42 @@ Array from_literal(const Literal& literal, bool weak, bool committed) {
 
 namespace {
 
+const std::string& platform_of(const Sharding& s) { return s.impl().devices().front().platform; }
+
 /// Parts for other devices, taken from the parts that there are: equal ones are shared, others put
 /// together once each.
-std::vector<runtime::Buffer> moved_parts(const ArrayImpl& impl,
-                                         const internal::ArrayMemory::Buffers& parts,
-                                         const Sharding& sharding, Location location) {
+std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
+                                      const internal::ArrayMemory::Buffers& parts,
+                                      const Sharding& sharding, Location location) {
   const Dims& global = impl.shape.dims;
   (void)sharding.shard_shape(global, location);
   const std::size_t element = byte_size(impl.shape.dtype);
-  std::map<Box, runtime::Buffer> sources, made;
-  const std::vector<Device> from = impl.sharding.device_list();
+  const std::vector<Device> from = impl.sharding.device_list(), to = sharding.device_list();
+  std::map<Box, DeviceBuffer> sources;
   const auto from_indices = impl.sharding.devices_indices_map(global);
   for (std::size_t i = 0; i < from.size(); ++i) {
     sources.emplace(box_of(from_indices.at(from[i]), global), parts[i]);
   }
-  const auto to_indices = sharding.devices_indices_map(global);
-  std::vector<runtime::Buffer> out;
-  for (const Device& device : sharding.device_list()) {
-    const Box box = box_of(to_indices.at(device), global);
-    if (auto same = sources.find(box); same != sources.end()) {
-      out.push_back(same->second);
-      continue;
-    }
-    runtime::Buffer& part = made[box];
-    if (!part) {
-      part.storage = runtime::Storage::allocate(std::size_t(element_count(box.size)) * element);
-      for (const auto& [source, buffer] : sources) {
-        copy_common(buffer.data(), source, part.storage->data(), box, element);
+  std::vector<compiler::Engine::Piece> pieces;
+  for (const auto& [box, buffer] : sources) pieces.push_back({box, buffer});
+  const compiler::Engine& engine = compiler::engine_of(to);
+  std::vector<DeviceBuffer> out(to.size());
+  for (const auto& [part, holders] : holders_of_parts(sharding, to, global)) {
+    if (const auto same = sources.find(part); same != sources.end()) {
+      for (std::size_t k = 0; k < holders.places.size(); ++k) {
+        out[holders.places[k]] = engine.on_device(same->second, holders.devices[k]);
       }
+    } else {
+      put(engine.assemble(pieces, part, element, holders.devices), holders, &out);
     }
-    out.push_back(part);
   }
   return out;
 }
 
 }  // namespace
 
-std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& sharding,
-                                        Location location) {
+std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
+                                     Location location) {
   const ArrayImpl& impl = impl_of(array, location);
   if (impl.kind != ArrayImpl::Kind::device) {
     return place_literal(to_literal(array, location), sharding, location);
@@ -267,6 +230,9 @@ std::vector<runtime::Buffer> buffers_as(const Array& array, const Sharding& shar
   if (!impl.sharding.is_fully_replicated() &&
       layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
     return buffers_as(resharded(array, summed(impl.sharding), location), sharding, location);
+  }
+  if (platform_of(impl.sharding) != platform_of(sharding)) {
+    return place_literal(joined(impl, parts, location), sharding, location);
   }
   return moved_parts(impl, parts, sharding, location);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <exception>
 #include <map>
 #include <mutex>
 
@@ -36,12 +35,6 @@ Registry& registry() {
 
 }  // namespace
 
-PreparedCall CustomCallTarget::prepare(const Instruction& call) const {
-  throw NotImplementedError("custom call target \"" + call.get<CustomCallAttrs>().target + "\" (" +
-                                call.describe() + ") can't be run on buffers",
-                            call.location());
-}
-
 Computation* CustomCallTarget::body(Module*, const Instruction&) const { return nullptr; }
 std::optional<FactorRuleSpec> CustomCallTarget::rule(const Instruction&) const {
   return std::nullopt;
@@ -69,9 +62,7 @@ const CustomCallTarget* find_custom_call(const std::string& name) {
   return at == r.entries.end() ? nullptr : at->second.target.get();
 }
 
-namespace {
-
-[[noreturn]] void refuse_python(const Instruction& call) {
+void refuse_python(const Instruction& call) {
   throw NotImplementedError(
       "custom call target \"" + call.get<CustomCallAttrs>().target + "\" (" + call.describe() +
           ": " + call_signature(call) +
@@ -81,35 +72,14 @@ namespace {
       call.location());
 }
 
-/// Fails when it is run, not when it is compiled.
-class PythonCallback final : public CustomCallTarget {
- public:
-  PreparedCall prepare(const Instruction& call) const override {
-    std::exception_ptr failure;
-    try {
-      refuse_python(call);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    PreparedCall prepared;
-    prepared.run = [failure](auto, auto, std::int64_t, std::int64_t) {
-      std::rethrow_exception(failure);
-    };
-    return prepared;
-  }
-};
-
-}  // namespace
-
 const CustomCallTarget& need_custom_call(const Instruction& call) {
   const std::string& target = call.get<CustomCallAttrs>().target;
   if (const CustomCallTarget* found = find_custom_call(target)) return *found;
   const std::string what = "custom call target \"" + target + "\" (" + call.describe() + ": " +
                            call_signature(call) + ")";
   if (target.find("python") != std::string::npos && target.find("callback") != std::string::npos) {
-    // Libraries check for errors by a callback in a branch that is not taken as a rule: such a
-    // program runs until it gets there.
-    static const PythonCallback in_a_branch;
+    // It may never be reached.
+    static const CustomCallTarget in_a_branch;
     if (call.parent != nullptr && call.parent != call.parent->module()->entry()) return in_a_branch;
     refuse_python(call);
   }

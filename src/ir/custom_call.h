@@ -1,46 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// What custom calls mean: targets by name, each with a computation, a sharding rule, or an
-// equivalent program. Rooms above register theirs; the evaluator, the partitioner and codegen ask.
+// What custom calls mean: targets by name, each with a sharding rule, an equivalent program, or
+// both. Rooms above register theirs; the evaluator, the partitioner and codegen ask.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include <tessera/buffer_view.h>
 #include <tessera/call_attributes.h>
 
 #include "src/ir/hooks.h"
 
 namespace tessera::ir {
 
-/// One call, looked at once and ready to run on any buffers of its shapes. Operands and results are
-/// flat arrays, row-major whatever layouts the text gives.
-struct PreparedCall {
-  /// Computes parts [begin, end) of the units. Safe to call from several threads.
-  std::function<void(std::span<const BufferView> operands,
-                     std::span<const MutableBufferView> results, std::int64_t begin,
-                     std::int64_t end)>
-      run;
-  /// Parts of the work that don't depend on each other: batches.
-  std::int64_t units = 1;
-  /// Estimate for all units.
-  double nanoseconds = 10000;
-};
-
+/// What passes ask of a target. How it is computed on buffers, codegen knows.
 class CustomCallTarget {
  public:
   virtual ~CustomCallTarget() = default;
 
-  /// Either the target computes on buffers: operands, results and attributes are checked (an Error
-  /// with the call's line) and decoded ...
-  virtual PreparedCall prepare(const Instruction& call) const;
-  /// ... or it stands for a program: a computation of the call's operands in `module`, its root of
-  /// the call's shape. Null: `prepare` it is.
+  /// The program that it stands for: a computation of the call's operands in `module`, its root of
+  /// the call's shape. Null: a kernel computes it.
   virtual Computation* body(Module* module, const Instruction& call) const;
   /// The partitioner and propagation know the target by name: its body is put in place after them.
   virtual bool is_marker() const { return false; }
@@ -56,8 +37,11 @@ void register_custom_call(const std::string& name, std::shared_ptr<const CustomC
                           Location location = {});
 /// Null if nobody registered that name. Targets stay for the life of the process.
 const CustomCallTarget* find_custom_call(const std::string& name);
-/// NotImplementedError that names the target, the user's line and how to register one.
+/// NotImplementedError that names the target, the user's line and how to register one. Callbacks
+/// into Python within a branch or loop pass, as targets about which nothing is known.
 const CustomCallTarget& need_custom_call(const Instruction& call);
+/// NotImplementedError: a callback into Python can't run.
+[[noreturn]] void refuse_python(const Instruction& call);
 /// All names, sorted.
 std::vector<std::string> custom_call_names();
 

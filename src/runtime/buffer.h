@@ -1,45 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory: Storage is a block of bytes, Buffer one device's handle on it.
+// The memory of devices inside this process: blocks of host memory, behind opaque handles.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
+#include "src/base/device_buffer.h"
+
 namespace tessera::runtime {
 
 /// A block of memory, aligned to 64 bytes, counted in memory_stats(). Several devices' buffers may
 /// share one (replicated values are stored once).
-class Storage {
+class Storage final : public DeviceMemory {
  public:
   static std::shared_ptr<Storage> allocate(std::size_t bytes);
-  ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
+  ~Storage() override;
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
 
  private:
-  Storage(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  Storage(std::byte* data, std::size_t bytes) : DeviceMemory(bytes), data_(data) {}
   std::byte* data_;
-  std::size_t bytes_;
 };
 
-/// One device's handle. Contents are immutable while more than one handle exists.
-struct Buffer {
-  std::shared_ptr<Storage> storage;
+/// The block behind a handle; RuntimeError if it is empty or of another engine.
+std::shared_ptr<Storage> storage_of(DeviceBuffer buffer);
+/// Its bytes, to read from while the handle is kept.
+const std::byte* bytes_of(const DeviceBuffer& buffer);
 
-  explicit operator bool() const { return storage != nullptr; }
-  const std::byte* data() const { return storage->data(); }
-  std::size_t bytes() const { return storage ? storage->bytes() : 0; }
-};
-
-/// Bytes of all storages alive, and the most there have been since the last reset.
-struct MemoryStats {
-  std::int64_t current = 0;
-  std::int64_t peak = 0;
-};
 MemoryStats memory_stats();
 void reset_peak_memory();
 

@@ -55,7 +55,7 @@ Machine::Machine(const Plan& plan, RunCounters* counters)
   }
 }
 
-void Machine::load(std::vector<std::vector<Buffer>> args, bool check_replicas) {
+void Machine::load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas) {
   if (args.size() != plan_.parameters.size()) {
     throw RuntimeError(fmt::format("the program takes {} arguments; {} were given",
                                    plan_.parameters.size(), args.size()));
@@ -68,7 +68,7 @@ void Machine::load(std::vector<std::vector<Buffer>> args, bool check_replicas) {
                                      i, args[i].size(), plan_.num_devices));
     }
     for (std::size_t d = 0; d < args[i].size(); ++d) {
-      Buffer& buffer = args[i][d];
+      DeviceBuffer& buffer = args[i][d];
       if (!buffer) throw RuntimeError(fmt::format("argument {} has no buffer on device {}", i, d));
       if (std::int64_t(buffer.bytes()) != slot(id).bytes) {
         throw RuntimeError(
@@ -78,9 +78,9 @@ void Machine::load(std::vector<std::vector<Buffer>> args, bool check_replicas) {
       const std::int32_t c = relation.class_of[d];
       Cell& mine = cell(id, c);
       if (relation.representative[std::size_t(c)] == std::int32_t(d)) {
-        mine = std::move(buffer.storage);
-      } else if (check_replicas && mine != buffer.storage &&
-                 std::memcmp(mine->data(), buffer.storage->data(), mine->bytes()) != 0) {
+        mine = storage_of(std::move(buffer));
+      } else if (check_replicas && mine != buffer.memory &&
+                 std::memcmp(mine->data(), bytes_of(buffer), mine->bytes()) != 0) {
         throw RuntimeError(fmt::format(
             "argument {} is replicated over devices {} and {}, and their buffers differ", i,
             relation.representative[std::size_t(c)], d));
@@ -90,12 +90,12 @@ void Machine::load(std::vector<std::vector<Buffer>> args, bool check_replicas) {
   }
 }
 
-std::vector<std::vector<Buffer>> Machine::results() {
-  std::vector<std::vector<Buffer>> out(plan_.results.size());
+std::vector<std::vector<DeviceBuffer>> Machine::results() {
+  std::vector<std::vector<DeviceBuffer>> out(plan_.results.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i].reserve(std::size_t(plan_.num_devices));
     for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
-      out[i].push_back(Buffer{cell_of(plan_.results[i], d)});
+      out[i].push_back(DeviceBuffer{cell_of(plan_.results[i], d)});
     }
   }
   return out;
@@ -317,8 +317,9 @@ void Machine::run_conditional(const Step& step, const Conditional& conditional,
   }
 }
 
-std::vector<std::vector<Buffer>> run(const Plan& plan, std::vector<std::vector<Buffer>> args,
-                                     const RunOptions& options, RunCounters* counters) {
+std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
+                                           std::vector<std::vector<DeviceBuffer>> args,
+                                           const RunOptions& options, RunCounters* counters) {
   Machine machine(plan, counters);
   machine.load(std::move(args), options.check_replicas);
   machine.run();

@@ -23,8 +23,9 @@ struct RunCounters {
 
 /// args[i][d]: parameter i on device d; the result likewise. Memory of arguments is reused where
 /// no other handle on it exists: keep a handle on what must survive.
-std::vector<std::vector<Buffer>> run(const Plan& plan, std::vector<std::vector<Buffer>> args,
-                                     const RunOptions& options = {},
-                                     RunCounters* counters = nullptr);
+std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
+                                           std::vector<std::vector<DeviceBuffer>> args,
+                                           const RunOptions& options = {},
+                                           RunCounters* counters = nullptr);
 
 }  // namespace tessera::runtime

@@ -18,9 +18,9 @@ class Machine {
  public:
   Machine(const Plan& plan, RunCounters* counters);
 
-  void load(std::vector<std::vector<Buffer>> args, bool check_replicas);
+  void load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas);
   void run() { run_block(plan_.entry, all_); }
-  std::vector<std::vector<Buffer>> results();
+  std::vector<std::vector<DeviceBuffer>> results();
 
  private:
   using Cell = std::shared_ptr<Storage>;

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include <tessera/error.h>
@@ -127,10 +129,37 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes) {
 }
 
 Storage::~Storage() {
-  counters().remove(bytes_);
-  const std::size_t rounded = rounded_size(bytes_);
+  counters().remove(bytes());
+  const std::size_t rounded = rounded_size(bytes());
   if (rounded >= kKeptFrom && freed_blocks().keep(data_, rounded)) return;
   ::operator delete(data_, kAlignment);
+}
+
+namespace {
+
+[[noreturn]] void throw_foreign(const DeviceBuffer& buffer) {
+  if (!buffer) throw RuntimeError("an empty buffer was given");
+  throw RuntimeError(
+      "a buffer lies on devices of another engine; only those inside this process "
+      "share its memory");
+}
+
+bool is_storage(const DeviceBuffer& buffer) {
+  if (!buffer) return false;
+  const DeviceMemory& memory = *buffer.memory;
+  return typeid(memory) == typeid(Storage);
+}
+
+}  // namespace
+
+std::shared_ptr<Storage> storage_of(DeviceBuffer buffer) {
+  if (!is_storage(buffer)) throw_foreign(buffer);
+  return std::static_pointer_cast<Storage>(std::move(buffer.memory));
+}
+
+const std::byte* bytes_of(const DeviceBuffer& buffer) {
+  if (!is_storage(buffer)) throw_foreign(buffer);
+  return static_cast<const Storage&>(*buffer.memory).data();
 }
 
 MemoryStats memory_stats() {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises HLO that was partitioned before.
 #include "src/spmd/partitioned_program.h"
+#include "src/ir/device_computations.h"
 
 #include "src/ir/hooks.h"
-#include "src/spmd/manual/manual.h"
-#include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd {
 namespace {
@@ -24,7 +23,7 @@ bool among_partitions(const ir::Instruction& i) {
 bool speaks_of_whole(const ir::Instruction& i) {
   if (!i.is(ir::Opcode::custom_call)) return false;
   const std::string& target = i.get<ir::CustomCallAttrs>().target;
-  return manual::is_call(i) || target == ir::kShardingTarget ||
+  return ir::is_manual_computation(i) || target == ir::kShardingTarget ||
          target == ir::kCustomPartitioningTarget || target.rfind("xla.sdy.", 0) == 0 ||
          target.rfind("SPMD", 0) == 0;
 }
@@ -40,7 +39,7 @@ bool is_partitioned_program(const ir::Module& module) {
   }
   if (!module.entry()) return false;
   bool found = false;
-  for (const ir::Computation* c : propagation::device_computations(module)) {
+  for (const ir::Computation* c : ir::device_computations(module)) {
     for (const auto& i : c->instructions()) {
       if (speaks_of_whole(*i)) return false;
       found |= among_partitions(*i);

@@ -26,7 +26,7 @@ Held held_by(const std::string& text) {
   const std::int64_t before = runtime::memory_stats().current;
   const codegen::BuiltPlan built = plan_of(*module);
   out.estimated = codegen::estimate_memory(built.plan, {}).peak;
-  std::vector<std::vector<runtime::Buffer>> buffers;
+  std::vector<std::vector<DeviceBuffer>> buffers;
   for (const Literal& a : arguments) buffers.push_back({to_buffer(a)});
   runtime::reset_peak_memory();
   const auto results = runtime::run(built.plan, buffers, {}, nullptr);

@@ -14,14 +14,14 @@
 
 namespace tessera::testing {
 
-inline runtime::Buffer to_buffer(const Literal& x) {
-  runtime::Buffer b{runtime::Storage::allocate(x.byte_count())};
-  if (x.byte_count() > 0) std::memcpy(b.storage->data(), x.bytes(), x.byte_count());
+inline DeviceBuffer to_buffer(const Literal& x) {
+  DeviceBuffer b{runtime::Storage::allocate(x.byte_count())};
+  if (x.byte_count() > 0) std::memcpy(runtime::storage_of(b)->data(), x.bytes(), x.byte_count());
   return b;
 }
 
-inline Literal from_buffer(const runtime::Buffer& b, const Shape& shape) {
-  return Literal(Shape(shape.dtype, shape.dims), {b.data(), b.bytes()});
+inline Literal from_buffer(const DeviceBuffer& b, const Shape& shape) {
+  return Literal(Shape(shape.dtype, shape.dims), {runtime::bytes_of(b), b.bytes()});
 }
 
 inline codegen::BuiltPlan plan_of(const ir::Module& module) {
@@ -36,7 +36,7 @@ inline std::vector<std::vector<Literal>> run_plan(const ir::Module& module,
                                                   const runtime::Plan& plan,
                                                   const std::vector<std::vector<Literal>>& args,
                                                   runtime::RunCounters* counters = nullptr) {
-  std::vector<std::vector<runtime::Buffer>> buffers(plan.parameters.size());
+  std::vector<std::vector<DeviceBuffer>> buffers(plan.parameters.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     for (const auto& device : args) buffers[i].push_back(to_buffer(device.at(i)));
   }

@@ -265,7 +265,7 @@ ENTRY main {
   EXPECT_EQ(bytes, 2 * 64 * 3 / 4);
   EXPECT_DOUBLE_EQ(r.executable->cost_analysis().bytes_received, double(bytes));
   // All devices hold one copy between them.
-  for (const runtime::Buffer& b : r.arrays[0]) EXPECT_EQ(b.storage, r.arrays[0][0].storage);
+  for (const DeviceBuffer& b : r.arrays[0]) EXPECT_EQ(b.memory, r.arrays[0][0].memory);
 }
 
 TEST(Compile, ReplicatedWorkIsDoneAndStoredOnce) {
@@ -308,16 +308,16 @@ TEST(Compile, DonatedMemoryTakesTheResult) {
   const std::int64_t size = 512 * 512 * 4;
   DeviceArrays args(2);
   args[0].push_back(to_buffer(counting(DType::f32, {512, 512})));
-  const runtime::Buffer g = to_buffer(counting(DType::f32, {512, 512}));
+  const DeviceBuffer g = to_buffer(counting(DType::f32, {512, 512}));
   args[1].push_back(g);
-  const runtime::Storage* donated = args[0][0].storage.get();
+  const DeviceMemory* donated = args[0][0].memory.get();
   const std::int64_t before = runtime::memory_stats().current;
   runtime::reset_peak_memory();
   const DeviceArrays out = executable->run(std::move(args), {true, false});
-  EXPECT_EQ(out[0][0].storage.get(), donated);
+  EXPECT_EQ(out[0][0].memory.get(), donated);
   EXPECT_EQ(runtime::memory_stats().peak, before);
-  EXPECT_EQ(reinterpret_cast<const float*>(out[0][0].data())[3], 1.5f);
-  EXPECT_EQ(reinterpret_cast<const float*>(g.data())[3], 3.f);
+  EXPECT_EQ(reinterpret_cast<const float*>(runtime::bytes_of(out[0][0]))[3], 1.5f);
+  EXPECT_EQ(reinterpret_cast<const float*>(runtime::bytes_of(g))[3], 3.f);
   const MemoryAnalysis m = executable->memory_analysis();
   EXPECT_EQ(m.alias_bytes, size);
   EXPECT_EQ(m.temp_bytes, 0);
@@ -359,8 +359,8 @@ TEST(Compile, KeptArgumentsAreNotTouched) {
   for (auto& a : args) a.push_back(to_buffer(counting(DType::f32, {512, 512})));
   const DeviceArrays kept = args;
   const DeviceArrays out = executable->run(std::move(args), {false, false});
-  EXPECT_EQ(reinterpret_cast<const float*>(kept[0][0].data())[3], 3.f);
-  EXPECT_EQ(reinterpret_cast<const float*>(out[0][0].data())[3], 1.5f);
+  EXPECT_EQ(reinterpret_cast<const float*>(runtime::bytes_of(kept[0][0]))[3], 3.f);
+  EXPECT_EQ(reinterpret_cast<const float*>(runtime::bytes_of(out[0][0]))[3], 1.5f);
 }
 
 TEST(Compile, UnchangedParametersPassThroughWithoutACopy) {
@@ -372,10 +372,10 @@ ENTRY main {
   ROOT t = (f32[8,2], f32[16]) tuple(x, y)
 }
 )"));
-  const runtime::Buffer x = to_buffer(counting(DType::f32, {8, 2}));
+  const DeviceBuffer x = to_buffer(counting(DType::f32, {8, 2}));
   const DeviceArrays out = executable->run({{x}}, {false});
-  EXPECT_EQ(out[0][0].storage, x.storage);
-  EXPECT_EQ(out[1][0].storage, x.storage);
+  EXPECT_EQ(out[0][0].memory, x.memory);
+  EXPECT_EQ(out[1][0].memory, x.memory);
 }
 
 TEST(Compile, LoopsUpdateTheirCarryInPlace) {
@@ -410,13 +410,13 @@ ENTRY main {
   const std::int64_t size = 1024 * 256 * 4;
   DeviceArrays args(1);
   args[0].push_back(to_buffer(counting(DType::f32, {1024, 256}, 1e-3)));
-  const runtime::Storage* given = args[0][0].storage.get();
+  const DeviceMemory* given = args[0][0].memory.get();
   const std::int64_t before = runtime::memory_stats().current;
   runtime::reset_peak_memory();
   const DeviceArrays out = executable->run(std::move(args), {true});
   EXPECT_LT(runtime::memory_stats().peak, before + size / 4);
-  EXPECT_EQ(out[0][0].storage.get(), given);
-  const float* v = reinterpret_cast<const float*>(out[0][0].data());
+  EXPECT_EQ(out[0][0].memory.get(), given);
+  const float* v = reinterpret_cast<const float*>(runtime::bytes_of(out[0][0]));
   EXPECT_FLOAT_EQ(v[50 * 256 + 7], 0.007f * std::pow(2.f, 50.f));
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/literal_util.h"
+#include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_call.h"
@@ -148,10 +149,10 @@ TEST(CustomCalls, RightHandSidesAreSolvedWhereTheyLie) {
 
 TEST(CustomCalls, TextRulesAreFollowed) {
   // A target without a rule of its own; the call's text has one.
-  class Negated : public ir::CustomCallTarget {
+  class Negated : public ir::CustomCallTarget, public codegen::CallKernel {
    public:
-    ir::PreparedCall prepare(const ir::Instruction&) const override {
-      ir::PreparedCall call;
+    codegen::PreparedCall prepare(const ir::Instruction&) const override {
+      codegen::PreparedCall call;
       call.run = [](std::span<const BufferView> in, std::span<const MutableBufferView> out,
                     std::int64_t, std::int64_t) {
         const auto x = in[0].data<float>();
@@ -161,7 +162,8 @@ TEST(CustomCalls, TextRulesAreFollowed) {
       return call;
     }
   };
-  ir::register_custom_call("test.negated", std::make_shared<Negated>());
+  const auto negated = std::make_shared<Negated>();
+  codegen::register_custom_call("test.negated", negated, negated);
   const std::string parameter = "  a = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}\n";
   const std::string call =
       "  ROOT r = f32[16,8] custom-call(a), custom_call_target=\"test.negated\"";

@@ -7,12 +7,13 @@
 
 #include "src/base/literal.h"
 #include "src/compiler/compile.h"
+#include "src/runtime/buffer.h"
 
 namespace tessera::testing {
 
-inline runtime::Buffer to_buffer(const Literal& x) {
-  runtime::Buffer b{runtime::Storage::allocate(x.byte_count())};
-  if (x.byte_count() > 0) std::memcpy(b.storage->data(), x.bytes(), x.byte_count());
+inline DeviceBuffer to_buffer(const Literal& x) {
+  DeviceBuffer b{runtime::Storage::allocate(x.byte_count())};
+  if (x.byte_count() > 0) std::memcpy(runtime::storage_of(b)->data(), x.bytes(), x.byte_count());
   return b;
 }
 
@@ -34,9 +35,9 @@ inline std::vector<Literal> to_literals(const compiler::Executable& e,
   for (std::size_t d = 0; d < std::size_t(e.num_devices()); ++d) {
     std::vector<Literal> leaves;
     for (std::size_t k = 0; k < results.size(); ++k) {
-      const runtime::Buffer& b = results[k][d];
+      const DeviceBuffer& b = results[k][d];
       leaves.emplace_back(Shape(shapes[k].dtype, shapes[k].dims),
-                          std::span<const std::byte>(b.data(), b.bytes()));
+                          std::span<const std::byte>(runtime::bytes_of(b), b.bytes()));
     }
     out.push_back(root.is_tuple ? Literal::tuple(std::move(leaves)) : leaves.at(0));
   }

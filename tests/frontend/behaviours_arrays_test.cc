@@ -17,7 +17,7 @@ namespace tessera::testing {
 namespace {
 
 const void* storage_of(const Array& a, std::size_t i) {
-  return a.impl()->memory.share().value()[i].storage->data();
+  return a.impl()->memory.share().value()[i].memory.get();
 }
 Mesh shuffled_mesh(const std::vector<int>& order, const Mesh::Shape& shape) {
   std::vector<Device> list;

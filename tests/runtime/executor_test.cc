@@ -19,12 +19,12 @@ TEST(Executor, ComputesOncePerClass) {
   m.plan.entry.steps.push_back(PlanMaker::kernel("inc", increment_kernel, {x}, y, 2));
   m.plan.results = {y};
   finalize(&m.plan);
-  const Buffer a = floats({1, 2}), b = floats({5, 6});
+  const DeviceBuffer a = floats({1, 2}), b = floats({5, 6});
   const auto out = run(m.plan, {{a, a, b, b}});
   EXPECT_EQ(values(out[0][0]), (Floats{2, 3}));
   EXPECT_EQ(values(out[0][3]), (Floats{6, 7}));
-  EXPECT_EQ(out[0][0].storage, out[0][1].storage);
-  EXPECT_NE(out[0][0].storage, out[0][2].storage);
+  EXPECT_EQ(out[0][0].memory, out[0][1].memory);
+  EXPECT_NE(out[0][0].memory, out[0][2].memory);
   EXPECT_EQ(values(a), (Floats{1, 2}));
 }
 
@@ -42,14 +42,14 @@ Plan increment_in_place(std::int64_t devices) {
 
 TEST(Executor, ReusesOnlyWhatNobodyElseHolds) {
   const Plan plan = increment_in_place(2);
-  Buffer given = floats({1, 2}), kept = floats({3, 4});
-  const Storage* given_storage = given.storage.get();
-  std::vector<std::vector<Buffer>> args(1);
+  DeviceBuffer given = floats({1, 2}), kept = floats({3, 4});
+  const DeviceMemory* given_storage = given.memory.get();
+  std::vector<std::vector<DeviceBuffer>> args(1);
   args[0].push_back(std::move(given));
   args[0].push_back(kept);
   const auto out = run(plan, std::move(args));
-  EXPECT_EQ(out[0][0].storage.get(), given_storage);
-  EXPECT_NE(out[0][1].storage, kept.storage);
+  EXPECT_EQ(out[0][0].memory.get(), given_storage);
+  EXPECT_NE(out[0][1].memory, kept.memory);
   EXPECT_EQ(values(out[0][0]), (Floats{2, 3}));
   EXPECT_EQ(values(out[0][1]), (Floats{4, 5}));
   EXPECT_EQ(values(kept), (Floats{3, 4}));
@@ -57,7 +57,7 @@ TEST(Executor, ReusesOnlyWhatNobodyElseHolds) {
 
 TEST(Executor, OneStorageGivenTwiceIsNotOverwritten) {
   const Plan plan = increment_in_place(2);
-  std::vector<std::vector<Buffer>> args(1);
+  std::vector<std::vector<DeviceBuffer>> args(1);
   args[0].assign(2, floats({1, 2}));
   const auto out = run(plan, std::move(args));
   EXPECT_EQ(values(out[0][0]), (Floats{2, 3}));
@@ -73,7 +73,7 @@ TEST(Executor, LargeWorkIsTiled) {
     m.plan.entry.steps.push_back(PlanMaker::kernel("b", add_kernel, {x, y}, z, n, 1e6));
     m.plan.results = {z};
     finalize(&m.plan);
-    std::vector<std::vector<Buffer>> args(1);
+    std::vector<std::vector<DeviceBuffer>> args(1);
     for (std::int64_t d = 0; d < devices; ++d) args[0].push_back(floats(Floats(n, float(d))));
     const auto out = run(m.plan, args);
     for (std::int64_t d = 0; d < devices; ++d) {
@@ -105,7 +105,7 @@ TEST(Executor, WrongArgumentsAreErrors) {
   EXPECT_THROW(run(plan, {}), RuntimeError);
   EXPECT_THROW(run(plan, {{floats({1, 2})}}), RuntimeError);
   EXPECT_THROW(run(plan, {{floats({1, 2}), floats({1})}}), RuntimeError);
-  EXPECT_THROW(run(plan, {{floats({1, 2}), Buffer()}}), RuntimeError);
+  EXPECT_THROW(run(plan, {{floats({1, 2}), DeviceBuffer()}}), RuntimeError);
 }
 
 // -- Exchanges --------------------------------------------------------------------------------
@@ -122,11 +122,11 @@ std::vector<Floats> exchanged(Kind kind, std::vector<std::vector<std::int32_t>> 
   m.plan.entry.steps.push_back(std::move(s));
   m.plan.results = {y};
   finalize(&m.plan);
-  std::vector<std::vector<Buffer>> args(1);
+  std::vector<std::vector<DeviceBuffer>> args(1);
   for (const Floats& f : in) args[0].push_back(floats(f));
   std::vector<Floats> out;
   const auto results = run(m.plan, std::move(args), {}, counters);
-  for (const Buffer& b : results[0]) out.push_back(values(b));
+  for (const DeviceBuffer& b : results[0]) out.push_back(values(b));
   return out;
 }
 
@@ -302,7 +302,7 @@ TEST(ControlFlow, DevicesTakeDifferentBranches) {
 }
 
 TEST(ControlFlow, OneArrayTakenByBothBranchesIsNotOverwritten) {
-  const Buffer shared = floats({1});
+  const DeviceBuffer shared = floats({1});
   const auto out = run(branching(false), {{shared, shared}, {floats({2}), floats({0})}});
   EXPECT_EQ(values(out[0][0]), (Floats{3}));
   EXPECT_EQ(values(out[0][1]), (Floats{4}));

@@ -13,14 +13,14 @@ namespace tessera::testing {
 
 using namespace runtime;
 
-inline Buffer floats(const std::vector<float>& values) {
-  Buffer b{Storage::allocate(values.size() * sizeof(float))};
-  std::memcpy(b.storage->data(), values.data(), b.bytes());
+inline DeviceBuffer floats(const std::vector<float>& values) {
+  DeviceBuffer b{Storage::allocate(values.size() * sizeof(float))};
+  std::memcpy(storage_of(b)->data(), values.data(), b.bytes());
   return b;
 }
-inline std::vector<float> values(const Buffer& b) {
+inline std::vector<float> values(const DeviceBuffer& b) {
   std::vector<float> out(b.bytes() / sizeof(float));
-  std::memcpy(out.data(), b.data(), b.bytes());
+  std::memcpy(out.data(), bytes_of(b), b.bytes());
   return out;
 }
 

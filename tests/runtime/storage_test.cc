@@ -51,10 +51,10 @@ TEST(Storage, WhatNoMachineHoldsIsAnErrorWithItsBytes) {
 
 TEST(Storage, SharedBytesCountOnce) {
   const std::int64_t before = memory_stats().current;
-  Buffer a{Storage::allocate(4096)};
-  Buffer b = a;
+  DeviceBuffer a{Storage::allocate(4096)};
+  DeviceBuffer b = a;
   EXPECT_EQ(memory_stats().current, before + 4096);
-  a = Buffer();
+  a = DeviceBuffer();
   EXPECT_EQ(memory_stats().current, before + 4096);
   EXPECT_TRUE(bool(b));
   EXPECT_EQ(b.bytes(), 4096u);

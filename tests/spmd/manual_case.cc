@@ -9,6 +9,7 @@
 
 #include "src/evaluator/evaluator.h"
 #include "src/ir/builder.h"
+#include "src/ir/device_computations.h"
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
 #include "src/spmd/manual/manual.h"
@@ -28,12 +29,12 @@ class Spread {
 
   void run() {
     // Callers first.
-    std::vector<ir::Computation*> all = spmd::propagation::device_computations(*module_);
+    std::vector<ir::Computation*> all = ir::device_computations(*module_);
     std::map<ir::Computation*, std::vector<std::string>> around;  // manual axes by name
     for (auto c = all.rbegin(); c != all.rend(); ++c) {
       std::vector<Instruction*> calls;
       for (const auto& i : (*c)->instructions()) {
-        if (spmd::manual::is_call(*i)) {
+        if (ir::is_manual_computation(*i)) {
           calls.push_back(i.get());
         } else {
           for (ir::Computation* callee : i->called()) around[callee] = around[*c];
@@ -47,7 +48,7 @@ class Spread {
         }
         for (const TensorSharding& s : call->sharding) mesh_ = s.mesh ? s.mesh : mesh_;
         IndexList manual;
-        const bool partly = spmd::manual::is_partly(*call);
+        const bool partly = ir::is_partly_manual(*call);
         for (int a = 0; a < int(mesh_->axes.size()); ++a) {
           if (!partly) manual.push_back(a);
         }

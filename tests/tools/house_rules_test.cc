@@ -98,5 +98,37 @@ TEST(HouseRules, AnInternalErrorIsThrownOn) {
   EXPECT_EQ(check_rules("tools/f.cc", swallowed).code, 0);
 }
 
+TEST(HouseRules, FoldersOfARoomIncludeOneWay) {
+  const auto code = [](const std::string& path, const std::string& target) {
+    return check_rules(path, "#include \"" + target + "\"\n").code;
+  };
+  EXPECT_EQ(code("src/spmd/propagation/f.cc", "src/spmd/manual/manual.h"), 0);
+  EXPECT_EQ(code("src/spmd/manual/f.cc", "src/spmd/propagation/graph.h"), 1);
+  EXPECT_EQ(code("src/spmd/partitioner/f.cc", "src/spmd/collectives/optimize.h"), 1);
+  EXPECT_EQ(code("src/spmd/partitioner/f.cc", "src/spmd/partitioner/context.h"), 0);
+  EXPECT_EQ(code("src/spmd/f.cc", "src/spmd/rules/rules.h"), 1);
+  EXPECT_EQ(code("src/codegen/kernels/f.cc", "src/codegen/emitter.h"), 1);
+  EXPECT_EQ(code("src/codegen/f.cc", "src/codegen/kernels/dot.h"), 0);
+  // Folders deeper down are the nearest named one's; a new one must be named.
+  EXPECT_EQ(code("src/spmd/partitioner/deep/f.cc", "src/spmd/collectives/optimize.h"), 1);
+  EXPECT_EQ(code("src/spmd/partitioner/deep/f.cc", "src/spmd/partitioner/context.h"), 0);
+  EXPECT_EQ(code("src/spmd/unheard_of/f.cc", "src/ir/module.h"), 1);
+}
+
+TEST(HouseRules, MemoryOfDevicesIsOpaqueAboveTheCompiler) {
+  const auto code = [](const std::string& path, const std::string& target) {
+    return check_rules(path, "#include \"" + target + "\"\n").code;
+  };
+  for (const char* above : {"src/frontend/f.cc", "tools/tessera/f.cc"}) {
+    EXPECT_EQ(code(above, "src/runtime/buffer.h"), 1) << above;
+    EXPECT_EQ(code(above, "src/compiler/engine.h"), 0) << above;
+  }
+  // Engines see what the compiler declares, and text.
+  EXPECT_EQ(code("src/engines/remote/f.cc", "src/compiler/engine.h"), 0);
+  EXPECT_EQ(code("src/engines/remote/f.cc", "src/text/stablehlo.h"), 0);
+  EXPECT_EQ(code("src/engines/remote/f.cc", "src/compiler/pipeline.h"), 1);
+  EXPECT_EQ(code("src/compiler/f.cc", "src/engines/remote/engine.h"), 1);
+}
+
 }  // namespace
 }  // namespace tessera::testing

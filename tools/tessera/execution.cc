@@ -112,15 +112,16 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   options.keep_stages = false;
   options.layouts = layouts;
   const auto start = Clock::now();
-  const auto executable = compiler::compile(std::move(module), options);
+  const compiler::Engine& engine = compiler::engine_of(Device());
+  const auto executable = engine.compile(std::move(module), options);
   out.compile_ms = Milliseconds(Clock::now() - start).count();
   out.devices = executable->num_devices();
   out.evaluator_ops = executable->evaluator_ops();
 
-  runtime::reset_peak_memory();
+  engine.reset_peak_memory();
   compiler::DeviceArrays placed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    placed.push_back(cut(inputs[i], executable->parameter_shardings()[i], out.devices));
+    placed.push_back(cut(engine, inputs[i], executable->parameter_shardings()[i], out.devices));
   }
   compiler::DeviceArrays results;
   for (int run = 0; run < warm_ups + repeats; ++run) {
@@ -131,11 +132,11 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
     const Milliseconds took = Clock::now() - begin;
     if (run >= warm_ups) out.run_ms.push_back(took.count());
   }
-  out.peak_bytes_total = runtime::memory_stats().peak;
+  out.peak_bytes_total = engine.memory_stats().peak;
   out.collectives = executable->last_run_collectives();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    out.results.push_back(
-        join(results[i], executable->result_shardings()[i], executable->result_shapes()[i]));
+    out.results.push_back(join(engine, results[i], executable->result_shardings()[i],
+                               executable->result_shapes()[i]));
   }
   return out;
 }

@@ -5,8 +5,8 @@
 #include <tessera/sharding.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -278,92 +278,57 @@ void place(ir::Module* module, const PlacementFlags& flags) {
 
 namespace {
 
-/// Calls f(offset in the whole, offset in the part, elements) for each run of elements that a part
-/// and the whole both have in a row.
-template <class F>
-void for_runs(const Dims& whole, const Dims& local, const Dims& at, const F& f) {
-  const std::size_t rank = whole.size();
-  Dims begin(rank), count(rank);
-  for (std::size_t d = 0; d < rank; ++d) {
-    begin[d] = at[d] * local[d];
-    count[d] = std::clamp<std::int64_t>(whole[d] - begin[d], 0, local[d]);
-    if (count[d] == 0) return;
-  }
-  const Dims strides = row_major_strides(whole), local_strides = row_major_strides(local);
-  const std::int64_t run = rank == 0 ? 1 : count[rank - 1];
-  Dims index(rank, 0);
-  while (true) {
-    std::int64_t from = 0, to = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      from += (begin[d] + index[d]) * strides[d];
-      to += index[d] * local_strides[d];
-    }
-    f(from, to, run);
-    std::size_t d = rank < 2 ? 0 : rank - 1;
-    while (d-- > 0) {
-      if (++index[d] < count[d]) break;
-      index[d] = 0;
-    }
-    if (d == std::size_t(-1)) return;
-  }
-}
-
 bool is_cut(const TensorSharding& s) {
   return s.kind == TensorSharding::Kind::axes && s.mesh && !s.is_replicated();
 }
 
+/// Of a padded part: beyond the end of the array as well.
+Box box_of(const Dims& local, const Dims& at) {
+  Box box{at, local};
+  for (std::size_t d = 0; d < local.size(); ++d) box.start[d] *= local[d];
+  return box;
+}
+
 }  // namespace
 
-std::vector<runtime::Buffer> cut(const Literal& whole, const TensorSharding& sharding,
-                                 std::int64_t devices) {
-  if (!is_cut(sharding)) {
-    auto storage = runtime::Storage::allocate(whole.byte_count());
-    std::memcpy(storage->data(), whole.bytes(), whole.byte_count());
-    return std::vector<runtime::Buffer>(std::size_t(devices), runtime::Buffer{storage});
-  }
-  const Dims local = sharding.shard_dims(whole.dims());
+std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& whole,
+                              const TensorSharding& sharding, std::int64_t devices) {
+  std::vector<Device> list(std::size_t(devices), Device{0, 0, engine.platform()});
+  for (std::size_t d = 0; d < list.size(); ++d) list[d].id = std::int64_t(d);
+  const Box all = Box::whole(whole.dims());
   const std::size_t width = byte_size(whole.dtype());
-  const std::size_t bytes = std::size_t(element_count(local)) * width;
-  std::map<Dims, std::shared_ptr<runtime::Storage>> parts;
-  std::vector<runtime::Buffer> out;
-  for (std::int64_t device = 0; device < devices; ++device) {
-    const Dims at = sharding.shard_coordinates(device);
-    auto& part = parts[at];
-    if (!part) {
-      part = runtime::Storage::allocate(bytes);
-      std::memset(part->data(), 0, bytes);
-      for_runs(whole.dims(), local, at, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-        std::memcpy(part->data() + std::size_t(to) * width,
-                    whole.bytes() + std::size_t(from) * width, std::size_t(n) * width);
-      });
+  if (!is_cut(sharding)) return engine.copy_in(whole.bytes(), all, all, width, list);
+  const Dims local = sharding.shard_dims(whole.dims());
+  std::map<Dims, std::vector<Device>> holders;
+  for (const Device& d : list) holders[sharding.shard_coordinates(d.id)].push_back(d);
+  std::vector<DeviceBuffer> out(list.size());
+  for (const auto& [at, group] : holders) {
+    auto made = engine.copy_in(whole.bytes(), all, box_of(local, at), width, group);
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      out[std::size_t(group[k].id)] = std::move(made[k]);
     }
-    out.push_back(runtime::Buffer{part});
   }
   return out;
 }
 
-Literal join(const std::vector<runtime::Buffer>& parts, const TensorSharding& sharding,
-             const Shape& shape) {
-  const auto copied = [&](const runtime::Buffer& b) {
-    return Literal(Shape(shape.dtype, shape.dims),
-                   std::span(b.data(), std::size_t(shape.byte_count())));
-  };
-  if (sharding.kind == TensorSharding::Kind::maximal) {
-    return copied(parts[std::size_t(sharding.device)]);
-  }
-  if (!is_cut(sharding)) return copied(parts[0]);
+Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& parts,
+             const TensorSharding& sharding, const Shape& shape) {
   Literal out(Shape(shape.dtype, shape.dims));
-  std::byte* data = out.mutable_bytes();
-  const Dims local = sharding.shard_dims(shape.dims);
+  const Box all = Box::whole(shape.dims);
   const std::size_t width = byte_size(shape.dtype);
-  std::map<Dims, bool> seen;
+  const auto take = [&](std::size_t device, const Box& part) {
+    engine.copy_out(parts[device], part, out.mutable_bytes(), all, width);
+  };
+  if (!is_cut(sharding)) {
+    const bool one = sharding.kind == TensorSharding::Kind::maximal;
+    take(one ? std::size_t(sharding.device) : 0, all);
+    return out;
+  }
+  const Dims local = sharding.shard_dims(shape.dims);
+  std::set<Dims> seen;
   for (std::size_t device = 0; device < parts.size(); ++device) {
     const Dims at = sharding.shard_coordinates(std::int64_t(device));
-    if (std::exchange(seen[at], true)) continue;
-    for_runs(shape.dims, local, at, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      std::memcpy(data + std::size_t(from) * width, parts[device].data() + std::size_t(to) * width,
-                  std::size_t(n) * width);
-    });
+    if (seen.insert(at).second) take(device, box_of(local, at));
   }
   return out;
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/base/literal.h"
+#include "src/compiler/engine.h"
 #include "src/ir/module.h"
-#include "src/runtime/buffer.h"
 
 namespace tessera::tool {
 
@@ -31,11 +31,11 @@ struct PlacementFlags {
 /// parameters without a spec are whole on every device. UsageError, ShardingError.
 void place(ir::Module* module, const PlacementFlags& flags);
 
-/// A buffer a device; devices that hold the same part share one storage. Uneven parts are padded
-/// with zeros.
-std::vector<runtime::Buffer> cut(const Literal& whole, const TensorSharding& sharding,
-                                 std::int64_t devices);
-Literal join(const std::vector<runtime::Buffer>& parts, const TensorSharding& sharding,
-             const Shape& shape);
+/// A buffer a device, made by the engine; devices that hold the same part get it made together.
+/// Uneven parts are padded with zeros.
+std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& whole,
+                              const TensorSharding& sharding, std::int64_t devices);
+Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& parts,
+             const TensorSharding& sharding, const Shape& shape);
 
 }  // namespace tessera::tool

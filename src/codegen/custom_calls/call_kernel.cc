@@ -2,13 +2,13 @@
 // Emits a custom call as one kernel, parallel over its batch units.
 #include "src/codegen/custom_calls/call_kernel.h"
 
-#include "src/ir/custom_call.h"
+#include "src/codegen/custom_calls/call_kernels.h"
 
 namespace tessera::codegen {
 namespace {
 
 struct CallAttrs {
-  ir::PreparedCall call;
+  PreparedCall call;
   std::vector<Shape> operands, results;
 };
 
@@ -31,22 +31,19 @@ void run_call(const runtime::KernelCall& call) {
 
 }  // namespace
 
-void emit_custom_call(Emitter& e, const ir::Instruction& i) {
-  const ir::CustomCallTarget& target = ir::need_custom_call(i);
+KernelSpec call_kernel(const ir::Instruction& call) {
   auto attrs = std::make_shared<CallAttrs>();
-  attrs->call = target.prepare(i);
-  std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands()) {
-    for (const SlotId s : e.slots(*o)) inputs.push_back(s);
+  attrs->call = prepare_call(call);
+  for (const ir::Instruction* o : call.operands()) {
     for (Shape& leaf : flatten(o->shape)) attrs->operands.push_back(std::move(leaf));
   }
-  attrs->results = flatten(i.shape);
+  attrs->results = flatten(call.shape);
   KernelSpec spec;
   spec.function = run_call;
   spec.units = attrs->call.units;
   spec.nanoseconds = attrs->call.nanoseconds;
   spec.attributes = std::move(attrs);
-  e.task(i, std::move(spec), std::move(inputs), e.results(i));
+  return spec;
 }
 
 }  // namespace tessera::codegen

@@ -2,12 +2,13 @@
 // The kernel of a custom call.
 #pragma once
 
-#include "src/codegen/emitter.h"
+#include "src/codegen/kernels/kernel_spec.h"
+#include "src/ir/module.h"
 
 namespace tessera::codegen {
 
-/// A custom call that computes on buffers, as one kernel; batches run in parallel. An unknown
-/// target is a NotImplementedError.
-void emit_custom_call(Emitter& e, const ir::Instruction& i);
+/// Computes the call on buffers; batches run in parallel. Inputs and outputs are the leaves of its
+/// operands and result. An unknown target is a NotImplementedError.
+KernelSpec call_kernel(const ir::Instruction& call);
 
 }  // namespace tessera::codegen

@@ -349,7 +349,7 @@ void Target::check_layouts(const ir::Instruction& call) const {
   }
 }
 
-ir::PreparedCall Target::prepare(const ir::Instruction& call) const {
+PreparedCall Target::prepare(const ir::Instruction& call) const {
   check_layouts(call);
   Bound bound = bind(call);
   Run run;
@@ -374,7 +374,7 @@ ir::PreparedCall Target::prepare(const ir::Instruction& call) const {
     }
   }
   run.frame = bound.frame;
-  ir::PreparedCall out;
+  PreparedCall out;
   out.units = element_count(bound.batch);
   double largest = 1, small = 1;
   for (const auto* side : {&operands_, &results_}) {

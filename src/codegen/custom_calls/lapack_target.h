@@ -2,14 +2,14 @@
 // A LAPACK routine as a custom call target.
 #pragma once
 
+#include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/lapack_routine.h"
-#include "src/ir/custom_call.h"
 
 namespace tessera::codegen::lapack {
 
 /// A routine for one element type as the target of custom calls. Leading dims are batches, which
 /// may be split among devices and run in parallel.
-class Target : public ir::CustomCallTarget {
+class Target : public ir::CustomCallTarget, public CallKernel {
  public:
   struct Leaf {
     enum class Kind : std::uint8_t { matrix, plain, scalar, alpha, workspace };
@@ -23,7 +23,7 @@ class Target : public ir::CustomCallTarget {
 
   Target(const Routine& routine, DType dtype);
 
-  ir::PreparedCall prepare(const ir::Instruction& call) const override;
+  PreparedCall prepare(const ir::Instruction& call) const override;
   std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override;
 
  private:

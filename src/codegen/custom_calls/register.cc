@@ -11,11 +11,11 @@ namespace tessera::codegen {
 namespace {
 
 /// tridiagonal_solve_perturbed_ffi has one name for all types.
-class AnyType : public ir::CustomCallTarget {
+class AnyType : public ir::CustomCallTarget, public CallKernel {
  public:
   explicit AnyType(const lapack::Routine& routine)
       : f32_(routine, DType::f32), f64_(routine, DType::f64) {}
-  ir::PreparedCall prepare(const ir::Instruction& call) const override {
+  PreparedCall prepare(const ir::Instruction& call) const override {
     return of(call).prepare(call);
   }
   std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override {
@@ -38,7 +38,8 @@ class AnyType : public ir::CustomCallTarget {
 
 void add(const lapack::Routine& routine) {
   if (routine.name.find('?') == std::string::npos) {
-    ir::register_custom_call(routine.name, std::make_shared<AnyType>(routine));
+    const auto target = std::make_shared<AnyType>(routine);
+    register_custom_call(routine.name, target, target);
     return;
   }
   const std::pair<char, DType> types[] = {
@@ -47,7 +48,8 @@ void add(const lapack::Routine& routine) {
     std::string name =
         is_complex(dtype) && !routine.complex_name.empty() ? routine.complex_name : routine.name;
     name[name.find('?')] = letter;
-    ir::register_custom_call(name, std::make_shared<lapack::Target>(routine, dtype));
+    const auto target = std::make_shared<lapack::Target>(routine, dtype);
+    register_custom_call(name, target, target);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "src/codegen/block_ops.h"
+#include "src/codegen/kernels/block_ops.h"
 
 namespace tessera::codegen {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/loop_program.h"
 
 namespace tessera::codegen {
 

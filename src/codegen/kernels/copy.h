@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/base/shape.h"
-#include "src/codegen/kernel_spec.h"
+#include "src/codegen/kernels/kernel_spec.h"
 #include "src/ir/attributes.h"
 
 namespace tessera::codegen {

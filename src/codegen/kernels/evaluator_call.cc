@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "src/codegen/kernels/owned.h"
 #include "src/evaluator/evaluator.h"
 
 namespace tessera::codegen {
@@ -43,8 +44,7 @@ void run_evaluator(const runtime::KernelCall& call) {
 KernelSpec evaluator_kernel(const ir::Instruction& instruction) {
   KernelSpec spec;
   spec.function = run_evaluator;
-  // The plan's owner keeps the module.
-  spec.attributes = std::shared_ptr<const void>(std::shared_ptr<const void>(), &instruction);
+  spec.attributes = owned_copy(instruction);
   spec.nanoseconds = 2000;
   for (const ir::Instruction* o : instruction.operands()) {
     spec.nanoseconds += double(o->shape.byte_count()) * 5;

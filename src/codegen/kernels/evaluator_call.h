@@ -2,7 +2,7 @@
 // The fallback kernel for ops without a kernel of their own.
 #pragma once
 
-#include "src/codegen/kernel_spec.h"
+#include "src/codegen/kernels/kernel_spec.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "src/codegen/block_ops.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/loop_program.h"
 #include "src/ir/builder.h"
 
 // Compiled apart: names below stand in other sources of this folder too.

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "src/codegen/kernel_spec.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

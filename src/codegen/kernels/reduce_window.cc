@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/base/literal_util.h"
-#include "src/codegen/block_ops.h"
+#include "src/codegen/kernels/block_ops.h"
 #include "src/ir/builder.h"
 
 namespace tessera::codegen {

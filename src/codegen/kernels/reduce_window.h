@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "src/codegen/kernel_spec.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

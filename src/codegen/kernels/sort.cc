@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "src/base/literal_util.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/loop_program.h"
 
 namespace tessera::codegen {
 namespace {

@@ -2,7 +2,7 @@
 // The kernel of top-k.
 #pragma once
 
-#include "src/codegen/kernel_spec.h"
+#include "src/codegen/kernels/kernel_spec.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

@@ -11,23 +11,6 @@ namespace tessera::spmd {
 using ir::Instruction;
 using ir::Opcode;
 
-bool is_plain_collective(const Instruction& i) {
-  switch (i.opcode) {
-    case Opcode::all_gather:
-    case Opcode::all_reduce:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_permute:
-      break;
-    default:
-      return false;
-  }
-  if (i.operands().size() != 1 || !i.shape.is_array() || !i.operand(0)->shape.is_array()) {
-    return false;
-  }
-  return i.control_predecessors().empty();
-}
-
 Instruction* same_collective(ir::Builder& b, const Instruction& like,
                              std::vector<Instruction*> operands, const Shape& shape) {
   return ir::emit_like(b, like, std::move(operands), &shape);
@@ -50,11 +33,6 @@ Instruction* regrouped(ir::Builder& b, const Instruction& like, Instruction* ope
 bool only_moves(const Instruction& i) {
   return ir::has_trait(i.opcode, ir::traits::permutes) && i.shape.is_array() &&
          i.shape.dtype == i.operand(0)->shape.dtype;
-}
-
-bool may_stand_outside(const Instruction& i) {
-  if (ir::runs_program(i.opcode) || !i.shape.is_array() || !ir::is_pure(i)) return false;
-  return !ir::is_collective(i.opcode) || is_plain_collective(i);
 }
 
 }  // namespace tessera::spmd

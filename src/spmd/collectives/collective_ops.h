@@ -8,8 +8,6 @@
 
 namespace tessera::spmd {
 
-/// A collective of one array that nothing else orders, of the kinds that the passes know.
-bool is_plain_collective(const ir::Instruction& i);
 /// The same collective of other operands, with a channel of its own. `shape`: of the result.
 ir::Instruction* same_collective(ir::Builder& b, const ir::Instruction& like,
                                  std::vector<ir::Instruction*> operands, const Shape& shape);
@@ -21,7 +19,5 @@ ir::Instruction* regrouped(ir::Builder& b, const ir::Instruction& like, ir::Inst
                            ir::DeviceGroups groups);
 /// reshape, transpose, reverse, copy: the same elements, each once.
 bool only_moves(const ir::Instruction& i);
-/// Gives the same wherever it stands, in a loop or before it, if its operands do.
-bool may_stand_outside(const ir::Instruction& i);
 
 }  // namespace tessera::spmd

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "src/ir/loop_invariance.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
@@ -47,7 +48,7 @@ class Combiner {
 
   std::size_t run() {
     for (const auto& i : computation_->instructions()) {
-      if (is_plain_collective(*i) && i.get() != computation_->root() &&
+      if (ir::is_plain_collective(*i) && i.get() != computation_->root() &&
           ordered_.count(i.get()) == 0) {
         join(i.get());
       }
@@ -281,7 +282,7 @@ class Combiner {
 
 bool communicates_often(const ir::Computation& c) {
   return std::count_if(c.instructions().begin(), c.instructions().end(),
-                       [](const auto& i) { return is_plain_collective(*i); }) > 1;
+                       [](const auto& i) { return ir::is_plain_collective(*i); }) > 1;
 }
 
 }  // namespace

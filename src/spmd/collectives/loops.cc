@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "src/ir/cloner.h"
+#include "src/ir/loop_invariance.h"
 #include "src/ir/while_view.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
@@ -86,7 +87,7 @@ class Loop {
         if (view_.is_invariant(*k) && i->shape.is_array()) invariant.insert(i.get());
         continue;
       }
-      if (!may_stand_outside(*i)) continue;
+      if (!ir::may_stand_outside(*i)) continue;
       if (!std::all_of(i->operands().begin(), i->operands().end(),
                        [&](const Instruction* o) { return invariant.count(o) > 0; })) {
         continue;
@@ -167,7 +168,7 @@ class Loop {
       chain.push_back(all);
       all = all->operand(0);
     }
-    if (!all->is(Opcode::all_reduce) || !is_plain_collective(*all) || !has_one_use(all)) {
+    if (!all->is(Opcode::all_reduce) || !ir::is_plain_collective(*all) || !has_one_use(all)) {
       return false;
     }
     if (ir::as_binary_reducer(*all->called().at(0)) != op) return false;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/spmd/collectives/dedupe.h"
 #include "src/spmd/collectives/held.h"
+#include "src/spmd/dedupe_collectives.h"
 
 namespace tessera::spmd {
 namespace {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "src/ir/loop_invariance.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
@@ -39,7 +40,7 @@ class OwnShards {
   std::size_t run() {
     for (std::size_t n = 0; n < r_.size(); ++n) {
       Instruction* i = r_.at(n);
-      if (!r_.untouched(i) || !is_plain_collective(*i)) continue;
+      if (!r_.untouched(i) || !ir::is_plain_collective(*i)) continue;
       if (i == r_.computation()->root()) continue;
       if (i->is(Opcode::all_reduce)) reduced(i);
       if (i->is(Opcode::all_gather)) gathered(i);

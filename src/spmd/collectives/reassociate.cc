@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "src/ir/loop_invariance.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
@@ -41,7 +42,7 @@ class Reassociation {
     for (std::size_t n = 0; n < r_.size(); ++n) {
       Instruction* i = r_.at(n);
       if (!r_.untouched(i)) continue;
-      if (is_plain_collective(*i)) {
+      if (ir::is_plain_collective(*i)) {
         in_a_row(i);
       } else if (ir::is_elementwise(i->opcode) && i->shape.is_array() &&
                  i->control_predecessors().empty()) {
@@ -103,7 +104,7 @@ class Reassociation {
     if (outer->is(Opcode::collective_permute)) return two_permutes(outer);
     Instruction* from = outer->operand(0);
     if (outer->is(Opcode::all_reduce)) return two_reductions(outer);
-    if (!r_.has_one_use(from) || !is_plain_collective(*from)) return;
+    if (!r_.has_one_use(from) || !ir::is_plain_collective(*from)) return;
     const auto& co = outer->get<ir::CollectiveAttrs>();
     if (outer->is(Opcode::all_gather) && from->is(Opcode::reduce_scatter)) {
       return scattered_and_gathered(outer, from);
@@ -127,7 +128,7 @@ class Reassociation {
     Instruction* inner = outer->operand(0);
     const auto& second = outer->get<ir::PermuteAttrs>().source_target_pairs;
     if (stays(second)) return replace(outer, {}, inner);
-    if (!inner->is(Opcode::collective_permute) || !is_plain_collective(*inner) ||
+    if (!inner->is(Opcode::collective_permute) || !ir::is_plain_collective(*inner) ||
         !r_.has_one_use(inner)) {
       return;
     }
@@ -163,7 +164,8 @@ class Reassociation {
       chain.push_back(i);
       i = i->operand(0);
     }
-    if (!i->is(Opcode::all_reduce) || !is_plain_collective(*i) || reduction_of(*i) != op) return;
+    if (!i->is(Opcode::all_reduce) || !ir::is_plain_collective(*i) || reduction_of(*i) != op)
+      return;
     const auto &ci = i->get<ir::CollectiveAttrs>(), &co = outer->get<ir::CollectiveAttrs>();
     if (ci.channel_id.has_value() != co.channel_id.has_value()) return;
     auto groups = groups_.reduced_over(ci.groups, co.groups);
@@ -212,7 +214,7 @@ class Reassociation {
     Leaf leaf{value, {}, nullptr};
     std::vector<Instruction*> chain;
     Instruction* i = moved(value, &chain);
-    if (!is_plain_collective(*i) || !r_.has_one_use(i) || reduction_of(*i) != op) return leaf;
+    if (!ir::is_plain_collective(*i) || !r_.has_one_use(i) || reduction_of(*i) != op) return leaf;
     // A part of a scattered array lies elsewhere once it is moved.
     if (i->is(Opcode::reduce_scatter) && !chain.empty()) return leaf;
     leaf.chain = std::move(chain);
@@ -314,7 +316,7 @@ class Reassociation {
     std::int64_t bytes = 0;
     for (Instruction* o : i->operands()) {
       if (splat(*o)) continue;
-      if (!is_plain_collective(*o) || !r_.has_one_use(o) || !moves_whole(*o)) return;
+      if (!ir::is_plain_collective(*o) || !r_.has_one_use(o) || !moves_whole(*o)) return;
       if (o->shape.dims != i->shape.dims) return;
       if (!key) {
         key = key_of(*o);

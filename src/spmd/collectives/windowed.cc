@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/ir/loop_invariance.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
@@ -107,7 +108,8 @@ class Windowed {
     std::optional<std::size_t> side;
     for (std::size_t k = 0; k < 2; ++k) {
       const Instruction* x = dot->operand(k);
-      if (!x->is(Opcode::all_gather) || !is_plain_collective(*x) || !r_.has_one_use(x)) continue;
+      if (!x->is(Opcode::all_gather) || !ir::is_plain_collective(*x) || !r_.has_one_use(x))
+        continue;
       if (!is_large(*x)) continue;
       if (!side || x->shape.byte_count() > dot->operand(*side)->shape.byte_count()) side = k;
     }
@@ -152,7 +154,7 @@ class Windowed {
 
   /// reduce-scatter(dot(x, y)).
   void scattered(Instruction* scatter) {
-    if (!is_plain_collective(*scatter) || !sums_well(scatter->shape.dtype)) return;
+    if (!ir::is_plain_collective(*scatter) || !sums_well(scatter->shape.dtype)) return;
     Instruction* dot = scatter->operand(0);
     if (!dot->is(Opcode::dot) || !r_.has_one_use(dot) || !is_large(*dot)) return;
     if (ir::as_binary_reducer(*scatter->called().at(0)) != Opcode::add) return;

@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/ir/builder.h"
 #include "src/ir/constraint.h"
+#include "src/ir/device_computations.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/sdy_text.h"
 #include "src/spmd/manual/manual.h"
@@ -106,7 +107,7 @@ class Binder {
   explicit Binder(ir::Module* module) : module_(module) {
     for (const auto& c : module->computations()) {
       for (const auto& i : c->instructions()) {
-        any_ |= is_call(*i);
+        any_ |= ir::is_manual_computation(*i);
         for (const TensorSharding& s : i->sharding) know(s.mesh);
       }
     }
@@ -135,7 +136,7 @@ class Binder {
     for (const auto& i : c->instructions()) all.push_back(i.get());
     bool added = false;
     for (Instruction* i : all) {
-      if (is_call(*i)) {
+      if (ir::is_manual_computation(*i)) {
         added |= bind(i, outer);
         continue;
       }
@@ -370,7 +371,7 @@ class Binder {
     std::unordered_map<Instruction*, Instruction*> replaced;
     for (const auto& i : body->instructions()) {
       i->sharding.clear();
-      if (is_call(*i)) {
+      if (ir::is_manual_computation(*i)) {
         // Nothing is left for it to divide.
         i->opcode = Opcode::call;
         i->attrs = {};

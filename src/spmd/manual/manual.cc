@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual computations: the text of their attributes, and reading of other forms.
 #include "src/spmd/manual/manual.h"
+#include "src/ir/device_computations.h"
 
 #include <unordered_set>
 
 #include "src/base/check.h"
 #include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
-#include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::manual {
-
-bool is_call(const ir::Instruction& i) {
-  return i.is(ir::Opcode::custom_call) &&
-         i.get<ir::CustomCallAttrs>().target == ir::kManualComputationTarget;
-}
-
-bool is_partly(const ir::Instruction& call) {
-  return is_call(call) && call.called().size() == 1 && call.called()[0]->root()->has_sharding();
-}
 
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh) {
   const TensorSharding& s = call.called().at(0)->root()->sharding.front();
@@ -77,7 +68,7 @@ namespace {
 /// Constraints in reducers, comparators and the like.
 void drop_scalar_constraints(ir::Module* module) {
   std::unordered_set<const ir::Computation*> device;
-  for (const ir::Computation* c : propagation::device_computations(*module)) device.insert(c);
+  for (const ir::Computation* c : ir::device_computations(*module)) device.insert(c);
   // Bodies of manual computations run per device too.
   std::vector<const ir::Computation*> work;
   auto enter = [&](const ir::Computation* c) {
@@ -85,7 +76,7 @@ void drop_scalar_constraints(ir::Module* module) {
   };
   for (const auto& c : module->computations()) {
     for (const auto& i : c->instructions()) {
-      if (!is_call(*i)) continue;
+      if (!ir::is_manual_computation(*i)) continue;
       for (const ir::Computation* body : i->called()) enter(body);
     }
   }
@@ -94,7 +85,7 @@ void drop_scalar_constraints(ir::Module* module) {
     work.pop_back();
     for (const auto& i : c->instructions()) {
       const bool runs = i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) ||
-                        i->is(ir::Opcode::conditional) || is_call(*i);
+                        i->is(ir::Opcode::conditional) || ir::is_manual_computation(*i);
       if (!runs) continue;
       for (const ir::Computation* callee : i->called()) enter(callee);
     }

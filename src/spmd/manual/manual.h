@@ -10,8 +10,6 @@
 
 namespace tessera::spmd::manual {
 
-bool is_call(const ir::Instruction& instruction);
-
 /// The forms that HLO text has for manual computations become calls of kManualComputationTarget:
 ///  - `xla.sdy.GlobalToLocalShape`, a call of `xla.sdy.manual_computation_body...`, and
 ///    `xla.sdy.LocalToGlobalShape`;
@@ -26,10 +24,8 @@ void raise(ir::Module* module);
 /// user's line).
 void bind(ir::Module* module);
 
-/// After bind: the body leaves axes automatic.
-bool is_partly(const ir::Instruction& call);
-/// Of such a call: the manual axes, on `mesh`, which refines the body's; those of the calls around
-/// it included.
+/// Of a call that is_partly_manual: the manual axes, on `mesh`, which refines the body's; those of
+/// the calls around it included.
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh);
 
 /// `<mesh<["x"=2]>, [{"x"}, {?}], replicated={"y"}>`: readable without a table of meshes.

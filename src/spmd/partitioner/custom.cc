@@ -3,8 +3,8 @@
 #include "src/base/check.h"
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
+#include "src/ir/device_computations.h"
 #include "src/ir/hooks.h"
-#include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/propagation/meshes.h"
 
@@ -131,7 +131,7 @@ void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& sou
   const auto& attrs = source.get<ir::CustomCallAttrs>();
   if (attrs.partitioner) return partition_custom(p, source);
   if (ir::is_constraint(source)) return partition_constraint(p, source);
-  if (manual::is_call(source)) return partition_manual(p, source);
+  if (ir::is_manual_computation(source)) return partition_manual(p, source);
   if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands().size() == 1) {
     return p.define(source, p.raw_leaves(*source.operand(0)));
   }

@@ -2,7 +2,7 @@
 // Manual computations: operands and results in the layouts that the call states, the body as it is.
 // Along axes that stay automatic the body is partitioned like any computation; shardings in it name
 // the manual axes as manual, so that nothing is moved or shared along them.
-#include "src/spmd/manual/manual.h"
+#include "src/ir/device_computations.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -198,7 +198,7 @@ void partition_manual(ComputationPartitioner& p, const ir::Instruction& source) 
     throw ValueError("the manual computation " + source.name + " has no body for its operands",
                      source.location());
   }
-  if (manual::is_partly(source)) return partition_partly(p, source);
+  if (ir::is_partly_manual(source)) return partition_partly(p, source);
   partition_whole(p, source);
 }
 

@@ -2,8 +2,8 @@
 // Matrices that are decomposed, or solved with: whatever else is done with them, in the end a
 // device has them whole.
 #include "src/ir/custom_call.h"
+#include "src/ir/device_computations.h"
 #include "src/spmd/factor_rule.h"
-#include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -11,7 +11,7 @@ namespace tessera::spmd {
 bool needs_whole_operand(const ir::Instruction& op, std::size_t k) {
   const bool decomposes = op.is(ir::Opcode::cholesky) || op.is(ir::Opcode::triangular_solve);
   // A custom call whose rule is known; its own partitioner may want its operands otherwise.
-  const bool calls = op.is(ir::Opcode::custom_call) && !manual::is_call(op) &&
+  const bool calls = op.is(ir::Opcode::custom_call) && !ir::is_manual_computation(op) &&
                      !op.get<ir::CustomCallAttrs>().partitioner && ir::custom_call_rule(op);
   if (!decomposes && !calls) return false;
   const auto rule = rule_for(op);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The partitioner's driver: computations, shardings of values, records for the report.
 #include "src/spmd/partitioner/partition.h"
+#include "src/ir/device_computations.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +10,7 @@
 #include "src/base/check.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_call.h"
-#include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/partitioner/families.h"
@@ -122,14 +123,14 @@ const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
 }
 
 void ModulePartitioner::find_manual_axes() {
-  const std::vector<ir::Computation*> all = propagation::device_computations(source_);
+  const std::vector<ir::Computation*> all = ir::device_computations(source_);
   // Callers first.
   for (auto c = all.rbegin(); c != all.rend(); ++c) {
     const IndexList around = manual_axes(**c);
     for (const auto& i : (*c)->instructions()) {
       const bool runs =
           i->is(ir::Opcode::call) || i->is(ir::Opcode::while_) || i->is(ir::Opcode::conditional);
-      if (manual::is_partly(*i)) {
+      if (ir::is_partly_manual(*i)) {
         manual_[i->called()[0]] = manual::axes_of(*i, mesh_);
       } else if (runs && !around.empty()) {
         for (const ir::Computation* callee : i->called()) manual_[callee] = around;

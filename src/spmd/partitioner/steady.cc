@@ -2,8 +2,8 @@
 // What stays the same while a loop runs: moving it is paid for once, before the loop.
 #include <algorithm>
 
+#include "src/ir/loop_invariance.h"
 #include "src/ir/while_view.h"
-#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -24,7 +24,7 @@ std::vector<char> steady_values(const ir::Computation& body) {
   for (const auto& i : body.instructions()) {
     if (!i->shape.is_array()) continue;
     const auto carry = ir::WhileView::carry_of(*i);
-    bool same = carry ? is_kept(body, *carry) : may_stand_outside(*i);
+    bool same = carry ? is_kept(body, *carry) : ir::may_stand_outside(*i);
     for (const Instruction* o : i->operands()) {
       same = same && (carry || steady[std::size_t(o->index)] != 0);
     }

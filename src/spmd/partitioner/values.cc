@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/base/literal.h"
-#include "src/spmd/manual/manual.h"
+#include "src/ir/device_computations.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -62,7 +62,7 @@ IndexList used_axes(const TensorSharding& s) {
 double byte_count(const ir::Instruction* x) { return double(x->shape.byte_count()); }
 
 std::string op_label(const ir::Instruction& source) {
-  if (manual::is_call(source)) return "manual computation";
+  if (ir::is_manual_computation(source)) return "manual computation";
   std::string label(ir::name(source.opcode));
   if (source.is(ir::Opcode::custom_call)) {
     label += " " + source.get<ir::CustomCallAttrs>().target;

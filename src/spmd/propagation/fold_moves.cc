@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "src/ir/builder.h"
+#include "src/ir/device_computations.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {
@@ -412,7 +413,7 @@ class Folder {
 }  // namespace
 
 void fold_moves(ir::Module* module) {
-  for (ir::Computation* c : device_computations(*module)) Folder(c).run();
+  for (ir::Computation* c : ir::device_computations(*module)) Folder(c).run();
 }
 
 }  // namespace tessera::spmd::propagation

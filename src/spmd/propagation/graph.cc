@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the propagation graph: values that share a sharding, ops with rules, data-flow edges.
 #include "src/spmd/propagation/graph.h"
+#include "src/ir/device_computations.h"
 
 #include <algorithm>
 #include <map>
@@ -35,7 +36,7 @@ class Builder {
   Builder(ir::Module* module, MeshRef mesh) : module_(module), mesh_(std::move(mesh)) {}
 
   Graph run() {
-    graph_.computations = device_computations(*module_);
+    graph_.computations = ir::device_computations(*module_);
     number_leaves();
     join();
     make_values();
@@ -226,8 +227,8 @@ class Builder {
     std::unordered_map<const ir::Computation*, IndexList> manual;
     // Callers stand behind what they call.
     for (auto i = notable_.rbegin(); i != notable_.rend(); ++i) {
-      const bool enters = manual::is_partly(**i);
-      const std::vector<ir::Computation*> callees = device_callees(**i);
+      const bool enters = ir::is_partly_manual(**i);
+      const std::vector<ir::Computation*> callees = ir::device_callees(**i);
       if (callees.empty()) continue;
       const IndexList inner = enters ? manual::axes_of(**i, mesh_) : manual[(*i)->parent];
       for (ir::Computation* callee : callees) manual[callee] = inner;
@@ -355,7 +356,7 @@ class Builder {
         }
         return;
       case Opcode::custom_call:
-        if (manual::is_partly(i)) return connect_manual(i);
+        if (ir::is_partly_manual(i)) return connect_manual(i);
         if (const auto& partitioner = i.get<ir::CustomCallAttrs>().partitioner) {
           if (partitioner->has_infer_callback() || partitioner->has_propagate_callback()) {
             CallbackOp op;
@@ -564,7 +565,7 @@ class Builder {
 Graph build_graph(ir::Module* module, const MeshRef& mesh) { return Builder(module, mesh).run(); }
 
 void free_roots(ir::Module* module) {
-  for (ir::Computation* c : device_computations(*module)) {
+  for (ir::Computation* c : ir::device_computations(*module)) {
     Instruction* root = c->root();
     if (c == module->entry() || !root->has_sharding() || !root->shape.is_array()) continue;
     auto copy = std::make_unique<Instruction>();

@@ -103,12 +103,6 @@ struct Graph {
   mutable std::pair<const ir::Computation*, std::int64_t> recent_{nullptr, 0};
 };
 
-/// Computations that run once per device: the entry, bodies, conditions, branches, callees, and
-/// those bodies of manual computations that leave axes automatic.
-std::vector<ir::Computation*> device_computations(const ir::Module& module);
-/// Those of them that an instruction runs.
-std::vector<ir::Computation*> device_callees(const ir::Instruction& i);
-
 /// `mesh`: the one that active values are on.
 Graph build_graph(ir::Module* module, const MeshRef& mesh);
 

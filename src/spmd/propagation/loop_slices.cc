@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/ir/device_computations.h"
 #include "src/ir/while_view.h"
 #include "src/spmd/propagation/graph.h"
 
@@ -86,7 +87,7 @@ class Loop {
 }  // namespace
 
 void gather_before_loops(ir::Module* module) {
-  for (ir::Computation* c : device_computations(*module)) {
+  for (ir::Computation* c : ir::device_computations(*module)) {
     for (const auto& i : c->instructions()) {
       if (i->is(Opcode::while_)) Loop(i.get()).run();
     }

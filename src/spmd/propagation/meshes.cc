@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings all shardings onto one refined mesh, and back to the coarsest that expresses them.
 #include "src/spmd/propagation/meshes.h"
+#include "src/ir/device_computations.h"
 
 #include <algorithm>
 #include <map>
@@ -76,10 +77,10 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
   std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
   std::vector<ir::Instruction*> made;
   for (ir::Instruction* i : all) {
-    if (!any_foreign(*i, fine) || manual::is_call(*i)) continue;
+    if (!any_foreign(*i, fine) || ir::is_manual_computation(*i)) continue;
     const ir::UserList of_i = i->users();
-    const bool for_manual =
-        i->is(ir::Opcode::custom_call) && of_i.size() == 1 && manual::is_call(*of_i.front());
+    const bool for_manual = i->is(ir::Opcode::custom_call) && of_i.size() == 1 &&
+                            ir::is_manual_computation(*of_i.front());
     if (for_manual) continue;
     const bool edge = is_entry && (i->is(ir::Opcode::parameter) || i == c->root());
     if (!edge) {
@@ -117,12 +118,12 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
 }  // namespace
 
 MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
-  const std::vector<ir::Computation*> computations = device_computations(*module);
+  const std::vector<ir::Computation*> computations = ir::device_computations(*module);
   std::vector<ir::Instruction*> sharded, partly_manual;
   for (ir::Computation* c : computations) {
     for (const auto& i : c->instructions()) {
       if (i->has_sharding()) sharded.push_back(i.get());
-      if (manual::is_partly(*i)) partly_manual.push_back(i.get());
+      if (ir::is_partly_manual(*i)) partly_manual.push_back(i.get());
     }
   }
   std::vector<Kin> kin;

@@ -403,6 +403,11 @@ void write_back(ir::Module* module, Graph* given, const MeshRef& fine, const Mes
       d.open = false;
       d.priority = 0;
     }
+    // Axes that are manual around a value were kept off it; it has nothing to say about them.
+    const IndexList& manual = of_value.back().manual;
+    erase_if(of_value.back().replicated, [&](int axis) {
+      return std::find(manual.begin(), manual.end(), axis) != manual.end();
+    });
   }
   const MeshRef mesh = coarsest_mesh(of_value, fine, coarse);
   for (TensorSharding& s : of_value) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "src/ir/device_computations.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {
@@ -102,7 +103,7 @@ class Splitter {
 }  // namespace
 
 void split_constants(ir::Module* module) {
-  for (ir::Computation* c : device_computations(*module)) Splitter(c).run();
+  for (ir::Computation* c : ir::device_computations(*module)) Splitter(c).run();
 }
 
 }  // namespace tessera::spmd::propagation

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "src/base/literal.h"
-#include "src/codegen/block_ops.h"
-#include "src/codegen/kernel_spec.h"
-#include "src/codegen/mosaic.h"
+#include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/mosaic.h"
 #include "src/ir/module.h"
 #include "src/runtime/plan.h"
 

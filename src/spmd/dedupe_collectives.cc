@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common subexpression elimination for collectives.
-#include "src/spmd/collectives/dedupe.h"
+#include "src/spmd/dedupe_collectives.h"
 
 #include <cstdint>
 #include <unordered_map>

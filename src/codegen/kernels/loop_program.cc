@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Register programs of fused loops: their builder, and the interpreter that runs them by blocks.
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/loop_program.h"
 
 #include <algorithm>
 #include <cstring>

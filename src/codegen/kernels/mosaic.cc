@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes views (slice, reverse, transpose, reshape, pad, concatenate) into boxes with strides.
-#include "src/codegen/mosaic.h"
+#include "src/codegen/kernels/mosaic.h"
 
 #include <algorithm>
 #include <cstring>

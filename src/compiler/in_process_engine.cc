@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers in this process's memory, shared by all devices that hold the same.
+#include "src/compiler/in_process_engine.h"
+
+#include <cstring>
+#include <map>
+
+#include "src/base/check.h"
+#include "src/runtime/buffer.h"
+
+namespace tessera::compiler {
+namespace {
+
+std::shared_ptr<runtime::Storage> allocate(const Box& part, std::size_t element_bytes) {
+  return runtime::Storage::allocate(std::size_t(part.element_count()) * element_bytes);
+}
+
+class InProcessEngine final : public Engine {
+ public:
+  std::string platform() const override { return "cpu"; }
+  const std::vector<Device>& devices() const override { return tessera::devices(); }
+
+  std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
+                                            const Options& options) const override {
+    return compiler::compile(std::move(module), options);
+  }
+
+  std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
+                                    std::size_t element_bytes,
+                                    std::span<const Device> devices) const override {
+    const auto storage = allocate(part, element_bytes);
+    if (storage->bytes() > 0) {
+      if (!covers(held, part)) std::memset(storage->data(), 0, storage->bytes());
+      copy_common(host, held, storage->data(), part, element_bytes);
+    }
+    return std::vector<DeviceBuffer>(devices.size(), DeviceBuffer{storage});
+  }
+
+  void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host, const Box& wanted,
+                std::size_t element_bytes) const override {
+    const std::byte* bytes = runtime::bytes_of(buffer);
+    TESSERA_CHECK(buffer.bytes() == std::size_t(part.element_count()) * element_bytes,
+                  "a buffer is of another size than its part");
+    if (buffer.bytes() > 0) copy_common(bytes, part, host, wanted, element_bytes);
+  }
+
+  std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
+                                     std::size_t element_bytes,
+                                     std::span<const Device> devices) const override {
+    const auto storage = allocate(part, element_bytes);
+    for (const Piece& piece : pieces) {
+      copy_common(runtime::bytes_of(piece.buffer), piece.box, storage->data(), part, element_bytes);
+    }
+    return std::vector<DeviceBuffer>(devices.size(), DeviceBuffer{storage});
+  }
+
+  DeviceBuffer on_device(const DeviceBuffer& buffer, const Device&) const override {
+    return buffer;
+  }
+
+  std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers) const override {
+    std::map<const DeviceMemory*, DeviceBuffer> copies;  // looked up only
+    std::vector<DeviceBuffer> out;
+    out.reserve(buffers.size());
+    for (const DeviceBuffer& b : buffers) {
+      DeviceBuffer& made = copies[b.memory.get()];
+      if (!made) {
+        const std::byte* bytes = runtime::bytes_of(b);
+        const auto storage = runtime::Storage::allocate(b.bytes());
+        if (b.bytes() > 0) std::memcpy(storage->data(), bytes, b.bytes());
+        made.memory = storage;
+      }
+      out.push_back(made);
+    }
+    return out;
+  }
+
+  MemoryStats memory_stats() const override { return runtime::memory_stats(); }
+  void reset_peak_memory() const override { runtime::reset_peak_memory(); }
+};
+
+}  // namespace
+
+std::shared_ptr<const Engine> in_process_engine() { return std::make_shared<InProcessEngine>(); }
+
+}  // namespace tessera::compiler
