@@ -7,7 +7,7 @@
 #include <set>
 
 #include "src/base/literal_util.h"
-#include "src/codegen/loop_program.h"
+#include "src/codegen/kernels/loop_program.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/builder.h"
 #include "tests/codegen/run_module.h"

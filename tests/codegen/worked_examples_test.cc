@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "src/codegen/kernels/mosaic.h"
 #include "src/codegen/liveness.h"
-#include "src/codegen/mosaic.h"
 #include "src/ir/hlo_text.h"
 
 namespace tessera::codegen {
