@@ -59,8 +59,8 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
         if (!donate) {
           for (std::size_t d = 0; d < args.size(); ++d) {
             for (std::size_t i = 0; i < args[d].size(); ++i) {
-              if (std::memcmp(kept[i][d].data(), args[d][i].bytes(), args[d][i].byte_count()) !=
-                  0) {
+              if (std::memcmp(runtime::bytes_of(kept[i][d]), args[d][i].bytes(),
+                              args[d][i].byte_count()) != 0) {
                 return failed("argument " + std::to_string(i) + " was overwritten");
               }
             }
