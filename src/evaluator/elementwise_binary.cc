@@ -188,6 +188,11 @@ Complex combine(Opcode op, const Complex& a, const Complex& b) {
     case Opcode::power:
       if (a == Complex(0)) return b == Complex(0) ? Complex(1) : Complex(0);
       return std::pow(a, b);
+    case Opcode::atan2: {
+      // As XLA has it: the angle of b + i a.
+      const Complex i(0, 1);
+      return -i * std::log((b + i * a) / std::sqrt(b * b + a * a));
+    }
     default:
       no_such_op(op, DType::c128);
   }
