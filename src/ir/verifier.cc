@@ -120,6 +120,8 @@ bool attributes_fit(Opcode op, const Attributes& a) {
       return holds<BatchNormAttrs>(a);
     case Opcode::topk:
       return holds<TopKAttrs>(a);
+    case Opcode::scan:
+      return holds<ScanAttrs>(a);
     case Opcode::while_:
       return holds<WhileAttrs>(a) || a.empty();
     default:
