@@ -5,6 +5,7 @@
 
 #include "src/ir/hlo_text.h"
 #include "src/ir/shape_inference.h"
+#include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
 #include "src/spmd/partitioner/partition.h"
@@ -27,6 +28,8 @@ constexpr Pass kPasses[] = {
      [](ModulePtr& m) { spmd::propagate(m.get()); }},
     {"partition", "From a propagated program to that of one device",
      [](ModulePtr& m) { m = spmd::partition(*m, {}, nullptr); }},
+    {"expand-scans", "Put a while loop in the place of each scan",
+     [](ModulePtr& m) { passes::expand_scans(m.get()); }},
     {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
      [](ModulePtr& m) { passes::inline_calls(m.get()); }},
     {"trip-counts", "Note how often loops run that count to a constant",
