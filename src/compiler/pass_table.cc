@@ -9,6 +9,7 @@
 #include "src/ir/custom_call.h"
 #include "src/ir/layouts.h"
 #include "src/ir/shape_inference.h"
+#include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
 #include "src/spmd/collectives/optimize.h"
@@ -43,6 +44,7 @@ constexpr Pass kPasses[] = {
      counted<ir::normalize_layouts>},
     {"expand-custom-calls", "Replace custom calls that stand for a program by that program",
      [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), false)); }},
+    {"expand-scans", "Replace scans by while loops", counted<passes::expand_scans>},
     {"expand-markers", "Replace what only propagation and partitioning read",
      [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), true)); }},
     {"share-reducers", "Make one computation of equal reducers", counted<passes::share_reducers>},

@@ -20,6 +20,7 @@
 #include "src/ir/hlo_text.h"
 #include "src/ir/layouts.h"
 #include "src/ir/shape_inference.h"
+#include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "src/passes/trip_counts.h"
 #include "src/spmd/collectives/count.h"
@@ -219,6 +220,7 @@ void partition(Compilation& c) {
 void drop_layouts(Compilation& c) { ir::normalize_layouts(c.module.get()); }
 // Calls that stand for a program are that program from here on.
 void expand_calls(Compilation& c) { ir::expand_custom_calls(c.module.get(), false); }
+void expand_scans(Compilation& c) { passes::expand_scans(c.module.get()); }
 void drop_markers(Compilation& c) { ir::expand_custom_calls(c.module.get(), true); }
 void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
 void join_async(Compilation& c) { passes::join_async(c.module.get()); }
@@ -312,6 +314,7 @@ constexpr Stage kStages[] = {
     {"input", keep_input, Stage::Leaves::module},
     {"layouts", drop_layouts, Stage::Leaves::nothing},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
+    {"scans", expand_scans, Stage::Leaves::nothing},
     {"reducers", share_reducers, Stage::Leaves::nothing},
     {"separate-calls", separate_calls, Stage::Leaves::nothing},
     {"loop-carries", merge_carries, Stage::Leaves::nothing},

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "src/ir/hlo_text.h"
+#include "src/passes/expand_scans.h"
 #include "src/text/stablehlo.h"
 
 namespace tessera::compiler {
@@ -89,7 +90,10 @@ std::string write_module(const ir::Module& module, TextForm form) {
     options.axis_names = true;
     return ir::to_string(module, options);
   }
-  return text::to_stablehlo(module);
+  // StableHLO has no scan.
+  const std::unique_ptr<ir::Module> written = module.clone();
+  passes::expand_scans(written.get());
+  return text::to_stablehlo(*written);
 }
 
 std::string read_file(const std::string& path) {

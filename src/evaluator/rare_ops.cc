@@ -129,17 +129,14 @@ Literal eval_scaled_dot(const ir::Instruction& in, Operands xs) {
 }
 
 Literal eval_scan(const ir::Instruction& in, Operands xs) {
-  const std::int64_t dim = text_dims(in.attrs, "dimensions").at(0);
-  const auto carries = std::size_t(ir::text_integer(in.attrs, "num_carries", 0));
-  const bool reverse = ir::text_flag(in.attrs, "is_reverse");
-  const std::size_t inputs = xs.size() - carries;
+  const auto& [dim, length, carry_count, constant_count, reverse, associative] =
+      in.get<ir::ScanAttrs>();
+  const auto carries = std::size_t(carry_count);
+  const std::size_t rest = xs.size() - std::size_t(constant_count), inputs = rest - carries;
   const std::size_t outputs = in.shape.elements.size() - carries;
   std::vector<Literal> state, out;
-  for (std::size_t i = inputs; i < xs.size(); ++i) state.push_back(*xs[i]);
+  for (std::size_t i = inputs; i < rest; ++i) state.push_back(*xs[i]);
   for (std::size_t i = 0; i < outputs; ++i) out.emplace_back(in.shape.elements[i]);
-  const std::int64_t length = inputs > 0    ? xs[0]->dims()[std::size_t(dim)]
-                              : outputs > 0 ? in.shape.elements[0].dim(dim)
-                                            : 0;
   for (std::int64_t step = 0; step < length; ++step) {
     const std::int64_t at = reverse ? length - 1 - step : step;
     std::vector<Literal> arguments;
@@ -149,6 +146,7 @@ Literal eval_scan(const ir::Instruction& in, Operands xs) {
       arguments.push_back(rows(*xs[i], dim, at, at + 1).reshaped(dims));
     }
     for (Literal& s : state) arguments.push_back(std::move(s));
+    for (std::size_t i = rest; i < xs.size(); ++i) arguments.push_back(*xs[i]);
     const Literal result = evaluate(*in.called().at(0), arguments);
     state.clear();
     for (std::size_t i = 0; i < result.elements().size(); ++i) {

@@ -193,8 +193,7 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
 std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
                                 const std::vector<std::string>& paths,
                                 const FlatFunction& condition, const FlatFunction& body,
-                                std::optional<std::int64_t> trips, const std::string& name,
-                                Location location) {
+                                const std::string& name, Location location) {
   Flat flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
   if (settle_carry(carry, flat_body.results, paths, name, location)) {
     flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
@@ -238,10 +237,97 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
               whole_body.elements.end());
   whole_body.builder.computation()->set_root(whole_body.builder.tuple(next));
   Instruction* loop = outer.builder().while_loop(whole_condition.builder.computation(),
-                                                 whole_body.builder.computation(), init, trips);
+                                                 whole_body.builder.computation(), init);
   return unpack(
       outer, loop, carry.size(),
       varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()));
+}
+
+/// A scan whose carry and slices are checked: the leaves of the last carry, then what is stacked.
+/// `f` takes the carry and then the slices, and returns the next carry and then the outputs.
+struct StagedScan {
+  std::string name;       ///< of the loop, for messages
+  std::string step_name;  ///< of the step's computation
+  std::int64_t length = 0;
+  bool reverse = false;
+  Location location;
+
+  std::vector<Array> stage(Trace& outer, std::vector<Array> carry,
+                           const std::vector<std::string>& paths, const std::vector<Array>& xs,
+                           const FlatFunction& f) const;
+  Flat traced_step(Trace& outer, const std::vector<Array>& carry, const std::vector<Array>& xs,
+                   const FlatFunction& f) const;
+};
+
+/// In the order of the op: slices and outputs come before the carry.
+Flat StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
+                             const std::vector<Array>& xs, const FlatFunction& f) const {
+  std::vector<frontend::AbstractValue> parameters;
+  for (const Array& x : xs) {
+    Dims dims(x.shape().begin() + 1, x.shape().end());
+    parameters.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x)});
+  }
+  for (const Array& c : carry) parameters.push_back(frontend::abstract_value(c));
+  return trace_flat(
+      outer, step_name, parameters,
+      [&](std::vector<Array> in) {
+        std::rotate(in.begin(), in.begin() + std::ptrdiff_t(xs.size()), in.end());
+        std::vector<Array> out = f(in);
+        std::rotate(out.begin(), out.begin() + std::ptrdiff_t(carry.size()), out.end());
+        return out;
+      },
+      location);
+}
+
+std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
+                                     const std::vector<std::string>& paths,
+                                     const std::vector<Array>& xs, const FlatFunction& f) const {
+  const auto carry_part = [&](const Flat& flat) {
+    return std::vector<frontend::AbstractValue>(flat.results.end() - std::ptrdiff_t(carry.size()),
+                                                flat.results.end());
+  };
+  Flat step = traced_step(outer, carry, xs, f);
+  if (settle_carry(carry, carry_part(step), paths, name, location)) {
+    step = traced_step(outer, carry, xs, f);
+    if (settle_carry(carry, carry_part(step), paths, name, location)) {
+      throw TypeError(name + ": the carried types don't settle", location);
+    }
+  }
+  const std::size_t outputs = step.results.size() - carry.size();
+  std::vector<frontend::AbstractValue> types = abstract_values(carry);
+  for (std::size_t y = 0; y < outputs; ++y) {
+    Shape whole = step.results[y].shape;
+    whole.dims.insert(whole.dims.begin(), length);
+    types.push_back({whole, false, step.results[y].varying});
+  }
+  types = varying_results(std::move(types), {}, step.results, step.captures);
+
+  const frontend::MetadataScope metadata(outer, location, name);
+  const std::vector<Instruction*> carries = lift_all(outer, carry, location);
+  std::vector<Instruction*> operands = lift_all(outer, xs, location);
+  operands.insert(operands.end(), carries.begin(), carries.end());
+  for (const Array& c : step.captures) operands.push_back(outer.lift(c, location));
+  ir::ScanAttrs attrs;
+  attrs.length = length;
+  attrs.carries = std::int64_t(carry.size());
+  attrs.constants = std::int64_t(step.captures.size());
+  attrs.reverse = reverse;
+  ir::Builder& b = outer.builder();
+  // Of no steps the carry is as it was, and nothing is stacked.
+  Instruction* scan =
+      length > 0 ? b.emit(Opcode::scan, std::move(operands), attrs, {step.computation}) : nullptr;
+  std::vector<Array> out;
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const bool carried = k < carry.size();
+    const std::size_t at = carried ? outputs + k : k - carry.size();
+    const Shape& shape = types[k].shape;
+    Instruction* value = scan      ? b.get_tuple_element(scan, std::int64_t(at))
+                         : carried ? carries[k]
+                                   : b.splat(b.zero(shape.dtype), shape.dims);
+    out.push_back(outer.wrap(value, types[k].weak));
+    frontend::set_varying(out.back(), types[k].varying);
+  }
+  return out;
 }
 
 Array scalar_s32(std::int64_t v) {
@@ -264,10 +350,27 @@ std::vector<Array> while_core(const std::vector<Array>& init, const std::vector<
                               const FlatFunction& condition, const FlatFunction& body,
                               const std::string& name, Location location) {
   return as_one_program(name, location, [&] {
-    return staged_while(*Trace::current(), init, paths, condition, body, std::nullopt, name,
-                        location);
+    return staged_while(*Trace::current(), init, paths, condition, body, name, location);
   });
 }
+
+namespace {
+/// What the loop counts from and to, as it counts; empty if that isn't known, or no s64 can say how
+/// far it is.
+std::optional<std::pair<std::int64_t, std::int64_t>> known_bounds(const Array& lower,
+                                                                  const Array& upper, DType index) {
+  const Literal* from = frontend::constant_value(lower);
+  const Literal* to = frontend::constant_value(upper);
+  if (!from || !to || index == DType::u64) return std::nullopt;
+  const auto as_index = [&](const Literal& bound) {
+    return to_scalar<std::int64_t>(Literal::scalar(index, to_scalar<std::int64_t>(bound)));
+  };
+  const std::pair bounds(as_index(*from), as_index(*to));
+  std::int64_t trips = 0;
+  if (__builtin_sub_overflow(bounds.second, bounds.first, &trips)) return std::nullopt;
+  return bounds;
+}
+}  // namespace
 
 std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::vector<Array>& init,
                              const std::vector<std::string>& paths, const FlatFunction& body,
@@ -281,30 +384,48 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
   const DType index =
       lower.weak_type() ? (upper.weak_type() ? DType::s32 : upper.dtype()) : lower.dtype();
   return as_one_program("fori_loop", location, [&] {
-    std::optional<std::int64_t> trips;
-    const Literal* from = frontend::constant_value(lower);
-    const Literal* to = frontend::constant_value(upper);
-    if (from && to) {
-      trips =
-          std::max<std::int64_t>(0, to_scalar<std::int64_t>(*to) - to_scalar<std::int64_t>(*from));
+    const auto next = [&](const Array& i) {
+      const Array one = frontend::from_literal(Literal::scalar(index, std::int64_t(1)), true);
+      return binary(Opcode::add, i, one, location);
+    };
+    Trace& outer = *Trace::current();
+    if (const auto bounds = known_bounds(lower, upper, index)) {
+      Array first;
+      {
+        const frontend::MetadataScope metadata(outer, location, "fori_loop");
+        first = outer.wrap(outer.builder().constant(Literal::scalar(index, bounds->first)), false);
+      }
+      std::vector<Array> carry{first};
+      carry.insert(carry.end(), init.begin(), init.end());
+      std::vector<std::string> all_paths{" index"};
+      all_paths.insert(all_paths.end(), paths.begin(), paths.end());
+      const std::int64_t trips = std::max<std::int64_t>(0, bounds->second - bounds->first);
+      const StagedScan scan{"fori_loop", "fori_loop.body", trips, false, location};
+      std::vector<Array> out =
+          scan.stage(outer, carry, all_paths, {}, [&](const std::vector<Array>& c) {
+            std::vector<Array> out{next(c[0])};
+            const std::vector<Array> values = body(c);
+            out.insert(out.end(), values.begin(), values.end());
+            return out;
+          });
+      return std::vector<Array>(out.begin() + 1, out.end());
     }
     std::vector<Array> carry{converted(lower, index, location), converted(upper, index, location)};
     carry.insert(carry.end(), init.begin(), init.end());
     std::vector<std::string> all_paths{" index", " bound"};
     all_paths.insert(all_paths.end(), paths.begin(), paths.end());
     std::vector<Array> out = staged_while(
-        *Trace::current(), carry, all_paths,
+        outer, carry, all_paths,
         [&](const std::vector<Array>& c) { return std::vector<Array>{less(c[0], c[1], location)}; },
         [&](const std::vector<Array>& c) {
           std::vector<Array> in{c[0]};
           in.insert(in.end(), c.begin() + 2, c.end());
-          std::vector<Array> next{
-              binary(Opcode::add, c[0], converted(scalar_s32(1), index, location), location), c[1]};
+          std::vector<Array> out{next(c[0]), c[1]};
           const std::vector<Array> values = body(in);
-          next.insert(next.end(), values.begin(), values.end());
-          return next;
+          out.insert(out.end(), values.begin(), values.end());
+          return out;
         },
-        trips, "fori_loop", location);
+        "fori_loop", location);
     return std::vector<Array>(out.begin() + 2, out.end());
   });
 }
@@ -467,106 +588,8 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
                      location);
   }
   return as_one_program("scan", location, [&] {
-    Trace& outer = *Trace::current();
-    std::vector<Array> carry = init;
-    std::vector<frontend::AbstractValue> slices;
-    for (const Array& x : xs) {
-      Dims dims(x.shape().begin() + 1, x.shape().end());
-      slices.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x)});
-    }
-    auto traced = [&] {
-      std::vector<frontend::AbstractValue> parameters = abstract_values(carry);
-      parameters.insert(parameters.end(), slices.begin(), slices.end());
-      return trace_flat(outer, "scan.step", parameters, f, location);
-    };
-    auto carry_part = [&](const Flat& flat) {
-      return std::vector<frontend::AbstractValue>(
-          flat.results.begin(), flat.results.begin() + std::ptrdiff_t(carry.size()));
-    };
-    Flat step = traced();
-    if (settle_carry(carry, carry_part(step), paths, "scan", location)) {
-      step = traced();
-      if (settle_carry(carry, carry_part(step), paths, "scan", location)) {
-        throw TypeError("scan: the carried types don't settle", location);
-      }
-    }
-    const std::size_t n = carry.size(), ys = step.results.size() - n;
-    const frontend::MetadataScope metadata(outer, location, "scan");
-    ir::Builder& b = outer.builder();
-
-    // State: index, carry, stacked outputs, then what the loop only reads: xs and captures.
-    std::vector<Instruction*> state{b.scalar(DType::s32, 0)};
-    for (const Array& c : carry) state.push_back(outer.lift(c, location));
-    std::vector<frontend::AbstractValue> types{{Shape(DType::s32, {}), false}};
-    for (const Array& c : carry) types.push_back(frontend::abstract_value(c));
-    for (std::size_t y = 0; y < ys; ++y) {
-      const Shape& one = step.results[n + y].shape;
-      Dims dims{length};
-      dims.insert(dims.end(), one.dims.begin(), one.dims.end());
-      state.push_back(b.splat(b.zero(one.dtype), dims));
-      types.push_back({Shape(one.dtype, dims), false, step.results[n + y].varying});
-    }
-    types = varying_results(std::move(types), {}, step.results, step.captures);
-    if (length == 0) {
-      std::vector<Array> out;
-      for (std::size_t k = 1; k < state.size(); ++k) {
-        out.push_back(outer.wrap(state[k], types[k].weak));
-        frontend::set_varying(out.back(), types[k].varying);
-      }
-      return out;
-    }
-    for (const Array& x : xs) state.push_back(outer.lift(x, location));
-    for (const Array& c : step.captures) state.push_back(outer.lift(c, location));
-    Instruction* packed = b.tuple(state);
-
-    TupleComputation condition(outer.module(), "scan.cond", packed->shape);
-    condition.builder.metadata = b.metadata;
-    condition.builder.computation()->set_root(
-        condition.builder.compare(ir::Direction::lt, condition.elements[0],
-                                  condition.builder.scalar(DType::s32, double(length))));
-
-    TupleComputation body(outer.module(), "scan.body", packed->shape);
-    ir::Builder& in = body.builder;
-    in.metadata = b.metadata;
-    Instruction* i = body.elements[0];
-    Instruction* at = i;
-    if (options.reverse) {
-      at = in.binary(Opcode::subtract, in.scalar(DType::s32, double(length - 1)), i);
-    }
-    auto starts = [&](std::size_t rank) {
-      std::vector<Instruction*> out{at};
-      for (std::size_t d = 1; d < rank; ++d) out.push_back(in.scalar(DType::s32, 0));
-      return out;
-    };
-    std::vector<Instruction*> arguments(body.elements.begin() + 1,
-                                        body.elements.begin() + 1 + std::ptrdiff_t(n));
-    for (std::size_t x = 0; x < xs.size(); ++x) {
-      Instruction* whole = body.elements[1 + n + ys + x];
-      Dims sizes = whole->shape.dims;
-      sizes[0] = 1;
-      Instruction* row = in.dynamic_slice(whole, starts(sizes.size()), sizes);
-      arguments.push_back(in.reshape(row, slices[x].shape.dims));
-    }
-    for (std::size_t c = 0; c < step.captures.size(); ++c) {
-      arguments.push_back(body.elements[1 + n + ys + xs.size() + c]);
-    }
-    const std::vector<Instruction*> results = body.inlined(*step.computation, arguments);
-    std::vector<Instruction*> next{in.binary(Opcode::add, i, in.scalar(DType::s32, 1))};
-    next.insert(next.end(), results.begin(), results.begin() + std::ptrdiff_t(n));
-    for (std::size_t y = 0; y < ys; ++y) {
-      Instruction* stacked = body.elements[1 + n + y];
-      Dims dims = stacked->shape.dims;
-      dims[0] = 1;
-      next.push_back(
-          in.dynamic_update_slice(stacked, in.reshape(results[n + y], dims), starts(dims.size())));
-    }
-    next.insert(next.end(), body.elements.begin() + 1 + std::ptrdiff_t(n + ys),
-                body.elements.end());
-    in.computation()->set_root(in.tuple(next));
-    Instruction* loop =
-        b.while_loop(condition.builder.computation(), in.computation(), packed, length);
-    std::vector<Array> out = unpack(outer, loop, 1 + n + ys, types);
-    return std::vector<Array>(out.begin() + 1, out.end());
+    const StagedScan scan{"scan", "scan.step", length, options.reverse, location};
+    return scan.stage(*Trace::current(), init, paths, xs, f);
   });
 }
 

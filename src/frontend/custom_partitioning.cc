@@ -9,6 +9,7 @@
 #include "src/frontend/sharding_rule_factors.h"
 #include "src/frontend/shardings.h"
 #include "src/frontend/trace.h"
+#include "src/passes/expand_scans.h"
 #include "src/sharding/lowering.h"
 #include "src/sharding/sharding_impl.h"
 #include "src/sharding/tiling.h"
@@ -257,6 +258,7 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
     }
   }
   out.body = trace.finish(outputs, callbacks_.location);
+  passes::expand_scans_in(out.body);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "src/compiler/layouts.h"
 #include "src/frontend/array_impl.h"
 #include "src/ir/hlo_text.h"
+#include "src/passes/expand_scans.h"
 #include "src/text/stablehlo.h"
 
 namespace tessera {
@@ -32,14 +33,16 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
 }  // namespace
 
 std::string Lowered::as_text(const std::string& dialect, Location location) const {
-  const ir::Module& module = *state_->placed.program.module;
-  if (dialect == "stablehlo") return text::to_stablehlo(module);
+  // A scan is a loop in all dialects, as users of JAX know it.
+  const std::unique_ptr<ir::Module> module = state_->placed.program.module->clone();
+  passes::expand_scans(module.get());
+  if (dialect == "stablehlo") return text::to_stablehlo(*module);
   if (dialect != "hlo") {
     throw ValueError("as_text('" + dialect + "'): the dialects are: hlo, stablehlo", location);
   }
   ir::PrintOptions options;
   options.axis_names = true;
-  return ir::to_string(module, options);
+  return ir::to_string(*module, options);
 }
 
 Compiled Lowered::compile(Location) const {

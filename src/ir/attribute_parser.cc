@@ -5,6 +5,7 @@
 
 #include "src/ir/enum_text.h"
 #include "src/ir/hlo_parser.h"
+#include "src/ir/hooks.h"
 #include "src/ir/inference_site.h"
 #include "src/ir/limits.h"
 #include "src/ir/names.h"
@@ -304,9 +305,40 @@ void check_output_aliases(const Instruction& i, AttributeReader& reader, std::st
   });
 }
 
-CustomCallAttrs custom_call(const Instruction& i, AttributeReader& reader) {
+ScanAttrs scan(const Instruction& i, AttributeReader& reader) {
+  ScanAttrs a;
+  const Dims dims = reader.dims("dimensions");
+  if (dims.size() != 1) {
+    reader.fail(reader.need("dimensions"), "scan takes exactly one dimension");
+  }
+  a.dim = dims[0];
+  a.carries = reader.integer_or("num_carries", 0);
+  a.constants = reader.integer_or("num_constants", 0);
+  a.reverse = reader.flag("is_reverse");
+  if (reader.has("is_associative")) a.associative = reader.flag("is_associative");
+  if (reader.has("length")) {
+    a.length = reader.integer("length");
+    return a;
+  }
+  // The inputs tell, or the result.
+  const Shape* whole = nullptr;
+  if (a.carries < std::int64_t(i.operands().size())) {
+    whole = &i.operand(0)->shape;
+  } else if (a.carries < std::int64_t(i.shape.elements.size())) {
+    whole = &i.shape.elements[0];
+  } else {
+    reader.fail(reader.need("dimensions"),
+                "without inputs the result must be a tuple of outputs and carries, which tells how "
+                "long they are");
+  }
+  if (a.dim >= 0 && a.dim < whole->rank()) a.length = whole->dim(a.dim);
+  return a;
+}
+
+Attributes custom_call(const Instruction& i, AttributeReader& reader) {
   CustomCallAttrs a;
   a.target = reader.text("custom_call_target");
+  if (a.target == kScanTarget && i.is(Opcode::custom_call)) return scan(i, reader);
   a.has_side_effect = reader.flag("custom_call_has_side_effect");
   if (auto value = reader.take("api_version")) a.api_version = std::string(*value);
   for (const char* key :
@@ -505,7 +537,7 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
                            "rhs_contracting_dims", "lhs_ragged_dims", "rhs_group_dims",
                            "operand_precision", "algorithm"});
     case Opcode::scan:
-      return kept(reader, {"dimensions", "num_carries", "is_reverse", "is_associative"});
+      return scan(i, reader);
     case Opcode::async_start:
     case Opcode::async_update:
     case Opcode::async_done:

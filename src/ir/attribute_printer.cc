@@ -5,6 +5,7 @@
 
 #include "src/ir/attribute_text.h"
 #include "src/ir/enum_text.h"
+#include "src/ir/hooks.h"
 #include "src/ir/text_out.h"
 #include "src/sharding/tiling.h"
 
@@ -293,6 +294,19 @@ struct Writer {
     word(instruction.opcode == Opcode::rng ? "distribution" : "algorithm", a.kind);
   }
   void operator()(const WhileAttrs&) {}
+  void operator()(const ScanAttrs& a) {
+    const bool plain = has_own_text(instruction);
+    if (!plain) {
+      key("custom_call_target");
+      append_quoted(out, kScanTarget);
+    }
+    dims("dimensions", {a.dim});
+    if (!plain) number("length", a.length);
+    number("num_carries", a.carries);
+    if (!plain) number("num_constants", a.constants);
+    flag("is_reverse", a.reverse);
+    if (a.associative) flag("is_associative", *a.associative);
+  }
   void operator()(const TextAttrs& a) { items(a.items); }
 };
 
@@ -300,8 +314,18 @@ struct Writer {
 
 void append_attributes(std::string& out, const Instruction& i) { i.attrs.visit(Writer{out, i}); }
 
+bool has_own_text(const Instruction& i) {
+  const auto* scan = i.attrs.get_if<ScanAttrs>();
+  if (scan == nullptr) return true;
+  // HLO's has no constants, and inputs or outputs tell how long it is.
+  const auto carries = std::size_t(scan->carries);
+  return scan->constants == 0 &&
+         (i.operands().size() > carries || i.shape.elements.size() > carries);
+}
+
 std::vector<std::string_view> callee_keys(const Instruction& i) {
   if (i.called().empty()) return {};
+  if (!has_own_text(i)) return {"called_computations"};
   switch (i.opcode) {
     case Opcode::while_:
       return {"condition", "body"};

@@ -9,6 +9,9 @@
 
 namespace tessera::ir {
 
+/// False: an op that HLO lacks, or lacks with these attributes, and that is printed as a custom
+/// call.
+bool has_own_text(const Instruction& i);
 /// The attributes of an opcode, each with ", " in front; no callees, no sharding. Symbolic device
 /// groups are written as lists.
 void append_attributes(std::string& out, const Instruction& i);

@@ -254,6 +254,22 @@ struct WhileAttrs {
   std::optional<std::int64_t> known_trip_count;
   friend bool operator==(const WhileAttrs&, const WhileAttrs&) = default;
 };
+/// scan (called: step). A loop over slices of arrays, which HLO's scan is one of:
+///
+///     step(a slice of each input..., carries..., constants...) -> (a slice of each output...,
+///                                                                  next carries...)
+///     scan(inputs..., carries..., constants...) -> (outputs..., last carries...)
+///
+/// HLO's has no constants, and its length is that of its inputs. What it can't say is printed as a
+/// custom call (kScanTarget).
+struct ScanAttrs {
+  std::int64_t dim = 0;  ///< along which inputs are cut and outputs are stacked
+  std::int64_t length = 0;
+  std::int64_t carries = 0, constants = 0;
+  bool reverse = false;             ///< from the last slice to the first
+  std::optional<bool> associative;  ///< as the text says; nobody relies on it
+  friend bool operator==(const ScanAttrs&, const ScanAttrs&) = default;
+};
 /// Opcodes whose attributes nobody computes with: kept as text, in order.
 struct TextAttrs {
   std::vector<std::pair<std::string, std::string>> items;
@@ -277,7 +293,7 @@ using AttributeKinds =
                       ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs, GetTupleElementAttrs,
                       CollectiveAttrs, PermuteAttrs, CustomCallAttrs, CholeskyAttrs,
                       TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs, BatchNormAttrs,
-                      TopKAttrs, WhileAttrs, TextAttrs>;
+                      TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
 template <class A>
 inline constexpr int attribute_kind = AttributeKinds::number<A>();
 /// Those that are read and written field by field.

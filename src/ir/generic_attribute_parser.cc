@@ -48,6 +48,8 @@ void HloParser::attributes(Scope& scope, Opcode op, Instruction* i, bool nested)
   // Those two have theirs between the parentheses.
   if (op != Opcode::parameter && op != Opcode::constant) {
     i->attrs = parse_attributes(op, *i, reader);
+    // An op that HLO lacks.
+    if (op == Opcode::custom_call && i->attrs.get_if<ScanAttrs>()) i->opcode = Opcode::scan;
   }
   for (std::string_view key : single_callee_keys(op, reader)) {
     i->add_called(callee(scope, reader, key));

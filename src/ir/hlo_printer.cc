@@ -256,7 +256,7 @@ void Printer::instruction(const Instruction& i) {
   out_ += " = ";
   append_shape(out_, i.shape);
   out_ += ' ';
-  out_ += ir::name(i.opcode);
+  out_ += ir::name(has_own_text(i) ? i.opcode : Opcode::custom_call);
   out_ += '(';
   if (const auto* p = i.attrs.get_if<ParameterAttrs>()) {
     append_int(out_, p->number);

@@ -66,6 +66,9 @@ class CustomPartitioner {
 inline constexpr const char* kCustomPartitioningTarget = "CustomSPMDPartitioning";
 /// custom_call_target of with_sharding_constraint.
 inline constexpr const char* kShardingTarget = "Sharding";
+/// custom_call_target of a scan that HLO's scan can't express (ScanAttrs). Its attributes are those
+/// of HLO's scan with `length` and `num_constants`.
+inline constexpr const char* kScanTarget = "tessera.Scan";
 /// custom_call_target of a manual computation (shard_map): code that is written per device along
 /// some axes of the mesh. Operands and results are global arrays. called[0] is the body: its
 /// parameters and results have the shapes of shards along the manual axes, and are whole along all

@@ -100,6 +100,8 @@ class Instruction : public InstructionData {
   UserList users() const;
   /// Places in operand lists at which this one stands.
   std::size_t use_count() const { return uses_.size() - vacant_uses_; }
+  /// All such places, in the order in which they came; those without a user are vacant.
+  const SmallVector<Use, 2>& uses() const { return uses_; }
   /// The only place at which this one is an operand; empty if there is none or another.
   std::optional<Use> only_use() const;
   /// Makes every user, every control successor and the root use `to`. O(uses).

@@ -25,9 +25,12 @@ bool Rewriter::has_one_use(const Instruction* i) const {
   if (!untouched(i) || i == computation()->root() || !i->control_predecessors().empty()) {
     return false;
   }
-  const UserList all = users(i);
-  return all.size() == 1 &&
-         std::count(all[0]->operands().begin(), all[0]->operands().end(), i) == 1;
+  // Ends at the second use: constants have thousands.
+  std::size_t count = 0;
+  for (const Use& use : i->uses()) {
+    if (use.user != nullptr && std::size_t(use.user->index) < size_ && ++count > 1) return false;
+  }
+  return count == 1;
 }
 
 Builder& Rewriter::builder(const Instruction* of) {

@@ -113,65 +113,67 @@ Shape infer_scaled_dot(const Site& site) {
   return Shape(result_type(site), Product(site).result(site, {}));
 }
 
-/// scan(inputs..., inits...): the body takes a slice of each input and the carries, and gives a
-/// slice of each output and the next carries.
+/// scan(inputs..., carries..., constants...): the step takes a slice of each input, the carries and
+/// the constants, and gives a slice of each output and the next carries.
 Shape infer_scan(const Site& site) {
   site.need_called(1);
-  const Dims dims = text_dims(site.attrs, "dimensions");
-  const std::int64_t carries = text_integer(site.attrs, "num_carries", 0);
+  const auto& a = site.get<ScanAttrs>();
   const auto count = std::int64_t(site.operands.size());
-  if (dims.size() != 1) site.shape_error("takes exactly one dimension");
-  if (carries < 0 || carries > count) {
-    site.shape_error("num_carries=" + std::to_string(carries) + " of " +
-                     plural(site.operands.size(), "operand"));
+  if (a.carries < 0 || a.carries > count || a.constants < 0 || a.constants > count - a.carries) {
+    site.shape_error("num_carries=" + std::to_string(a.carries) +
+                     (a.constants == 0 ? "" : ", num_constants=" + std::to_string(a.constants)) +
+                     " of " + plural(site.operands.size(), "operand"));
   }
+  const std::int64_t inputs = count - a.carries - a.constants;
+  if (a.dim < 0) site.shape_error("dimension " + std::to_string(a.dim) + " is negative");
+  if (a.length < 0) site.shape_error("length " + std::to_string(a.length) + " is negative");
   std::vector<Shape> wanted;
-  std::int64_t length = -1;
   for (std::int64_t i = 0; i < count; ++i) {
     Shape s(site.array(std::size_t(i)).dtype, site.shape(std::size_t(i)).dims);
-    if (i < count - carries) {
-      site.check_dim(dims[0], s.rank(), "dimension");
-      if (length >= 0 && s.dim(dims[0]) != length) {
-        site.shape_error("the inputs must be equally long in dim " + std::to_string(dims[0]));
+    if (i < inputs) {
+      site.check_dim(a.dim, s.rank(), "dimension");
+      if (s.dim(a.dim) != a.length) {
+        site.shape_error("the inputs must be equally long in dim " + std::to_string(a.dim) +
+                         ": operand " + std::to_string(i) + " has " +
+                         plural(std::size_t(s.dim(a.dim)), "slice") + " for length " +
+                         std::to_string(a.length));
       }
-      length = s.dim(dims[0]);
-      s.dims.erase(s.dims.begin() + std::ptrdiff_t(dims[0]));
+      s.dims.erase(s.dims.begin() + std::ptrdiff_t(a.dim));
     }
     wanted.push_back(std::move(s));
   }
-  site.check_parameters(0, wanted, "body");
+  site.check_parameters(0, wanted, "step");
+  const std::string step = "step " + site.called[0]->name();
   const Shape& gives = site.result_of(0);
   if (!gives.is_tuple) {
-    site.shape_error("body " + site.called[0]->name() + " must give a tuple, not " +
-                     gives.to_string());
+    site.shape_error(step + " must give a tuple, not " + gives.to_string());
   }
-  const auto parts = std::int64_t(gives.elements.size());
-  if (parts < carries) {
-    site.shape_error("body " + site.called[0]->name() + " gives " +
-                     plural(gives.elements.size(), "value") + " and there are " +
-                     std::to_string(carries) + " carries");
-  }
-  if (length < 0) {
-    // Without inputs only the declared result tells how long the outputs are.
-    const Shape& out = site.need_declared();
-    if (!out.is_tuple || out.elements.empty() || out.elements[0].rank() <= dims[0]) {
-      site.shape_error("the result must be a tuple of outputs and carries");
-    }
-    length = out.elements[0].dim(dims[0]);
+  const std::int64_t outputs = std::int64_t(gives.elements.size()) - a.carries;
+  if (outputs < 0) {
+    site.shape_error(step + " gives " + plural(gives.elements.size(), "value") + " and there are " +
+                     std::to_string(a.carries) + " carries");
   }
   std::vector<Shape> out;
-  for (std::int64_t i = 0; i < parts; ++i) {
+  for (std::int64_t i = 0; i < outputs + a.carries; ++i) {
     Shape s = gives.elements[std::size_t(i)];
     s.layout.clear();
-    if (i >= parts - carries) {
-      const Shape& carry = wanted[std::size_t(count - parts + i)];
+    if (i >= outputs) {
+      const Shape& carry = wanted[std::size_t(inputs + i - outputs)];
       if (s != carry) {
-        site.shape_error("body " + site.called[0]->name() + " gives carry " + s.to_string() +
-                         " for " + carry.to_string());
+        site.shape_error(step + " gives carry " + s.to_string() + " for " + carry.to_string());
       }
     } else {
-      if (!s.is_array() || dims[0] > s.rank()) site.shape_error("an output can't be stacked");
-      s.dims.insert(s.dims.begin() + std::ptrdiff_t(dims[0]), length);
+      if (!s.is_array() || a.dim > s.rank()) {
+        site.shape_error("output " + std::to_string(i) + ", " + s.to_string() + " of " + step +
+                         ", can't be stacked along dim " + std::to_string(a.dim));
+      }
+      s.dims.insert(s.dims.begin() + std::ptrdiff_t(a.dim), a.length);
+      try {
+        (void)s.byte_count();
+      } catch (const ValueError&) {
+        site.shape_error("the size of output " + std::to_string(i) + ", " + s.to_string() +
+                         ", does not fit 64 bits");
+      }
     }
     out.push_back(std::move(s));
   }

@@ -491,6 +491,21 @@ TEST(Compile, NumbersOfDevicesAreBounded) {
   }
 }
 
+TEST(Compile, ScansOfHloTextAreLoopsThatAreSharded) {
+  const auto scan = compiler::compile(ir::parse_hlo(R"(HloModule m, num_partitions=4
+step { x = f32[4] parameter(0)
+  c = f32[4] parameter(1)
+  d = f32[4] subtract(c, x)
+  ROOT t = (f32[4], f32[4]) tuple(d, d) }
+ENTRY e { a = f32[6,4] parameter(0), sharding={devices=[1,4]<=[4]}
+  b = f32[4] parameter(1)
+  ROOT s = (f32[6,4], f32[4]) scan(a, b), dimensions={0}, num_carries=1, to_apply=step })"));
+  EXPECT_TRUE(scan->evaluator_ops().empty());
+  EXPECT_TRUE(scan->report().records.empty());
+  const std::string text = ir::to_string(scan->partitioned());
+  EXPECT_NE(text.find("f32[6,1]{1,0}) while("), std::string::npos) << text;
+}
+
 TEST(Compile, TheDumpMakesOneFolderOnly) {
   const auto folder = std::filesystem::path(::testing::TempDir()) / "tessera_no_such" / "x";
   ::setenv("TESSERA_DUMP_TO", folder.c_str(), 1);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tessera/control_flow.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/products.h>
@@ -91,6 +96,19 @@ TEST(ForiLoop, ValuesAndTripCounts) {
                 5, 2, [](Array, Array v) { return v + 1; }, 3)
                 .item<int>(),
             3);
+  EXPECT_EQ(jit([](Array v) {
+              return fori_loop(
+                  5, 2, [](Array, Array a) { return a + 1; }, v);
+            })(3)
+                .item<int>(),
+            3);
+  // Bounds of a small type are what they are in that type.
+  EXPECT_EQ(jit([](Array v) {
+              return fori_loop(
+                  Array(0).astype(u8), 300, [](Array, Array a) { return a + 1; }, v);
+            })(0)
+                .item<int>(),
+            300 - 256);
   expect_error<TypeError>(
       [] {
         fori_loop(
@@ -258,6 +276,62 @@ TEST(Scan, TreesLengthsAndErrors) {
         scan([](Array c, std::tuple<>) { return std::pair{c, c}; }, Array(0), std::tuple<>{});
       },
       {"length", kNear});
+}
+
+/// What the compiler is given for a function, as it was traced.
+template <class F, class... A>
+std::string traced_text(const std::string& name, F f, const A&... args) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("tessera_traced_" + name);
+  std::filesystem::remove_all(folder);
+  ::setenv("TESSERA_DUMP_TO", folder.c_str(), 1);
+  jit(f, {.name = name})(args...);
+  ::unsetenv("TESSERA_DUMP_TO");
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string file = entry.path().filename();
+    if (!has(file, name + ".00.input")) continue;
+    std::ifstream in(entry.path());
+    text.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  return text;
+}
+
+TEST(Scan, IsOneOpUntilItIsCompiled) {
+  const Array xs = counting({5, 2});
+  auto stacked = [](Array a) {
+    return scan([](Array c, Array x) { return std::pair{c + x, c * x}; }, ones({2}), a).second;
+  };
+  const std::string plain = traced_text("plain_scan", stacked, xs);
+  EXPECT_TRUE(has(plain, " scan(")) << plain;
+  EXPECT_TRUE(has(plain, "num_carries=1, is_reverse=false, to_apply=scan.step")) << plain;
+  EXPECT_FALSE(has(plain, " while(")) << plain;
+  // What the step captures is a constant; without slices the length is stated.
+  auto powers = [](Array w) {
+    return scan(
+               [&](Array c, std::tuple<>) {
+                 return std::pair{c * w, c};
+               },
+               Array(1.f), std::tuple<>{}, {.length = 3, .reverse = true})
+        .second;
+  };
+  const std::string captured = traced_text("captured_scan", powers, Array(2.f));
+  EXPECT_TRUE(has(captured,
+                  "custom_call_target=\"tessera.Scan\", dimensions={0}, length=3, "
+                  "num_carries=1, num_constants=1, is_reverse=true"))
+      << captured;
+  EXPECT_EQ(floats(jit(powers)(Array(2.f))), (std::vector<float>{4, 2, 1}));
+  auto counted = [](Array x) {
+    return fori_loop(
+        2, 7, [](Array i, Array v) { return v * 2 + i; }, x);
+  };
+  const std::string loop = traced_text("counted", counted, xs);
+  EXPECT_TRUE(has(loop, "length=5, num_carries=2, num_constants=0")) << loop;
+  // Users of JAX see a loop, in each dialect; one counter is enough.
+  const Lowered lowered = jit(counted).lower(xs);
+  EXPECT_TRUE(has(lowered.as_text(), "stablehlo.while") || has(lowered.as_text(), " while("));
+  const std::string hlo = lowered.as_text("hlo");
+  EXPECT_TRUE(has(hlo, "(s32[], f32[5,2]{1,0}) while(")) << hlo;
+  EXPECT_FALSE(has(hlo, "tessera.Scan")) << hlo;
 }
 
 TEST(Scan, Sharded) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -149,7 +150,9 @@ class ComputationPartitioner {
                    const TensorSharding& sharding, const Shape& global);
   /// Users of a source instruction, each once.
   std::size_t user_count(const ir::Instruction& source) const;
-  static ir::UserList users(const ir::Instruction& source) { return source.users(); }
+  std::span<ir::Instruction* const> users(const ir::Instruction& source) const {
+    return users_[std::size_t(source.index)];
+  }
   bool is_defined(const ir::Instruction& source) const { return defined(source) != nullptr; }
 
   // ----- layouts
@@ -300,7 +303,8 @@ class ComputationPartitioner {
   ir::Builder builder_;
   const ir::Instruction* current_ = nullptr;
   std::deque<Value> storage_;
-  // By index in the source computation.
+  // By index in the source computation, which doesn't change.
+  std::vector<ir::UserList> users_;
   std::vector<std::pair<bool, std::vector<Value*>>> values_;
   mutable std::vector<const std::vector<TensorSharding>*> declared_;
   mutable std::deque<std::vector<TensorSharding>> result_layouts_;

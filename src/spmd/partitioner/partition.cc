@@ -229,15 +229,17 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
                                                const ir::Computation& source,
                                                ir::Computation* target)
     : module_(module), source_(source), builder_(target) {
+  users_.reserve(source.instructions().size());
+  for (const auto& i : source.instructions()) users_.push_back(i->users());
   values_.resize(source.instructions().size());
   declared_.resize(source.instructions().size());
   const ir::Instruction& root = *source.root();
   auto has_one_user = [&](const ir::Instruction& used) {
-    return used.users().size() == 1 && &used != &root && !used.is(ir::Opcode::parameter);
+    return users(used).size() == 1 && &used != &root && !used.is(ir::Opcode::parameter);
   };
   for (const auto& used : source.instructions()) {
     if (!has_one_user(*used)) continue;
-    const ir::Instruction* user = used->users().front();
+    const ir::Instruction* user = users(*used).front();
     if (ir::is_constraint(*user)) constraint_of_[used.get()] = user;
   }
   // What only becomes a result is wanted as the result lies.
