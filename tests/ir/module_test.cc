@@ -28,14 +28,14 @@ struct Fixture {
 };
 
 TEST(Opcodes, TableAndNames) {
-  EXPECT_EQ(opcode_count(), 133);
   std::set<std::string_view> names;
   for (int i = 0; i < opcode_count(); ++i) {
     auto op = Opcode(i);
     names.insert(name(op));
     EXPECT_EQ(opcode_from_name(name(op)), op);
   }
-  EXPECT_EQ(names.size(), 133u);
+  EXPECT_EQ(std::int64_t(names.size()), opcode_count());
+  EXPECT_GE(opcode_count(), 133);  // HLO's
   EXPECT_FALSE(opcode_from_name("atan").has_value());
   EXPECT_TRUE(is_elementwise(Opcode::tanh));
   EXPECT_FALSE(is_elementwise(Opcode::dot));
