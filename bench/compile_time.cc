@@ -17,7 +17,7 @@
 #include "bench/programs.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/read_module.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 using namespace tessera;
 

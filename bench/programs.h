@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/ir/builder.h"
-#include "src/sharding/lowering.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/sharding/api/lowering.h"
 
 namespace tessera::bench {
 

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <string>
 
-#include "src/text/stablehlo.h"
+#include "src/text/read/stablehlo.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/fuzz/<target>.cc: one libFuzzer binary for each reader of text or files, and one for what
-# is done with a program. Clang only; the rooms themselves are instrumented, so this is a build tree
+# is done with a program. Clang only; the layers themselves are instrumented, so this is a build tree
 # of its own (preset `fuzz`).
 
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -10,12 +10,12 @@ find_package(CLI11 REQUIRED)
 
 set(tessera_fuzz_options
   -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-foreach(room IN ITEMS base sharding ir text evaluator spmd)
-  target_compile_options(tessera_${room} PRIVATE ${tessera_fuzz_options})
+foreach(layer IN ITEMS base sharding ir text evaluator spmd)
+  target_compile_options(tessera_${layer} PRIVATE ${tessera_fuzz_options})
 endforeach()
 
-# Single files of rooms whose other files nothing here needs.
-add_library(tessera_part_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/sharding_rule.cc")
+# Single files of layers whose other files nothing here needs.
+add_library(tessera_part_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/custom/sharding_rule.cc")
 add_library(tessera_part_flags OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/placement.cc"
   "${PROJECT_SOURCE_DIR}/src/runtime/storage.cc")
 add_library(tessera_part_facts OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
@@ -26,7 +26,7 @@ foreach(part IN ITEMS rule flags facts)
 endforeach()
 
 add_custom_target(tessera_fuzzers)
-# tessera_fuzzer(TARGET PART...): PART: a room, or one of the parts above.
+# tessera_fuzzer(TARGET PART...): PART: a layer, or one of the parts above.
 function(tessera_fuzzer target)
   set(name tessera_fuzz_${target})
   add_executable(${name} EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/fuzz/${target}.cc")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/<room>/*_test.cc make one binary tessera_<room>_tests, linked from the objects of its room
-# and those below, so that tests reach internal symbols and don't wait for the rooms above.
+# tests/<layer>/*_test.cc make one binary tessera_<layer>_tests, linked from the objects of its layer
+# and those below, so that tests reach internal symbols and don't wait for the layers above.
 
 find_package(GTest REQUIRED)
 
 set(TESSERA_TEST_TIMEOUT 900 CACHE STRING "Seconds that one test binary may run")
 
-# tests/support: helpers that several rooms' tests share. An archive, so that a test binary takes only
-# the helpers that it calls and is spared the rooms that the others need.
+# tests/support: helpers that several layers' tests share. An archive, so that a test binary takes only
+# the helpers that it calls and is spared the layers that the others need.
 file(GLOB_RECURSE support_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cc")
 if(NOT support_sources)
   set(support_sources "${tessera_empty_source}")
@@ -18,18 +18,18 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
-# Tests that compare with the evaluator, though their room doesn't include it.
+# Tests that compare with the evaluator, though their layer doesn't include it.
 set(tessera_test_also_spmd evaluator)
 set(tessera_test_also_text evaluator)
-# Sources of the tools that a room's tests check.
+# Sources of the tools that a layer's tests check.
 set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
 
-# The precompiled headers of the rooms' tests.
-foreach(room IN LISTS TESSERA_ROOMS)
-  set(tessera_test_precompiled_${room} ir_tests)
+# The precompiled headers of the layers' tests.
+foreach(layer IN LISTS TESSERA_LAYERS)
+  set(tessera_test_precompiled_${layer} ir_tests)
 endforeach()
-foreach(room IN ITEMS base sharding runtime)
-  set(tessera_test_precompiled_${room} tests)
+foreach(layer IN ITEMS base sharding runtime)
+  set(tessera_test_precompiled_${layer} tests)
 endforeach()
 set(tessera_test_precompiled_frontend frontend_tests)
 
@@ -40,33 +40,33 @@ function(tessera_test_options target header)
   tessera_precompile(${target} ${header})
 endfunction()
 
-function(tessera_add_room_tests room)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cc")
-  file(GLOB_RECURSE cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cc")
+function(tessera_add_layer_tests layer)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${layer}/*.cc")
+  file(GLOB_RECURSE cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${layer}/*_test.cc")
   if(NOT cases)
     return()
   endif()
-  set(name tessera_${room}_tests)
-  # The rooms come before the tests: of inline functions that both have, the linker takes the first,
-  # and those of the rooms are optimised.
+  set(name tessera_${layer}_tests)
+  # The layers come before the tests: of inline functions that both have, the linker takes the first,
+  # and those of the layers are optimised.
   add_executable(${name})
-  foreach(part IN LISTS tessera_below_${room} tessera_test_also_${room} ITEMS ${room})
+  foreach(part IN LISTS tessera_below_${layer} tessera_test_also_${layer} ITEMS ${layer})
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)
   endforeach()
-  target_sources(${name} PRIVATE ${sources} ${tessera_test_tools_${room}})
-  tessera_test_options(${name} ${tessera_test_precompiled_${room}})
+  target_sources(${name} PRIVATE ${sources} ${tessera_test_tools_${layer}})
+  tessera_test_options(${name} ${tessera_test_precompiled_${layer}})
   target_link_libraries(${name} PRIVATE tessera_build_flags tessera_test_support
     ${tessera_private_deps} Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_test(NAME ${room}
-           COMMAND ${name} "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${room}.xml"
+  add_test(NAME ${layer}
+           COMMAND ${name} "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${layer}.xml"
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${room} PROPERTIES LABELS ${room} TIMEOUT ${TESSERA_TEST_TIMEOUT}
+  set_tests_properties(${layer} PROPERTIES LABELS ${layer} TIMEOUT ${TESSERA_TEST_TIMEOUT}
                                           ENVIRONMENT TESSERA_VERIFY=1)
 endfunction()
 
-foreach(room IN LISTS TESSERA_ROOMS)
-  tessera_add_room_tests(${room})
+foreach(layer IN LISTS TESSERA_LAYERS)
+  tessera_add_layer_tests(${layer})
 endforeach()
 
 # The checks below are about the package and the headers, so one plain build runs them.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tools/<name>/*.cc make the program <name>; a room above the front end, so it sees all headers.
+# tools/<name>/*.cc make the program <name>; a layer above the front end, so it sees all headers.
 
 file(GLOB mains CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*/main.cc")
 if(mains)

@@ -5,5 +5,5 @@
 #include <tessera/array.h>
 
 #include "cmake/precompiled/ir.h"
-#include "src/frontend/trace.h"
-#include "src/ir/builder.h"
+#include "src/frontend/trace/trace.h"
+#include "src/ir/rewrite/builder.h"

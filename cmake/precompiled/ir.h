@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled for the rooms from the IR upwards: what nearly all of their sources include. A header
+// Precompiled for the layers from the IR upwards: what nearly all of their sources include. A header
 // that stands here rebuilds all of them when it changes.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled for the rooms: the standard headers that most of their sources include.
+// Precompiled for the layers: the standard headers that most of their sources include.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled for the tests of the rooms below the IR.
+// Precompiled for the tests of the layers below the IR.
 #pragma once
 
 #include <gtest/gtest.h>

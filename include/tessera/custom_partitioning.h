@@ -57,7 +57,7 @@ class PerDeviceFunction {
   std::vector<Array> operator()(const std::vector<std::any>& args) const { return call_(args); }
 
  private:
-  static constexpr std::size_t kMostArguments = 8;
+  static constexpr std::size_t kMaxArguments = 8;
 
   [[noreturn]] static void wrong_count(std::size_t takes, std::size_t given, Location);
   [[noreturn]] static void wrong_type(std::size_t position, Location);
@@ -101,8 +101,8 @@ class PerDeviceFunction {
   template <std::size_t N, class F>
   static std::vector<Array> invoke_generic(F& f, const std::vector<std::any>& args,
                                            Location location) {
-    if constexpr (N > kMostArguments) {
-      wrong_count(kMostArguments, args.size(), location);
+    if constexpr (N > kMaxArguments) {
+      wrong_count(kMaxArguments, args.size(), location);
     } else {
       if (args.size() != N) return invoke_generic<N + 1>(f, args, location);
       return [&]<std::size_t... I>(std::index_sequence<I...>)->std::vector<Array> {

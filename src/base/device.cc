@@ -33,7 +33,7 @@ const std::vector<Device>& devices() {
   if (s.devices.empty()) {
     check_environment();
     std::int64_t n = s.asked;
-    if (n == 0) n = env_integer("TESSERA_NUM_DEVICES", 1, kMostDevices).value_or(kDefaultDevices);
+    if (n == 0) n = env_integer("TESSERA_NUM_DEVICES", 1, kMaxDevices).value_or(kDefaultDevices);
     s.devices.resize(std::size_t(n));
     for (std::int64_t i = 0; i < n; ++i) s.devices[std::size_t(i)].id = i;
   }
@@ -45,10 +45,10 @@ std::vector<Device> local_devices() { return devices(); }
 std::int64_t device_count() { return std::int64_t(devices().size()); }
 
 void set_num_devices(std::int64_t n, Location location) {
-  if (n < 1 || n > kMostDevices) {
+  if (n < 1 || n > kMaxDevices) {
     throw ValueError("set_num_devices(" + std::to_string(n) +
                          "): the number of devices must be from 1 to " +
-                         std::to_string(kMostDevices),
+                         std::to_string(kMaxDevices),
                      location);
   }
   State& s = state();

@@ -21,9 +21,9 @@ namespace tessera {
 const std::vector<EnvVariable>& env_table() {
   static const std::vector<EnvVariable> table = {
       {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process", 1,
-       kMostDevices},
+       kMaxDevices},
       {"TESSERA_NUM_THREADS", "integer", "the cores that the process may use",
-       "workers that compute", 1, kMostThreads},
+       "workers that compute", 1, kMaxThreads},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
        "the least level that is written to stderr"},
       {"TESSERA_CHECK_REPLICAS", "flag", "0",
@@ -36,7 +36,7 @@ const std::vector<EnvVariable>& env_table() {
       {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
        "bytes from which an array is not gathered for a dot, nor a dot's result held whole to be "
        "scattered: the parts go round the devices in a loop",
-       0, kMostBytes},
+       0, kMaxBytes},
       {"TESSERA_VERIFY", "flag", "0",
        "check each compiled module after every stage of the compiler"},
       {"TESSERA_DUMP_TO", "path", "",

@@ -18,9 +18,9 @@ struct EnvVariable {
   std::int64_t least = 0, most = 0;  ///< of an integer
 };
 
-inline constexpr std::int64_t kMostDevices = std::int64_t(1) << 20;
-inline constexpr std::int64_t kMostThreads = 4096;
-inline constexpr std::int64_t kMostBytes = std::int64_t(1) << 50;
+inline constexpr std::int64_t kMaxDevices = std::int64_t(1) << 20;
+inline constexpr std::int64_t kMaxThreads = 4096;
+inline constexpr std::int64_t kMaxBytes = std::int64_t(1) << 50;
 
 const std::vector<EnvVariable>& env_table();
 /// The variables are read at each call, so that tests can change them.

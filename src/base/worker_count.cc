@@ -52,7 +52,7 @@ int cgroup_quota() {
 }
 
 int count_workers() {
-  if (auto n = env_integer("TESSERA_NUM_THREADS", 1, kMostThreads)) return int(*n);
+  if (auto n = env_integer("TESSERA_NUM_THREADS", 1, kMaxThreads)) return int(*n);
   int cores = 0;
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -17,16 +17,17 @@ bool converts(const Shape& shape, DType to) {
   ir::Instruction convert;
   convert.opcode = ir::Opcode::convert;
   convert.shape = Shape(to, shape.dims);
-  LoopBuilder probe;
+  FusedLoopBuilder probe;
   return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
 }
 
 /// An operand that is made in the order in which the kernel takes it.
 SlotId packed(Emitter& e, const ir::Instruction& i, std::size_t k) {
-  const ir::Instruction& packing = e.packing(i, k);
-  Loop loop(e, packing.shape.dims);
-  const SlotId out = e.temporary(packing.shape.byte_count(), e.facts(*i.operand(k)).classes);
-  loop.store(i, loop.through(packing), out);
+  const ir::Instruction& operand_transpose = e.operand_transpose(i, k);
+  Loop loop(e, operand_transpose.shape.dims);
+  const SlotId out =
+      e.temporary(operand_transpose.shape.byte_count(), e.facts(*i.operand(k)).classes);
+  loop.store(i, loop.through(operand_transpose), out);
   return out;
 }
 

@@ -10,23 +10,23 @@ namespace tessera::codegen {
 namespace {
 
 using ir::Opcode;
-using Value = LoopBuilder::Value;
+using Value = FusedLoopBuilder::Value;
 
-std::string key_of(DType t, const Mosaic& m) {
+std::string key_of(DType t, const ComposedView& m) {
   std::string out;
   const auto add = [&](std::int64_t v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); };
   add(int(t));
   add(m.fill);
   add(std::int64_t(m.dims.size()));
   for (const std::int64_t d : m.dims) add(d);
-  for (const Mosaic::Piece& p : m.pieces) {
+  for (const ComposedView::Piece& p : m.pieces) {
     add(p.input);
     add(p.base);
-    for (const Mosaic::Side& s : p.sides) {
+    for (const ComposedView::Side& s : p.sides) {
       for (const std::int64_t v : {s.low, s.high, s.origin, s.size, s.stride}) add(v);
     }
     add(std::int64_t(p.starts.size()));
-    for (const Mosaic::Start& s : p.starts) {
+    for (const ComposedView::Start& s : p.starts) {
       add(s.dim), add(s.input), add(int(s.dtype)), add(s.limit), add(s.scale), add(s.window);
     }
   }
@@ -64,7 +64,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
   if (const auto c = e_.splat(i)) return builder_.constant(*c);
   if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return iota(i);
-  if (e_.in_parts(i)) return in_parts(i, stack);
+  if (e_.fuses_producers(i)) return with_producers(i, stack);
   if (i.is(Opcode::gather)) return gathered(i);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
@@ -77,7 +77,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
 }
 
 Value Loop::operation(const ir::Instruction& i, int stack) {
-  if (e_.in_parts(i)) return in_parts(i, stack);
+  if (e_.fuses_producers(i)) return with_producers(i, stack);
   std::vector<Value> operands;
   for (const ir::Instruction* o : i.operands()) {
     // An operand of other dims is one scalar for all.
@@ -90,7 +90,7 @@ Value Loop::operation(const ir::Instruction& i, int stack) {
 
 Value Loop::view(const ir::Instruction& i) {
   if (commutes(i)) return value(*i.operand(0), push(0, i));
-  return read(i.shape.dtype, mosaic(i, true));
+  return read(i.shape.dtype, composed(i, true));
 }
 
 Value Loop::iota(const ir::Instruction& i) {
@@ -102,7 +102,7 @@ Value Loop::gathered(const ir::Instruction& gather) {
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
-Value Loop::in_parts(const ir::Instruction& i, int stack) {
+Value Loop::with_producers(const ir::Instruction& i, int stack) {
   if (i.is(Opcode::concatenate)) return concatenated(i, stack);
   const ir::Instruction& of = *i.operand(1);
   Loop loop(e_, of.shape.dims);
@@ -146,7 +146,7 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
 }
 
 Value Loop::leaf(const ir::Instruction& i, int stack) {
-  Mosaic m = mosaic(i, false);
+  ComposedView m = composed(i, false);
   for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
     const ir::Instruction& view = *frames_[std::size_t(s)].view;
     TESSERA_CHECK(apply_view(view, 0, *this, &m), "no way to read " + i.name + " as " + view.name);
@@ -155,15 +155,15 @@ Value Loop::leaf(const ir::Instruction& i, int stack) {
 }
 
 /// `made`: this one is not read from memory though it is not inlined.
-Mosaic Loop::mosaic(const ir::Instruction& i, bool made) {
+ComposedView Loop::composed(const ir::Instruction& i, bool made) {
   if (!made && (e_.facts(i).known || !e_.inlined(i))) {
-    return Mosaic::whole(e_.slot(i), i.shape.dims);
+    return ComposedView::whole(e_.slot(i), i.shape.dims);
   }
   TESSERA_CHECK(is_view(i), i.name + " can't be read through");
-  Mosaic out;
+  ComposedView out;
   for (std::size_t k = 0; k < i.operands().size(); ++k) {
     if (!is_data_operand(i, k)) continue;
-    Mosaic part = mosaic(*i.operand(k), false);
+    ComposedView part = composed(*i.operand(k), false);
     TESSERA_CHECK(apply_view(i, k, *this, &part),
                   "no way to read " + i.operand(k)->name + " as " + i.name);
     if (k == 0) {
@@ -175,16 +175,16 @@ Mosaic Loop::mosaic(const ir::Instruction& i, bool made) {
   return out;
 }
 
-/// The mosaic's inputs are slots.
-Value Loop::read(DType t, Mosaic m) {
+/// The composed view's inputs are slots.
+Value Loop::read(DType t, ComposedView m) {
   m.simplify();
   const std::string key = key_of(t, m);
   if (const auto it = read_.find(key); it != read_.end()) return it->second;
   Value v;
   if (m.is_one_box()) {
-    const Mosaic::Piece& p = m.pieces[0];
+    const ComposedView::Piece& p = m.pieces[0];
     Dims strides;
-    for (const Mosaic::Side& s : p.sides) strides.push_back(s.stride);
+    for (const ComposedView::Side& s : p.sides) strides.push_back(s.stride);
     const bool dense = m.dims.size() == 1 && strides[0] == 1 && m.dims[0] == count_;
     const bool one = m.dims.empty() && count_ == 1;
     const int n = add_input(SlotId(p.input));
@@ -199,10 +199,10 @@ Value Loop::read(DType t, Mosaic m) {
       *slot = builder_.input();
       return *slot;
     };
-    for (Mosaic::Piece& p : m.pieces) {
+    for (ComposedView::Piece& p : m.pieces) {
       add_input(SlotId(p.input));
       number(&p.input);
-      for (Mosaic::Start& s : p.starts) {
+      for (ComposedView::Start& s : p.starts) {
         add_input(SlotId(s.input));
         number(&s.input);
       }
@@ -211,13 +211,13 @@ Value Loop::read(DType t, Mosaic m) {
       add_input(SlotId(m.fill));
       number(&m.fill);
     }
-    v = builder_.mosaic(t, std::move(m));
+    v = builder_.composed(t, std::move(m));
   }
   read_.emplace(key, v);
   return v;
 }
 
-std::shared_ptr<const LoopProgram> Loop::program(Value v) {
+std::shared_ptr<const FusedLoop> Loop::program(Value v) {
   builder_.output(v);
   return builder_.finish();
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "src/codegen/emitter.h"
+#include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/copy.h"
-#include "src/codegen/kernels/mosaic.h"
 
 namespace tessera::codegen {
 namespace {

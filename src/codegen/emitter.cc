@@ -7,11 +7,11 @@
 #include <set>
 
 #include "src/codegen/custom_calls/call_kernel.h"
-#include "src/codegen/join_gathers.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
-#include "src/codegen/kernels/loop_program.h"
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/liveness.h"
+#include "src/codegen/multi_axis_gathers.h"
 
 namespace tessera::codegen {
 
@@ -80,7 +80,7 @@ std::optional<Literal> Emitter::splat(const ir::Instruction& i, std::size_t leaf
 
 SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
                        ClassesId classes) {
-  LoopBuilder builder;
+  FusedLoopBuilder builder;
   builder.output(builder.constant(element));
   const SlotId out = temporary(shape.byte_count(), classes);
   task(i, loop_kernel(builder.finish(), shape.element_count()), {}, {out});
@@ -181,7 +181,7 @@ SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& sh
   ir::Instruction convert;
   convert.opcode = Opcode::convert;
   convert.shape = Shape(to, shape.dims);
-  LoopBuilder builder;
+  FusedLoopBuilder builder;
   const auto v = builder.apply(convert, {builder.contiguous(shape.dtype)});
   TESSERA_CHECK(v.has_value(), "no conversion for an operand of " + i.name);
   builder.output(*v);
@@ -347,7 +347,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   }
   Emitter emitter(&state, entry, facts, &plan.entry);
   plan.results = emitter.run(parameters);
-  join_gathers(&plan);
+  merge_all_gathers(&plan);
   *options = state.mattered;
   return built;
 }
@@ -359,9 +359,9 @@ std::int64_t peak_of(runtime::Plan plan) {
 }
 
 /// Larger modules are not built once more for what seldom helps.
-constexpr std::size_t kMostTried = 1500;
+constexpr std::size_t kMaxTried = 1500;
 /// What is computed again must not take so much more time.
-constexpr double kMostSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
+constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
 /// Of the memory, what is less at all.
 constexpr double kAnyLess = 0.99;
 
@@ -418,24 +418,24 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
   // What the parts are computed from may be larger than they are.
   if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
   // What they are computed from may be read in no other order.
-  if (mattered.packings) {
+  if (mattered.operand_transposes) {
     FusionOptions apart = options;
-    apart.packings = false;
-    options.packings = !attempt(apart, kAnyLess, kAnyTime);
+    apart.operand_transposes = false;
+    options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
   }
-  options.repeats = true;
-  if (mattered.repeats) attempt(options, 0.95, kAnyTime);
-  if (module.instruction_count() <= kMostTried) {
+  options.recompute = true;
+  if (mattered.recompute) attempt(options, 0.95, kAnyTime);
+  if (module.instruction_count() <= kMaxTried) {
     FusionOptions more = options;
-    more.part_repeats = true;
-    if (mattered.part_repeats) attempt(more, 0.95, kMostSlower);
-    options.dear_repeats = true;
-    if (mattered.dear_repeats) attempt(options, 0.9, kMostSlower);
-    options.long_repeats = true;
-    if (mattered.long_repeats) attempt(options, 0.9, kMostSlower);
-    options.part_repeats = true;
-    const bool dear = mattered.dear_repeats || mattered.long_repeats;
-    if (mattered.part_repeats && dear) attempt(options, 0.9, kMostSlower);
+    more.recompute_widely = true;
+    if (mattered.recompute_widely) attempt(more, 0.95, kMaxSlower);
+    options.recompute_expensive = true;
+    if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
+    options.recompute_long = true;
+    if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
+    options.recompute_widely = true;
+    const bool dear = mattered.recompute_expensive || mattered.recompute_long;
+    if (mattered.recompute_widely && dear) attempt(options, 0.9, kMaxSlower);
   }
   if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
   return best;

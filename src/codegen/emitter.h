@@ -11,7 +11,7 @@
 #include "src/codegen/fusion.h"
 #include "src/codegen/kernels/kernel_spec.h"
 #include "src/codegen/plan_builder.h"
-#include "src/passes/uniformity.h"
+#include "src/passes/analysis/uniformity.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {
@@ -66,10 +66,12 @@ class Emitter {
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
   bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
-  bool in_parts(const ir::Instruction& i) const { return fusion_.in_parts[std::size_t(i.index)]; }
+  bool fuses_producers(const ir::Instruction& i) const {
+    return fusion_.fuses_producers[std::size_t(i.index)];
+  }
   /// The transpose through which a kernel reads an operand that is inlined.
-  const ir::Instruction& packing(const ir::Instruction& user, std::size_t operand) const {
-    return *fusion_.packings.at({user.index, operand});
+  const ir::Instruction& operand_transpose(const ir::Instruction& user, std::size_t operand) const {
+    return *fusion_.operand_transposes.at({user.index, operand});
   }
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);

@@ -9,11 +9,11 @@
 #include <set>
 #include <tuple>
 
+#include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gather.h"
-#include "src/codegen/kernels/loop_program.h"
-#include "src/codegen/kernels/mosaic.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/codegen/kernels/reduce_window.h"
 
@@ -24,17 +24,17 @@ using ir::Instruction;
 using ir::Opcode;
 
 /// Of one loop.
-constexpr int kMostOps = 256;
+constexpr int kMaxOps = 256;
 /// So often may a view be read, and a cheap value be made.
-constexpr std::size_t kMostReads = 6, kMostRepeats = 3;
+constexpr std::size_t kMaxReads = 6, kMaxRepeats = 3;
 /// What one element of a cheap value takes, in those of an addition; of one that is made again for
 /// less memory; and from how many arrays it may be made.
 constexpr double kCheap = 1.3, kDear = 8;
 constexpr int kCheapArrays = 1, kDearArrays = 2;
 /// And through how many ops it is followed.
 constexpr std::size_t kShortChain = 8, kLongChain = 24;
-/// A chain of views, and the boxes of a mosaic: each row looks at all of them.
-constexpr std::size_t kMostViews = 16, kMostPieces = 12;
+/// A chain of views, and the boxes of a composed view: each row looks at all of them.
+constexpr std::size_t kMaxViews = 16, kMaxPieces = 12;
 /// Sources whose elements may be read in any order.
 constexpr std::int64_t kSmall = 64 << 10;
 
@@ -62,14 +62,14 @@ class Fuser {
     const auto n = computation.instructions().size();
     out_.inlined.assign(n, false);
     out_.loops.assign(n, false);
-    out_.in_parts.assign(n, false);
+    out_.fuses_producers.assign(n, false);
     contexts_.resize(n);
     is_loop_op_.resize(n);
     for (std::size_t k = 0; k < n; ++k) is_loop_op_[k] = is_loop_op(*computation.instructions()[k]);
     stored_.resize(n);
     for (const auto& i : computation.instructions()) {
       stored_[std::size_t(i->index)] =
-          uses(*i) > kMostRepeats && !takes(*i, kCheap, kCheapArrays, kShortChain);
+          uses(*i) > kMaxRepeats && !takes(*i, kCheap, kCheapArrays, kShortChain);
     }
   }
 
@@ -84,7 +84,7 @@ class Fuser {
       if (computation_.root() != &i) {
         if (auto contexts = offered(i, i.users()); contexts && fits(i, loop, *contexts)) {
           out_.inlined[n] = true;
-          out_.in_parts[n] = parts;
+          out_.fuses_producers[n] = parts;
           if (loop) {
             for (const Context& c : *contexts) ++sizes_[c.root];
           }
@@ -94,7 +94,7 @@ class Fuser {
       }
       if (loop) {
         out_.loops[n] = true;
-        out_.in_parts[n] = parts;
+        out_.fuses_producers[n] = parts;
         ++sizes_[i.index];
         contexts_[n] = {{i.index, 0}};
       }
@@ -127,7 +127,7 @@ class Fuser {
       }
       if (known(*made)) continue;
       const bool computed = is_loop_op_[std::size_t(made->index)] &&
-                            (uses(*made) == 1 || (uses(*made) <= kMostRepeats && repeats(*made)));
+                            (uses(*made) == 1 || (uses(*made) <= kMaxRepeats && recompute(*made)));
       const bool joined = gathers && made->is(Opcode::concatenate) && uses(*made) == 1;
       if (!computed && !joined) continue;
       out_.mattered.parts = true;
@@ -205,7 +205,7 @@ class Fuser {
   bool offer(const Instruction& u, std::size_t k, const Instruction& i, Contexts* out) {
     const auto n = std::size_t(u.index);
     if (known(u)) return false;
-    if (out_.in_parts[n]) {
+    if (out_.fuses_producers[n]) {
       if (u.is(Opcode::gather) && k == 0) return false;
       out->insert({part_root(u, k), part_stack(u, k)});
       return true;
@@ -245,11 +245,11 @@ class Fuser {
     }
     if (u.is(Opcode::dot) || u.is(Opcode::convolution) ||
         (u.is(Opcode::reduce) && k < u.operands().size() / 2)) {
-      const Instruction* packing = packing_of(u, k);
-      if (packing == nullptr) return false;
-      out_.mattered.packings = true;
-      if (!options_.packings) return false;
-      out->insert({u.index, push(0, *packing, 0)});
+      const Instruction* operand_transpose = operand_transpose_of(u, k);
+      if (operand_transpose == nullptr) return false;
+      out_.mattered.operand_transposes = true;
+      if (!options_.operand_transposes) return false;
+      out->insert({u.index, push(0, *operand_transpose, 0)});
       return true;
     }
     return false;
@@ -270,8 +270,8 @@ class Fuser {
     return plan.kernel ? (k == 0 ? plan.input : plan.filter) : Dims();
   }
   /// The transpose that makes that order; none if there is none to make.
-  const Instruction* packing_of(const Instruction& user, std::size_t k) {
-    const auto [it, added] = out_.packings.try_emplace({user.index, k});
+  const Instruction* operand_transpose_of(const Instruction& user, std::size_t k) {
+    const auto [it, added] = out_.operand_transposes.try_emplace({user.index, k});
     if (!added) return it->second.get();
     const Dims order = packed_order(user, k);
     if (order.empty()) return nullptr;
@@ -311,29 +311,29 @@ class Fuser {
   }
 
   /// Whether it may be made in all these places.
-  bool repeats(const Instruction& i, const Contexts& contexts) {
-    if (contexts.size() <= kMostRepeats) return repeats(i);
+  bool recompute(const Instruction& i, const Contexts& contexts) {
+    if (contexts.size() <= kMaxRepeats) return recompute(i);
     const bool cheap = takes(i, kCheap, kCheapArrays, kShortChain);
-    if (times(i, contexts) > double(cheap ? kMostReads : kMostRepeats) ||
+    if (times(i, contexts) > double(cheap ? kMaxReads : kMaxRepeats) ||
         !takes(i, kDear, kDearArrays, kLongChain)) {
       return false;
     }
-    out_.mattered.part_repeats = true;
-    return options_.part_repeats && repeats(i);
+    out_.mattered.recompute_widely = true;
+    return options_.recompute_widely && recompute(i);
   }
   /// Whether it may be made more than once.
-  bool repeats(const Instruction& i) {
+  bool recompute(const Instruction& i) {
     if (takes(i, kCheap, kCheapArrays, kShortChain)) {
-      out_.mattered.repeats = true;
-      return options_.repeats;
+      out_.mattered.recompute = true;
+      return options_.recompute;
     }
     if (takes(i, kDear, kDearArrays, kShortChain)) {
-      out_.mattered.dear_repeats = true;
-      return options_.dear_repeats;
+      out_.mattered.recompute_expensive = true;
+      return options_.recompute_expensive;
     }
     if (!takes(i, kDear, kDearArrays, kLongChain)) return false;
-    out_.mattered.long_repeats = true;
-    return options_.long_repeats;
+    out_.mattered.recompute_long = true;
+    return options_.recompute_long;
   }
 
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
@@ -341,7 +341,7 @@ class Fuser {
       for (const Context& c : contexts) {
         if (frames_[std::size_t(c.stack)].leaves_only || only_reads(c) ||
             classes(root_of(c.root).run_by->index) != classes(i.index) ||
-            sizes_[c.root] >= kMostOps || !reads(i, c.stack)) {
+            sizes_[c.root] >= kMaxOps || !reads(i, c.stack)) {
           return false;
         }
       }
@@ -350,7 +350,7 @@ class Fuser {
         return contexts.size() == 1 &&
                (stack == 0 || (i.is(Opcode::concatenate) && only_turns(stack)));
       }
-      return contexts.size() == 1 || repeats(i, contexts);
+      return contexts.size() == 1 || recompute(i, contexts);
     }
     if (i.is(Opcode::iota)) {
       for (const Context& c : contexts) {
@@ -368,7 +368,7 @@ class Fuser {
       return options_.views;
     }
     const bool plain = i.is(Opcode::broadcast) || i.is(Opcode::reshape);
-    if (!plain && (contexts.size() > kMostReads || holds_much(i))) return false;
+    if (!plain && (contexts.size() > kMaxReads || holds_much(i))) return false;
     out_.mattered.views |= !plain;
     if (!plain && !options_.views) return false;
     for (const Context& c : contexts) {
@@ -403,21 +403,21 @@ class Fuser {
     return 2 * read < source->shape.byte_count();
   }
 
-  /// Whether a mosaic can show this source through the views, and cheaply.
+  /// Whether a composed view can show this source through the views, and cheaply.
   bool reads(const Instruction& source, int stack) const {
     if (stack == 0) return true;
     Numbers numbers;
-    Mosaic m = Mosaic::whole(0, source.shape.dims);
+    ComposedView m = ComposedView::whole(0, source.shape.dims);
     std::size_t depth = 0, pieces = 1;
     for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
       const Frame& f = frames_[std::size_t(s)];
       if (f.view->is(Opcode::concatenate)) pieces *= f.view->operands().size();
-      if (++depth > kMostViews || pieces > kMostPieces) return false;
+      if (++depth > kMaxViews || pieces > kMaxPieces) return false;
       if (!apply_view(*f.view, std::size_t(f.operand), numbers, &m)) return false;
     }
     m.simplify();
     if (source.shape.byte_count() <= kSmall) return true;
-    for (const Mosaic::Piece& p : m.pieces) {
+    for (const ComposedView::Piece& p : m.pieces) {
       if (!p.sides.empty() && std::llabs(p.sides.back().stride) > 4) return false;
     }
     return true;

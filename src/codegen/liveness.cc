@@ -87,7 +87,7 @@ class Planner {
     Live body_end;
     for (Move& m : loop.next) {
       // A carried slot that is handed on is overwritten by its own successor.
-      m.steal = carried.count(m.from) == 0 && constants_.count(m.from) == 0;
+      m.donate = carried.count(m.from) == 0 && constants_.count(m.from) == 0;
       if (constants_.count(m.from) == 0) body_end.insert(m.from);
     }
     block(&loop.body, &body_end);
@@ -95,7 +95,7 @@ class Planner {
     condition_end.insert(loop.predicate);
     block(&loop.condition, &condition_end);
 
-    for (Move& m : loop.init) m.steal = dies(m.from, *live);
+    for (Move& m : loop.init) m.donate = dies(m.from, *live);
     for (const Move& m : loop.init) use(step, m.from, live);
   }
 
@@ -108,8 +108,8 @@ class Planner {
     for (Branch& b : conditional.branches) {
       Live inside;
       for (Move& m : b.results) {
-        m.steal = constants_.count(m.from) == 0;
-        if (m.steal) inside.insert(m.from);
+        m.donate = constants_.count(m.from) == 0;
+        if (m.donate) inside.insert(m.from);
       }
       block(&b.block, &inside);
       // What the branch does not read is not handed in.
@@ -117,7 +117,7 @@ class Planner {
     }
     for (Branch& b : conditional.branches) {
       for (Move& m : b.parameters) {
-        m.steal = dies(m.from, *live) && m.from != conditional.selector;
+        m.donate = dies(m.from, *live) && m.from != conditional.selector;
       }
     }
     for (Branch& b : conditional.branches) {
@@ -190,7 +190,7 @@ class Estimate {
       ++holders_[taken.back()];
     }
     for (const Move& m : moves) {
-      if (m.steal && m.from != m.to) drop(m.from);
+      if (m.donate && m.from != m.to) drop(m.from);
     }
     for (std::size_t i = 0; i < moves.size(); ++i) {
       drop(moves[i].to);
@@ -199,13 +199,13 @@ class Estimate {
   }
 
   void block(const Block& b) {
-    for (const Stretch& stretch : b.stretches) {
-      for (auto n = stretch.begin; n < stretch.end; ++n) {
+    for (const Segment& segment : b.segments) {
+      for (auto n = segment.begin; n < segment.end; ++n) {
         const Step& step = b.steps[std::size_t(n)];
         std::visit([&](const auto& what) { visit(what); }, step.what);
         for (const SlotId s : step.release) drop(s);
       }
-      for (const SlotId s : stretch.release) drop(s);
+      for (const SlotId s : segment.release) drop(s);
     }
   }
   void visit(const KernelTask& task) {

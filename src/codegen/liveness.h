@@ -9,7 +9,7 @@
 
 namespace tessera::codegen {
 
-/// Fills release lists, steals and reuses.
+/// Fills release lists, donates and reuses.
 void plan_memory(runtime::Plan* plan);
 
 struct MemoryEstimate {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "src/codegen/emitter.h"
-#include "src/codegen/kernels/loop_program.h"
-#include "src/codegen/kernels/mosaic.h"
+#include "src/codegen/kernels/composed_view.h"
+#include "src/codegen/kernels/fused_loop.h"
 
 namespace tessera::codegen {
 
 class Loop : private ViewScalars {
  public:
-  using Value = LoopBuilder::Value;
+  using Value = FusedLoopBuilder::Value;
 
   Loop(Emitter& e, const Dims& dims) : e_(e), count_(element_count(dims)) {}
 
@@ -33,7 +33,7 @@ class Loop : private ViewScalars {
   void finish(const ir::Instruction& root, Value v);
   /// The same in any place, for a step of `of`.
   void store(const ir::Instruction& of, Value v, SlotId to);
-  std::shared_ptr<const LoopProgram> program(Value v);
+  std::shared_ptr<const FusedLoop> program(Value v);
   const std::vector<SlotId>& inputs() const { return inputs_; }
 
  private:
@@ -47,17 +47,17 @@ class Loop : private ViewScalars {
   Value operation(const ir::Instruction& i, int stack);
   Value leaf(const ir::Instruction& i, int stack);
   Value gathered(const ir::Instruction& gather);
-  Value in_parts(const ir::Instruction& i, int stack);
+  Value with_producers(const ir::Instruction& i, int stack);
   Value concatenated(const ir::Instruction& concatenate, int stack);
-  Value read(DType t, Mosaic m);
-  Mosaic mosaic(const ir::Instruction& i, bool made);
+  Value read(DType t, ComposedView m);
+  ComposedView composed(const ir::Instruction& i, bool made);
   int push(int parent, const ir::Instruction& view);
   int input(const ir::Instruction& scalar) override { return e_.slot(scalar); }
   int add_input(SlotId slot);
 
   Emitter& e_;
   std::int64_t count_;
-  LoopBuilder builder_;
+  FusedLoopBuilder builder_;
   std::vector<Frame> frames_{Frame{}};
   std::map<std::pair<const ir::Instruction*, int>, int> frame_ids_;  // looked up, never walked
   std::map<std::pair<const ir::Instruction*, int>, Value> values_;   // likewise

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "src/compiler/collective_time.h"
-#include "src/ir/cost.h"
+#include "src/ir/analysis/cost.h"
 #include "src/ir/post_order.h"
 #include "src/spmd/collectives/count.h"
 

@@ -6,12 +6,12 @@
 #include <charconv>
 #include <string>
 
-#include "src/ir/custom_call.h"
-#include "src/ir/layouts.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/analysis/layouts.h"
+#include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/passes/analysis/trip_counts.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
-#include "src/passes/trip_counts.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
@@ -37,7 +37,7 @@ Count uncounted(ModulePtr& m, Argument) {
 }
 
 /// Copies of computations are made up to this many instructions, unless another limit is given.
-constexpr std::size_t kMostInstructions = 20000;
+constexpr std::size_t kMaxInstructions = 20000;
 
 constexpr Pass kPasses[] = {
     {"normalize-layouts", "Make all arrays row-major; bitcasts that depend on layouts transpose",
@@ -50,12 +50,12 @@ constexpr Pass kPasses[] = {
     {"share-reducers", "Make one computation of equal reducers", counted<passes::share_reducers>},
     {"separate-calls<N>", "Put bodies of calls in place, up to N instructions in all",
      [](ModulePtr& m, Argument n) {
-       return Count(passes::separate_calls(m.get(), n ? std::size_t(*n) : kMostInstructions));
+       return Count(passes::separate_calls(m.get(), n ? std::size_t(*n) : kMaxInstructions));
      },
      true},
     {"separate-bodies<N>", "Copy bodies that several loops run, up to N instructions in all",
      [](ModulePtr& m, Argument n) {
-       return Count(passes::separate_bodies(m.get(), n ? std::size_t(*n) : kMostInstructions));
+       return Count(passes::separate_bodies(m.get(), n ? std::size_t(*n) : kMaxInstructions));
      },
      true},
     {"merge-loop-carries",
@@ -69,8 +69,9 @@ constexpr Pass kPasses[] = {
      uncounted<spmd::manual::raise>},
     {"bind-manual", "Turn what manual computations state into shardings",
      uncounted<spmd::manual::bind>},
-    {"read-forms", "Read sharding groups and open dims of constraints from custom calls",
-     uncounted<spmd::propagation::read_forms>},
+    {"normalize-custom-calls",
+     "Read sharding groups and open dims of constraints from custom calls",
+     uncounted<spmd::propagation::normalize_custom_calls>},
     {"fold-moves", "Join ops that move elements where they are one move",
      uncounted<spmd::propagation::fold_moves>},
     {"split-constants", "Give each user of a constant or iota its own",
@@ -92,10 +93,10 @@ constexpr Pass kPasses[] = {
     {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
      counted<passes::inline_calls>},
     {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
-    {"expand-small-dots", "Make outer products and products of vectors elementwise",
-     counted<passes::expand_small_dots>},
-    {"expand-small-gathers", "Make selects of gathers from a few stacked arrays",
-     counted<passes::expand_small_gathers>},
+    {"strength-reduce-dots", "Make outer products and products of vectors elementwise",
+     counted<passes::strength_reduce_dots>},
+    {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",
+     counted<passes::strength_reduce_gathers>},
     {"simplify", "Take out what does nothing, until nothing changes",
      [](ModulePtr& m, Argument) {
        std::size_t changes = 0;
@@ -107,39 +108,40 @@ constexpr Pass kPasses[] = {
        }
        return Count(changes);
      }},
-    {"see-through-transposes", "Make dots of transposed arrays dots of the arrays",
-     counted<passes::see_through_transposes>},
+    {"fold-transposes", "Make dots of transposed arrays dots of the arrays",
+     counted<passes::fold_transposes>},
     {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
      counted<passes::swap_transposed_dots>},
     {"eliminate-common", "Compute equal things once", counted<passes::eliminate_common>},
     {"eliminate-dead", "Drop what nothing needs", counted<passes::eliminate_dead>},
     {"dedupe-collectives", "Make one collective of several with the same operands",
      counted<spmd::dedupe_collectives>},
-    {"stop-loops-alone", "Let each device leave a loop when its own rows are done",
-     [](ModulePtr& m, Argument) { return Count(spmd::stop_loops_alone(m.get())); }},
+    {"localize-loop-exits", "Let each device leave a loop when its own rows are done",
+     [](ModulePtr& m, Argument) { return Count(spmd::localize_loop_exits(m.get())); }},
     {"reassociate-collectives", "Move collectives past sums and elementwise ops to need fewer",
      counted<spmd::reassociate_collectives>},
-    {"take-own-shards", "Make reduce-scatters of all-reduces of which a part is taken",
-     counted<spmd::take_own_shards>},
-    {"move-out-of-loops", "Move collectives of loop invariants and of sums out of loops",
-     counted<spmd::move_out_of_loops>},
-    {"window-dots<N>", "Make loops of dots with gathered operands of N bytes or more",
+    {"create-reduce-scatters", "Make reduce-scatters of all-reduces of which a part is taken",
+     counted<spmd::create_reduce_scatters>},
+    {"move-collectives-out-of-loops",
+     "Move collectives of loop invariants and of sums out of loops",
+     counted<spmd::move_collectives_out_of_loops>},
+    {"expand-collective-matmuls<N>", "Make loops of dots with gathered operands of N bytes or more",
      [](ModulePtr& m, Argument n) {
-       return Count(
-           spmd::window_dots(m.get(), n.value_or(spmd::CollectiveOptions().window_from_bytes)));
+       return Count(spmd::expand_collective_matmuls(
+           m.get(), n.value_or(spmd::CollectiveOptions().collective_matmul_from_bytes)));
      },
      true},
     {"combine-collectives<N>", "Combine collectives of one kind into one of at most N bytes",
      [](ModulePtr& m, Argument n) {
        spmd::CombineOptions options;
-       if (n) options.most_bytes = options.most_packed_bytes = *n;
+       if (n) options.max_bytes = options.max_copied_bytes = *n;
        return Count(spmd::combine_collectives(m.get(), options));
      },
      true},
-    {"order-for-memory", "Order instructions so that less is held at a time",
-     [](ModulePtr& m, Argument) { return Count(spmd::order_for_memory(m.get())); }},
-    {"start-collectives-early", "Move each collective to where its operands are there",
-     counted<spmd::start_collectives_early>},
+    {"schedule-for-memory", "Order instructions so that less is held at a time",
+     [](ModulePtr& m, Argument) { return Count(spmd::schedule_for_memory(m.get())); }},
+    {"schedule-collectives-early", "Move each collective to where its operands are there",
+     counted<spmd::schedule_collectives_early>},
     {"optimize-collectives", "All passes on collectives, as the pipeline runs them",
      [](ModulePtr& m, Argument) {
        spmd::optimize_collectives(&m, {});

@@ -26,7 +26,8 @@ struct Pass {
 /// In the order in which a program meets them.
 std::span<const Pass> all_passes();
 
-/// A pass as text names it: `window-dots<4096>` is window-dots with the argument 4096.
+/// A pass as text names it: `expand-collective-matmuls<4096>` is expand-collective-matmuls with the
+/// argument 4096.
 struct PassCall {
   const Pass* pass = nullptr;
   std::optional<std::int64_t> argument;

@@ -15,17 +15,17 @@
 #include "src/codegen/liveness.h"
 #include "src/compiler/dump.h"
 #include "src/compiler/explain/explain.h"
-#include "src/ir/builder.h"
-#include "src/ir/custom_call.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/layouts.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/analysis/layouts.h"
+#include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/passes/analysis/trip_counts.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
-#include "src/passes/trip_counts.h"
 #include "src/spmd/collectives/count.h"
-#include "src/spmd/collectives/held.h"
 #include "src/spmd/collectives/optimize.h"
+#include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
 
@@ -63,9 +63,9 @@ void check_devices(const ir::Module& module) {
 void verify(Compilation& c) {
   for (const auto& [what, n] : {std::pair{"num_partitions", c.module->num_partitions},
                                 std::pair{"replica_count", c.module->replica_count}}) {
-    if (n >= 1 && n <= kMostDevices) continue;
+    if (n >= 1 && n <= kMaxDevices) continue;
     throw CompileError(fmt::format("module {} has {}={}; valid are 1 to {}", c.module->name, what,
-                                   n, kMostDevices));
+                                   n, kMaxDevices));
   }
   ir::verify(*c.module);
   check_devices(*c.module);
@@ -226,11 +226,11 @@ void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
 void join_async(Compilation& c) { passes::join_async(c.module.get()); }
 void simplify(Compilation& c) {
   passes::eliminate_dead(c.module.get());
-  passes::expand_small_dots(c.module.get());
-  passes::expand_small_gathers(c.module.get());
+  passes::strength_reduce_dots(c.module.get());
+  passes::strength_reduce_gathers(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
   }
-  passes::see_through_transposes(c.module.get());
+  passes::fold_transposes(c.module.get());
   passes::swap_transposed_dots(c.module.get());
 }
 void eliminate_common(Compilation& c) {
@@ -241,14 +241,15 @@ void eliminate_common(Compilation& c) {
 /// As the plan of the program would hold them; of a large one, or one that calls what isn't known
 /// here and so has no plan, about.
 double peak_bytes(const ir::Module& module) {
-  if (std::int64_t(module.instruction_count()) > kPlannedTwice) return spmd::held_bytes(module);
+  if (std::int64_t(module.instruction_count()) > kPlannedTwice)
+    return spmd::estimated_peak_bytes(module);
   try {
     codegen::BuiltPlan built = codegen::build_plan(module);
     codegen::plan_memory(&built.plan);
     runtime::finalize(&built.plan);
     return double(codegen::estimate_memory(built.plan, {}).peak);
   } catch (const NotImplementedError&) {
-    return spmd::held_bytes(module);
+    return spmd::estimated_peak_bytes(module);
   }
 }
 void optimize_collectives(Compilation& c) {
@@ -256,14 +257,14 @@ void optimize_collectives(Compilation& c) {
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
   options.peak = peak_bytes;
-  options.most_tried = kPlannedTwice;
-  options.merge_alike = passes::eliminate_common;
+  options.max_tried = kPlannedTwice;
+  options.merge_equal = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records
   options.removed = [&](const ir::Instruction& collective) {
     removed.insert(spmd::record_id(collective));
   };
-  if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMostBytes)) {
-    options.window_from_bytes = *bytes;
+  if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMaxBytes)) {
+    options.collective_matmul_from_bytes = *bytes;
   }
   spmd::optimize_collectives(&c.module, options);
   passes::eliminate_dead(c.module.get());

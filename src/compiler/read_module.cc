@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/passes/expand_scans.h"
-#include "src/text/stablehlo.h"
+#include "src/text/read/stablehlo.h"
 
 namespace tessera::compiler {
 namespace {

@@ -7,7 +7,7 @@
 #include "src/evaluator/interpreter.h"
 #include "src/evaluator/ops.h"
 #include "src/ir/constraint.h"
-#include "src/ir/custom_call.h"
+#include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::evaluator {
 

@@ -6,7 +6,7 @@
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
 #include "src/evaluator/wide.h"
-#include "src/ir/layouts.h"
+#include "src/ir/analysis/layouts.h"
 
 namespace tessera::evaluator {
 namespace {

@@ -7,7 +7,7 @@
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/evaluator.h"
 #include "src/evaluator/strided.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::evaluator {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/cow.h"
 #include "src/base/literal.h"
-#include "src/base/shared.h"
 #include "src/base/small_vector.h"
-#include "src/sharding/logical_mesh.h"
+#include "src/sharding/axes/logical_mesh.h"
 
 namespace tessera::ir {
 

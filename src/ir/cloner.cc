@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/ir/builder.h"
+#include "src/ir/channels.h"
 
 namespace tessera::ir {
 

@@ -18,7 +18,7 @@ struct CloneOptions {
   /// Copies have control predecessors where their originals have.
   bool control_predecessors = true;
   /// For copies of instructions that have none.
-  Shared<Metadata> default_metadata;
+  Cow<Metadata> default_metadata;
 };
 
 /// Copies instructions of `source` into `target`, which may be the same computation. What operands

@@ -12,7 +12,7 @@
 #include "src/base/small_vector.h"
 #include "src/ir/attributes.h"
 #include "src/ir/opcode.h"
-#include "src/sharding/tensor_sharding.h"
+#include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera::ir {
 
@@ -45,9 +45,9 @@ struct InstructionData {
   Attributes attrs;
   /// One per leaf of the shape in pre-order; empty: no sharding given.
   std::vector<TensorSharding> sharding;
-  Shared<Metadata> metadata;
-  Shared<std::string> backend_config;  ///< text as it stood
-  Shared<std::map<std::string, std::string>> frontend_attributes;
+  Cow<Metadata> metadata;
+  Cow<std::string> backend_config;  ///< text as it stood
+  Cow<std::map<std::string, std::string>> frontend_attributes;
 };
 
 /// Operand `operand_number` of `user`.

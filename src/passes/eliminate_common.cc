@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/ir/equivalence.h"
+#include "src/ir/analysis/equivalence.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "src/base/literal_util.h"
-#include "src/ir/builder.h"
 #include "src/ir/cloner.h"
 #include "src/ir/post_order.h"
-#include "src/ir/while_view.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/while_view.h"
 
 namespace tessera::passes {
 

@@ -113,10 +113,10 @@ double expanded_size(const ir::Module& module, const std::set<const ir::Computat
   return total;
 }
 
-std::size_t inline_all(ir::Module* module, Scope scope, double most_instructions) {
+std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions) {
   std::size_t count = 0;
   const std::set<const ir::Computation*> stay = computations_that_stay(*module, scope);
-  if (expanded_size(*module, stay, scope) > most_instructions) return 0;
+  if (expanded_size(*module, stay, scope) > max_instructions) return 0;
   for (const auto& c : module->computations()) {
     if (stay.count(c.get()) == 0) continue;
     std::vector<Instruction*> calls;
@@ -150,8 +150,8 @@ std::size_t inline_calls(ir::Module* module) {
   return inline_all(module, Scope::all, std::numeric_limits<double>::infinity());
 }
 
-std::size_t separate_calls(ir::Module* module, std::size_t most_instructions) {
-  return inline_all(module, Scope::before_partitioning, double(most_instructions));
+std::size_t separate_calls(ir::Module* module, std::size_t max_instructions) {
+  return inline_all(module, Scope::before_partitioning, double(max_instructions));
 }
 
 }  // namespace tessera::passes

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/ir/equivalence.h"
-#include "src/ir/while_view.h"
+#include "src/ir/analysis/equivalence.h"
+#include "src/ir/rewrite/while_view.h"
 #include "src/passes/simplify.h"
 
 // Compiled apart: names below stand in other sources of this folder too.

@@ -50,9 +50,9 @@ double separated_size(const ir::Module& module, const std::vector<Computation*>&
 
 }  // namespace
 
-std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions) {
+std::size_t separate_bodies(ir::Module* module, std::size_t max_instructions) {
   std::vector<Computation*> pending = not_bodies(*module);
-  if (separated_size(*module, pending) > double(most_instructions)) return 0;
+  if (separated_size(*module, pending) > double(max_instructions)) return 0;
   std::size_t count = 0;
   std::set<const Computation*> taken;  // looked up, never walked
   // Callers first: a copy's own loops are met with it.

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/ir/builder.h"
 #include "src/ir/constraint.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
 

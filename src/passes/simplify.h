@@ -16,19 +16,19 @@ std::size_t inline_calls(ir::Module* module);
 /// so many instructions. Calls stay that have shardings or arguments or results with some, that
 /// wait for other instructions, or that the program marks with the attribute "inlineable". Returns
 /// how many.
-std::size_t separate_calls(ir::Module* module, std::size_t most_instructions);
+std::size_t separate_calls(ir::Module* module, std::size_t max_instructions);
 /// Gives each loop and branch bodies that no other one runs, so that one's shardings don't bind
 /// another's. Does nothing if that made more than so many instructions. Returns how many copies.
-std::size_t separate_bodies(ir::Module* module, std::size_t most_instructions);
+std::size_t separate_bodies(ir::Module* module, std::size_t max_instructions);
 /// Start and done pairs become the plain collectives: exchanges are synchronous in one process.
 std::size_t join_async(ir::Module* module);
 /// Ops that do nothing, elements of tuples just made, reshapes of reshapes, ... Returns how many.
 std::size_t simplify(ir::Module* module);
 /// Outer products and products of two vectors become multiplications (and a sum), which are
 /// fused with what is around them. Returns how many.
-std::size_t expand_small_dots(ir::Module* module);
+std::size_t strength_reduce_dots(ir::Module* module);
 /// Gathers of each element from one of a few stacked arrays become selects. Returns how many.
-std::size_t expand_small_gathers(ir::Module* module);
+std::size_t strength_reduce_gathers(ir::Module* module);
 /// Scatters of one window, a large part of its array, to a place that is known become elementwise
 /// ops with the padded window. Returns how many.
 std::size_t expand_window_scatters(ir::Module* module);
@@ -37,7 +37,7 @@ std::size_t expand_window_scatters(ir::Module* module);
 std::size_t swap_transposed_dots(ir::Module* module);
 /// Dots of transposed arrays become dots of the arrays, where no kernel would move them. Returns
 /// how many operands.
-std::size_t see_through_transposes(ir::Module* module);
+std::size_t fold_transposes(ir::Module* module);
 /// Instructions that compute the same from the same operands, with the same sharding if any, become
 /// one. Returns how many arrays fewer are computed.
 std::size_t eliminate_common(ir::Module* module);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -123,7 +123,7 @@ bool see_through(Instruction* dot, std::size_t k) {
 
 }  // namespace
 
-std::size_t see_through_transposes(ir::Module* module) {
+std::size_t fold_transposes(ir::Module* module) {
   std::size_t n = 0;
   for (const auto& c : module->computations()) {
     std::size_t here = 0;

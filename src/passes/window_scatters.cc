@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "src/base/literal_util.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {

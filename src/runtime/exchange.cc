@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives among the devices of this process: memory operations on their cells.
+// Collectives among the devices of this process: memory operations on their buffers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "src/base/shape.h"
 #include "src/base/task_pool.h"
-#include "src/runtime/machine.h"
+#include "src/runtime/plan_executor.h"
 
 namespace tessera::runtime {
 namespace {
@@ -58,9 +58,9 @@ struct Piece {
 
 }  // namespace
 
-void Machine::check_groups(const Step& step, Exchange::Kind kind,
-                           const std::vector<std::vector<std::int32_t>>& groups,
-                           const ActiveSet& active) const {
+void PlanExecutor::check_groups(const Step& step, Exchange::Kind kind,
+                                const std::vector<std::vector<std::int32_t>>& groups,
+                                const ActiveSet& active) const {
   if (active.everything()) return;
   for (const auto& group : groups) {
     const auto there = std::count_if(group.begin(), group.end(),
@@ -69,7 +69,7 @@ void Machine::check_groups(const Step& step, Exchange::Kind kind,
     const std::int32_t missing = *std::find_if(group.begin(), group.end(),
                                                [&](std::int32_t d) { return !active.contains(d); });
     std::string why = "it does not run that part of the program";
-    for (const Frame& frame : frames_) {
+    for (const ControlFrame& frame : frames_) {
       if (!frame.outside->contains(missing) || frame.inside->contains(missing)) continue;
       why = std::holds_alternative<While>(frame.step->what)
                 ? "it has left the loop " + at(*frame.step)
@@ -83,12 +83,13 @@ void Machine::check_groups(const Step& step, Exchange::Kind kind,
   }
 }
 
-void Machine::run_exchange(const Step& step, const Exchange& exchange, const ActiveSet& active) {
+void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
+                                const ActiveSet& active) {
   for (const Exchange::Gather& gather : exchange.before) {
     check_groups(step, exchange.kind, gather.groups.lists(), active);
   }
   check_groups(step, exchange.kind, exchange.groups.lists(), active);
-  if (!exchange.before.empty()) return joint_gather(exchange, active);
+  if (!exchange.before.empty()) return multi_axis_gather(exchange, active);
   std::int64_t bytes = 0;
   for (const Exchange::Part& part : exchange.parts) {
     exchange_part(exchange, part, active);
@@ -122,8 +123,8 @@ void Machine::run_exchange(const Step& step, const Exchange& exchange, const Act
   }
 }
 
-void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part,
-                            const ActiveSet& active) {
+void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part& part,
+                                 const ActiveSet& active) {
   const Slot& output = slot(part.output);
   const ActiveSet::Classes who = active.of(output.classes);
   // Per class that receives: its group, and the place of the device that stands for it there.
@@ -136,7 +137,7 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
     place[i] = member.place;
   }
   const auto zeros = [&] {
-    Cell z = Storage::allocate(std::size_t(output.bytes));
+    BufferRef z = Storage::allocate(std::size_t(output.bytes));
     std::memset(z->data(), 0, z->bytes());
     return z;
   };
@@ -144,20 +145,20 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
   // What only changes hands is not copied.
   if (exchange.kind == Kind::collective_permute || exchange.kind == Kind::collective_broadcast ||
       exchange.kind == Kind::all_to_all_tuple) {
-    std::vector<Cell> taken(who.size());
+    std::vector<BufferRef> taken(who.size());
     for (std::size_t i = 0; i < who.size(); ++i) {
       if (group[i] == nullptr) {
         taken[i] = zeros();
       } else if (exchange.kind != Kind::all_to_all_tuple) {
-        taken[i] = cell_of(part.input, (*group[i])[0]);
+        taken[i] = buffer_of(part.input, (*group[i])[0]);
       } else {
         // Member q's part `place` comes to the member at `place` as its part q.
         const auto q = std::size_t(&part - exchange.parts.data());
-        taken[i] = cell_of(exchange.parts[std::size_t(place[i])].input, (*group[i])[q]);
+        taken[i] = buffer_of(exchange.parts[std::size_t(place[i])].input, (*group[i])[q]);
       }
     }
     for (std::size_t i = 0; i < who.size(); ++i) {
-      cell(part.output, who.classes[i]) = std::move(taken[i]);
+      buffer(part.output, who.classes[i]) = std::move(taken[i]);
     }
     return;
   }
@@ -183,14 +184,14 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
     if (group[i] == nullptr) {
       throw RuntimeError("a device is in no group of an exchange; each must be in one");
     }
-    Cell& target = cell(part.output, who.classes[i]);
+    BufferRef& target = buffer(part.output, who.classes[i]);
     const std::int32_t first = (*group[i])[0];
     if (group[i]->size() == 1) {
-      target = cell_of(part.input, first);
+      target = buffer_of(part.input, first);
       continue;
     }
     if (!readers.empty() && readers[std::size_t(source_class(first))] == 1) {
-      Cell& source = cell_of(part.input, first);
+      BufferRef& source = buffer_of(part.input, first);
       if (sole_owner(source)) {
         target = source;  // both slots hold it until the input is released
         in_place[i] = 1;
@@ -211,7 +212,7 @@ void Machine::exchange_part(const Exchange& exchange, const Exchange::Part& part
     std::byte* out = to[p.output];
     const std::int64_t count = p.end - p.begin, own = place[p.output];
     for (std::int64_t m = 0; m < n; ++m) {
-      const std::byte* from = cell_of(part.input, members[std::size_t(m)])->data();
+      const std::byte* from = buffer_of(part.input, members[std::size_t(m)])->data();
       switch (exchange.kind) {
         case Kind::all_gather:
           copy_rows(out + (p.begin * n + m) * chunk, n * chunk, from + p.begin * chunk, chunk,

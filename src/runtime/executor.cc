@@ -9,7 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/task_pool.h"
-#include "src/runtime/machine.h"
+#include "src/runtime/plan_executor.h"
 
 namespace tessera::runtime {
 namespace {
@@ -44,18 +44,18 @@ bool sole_owner(const std::shared_ptr<Storage>& storage) {
   return true;
 }
 
-Machine::Machine(const Plan& plan, RunCounters* counters)
+PlanExecutor::PlanExecutor(const Plan& plan, RunCounters* counters)
     : plan_(plan),
       counters_(counters),
       all_(plan),
-      cells_(std::size_t(plan.num_cells)),
+      buffers_(std::size_t(plan.num_buffers)),
       workers_(worker_count()) {
   for (const Plan::Constant& c : plan.constants) {
-    for (std::size_t i = 0; i < c.values.size(); ++i) cell(c.slot, std::int32_t(i)) = c.values[i];
+    for (std::size_t i = 0; i < c.values.size(); ++i) buffer(c.slot, std::int32_t(i)) = c.values[i];
   }
 }
 
-void Machine::load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas) {
+void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas) {
   if (args.size() != plan_.parameters.size()) {
     throw RuntimeError(fmt::format("the program takes {} arguments; {} were given",
                                    plan_.parameters.size(), args.size()));
@@ -68,19 +68,19 @@ void Machine::load(std::vector<std::vector<DeviceBuffer>> args, bool check_repli
                                      i, args[i].size(), plan_.num_devices));
     }
     for (std::size_t d = 0; d < args[i].size(); ++d) {
-      DeviceBuffer& buffer = args[i][d];
-      if (!buffer) throw RuntimeError(fmt::format("argument {} has no buffer on device {}", i, d));
-      if (std::int64_t(buffer.bytes()) != slot(id).bytes) {
+      DeviceBuffer& given = args[i][d];
+      if (!given) throw RuntimeError(fmt::format("argument {} has no buffer on device {}", i, d));
+      if (std::int64_t(given.bytes()) != slot(id).bytes) {
         throw RuntimeError(
             fmt::format("argument {} has {} bytes on device {}; the program takes {}", i,
-                        buffer.bytes(), d, slot(id).bytes));
+                        given.bytes(), d, slot(id).bytes));
       }
       const std::int32_t c = relation.class_of[d];
-      Cell& mine = cell(id, c);
+      BufferRef& mine = buffer(id, c);
       if (relation.representative[std::size_t(c)] == std::int32_t(d)) {
-        mine = storage_of(std::move(buffer));
-      } else if (check_replicas && mine != buffer.memory &&
-                 std::memcmp(mine->data(), bytes_of(buffer), mine->bytes()) != 0) {
+        mine = storage_of(std::move(given));
+      } else if (check_replicas && mine != given.memory &&
+                 std::memcmp(mine->data(), bytes_of(given), mine->bytes()) != 0) {
         throw RuntimeError(fmt::format(
             "argument {} is replicated over devices {} and {}, and their buffers differ", i,
             relation.representative[std::size_t(c)], d));
@@ -90,24 +90,24 @@ void Machine::load(std::vector<std::vector<DeviceBuffer>> args, bool check_repli
   }
 }
 
-std::vector<std::vector<DeviceBuffer>> Machine::results() {
+std::vector<std::vector<DeviceBuffer>> PlanExecutor::results() {
   std::vector<std::vector<DeviceBuffer>> out(plan_.results.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i].reserve(std::size_t(plan_.num_devices));
     for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
-      out[i].push_back(DeviceBuffer{cell_of(plan_.results[i], d)});
+      out[i].push_back(DeviceBuffer{buffer_of(plan_.results[i], d)});
     }
   }
   return out;
 }
 
-void Machine::run_block(const Block& block, const ActiveSet& active) {
-  for (const Stretch& stretch : block.stretches) {
-    if (stretch.classes >= 0) {
-      run_segment(block, stretch, active);
+void PlanExecutor::run_block(const Block& block, const ActiveSet& active) {
+  for (const Segment& segment : block.segments) {
+    if (segment.classes >= 0) {
+      run_segment(block, segment, active);
       continue;
     }
-    const Step& step = block.steps[std::size_t(stretch.begin)];
+    const Step& step = block.steps[std::size_t(segment.begin)];
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
       run_exchange(step, *exchange, active);
     } else if (const auto* loop = std::get_if<While>(&step.what)) {
@@ -119,47 +119,48 @@ void Machine::run_block(const Block& block, const ActiveSet& active) {
   }
 }
 
-void Machine::run_segment(const Block& block, const Stretch& stretch, const ActiveSet& active) {
-  const ActiveSet::Classes who = active.of(stretch.classes);
+void PlanExecutor::run_segment(const Block& block, const Segment& segment,
+                               const ActiveSet& active) {
+  const ActiveSet::Classes who = active.of(segment.classes);
   const auto n = std::int64_t(who.size());
   const auto one_class = [&](std::int64_t i) {
-    for (auto s = stretch.begin; s < stretch.end; ++s) {
+    for (auto s = segment.begin; s < segment.end; ++s) {
       run_class(block.steps[std::size_t(s)], who.classes[std::size_t(i)],
                 who.devices[std::size_t(i)]);
     }
   };
-  if (workers_ == 1 || stretch.nanoseconds * double(n) < kInlineNanoseconds) {
+  if (workers_ == 1 || segment.nanoseconds * double(n) < kInlineNanoseconds) {
     for (std::int64_t i = 0; i < n; ++i) one_class(i);
   } else if (n >= workers_ && (n % workers_ == 0 || n >= 4 * workers_)) {
     // A class from end to end on one worker: no barrier between steps, and only as many classes'
     // temporaries alive as there are workers.
     parallel_for(n, one_class);
   } else {
-    for (auto s = stretch.begin; s < stretch.end; ++s) {
+    for (auto s = segment.begin; s < segment.end; ++s) {
       run_tiled(block.steps[std::size_t(s)], who);
     }
   }
-  release(stretch.release, active);
+  release(segment.release, active);
 }
 
-void Machine::prepare(const KernelTask& task, std::int32_t cls, std::int32_t device,
-                      const std::byte** inputs, std::byte** outputs) {
+void PlanExecutor::prepare(const KernelTask& task, std::int32_t cls, std::int32_t device,
+                           const std::byte** inputs, std::byte** outputs) {
   for (std::size_t i = 0; i < task.inputs.size(); ++i) {
-    inputs[i] = cell_of(task.inputs[i], device)->data();
+    inputs[i] = buffer_of(task.inputs[i], device)->data();
   }
   for (std::size_t o = 0; o < task.outputs.size(); ++o) outputs[o] = nullptr;
   for (const KernelTask::Reuse& reuse : task.reuse) {
     const auto o = std::size_t(reuse.output);
     if (!reuse.dies) continue;
-    Cell& from = cell(task.inputs[std::size_t(reuse.input)], cls);
+    BufferRef& from = buffer(task.inputs[std::size_t(reuse.input)], cls);
     if (outputs[o] != nullptr || !from || !sole_owner(from)) continue;
-    Cell& to = cell(task.outputs[o], cls);
+    BufferRef& to = buffer(task.outputs[o], cls);
     to = std::move(from);
     outputs[o] = to->data();
   }
   for (std::size_t o = 0; o < task.outputs.size(); ++o) {
     if (outputs[o] != nullptr) continue;
-    Cell& to = cell(task.outputs[o], cls);
+    BufferRef& to = buffer(task.outputs[o], cls);
     to = Storage::allocate(std::size_t(slot(task.outputs[o]).bytes));
     outputs[o] = to->data();
     for (const KernelTask::Reuse& reuse : task.reuse) {
@@ -170,15 +171,15 @@ void Machine::prepare(const KernelTask& task, std::int32_t cls, std::int32_t dev
   }
 }
 
-void Machine::run_class(const Step& step, std::int32_t cls, std::int32_t device) {
+void PlanExecutor::run_class(const Step& step, std::int32_t cls, std::int32_t device) {
   const auto& task = std::get<KernelTask>(step.what);
   Pointers pointers(task.inputs.size(), task.outputs.size());
   prepare(task, cls, device, pointers.inputs(), pointers.outputs());
   task.function({task.attributes.get(), pointers.inputs(), pointers.outputs(), 0, task.units});
-  for (const SlotId s : step.release) cell(s, cls).reset();
+  for (const SlotId s : step.release) buffer(s, cls).reset();
 }
 
-void Machine::run_tiled(const Step& step, const ActiveSet::Classes& who) {
+void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   const auto& task = std::get<KernelTask>(step.what);
   const auto n = std::int64_t(who.size());
   const double total = task.nanoseconds * double(n);
@@ -204,43 +205,43 @@ void Machine::run_tiled(const Step& step, const ActiveSet::Classes& who) {
                    task.units * (tile + 1) / per_class});
   });
   for (const std::int32_t c : who.classes) {
-    for (const SlotId s : step.release) cell(s, c).reset();
+    for (const SlotId s : step.release) buffer(s, c).reset();
   }
 }
 
-void Machine::release(const std::vector<SlotId>& slots, const ActiveSet& active) {
+void PlanExecutor::release(const std::vector<SlotId>& slots, const ActiveSet& active) {
   for (const SlotId s : slots) {
-    for (const std::int32_t c : active.of(slot(s).classes).classes) cell(s, c).reset();
+    for (const std::int32_t c : active.of(slot(s).classes).classes) buffer(s, c).reset();
   }
 }
 
-void Machine::move(const std::vector<Move>& moves, const ActiveSet& active) {
+void PlanExecutor::move(const std::vector<Move>& moves, const ActiveSet& active) {
   // All sources are read before any target is written: a loop may swap what it carries.
-  std::vector<Cell> taken;
+  std::vector<BufferRef> taken;
   for (const Move& m : moves) {
     if (m.from == m.to) continue;
     for (const std::int32_t d : active.of(slot(m.to).classes).devices) {
-      taken.push_back(cell_of(m.from, d));
+      taken.push_back(buffer_of(m.from, d));
     }
   }
-  steal(moves, active);
+  donate(moves, active);
   std::size_t next = 0;
   for (const Move& m : moves) {
     if (m.from == m.to) continue;
     for (const std::int32_t c : active.of(slot(m.to).classes).classes) {
-      cell(m.to, c) = std::move(taken[next++]);
+      buffer(m.to, c) = std::move(taken[next++]);
     }
   }
 }
 
-void Machine::steal(const std::vector<Move>& moves, const ActiveSet& active) {
+void PlanExecutor::donate(const std::vector<Move>& moves, const ActiveSet& active) {
   for (const Move& m : moves) {
-    if (!m.steal || m.from == m.to) continue;
-    for (const std::int32_t c : active.of(slot(m.from).classes).classes) cell(m.from, c).reset();
+    if (!m.donate || m.from == m.to) continue;
+    for (const std::int32_t c : active.of(slot(m.from).classes).classes) buffer(m.from, c).reset();
   }
 }
 
-void Machine::run_while(const Step& step, const While& loop, const ActiveSet& active) {
+void PlanExecutor::run_while(const Step& step, const While& loop, const ActiveSet& active) {
   move(loop.init, active);
   ActiveSet inside = active;
   frames_.push_back({&step, &active, &inside});
@@ -250,7 +251,7 @@ void Machine::run_while(const Step& step, const While& loop, const ActiveSet& ac
     const ActiveSet::Classes who = inside.of(slot(loop.predicate).classes);
     std::size_t stay = 0;
     for (const std::int32_t c : who.classes) {
-      stay += *cell(loop.predicate, c)->data() != std::byte{0};
+      stay += *buffer(loop.predicate, c)->data() != std::byte{0};
     }
     if (stay == 0) break;
     if (stay != who.size()) {
@@ -258,7 +259,7 @@ void Machine::run_while(const Step& step, const While& loop, const ActiveSet& ac
       for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
         if (!inside.contains(d)) continue;
         const std::int32_t c = relation.class_of[std::size_t(d)];
-        on[std::size_t(d)] = *cell(loop.predicate, c)->data() != std::byte{0};
+        on[std::size_t(d)] = *buffer(loop.predicate, c)->data() != std::byte{0};
       }
       inside = ActiveSet(plan_, std::move(on));
     }
@@ -268,12 +269,12 @@ void Machine::run_while(const Step& step, const While& loop, const ActiveSet& ac
   frames_.pop_back();
 }
 
-void Machine::run_conditional(const Step& step, const Conditional& conditional,
-                              const ActiveSet& active) {
+void PlanExecutor::run_conditional(const Step& step, const Conditional& conditional,
+                                   const ActiveSet& active) {
   const auto count = std::int32_t(conditional.branches.size());
   const DeviceClasses& relation = classes(slot(conditional.selector).classes);
   const auto choice = [&](std::int32_t cls) {
-    const std::byte* data = cell(conditional.selector, cls)->data();
+    const std::byte* data = buffer(conditional.selector, cls)->data();
     if (conditional.boolean) return *data != std::byte{0} ? 0 : 1;
     std::int32_t index;
     std::memcpy(&index, data, sizeof index);
@@ -301,11 +302,11 @@ void Machine::run_conditional(const Step& step, const Conditional& conditional,
   for (std::int32_t b = 0; b < count; ++b) {
     if (const ActiveSet* inside = inside_of(b)) {
       std::vector<Move> copies = conditional.branches[std::size_t(b)].parameters;
-      for (Move& m : copies) m.steal = false;
+      for (Move& m : copies) m.donate = false;
       move(copies, *inside);
     }
   }
-  for (const Branch& branch : conditional.branches) steal(branch.parameters, active);
+  for (const Branch& branch : conditional.branches) donate(branch.parameters, active);
   for (std::int32_t b = 0; b < count; ++b) {
     const ActiveSet* inside = inside_of(b);
     if (inside == nullptr) continue;
@@ -320,7 +321,7 @@ void Machine::run_conditional(const Step& step, const Conditional& conditional,
 std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options, RunCounters* counters) {
-  Machine machine(plan, counters);
+  PlanExecutor machine(plan, counters);
   machine.load(std::move(args), options.check_replicas);
   machine.run();
   return machine.results();

@@ -45,7 +45,7 @@ class Members {
 };
 
 void cut(const Plan& plan, Members* members, Block* block) {
-  block->stretches.clear();
+  block->segments.clear();
   const auto classes_of = [&](SlotId slot) { return plan.slots[std::size_t(slot)].classes; };
   for (std::size_t i = 0; i < block->steps.size(); ++i) {
     Step& step = block->steps[i];
@@ -69,18 +69,18 @@ void cut(const Plan& plan, Members* members, Block* block) {
                       "an input is finer than the output: " + step.name);
       }
     }
-    if (task && !block->stretches.empty() && block->stretches.back().classes == classes) {
-      block->stretches.back().end = std::int32_t(i + 1);
+    if (task && !block->segments.empty() && block->segments.back().classes == classes) {
+      block->segments.back().end = std::int32_t(i + 1);
     } else {
-      block->stretches.push_back({std::int32_t(i), std::int32_t(i + 1), classes, 0, {}});
+      block->segments.push_back({std::int32_t(i), std::int32_t(i + 1), classes, 0, {}});
     }
-    Stretch& stretch = block->stretches.back();
+    Segment& segment = block->segments.back();
     if (task) {
-      stretch.nanoseconds += task->nanoseconds + 50;
-      // A class may drop only cells that no other class of the segment reads.
+      segment.nanoseconds += task->nanoseconds + 50;
+      // A class may drop only buffers that no other class of the segment reads.
       std::vector<SlotId> own;
       for (const SlotId s : step.release) {
-        (classes_of(s) == classes ? own : stretch.release).push_back(s);
+        (classes_of(s) == classes ? own : segment.release).push_back(s);
       }
       step.release = std::move(own);
     }
@@ -100,16 +100,16 @@ std::string list(const Plan& plan, const std::vector<SlotId>& slots) {
 std::string list(const std::vector<Move>& moves) {
   std::string out;
   for (const Move& m : moves) {
-    out += fmt::format("{}%{}{}%{}", out.empty() ? "" : ", ", m.to, m.steal ? "<<" : "<-", m.from);
+    out += fmt::format("{}%{}{}%{}", out.empty() ? "" : ", ", m.to, m.donate ? "<<" : "<-", m.from);
   }
   return out;
 }
 
 void print(const Plan& plan, const Block& block, int indent, std::string* out) {
   const std::string pad(std::size_t(indent), ' ');
-  for (const Stretch& stretch : block.stretches) {
-    if (stretch.classes >= 0) *out += fmt::format("{}segment\n", pad);
-    for (auto i = stretch.begin; i < stretch.end; ++i) {
+  for (const Segment& segment : block.segments) {
+    if (segment.classes >= 0) *out += fmt::format("{}segment\n", pad);
+    for (auto i = segment.begin; i < segment.end; ++i) {
       const Step& step = block.steps[std::size_t(i)];
       *out += pad + "  " + step.name;
       if (const auto* task = std::get_if<KernelTask>(&step.what)) {
@@ -145,8 +145,8 @@ void print(const Plan& plan, const Block& block, int indent, std::string* out) {
       if (!step.release.empty()) *out += "; release " + list(plan, step.release);
       *out += '\n';
     }
-    if (!stretch.release.empty()) {
-      *out += fmt::format("{}end; release {}\n", pad, list(plan, stretch.release));
+    if (!segment.release.empty()) {
+      *out += fmt::format("{}end; release {}\n", pad, list(plan, segment.release));
     }
   }
 }
@@ -175,10 +175,10 @@ const char* name(Exchange::Kind kind) {
 void finalize(Plan* plan) {
   std::int32_t next = 0;
   for (Slot& slot : plan->slots) {
-    slot.first_cell = next;
+    slot.first_buffer = next;
     next += plan->classes.at(std::size_t(slot.classes)).count();
   }
-  plan->num_cells = next;
+  plan->num_buffers = next;
   plan->numbers.resize(std::size_t(plan->num_devices));
   std::iota(plan->numbers.begin(), plan->numbers.end(), 0);
   Members members(plan->num_devices);
@@ -187,7 +187,7 @@ void finalize(Plan* plan) {
 
 std::string to_string(const Plan& plan) {
   std::string out = fmt::format("plan for {} devices, {} slots, {} cells\n", plan.num_devices,
-                                plan.slots.size(), plan.num_cells);
+                                plan.slots.size(), plan.num_buffers);
   out += "parameters " + list(plan, plan.parameters) + "\n";
   for (const auto& c : plan.constants) out += "constant " + list(plan, {c.slot}) + "\n";
   print(plan, plan.entry, 0, &out);

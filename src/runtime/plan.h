@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: what all devices of this process run in lockstep. Plain data, made by codegen.
 //
-// A value lives in a slot. Each slot has an equivalence relation on devices, and one cell of memory
-// per class: a value is stored and computed once for all devices that surely hold equal bits.
+// A value lives in a slot. Each slot has an equivalence relation on devices, and one buffer of
+// memory per class: a value is stored and computed once for all devices that surely hold equal
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ using ClassesId = std::int32_t;  ///< index into Plan::classes
 struct Slot {
   std::int64_t bytes = 0;
   ClassesId classes = 0;
-  std::int32_t first_cell = 0;  ///< set by finalize
+  std::int32_t first_buffer = 0;  ///< set by finalize
 };
 
 /// One call of a kernel: part [begin, end) of the units of its work, for one class.
@@ -78,7 +79,7 @@ class DeviceLists {
   std::shared_ptr<const Lists> lists_;
 };
 
-/// A collective, as a plain memory operation among the local cells.
+/// A collective, as a plain memory operation among the local buffers.
 struct Exchange {
   enum class Kind : std::uint8_t {
     all_gather,
@@ -123,17 +124,17 @@ struct Exchange {
   std::vector<Gather> before;
 };
 
-/// Hands values on without copying. `steal`: `from` is not needed afterwards.
+/// Hands values on without copying. `donates`: `from` is not needed afterwards.
 struct Move {
   SlotId from = -1, to = -1;
-  bool steal = false;
+  bool donate = false;
 };
 
 struct Step;
 
 /// Steps [begin, end): kernels of one relation without communication between (a segment), or one
 /// other step.
-struct Stretch {
+struct Segment {
   std::int32_t begin = 0, end = 0;
   ClassesId classes = -1;  ///< of a segment; -1: another step
   double nanoseconds = 0;  ///< of one class
@@ -143,7 +144,7 @@ struct Stretch {
 
 struct Block {
   std::vector<Step> steps;
-  std::vector<Stretch> stretches;  ///< set by finalize
+  std::vector<Segment> segments;  ///< set by finalize
 };
 
 /// `init` fills the carried slots, `next` does so after each trip; afterwards they are the results.
@@ -187,13 +188,13 @@ struct Plan {
   };
   std::vector<Constant> constants;
   Block entry;
-  std::int32_t num_cells = 0;         ///< set by finalize
+  std::int32_t num_buffers = 0;       ///< set by finalize
   std::vector<std::int32_t> numbers;  ///< 0, 1, 2, ...: as many as devices; set by finalize
 };
 
 /// "all-gather", ...
 const char* name(Exchange::Kind kind);
-/// Numbers the cells and cuts the blocks into stretches. `release` must be set.
+/// Numbers the buffers and cuts the blocks into segments. `release` must be set.
 void finalize(Plan* plan);
 /// For dumps and tests.
 std::string to_string(const Plan& plan);

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/ir/equivalence.h"
+#include "src/ir/analysis/equivalence.h"
 
 namespace tessera::spmd {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises HLO that was partitioned before.
 #include "src/spmd/partitioned_program.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 
 #include "src/ir/hooks.h"
 
 namespace tessera::spmd {
 namespace {
 
-/// A collective that speaks of partitions.
+/// A collective that representable of partitions.
 bool among_partitions(const ir::Instruction& i) {
   if (i.is(ir::Opcode::partition_id)) return true;
   if (!ir::is_collective(i.opcode)) return false;

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "src/base/literal_util.h"
-#include "src/codegen/kernels/loop_program.h"
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"
 
 namespace tessera::testing {

@@ -10,7 +10,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"
 #include "tests/support/fixtures.h"
 

@@ -7,8 +7,8 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "tests/codegen/run_module.h"
 

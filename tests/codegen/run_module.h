@@ -9,7 +9,7 @@
 #include "src/base/literal.h"
 #include "src/codegen/liveness.h"
 #include "src/codegen/plan_builder.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/runtime/executor.h"
 
 namespace tessera::testing {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "src/codegen/kernels/mosaic.h"
+#include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/liveness.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::codegen {
 namespace {
@@ -34,11 +34,11 @@ ENTRY e {
   ROOT padded = f32[4,1] pad(column, zero), padding=1_0x0_0
 })");
   OneScalar scalars;
-  Mosaic m = Mosaic::whole(0, {2, 3});
+  ComposedView m = ComposedView::whole(0, {2, 3});
   ASSERT_EQ(m.pieces.size(), 1u);
   const auto expect = [&](std::int64_t base, const Dims& origins, const Dims& sizes,
                           const Dims& strides) {
-    const Mosaic::Piece& p = m.pieces.at(0);
+    const ComposedView::Piece& p = m.pieces.at(0);
     EXPECT_EQ(p.base, base);
     ASSERT_EQ(p.sides.size(), origins.size());
     for (std::size_t d = 0; d < origins.size(); ++d) {
@@ -53,14 +53,14 @@ ENTRY e {
   const std::byte* const inputs[] = {reinterpret_cast<const std::byte*>(x),
                                      reinterpret_cast<const std::byte*>(&zero)};
   std::vector<float> out(3);
-  ResolvedMosaic(m, inputs, 4).generate(0, 3, reinterpret_cast<std::byte*>(out.data()));
+  ResolvedView(m, inputs, 4).generate(0, 3, reinterpret_cast<std::byte*>(out.data()));
   EXPECT_EQ(out, (std::vector<float>{10, 11, 12}));
   ASSERT_TRUE(apply_view(named(*module, "column"), 0, scalars, &m));
   ASSERT_TRUE(apply_view(named(*module, "padded"), 0, scalars, &m));
   EXPECT_EQ(m.dims, (Dims{4, 1}));
   EXPECT_EQ(m.fill, 1);
   out.resize(4);
-  ResolvedMosaic(m, inputs, 4).generate(0, 4, reinterpret_cast<std::byte*>(out.data()));
+  ResolvedView(m, inputs, 4).generate(0, 4, reinterpret_cast<std::byte*>(out.data()));
   EXPECT_EQ(out, (std::vector<float>{7, 10, 11, 12}));
   m.simplify();
   EXPECT_EQ(m.dims, (Dims{4}));

@@ -15,9 +15,9 @@
 #include "src/base/log.h"
 #include "src/compiler/pipeline.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
-#include "src/text/stablehlo.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/shards.h"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::compiler {
 namespace {

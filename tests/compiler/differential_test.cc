@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"

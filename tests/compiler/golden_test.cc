@@ -19,9 +19,9 @@
 #include "src/compiler/pass_table.h"
 #include "src/compiler/read_module.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -301,10 +301,11 @@ TEST(GoldenSuite, ShowsTheLinesThatDiffer) {
 }
 
 TEST(PassTable, NamesWhatIsNoPass) {
-  EXPECT_EQ(compiler::parse_pass("window-dots<64>").argument, 64);
-  EXPECT_EQ(compiler::parse_pass("window-dots").argument, std::nullopt);
-  for (const char* text : {"", "window", "simplify<1>", "window-dots<", "window-dots<>",
-                           "window-dots<x>", "window-dots<-1>", "window-dots<1>2"}) {
+  EXPECT_EQ(compiler::parse_pass("expand-collective-matmuls<64>").argument, 64);
+  EXPECT_EQ(compiler::parse_pass("expand-collective-matmuls").argument, std::nullopt);
+  for (const char* text : {"", "window", "simplify<1>", "expand-collective-matmuls<",
+                           "expand-collective-matmuls<>", "expand-collective-matmuls<x>",
+                           "expand-collective-matmuls<-1>", "expand-collective-matmuls<1>2"}) {
     EXPECT_THROW(compiler::parse_pass(text), ValueError) << text;
   }
 }

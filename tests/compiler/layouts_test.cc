@@ -9,7 +9,7 @@
 #include "src/compiler/pipeline.h"
 #include "src/compiler/read_module.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/compiler/run_executable.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/compiler/compile.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::testing {
 namespace {

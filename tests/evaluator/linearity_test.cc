@@ -10,9 +10,9 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/linearity.h"
+#include "src/ir/analysis/linearity.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera {
 namespace {

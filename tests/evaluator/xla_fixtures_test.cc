@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tests/support/fixtures.h"
 
 namespace tessera {

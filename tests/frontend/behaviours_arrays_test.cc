@@ -10,7 +10,7 @@
 
 #include <map>
 
-#include "src/frontend/array_impl.h"
+#include "src/frontend/arrays/array_impl.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

@@ -13,7 +13,7 @@
 #include <tessera/ops/reductions.h>
 
 #include "src/base/log.h"
-#include "src/frontend/execute.h"
+#include "src/frontend/run/execute.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

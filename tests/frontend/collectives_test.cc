@@ -16,11 +16,11 @@ namespace tessera::testing {
 namespace {
 
 using Locals = std::vector<std::vector<float>>;  // per device, in the mesh's order
-using PerDevice = std::function<Array(Array)>;
+using PartitionIdConstants = std::function<Array(Array)>;
 
 /// Runs f per device on rows of x (8 rows, one per device); its results are stacked.
 Array on_each(const Mesh& mesh, const Array& x, std::vector<std::int64_t> result_shape,
-              const PerDevice& f) {
+              const PartitionIdConstants& f) {
   const NamedSharding rows(mesh, P(axes("x", "y")));
   auto g = custom_partitioning(
       [result_shape](Array a) { return full(result_shape, 0.f) + sum(a) * 0; }, "on_each");
@@ -82,7 +82,7 @@ class Collectives : public ::testing::TestWithParam<bool> {
   }
 
   /// `f` on each device's 8 numbers gives `n` numbers, to compare with `want`.
-  void check(const std::string& what, const PerDevice& f, const Locals& want) {
+  void check(const std::string& what, const PartitionIdConstants& f, const Locals& want) {
     const std::int64_t n = std::int64_t(want[0].size());
     const Array have = on_each(mesh, x, {8, n}, [&](Array a) {
       return reshape(f(reshape(a, {8})), {1, n});
@@ -310,7 +310,9 @@ TEST_P(Collectives, InLoopsAndNestedFunctions) {
 
 TEST_P(Collectives, Errors) {
   const Array row = zeros({8, 8});
-  auto run = [&](const PerDevice& f) { return [this, f, row] { on_each(mesh, row, {8, 8}, f); }; };
+  auto run = [&](const PartitionIdConstants& f) {
+    return [this, f, row] { on_each(mesh, row, {8, 8}, f); };
+  };
   expect_error<ValueError>(run([](Array a) { return psum(a, "z"); }),
                            {"psum", "'z'", "'x', 'y'", kNear});
   expect_error<ValueError>(run([](Array a) {

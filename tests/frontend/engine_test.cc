@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
 
-#include "src/frontend/array_impl.h"
+#include "src/frontend/arrays/array_impl.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera {

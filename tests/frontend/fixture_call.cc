@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "src/evaluator/evaluator.h"
-#include "src/frontend/trace.h"
+#include "src/frontend/trace/trace.h"
 
 namespace tessera::testing {
 

@@ -8,8 +8,8 @@
 #include <tessera/ops/products.h>
 #include <tessera/ops/reductions.h>
 
-#include "src/frontend/execute.h"
-#include "src/frontend/jit_cache.h"
+#include "src/frontend/jit/jit_cache.h"
+#include "src/frontend/run/execute.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

@@ -16,7 +16,7 @@
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/products.h>
 
-#include "src/frontend/execute.h"
+#include "src/frontend/run/execute.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

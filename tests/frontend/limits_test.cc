@@ -6,7 +6,7 @@
 
 #include <tessera/tessera.h>
 
-#include "src/frontend/nesting.h"
+#include "src/frontend/trace/nesting.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera {
@@ -101,7 +101,7 @@ Array nested(int depth, Array x) {
 }
 
 TEST(Nesting, DeepNestsCostNoCube) {
-  const int deep = int(frontend::kMostNested) - 1;
+  const int deep = int(frontend::kMaxNested) - 1;
   const auto start = std::chrono::steady_clock::now();
   const Array out = nested(deep, Array(0.f));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

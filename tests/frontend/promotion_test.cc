@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/frontend/ops_internal.h"
+#include "src/frontend/ops/internal.h"
 
 namespace tessera {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "src/base/literal_util.h"
-#include "src/frontend/random_internal.h"
-#include "src/frontend/trace.h"
+#include "src/frontend/random/internal.h"
+#include "src/frontend/trace/trace.h"
 #include "tests/frontend/fixture_call.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 
 #include <tessera/custom_partitioning.h>
 
-#include "src/frontend/sharding_rule_factors.h"
+#include "src/frontend/custom/sharding_rule_factors.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

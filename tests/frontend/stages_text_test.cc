@@ -7,7 +7,7 @@
 #include <span>
 
 #include "src/evaluator/evaluator.h"
-#include "src/text/stablehlo.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

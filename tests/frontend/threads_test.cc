@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/frontend/execute.h"
+#include "src/frontend/run/execute.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {

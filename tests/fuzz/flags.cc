@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "src/base/env.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tests/fuzz/text_mutator.h"
 #include "tools/tessera/placement.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO text: what is accepted verifies and prints, and the printed text reads back to the same; what
 // StableHLO can say of it is read back too.
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/fuzz/text_mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,27 +3,27 @@
 // comes out is a module that prints and reads back, and both run to results of the same shapes.
 #include "src/spmd/partitioner/partition.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/layouts.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/analysis/layouts.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/partitioned_program.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/text/stablehlo.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/fuzz/text_mutator.h"
 
 namespace tessera::fuzz {
 namespace {
 
-constexpr std::int64_t kMostDevicesHere = 16;
-constexpr std::int64_t kMostInstructions = 2000;
+constexpr std::int64_t kMaxDevicesHere = 16;
+constexpr std::int64_t kMaxInstructions = 2000;
 /// Elements touched, roughly, by what is evaluated.
-constexpr double kMostWork = 2e6;
+constexpr double kMaxWork = 2e6;
 
 /// An upper bound, but for loops, whose trips nobody knows.
 double work_of(const ir::Computation& c, int depth = 0) {
   double sum = 0;
   for (const auto& i : c.instructions()) {
-    if (i->is(ir::Opcode::while_) || depth > 8) return 2 * kMostWork;
+    if (i->is(ir::Opcode::while_) || depth > 8) return 2 * kMaxWork;
     double own = 1, largest = 1;
     for (const Shape& leaf : flatten(i->shape)) own += double(element_count(leaf.dims));
     for (const ir::Instruction* o : i->operands()) {
@@ -51,7 +51,7 @@ double work_of(const ir::Computation& c, int depth = 0) {
     if (i->is(ir::Opcode::reduce_window)) {
       for (const ir::WindowDim& d : i->get<ir::WindowAttrs>().dims) sum += own * double(d.size);
     }
-    if (sum > kMostWork) break;
+    if (sum > kMaxWork) break;
   }
   return sum;
 }
@@ -79,13 +79,13 @@ void run(std::string_view text) {
       })) {
     return;
   }
-  if (size_of(*module) > kMostInstructions) return;
+  if (size_of(*module) > kMaxInstructions) return;
   if (module->mesh && module->num_partitions == 1) {
     module->num_partitions = module->mesh->num_devices();
   }
   if (module->num_partitions == 1) module->num_partitions = 4;
   if (!module->mesh) module->mesh = make_logical_mesh({{"d", module->num_partitions}});
-  if (module->num_partitions > kMostDevicesHere || module->replica_count != 1) return;
+  if (module->num_partitions > kMaxDevicesHere || module->replica_count != 1) return;
   std::unique_ptr<ir::Module> parted;
   const bool fits = accepts([&] {
     ir::normalize_layouts(module.get());
@@ -102,7 +102,7 @@ void run(std::string_view text) {
     same_text(printed, ir::to_string(*ir::parse_hlo(printed)), "the text of a partitioned module");
   });
   const double devices = double(parted->num_partitions);
-  if (work_of(*module->entry()) > kMostWork || work_of(*parted->entry()) * devices > kMostWork) {
+  if (work_of(*module->entry()) > kMaxWork || work_of(*parted->entry()) * devices > kMaxWork) {
     return;
   }
   // Shapes that the evaluator refuses, custom calls that nobody registered: errors, in both alike.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO's and sdy's texts of shardings and meshes; the first byte chooses.
-#include "src/sharding/sdy_text.h"
-#include "src/sharding/tiling.h"
+#include "src/sharding/axes/sdy_text.h"
+#include "src/sharding/axes/tiling.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // StableHLO text: what is accepted is a module that verifies and that HLO text can carry; what is
 // written of it reads back to a module that is written the same.
-#include "src/text/stablehlo.h"
+#include "src/text/read/stablehlo.h"
 
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "tests/fuzz/text_mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

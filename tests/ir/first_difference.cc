@@ -4,11 +4,11 @@
 
 #include <unordered_map>
 
-#include "src/ir/attribute_text.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/attribute_text.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/hlo/text_out.h"
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"
-#include "src/ir/text_out.h"
 
 namespace tessera::ir {
 namespace {

@@ -2,7 +2,7 @@
 // Broken text gives a tessera::Error or a module that prints and reads back, never anything else.
 #include <filesystem>
 
-#include "src/ir/shape_inference.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "tests/ir/text_cases.h"
 #include "tests/support/random_program.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "src/ir/shape_inference.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "tests/ir/first_difference.h"
 #include "tests/ir/text_cases.h"
 #include "tests/support/random_program.h"

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "src/base/literal_util.h"
-#include "src/ir/literal_parser.h"
-#include "src/ir/literal_text.h"
+#include "src/ir/hlo/literal_parser.h"
+#include "src/ir/hlo/literal_text.h"
 #include "tests/ir/text_cases.h"
 #include "tests/support/random_program.h"
 

@@ -5,10 +5,10 @@
 #include <set>
 
 #include "src/base/literal_util.h"
-#include "src/ir/builder.h"
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "tests/ir/first_difference.h"
 #include "tests/ir/text_cases.h"
 

@@ -8,13 +8,13 @@
 #include <map>
 #include <sstream>
 
-#include "src/ir/cost.h"
-#include "src/ir/equivalence.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/linearity.h"
+#include "src/ir/analysis/cost.h"
+#include "src/ir/analysis/equivalence.h"
+#include "src/ir/analysis/linearity.h"
+#include "src/ir/analysis/verifier.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/opcode.h"
-#include "src/ir/shape_inference.h"
-#include "src/ir/verifier.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir {
 namespace {

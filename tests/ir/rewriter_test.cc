@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Use lists under random changes, the rewriter, the cloner and structural equality.
-#include "src/ir/rewriter.h"
+#include "src/ir/rewrite/rewriter.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
+#include "src/ir/analysis/equivalence.h"
+#include "src/ir/analysis/verifier.h"
 #include "src/ir/cloner.h"
-#include "src/ir/equivalence.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
-#include "src/ir/verifier.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir::testing {
 namespace {

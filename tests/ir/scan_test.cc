@@ -2,9 +2,9 @@
 // scan: what HLO can say is printed as HLO's scan, all else as a custom call; what is refused.
 #include <gtest/gtest.h>
 
-#include "src/ir/builder.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shape of each opcode, and what is refused with which words.
-#include "src/ir/shape_inference.h"
+#include "src/ir/shapes/shape_inference.h"
 
 #include "tests/ir/text_cases.h"
 

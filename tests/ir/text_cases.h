@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::ir::testing {
 

@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "src/base/literal_util.h"
-#include "src/ir/builder.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "tests/ir/first_difference.h"
 #include "tests/ir/text_cases.h"
 

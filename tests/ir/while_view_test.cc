@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops as the values that they carry, and what changes those.
-#include "src/ir/while_view.h"
+#include "src/ir/rewrite/while_view.h"
 
 #include <gtest/gtest.h>
 
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir::testing {
 namespace {

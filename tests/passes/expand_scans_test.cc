@@ -6,10 +6,10 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
-#include "src/ir/while_view.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/while_view.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/passes/expand_scans.h"
 #include "tests/support/random_program.h"
 

@@ -3,8 +3,8 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {

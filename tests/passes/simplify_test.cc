@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::passes {
 namespace {

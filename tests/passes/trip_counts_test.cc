@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/passes/trip_counts.h"
+#include "src/passes/analysis/trip_counts.h"
 
 #include <gtest/gtest.h>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::passes {
 namespace {

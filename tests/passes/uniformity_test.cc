@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/passes/uniformity.h"
+#include "src/passes/analysis/uniformity.h"
 
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::passes {
 namespace {

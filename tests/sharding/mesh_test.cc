@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "src/sharding/logical_mesh.h"
+#include "src/sharding/axes/logical_mesh.h"
 #include "tests/sharding/sharding_testing.h"
 
 namespace tessera {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/sharding/lowering.h"
-#include "src/sharding/tiling.h"
+#include "src/sharding/api/lowering.h"
+#include "src/sharding/axes/tiling.h"
 #include "tests/sharding/sharding_testing.h"
 
 namespace tessera {

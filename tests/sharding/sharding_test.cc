@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "src/sharding/lowering.h"
-#include "src/sharding/shard_layout.h"
-#include "src/sharding/tiling.h"
+#include "src/sharding/api/lowering.h"
+#include "src/sharding/api/shard_layout.h"
+#include "src/sharding/axes/tiling.h"
 #include "tests/sharding/random_case.h"
 #include "tests/sharding/sharding_testing.h"
 

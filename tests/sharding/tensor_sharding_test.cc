@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logical meshes, shardings by axes, and sdy's texts of them.
-#include "src/sharding/tensor_sharding.h"
+#include "src/sharding/axes/tensor_sharding.h"
 
 #include <gtest/gtest.h>
 
-#include "src/sharding/sdy_text.h"
+#include "src/sharding/axes/sdy_text.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/sharding/tiling.h"
+#include "src/sharding/axes/tiling.h"
 #include "tests/sharding/random_case.h"
 
 namespace tessera {

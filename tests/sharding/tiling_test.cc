@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/sharding/tiling.h"
+#include "src/sharding/axes/tiling.h"
 
 #include <gtest/gtest.h>
 

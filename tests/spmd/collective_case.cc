@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/spmd/partitioner/layout_search.h"
+#include "src/spmd/partitioner/layout/layout_search.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
-#include "src/ir/device_computations.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
 #include "tests/support/random_program.h"
@@ -154,7 +154,7 @@ class Spread {
 
 Literal evaluate_manual(const ir::Module& module, const std::vector<Literal>& arguments) {
   std::unique_ptr<ir::Module> spread = module.clone();
-  spmd::propagation::read_forms(spread.get());
+  spmd::propagation::normalize_custom_calls(spread.get());
   spmd::manual::raise(spread.get());
   spmd::manual::bind(spread.get());
   Spread(spread.get()).run();

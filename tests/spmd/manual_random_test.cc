@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "src/ir/builder.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/manual/manual.h"
 #include "tests/spmd/manual_case.h"
 #include "tests/support/random_program.h"

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/ir/builder.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
 #include "tests/spmd/manual_case.h"

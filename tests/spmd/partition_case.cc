@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
 #include "tests/support/count.h"

@@ -2,7 +2,7 @@
 // Tuples, calls, loops, branches, constraints, reports.
 #include <gtest/gtest.h>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/spmd/partition_case.h"
 

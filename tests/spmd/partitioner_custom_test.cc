@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/builder.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
-#include "src/ir/shape_inference.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/partitioner/partition.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "src/base/literal_util.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/spmd/partition_case.h"
 #include "tests/support/random_program.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "tests/spmd/partition_case.h"
 

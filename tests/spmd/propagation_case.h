@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd {

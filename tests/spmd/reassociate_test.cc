@@ -9,8 +9,8 @@ namespace tessera::testing {
 namespace {
 
 using ir::Opcode;
+using spmd::create_reduce_scatters;
 using spmd::reassociate_collectives;
-using spmd::take_own_shards;
 
 const std::string kRows = "replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true";
 const std::string kColumns = "replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true";
@@ -176,7 +176,7 @@ TEST(OwnShard, ReductionThatIsCutIsAScatter) {
   auto c = check_collectives(head + "a = f32[16,2] all-reduce(x), " + channel(1) + kRows + kSum +
                                  "\n ROOT r = f32[4,2] dynamic-slice(a, start, zero), "
                                  "dynamic_slice_sizes={4,2}\n}\n",
-                             take_own_shards);
+                             create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_reduce), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 1) << c.text;
   EXPECT_EQ(c.count(Opcode::dynamic_slice), 0) << c.text;
@@ -187,7 +187,7 @@ TEST(OwnShard, ReductionThatIsCutIsAScatter) {
                             kSum +
                             "\n ROOT r = f32[4,2] dynamic-slice(a, start, zero), "
                             "dynamic_slice_sizes={4,2}\n}\n",
-                        take_own_shards);
+                        create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 1) << c.text;
   EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
   EXPECT_LT(c.is.total_bytes, c.was.total_bytes);
@@ -195,7 +195,7 @@ TEST(OwnShard, ReductionThatIsCutIsAScatter) {
   c = check_collectives(head + "a = f32[16,2] all-reduce(x), " + channel(1) + kColumns + kSum +
                             "\n ROOT r = f32[4,2] dynamic-slice(a, start, zero), "
                             "dynamic_slice_sizes={4,2}\n}\n",
-                        take_own_shards);
+                        create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
   EXPECT_EQ(c.is.total_bytes * 4, c.was.total_bytes) << c.text;
 }
@@ -206,7 +206,7 @@ TEST(OwnShard, TwoDimsAndAMoveInBetween) {
           channel(1) + "replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true" + kSum +
           "\n t = f32[16,2] transpose(a), dimensions={1,0}\n"
           " ROOT r = f32[4,1] dynamic-slice(t, start, k), dynamic_slice_sizes={4,1}\n}\n",
-      take_own_shards);
+      create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_reduce), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 2) << c.text;
   EXPECT_EQ(c.is.total_bytes * 2, c.was.total_bytes);
@@ -219,17 +219,17 @@ TEST(OwnShard, OtherReadersAndUnknownStartsStay) {
       head +
           "\n d = f32[4,2] dynamic-slice(a, start, zero), dynamic_slice_sizes={4,2}\n"
           " ROOT r = (f32[4,2], f32[16,2]) tuple(d, a)\n}\n",
-      take_own_shards);
+      create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 0) << c.text;
   c = check_collectives(
       head + "\n ROOT r = f32[4,2] dynamic-slice(a, j, zero), dynamic_slice_sizes={4,2}\n}\n",
-      take_own_shards);
+      create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 0) << c.text;
   // Not all of the parts are taken.
   c = check_collectives(
       head + "\n ROOT r = f32[4,2] dynamic-slice(a, p, zero), dynamic_slice_sizes={4,2}\n}\n",
-      take_own_shards);
+      create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 0) << c.text;
 }
 
@@ -238,7 +238,7 @@ TEST(OwnShard, GatheredAndCutAgain) {
                            "a = f32[16,2] all-gather(x), dimensions={0}, " + channel(1) + kRows;
   auto c = check_collectives(
       head + "\n ROOT r = f32[4,1] dynamic-slice(a, start, k), dynamic_slice_sizes={4,1}\n}\n",
-      take_own_shards);
+      create_reduce_scatters);
   EXPECT_EQ(c.collectives(), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::dynamic_slice), 1) << c.text;
   // Another device's part, one for each: a permute.
@@ -247,7 +247,7 @@ TEST(OwnShard, GatheredAndCutAgain) {
                             " w = s32[] remainder(n, four)\n at = s32[] multiply(w, four)\n"
                             " ROOT r = f32[4,2] dynamic-slice(a, at, zero), "
                             "dynamic_slice_sizes={4,2}\n}\n",
-                        take_own_shards);
+                        create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::collective_permute), 1) << c.text;
   EXPECT_LT(c.is.total_bytes, c.was.total_bytes);
@@ -256,12 +256,12 @@ TEST(OwnShard, GatheredAndCutAgain) {
                             "\n d = f32[4,2] dynamic-slice(a, start, zero), "
                             "dynamic_slice_sizes={4,2}\n"
                             " ROOT r = (f32[4,2], f32[16,2]) tuple(d, a)\n}\n",
-                        take_own_shards);
+                        create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
   EXPECT_EQ(c.count(Opcode::dynamic_slice), 0) << c.text;
   // All look at the same rows.
   c = check_collectives(head + "\n ROOT r = f32[4,2] slice(a), slice={[4:8], [0:2]}\n}\n",
-                        take_own_shards);
+                        create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
 }
 

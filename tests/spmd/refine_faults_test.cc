@@ -7,8 +7,8 @@
 #include <memory>
 #include <set>
 
-#include "src/ir/custom_call.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/argument_views.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "src/base/literal_util.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/given_work.h"
@@ -445,7 +445,7 @@ TEST(Refine, WithoutTrialsItPropagates) {
 /// As a large module is searched. What it is partitioned into comes along.
 std::unique_ptr<ir::Module> refined_as_large(const char* body) {
   spmd::RefineOptions large;
-  large.instructions = large.most_instructions = 1;
+  large.instructions = large.max_instructions = 1;
   spmd::Refined refined = spmd::propagate_and_refine(parse_entry(body), large);
   EXPECT_TRUE(refined.device);
   if (!refined.device) return std::move(refined.module);

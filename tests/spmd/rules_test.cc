@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/rules/projection.h"
 

@@ -2,7 +2,7 @@
 // The gradient of pooling along split dims: neighbours' rows instead of gathers.
 #include <gtest/gtest.h>
 
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tests/spmd/partition_case.h"
 #include "tests/support/random_program.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "bench/programs.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/reshard/search.h"

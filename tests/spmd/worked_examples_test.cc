@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The examples in the comments of propagation, routes, the reshard planner and the layout search:
-// what they say comes out.
+// The examples in the comments of propagation, exchanges, the reshard planner and the layout
+// search: what they say comes out.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "src/spmd/partitioner/layout_search.h"
-#include "src/spmd/partitioner/route.h"
+#include "src/spmd/partitioner/layout/layout_search.h"
+#include "src/spmd/partitioner/row_exchange.h"
 #include "src/spmd/propagation/factor_propagation.h"
 #include "src/spmd/reshard/planner.h"
 #include "tests/spmd/propagation_case.h"
@@ -88,9 +88,9 @@ TEST(WorkedExamples, AggressivePropagation) {
   EXPECT_EQ(step(kProduct, {{"a", "x|-"}, {"b", "-|x"}}, true), "x|- -|x -> x|-");
 }
 
-// ----- partitioner/route.h
+// ----- partitioner/row_exchange.h
 
-void expect_move(const RouteMove& move, const Dims& target, const Dims& cut, const Dims& place,
+void expect_move(const RowPermute& move, const Dims& target, const Dims& cut, const Dims& place,
                  std::int64_t rows) {
   EXPECT_TRUE(move.travels);
   EXPECT_EQ(move.target, target);
@@ -103,9 +103,9 @@ void expect_move(const RouteMove& move, const Dims& target, const Dims& cut, con
 }
 
 TEST(WorkedExamples, RouteOfAShift) {
-  const RoutePart part = spread_part(4, 8, 1, 0, 8);
+  const RowSource part = spread_part(4, 8, 1, 0, 8);
   EXPECT_EQ(part.start, (Dims{1, 3, 5, 7}));
-  const RoutePlan plan = plan_route({part}, 4, 8, 2);
+  const RowExchangePlan plan = plan_row_exchange({part}, 4, 8, 2);
   EXPECT_EQ(plan.permutes, 1);
   EXPECT_EQ(plan.rows_received, 1);
   ASSERT_EQ(plan.moves.size(), 2u);
@@ -114,7 +114,7 @@ TEST(WorkedExamples, RouteOfAShift) {
 }
 
 TEST(WorkedExamples, RouteOfAHalo) {
-  const RoutePlan plan = plan_windows({block_part(4, 8, 2)}, {-1, 1, 3, 5}, 8, 4);
+  const RowExchangePlan plan = plan_windows({block_part(4, 8, 2)}, {-1, 1, 3, 5}, 8, 4);
   EXPECT_EQ(plan.permutes, 2);
   EXPECT_EQ(plan.rows_received, 2);
   ASSERT_EQ(plan.moves.size(), 3u);
@@ -124,7 +124,7 @@ TEST(WorkedExamples, RouteOfAHalo) {
 }
 
 TEST(WorkedExamples, RouteBetweenUnevenBlocks) {
-  const RoutePlan plan = plan_route({block_part(4, 8, 3)}, 4, 8, 2);
+  const RowExchangePlan plan = plan_row_exchange({block_part(4, 8, 3)}, 4, 8, 2);
   EXPECT_EQ(plan.permutes, 1);
   EXPECT_EQ(plan.rows_received, 2);
   ASSERT_EQ(plan.moves.size(), 2u);
@@ -132,9 +132,9 @@ TEST(WorkedExamples, RouteBetweenUnevenBlocks) {
 }
 
 TEST(WorkedExamples, RouteOfAReversal) {
-  std::vector<RoutePiece> pieces;
+  std::vector<RowRun> pieces;
   for (std::int64_t c = 0; c < 4; ++c) pieces.push_back({c, 3 - c, 0, 0, 2, 0, 2});
-  const RoutePlan plan = plan_pieces(pieces, 4, 2);
+  const RowExchangePlan plan = plan_pieces(pieces, 4, 2);
   EXPECT_EQ(plan.permutes, 1);
   ASSERT_EQ(plan.moves.size(), 1u);
   EXPECT_EQ(plan.moves[0].target, (Dims{3, 2, 1, 0}));
@@ -199,7 +199,7 @@ TEST(WorkedExamples, ReshardBounds) {
   EXPECT_NEAR(reshard_cost(from, to, kSquare, 4), 768, 0.01);
 }
 
-// ----- partitioner/layout_search.cc
+// ----- partitioner/layout/layout_search.cc
 
 /// Of f32[m,k] times f32[k,n] on two devices: which of m, n and k is split, and bytes received for
 /// the two operands and the result.

@@ -11,7 +11,7 @@ namespace {
 
 using ir::Opcode;
 
-constexpr std::int64_t kMostElements = 1024;
+constexpr std::int64_t kMaxElements = 1024;
 
 std::int64_t count_of(const Dims& dims) { return element_count(dims); }
 
@@ -264,7 +264,7 @@ void RandomScope::broadcast() {
   const std::size_t at = std::size_t(dice_.below(std::int64_t(in.size()) + 1));
   static const std::vector<std::int64_t> sizes = {2, 3, 5, 8, 8, 16};
   const std::int64_t n = dice_.pick(sizes);
-  if (count_of(in) * n > kMostElements) return;
+  if (count_of(in) * n > kMaxElements) return;
   out.insert(out.begin() + std::ptrdiff_t(at), n);
   for (std::size_t d = 0; d < in.size(); ++d) map.push_back(std::int64_t(d < at ? d : d + 1));
   add({b_.broadcast(k.x, out, map), k.bound});
@@ -409,12 +409,12 @@ void RandomScope::dot() {
     if (!used) out *= da[i];
   }
   for (std::size_t k = 0; k < dc.size(); ++k) out *= taken[k] ? 1 : dc[k];
-  if (attrs.lhs_contracting.empty() || out > kMostElements || double(out) * count > 16384) {
+  if (attrs.lhs_contracting.empty() || out > kMaxElements || double(out) * count > 16384) {
     // A matrix for the last dim instead.
     if (da.empty() || da.back() > 32) return;
     static const std::vector<std::int64_t> sizes = {1, 3, 5, 8, 8, 16};
     const std::int64_t n = dice_.pick(sizes);
-    if (count_of(da) / std::max<std::int64_t>(da.back(), 1) * n > kMostElements) return;
+    if (count_of(da) / std::max<std::int64_t>(da.back(), 1) * n > kMaxElements) return;
     c = as_shape(c, {da.back(), n});
     c.x = b_.convert(c.x, a.x->shape.dtype);
     attrs = {};

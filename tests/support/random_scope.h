@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {

@@ -12,7 +12,7 @@ using ir::Opcode;
 
 namespace {
 
-constexpr std::int64_t kMostElements = 1024;
+constexpr std::int64_t kMaxElements = 1024;
 
 /// A random order of 0..n-1.
 Dims shuffled(Dice& dice, std::int64_t n) {
@@ -93,7 +93,7 @@ void RandomScope::convolution() {
   a.output_batch = at[0];
   a.output_feature = at[1];
   a.output_spatial.assign(at.begin() + 2, at.end());
-  if (element_count(x_dims) > kMostElements || element_count(k_dims) > kMostElements) return;
+  if (element_count(x_dims) > kMaxElements || element_count(k_dims) > kMaxElements) return;
   Known x = as_shape(any(), x_dims), k = as_shape(any(), k_dims);
   const double bound = x.bound * k.bound * taps * double(in);
   if (exact() && bound > double(1 << 23)) return;

@@ -2,8 +2,8 @@
 // Functions on scalars that use values from outside, and what StableHLO has beyond HLO.
 #include <map>
 
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {

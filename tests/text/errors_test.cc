@@ -3,8 +3,8 @@
 #include <chrono>
 #include <random>
 
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "src/ir/hlo_text.h"
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {

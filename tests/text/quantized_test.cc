@@ -2,8 +2,8 @@
 // Quantized tensors: integers that stand for real numbers.
 #include <random>
 
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {

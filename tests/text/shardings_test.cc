@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes, shardings and what sdy says about them.
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
-#include "src/ir/shape_inference.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {

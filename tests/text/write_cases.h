@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "src/ir/hlo_text.h"
-#include "src/text/stablehlo.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/text/read/stablehlo.h"
 
 namespace tessera::text::testing {
 

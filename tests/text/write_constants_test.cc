@@ -4,8 +4,8 @@
 #include <random>
 
 #include "src/base/literal_util.h"
-#include "src/ir/builder.h"
-#include "src/text/write_text.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/text/write/text.h"
 #include "tests/text/write_cases.h"
 
 namespace tessera::text {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and functions: results, aliases, names, copies of computations, locations, refusals.
-#include "src/ir/builder.h"
-#include "src/text/write_stablehlo.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/text/write/stablehlo.h"
 #include "tests/text/write_cases.h"
 
 namespace tessera::text {

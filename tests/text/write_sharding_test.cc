@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes, shardings, constraints, groups and manual computations in sdy's form.
-#include "src/ir/builder.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 #include "tests/text/write_cases.h"
 
 namespace tessera::text {

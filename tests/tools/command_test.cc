@@ -459,10 +459,10 @@ TEST(Opt, RunsThePassesAsked) {
   const Ran list = run_tool({"opt", "--list"});
   EXPECT_EQ(list.code, 0);
   for (const char* pass :
-       {"propagate", "partition", "simplify", "eliminate-dead", "window-dots<N>"}) {
+       {"propagate", "partition", "simplify", "eliminate-dead", "expand-collective-matmuls<N>"}) {
     EXPECT_TRUE(has(list.out, pass)) << pass;
   }
-  for (const char* pass : {"simplifi", "simplify<2>", "window-dots<many>"}) {
+  for (const char* pass : {"simplifi", "simplify<2>", "expand-collective-matmuls<many>"}) {
     const Ran refused = run_tool({"opt", "-", "--passes", pass}, module);
     EXPECT_EQ(refused.code, 2) << pass;
     EXPECT_TRUE(has(refused.err, "pass")) << refused.err;

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "src/compiler/pass_table.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tools/tessera/command.h"
 
 namespace tessera::tool {

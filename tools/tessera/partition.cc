@@ -5,7 +5,7 @@
 
 #include "src/compiler/compile.h"
 #include "src/compiler/read_module.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tools/tessera/command.h"
 #include "tools/tessera/placement.h"
 

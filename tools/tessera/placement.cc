@@ -34,7 +34,7 @@ Mesh::Shape parse_mesh(const std::string& text) {
       throw UsageError("--mesh '" + text + "': expected name=size,..., got '" + item + "'");
     }
     const std::string axis = item.substr(0, equals);
-    if (size < 1 || size > kMostDevices) {
+    if (size < 1 || size > kMaxDevices) {
       throw UsageError("--mesh '" + text + "': axis " + axis + " can't have size " +
                        std::to_string(size));
     }
@@ -46,8 +46,8 @@ Mesh::Shape parse_mesh(const std::string& text) {
   if (out.empty()) throw UsageError("--mesh '" + text + "': expected name=size,...");
   std::int64_t devices = 1;
   for (const auto& [axis, size] : out) {
-    if (size > kMostDevices / devices) {
-      throw UsageError("--mesh '" + text + "': there may be " + std::to_string(kMostDevices) +
+    if (size > kMaxDevices / devices) {
+      throw UsageError("--mesh '" + text + "': there may be " + std::to_string(kMaxDevices) +
                        " devices at most");
     }
     devices *= size;
@@ -195,9 +195,9 @@ Mesh numbered_mesh(const Mesh::Shape& axes) {
     sizes.push_back(size);
     count = checked_multiply(count, size);
   }
-  if (count > kMostDevices) {
+  if (count > kMaxDevices) {
     throw ShardingError("the module's mesh is of " + std::to_string(count) +
-                        " devices; there may be " + std::to_string(kMostDevices) + " at most");
+                        " devices; there may be " + std::to_string(kMaxDevices) + " at most");
   }
   std::vector<Device> devices(static_cast<std::size_t>(count));
   for (std::size_t id = 0; id < devices.size(); ++id) devices[id].id = std::int64_t(id);
@@ -228,9 +228,9 @@ void place(ir::Module* module, const PlacementFlags& flags) {
     module->num_partitions = module->mesh->num_devices();
   }
   if (flags.devices < 0) throw UsageError("--devices: there must be at least one");
-  if (flags.devices > kMostDevices) {
+  if (flags.devices > kMaxDevices) {
     throw UsageError("--devices " + std::to_string(flags.devices) + ": there may be " +
-                     std::to_string(kMostDevices) + " devices at most");
+                     std::to_string(kMaxDevices) + " devices at most");
   }
   if (flags.devices > 0 && flags.devices != module->num_partitions) {
     if (!flags.mesh.empty()) {

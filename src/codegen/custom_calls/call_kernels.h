@@ -11,7 +11,7 @@
 
 #include <tessera/buffer_view.h>
 
-#include "src/ir/custom_call.h"
+#include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::codegen {
 

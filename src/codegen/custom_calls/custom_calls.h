@@ -4,7 +4,7 @@
 
 namespace tessera::codegen {
 
-/// Registers the custom calls that this room computes: LAPACK's routines under the names that JAX
+/// Registers the custom calls that this layer computes: LAPACK's routines under the names that JAX
 /// gives them on CPU, of today and of the older form. Cheap after the first time; whoever compiles
 /// or looks for shardings calls it before.
 void register_builtin_custom_calls();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise operations on short blocks of elements: the instructions of loop programs.
+// Elementwise operations on short blocks of elements: the instructions of fused loops.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct BlockCall {
 };
 using BlockFunction = void (*)(const BlockCall&);
 
-// Each returns null if there is no such kernel. f16 and bf16 have none of their own: loop programs
+// Each returns null if there is no such kernel. f16 and bf16 have none of their own: fused loops
 // hold them as f32 and round after each op.
 BlockFunction unary_block(ir::Opcode op, DType operand);
 BlockFunction binary_block(ir::Opcode op, DType operand);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "src/codegen/kernels/block_loops.h"
+#include "src/codegen/kernels/bytes16.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
@@ -127,10 +128,6 @@ void select(const BlockCall& c) {
       return select_loop<T, true, true>(p, a, b, out, c.n);
   }
 }
-
-struct Bytes16 {
-  std::uint64_t low, high;
-};
 
 }  // namespace
 

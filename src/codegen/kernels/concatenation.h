@@ -5,13 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "src/codegen/kernels/loop_program.h"
+#include "src/codegen/kernels/fused_loop.h"
 
 namespace tessera::codegen {
 
 struct ConcatenationPart {
-  std::shared_ptr<const LoopProgram> program;  ///< of its elements, row-major
-  int inputs = 0;                              ///< how many of the source's inputs are its own
+  std::shared_ptr<const FusedLoop> program;  ///< of its elements, row-major
+  int inputs = 0;                            ///< how many of the source's inputs are its own
   Dims dims;
 };
 

@@ -7,15 +7,12 @@
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/codegen/kernels/bytes16.h"
 
 namespace tessera::codegen {
 namespace {
 
 using runtime::KernelCall;
-
-struct Bytes16 {
-  std::uint64_t low, high;
-};
 
 /// Strides in bytes; `a` runs along the dim where the target is contiguous.
 template <class T>

@@ -129,7 +129,7 @@ void run_gather(const KernelCall& call) {
 class GatheredRows final : public ElementSource {
  public:
   GatheredRows(Windows w, std::int64_t row, std::int64_t vector,
-               std::shared_ptr<const LoopProgram> indices)
+               std::shared_ptr<const FusedLoop> indices)
       : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {}
 
   void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
@@ -174,7 +174,7 @@ class GatheredRows final : public ElementSource {
 
   Windows w_;
   std::int64_t row_, vector_;  ///< elements of a row, and of an index vector
-  std::shared_ptr<const LoopProgram> indices_;
+  std::shared_ptr<const FusedLoop> indices_;
 };
 
 struct ScatterAttrs {
@@ -249,7 +249,7 @@ bool indices_in_order(const ir::Instruction& gather) {
 }
 
 std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather,
-                                                   std::shared_ptr<const LoopProgram> indices) {
+                                                   std::shared_ptr<const FusedLoop> indices) {
   const auto& g = gather.get<ir::GatherAttrs>();
   const Shape& array = gather.operand(0)->shape;
   if (gather.shape.element_count() == 0 || !g.operand_batching_dims.empty()) return nullptr;

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_spec.h"
-#include "src/codegen/kernels/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -18,7 +18,7 @@ std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather
 /// The same with indices that `indices` computes a block at a time; its inputs follow the array.
 /// Only if indices_in_order.
 std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather,
-                                                   std::shared_ptr<const LoopProgram> indices);
+                                                   std::shared_ptr<const FusedLoop> indices);
 /// Whether there are gathered_rows, and the index vectors lie one after the other as the rows do.
 bool indices_in_order(const ir::Instruction& gather);
 /// Inputs: array (its bytes are in the output already), indices, updates. Empty for several arrays

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
 

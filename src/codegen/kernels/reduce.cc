@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "src/codegen/kernels/block_ops.h"
-#include "src/codegen/kernels/loop_program.h"
-#include "src/ir/builder.h"
+#include "src/codegen/kernels/fused_loop.h"
+#include "src/ir/rewrite/builder.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
@@ -71,7 +71,7 @@ class Elements {
   }
 
  private:
-  const LoopProgram* program_;
+  const FusedLoop* program_;
   const std::byte* const* inputs_;
   std::int64_t bytes_, end_;
   std::int64_t from_ = 0, to_ = 0;
@@ -213,7 +213,7 @@ void run_single(const KernelCall& call) {
 
 struct GeneralAttrs {
   ReduceShape shape;
-  std::shared_ptr<const LoopProgram> program;
+  std::shared_ptr<const FusedLoop> program;
   std::vector<std::int64_t> bytes;  ///< element size of each operand
   std::vector<ReduceOperand> operands;
   int init = 0;
@@ -339,7 +339,7 @@ void run_general_made(const KernelCall& call) {
     const std::int64_t n = std::min(step, call.end - a);
     for (std::size_t i = 0; i < k; ++i) {
       const std::byte* const* from = call.inputs + g.operands[i].first_input;
-      if (const LoopProgram* program = g.operands[i].program.get()) {
+      if (const FusedLoop* program = g.operands[i].program.get()) {
         made[i].resize(std::size_t(n * plane * g.bytes[i]));
         std::byte* out[] = {made[i].data()};
         program->run(from, out, a * plane, (a + n) * plane, a * plane);
@@ -365,7 +365,7 @@ DType held_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f
 
 struct CombineAttrs {
   BlockFunction op = nullptr;
-  std::shared_ptr<const LoopProgram> program;
+  std::shared_ptr<const FusedLoop> program;
 };
 
 void combine_op(const void* attributes, std::byte* into, const std::byte* value,

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_spec.h"
-#include "src/codegen/kernels/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -24,7 +24,7 @@ struct ReducePlan {
 /// An array to be reduced: one input, or what a program of one output makes of several.
 struct ReduceOperand {
   int first_input = 0;
-  std::shared_ptr<const LoopProgram> program;
+  std::shared_ptr<const FusedLoop> program;
 };
 
 /// Inputs: the arrays after their transposes, then the initial values. Empty kernel if the reducer

@@ -10,7 +10,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/block_ops.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
 namespace {
@@ -175,8 +175,8 @@ struct WindowAttrs {
   BlockFunction op = nullptr;
   Dims dims, out_dims, strides;
   std::vector<WindowDim> window;
-  std::shared_ptr<const LoopProgram> program;  ///< that makes the array
-  std::size_t init = 1;                        ///< the input
+  std::shared_ptr<const FusedLoop> program;  ///< that makes the array
+  std::size_t init = 1;                      ///< the input
 };
 
 /// Position in the array of an output's window element along one dim; -1: padding, or between
@@ -281,8 +281,8 @@ bool reduce_window_takes_programs(const ir::Instruction& in) {
   return spec.function == run_windows && in.operand(0)->shape.element_count() > 0;
 }
 
-KernelSpec reduce_window_kernel(const ir::Instruction& in,
-                                std::shared_ptr<const LoopProgram> program, int inputs) {
+KernelSpec reduce_window_kernel(const ir::Instruction& in, std::shared_ptr<const FusedLoop> program,
+                                int inputs) {
   KernelSpec spec;
   if (in.operands().size() != 2 || in.shape.is_tuple) return spec;
   const Shape& shape = in.operand(0)->shape;

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_spec.h"
-#include "src/codegen/kernels/loop_program.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -16,7 +16,7 @@ KernelSpec reduce_window_kernel(const ir::Instruction& reduce_window);
 /// The same of an array that a program makes of the first inputs, as often as windows take in a row
 /// of it. Only if reduce_window_takes_programs.
 KernelSpec reduce_window_kernel(const ir::Instruction& reduce_window,
-                                std::shared_ptr<const LoopProgram> program, int inputs);
+                                std::shared_ptr<const FusedLoop> program, int inputs);
 bool reduce_window_takes_programs(const ir::Instruction& reduce_window);
 
 }  // namespace tessera::codegen

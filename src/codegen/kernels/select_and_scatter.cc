@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/literal_util.h"
-#include "src/ir/builder.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
 namespace {

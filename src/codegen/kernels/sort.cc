@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "src/base/literal_util.h"
-#include "src/codegen/kernels/loop_program.h"
+#include "src/codegen/kernels/fused_loop.h"
 
 namespace tessera::codegen {
 namespace {
@@ -23,8 +23,8 @@ using runtime::KernelCall;
 /// A comparator that is key(a) < key(b) or key(a) > key(b) on one operand.
 struct KeyOrder {
   int operand = 0;
-  DType type = DType::f32;                     ///< of the keys
-  std::shared_ptr<const LoopProgram> program;  ///< key of an element; null: the element itself
+  DType type = DType::f32;                   ///< of the keys
+  std::shared_ptr<const FusedLoop> program;  ///< key of an element; null: the element itself
   bool descending = false, total_order = false;
   int places = -1;  ///< the integer operand that tells equal keys apart, if any
   DType place_type = DType::s32;
@@ -35,7 +35,7 @@ struct SortAttrs {
   std::int64_t n = 1, inner = 1;  ///< elements of the sorted dim, and of those after it
   std::vector<std::int64_t> bytes;
   std::optional<KeyOrder> order;
-  std::shared_ptr<const LoopProgram> comparator;
+  std::shared_ptr<const FusedLoop> comparator;
 };
 
 /// Equal expressions, where parameter `p` in one stands for parameter `q` in the other.
@@ -61,11 +61,11 @@ const Instruction* first_parameter(const Instruction& i) {
   return nullptr;
 }
 
-std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruction& i,
-                                            LoopBuilder::Value parameter) {
+std::optional<FusedLoopBuilder::Value> key_value(FusedLoopBuilder& builder, const Instruction& i,
+                                                 FusedLoopBuilder::Value parameter) {
   if (i.is(Opcode::parameter)) return parameter;
   if (i.is(Opcode::constant)) return builder.constant(i.get<ir::ConstantAttrs>().value);
-  std::vector<LoopBuilder::Value> operands;
+  std::vector<FusedLoopBuilder::Value> operands;
   for (const Instruction* o : i.operands()) {
     const auto v = key_value(builder, *o, parameter);
     if (!v) return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<KeyOrder> key_order(const Instruction& root) {
   order.descending = (attrs.direction == ir::Direction::gt) != swapped;
   order.total_order = attrs.type == ir::ComparisonType::total_order;
   if (!left->is(Opcode::parameter)) {
-    LoopBuilder builder;
+    FusedLoopBuilder builder;
     const auto v = key_value(builder, *left, builder.contiguous(p->shape.dtype));
     if (!v) return std::nullopt;
     builder.output(*v);

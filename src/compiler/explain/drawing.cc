@@ -71,7 +71,7 @@ class Artist {
       if (!hidden_[std::size_t(v)]) shown.push_back(v);
     }
     d.all = shown.size();
-    if (shown.size() > kMostNodes) shown = of_interest(shown);
+    if (shown.size() > kMaxNodes) shown = of_interest(shown);
     std::map<Index, int> node_of;
     for (Index v : shown) {
       node_of.emplace(v, int(d.nodes.size()));
@@ -106,7 +106,7 @@ class Artist {
     std::vector<char> keep(values_.size());
     std::vector<Index> out;
     auto take = [&](Index v) {
-      if (keep[std::size_t(v)] || hidden_[std::size_t(v)] || out.size() >= kMostNodes) return;
+      if (keep[std::size_t(v)] || hidden_[std::size_t(v)] || out.size() >= kMaxNodes) return;
       keep[std::size_t(v)] = 1;
       out.push_back(v);
     };

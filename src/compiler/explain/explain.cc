@@ -8,8 +8,8 @@
 #include <set>
 #include <tuple>
 
-#include "src/ir/cost.h"
-#include "src/ir/hlo_text.h"
+#include "src/ir/analysis/cost.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"

@@ -18,14 +18,14 @@ struct Drawing {
     double x = 0, y = 0;     ///< of the centre
   };
   std::string computation;
-  std::size_t all = 0;  ///< operations that it has to show; `nodes` has fewer beyond kMostNodes
+  std::size_t all = 0;  ///< operations that it has to show; `nodes` has fewer beyond kMaxNodes
   std::vector<Node> nodes;
   std::vector<std::pair<int, int>> edges;  ///< from operand to user, indices into nodes
 };
 
 /// Beyond this many operations of a computation only those near a movement or an annotation are
 /// drawn.
-inline constexpr std::size_t kMostNodes = 4000;
+inline constexpr std::size_t kMaxNodes = 4000;
 inline constexpr double kNodeWidth = 168, kNodeHeight = 44, kColumn = 188, kLayer = 84;
 
 /// The entry first. Constants, and tuples that only pass arrays on, are left out.

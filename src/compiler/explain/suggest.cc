@@ -5,9 +5,9 @@
 #include <set>
 
 #include "src/compiler/explain/explain.h"
-#include "src/ir/builder.h"
-#include "src/ir/cost.h"
+#include "src/ir/analysis/cost.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/meshes.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "src/ir/equivalence.h"
+#include "src/ir/analysis/equivalence.h"
 
 namespace tessera::spmd {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/ir/rewriter.h"
+#include "src/ir/rewrite/rewriter.h"
 
 namespace tessera::spmd {
 

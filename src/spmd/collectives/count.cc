@@ -6,8 +6,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "src/ir/cost.h"
-#include "src/ir/dot_kind.h"
+#include "src/ir/analysis/cost.h"
+#include "src/ir/analysis/dot_kind.h"
 
 namespace tessera::spmd {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/spmd/collectives/held.h"
+#include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/dedupe_collectives.h"
 
 namespace tessera::spmd {
@@ -66,11 +66,11 @@ class Steps {
   void order() {
     if (large()) return;
     for (const bool shrink_early : {false, true}) {
-      attempt(kWorthOrdering, [&](ir::Module* m) { return order_for_memory(m, shrink_early); });
+      attempt(kWorthOrdering, [&](ir::Module* m) { return schedule_for_memory(m, shrink_early); });
     }
   }
 
-  bool large() const { return std::int64_t(module_->instruction_count()) > options_.most_tried; }
+  bool large() const { return std::int64_t(module_->instruction_count()) > options_.max_tried; }
 
   /// For steps that, but for how the plan turns out, don't make a device hold more. As `attempt`.
   template <class F>
@@ -95,13 +95,13 @@ class Steps {
 };
 
 /// What came out of a loop may meet its like there.
-void merge_alike(Steps& steps, ir::Module* module, const CollectiveOptions& options) {
+void merge_equal(Steps& steps, ir::Module* module, const CollectiveOptions& options) {
   dedupe_collectives(module);
-  if (!options.merge_alike) return;
+  if (!options.merge_equal) return;
   steps.take([&](ir::Module* m) {
-    std::size_t count = options.merge_alike(m);
+    std::size_t count = options.merge_equal(m);
     for (std::size_t more = count; more > 0 && dedupe_collectives(m); count += more) {
-      more = options.merge_alike(m);
+      more = options.merge_equal(m);
     }
     return count;
   });
@@ -110,12 +110,12 @@ void merge_alike(Steps& steps, ir::Module* module, const CollectiveOptions& opti
 void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveOptions& options) {
   dedupe_collectives(module->get());
   // No device holds more for it, though fewer hold the same.
-  stop_loops_alone(module->get(), options.removed);
+  localize_loop_exits(module->get(), options.removed);
   steps.take(reassociate_collectives);
-  steps.take(take_own_shards);
+  steps.take(create_reduce_scatters);
   if (communicates_in_loops(**module)) {
-    steps.attempt(kWorthOfLoops, move_out_of_loops);
-    merge_alike(steps, module->get(), options);
+    steps.attempt(kWorthOfLoops, move_collectives_out_of_loops);
+    merge_equal(steps, module->get(), options);
     steps.take(reassociate_collectives);
   }
 }
@@ -124,37 +124,39 @@ void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveO
 
 void reduce_collectives(std::unique_ptr<ir::Module>* module) {
   CollectiveOptions options;
-  options.peak = held_bytes;
-  options.most_tried = 0;
+  options.peak = estimated_peak_bytes;
+  options.max_tried = 0;
   Steps steps(module, options);
   if (communicates(**module)) reduce(steps, module, options);
 }
 
 void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
   CollectiveOptions options = given;
-  if (!options.peak) options.peak = held_bytes;
+  if (!options.peak) options.peak = estimated_peak_bytes;
   Steps steps(module, options);
   if (!communicates(**module)) {
     steps.order();
     return;
   }
   reduce(steps, module, options);
-  steps.take([&](ir::Module* m) { return window_dots(m, options.window_from_bytes); });
+  steps.take([&](ir::Module* m) {
+    return expand_collective_matmuls(m, options.collective_matmul_from_bytes);
+  });
   CombineOptions combine = options.combine;
   if (steps.large()) {
-    const auto part = std::int64_t(kSmallPart * held_bytes(**module));
-    combine.most_bytes = std::min(combine.most_bytes, part);
-    combine.most_packed_bytes = std::min(combine.most_packed_bytes, part);
+    const auto part = std::int64_t(kSmallPart * estimated_peak_bytes(**module));
+    combine.max_bytes = std::min(combine.max_bytes, part);
+    combine.max_copied_bytes = std::min(combine.max_copied_bytes, part);
   }
   const auto combined = [&](ir::Module* m) { return combine_collectives(m, combine); };
   if (options.combine_any && steps.large()) steps.take(combined);
   for (int k = 0; options.combine_any && !steps.large() && k < kAttempts; ++k) {
     if (steps.attempt(1, combined)) break;
-    combine.most_bytes /= 16;
-    combine.most_packed_bytes /= 16;
+    combine.max_bytes /= 16;
+    combine.max_copied_bytes /= 16;
   }
   steps.order();
-  steps.take(start_collectives_early);
+  steps.take(schedule_collectives_early);
 }
 
 }  // namespace tessera::spmd

@@ -18,51 +18,52 @@ namespace tessera::spmd {
 std::size_t reassociate_collectives(ir::Module* module);
 /// A reduction of which each device then takes its own part is a reduce-scatter; of what was
 /// gathered, its own part was there before.
-std::size_t take_own_shards(ir::Module* module);
+std::size_t create_reduce_scatters(ir::Module* module);
 /// Loops: collectives of what does not change from trip to trip happen once, before the loop; what
 /// is reduced and added up in each trip is reduced once, after it.
-std::size_t move_out_of_loops(ir::Module* module);
+std::size_t move_collectives_out_of_loops(ir::Module* module);
 
 /// Loops whose predicate asks whether any row of any device has work left, and whose rows without
 /// work keep what they carry: each device asks its own rows only. `removed`, if set, is told of
 /// each all-reduce that goes.
-std::size_t stop_loops_alone(ir::Module* module,
-                             const std::function<void(const ir::Instruction&)>& removed = {});
+std::size_t localize_loop_exits(ir::Module* module,
+                                const std::function<void(const ir::Instruction&)>& removed = {});
 
 struct CombineOptions {
   /// What one combined collective gives at most.
-  std::int64_t most_bytes = std::int64_t(1) << 20;
+  std::int64_t max_bytes = std::int64_t(1) << 20;
   /// The same for those whose arrays must first be copied into one.
-  std::int64_t most_packed_bytes = std::int64_t(1) << 14;
+  std::int64_t max_copied_bytes = std::int64_t(1) << 14;
 };
 /// Independent collectives of the same kind and groups become one: all-reduces and all-gathers with
 /// several results, the others of one array in which theirs lie side by side.
 std::size_t combine_collectives(ir::Module* module, const CombineOptions& options = {});
 /// Dots of what is gathered for them alone, or whose sum is scattered, become loops in which the
 /// parts go round, where the whole array has `from_bytes` or more.
-std::size_t window_dots(ir::Module* module, std::int64_t from_bytes);
+std::size_t expand_collective_matmuls(ir::Module* module, std::int64_t from_bytes);
 /// Each instruction when its user is computed, that of the operands first that needs most memory.
 /// `shrink_early`: what leaves less than it takes away as soon as it can be. Computations with side
 /// effects stay as they are. Returns how many change.
-std::size_t order_for_memory(ir::Module* module, bool shrink_early = false);
+std::size_t schedule_for_memory(ir::Module* module, bool shrink_early = false);
 /// Each collective as early as its operands are there.
-std::size_t start_collectives_early(ir::Module* module);
+std::size_t schedule_collectives_early(ir::Module* module);
 
 struct CollectiveOptions {
   CombineOptions combine;
-  /// See window_dots.
-  std::int64_t window_from_bytes = std::int64_t(64) << 20;
+  /// See expand_collective_matmuls.
+  std::int64_t collective_matmul_from_bytes = std::int64_t(64) << 20;
   /// Leave them one by one: each belongs to one op in a report.
   bool combine_any = true;
-  /// The most bytes that a device holds; nothing is kept that raises it. About (held.h) if not set.
+  /// The most bytes that a device holds; nothing is kept that raises it. About (peak_memory.h) if
+  /// not set.
   std::function<double(const ir::Module&)> peak;
   /// Told of collectives that were found needless, if set.
   std::function<void(const ir::Instruction&)> removed;
   /// Makes instructions that compute the same one, if set, and says how many went: what comes out
   /// of a loop may have been computed before it. Collectives are left to dedupe_collectives.
-  std::function<std::size_t(ir::Module*)> merge_alike;
+  std::function<std::size_t(ir::Module*)> merge_equal;
   /// Of a program of more instructions nothing is tried and taken back: less is tried.
-  std::int64_t most_tried = 1500;
+  std::int64_t max_tried = 1500;
 };
 /// Those of the above that change how much is received, quickly: for a program that is only
 /// measured.

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "src/ir/loop_invariance.h"
+#include "src/ir/analysis/loop_invariance.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
@@ -18,7 +18,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMostRounds = 12;
+constexpr int kMaxRounds = 12;
 
 /// The op by which a collective reduces, if it is one of those that may be reordered.
 std::optional<Opcode> reduction_of(const Instruction& i) {
@@ -383,7 +383,7 @@ std::size_t reassociate_collectives(ir::Module* module) {
   GroupTable groups(module->num_partitions);
   std::size_t total = 0;
   for (const auto& c : module->computations()) {
-    for (int k = 0; k < kMostRounds && communicates(*c); ++k) {
+    for (int k = 0; k < kMaxRounds && communicates(*c); ++k) {
       const std::size_t n = Reassociation(c.get(), &groups).run();
       total += n;
       if (n == 0) break;

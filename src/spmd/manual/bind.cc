@@ -6,11 +6,11 @@
 #include <set>
 
 #include "src/base/check.h"
-#include "src/ir/builder.h"
+#include "src/ir/analysis/device_computations.h"
 #include "src/ir/constraint.h"
-#include "src/ir/device_computations.h"
 #include "src/ir/hooks.h"
-#include "src/sharding/sdy_text.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/sharding/axes/sdy_text.h"
 #include "src/spmd/manual/manual.h"
 
 namespace tessera::spmd::manual {

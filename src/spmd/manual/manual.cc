@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual computations: the text of their attributes, and reading of other forms.
 #include "src/spmd/manual/manual.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 
 #include <unordered_set>
 

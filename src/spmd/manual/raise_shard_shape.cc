@@ -7,9 +7,9 @@
 #include <set>
 
 #include "src/base/check.h"
-#include "src/ir/builder.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/manual/manual.h"
 
 namespace tessera::spmd::manual {

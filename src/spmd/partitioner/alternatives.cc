@@ -2,7 +2,7 @@
 // Shardings with which less might move than with those that propagation chose.
 #include <algorithm>
 
-#include "src/ir/while_view.h"
+#include "src/ir/rewrite/while_view.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/rules/projection.h"
 
@@ -54,7 +54,8 @@ void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
   const std::vector<Value*>* known = defined(*v->origin);
   if (!known) return;
   const std::vector<Value*>& all = *known;
-  auto at = std::find_if(all.begin(), all.end(), [&](Value* x) { return x->home == v->home; });
+  auto at =
+      std::find_if(all.begin(), all.end(), [&](Value* x) { return x->original == v->original; });
   if (at == all.end()) return;
   auto suggest = [&](TensorSharding s) {
     module_.options().alternatives->push_back(

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "src/ir/builder.h"
 #include "src/ir/module.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/factor_rule.h"
-#include "src/spmd/partitioner/layout_search.h"
+#include "src/spmd/partitioner/layout/layout_search.h"
 #include "src/spmd/partitioner/partition.h"
-#include "src/spmd/partitioner/route.h"
+#include "src/spmd/partitioner/row_exchange.h"
 #include "src/spmd/reshard/planner.h"
 
 namespace tessera::spmd {
@@ -33,11 +33,11 @@ struct Value {
   Shape shape;                              ///< global
   ir::Opcode partial_op = ir::Opcode::add;  ///< joins the partial values of unreduced axes
   const ir::Instruction* origin = nullptr;  ///< in the source program
-  Value* home = nullptr;                    ///< first form of the same array
-  std::vector<Value*> forms;                ///< of home: the array in all layouts made so far
+  Value* original = nullptr;                ///< first form of the same array
+  std::vector<Value*> materializations;     ///< of home: the array in all layouts made so far
   std::map<std::string, ir::Instruction*> masked;  ///< by dims and neutral element
   /// Of home: makes it in any layout without communication (constants, iotas, broadcast scalars).
-  std::function<ir::Instruction*(const TensorSharding&)> remake;
+  std::function<ir::Instruction*(const TensorSharding&)> recompute;
 };
 
 /// Why data moves, for the report.
@@ -71,7 +71,7 @@ class ModulePartitioner {
   /// Shardings of the leaves of an instruction of the source module. Stays where it is.
   const std::vector<TensorSharding>& shardings_of(const ir::Instruction& instruction) const;
   /// On the module's mesh; a sharding on another order of the devices is replaced by its stand-in
-  /// (reshard/orders.h), which a permute leads to.
+  /// (reshard/device_orders.h), which a permute leads to.
   TensorSharding normal(const TensorSharding& sharding, std::int64_t rank) const;
   /// Axes that are manual in a computation.
   const IndexList& manual_axes(const ir::Computation& source) const;
@@ -85,7 +85,7 @@ class ModulePartitioner {
   /// What shardings on another mesh are on this one.
   struct MeshView {
     MeshRef mesh;
-    bool speaks = false;            ///< as speaks_of (reshard/orders.h)
+    bool representable = false;     ///< as representable_on (reshard/device_orders.h)
     std::vector<IndexList> pieces;  ///< by axis of `mesh`: axes of this module's
   };
   const MeshView& view_of(const MeshRef& mesh) const;
@@ -146,8 +146,8 @@ class ComputationPartitioner {
   void define(const ir::Instruction& source, Value* v) { define(source, std::vector{v}); }
   Value* make(ir::Instruction* local, TensorSharding sharding, const Shape& global);
   /// A value that can be made anew in any layout.
-  Value* make_free(std::function<ir::Instruction*(const TensorSharding&)> remake,
-                   const TensorSharding& sharding, const Shape& global);
+  Value* make_recomputable(std::function<ir::Instruction*(const TensorSharding&)> recompute,
+                           const TensorSharding& sharding, const Shape& global);
   /// Users of a source instruction, each once.
   std::size_t user_count(const ir::Instruction& source) const;
   std::span<ir::Instruction* const> users(const ir::Instruction& source) const {
@@ -193,16 +193,17 @@ class ComputationPartitioner {
   ir::Instruction* resized(ir::Instruction* x, std::int64_t dim, std::int64_t size);
   ir::Instruction* dynamic_slice_dim(ir::Instruction* x, std::int64_t dim, ir::Instruction* start,
                                      std::int64_t size);
-  /// Moves rows along `dim` among the devices of `axes` (route.h). `fill`: a scalar for rows that
-  /// no part covers, null where those don't matter.
-  ir::Instruction* emit_route(const RoutePlan& plan, const std::vector<ir::Instruction*>& arrays,
-                              std::int64_t dim, const IndexList& axes, ir::Instruction* fill,
-                              const Shape& global);
+  /// Moves rows along `dim` among the devices of `axes` (row_exchange.h). `fill`: a scalar for rows
+  /// that no part covers, null where those don't matter.
+  ir::Instruction* emit_row_exchange(const RowExchangePlan& plan,
+                                     const std::vector<ir::Instruction*>& arrays, std::int64_t dim,
+                                     const IndexList& axes, ir::Instruction* fill,
+                                     const Shape& global);
   /// The same where the destination is several arrays, so many rows of each in a device's block.
-  std::vector<ir::Instruction*> emit_routes(const RoutePlan& plan,
-                                            const std::vector<ir::Instruction*>& arrays,
-                                            std::int64_t dim, const IndexList& axes,
-                                            ir::Instruction* fill, const Dims& blocks);
+  std::vector<ir::Instruction*> emit_row_exchanges(const RowExchangePlan& plan,
+                                                   const std::vector<ir::Instruction*>& arrays,
+                                                   std::int64_t dim, const IndexList& axes,
+                                                   ir::Instruction* fill, const Dims& blocks);
 
   // ----- emission of one source instruction
   const ir::Instruction& current() const { return *current_; }
@@ -259,20 +260,20 @@ class ComputationPartitioner {
     return done ? &leaves : nullptr;
   }
   /// The form of an array that lies so already, if there is one.
-  Value* form_in(Value* v, const TensorSharding& layout) const;
+  Value* materialized_in(Value* v, const TensorSharding& layout) const;
   Value* as_declared(Value* v, const TensorSharding& layout);
   ir::Instruction* position();
   /// The rows of one move where they arrive. `share`: of their bytes, for the report.
-  ir::Instruction* moved_rows(const RouteMove& move, const std::vector<ir::Instruction*>& arrays,
+  ir::Instruction* moved_rows(const RowPermute& move, const std::vector<ir::Instruction*>& arrays,
                               std::int64_t dim, const IndexList& axes, double share);
   /// Puts the rows of all moves in their places.
-  ir::Instruction* placed_rows(const RoutePlan& plan, std::vector<ir::Instruction*> moved,
+  ir::Instruction* placed_rows(const RowExchangePlan& plan, std::vector<ir::Instruction*> moved,
                                std::int64_t dim, const IndexList& axes, ir::Instruction* fill,
                                const Shape& shape);
   /// The same by shifting each and masking.
-  ir::Instruction* shifted_rows(const RoutePlan& plan, const std::vector<ir::Instruction*>& moved,
-                                std::int64_t dim, const IndexList& axes, ir::Instruction* fill,
-                                const Dims& out);
+  ir::Instruction* shifted_rows(const RowExchangePlan& plan,
+                                const std::vector<ir::Instruction*>& moved, std::int64_t dim,
+                                const IndexList& axes, ir::Instruction* fill, const Dims& out);
   ir::Instruction* apply(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
                          const Dims& padded, const Shape& global, ir::Opcode partial_op);
   /// Slices of several dims in a row, as one. Returns how many; none if there is but one.
@@ -290,7 +291,7 @@ class ComputationPartitioner {
                               const Shape& global);
   ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
                         std::size_t* next);
-  Value* cheapest_form(Value* v, const TensorSharding& to, double* price) const;
+  Value* cheapest_materialization(Value* v, const TensorSharding& to, double* price) const;
   /// Whether an op needs it so, or what shows it through so many views (needed_whole.cc).
   bool needs_whole(const ir::Instruction& array, int views) const;
   // What is worth trying where data moves (alternatives.cc).

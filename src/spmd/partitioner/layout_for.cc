@@ -3,7 +3,7 @@
 // the cheapest between them.
 #include <algorithm>
 
-#include "src/ir/cost.h"
+#include "src/ir/analysis/cost.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/rules/projection.h"
@@ -81,7 +81,7 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
   for (const ir::Instruction* o : source.operands()) {
     operand_shapes.push_back(o->shape);
     Value* v = operand_value(*o);
-    operand_shardings.push_back(v->home->remake ? whole(o->shape.rank()) : v->sharding);
+    operand_shardings.push_back(v->original->recompute ? whole(o->shape.rank()) : v->sharding);
   }
   const std::vector<double> shares_of_operands = operand_shares(source);
   ComputeLayout layout;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices that are decomposed, or solved with: whatever else is done with them, in the end a
 // device has them whole.
-#include "src/ir/custom_call.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/context.h"
 
@@ -38,8 +38,8 @@ bool ComputationPartitioner::needs_whole(const ir::Instruction& array, int views
 }
 
 bool ComputationPartitioner::needed_whole(const Value* v) const {
-  const ir::Instruction* array = v->home->origin;
-  if (!array || array->parent != &source_ || !array->shape.is_array() || v->home->remake ||
+  const ir::Instruction* array = v->original->origin;
+  if (!array || array->parent != &source_ || !array->shape.is_array() || v->original->recompute ||
       !v->sharding.unreduced.empty() || users(*array).size() < 2) {
     return false;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The partitioner's driver: computations, shardings of values, records for the report.
 #include "src/spmd/partitioner/partition.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,13 +9,13 @@
 
 #include "src/base/check.h"
 #include "src/ir/constraint.h"
-#include "src/ir/custom_call.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/context.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/propagation/graph.h"
-#include "src/spmd/reshard/orders.h"
+#include "src/spmd/reshard/device_orders.h"
 
 namespace tessera::spmd {
 namespace {
@@ -58,8 +58,8 @@ const ModulePartitioner::MeshView& ModulePartitioner::view_of(const MeshRef& mes
   MeshView view;
   view.mesh = mesh;
   TensorSharding one = TensorSharding::replicated_on(mesh, 1);
-  view.speaks = speaks_of(one, mesh_);
-  for (std::size_t a = 0; view.speaks && a < mesh->axes.size(); ++a) {
+  view.representable = representable_on(one, mesh_);
+  for (std::size_t a = 0; view.representable && a < mesh->axes.size(); ++a) {
     one.dims[0].axes = {int(a)};
     view.pieces.push_back(one.on(mesh_).dims[0].axes);
   }
@@ -74,8 +74,8 @@ TensorSharding ModulePartitioner::normal(const TensorSharding& sharding, std::in
   TESSERA_CHECK(sharding.rank() == rank, "sharding " + sharding.to_spec_string() +
                                              " is on a value of rank " + std::to_string(rank));
   const MeshView& view = view_of(sharding.mesh);
-  if (!view.speaks) {
-    TensorSharding s = stand_in(sharding.closed(), mesh_).on(mesh_);
+  if (!view.representable) {
+    TensorSharding s = equivalent_on(sharding.closed(), mesh_).on(mesh_);
     s.replicated.clear();
     s.manual.clear();
     return s;
@@ -370,10 +370,10 @@ std::size_t ComputationPartitioner::user_count(const ir::Instruction& source) co
 
 Value* ComputationPartitioner::as_declared(Value* v, const TensorSharding& layout) {
   if (!v->shape.is_array()) return v;
-  if (Value* form = form_in(v, layout)) return form;
+  if (Value* form = materialized_in(v, layout)) return form;
   // The op that made the partial sum is the one that pays.
   const ir::Instruction* keep = current_;
-  Shared<ir::Metadata> metadata = std::move(b().metadata);
+  Cow<ir::Metadata> metadata = std::move(b().metadata);
   current_ = v->origin;
   b().metadata = current_->metadata;
   v = reshard(v, layout, "result of " + op_label(*current_));
@@ -434,13 +434,13 @@ ir::Instruction* ComputationPartitioner::emit_local(const ir::Instruction& sourc
 Value* ComputationPartitioner::operand_value(const ir::Instruction& operand) {
   if (user_count(operand) == 1) return raw(operand);
   Value* v = raw(operand);
-  return v->home->remake ? v : value(operand);
+  return v->original->recompute ? v : value(operand);
 }
 
 Value* ComputationPartitioner::operand_in(const ir::Instruction& source, std::size_t i,
                                           const TensorSharding& layout) {
   Value* v = operand_value(*source.operand(i));
-  Value* form = form_in(v, layout);
+  Value* form = materialized_in(v, layout);
   return form ? form : reshard(v, layout, operand_reason(source, i));
 }
 

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "src/base/check.h"
-#include "src/ir/cost.h"
+#include "src/ir/analysis/cost.h"
 #include "src/spmd/partitioner/context.h"
-#include "src/spmd/reshard/orders.h"
+#include "src/spmd/reshard/device_orders.h"
 
 namespace tessera::spmd {
 
@@ -66,9 +66,9 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
       r.from_sharding = transfer.source->sharding;
       r.to_sharding = *transfer.target;
       if (const std::vector<Value*>* all = r.value ? defined(*r.value) : nullptr) {
-        const Value* home = transfer.source->home;
+        const Value* original = transfer.source->original;
         for (std::size_t k = 0; k < all->size(); ++k) {
-          if ((*all)[k]->home == home) r.leaf = k;
+          if ((*all)[k]->original == original) r.leaf = k;
         }
       }
     }
@@ -76,11 +76,11 @@ void ComputationPartitioner::note(ir::Instruction* collective, double bytes) {
   module_.record(std::move(r), collective);
 }
 
-Value* ComputationPartitioner::cheapest_form(Value* v, const TensorSharding& to,
-                                             double* price) const {
+Value* ComputationPartitioner::cheapest_materialization(Value* v, const TensorSharding& to,
+                                                        double* price) const {
   Value* best = nullptr;
   double least = 0;
-  for (Value* f : v->home->forms) {
+  for (Value* f : v->original->materializations) {
     bool grows = !added(f->sharding.unreduced, to.unreduced).empty();
     if (grows && (!f->sharding.unreduced.empty() || f->partial_op != ir::Opcode::add)) continue;
     double p = same_layout(f->sharding, to)
@@ -98,15 +98,15 @@ Value* ComputationPartitioner::cheapest_form(Value* v, const TensorSharding& to,
 }
 
 double ComputationPartitioner::reshard_price(Value* v, const TensorSharding& to) const {
-  if (v->home->remake && to.unreduced.empty()) return 0;
+  if (v->original->recompute && to.unreduced.empty()) return 0;
   double price = 0;
-  cheapest_form(v, to, &price);
+  cheapest_materialization(v, to, &price);
   return price;
 }
 
-Value* ComputationPartitioner::form_in(Value* v, const TensorSharding& layout) const {
+Value* ComputationPartitioner::materialized_in(Value* v, const TensorSharding& layout) const {
   if (same_layout(v->sharding, layout)) return v;
-  for (Value* f : v->home->forms) {
+  for (Value* f : v->original->materializations) {
     if (same_layout(f->sharding, layout)) return f;
   }
   return nullptr;
@@ -114,18 +114,18 @@ Value* ComputationPartitioner::form_in(Value* v, const TensorSharding& layout) c
 
 Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
                                        const std::string& reason) {
-  for (Value* f : v->home->forms) {
+  for (Value* f : v->original->materializations) {
     if (same_layout(f->sharding, to)) return f;
   }
-  if (v->home->remake && to.unreduced.empty()) {
-    Value* made = make(v->home->remake(to), to, v->shape);
-    made->home = v->home;
+  if (v->original->recompute && to.unreduced.empty()) {
+    Value* made = make(v->original->recompute(to), to, v->shape);
+    made->original = v->original;
     made->origin = v->origin;
-    v->home->forms.push_back(made);
+    v->original->materializations.push_back(made);
     return made;
   }
   double price = 0;
-  Value* from = cheapest_form(v, to, &price);
+  Value* from = cheapest_materialization(v, to, &price);
   if (price > 0 && !is_whole(from->sharding) && !is_whole(to) && needed_whole(v)) {
     from = reshard(v, whole(v->shape.rank()), reason + "; it is needed whole");
   }
@@ -168,10 +168,10 @@ Value* ComputationPartitioner::reshard(Value* v, const TensorSharding& to,
                                               " to " + to.to_spec_string() + " ends at " +
                                               before->to_spec_string());
   Value* made = make(x, to, v->shape);
-  made->home = v->home;
+  made->original = v->original;
   made->partial_op = from->partial_op;
   made->origin = v->origin;
-  v->home->forms.push_back(made);
+  v->original->materializations.push_back(made);
   return made;
 }
 
@@ -182,8 +182,9 @@ ir::Instruction* ComputationPartitioner::reordered(ir::Instruction* local,
   for (const TensorSharding* s : {&from, &to}) {
     if (s->kind != TensorSharding::Kind::axes || !s->mesh) return local;
   }
-  if (!local->shape.is_array() || (speaks_of(from, mesh()) && speaks_of(to, mesh()))) return local;
-  auto pairs = order_pairs(from, to);
+  if (!local->shape.is_array() || (representable_on(from, mesh()) && representable_on(to, mesh())))
+    return local;
+  auto pairs = reorder_pairs(from, to);
   if (std::all_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first == p.second; })) {
     return local;
   }
@@ -251,8 +252,8 @@ ir::Instruction* ComputationPartitioner::reblock(ir::Instruction* x, std::int64_
   if (from_block == to_block) return x;
   std::int64_t n = ways(axes);
   if (n == 1) return resized(x, dim, to_block);
-  RoutePlan plan = plan_route({block_part(n, size, from_block)}, n, size, to_block);
-  return emit_route(plan, {x}, dim, axes, nullptr, global);
+  RowExchangePlan plan = plan_row_exchange({block_part(n, size, from_block)}, n, size, to_block);
+  return emit_row_exchange(plan, {x}, dim, axes, nullptr, global);
 }
 
 ir::Instruction* ComputationPartitioner::all_to_all(const ReshardStep& step, ir::Instruction* x,

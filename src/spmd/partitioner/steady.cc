@@ -2,8 +2,8 @@
 // What stays the same while a loop runs: moving it is paid for once, before the loop.
 #include <algorithm>
 
-#include "src/ir/loop_invariance.h"
-#include "src/ir/while_view.h"
+#include "src/ir/analysis/loop_invariance.h"
+#include "src/ir/rewrite/while_view.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {

@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/base/literal.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -84,16 +84,16 @@ Value* ComputationPartitioner::make(ir::Instruction* local, TensorSharding shard
   v.shape = global;
   v.shape.layout.clear();
   v.origin = current_;
-  v.home = &v;
-  v.forms.push_back(&v);
+  v.original = &v;
+  v.materializations.push_back(&v);
   return &v;
 }
 
-Value* ComputationPartitioner::make_free(
-    std::function<ir::Instruction*(const TensorSharding&)> remake, const TensorSharding& sharding,
-    const Shape& global) {
-  Value* v = make(remake(sharding), sharding, global);
-  v->remake = std::move(remake);
+Value* ComputationPartitioner::make_recomputable(
+    std::function<ir::Instruction*(const TensorSharding&)> recompute,
+    const TensorSharding& sharding, const Shape& global) {
+  Value* v = make(recompute(sharding), sharding, global);
+  v->recompute = std::move(recompute);
   return v;
 }
 
@@ -112,7 +112,7 @@ ir::Instruction* ComputationPartitioner::index(std::int64_t v) {
   ir::Instruction*& i = indices_[v];
   if (!i) {
     TESSERA_CHECK(v == std::int64_t(std::int32_t(v)), "an index beyond 32 bits");
-    Shared<ir::Metadata> keep;
+    Cow<ir::Metadata> keep;
     std::swap(keep, b().metadata);
     i = b().scalar(s32, double(v));
     std::swap(keep, b().metadata);
@@ -128,7 +128,7 @@ ir::Instruction* ComputationPartitioner::constant_scalar(DType dtype, double v) 
 
 ir::Instruction* ComputationPartitioner::position() {
   if (position_) return position_;
-  Shared<ir::Metadata> keep;
+  Cow<ir::Metadata> keep;
   std::swap(keep, b().metadata);
   position_ = b().convert(b().partition_id(), s32);
   if (!mesh()->device_ids.empty()) {
@@ -147,7 +147,7 @@ ir::Instruction* ComputationPartitioner::coordinate(const IndexList& axes) {
   if (ways(axes) == 1) return index(0);
   if (auto it = coordinates_.find(axes); it != coordinates_.end()) return it->second;
   ir::Instruction* at = position();
-  Shared<ir::Metadata> keep;
+  Cow<ir::Metadata> keep;
   std::swap(keep, b().metadata);
   Dims strides = mesh()->strides();
   auto size = [&](std::size_t i) { return mesh()->axes[std::size_t(axes[i])].size; };
@@ -187,7 +187,7 @@ ir::Instruction* ComputationPartitioner::lookup(const Dims& table, const IndexLi
   auto key = std::pair(table, axes);
   if (auto it = lookups_.find(key); it != lookups_.end()) return it->second;
   ir::Instruction* c = coordinate(axes);
-  Shared<ir::Metadata> keep;
+  Cow<ir::Metadata> keep;
   std::swap(keep, b().metadata);
   ir::Instruction* out;
   if (affine) {

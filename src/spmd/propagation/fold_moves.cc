@@ -7,8 +7,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "src/ir/builder.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the propagation graph: values that share a sharding, ops with rules, data-flow edges.
 #include "src/spmd/propagation/graph.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 
 #include <algorithm>
 #include <map>
@@ -288,7 +288,7 @@ class Builder {
     op.instruction = by;
     op.operands = {from};
     op.results = {to};
-    op.family = Family::alike;
+    op.family = Family::same_layout;
     op.elementwise = true;
     graph_.ops.push_back(std::move(op));
   }
@@ -399,7 +399,7 @@ class Builder {
       op.instruction = &i;
       op.operands = {into ? global : local};
       op.results = {into ? local : global};
-      op.family = Family::alike;
+      op.family = Family::same_layout;
       graph_.ops.push_back(std::move(op));
     };
     const ir::Computation& body = *i.called()[0];
@@ -458,16 +458,16 @@ class Builder {
         break;
       case Opcode::reshape:
       case Opcode::transpose:
-        op.family = Family::alike;
+        op.family = Family::same_layout;
         break;
       case Opcode::custom_call:
         op.family = ir::is_constraint(i) || is_barrier(i, &op.forward, &op.backward)
-                        ? Family::alike
+                        ? Family::same_layout
                         : Family::other;
-        op.elementwise = op.family == Family::alike;
+        op.elementwise = op.family == Family::same_layout;
         break;
       default:
-        op.family = ir::is_elementwise(i.opcode) ? Family::alike : Family::other;
+        op.family = ir::is_elementwise(i.opcode) ? Family::same_layout : Family::other;
     }
     graph_.ops.push_back(std::move(op));
   }

@@ -31,8 +31,9 @@ struct Value {
 };
 
 enum class Family : std::uint8_t {
-  alike,    ///< elementwise, reshape, transpose, data-flow: operand and result lie alike
-  dynamic,  ///< dynamic-slice, dynamic-update-slice
+  same_layout,  ///< elementwise, reshape, transpose, data-flow: operand and result have the same
+                ///< layout
+  dynamic,      ///< dynamic-slice, dynamic-update-slice
   broadcast,
   other,
 };
@@ -112,7 +113,7 @@ void free_roots(ir::Module* module);
 
 /// Reads what HLO text says by custom calls: members of sharding groups get the group's number and
 /// lose the call; constraints open the dims that they leave unspecified.
-void read_forms(ir::Module* module);
+void normalize_custom_calls(ir::Module* module);
 
 /// Gives each user of a constant, iota or broadcast scalar (and of elementwise ops of those) its
 /// own.

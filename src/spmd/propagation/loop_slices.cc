@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "src/ir/device_computations.h"
-#include "src/ir/while_view.h"
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/rewrite/while_view.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings all shardings onto one refined mesh, and back to the coarsest that expresses them.
 #include "src/spmd/propagation/meshes.h"
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 
 #include <algorithm>
 #include <map>
@@ -10,10 +10,10 @@
 
 #include "src/base/check.h"
 #include "src/ir/hooks.h"
-#include "src/sharding/tiling.h"
+#include "src/sharding/axes/tiling.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
-#include "src/spmd/reshard/orders.h"
+#include "src/spmd/reshard/device_orders.h"
 
 namespace tessera::spmd::propagation {
 namespace {
@@ -46,7 +46,7 @@ TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
 }
 
 bool foreign(const TensorSharding& s, const MeshRef& mesh) {
-  return s.kind == TensorSharding::Kind::axes && s.mesh && !speaks_of(s, mesh);
+  return s.kind == TensorSharding::Kind::axes && s.mesh && !representable_on(s, mesh);
 }
 
 bool any_foreign(const ir::Instruction& i, const MeshRef& fine) {
@@ -85,21 +85,21 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
     const bool edge = is_entry && (i->is(ir::Opcode::parameter) || i == c->root());
     if (!edge) {
       for (TensorSharding& s : i->sharding) {
-        if (foreign(s, fine)) s = stand_in(s, fine);
+        if (foreign(s, fine)) s = equivalent_on(s, fine);
       }
     } else if (i->is(ir::Opcode::parameter) && i->shape.is_array() && i != c->root()) {
-      made.push_back(constrained(c, i, stand_in(i->sharding[0], fine)));
+      made.push_back(constrained(c, i, equivalent_on(i->sharding[0], fine)));
       replaced[i] = made.back();
     } else if (i == c->root() && i->is(ir::Opcode::tuple)) {
       for (std::size_t k = 0;
            k < i->operands().size() && i->sharding.size() == i->operands().size(); ++k) {
         if (!i->operand(k)->shape.is_array() || !foreign(i->sharding[k], fine)) continue;
-        made.push_back(constrained(c, i->operand(k), stand_in(i->sharding[k], fine)));
+        made.push_back(constrained(c, i->operand(k), equivalent_on(i->sharding[k], fine)));
         i->set_operand(k, made.back());
       }
     } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
       const TensorSharding said = i->sharding[0];
-      i->sharding[0] = stand_in(said, fine);
+      i->sharding[0] = equivalent_on(said, fine);
       made.push_back(constrained(c, i, said));
       c->set_root(made.back());
     }

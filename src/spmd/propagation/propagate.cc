@@ -36,7 +36,7 @@ Permission permission(std::size_t kind, int level) {
   p.enabled = true;
   p.all_kinds = level >= 3;
   switch (Family(kind & 3)) {
-    case Family::alike:
+    case Family::same_layout:
       p.enabled = level >= 1 || single_use;
       p.all_kinds = true;
       break;
@@ -454,7 +454,7 @@ Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_uniqu
                               " replicas; this version shards over partitions only "
                               "(num_partitions)");
   }
-  read_forms(module);
+  normalize_custom_calls(module);
   manual::raise(module);
   manual::bind(module);
   fold_moves(module);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "src/ir/device_computations.h"
+#include "src/ir/analysis/device_computations.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {

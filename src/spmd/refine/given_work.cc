@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/spmd/collectives/count.h"
-#include "src/spmd/partitioner/given_ways.h"
+#include "src/spmd/partitioner/layout/given_ways.h"
 
 namespace tessera::spmd {
 namespace {

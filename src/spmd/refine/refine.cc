@@ -84,7 +84,7 @@ class Refiner {
     const std::int64_t trials =
         std::min<std::int64_t>(options_.trials, options_.instructions / written);
     const std::int64_t most_trials =
-        std::min<std::int64_t>(options_.trials, options_.most_instructions / size);
+        std::min<std::int64_t>(options_.trials, options_.max_instructions / size);
     const bool many = module_->num_partitions > kManyDevices;
     const bool dear = written > kLargest || (many && trials < kFewestTrials);
     if (options_.trials <= 0 || dear || calls_back(*module_)) {

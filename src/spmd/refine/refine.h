@@ -21,7 +21,7 @@ struct RefineOptions {
   int trials = 24;
   std::int64_t instructions = 12000;
   /// The same where the bytes are not few against the work of dots.
-  std::int64_t most_instructions = 24000;
+  std::int64_t max_instructions = 24000;
   /// Instructions that the program had as it was written, if more: where dots are most of what it
   /// costs, its search may take as long as before.
   std::int64_t size = 0;

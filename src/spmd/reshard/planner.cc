@@ -10,8 +10,8 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
-#include "src/ir/cost.h"
-#include "src/spmd/reshard/blocks.h"
+#include "src/ir/analysis/cost.h"
+#include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/search.h"
 
 // The problem of "Memory-efficient array redistribution through portable collective communication"
@@ -105,7 +105,7 @@ bool reduce(const Ends& ends, double element_bytes, const TransferCost& cost,
                            s->dims[d].axes.end());
       }
     }
-    map->blocks = reshard::moving_together(axes, lists, {ends.from.unreduced, ends.to.unreduced});
+    map->blocks = reshard::axis_groups(axes, lists, {ends.from.unreduced, ends.to.unreduced});
   } else {
     for (int a : axes) map->blocks.push_back({a});
   }

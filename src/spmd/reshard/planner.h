@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/sharding/tensor_sharding.h"
+#include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/cost.h"
 
 namespace tessera::spmd {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
-#include "src/ir/cost.h"
+#include "src/ir/analysis/cost.h"
 
 namespace tessera::spmd::reshard {
 namespace {

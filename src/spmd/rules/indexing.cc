@@ -4,10 +4,10 @@
 #include <array>
 #include <string_view>
 
-#include "src/ir/builder.h"
 #include "src/ir/constraint.h"
-#include "src/ir/custom_call.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/rules/rules.h"
 
 namespace tessera::spmd::rules {

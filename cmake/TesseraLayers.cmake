@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# The layers of src/: one object library each, so that a layer and its tests build while another one
+# does not compile, and one library `tessera` that joins them.
+
+# Bottom up. tessera_below_<layer> names the layers that a layer needs below itself to be linked;
+# scripts/check_includes holds the sources to the edges between them.
+set(TESSERA_LAYERS
+    base sharding ir evaluator text spmd passes runtime codegen compiler frontend)
+set(tessera_below_base)
+set(tessera_below_sharding base)
+set(tessera_below_ir base sharding)
+set(tessera_below_evaluator base sharding ir)
+set(tessera_below_text base sharding ir)
+set(tessera_below_spmd base sharding ir)
+set(tessera_below_passes base sharding ir evaluator)
+set(tessera_below_runtime base)
+set(tessera_below_codegen base sharding ir evaluator passes runtime)
+set(tessera_below_compiler base sharding ir evaluator text spmd passes runtime codegen)
+set(tessera_below_frontend
+    base sharding ir evaluator text spmd passes runtime codegen compiler)
+
+# The precompiled header of a layer, cmake/precompiled/<name>.h: it holds nothing of layers above.
+foreach(layer IN LISTS TESSERA_LAYERS)
+  set(tessera_precompiled_${layer} ir)
+endforeach()
+foreach(layer IN ITEMS base sharding runtime)
+  set(tessera_precompiled_${layer} standard)
+endforeach()
+# Its flags differ from the others'.
+set(tessera_precompiled_codegen codegen)
+set(tessera_precompiled_frontend frontend)
+
+# A library must have a source; a layer without one gets an empty file.
+set(tessera_empty_source "${PROJECT_BINARY_DIR}/generated/empty.cc")
+file(CONFIGURE OUTPUT "${tessera_empty_source}" CONTENT "// No source yet.\n")
+
+function(tessera_add_layers)
+  foreach(layer IN LISTS TESSERA_LAYERS)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${layer}/*.cc")
+    if(NOT sources)
+      set(sources "${tessera_empty_source}")
+    endif()
+    add_library(tessera_${layer} OBJECT ${sources})
+    target_link_libraries(tessera_${layer}
+      PRIVATE tessera_build_flags ${tessera_private_deps}
+      PUBLIC Threads::Threads)
+    if(layer STREQUAL "compiler")
+      target_link_libraries(tessera_${layer} PRIVATE nlohmann_json::nlohmann_json)
+    endif()
+    if(layer STREQUAL "codegen")
+      # Kernels are loops over arrays: vectorised, also where a comparison or a libm call might
+      # set flags that nobody reads.
+      target_compile_options(tessera_${layer} PRIVATE
+        $<$<CONFIG:Release,RelWithDebInfo>:-O3;-fno-math-errno;-fno-trapping-math>)
+    endif()
+    if(TESSERA_TASK_POOL STREQUAL "TBB")
+      target_compile_definitions(tessera_${layer} PRIVATE TESSERA_TASK_POOL_TBB=1)
+    else()
+      target_compile_definitions(tessera_${layer} PRIVATE TESSERA_TASK_POOL_JTHREAD=1)
+    endif()
+    tessera_join(tessera_${layer} ${sources})
+    tessera_precompile(tessera_${layer} ${tessera_precompiled_${layer}})
+  endforeach()
+endfunction()
+
+function(tessera_add_library)
+  add_library(tessera "${tessera_empty_source}")
+  add_library(tessera::tessera ALIAS tessera)
+  foreach(layer IN LISTS TESSERA_LAYERS)
+    target_sources(tessera PRIVATE $<TARGET_OBJECTS:tessera_${layer}>)
+  endforeach()
+  target_compile_features(tessera PUBLIC cxx_std_20)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/tessera/*.h")
+  target_sources(tessera PUBLIC FILE_SET HEADERS
+    BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
+  target_link_libraries(tessera PUBLIC Threads::Threads PRIVATE ${tessera_private_deps})
+  # Before 1.0 each minor version may change the ABI.
+  set_target_properties(tessera PROPERTIES
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(BUILD_SHARED_LIBS AND NOT TESSERA_SANITIZE)
+    target_link_options(tessera PRIVATE -Wl,--no-undefined)
+  endif()
+endfunction()

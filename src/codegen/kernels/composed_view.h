@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays that are put together of boxes of other arrays and made only where they are read: slices,
+// transposes, concatenates, pads and the like, and whatever chains of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <tessera/dtype.h>
+
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// A composition of views as affine index maps, one per box: element i of the composed view, where
+/// all origin[d] <= i[d] < origin[d] + size[d], is element base + sum over d of (i[d] - origin[d])
+/// * stride[d] of the source.
+///
+/// Example, x = f32[2,3]:                            dims    base  origin  size   stride
+///   x                                               [2,3]   0     0,0     2,3    3,1
+///   row = slice(x), rows 1 to 2, of one row         [1,3]   a window on that box: nothing moves
+///   column = transpose(row)                         [3,1]   the dims' places swapped
+///   padded = pad(column), one before                [4,1]   moved by 1; `fill` is the padding
+///   ... simplified                                  [4]     3     1       3      1
+/// Elements of the last one are fill, x[3], x[4], x[5]: one scalar and one contiguous run.
+struct ComposedView {
+  /// One dim of a piece. Without starts the piece is the box alone, inside the composed view or
+  /// not.
+  struct Side {
+    std::int64_t low = 0, high = 0;     ///< window that is not left, if high > low
+    std::int64_t origin = 0, size = 0;  ///< where the source's box lies
+    std::int64_t stride = 0;            ///< of the source, in elements
+    bool has_window() const { return high > low; }
+  };
+  /// Moves the box (and the window) by clamp(value, 0, limit) * scale.
+  struct Start {
+    int dim = 0;
+    int input = -1;
+    DType dtype = DType::s32;
+    std::int64_t limit = 0, scale = 1;
+    bool window = false;
+  };
+  struct Piece {
+    int input = -1;
+    std::int64_t base = 0;  ///< element of the source at the box's origin
+    std::vector<Side> sides;
+    std::vector<Start> starts;
+    bool moves(int dim) const;
+  };
+  Dims dims;
+  std::vector<Piece> pieces;  ///< later ones cover earlier ones
+  int fill = -1;              ///< input of the scalar that stands where no piece does
+
+  static ComposedView whole(int input, const Dims& dims);
+  /// One piece without starts that covers everything.
+  bool is_one_box() const;
+  /// Drops what lies outside and dims of one, and joins dims into longer ones.
+  void simplify();
+};
+
+/// slice, transpose, reverse, broadcast, dynamic-slice, pad, concatenate, dynamic-update-slice,
+/// reshape: ops whose result may be a composed view.
+bool is_view(const ir::Instruction& i);
+/// Operands that hold elements: of the others (starts, the padding) the value itself is needed.
+bool is_data_operand(const ir::Instruction& view, std::size_t k);
+/// Those that leave each element's place among the others to a function of its index alone, so that
+/// f(view(x)) = view(f(x)).
+bool commutes(const ir::Instruction& view);
+
+/// The dims as they are.
+Dims same_order(std::int64_t rank);
+/// What a transpose makes of an array whose dims stand in that order.
+Dims reordered(const Dims& order, const ir::Instruction& transpose);
+/// A transpose that is in no program, but stands in chains of views.
+std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
+                                                   std::int64_t index);
+
+/// Numbers the scalars that a view reads.
+class ViewScalars {
+ public:
+  virtual ~ViewScalars() = default;
+  virtual int input(const ir::Instruction& scalar) = 0;
+};
+
+/// Operand `k` of `view` → its part of the view. False if composed views can't say that.
+bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m);
+
+/// A composed view whose inputs have addresses.
+class ResolvedView {
+ public:
+  ResolvedView(const ComposedView& composed, const std::byte* const* inputs, int element_bytes);
+  /// Elements [begin, begin + n), in row-major order.
+  void generate(std::int64_t begin, std::int64_t n, std::byte* out) const;
+
+ private:
+  struct Side {
+    std::int64_t low, high, stride;  ///< bytes
+  };
+  struct Piece {
+    const std::byte* base;
+    std::size_t sides;  ///< the first one's place
+  };
+  const ComposedView& view_;
+  int bytes_;
+  const std::byte* fill_ = nullptr;
+  std::vector<Piece> pieces_;
+  std::vector<Side> sides_;
+};
+
+/// out[i] = source[i * stride], strides in elements.
+void copy_strided(const std::byte* source, std::int64_t stride, std::int64_t n, int element_bytes,
+                  std::byte* out);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merges two all-gathers in a row, in a finished plan, into one exchange step.
+#include "src/codegen/multi_axis_gathers.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tessera::codegen {
+namespace {
+
+using namespace runtime;
+
+/// How often each slot is read.
+class Readers {
+ public:
+  explicit Readers(const Plan& plan) : count_(plan.slots.size()) {
+    for (const SlotId s : plan.results) read(s);
+    block(plan.entry);
+  }
+  int of(SlotId s) const { return count_[std::size_t(s)]; }
+
+ private:
+  void read(SlotId s) { ++count_[std::size_t(s)]; }
+  void read(const std::vector<Move>& moves) {
+    for (const Move& m : moves) {
+      read(m.from);
+      read(m.to);  // a carried slot is nobody's temporary
+    }
+  }
+  void block(const Block& b) {
+    for (const Step& step : b.steps) {
+      std::visit([&](const auto& what) { visit(what); }, step.what);
+    }
+  }
+  void visit(const KernelTask& task) {
+    for (const SlotId s : task.inputs) read(s);
+  }
+  void visit(const Exchange& exchange) {
+    for (const auto& p : exchange.parts) read(p.input);
+  }
+  void visit(const While& loop) {
+    read(loop.init);
+    block(loop.condition);
+    read(loop.predicate);
+    block(loop.body);
+    read(loop.next);
+  }
+  void visit(const Conditional& conditional) {
+    read(conditional.selector);
+    for (const Branch& b : conditional.branches) {
+      read(b.parameters);
+      block(b.block);
+      read(b.results);
+    }
+  }
+
+  std::vector<int> count_;
+};
+
+bool is_gather(const Exchange* x) {
+  return x != nullptr && x->kind == Exchange::Kind::all_gather && x->parts.size() == 1 &&
+         !x->groups.empty();
+}
+
+void join(const Readers& readers, Block* block) {
+  std::map<SlotId, std::size_t> made_by;  // results of gathers that one step reads
+  std::vector<bool> gone(block->steps.size());
+  for (std::size_t n = 0; n < block->steps.size(); ++n) {
+    Step& step = block->steps[n];
+    if (auto* loop = std::get_if<While>(&step.what)) {
+      join(readers, &loop->condition);
+      join(readers, &loop->body);
+    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
+      for (Branch& b : conditional->branches) join(readers, &b.block);
+    }
+    auto* x = std::get_if<Exchange>(&step.what);
+    if (!is_gather(x)) continue;
+    const auto it = made_by.find(x->parts[0].input);
+    if (it != made_by.end()) {
+      Exchange& first = std::get<Exchange>(block->steps[it->second].what);
+      x->before = std::move(first.before);
+      x->before.push_back(
+          {std::move(first.groups), first.parts[0].outer, first.parts[0].chunk, {}});
+      x->parts[0].input = first.parts[0].input;
+      gone[it->second] = true;
+    }
+    if (readers.of(x->parts[0].output) == 1) made_by[x->parts[0].output] = n;
+  }
+  std::size_t kept = 0;
+  for (std::size_t n = 0; n < block->steps.size(); ++n) {
+    if (gone[n]) continue;
+    if (kept != n) block->steps[kept] = std::move(block->steps[n]);
+    ++kept;
+  }
+  block->steps.resize(kept);
+}
+
+}  // namespace
+
+void merge_all_gathers(Plan* plan) { join(Readers(*plan), &plan->entry); }
+
+}  // namespace tessera::codegen

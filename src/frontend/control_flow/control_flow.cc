@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces while_loop, fori_loop, scan, cond and switch_ with their carries and captures.
+#include <tessera/control_flow.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "src/base/literal_util.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/trace/nesting.h"
+#include "src/frontend/trace/trace.h"
+#include "src/ir/cloner.h"
+
+namespace tessera::internal {
+
+using frontend::ActiveTrace;
+using frontend::as_one_program;
+using frontend::Trace;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+/// A function traced on flat parameters; captures follow the explicit ones.
+struct Flat {
+  ir::Computation* computation = nullptr;
+  std::vector<Array> captures;
+  std::vector<frontend::AbstractValue> results;
+};
+
+Flat trace_flat(Trace& outer, const std::string& name,
+                const std::vector<frontend::AbstractValue>& parameters, const FlatFunction& f,
+                Location location) {
+  const frontend::Nested nested(name, location);
+  Trace inner(name, &outer);
+  std::vector<Array> arrays;
+  for (const auto& p : parameters) arrays.push_back(inner.add_parameter(p));
+  Flat out;
+  const ActiveTrace active(&inner);
+  const std::vector<Array> results = f(arrays);
+  for (const Array& r : results) out.results.push_back(frontend::abstract_value(r));
+  out.computation = inner.finish(results, location);
+  out.captures = inner.captures();
+  return out;
+}
+
+std::vector<frontend::AbstractValue> abstract_values(const std::vector<Array>& arrays) {
+  std::vector<frontend::AbstractValue> out;
+  for (const Array& a : arrays) out.push_back(frontend::abstract_value(a));
+  return out;
+}
+
+Array converted(const Array& x, DType dtype, Location location) {
+  const Shape shape(dtype, x.shape());
+  const std::vector<Array> operands{x};
+  return frontend::apply(Opcode::convert, operands, {}, location, "convert", &shape);
+}
+
+/// Captures of several functions, each array once.
+class CaptureUnion {
+ public:
+  /// Positions in all() of these captures.
+  std::vector<std::size_t> add(const std::vector<Array>& captures) {
+    std::vector<std::size_t> at;
+    for (const Array& c : captures) {
+      auto found = std::find_if(all_.begin(), all_.end(),
+                                [&](const Array& a) { return a.impl() == c.impl(); });
+      at.push_back(std::size_t(found - all_.begin()));
+      if (found == all_.end()) all_.push_back(c);
+    }
+    return at;
+  }
+  const std::vector<Array>& all() const { return all_; }
+
+ private:
+  std::vector<Array> all_;
+};
+
+/// A computation with one tuple parameter, and the parameter's elements.
+struct TupleComputation {
+  ir::Builder builder;
+  std::vector<Instruction*> elements;
+
+  TupleComputation(ir::Module* module, const std::string& name, const Shape& tuple)
+      : builder(module->add_computation(name)) {
+    Instruction* parameter = builder.parameter(0, tuple);
+    for (std::size_t i = 0; i < tuple.elements.size(); ++i) {
+      elements.push_back(builder.get_tuple_element(parameter, std::int64_t(i)));
+    }
+  }
+  /// Inlines; returns the results.
+  std::vector<Instruction*> inlined(const ir::Computation& flat,
+                                    const std::vector<Instruction*>& arguments) {
+    return ir::inline_computation(builder.computation(), flat, arguments)->operands();
+  }
+};
+
+std::vector<Instruction*> lift_all(Trace& trace, const std::vector<Array>& arrays,
+                                   Location location) {
+  std::vector<Instruction*> out;
+  for (const Array& a : arrays) out.push_back(trace.lift(a, location));
+  return out;
+}
+
+std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
+                          const std::vector<frontend::AbstractValue>& values) {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.push_back(
+        trace.wrap(trace.builder().get_tuple_element(tuple, std::int64_t(i)), values[i].weak));
+    frontend::set_varying(out.back(), values[i].varying);
+  }
+  return out;
+}
+
+void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more) {
+  to->insert(more.begin(), more.end());
+}
+
+/// In per-device code: what the body returns may vary over no axis over which the carry doesn't.
+void check_carry_varies(const std::vector<Array>& carry,
+                        const std::vector<frontend::AbstractValue>& results,
+                        const std::vector<std::string>& paths, const std::string& name,
+                        Location location) {
+  const frontend::ManualScope* scope = Trace::current()->manual_scope();
+  if (!scope || !scope->check_vma) return;
+  std::string differ;
+  std::vector<frontend::VaryingMismatch> wrong;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    const frontend::VaryingAxes have = frontend::varying_of(carry[i]);
+    const frontend::VaryingAxes lacks = frontend::without(results[i].varying, have);
+    if (lacks.empty()) continue;
+    wrong.push_back({"carry" + paths[i], lacks});
+    differ += (differ.empty() ? "" : "; ") + wrong.back().what + " (" +
+              results[i].shape.to_string() + ") varies over " + frontend::axes_text(have) +
+              " before and over " + frontend::axes_text(results[i].varying) + " after the body";
+  }
+  if (wrong.empty()) return;
+  throw TypeError(name + ": the body must keep the axes over which the carry varies: " + differ +
+                      ". This might be fixed by applying " +
+                      frontend::advice(wrong, "the initial "),
+                  location);
+}
+
+/// What the results of a loop vary over: as the carry, and as `exit`, which decides when a device
+/// leaves. Without checks, as all that the loop has seen.
+std::vector<frontend::AbstractValue> varying_results(
+    std::vector<frontend::AbstractValue> values, frontend::VaryingAxes exit,
+    const std::vector<frontend::AbstractValue>& seen, const std::vector<Array>& captures) {
+  const frontend::ManualScope* scope = Trace::current()->manual_scope();
+  if (scope && !scope->check_vma) {
+    for (const auto* list : {&std::as_const(values), &seen}) {
+      for (const frontend::AbstractValue& v : *list) add_axes(&exit, v.varying);
+    }
+    for (const Array& c : captures) add_axes(&exit, frontend::varying_of(c));
+  }
+  for (frontend::AbstractValue& v : values) add_axes(&v.varying, exit);
+  return values;
+}
+
+/// The carry must keep its types. Plain scalars in the initial value adopt what the body makes of
+/// them: returns true if some were converted and the body must be traced again.
+bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::AbstractValue>& results,
+                  const std::vector<std::string>& paths, const std::string& name,
+                  Location location) {
+  if (results.size() != carry.size()) {
+    throw TypeError(name + ": the carried value has " + std::to_string(carry.size()) +
+                        " arrays, and the body returns " + std::to_string(results.size()),
+                    location);
+  }
+  bool again = false;
+  std::string wrong;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    const frontend::AbstractValue have = frontend::abstract_value(carry[i]);
+    if (have.shape == results[i].shape) continue;
+    if (have.weak && have.shape.dims == results[i].shape.dims) {
+      carry[i] = converted(carry[i], results[i].shape.dtype, location);
+      again = true;
+      continue;
+    }
+    wrong += (wrong.empty() ? "" : "; ") + std::string("carry") + paths[i] + " is " +
+             have.shape.to_string() + " before and " + results[i].shape.to_string() +
+             " after the body";
+  }
+  if (!wrong.empty()) {
+    throw TypeError(name + ": the body must keep shapes and dtypes: " + wrong, location);
+  }
+  if (!again) check_carry_varies(carry, results, paths, name, location);
+  return again;
+}
+
+std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
+                                const std::vector<std::string>& paths,
+                                const FlatFunction& condition, const FlatFunction& body,
+                                const std::string& name, Location location) {
+  Flat flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
+  if (settle_carry(carry, flat_body.results, paths, name, location)) {
+    flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
+    if (settle_carry(carry, flat_body.results, paths, name, location)) {
+      throw TypeError(name + ": the carried types don't settle", location);
+    }
+  }
+  const std::vector<frontend::AbstractValue> types = abstract_values(carry);
+  const Flat flat_condition = trace_flat(outer, name + ".condition", types, condition, location);
+  if (flat_condition.results.size() != 1 ||
+      !(flat_condition.results[0].shape == Shape(DType::pred, {}))) {
+    throw TypeError(
+        name + ": the condition must return a scalar pred, got " +
+            (flat_condition.results.empty() ? std::string("nothing")
+                                            : flat_condition.results[0].shape.to_string()),
+        location);
+  }
+  CaptureUnion captures;
+  const auto condition_at = captures.add(flat_condition.captures);
+  const auto body_at = captures.add(flat_body.captures);
+
+  const frontend::MetadataScope metadata(outer, location, name);
+  std::vector<Instruction*> initial = lift_all(outer, carry, location);
+  for (const Array& c : captures.all()) initial.push_back(outer.lift(c, location));
+  Instruction* init = outer.builder().tuple(initial);
+  auto arguments = [&](const TupleComputation& c, const std::vector<std::size_t>& at) {
+    std::vector<Instruction*> out(c.elements.begin(),
+                                  c.elements.begin() + std::ptrdiff_t(carry.size()));
+    for (std::size_t i : at) out.push_back(c.elements[carry.size() + i]);
+    return out;
+  };
+  TupleComputation whole_condition(outer.module(), name + ".cond", init->shape);
+  whole_condition.builder.metadata = outer.builder().metadata;
+  whole_condition.builder.computation()->set_root(whole_condition.inlined(
+      *flat_condition.computation, arguments(whole_condition, condition_at))[0]);
+  TupleComputation whole_body(outer.module(), name + ".body", init->shape);
+  whole_body.builder.metadata = outer.builder().metadata;
+  std::vector<Instruction*> next =
+      whole_body.inlined(*flat_body.computation, arguments(whole_body, body_at));
+  next.insert(next.end(), whole_body.elements.begin() + std::ptrdiff_t(carry.size()),
+              whole_body.elements.end());
+  whole_body.builder.computation()->set_root(whole_body.builder.tuple(next));
+  Instruction* loop = outer.builder().while_loop(whole_condition.builder.computation(),
+                                                 whole_body.builder.computation(), init);
+  return unpack(
+      outer, loop, carry.size(),
+      varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()));
+}
+
+/// A scan whose carry and slices are checked: the leaves of the last carry, then what is stacked.
+/// `f` takes the carry and then the slices, and returns the next carry and then the outputs.
+struct StagedScan {
+  std::string name;       ///< of the loop, for messages
+  std::string step_name;  ///< of the step's computation
+  std::int64_t length = 0;
+  bool reverse = false;
+  Location location;
+
+  std::vector<Array> stage(Trace& outer, std::vector<Array> carry,
+                           const std::vector<std::string>& paths, const std::vector<Array>& xs,
+                           const FlatFunction& f) const;
+  Flat traced_step(Trace& outer, const std::vector<Array>& carry, const std::vector<Array>& xs,
+                   const FlatFunction& f) const;
+};
+
+/// In the order of the op: slices and outputs come before the carry.
+Flat StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
+                             const std::vector<Array>& xs, const FlatFunction& f) const {
+  std::vector<frontend::AbstractValue> parameters;
+  for (const Array& x : xs) {
+    Dims dims(x.shape().begin() + 1, x.shape().end());
+    parameters.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x)});
+  }
+  for (const Array& c : carry) parameters.push_back(frontend::abstract_value(c));
+  return trace_flat(
+      outer, step_name, parameters,
+      [&](std::vector<Array> in) {
+        std::rotate(in.begin(), in.begin() + std::ptrdiff_t(xs.size()), in.end());
+        std::vector<Array> out = f(in);
+        std::rotate(out.begin(), out.begin() + std::ptrdiff_t(carry.size()), out.end());
+        return out;
+      },
+      location);
+}
+
+std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
+                                     const std::vector<std::string>& paths,
+                                     const std::vector<Array>& xs, const FlatFunction& f) const {
+  const auto carry_part = [&](const Flat& flat) {
+    return std::vector<frontend::AbstractValue>(flat.results.end() - std::ptrdiff_t(carry.size()),
+                                                flat.results.end());
+  };
+  Flat step = traced_step(outer, carry, xs, f);
+  if (settle_carry(carry, carry_part(step), paths, name, location)) {
+    step = traced_step(outer, carry, xs, f);
+    if (settle_carry(carry, carry_part(step), paths, name, location)) {
+      throw TypeError(name + ": the carried types don't settle", location);
+    }
+  }
+  const std::size_t outputs = step.results.size() - carry.size();
+  std::vector<frontend::AbstractValue> types = abstract_values(carry);
+  for (std::size_t y = 0; y < outputs; ++y) {
+    Shape whole = step.results[y].shape;
+    whole.dims.insert(whole.dims.begin(), length);
+    types.push_back({whole, false, step.results[y].varying});
+  }
+  types = varying_results(std::move(types), {}, step.results, step.captures);
+
+  const frontend::MetadataScope metadata(outer, location, name);
+  const std::vector<Instruction*> carries = lift_all(outer, carry, location);
+  std::vector<Instruction*> operands = lift_all(outer, xs, location);
+  operands.insert(operands.end(), carries.begin(), carries.end());
+  for (const Array& c : step.captures) operands.push_back(outer.lift(c, location));
+  ir::ScanAttrs attrs;
+  attrs.length = length;
+  attrs.carries = std::int64_t(carry.size());
+  attrs.constants = std::int64_t(step.captures.size());
+  attrs.reverse = reverse;
+  ir::Builder& b = outer.builder();
+  // Of no steps the carry is as it was, and nothing is stacked.
+  Instruction* scan =
+      length > 0 ? b.emit(Opcode::scan, std::move(operands), attrs, {step.computation}) : nullptr;
+  std::vector<Array> out;
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const bool carried = k < carry.size();
+    const std::size_t at = carried ? outputs + k : k - carry.size();
+    const Shape& shape = types[k].shape;
+    Instruction* value = scan      ? b.get_tuple_element(scan, std::int64_t(at))
+                         : carried ? carries[k]
+                                   : b.splat(b.zero(shape.dtype), shape.dims);
+    out.push_back(outer.wrap(value, types[k].weak));
+    frontend::set_varying(out.back(), types[k].varying);
+  }
+  return out;
+}
+
+Array scalar_s32(std::int64_t v) {
+  return frontend::from_literal(Literal::scalar(DType::s32, v), true);
+}
+
+Array binary(Opcode op, const Array& a, const Array& b, Location location) {
+  const std::vector<Array> operands{a, b};
+  return frontend::apply(op, operands, {}, location);
+}
+
+Array less(const Array& a, const Array& b, Location location) {
+  const std::vector<Array> operands{a, b};
+  return frontend::apply(Opcode::compare, operands, ir::CompareAttrs{ir::Direction::lt}, location);
+}
+
+}  // namespace
+
+std::vector<Array> while_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
+                              const FlatFunction& condition, const FlatFunction& body,
+                              const std::string& name, Location location) {
+  return as_one_program(name, location, [&] {
+    return staged_while(*Trace::current(), init, paths, condition, body, name, location);
+  });
+}
+
+namespace {
+/// What the loop counts from and to, as it counts; empty if that isn't known, or no s64 can say how
+/// far it is.
+std::optional<std::pair<std::int64_t, std::int64_t>> known_bounds(const Array& lower,
+                                                                  const Array& upper, DType index) {
+  const Literal* from = frontend::constant_value(lower);
+  const Literal* to = frontend::constant_value(upper);
+  if (!from || !to || index == DType::u64) return std::nullopt;
+  const auto as_index = [&](const Literal& bound) {
+    return to_scalar<std::int64_t>(Literal::scalar(index, to_scalar<std::int64_t>(bound)));
+  };
+  const std::pair bounds(as_index(*from), as_index(*to));
+  std::int64_t trips = 0;
+  if (__builtin_sub_overflow(bounds.second, bounds.first, &trips)) return std::nullopt;
+  return bounds;
+}
+}  // namespace
+
+std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::vector<Array>& init,
+                             const std::vector<std::string>& paths, const FlatFunction& body,
+                             Location location) {
+  for (const Array* bound : {&lower, &upper}) {
+    if (!bound->shape().empty() || !is_integer(bound->dtype())) {
+      throw TypeError("fori_loop: bounds must be integer scalars, got " + bound->type_string(),
+                      location);
+    }
+  }
+  const DType index =
+      lower.weak_type() ? (upper.weak_type() ? DType::s32 : upper.dtype()) : lower.dtype();
+  return as_one_program("fori_loop", location, [&] {
+    const auto next = [&](const Array& i) {
+      const Array one = frontend::from_literal(Literal::scalar(index, std::int64_t(1)), true);
+      return binary(Opcode::add, i, one, location);
+    };
+    Trace& outer = *Trace::current();
+    if (const auto bounds = known_bounds(lower, upper, index)) {
+      Array first;
+      {
+        const frontend::MetadataScope metadata(outer, location, "fori_loop");
+        first = outer.wrap(outer.builder().constant(Literal::scalar(index, bounds->first)), false);
+      }
+      std::vector<Array> carry{first};
+      carry.insert(carry.end(), init.begin(), init.end());
+      std::vector<std::string> all_paths{" index"};
+      all_paths.insert(all_paths.end(), paths.begin(), paths.end());
+      const std::int64_t trips = std::max<std::int64_t>(0, bounds->second - bounds->first);
+      const StagedScan scan{"fori_loop", "fori_loop.body", trips, false, location};
+      std::vector<Array> out =
+          scan.stage(outer, carry, all_paths, {}, [&](const std::vector<Array>& c) {
+            std::vector<Array> out{next(c[0])};
+            const std::vector<Array> values = body(c);
+            out.insert(out.end(), values.begin(), values.end());
+            return out;
+          });
+      return std::vector<Array>(out.begin() + 1, out.end());
+    }
+    std::vector<Array> carry{converted(lower, index, location), converted(upper, index, location)};
+    carry.insert(carry.end(), init.begin(), init.end());
+    std::vector<std::string> all_paths{" index", " bound"};
+    all_paths.insert(all_paths.end(), paths.begin(), paths.end());
+    std::vector<Array> out = staged_while(
+        outer, carry, all_paths,
+        [&](const std::vector<Array>& c) { return std::vector<Array>{less(c[0], c[1], location)}; },
+        [&](const std::vector<Array>& c) {
+          std::vector<Array> in{c[0]};
+          in.insert(in.end(), c.begin() + 2, c.end());
+          std::vector<Array> out{next(c[0]), c[1]};
+          const std::vector<Array> values = body(in);
+          out.insert(out.end(), values.begin(), values.end());
+          return out;
+        },
+        "fori_loop", location);
+    return std::vector<Array>(out.begin() + 2, out.end());
+  });
+}
+
+namespace {
+/// In per-device code the branches must agree on what their results vary over.
+void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, const std::string& name,
+                         Location location) {
+  const frontend::ManualScope* scope = Trace::current()->manual_scope();
+  if (!scope || !scope->check_vma) return;
+  auto branch = [&](std::size_t b) {
+    return is_predicate ? std::string(b == 0 ? "the false branch" : "the true branch")
+                        : "branch " + std::to_string(b);
+  };
+  std::string differ;
+  std::vector<frontend::VaryingMismatch> wrong;
+  for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
+    frontend::VaryingAxes all;
+    for (const Flat& f : flats) add_axes(&all, f.results[r].varying);
+    std::string said;
+    bool same = true;
+    for (std::size_t b = 0; b < flats.size(); ++b) {
+      const frontend::VaryingAxes& mine = flats[b].results[r].varying;
+      said += (said.empty() ? "" : ", ") + std::string("over ") + frontend::axes_text(mine) +
+              " in " + branch(b);
+      if (const auto lacks = frontend::without(all, mine); !lacks.empty()) {
+        same = false;
+        wrong.push_back({"result " + std::to_string(r) + " of " + branch(b), lacks});
+      }
+    }
+    if (!same) {
+      differ += (differ.empty() ? "" : "; ") + std::string("result ") + std::to_string(r) +
+                " varies " + said;
+    }
+  }
+  if (wrong.empty()) return;
+  throw TypeError(name + ": the branches must return values that vary over the same axes: " +
+                      differ + ". This might be fixed by applying " + frontend::advice(wrong, ""),
+                  location);
+}
+}  // namespace
+
+std::vector<Array> cond_core(const Array& index, bool is_predicate,
+                             const std::vector<FlatFunction>& branches,
+                             const std::vector<Array>& operands, const std::string& name,
+                             Location location) {
+  if (branches.empty()) throw ValueError(name + ": no branches", location);
+  if (!index.shape().empty() || is_floating(index.dtype()) || is_complex(index.dtype())) {
+    throw TypeError(name + ": the " + (is_predicate ? "predicate" : "index") +
+                        " must be a scalar pred or integer, got " + index.type_string(),
+                    location);
+  }
+  return as_one_program(name, location, [&] {
+    Trace& outer = *Trace::current();
+    Array selector = index;
+    if (is_predicate && index.dtype() != DType::pred) {
+      selector = converted(index, DType::pred, location);
+    } else if (!is_predicate) {
+      const Array last = scalar_s32(std::int64_t(branches.size()) - 1);
+      selector = binary(
+          Opcode::minimum,
+          binary(Opcode::maximum, converted(index, DType::s32, location), scalar_s32(0), location),
+          last, location);
+    }
+    const auto types = abstract_values(operands);
+    std::vector<Flat> flats;
+    CaptureUnion captures;
+    std::vector<std::vector<std::size_t>> at;
+    for (std::size_t b = 0; b < branches.size(); ++b) {
+      flats.push_back(
+          trace_flat(outer, name + ".branch" + std::to_string(b), types, branches[b], location));
+      at.push_back(captures.add(flats.back().captures));
+      const auto& first = flats.front().results;
+      const auto& mine = flats.back().results;
+      if (mine.size() != first.size()) {
+        throw TypeError(name + ": branches return " + std::to_string(first.size()) + " and " +
+                            std::to_string(mine.size()) + " arrays",
+                        location);
+      }
+    }
+    check_branches_vary(flats, is_predicate, name, location);
+    // Weak results join the dtype of the branch that is sure of it.
+    std::vector<Shape> joined;
+    for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
+      Shape shape = flats[0].results[r].shape;
+      bool weak = flats[0].results[r].weak;
+      for (const Flat& f : flats) {
+        const auto& mine = f.results[r];
+        if (mine.shape == shape) {
+          weak = weak && mine.weak;
+          continue;
+        }
+        if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
+          throw TypeError(name + ": branches must return the same types; result " +
+                              std::to_string(r) + " is " + shape.to_string() + " and " +
+                              mine.shape.to_string(),
+                          location);
+        }
+        if (weak) {
+          shape = mine.shape;
+          weak = mine.weak;
+        }
+      }
+      joined.push_back(shape);
+    }
+    const frontend::MetadataScope metadata(outer, location, name);
+    std::vector<Instruction*> all = lift_all(outer, operands, location);
+    for (const Array& c : captures.all()) all.push_back(outer.lift(c, location));
+    Instruction* packed = outer.builder().tuple(all);
+    std::vector<ir::Computation*> computations;
+    for (std::size_t b = 0; b < flats.size(); ++b) {
+      TupleComputation branch(outer.module(), name + ".branch" + std::to_string(b), packed->shape);
+      branch.builder.metadata = outer.builder().metadata;
+      std::vector<Instruction*> arguments(
+          branch.elements.begin(), branch.elements.begin() + std::ptrdiff_t(operands.size()));
+      for (std::size_t i : at[b]) arguments.push_back(branch.elements[operands.size() + i]);
+      std::vector<Instruction*> results = branch.inlined(*flats[b].computation, arguments);
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        if (results[r]->shape.dtype != joined[r].dtype) {
+          results[r] = branch.builder.convert(results[r], joined[r].dtype);
+        }
+      }
+      branch.builder.computation()->set_root(branch.builder.tuple(results));
+      computations.push_back(branch.builder.computation());
+    }
+    // HLO's true branch comes first.
+    if (is_predicate) std::reverse(computations.begin(), computations.end());
+    std::vector<Instruction*> branch_operands(computations.size(), packed);
+    Instruction* result =
+        outer.builder().conditional(outer.lift(selector, location), branch_operands, computations);
+    std::vector<frontend::AbstractValue> values;
+    for (std::size_t r = 0; r < joined.size(); ++r) {
+      values.push_back({joined[r], false, frontend::varying_of(index)});
+      for (const Flat& f : flats) add_axes(&values.back().varying, f.results[r].varying);
+    }
+    return unpack(outer, result, joined.size(), values);
+  });
+}
+
+std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
+                             const std::vector<Array>& xs, const FlatFunction& f,
+                             const ScanCore& options, Location location) {
+  std::int64_t length = options.length;
+  for (const Array& x : xs) {
+    if (x.shape().empty()) {
+      throw ValueError("scan: xs must have a leading dimension, got " + x.type_string(), location);
+    }
+    if (length >= 0 && x.shape()[0] != length) {
+      throw ValueError("scan: leading dimensions differ: " + std::to_string(length) + " and " +
+                           std::to_string(x.shape()[0]) + " of " + x.type_string(),
+                       location);
+    }
+    length = x.shape()[0];
+  }
+  if (length < 0) throw ValueError("scan: without xs, length is needed", location);
+  // The loop counts in s32.
+  if (length > std::numeric_limits<std::int32_t>::max()) {
+    throw ValueError("scan of length " + std::to_string(length) + "; at most " +
+                         std::to_string(std::numeric_limits<std::int32_t>::max()),
+                     location);
+  }
+  return as_one_program("scan", location, [&] {
+    const StagedScan scan{"scan", "scan.step", length, options.reverse, location};
+    return scan.stage(*Trace::current(), init, paths, xs, f);
+  });
+}
+
+}  // namespace tessera::internal

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+// jit and pjit: cache lookup, tracing, shardings and donation of arguments.
+#include <tessera/jit.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "src/base/at_location.h"
+#include "src/base/log.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/jit/jit_cache.h"
+#include "src/frontend/jit/jit_stages.h"
+#include "src/frontend/run/execute.h"
+#include "src/frontend/run/in_flight.h"
+#include "src/frontend/run/sharding_prefix.h"
+#include "src/frontend/run/shardings.h"
+#include "src/frontend/trace/nesting.h"
+#include "src/frontend/trace/trace.h"
+#include "src/sharding/api/lowering.h"
+#include "src/sharding/api/sharding_impl.h"
+
+namespace tessera {
+
+using frontend::Trace;
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace internal {
+
+namespace {
+
+thread_local int jit_disabled = 0;
+
+std::uint64_t next_function_id() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1);
+}
+
+}  // namespace
+
+struct JitCore::State {
+  State();
+  ~State();
+  /// All that there are, for clear_caches.
+  struct Alive {
+    std::mutex mutex;
+    std::set<State*> states;
+  };
+  static Alive& alive() {
+    static Alive& a = *new Alive;  // functions may live until the process's end
+    return a;
+  }
+
+  JitOptions options;
+  Location location;
+  bool pjit = false;
+  std::string name;
+  std::uint64_t id = next_function_id();
+  std::mutex mutex;
+  JitCache entries;
+  /// What threads are tracing and compiling now, so that others that ask for it wait.
+  struct Compiling : frontend::Pending<JitEntry> {
+    CallKey key;
+  };
+  std::vector<std::shared_ptr<Compiling>> compiling;
+  std::atomic<std::int64_t> traces{0};
+
+  std::string argument_name(int position) const {
+    const auto i = std::size_t(position);
+    return i < options.arg_names.size() ? options.arg_names[i]
+                                        : "argument " + std::to_string(position);
+  }
+  /// ValueError for more names than arguments.
+  void check_names(const CallInfo& info) const;
+  /// "x[0] of 'f'" per leaf.
+  std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
+  std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
+  /// What can be said of out_shardings before the function runs.
+  void check_outputs() const;
+  std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
+                                                      const Prototype& prototype, std::size_t count,
+                                                      Location where) const;
+  std::vector<bool> donated_leaves(const CallInfo& info, Location where) const;
+
+  struct Traced {
+    frontend::Program program;
+    std::vector<Array> captures;
+    Prototype prototype;
+  };
+  Traced trace_root(const CallInfo& info, Location where);
+  std::vector<Array> call_inside(Trace& outer, const CallInfo& info, Prototype* prototype,
+                                 Location where);
+  /// The program for a call: kept from an earlier one, or made now, once for all threads.
+  std::shared_ptr<const JitEntry> entry_for(const CallInfo& info, const Mesh& context,
+                                            Location where);
+  std::shared_ptr<const JitEntry> compile(const CallInfo& info, const Mesh& context,
+                                          Location where);
+};
+
+JitCore::State::State() {
+  const std::lock_guard lock(alive().mutex);
+  alive().states.insert(this);
+}
+JitCore::State::~State() {
+  const std::lock_guard lock(alive().mutex);
+  alive().states.erase(this);
+}
+
+void clear_jit_caches() {
+  std::vector<JitCache> dropped;  // destroyed without the locks: captured values may be large
+  JitCore::State::Alive& alive = JitCore::State::alive();
+  const std::lock_guard lock(alive.mutex);
+  for (JitCore::State* state : alive.states) {
+    const std::lock_guard state_lock(state->mutex);
+    dropped.push_back(std::exchange(state->entries, JitCache()));
+  }
+}
+
+JitCore::JitCore(JitOptions options, Location location, bool pjit)
+    : state_(std::make_shared<State>()) {
+  const std::string api = pjit ? "pjit" : "jit";
+  frontend::check_leaves(options.in_shardings, api + " in_shardings", location);
+  frontend::check_leaves(options.out_shardings, api + " out_shardings", location);
+  for (int i : options.donate_argnums) {
+    if (i < 0) {
+      throw ValueError(
+          api + ": donate_argnums holds " + std::to_string(i) + "; positions count from 0",
+          location);
+    }
+  }
+  if (options.layouts) at_location(location, [&] { (void)to_string(*options.layouts); });
+  state_->name = options.name.empty() ? "jit_fn" : options.name;
+  state_->options = std::move(options);
+  state_->location = location;
+  state_->pjit = pjit;
+}
+
+std::int64_t JitCore::trace_count() const { return state_->traces.load(); }
+std::int64_t JitCore::cache_size() const {
+  const std::lock_guard lock(state_->mutex);
+  return std::int64_t(state_->entries.size());
+}
+
+void JitCore::State::check_names(const CallInfo& info) const {
+  if (options.arg_names.size() <= info.arg_count) return;
+  throw ValueError("'" + name + "': arg_names holds " + std::to_string(options.arg_names.size()) +
+                       " names and the function takes " + std::to_string(info.arg_count) +
+                       (info.arg_count == 1 ? " argument" : " arguments") + "; '" +
+                       options.arg_names[info.arg_count] + "' names none",
+                   location);
+}
+
+std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info,
+                                                    bool with_function) const {
+  const std::vector<std::string> paths = info.paths();
+  std::vector<std::string> out;
+  std::size_t leaf = 0;
+  for (const auto& [position, count] : info.arg_ranges) {
+    for (int i = 0; i < count; ++i, ++leaf) {
+      const std::string& path = paths[leaf];
+      out.push_back(argument_name(position) + path.substr(path.find(']') + 1) +
+                    (with_function ? " of '" + name + "'" : ""));
+    }
+  }
+  return out;
+}
+
+std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInfo& info,
+                                                                   Location where) const {
+  std::vector<std::optional<Sharding>> out(info.leaves.size());
+  if (options.in_shardings.is_unspecified()) return out;
+  const auto leaves =
+      frontend::broadcast_prefix(options.in_shardings, info.walk_args, "in_shardings", where);
+  const auto names = leaf_names(info);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::string who = std::string(pjit ? "pjit" : "jit") + " in_shardings of " + names[i];
+    out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
+    if (!out[i]) continue;
+    const ArrayImpl& impl = impl_of(info.leaves[i], where);
+    frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
+    if (!impl.committed || impl.kind != ArrayImpl::Kind::device) continue;
+    if (out[i]->is_abstract()) {
+      // Another number of devices is refused where all that name devices are looked at together.
+      if (out[i]->num_devices() != impl.sharding.num_devices()) continue;
+      out[i] = on_devices(*out[i], impl.sharding.impl().devices());
+    }
+    if (!impl.sharding.is_equivalent_to(*out[i], impl.shape.rank())) {
+      throw ValueError(names[i] + " (" + impl.shape.to_string() + ") lies as " +
+                           impl.sharding.to_string() + ", and in_shardings asks for " +
+                           out[i]->to_string() +
+                           "; device_put it there first, or leave in_shardings unspecified",
+                       where);
+    }
+  }
+  return out;
+}
+
+void JitCore::State::check_outputs() const {
+  const std::string who = std::string(pjit ? "pjit" : "jit") + " out_shardings";
+  frontend::check_resolvable(options.out_shardings, who, name, pjit, location);
+}
+
+std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(const CallInfo& info,
+                                                                    const Prototype& prototype,
+                                                                    std::size_t count,
+                                                                    Location where) const {
+  std::vector<std::optional<Sharding>> out(count);
+  if (options.out_shardings.is_unspecified()) return out;
+  const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
+  const auto leaves =
+      frontend::broadcast_prefix(options.out_shardings, walk, "out_shardings", where);
+  const auto paths = leaf_paths(walk);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string who =
+        std::string(pjit ? "pjit" : "jit") + " out_shardings" + paths[i] + " of '" + name + "'";
+    out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
+  }
+  return out;
+}
+
+std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location where) const {
+  std::vector<bool> out(info.leaves.size(), false);
+  for (int position : options.donate_argnums) {
+    std::size_t leaf = 0;
+    bool found = false;
+    for (const auto& [p, count] : info.arg_ranges) {
+      for (int i = 0; i < count; ++i, ++leaf) {
+        if (p == position) out[leaf] = true;
+      }
+      found = found || p == position;
+    }
+    if (!found) {
+      throw ValueError("'" + name + "': donate_argnums holds " + std::to_string(position) +
+                           ", which is no traced argument; the function has " +
+                           std::to_string(info.arg_ranges.size()) + " of them",
+                       where);
+    }
+  }
+  return out;
+}
+
+JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location where) {
+  Traced out;
+  out.program.name = name;
+  out.program.location = where;
+  out.program.is_jit = true;
+  out.program.keep_unused = options.keep_unused;
+  out.program.layouts = options.layouts;
+  check_names(info);
+  const auto names = leaf_names(info);
+  const auto inputs = wanted_inputs(info, where);
+  out.program.donated = donated_leaves(info, where);
+  check_outputs();
+  ++traces;
+  Trace trace(name, static_cast<Trace*>(nullptr));
+  std::vector<Array> parameters, results;
+  for (const Array& leaf : info.leaves) {
+    parameters.push_back(trace.add_parameter(frontend::abstract_value(leaf)));
+  }
+  {
+    const frontend::ActiveTrace active(&trace);
+    results = info.trace(parameters, &out.prototype);
+  }
+  trace.finish(results, where);
+  const auto outputs = wanted_outputs(info, out.prototype, results.size(), where);
+  const auto result_paths = leaf_paths([&](TreeVisitor& v) { info.walk_result(out.prototype, v); });
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string who = "result" + result_paths[i] + " of '" + name + "'";
+    if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
+    out.program.results.push_back({outputs[i], who});
+    out.program.result_weak.push_back(results[i].weak_type());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out.program.parameters.push_back({inputs[i], names[i]});
+  }
+  out.captures = trace.captures();
+  for (std::size_t i = 0; i < out.captures.size(); ++i) {
+    out.program.parameters.push_back({std::nullopt, "an array that '" + name + "' captures"});
+    out.program.donated.push_back(false);
+  }
+  out.program.mesh_uses = trace.mesh_uses();
+  out.program.module = trace.take_module();
+  return out;
+}
+
+std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, const Mesh& context,
+                                                          Location where) {
+  std::shared_ptr<Compiling> mine;
+  while (!mine) {
+    std::shared_ptr<Compiling> others;
+    {
+      const std::lock_guard lock(mutex);
+      if (auto entry = entries.find(info, context)) return entry;
+      const auto same = std::find_if(compiling.begin(), compiling.end(),
+                                     [&](const auto& c) { return c->key.matches(info, context); });
+      if (same != compiling.end()) {
+        others = *same;
+      } else {
+        mine = std::make_shared<Compiling>();
+        mine->key = CallKey::of(info, context);
+        compiling.push_back(mine);
+      }
+    }
+    if (!others) break;
+    if (!others->work.wait()) return compile(info, context, where);
+    // If it failed there, this call fails or succeeds on its own, with its own place in messages.
+    if (others->result) return others->result;
+  }
+  const auto over = [&] {
+    {
+      const std::lock_guard lock(mutex);
+      std::erase(compiling, mine);
+    }
+    mine->work.finish();
+  };
+  try {
+    mine->result = compile(info, context, where);
+  } catch (...) {
+    over();
+    throw;
+  }
+  over();
+  return mine->result;
+}
+
+std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
+                                                        Location where) {
+  const frontend::Nested nested(name, where);
+  const auto names = leaf_names(info);
+  for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+    const ArrayImpl& impl = impl_of(info.leaves[i], where);
+    if (impl.kind == ArrayImpl::Kind::abstract) {
+      throw TypeError(names[i] + " is a shape_dtype_struct (" + impl.shape.to_string() +
+                          ") and has no value; use lower() with it",
+                      where);
+    }
+    check_alive(impl, where);
+  }
+  if (log_enabled(LogLevel::info)) {
+    const std::lock_guard lock(mutex);
+    log_info("tracing '" + name + "', called at " + where.to_string() + ": " +
+             entries.explain_miss(info, context, names));
+  }
+  Traced traced = trace_root(info, where);
+  auto entry = std::make_shared<JitEntry>();
+  entry->key = CallKey::of(info, context);
+  entry->captures = traced.captures;
+  entry->prototype = traced.prototype;
+  std::vector<Array> args = info.leaves;
+  args.insert(args.end(), traced.captures.begin(), traced.captures.end());
+  entry->bound = frontend::bind_program(std::move(traced.program), args);
+  std::shared_ptr<const JitEntry> forgotten;  // destroyed without the lock
+  const std::lock_guard lock(mutex);
+  forgotten = entries.insert(entry);
+  return entry;
+}
+
+std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
+                                               Prototype* prototype, Location where) {
+  Trace::CallKey call_key{std::to_string(id) + ";" + info.signature, info.types};
+  std::string& key = call_key.text;
+  if (const Mesh context = current_mesh(); !context.empty()) {
+    const Mesh& around = outer.context();
+    if (!around.empty() && context.size() != around.size()) {
+      throw ValueError("'" + name + "' is called with " + context.to_string() + " in scope (size " +
+                           std::to_string(context.size()) + "), inside of a function called with " +
+                           around.to_string() + " in scope (size " + std::to_string(around.size()) +
+                           "): one program has one set of devices",
+                       where);
+    }
+    key += ";" + context.to_string();
+    if (!context.is_abstract()) key += to_string(context.device_ids());
+  }
+  for (const Array& leaf : info.leaves) {
+    const ArrayImpl& impl = impl_of(leaf, where);
+    key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
+    if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
+  }
+  if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
+  std::vector<Array> operands = info.leaves;
+  const auto inputs = wanted_inputs(info, where);
+  const auto names = leaf_names(info);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (inputs[i]) operands[i] = frontend::constrain(operands[i], *inputs[i], names[i], where);
+  }
+  Trace::CachedCall made;
+  std::vector<Array> captures;
+  if (auto found = outer.calls().find(call_key); found != outer.calls().end()) {
+    made = found->second;
+    captures = made.captures;
+  } else {
+    const frontend::Nested nested(name, where);
+    check_names(info);
+    check_outputs();
+    ++traces;
+    Trace inner(name, &outer);
+    std::vector<Array> parameters, results;
+    for (const Array& leaf : info.leaves) {
+      parameters.push_back(inner.add_parameter(frontend::abstract_value(leaf)));
+    }
+    {
+      const frontend::ActiveTrace active(&inner);
+      results = info.trace(parameters, &made.prototype);
+      for (const Array& r : results) {
+        made.weak.push_back(r.weak_type());
+        made.varying.push_back(frontend::varying_of(r));
+      }
+      made.computation = inner.finish(results, where);
+    }
+    captures = inner.captures();
+    // Captured tracers belong to this place; captured values are the same everywhere.
+    const bool lasting = std::none_of(captures.begin(), captures.end(),
+                                      [](const Array& a) { return a.is_tracer(); });
+    if (lasting) {
+      made.captures = captures;
+      outer.calls().emplace(call_key, made);
+    }
+  }
+  operands.insert(operands.end(), captures.begin(), captures.end());
+  *prototype = made.prototype;
+  std::vector<Array> results = frontend::apply_many(
+      ir::Opcode::call, operands, {}, where, name, nullptr,
+      [&](ir::Module*) { return std::vector<ir::Computation*>{made.computation}; });
+  const auto outputs = wanted_outputs(info, made.prototype, results.size(), where);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    impl_of(results[i]).weak = made.weak[i];
+    frontend::set_varying(results[i], made.varying[i]);
+    if (outputs[i]) {
+      results[i] = frontend::constrain(results[i], *outputs[i],
+                                       "result " + std::to_string(i) + " of '" + name + "'", where);
+    }
+  }
+  return results;
+}
+
+std::vector<Array> JitCore::call(const CallInfo& info, Prototype* prototype, Location where) const {
+  if (!where.known()) where = state_->location;
+  if (jit_disabled > 0) {
+    for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
+    return info.trace(info.leaves, prototype);
+  }
+  return at_location(where, [&] {
+    if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
+    const Mesh context = current_mesh();
+    for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
+    const std::shared_ptr<const JitEntry> entry = state_->entry_for(info, context, where);
+    *prototype = entry->prototype;
+    if (entry->captures.empty()) return frontend::run_program(entry->bound, info.leaves, where);
+    std::vector<Array> args = info.leaves;
+    args.insert(args.end(), entry->captures.begin(), entry->captures.end());
+    return frontend::run_program(entry->bound, args, where);
+  });
+}
+
+Lowered JitCore::lower(const CallInfo& given, Location where) const {
+  if (Trace::current()) {
+    throw TracerError("lower() can't be called while a function is traced", where);
+  }
+  if (!where.known()) where = state_->location;
+  CallInfo info = given;
+  const auto names = state_->leaf_names(info);
+  for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+    info.leaves[i] = on_mesh_in_scope(info.leaves[i], where, names[i]);
+  }
+  const frontend::Nested nested(state_->name, where);
+  State::Traced traced = at_location(where, [&] { return state_->trace_root(info, where); });
+  auto lowered = std::make_shared<LoweredState>();
+  for (const Array& leaf : info.leaves) lowered->avals.push_back(frontend::abstract_value(leaf));
+  lowered->names = names;
+  lowered->paths = state_->leaf_names(info, false);
+  lowered->result_paths =
+      leaf_paths([&](TreeVisitor& v) { info.walk_result(traced.prototype, v); });
+  lowered->tree = info.tree;
+  lowered->types = info.traced_types;
+  lowered->prototype = traced.prototype;
+  lowered->captures = traced.captures;
+  std::vector<Array> args = info.leaves;
+  args.insert(args.end(), traced.captures.begin(), traced.captures.end());
+  lowered->placed = frontend::place_program(std::move(traced.program), args);
+  return Lowered(std::move(lowered));
+}
+
+}  // namespace internal
+
+void clear_caches() {
+  internal::clear_jit_caches();
+  frontend::clear_compile_cache();
+}
+
+DisableJit::DisableJit() { ++internal::jit_disabled; }
+DisableJit::~DisableJit() { --internal::jit_disabled; }
+
+}  // namespace tessera

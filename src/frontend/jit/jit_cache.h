@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a jitted function keeps from its calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tessera/array.h>
+#include <tessera/function_body.h>
+
+#include "src/base/lru_cache.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/run/execute.h"
+
+namespace tessera::internal {
+
+/// What must agree for a compiled entry to serve a call, per leaf.
+struct LeafKey {
+  Shape shape;
+  bool weak = false;
+  bool committed = false;
+  Sharding sharding;
+
+  static LeafKey of(const ArrayImpl& impl) {
+    return {impl.shape, impl.weak, impl.committed, impl.sharding};
+  }
+  bool matches(const ArrayImpl& impl) const;
+};
+
+/// What a call must agree in with the one that a program was compiled for.
+struct CallKey {
+  std::string signature;
+  TypeKey types;
+  Mesh context;
+  std::vector<LeafKey> leaves;
+
+  static CallKey of(const CallInfo& info, const Mesh& context);
+  bool matches(const CallInfo& info, const Mesh& context) const;
+};
+
+/// One traced and compiled form of a function.
+struct JitEntry {
+  CallKey key;
+  frontend::BoundProgram bound;
+  std::vector<Array> captures;
+  Prototype prototype;
+};
+
+/// The programs of one function. Bounded: what was called longest ago goes. Not guarded against
+/// several threads.
+class JitCache {
+ public:
+  explicit JitCache(std::size_t capacity = 4096) : entries_(capacity) {}
+
+  std::shared_ptr<const JitEntry> find(const CallInfo& info, const Mesh& context);
+  /// Returns the entry that had to go, if any.
+  std::shared_ptr<const JitEntry> insert(std::shared_ptr<const JitEntry> entry);
+  std::size_t size() const { return entries_.size(); }
+  /// Why no entry serves a call: how it differs from the most similar of the latest ones.
+  std::string explain_miss(const CallInfo& info, const Mesh& context,
+                           const std::vector<std::string>& names) const;
+
+ private:
+  LruCache<std::size_t, std::shared_ptr<const JitEntry>> entries_;
+};
+
+}  // namespace tessera::internal

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state behind Lowered and Compiled.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <tessera/jit.h>
+
+#include "src/frontend/run/execute.h"
+
+namespace tessera::internal {
+
+/// Behind Lowered.
+struct LoweredState {
+  std::vector<frontend::AbstractValue> avals;
+  std::vector<std::string> names;  ///< of the leaves of the arguments: "argument 0.w1 of 'f'"
+  std::vector<std::string> paths, result_paths;  ///< without the function
+  std::string tree;                              ///< structure of the traced arguments
+  TypeKey types;                                 ///< of the traced arguments and the result
+  Prototype prototype;
+  std::vector<Array> captures;
+  frontend::PlacedProgram placed;
+};
+
+/// Behind Compiled.
+struct CompiledState {
+  std::vector<frontend::AbstractValue> avals;
+  std::vector<std::string> names;
+  std::vector<std::string> paths, result_paths;
+  std::string tree;
+  TypeKey types;  ///< of the traced arguments and the result
+  Prototype prototype;
+  std::vector<Array> captures;
+  frontend::BoundProgram bound;
+};
+
+}  // namespace tessera::internal

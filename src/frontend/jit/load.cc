@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs loaded from HLO or StableHLO text, called like functions.
+#include <tessera/device.h>
+#include <tessera/jit.h>
+#include <tessera/load.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string_view>
+
+#include "src/compiler/read_module.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/run/execute.h"
+#include "src/frontend/run/shardings.h"
+#include "src/frontend/trace/trace.h"
+#include "src/ir/constraint.h"
+#include "src/ir/hooks.h"
+
+namespace tessera {
+
+using frontend::Trace;
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace internal {
+
+struct LoadedState {
+  std::string file, name;
+  Location location;  ///< of the call that loaded it
+  std::uint64_t id = 0;
+  /// Shardings of the entry's parameters and root are kept apart: constraints say them anew.
+  std::unique_ptr<const ir::Module> module;
+  std::vector<Shape> parameter_shapes, result_shapes;
+  std::vector<std::string> parameter_names;
+  /// Empty: the file says nothing.
+  std::vector<std::optional<TensorSharding>> parameter_shardings, result_shardings;
+  std::int64_t devices = 1;  ///< that the shardings need
+
+  /// What needs devices, found at the first call: loading must not settle how many there are.
+  struct Placed {
+    std::vector<Device> devices;
+    Mesh mesh;
+    Sharding everywhere;
+    std::vector<std::optional<Sharding>> parameters, results;
+  };
+  mutable std::mutex mutex;
+  mutable std::unique_ptr<const Placed> placed_;
+
+  const Placed& placed(Location where) const;
+  std::vector<Array> stage(const std::vector<Array>& args, Location where) const;
+  std::vector<Array> checked(const std::vector<Array>& args, Location where) const;
+
+  struct Stage {
+    const LoadedState* state;
+    std::vector<Array> operator()(const std::vector<Array>& args) const {
+      return state->stage(args, state->location);
+    }
+  };
+  std::unique_ptr<const JitFunction<Stage, StaticArgnums<>>> eager;
+};
+
+namespace {
+
+/// Of a mesh whose devices are in order: its axes over the first devices.
+Mesh user_mesh(const MeshRef& mesh, const std::vector<Device>& devices) {
+  if (!mesh || !mesh->device_ids.empty()) return Mesh();
+  std::vector<std::string> names;
+  std::vector<std::int64_t> sizes;
+  for (const MeshAxis& axis : mesh->axes) {
+    if (!names.empty() && names.back() == axis.name) continue;
+    names.push_back(axis.name);
+    sizes.push_back(axis.full);
+  }
+  return Mesh(devices, sizes, names);
+}
+
+bool divides(const TensorSharding& s, const Shape& shape) {
+  const Dims shards = s.kind == TensorSharding::Kind::axes && s.mesh ? s.shards() : Dims();
+  for (std::size_t d = 0; d < shards.size(); ++d) {
+    if (shape.dims[d] % shards[d] != 0) return false;
+  }
+  return true;
+}
+
+/// A call from within the standard library says nothing; the user's line is where the file was
+/// loaded then.
+Location users_line(Location where, Location loaded) {
+  const std::string_view file = where.known() ? where.file : "";
+  const bool inside = file.ends_with("/invoke.h") || file.ends_with("/type_traits") ||
+                      file.ends_with("/functional") || file.ends_with("tessera/load.h") ||
+                      file.ends_with("tessera/callable.h");
+  return file.empty() || inside ? loaded : where;
+}
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1);
+}
+
+}  // namespace
+
+const LoadedState::Placed& LoadedState::placed(Location where) const {
+  const std::lock_guard lock(mutex);
+  if (placed_) return *placed_;
+  const std::vector<Device>& all = tessera::devices();
+  if (devices > std::int64_t(all.size())) {
+    throw ValueError("'" + name + "' of " + file + " has shardings for " + std::to_string(devices) +
+                         " devices, and there are " + std::to_string(all.size()) +
+                         "; set_num_devices or TESSERA_NUM_DEVICES make more, and "
+                         "LoadOptions::shardings = false leaves the file's shardings out",
+                     where);
+  }
+  auto out = std::make_unique<Placed>();
+  out->devices.assign(all.begin(), all.begin() + devices);
+  if (devices > 1) {
+    out->mesh = user_mesh(module->mesh, out->devices);
+    out->everywhere = frontend::replicated_sharding(out->devices, out->mesh);
+    auto add = [&](const auto& from, const std::vector<Shape>& shapes, auto* to) {
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        to->emplace_back();
+        if (from[i] && divides(*from[i], shapes[i])) {
+          to->back() = frontend::sharding_of_result(*from[i], out->devices, out->mesh);
+        }
+      }
+    };
+    add(parameter_shardings, parameter_shapes, &out->parameters);
+    add(result_shardings, result_shapes, &out->results);
+  } else {
+    out->parameters.resize(parameter_shapes.size());
+    out->results.resize(result_shapes.size());
+  }
+  placed_ = std::move(out);
+  return *placed_;
+}
+
+std::vector<Array> LoadedState::checked(const std::vector<Array>& args, Location where) const {
+  const std::string who = "'" + name + "' of " + file;
+  if (args.size() != parameter_shapes.size()) {
+    std::string types;
+    for (const Shape& s : parameter_shapes) types += (types.empty() ? "" : ", ") + s.to_string();
+    throw TypeError(who + " takes " + std::to_string(parameter_shapes.size()) + " arrays (" +
+                        types + "), and " + std::to_string(args.size()) + " were given",
+                    where);
+  }
+  std::vector<Array> out = args;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const ArrayImpl& impl = impl_of(out[i], where);
+    const Shape& want = parameter_shapes[i];
+    auto misfit = [&] {
+      return "argument " + std::to_string(i) + " is " + impl.shape.to_string() +
+             ", and parameter '" + parameter_names[i] + "' of " + who + " is " + want.to_string();
+    };
+    if (impl.shape.dims != want.dims) throw ShapeError(misfit(), where);
+    if (impl.shape.dtype == want.dtype) continue;
+    if (!impl.weak || !impl.shape.dims.empty()) {
+      throw DTypeError(misfit() + "; astype converts an array", where);
+    }
+    out[i] = out[i].astype(want.dtype, where);
+  }
+  return out;
+}
+
+/// The program as a call in the current trace.
+std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location where) const {
+  Trace* trace = Trace::current();
+  TESSERA_CHECK(trace, "a loaded program is staged outside of any trace");
+  if (devices > 1 && trace->manual_scope()) {
+    throw ValueError("'" + name + "' of " + file + " has shardings for " + std::to_string(devices) +
+                         " devices and is called within per-device code, which has one device's "
+                         "parts; LoadOptions::shardings = false leaves the file's shardings out",
+                     where);
+  }
+  std::vector<Array> operands = checked(args, where);
+  const Placed& place = placed(where);
+  if (devices > 1) trace->mesh_uses().push_back({place.everywhere, where});
+  auto constrain = [&](const Array& x, const TensorSharding& sharding) {
+    const std::vector<Array> one{x};
+    ir::CustomCallAttrs attrs;
+    attrs.target = ir::kShardingTarget;
+    Array out = frontend::apply(ir::Opcode::custom_call, one, attrs, where, name, &impl_of(x).shape,
+                                nullptr);
+    impl_of(out).instruction->sharding = {sharding};
+    return out;
+  };
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (parameter_shardings[i]) operands[i] = constrain(operands[i], *parameter_shardings[i]);
+  }
+  // One copy of the program serves all calls in a module.
+  Trace::CachedCall& call = trace->calls()[{"loaded " + std::to_string(id), {}}];
+  if (!call.computation) call.computation = trace->module()->import(*module->entry());
+  std::vector<Array> out = frontend::apply_many(
+      ir::Opcode::call, operands, {}, where, name, nullptr,
+      [&](ir::Module*) { return std::vector<ir::Computation*>{call.computation}; });
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (result_shardings[i]) out[i] = constrain(out[i], *result_shardings[i]);
+  }
+  return out;
+}
+
+namespace {
+
+/// Takes the shardings of a value off the module.
+std::vector<std::optional<TensorSharding>> take_shardings(ir::Instruction* value, bool keep) {
+  std::vector<std::optional<TensorSharding>> out(flatten(value->shape).size());
+  for (std::size_t i = 0; keep && i < out.size() && i < value->sharding.size(); ++i) {
+    const TensorSharding& s = value->sharding[i];
+    const bool says_something =
+        s.kind == TensorSharding::Kind::axes && s.mesh && !s.is_manual() && !s.fully_open();
+    if (says_something) out[i] = s;
+  }
+  value->sharding.clear();
+  return out;
+}
+
+void drop_constraints(ir::Module& module, const std::string& file, Location where) {
+  for (const auto& computation : module.computations()) {
+    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
+    for (const auto& i : computation->instructions()) {
+      i->sharding.clear();
+      if (!i->is(ir::Opcode::custom_call)) continue;
+      const std::string& target = i->get<ir::CustomCallAttrs>().target;
+      if (ir::is_constraint(*i)) {
+        replaced[i.get()] = i->operand(0);
+      } else if (target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape") {
+        throw ShardingError(file + ": code per device (" + i->describe() +
+                                ") needs the file's mesh; LoadOptions::shardings can't be off",
+                            where);
+      }
+    }
+    if (!replaced.empty()) computation->replace_all_uses(replaced);
+  }
+  module.mesh = nullptr;
+  module.num_partitions = 1;
+}
+
+LoadedFunction load(const std::string& path, compiler::TextForm form, const LoadOptions& options,
+                    Location where) {
+  auto state = std::make_shared<LoadedState>();
+  state->file = path;
+  state->location = where;
+  state->id = next_id();
+  std::unique_ptr<ir::Module> module;
+  try {
+    module = compiler::read_module(compiler::read_file(path), path, form);
+  } catch (const IoError& e) {
+    throw IoError(e.message(), where);
+  }
+  state->name = module->name;
+  if (!options.shardings) drop_constraints(*module, path, where);
+  const bool keep = options.shardings && module->num_partitions > 1;
+  state->devices = keep ? module->num_partitions : 1;
+  for (ir::Instruction* p : module->entry()->parameters()) {
+    if (!p->shape.is_array()) {
+      throw NotImplementedError(path + ": parameter '" + p->name + "' is a " +
+                                    p->shape.to_string() + "; a program can be called whose " +
+                                    "parameters are arrays",
+                                where);
+    }
+    state->parameter_names.push_back(p->name);
+    state->parameter_shapes.emplace_back(p->shape.dtype, p->shape.dims);
+    state->parameter_shardings.push_back(take_shardings(p, keep)[0]);
+  }
+  ir::Instruction* root = module->entry()->root();
+  for (const Shape& s : root->shape.is_tuple ? root->shape.elements : flatten(root->shape)) {
+    if (!s.is_array()) {
+      throw NotImplementedError(path + ": a result is a " + s.to_string() +
+                                    "; a program can be called whose results are arrays",
+                                where);
+    }
+    state->result_shapes.emplace_back(s.dtype, s.dims);
+  }
+  state->result_shardings = take_shardings(root, keep);
+  if (!keep) drop_constraints(*module, path, where);
+  state->module = std::move(module);
+  JitOptions jit_options;
+  jit_options.name = state->name;
+  jit_options.arg_names = {"args"};
+  jit_options.layouts = options.layouts;
+  state->eager = std::make_unique<const JitFunction<LoadedState::Stage, StaticArgnums<>>>(
+      LoadedState::Stage{state.get()}, jit_options, where, false);
+  return LoadedFunction(std::move(state));
+}
+
+std::vector<ValueInfo> infos(const std::vector<std::string>& paths,
+                             const std::vector<Shape>& shapes,
+                             const std::vector<std::optional<Sharding>>& shardings) {
+  std::vector<ValueInfo> out;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    out.push_back({paths[i], shapes[i].dims, shapes[i].dtype, false,
+                   shardings[i] ? *shardings[i] : Sharding()});
+  }
+  return out;
+}
+
+}  // namespace
+}  // namespace internal
+
+const std::string& LoadedFunction::name() const { return state_->name; }
+
+std::vector<ValueInfo> LoadedFunction::parameters(Location location) const {
+  return internal::infos(state_->parameter_names, state_->parameter_shapes,
+                         state_->placed(location).parameters);
+}
+
+std::vector<ValueInfo> LoadedFunction::results(Location location) const {
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < state_->result_shapes.size(); ++i) {
+    paths.push_back("[" + std::to_string(i) + "]");
+  }
+  return internal::infos(paths, state_->result_shapes, state_->placed(location).results);
+}
+
+Mesh LoadedFunction::mesh(Location location) const { return state_->placed(location).mesh; }
+
+std::int64_t LoadedFunction::cache_size() const { return state_->eager->cache_size(); }
+
+std::vector<Array> LoadedFunction::call_at(Location location,
+                                           const std::vector<Array>& args) const {
+  const Location where = internal::users_line(location, state_->location);
+  if (Trace::current()) return state_->stage(args, where);
+  std::vector<Array> given = state_->checked(args, where);
+  const auto& place = state_->placed(where);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const ArrayImpl& impl = impl_of(given[i], where);
+    const std::optional<Sharding>& wanted = place.parameters[i];
+    if (!wanted || impl.committed || impl.kind == ArrayImpl::Kind::abstract) continue;
+    given[i] = internal::make_device_array(
+        impl.shape, *wanted, frontend::buffers_as(given[i], *wanted, where), true, impl.weak);
+  }
+  return state_->eager->call_at(where, given);
+}
+
+LoadedFunction load_stablehlo(const std::string& path, const LoadOptions& options,
+                              Location location) {
+  return internal::load(path, compiler::TextForm::stablehlo, options, location);
+}
+
+LoadedFunction load_hlo(const std::string& path, const LoadOptions& options, Location location) {
+  return internal::load(path, compiler::TextForm::hlo, options, location);
+}
+
+}  // namespace tessera

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Array: host scalars, queries, shards, reading values back.
+#include <tessera/array.h>
+
+#include <algorithm>
+#include <limits>
+#include <ostream>
+#include <sstream>
+
+#include "src/base/check.h"
+#include "src/base/literal_util.h"
+#include "src/base/widen.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/ops/internal.h"
+#include "src/frontend/trace/trace.h"
+#include "src/sharding/api/shard_layout.h"
+
+namespace tessera {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace internal {
+
+ArrayImpl& impl_of(const Array& array, Location location) {
+  if (!array.valid()) {
+    throw ValueError("an empty Array (default constructed, never assigned) was used", location);
+  }
+  return *array.impl();
+}
+
+Array make_device_array(Shape shape, Sharding sharding, std::vector<DeviceBuffer> buffers,
+                        bool committed, bool weak) {
+  auto impl = std::make_shared<ArrayImpl>(std::move(buffers));
+  impl->kind = ArrayImpl::Kind::device;
+  impl->shape = std::move(shape);
+  impl->sharding = std::move(sharding);
+  impl->committed = committed;
+  impl->weak = weak;
+  return Array(std::move(impl));
+}
+
+}  // namespace internal
+
+namespace {
+
+Array host_scalar(Literal literal, bool weak, std::optional<Literal> precise = {}) {
+  auto impl = std::make_shared<ArrayImpl>();
+  impl->kind = ArrayImpl::Kind::host_scalar;
+  impl->shape = literal.shape();
+  impl->literal = std::move(literal);
+  impl->precise = std::move(precise);
+  impl->weak = weak;
+  return Array(std::move(impl));
+}
+
+}  // namespace
+
+Array Array::weak_bool(bool v) { return host_scalar(Literal::scalar(DType::pred, v), false); }
+Array Array::weak_int(std::int64_t v) {
+  const bool fits = v >= std::numeric_limits<std::int32_t>::min() &&
+                    v <= std::numeric_limits<std::int32_t>::max();
+  return fits ? host_scalar(Literal::scalar(DType::s32, v), true)
+              : host_scalar(Literal::scalar(DType::s64, v), false);
+}
+Array Array::weak_uint(std::uint64_t v) {
+  if (v <= std::uint64_t(std::numeric_limits<std::int64_t>::max())) {
+    return weak_int(std::int64_t(v));
+  }
+  return host_scalar(Literal::scalar(DType::u64, v), false);
+}
+Array Array::weak_float(double v) {
+  return host_scalar(Literal::scalar(DType::f32, v), true, Literal::scalar(DType::f64, v));
+}
+Array Array::weak_complex(std::complex<double> v) {
+  return host_scalar(Literal::scalar(DType::c64, v), true, Literal::scalar(DType::c128, v));
+}
+
+const Array::Dims& Array::shape(Location location) const {
+  return impl_of(*this, location).shape.dims;
+}
+std::int64_t Array::shape(std::int64_t dim, Location location) const {
+  const Dims& dims = impl_of(*this, location).shape.dims;
+  const std::int64_t rank = std::int64_t(dims.size());
+  if (dim < -rank || dim >= rank) {
+    throw ValueError("shape(" + std::to_string(dim) + ") of " + type_string() +
+                         ": valid dims are " + std::to_string(-rank) + " to " +
+                         std::to_string(rank - 1),
+                     location);
+  }
+  return dims[std::size_t(dim < 0 ? dim + rank : dim)];
+}
+std::int64_t Array::size(Location location) const {
+  return impl_of(*this, location).shape.element_count();
+}
+DType Array::dtype(Location location) const { return impl_of(*this, location).shape.dtype; }
+bool Array::weak_type() const { return impl_of(*this).weak; }
+bool Array::is_tracer() const { return valid() && impl_->kind == ArrayImpl::Kind::tracer; }
+std::string Array::type_string() const {
+  return valid() ? impl_->shape.to_string() : std::string("(empty)");
+}
+
+Sharding Array::sharding(Location location) const {
+  const ArrayImpl& impl = impl_of(*this, location);
+  switch (impl.kind) {
+    case ArrayImpl::Kind::host_scalar:
+      return SingleDeviceSharding(tessera::devices().front());
+    case ArrayImpl::Kind::device:
+      return impl.sharding;
+    case ArrayImpl::Kind::abstract:
+      return impl.spec ? impl_of(internal::on_mesh_in_scope(*this, location)).sharding
+                       : impl.sharding;
+    case ArrayImpl::Kind::tracer:
+      break;
+  }
+  throw TracerError("the sharding of a traced array (" + type_string() +
+                        ") is not known before the program is compiled; use "
+                        "with_sharding_constraint to set it, or read it from the result",
+                    location);
+}
+
+bool Array::committed() const { return impl_of(*this).committed; }
+
+namespace {
+
+const ArrayImpl& concrete(const Array& array, const char* what, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  if (impl.kind == ArrayImpl::Kind::tracer) {
+    throw TracerError(std::string(what) + " needs the value of a traced array (" +
+                          array.type_string() + ", made at " +
+                          (impl.created.known() ? impl.created.to_string() : "an unknown line") +
+                          "): inside jit and other transformations arrays have no values; use "
+                          "where, cond or while_loop, or pass the value as a static argument",
+                      location);
+  }
+  if (impl.kind == ArrayImpl::Kind::abstract) {
+    throw TypeError(std::string(what) + ": " + array.type_string() +
+                        " is a shape_dtype_struct and has no value",
+                    location);
+  }
+  internal::check_alive(impl, location);
+  return impl;
+}
+
+}  // namespace
+
+std::vector<Shard> Array::addressable_shards(Location location) const {
+  const ArrayImpl& impl = concrete(*this, "addressable_shards", location);
+  const Sharding sharding = this->sharding(location);
+  if (impl.kind == ArrayImpl::Kind::host_scalar) {
+    return {Shard{tessera::devices().front(), {}, 0, *this}};
+  }
+  const auto layout = layout_of_parts(sharding, impl.shape.dims, location);
+  const Shape local(impl.shape.dtype, layout->shard_shape);
+  const internal::ArrayMemory::Buffers buffers = internal::shared_buffers(impl, location);
+  TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
+  std::vector<Shard> out;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const Device& device = layout->devices[i];
+    out.push_back(Shard{device, layout->indices[i], layout->replica_ids[i],
+                        internal::make_device_array(local, SingleDeviceSharding(device),
+                                                    {buffers[i]}, impl.committed, impl.weak)});
+  }
+  return out;
+}
+
+Array Array::addressable_data(std::size_t i, Location location) const {
+  std::vector<Shard> shards = addressable_shards(location);
+  if (i >= shards.size()) {
+    throw ValueError("addressable_data(" + std::to_string(i) + ") of an array with " +
+                         std::to_string(shards.size()) + " shards",
+                     location);
+  }
+  return shards[i].data;
+}
+
+std::int64_t Array::on_device_size_in_bytes() const {
+  const ArrayImpl& impl = concrete(*this, "on_device_size_in_bytes", {});
+  if (impl.kind == ArrayImpl::Kind::host_scalar) return std::int64_t(impl.literal->byte_count());
+  std::int64_t total = 0;
+  for (const DeviceBuffer& b : internal::shared_buffers(impl, {})) total += std::int64_t(b.bytes());
+  return total;
+}
+
+void Array::read(DType dtype, void* out, Location location) const {
+  (void)concrete(*this, "to_vector", location);
+  const Literal literal = frontend::to_literal(*this, location);
+  const DType have = literal.dtype();
+  if (have == dtype) {
+    if (literal.byte_count() > 0) std::memcpy(out, literal.bytes(), literal.byte_count());
+    return;
+  }
+  const std::size_t n = std::size_t(literal.element_count());
+  if (dtype == DType::f32 && (have == DType::bf16 || have == DType::f16)) {
+    float* to = static_cast<float*>(out);
+    if (have == DType::bf16) {
+      const auto from = literal.data<BFloat16>();
+      for (std::size_t i = 0; i < n; ++i) to[i] = float(from[i]);
+    } else {
+      const auto from = literal.data<Half>();
+      for (std::size_t i = 0; i < n; ++i) to[i] = float(from[i]);
+    }
+    return;
+  }
+  throw TypeError("to_vector: the array is " + type_string() +
+                      ", and its elements were asked for as " + std::string(name(dtype)) +
+                      "; convert with astype first, or ask for the C++ "
+                      "type of " +
+                      std::string(name(have)),
+                  location);
+}
+
+void Array::read_item(DType dtype, void* out, Location location) const {
+  if (concrete(*this, "item", location).shape.element_count() != 1) {
+    throw ValueError("item() of " + type_string() + ": only arrays with one element have an item",
+                     location);
+  }
+  const Literal literal = widened(frontend::to_literal(*this, location));
+  if (!is_complex(dtype) && is_complex(literal.dtype())) {
+    throw TypeError("item(): a complex value can't be read as " + std::string(name(dtype)),
+                    location);
+  }
+  dispatch_dtype(literal.dtype(), [&](auto from_tag) {
+    using From = typename decltype(from_tag)::type;
+    const From from = literal.data<From>()[0];
+    dispatch_dtype(dtype, [&](auto to_tag) {
+      using To = typename decltype(to_tag)::type;
+      To to = convert_element<To>(from);
+      std::memcpy(out, &to, sizeof to);
+    });
+  });
+}
+
+void Array::delete_(Location location) {
+  ArrayImpl& impl = impl_of(*this, location);
+  if (impl.kind == ArrayImpl::Kind::tracer) return;
+  impl.memory.give_up("");
+}
+bool Array::is_deleted(Location location) const {
+  return impl_of(*this, location).memory.given_up();
+}
+
+Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sharding& sharding,
+                         Location location) {
+  if (sharding.valid()) (void)sharding.shard_shape(shape, location);
+  auto impl = std::make_shared<ArrayImpl>();
+  impl->kind = ArrayImpl::Kind::abstract;
+  impl->shape = Shape(dtype, std::move(shape));
+  frontend::check_size("shape_dtype_struct", impl->shape, location);
+  impl->sharding = sharding;
+  impl->committed = sharding.valid();
+  return Array(std::move(impl));
+}
+
+namespace {
+
+/// The sign of a NaN means nothing and differs between machines: it isn't shown.
+template <class T>
+void print_float(std::ostream& out, T v) {
+  if (std::isnan(v)) {
+    out << "nan";
+  } else {
+    out << v;
+  }
+}
+
+template <class T>
+void print_element(std::ostream& out, const T& v) {
+  if constexpr (std::is_same_v<T, Pred>) {
+    out << (bool(v) ? "true" : "false");
+  } else if constexpr (std::is_same_v<T, std::complex<float>> ||
+                       std::is_same_v<T, std::complex<double>>) {
+    print_float(out, v.real());
+    out << (std::signbit(v.imag()) && !std::isnan(v.imag()) ? "-" : "+");
+    print_float(out, std::abs(v.imag()));
+    out << "j";
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    print_float(out, float(v));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    print_float(out, v);
+  } else {
+    out << +v;
+  }
+}
+
+template <class T>
+void print_nested(std::ostream& out, std::span<const T> data, const Array::Dims& dims,
+                  std::size_t dim, std::size_t offset, std::size_t indent) {
+  if (dim == dims.size()) {
+    print_element(out, data[offset]);
+    return;
+  }
+  std::size_t inner = 1;
+  for (std::size_t d = dim + 1; d < dims.size(); ++d) inner *= std::size_t(dims[d]);
+  out << "[";
+  const std::int64_t n = dims[dim];
+  constexpr std::int64_t edge = 3;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (n > 2 * edge + 2 && i == edge) {
+      out << (dim + 1 == dims.size() ? ", ..." : ",\n" + std::string(indent + 1, ' ') + "...");
+      i = n - edge - 1;
+      continue;
+    }
+    if (i > 0) out << (dim + 1 == dims.size() ? ", " : ",\n" + std::string(indent + 1, ' '));
+    print_nested(out, data, dims, dim + 1, offset + std::size_t(i) * inner, indent + 1);
+  }
+  out << "]";
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Array& array) {
+  if (!array.valid()) return out << "Array(empty)";
+  const ArrayImpl& impl = *array.impl();
+  switch (impl.kind) {
+    case ArrayImpl::Kind::tracer:
+      return out << "Tracer(" << array.type_string() << ")";
+    case ArrayImpl::Kind::abstract:
+      return out << "ShapeDtypeStruct(" << array.type_string() << ")";
+    default:
+      break;
+  }
+  const std::optional<Literal> value = frontend::literal_if_alive(array, {});
+  if (!value) return out << "Array(" << array.type_string() << ", deleted)";
+  const Literal literal = widened(*value);
+  dispatch_dtype(literal.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (literal.element_count() == 0) {
+      out << "[]";
+    } else {
+      print_nested(out, literal.data<T>(), literal.dims(), 0, 0, 0);
+    }
+  });
+  return out;
+}
+
+std::string to_string(const Array& array) {
+  std::ostringstream out;
+  out << array;
+  return out.str();
+}
+
+}  // namespace tessera

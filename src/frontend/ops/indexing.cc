@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices, at places known or computed.
+#include <tessera/ops/indexing.h>
+
+#include <algorithm>
+
+#include <tessera/ops/elementwise.h>
+
+#include "src/frontend/ops/gather.h"
+#include "src/frontend/ops/moves.h"
+
+// Compiled apart: names below stand in other sources of this folder too.
+namespace tessera {
+
+using frontend::as_one_program;
+using frontend::composed;
+using internal::impl_of;
+
+namespace {
+
+const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
+
+/// A Python slice of a dim: HLO's start, limit, stride, and whether to turn it round.
+struct Span {
+  std::int64_t start = 0, limit = 0, stride = 1;
+  bool reversed = false;
+};
+
+Span span_of(const Slice& s, std::int64_t size, const std::string& op, Location location) {
+  if (s.step == 0) throw ValueError(op + ": the step of a slice must not be 0", location);
+  auto place = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
+    return std::clamp(at < 0 ? at + size : at, low, high);
+  };
+  if (s.step > 0) {
+    const std::int64_t start = place(s.start.value_or(0), 0, size);
+    const std::int64_t stop = place(s.stop.value_or(size), 0, size);
+    // A step beyond the dim takes the first place only.
+    return {start, std::max(start, stop), std::min(s.step, std::max<std::int64_t>(size, 1)), false};
+  }
+  // From start down to stop + 1: the same places upwards, then turned round.
+  const std::int64_t start = s.start ? place(*s.start, -1, size - 1) : size - 1;
+  const std::int64_t stop = s.stop ? place(*s.stop, -1, size - 1) : -1;
+  if (start <= stop) return {0, 0, 1, false};
+  const std::int64_t step = s.step < -size ? size : -s.step;
+  const std::int64_t count = ceil_div(start - stop, step);
+  const std::int64_t last = start - (count - 1) * step;
+  return {last, start + 1, step, true};
+}
+
+}  // namespace
+
+Array slice(Operand x, std::vector<std::int64_t> starts, std::vector<std::int64_t> limits,
+            std::vector<std::int64_t> strides) {
+  const Shape& shape = shape_of(x);
+  if (strides.empty()) strides.assign(starts.size(), 1);
+  const auto rank = std::size_t(shape.rank());
+  if (starts.size() != rank || limits.size() != rank || strides.size() != rank) {
+    throw ShapeError("slice of " + shape.to_string() + ": starts " + to_string(starts) +
+                         ", limits " + to_string(limits) + ", strides " + to_string(strides) +
+                         " must have " + std::to_string(rank) + " entries each",
+                     x.location);
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (starts[d] < 0 || starts[d] > limits[d] || limits[d] > shape.dims[d]) {
+      throw ShapeError("slice of " + shape.to_string() + ": [" + std::to_string(starts[d]) + ", " +
+                           std::to_string(limits[d]) + ") in dim " + std::to_string(d) +
+                           " must lie in [0, " + std::to_string(shape.dims[d]) + ")",
+                       x.location);
+    }
+    if (strides[d] < 1) {
+      throw ValueError("slice: stride " + std::to_string(strides[d]) + " of dim " +
+                           std::to_string(d) + " must be 1 or more",
+                       x.location);
+    }
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    strides[d] = std::min(strides[d], std::max<std::int64_t>(shape.dims[d], 1));
+  }
+  return frontend::sliced(x.array, starts, limits, strides, x.location);
+}
+
+Array slice_in_dim(Operand x, std::optional<std::int64_t> start, std::optional<std::int64_t> limit,
+                   std::int64_t stride, std::int64_t axis) {
+  const Shape& shape = shape_of(x);
+  axis = frontend::normalize_axis("slice_in_dim", axis, shape.rank(), x.location);
+  if (stride < 1) {
+    throw ValueError("slice_in_dim: stride " + std::to_string(stride) + " must be 1 or more",
+                     x.location);
+  }
+  const Span span = span_of({start, limit, stride}, shape.dim(axis), "slice_in_dim", x.location);
+  Dims starts(shape.dims.size(), 0), limits = shape.dims, strides(shape.dims.size(), 1);
+  starts[std::size_t(axis)] = span.start;
+  limits[std::size_t(axis)] = span.limit;
+  strides[std::size_t(axis)] = span.stride;
+  return frontend::sliced(x.array, starts, limits, strides, x.location, "slice_in_dim");
+}
+
+namespace {
+
+/// The entries of an index with one for each dim.
+struct Indexing {
+  std::vector<IndexItem> items;  ///< no ellipsis
+  bool gathers = false;
+};
+
+Indexing spelled_out(std::vector<IndexItem> items, const Shape& shape, Location location) {
+  using Kind = IndexItem::Kind;
+  std::int64_t used = 0, ellipses = 0;
+  Indexing out;
+  for (const IndexItem& item : items) {
+    used += item.kind() != Kind::newaxis && item.kind() != Kind::ellipsis;
+    ellipses += item.kind() == Kind::ellipsis;
+    if (item.kind() != Kind::array) continue;
+    const DType t = impl_of(item.array(), location).shape.dtype;
+    if (t == DType::pred) {
+      throw DTypeError(
+          "index by a pred array: the result's shape would depend on values; use "
+          "where",
+          location);
+    }
+    if (!is_integer(t)) {
+      throw DTypeError("index by " + item.array().type_string() + "; arrays in it must be integer",
+                       location);
+    }
+    out.gathers = true;
+  }
+  if (ellipses > 1) throw ValueError("index: only one ellipsis is allowed", location);
+  if (used > shape.rank()) {
+    throw ValueError("index of " + shape.to_string() + ": " + std::to_string(used) +
+                         " entries for " + std::to_string(shape.rank()) + " dims",
+                     location);
+  }
+  if (ellipses == 0) items.emplace_back(ellipsis);
+  for (const IndexItem& item : items) {
+    if (item.kind() == Kind::ellipsis) {
+      for (std::int64_t d = used; d < shape.rank(); ++d) out.items.emplace_back(Slice{});
+    } else {
+      out.items.push_back(item);
+    }
+  }
+  return out;
+}
+
+std::int64_t checked_position(std::int64_t at, std::int64_t size, std::int64_t dim,
+                              const Shape& shape, Location location) {
+  if (at < -size || at >= size) {
+    throw ValueError("index " + std::to_string(at) + " of dim " + std::to_string(dim) + " of " +
+                         shape.to_string() +
+                         (size == 0 ? ", which has no elements"
+                                    : "; valid are " + std::to_string(-size) + " to " +
+                                          std::to_string(size - 1)),
+                     location);
+  }
+  return at < 0 ? at + size : at;
+}
+
+}  // namespace
+
+Array index(Operand x, std::vector<IndexItem> items) {
+  using Kind = IndexItem::Kind;
+  const Shape& shape = shape_of(x);
+  const Location location = x.location;
+  const Indexing at = spelled_out(std::move(items), shape, location);
+  Dims starts, limits, strides, turned;
+  for (const IndexItem& item : at.items) {
+    if (item.kind() == Kind::newaxis) continue;
+    const auto d = std::int64_t(starts.size());
+    const std::int64_t size = shape.dim(d);
+    Span span{0, size, 1, false};
+    if (item.kind() == Kind::slice) span = span_of(item.slice(), size, "index", location);
+    if (item.kind() == Kind::position) {
+      const std::int64_t p = checked_position(item.position(), size, d, shape, location);
+      span = {p, p + 1, 1, false};
+    }
+    starts.push_back(span.start);
+    limits.push_back(span.limit);
+    strides.push_back(span.stride);
+    if (span.reversed) turned.push_back(d);
+  }
+  return composed("index", location, [&] {
+    Array y = frontend::sliced(x.array, starts, limits, strides, location, "index");
+    y = frontend::reversed(y, turned, location, "index");
+    // Numbers among arrays count as arrays in numpy: they decide where the picked dims stand.
+    std::vector<Array> places;
+    Dims picked_dims, kept;
+    std::int64_t before = 0, groups = 0, d = 0;
+    bool in_group = false;
+    for (const IndexItem& item : at.items) {
+      const bool picks =
+          at.gathers && (item.kind() == Kind::array || item.kind() == Kind::position);
+      if (picks && !in_group && ++groups == 1) before = std::int64_t(kept.size());
+      in_group = picks;
+      if (item.kind() == Kind::newaxis) continue;
+      if (picks) {
+        picked_dims.push_back(d);
+        places.push_back(item.kind() == Kind::array ? item.array() : frontend::fixed(s32, 0));
+      } else if (item.kind() == Kind::slice) {
+        kept.push_back(y.shape()[std::size_t(d)]);
+      }
+      ++d;
+    }
+    Dims picked_shape;
+    if (at.gathers) {
+      if (groups > 1) before = 0;
+      places = frontend::index_arrays("index", places, location);
+      picked_shape = places[0].shape();
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const Dims& dims = y.shape();
+        if (dims[std::size_t(picked_dims[i])] == 0) {
+          throw ShapeError("index of " + shape.to_string() + " by " + places[i].type_string() +
+                               " in dim " + std::to_string(picked_dims[i]) +
+                               ", which has no elements",
+                           location);
+        }
+        places[i] = frontend::from_the_end(places[i], dims[std::size_t(picked_dims[i])], location);
+      }
+      y = frontend::gathered(y, places, picked_dims, before, location, "index");
+    }
+    // Dims of numbers go, new ones come.
+    Dims out;
+    std::size_t next = 0;
+    bool placed = !at.gathers;
+    auto place = [&] {
+      if (!placed) out.insert(out.end(), picked_shape.begin(), picked_shape.end());
+      placed = true;
+    };
+    if (groups > 1) place();
+    for (const IndexItem& item : at.items) {
+      if (item.kind() == Kind::newaxis) out.push_back(1);
+      if (item.kind() == Kind::slice) out.push_back(kept[next++]);
+      if (at.gathers && (item.kind() == Kind::array || item.kind() == Kind::position)) place();
+    }
+    return frontend::reshaped(y, out, location);
+  });
+}
+
+namespace {
+
+/// Start places as scalars of one integer dtype, negative ones counted from the end.
+std::vector<Array> start_scalars(const std::string& op, const std::vector<Array>& starts,
+                                 const Dims& dims, Location location) {
+  std::vector<Array> list;
+  for (const Array& s : starts) {
+    const Shape& shape = impl_of(s, location).shape;
+    if (!is_integer(shape.dtype)) {
+      throw DTypeError(op + ": a start place is " + shape.to_string() + "; it must be an integer",
+                       location);
+    }
+  }
+  if (starts.size() == 1 && starts[0].ndim() == 1) {
+    const std::int64_t n = starts[0].size();
+    for (std::int64_t i = 0; i < n; ++i) {
+      list.push_back(frontend::reshaped(frontend::sliced_dim(starts[0], 0, i, i + 1, location, op),
+                                        {}, location));
+    }
+  } else {
+    list = starts;
+  }
+  if (list.size() != dims.size()) {
+    throw ShapeError(op + ": " + std::to_string(list.size()) + " start places for " +
+                         std::to_string(dims.size()) + " dims; give one per dim",
+                     location);
+  }
+  for (const Array& s : list) {
+    if (s.ndim() != 0) {
+      throw ShapeError(op + ": a start place is " + s.type_string() + "; it must be a scalar",
+                       location);
+    }
+  }
+  if (list.empty()) return list;
+  const DType t = frontend::promote(list, location).dtype;
+  for (std::size_t d = 0; d < list.size(); ++d) {
+    list[d] = frontend::converted(list[d], t, location);
+    list[d] = frontend::from_the_end(list[d], dims[d], location);
+  }
+  return list;
+}
+
+}  // namespace
+
+Array dynamic_slice(Operand x, const std::vector<Array>& starts, std::vector<std::int64_t> sizes) {
+  const Shape& shape = shape_of(x);
+  if (sizes.size() != shape.dims.size()) {
+    throw ShapeError("dynamic_slice of " + shape.to_string() + ": sizes " + to_string(sizes) +
+                         " must have " + std::to_string(shape.rank()) + " entries",
+                     x.location);
+  }
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < 0 || sizes[d] > shape.dims[d]) {
+      throw ShapeError("dynamic_slice of " + shape.to_string() + ": size " +
+                           std::to_string(sizes[d]) + " of dim " + std::to_string(d) +
+                           "; valid are 0 to " + std::to_string(shape.dims[d]),
+                       x.location);
+    }
+  }
+  return composed("dynamic_slice", x.location, [&] {
+    std::vector<Array> operands{x.array};
+    for (const Array& s : start_scalars("dynamic_slice", starts, shape.dims, x.location)) {
+      operands.push_back(s);
+    }
+    return frontend::apply(ir::Opcode::dynamic_slice, operands, ir::DynamicSliceAttrs{sizes},
+                           x.location, "dynamic_slice", nullptr, nullptr, x.array.weak_type());
+  });
+}
+
+Array dynamic_update_slice(Operand x, Operand update, const std::vector<Array>& starts) {
+  const Shape& shape = shape_of(x);
+  const Shape& part = impl_of(update.array, x.location).shape;
+  bool fits = part.rank() == shape.rank();
+  for (std::int64_t d = 0; fits && d < part.rank(); ++d) fits = part.dim(d) <= shape.dim(d);
+  if (!fits) {
+    throw ShapeError("dynamic_update_slice: the update " + part.to_string() +
+                         " must have the rank of " + shape.to_string() +
+                         " and be no larger in any dim",
+                     x.location);
+  }
+  if (part.dtype != shape.dtype && !update.array.weak_type()) {
+    throw DTypeError("dynamic_update_slice of " + shape.to_string() + " with " + part.to_string() +
+                         ": the dtypes must be equal (convert with astype)",
+                     x.location);
+  }
+  return composed("dynamic_update_slice", x.location, [&] {
+    std::vector<Array> operands{x.array,
+                                frontend::converted(update.array, shape.dtype, x.location)};
+    for (const Array& s : start_scalars("dynamic_update_slice", starts, shape.dims, x.location)) {
+      operands.push_back(s);
+    }
+    return frontend::apply(ir::Opcode::dynamic_update_slice, operands, {}, x.location,
+                           "dynamic_update_slice", nullptr, nullptr, x.array.weak_type());
+  });
+}
+
+namespace {
+
+std::vector<Array> start_along(const Operand& start, std::int64_t axis, std::int64_t rank) {
+  const DType t = impl_of(start.array, start.location).shape.dtype;
+  std::vector<Array> starts(std::size_t(rank), frontend::constant(is_integer(t) ? t : s32, 0));
+  starts[std::size_t(axis)] = start.array;
+  return starts;
+}
+
+}  // namespace
+
+Array dynamic_slice_in_dim(Operand x, Operand start, std::int64_t size, std::int64_t axis) {
+  const Shape& shape = shape_of(x);
+  axis = frontend::normalize_axis("dynamic_slice_in_dim", axis, shape.rank(), x.location);
+  Dims sizes = shape.dims;
+  sizes[std::size_t(axis)] = size;
+  return dynamic_slice(x, start_along(start, axis, shape.rank()), sizes);
+}
+Array dynamic_update_slice_in_dim(Operand x, Operand update, Operand start, std::int64_t axis) {
+  const std::int64_t rank = shape_of(x).rank();
+  axis = frontend::normalize_axis("dynamic_update_slice_in_dim", axis, rank, x.location);
+  return dynamic_update_slice(x, update, start_along(start, axis, rank));
+}
+Array dynamic_index_in_dim(Operand x, Operand place, std::int64_t axis, bool keepdims) {
+  const Shape& shape = shape_of(x);
+  axis = frontend::normalize_axis("dynamic_index_in_dim", axis, shape.rank(), x.location);
+  return composed("dynamic_index_in_dim", x.location, [&] {
+    const Array y = dynamic_slice_in_dim(x, place, 1, axis);
+    Dims rest = shape.dims;
+    rest.erase(rest.begin() + axis);
+    return keepdims ? y : frontend::reshaped(y, rest, x.location);
+  });
+}
+Array dynamic_update_index_in_dim(Operand x, Operand update, Operand place, std::int64_t axis) {
+  const Shape& shape = shape_of(x);
+  axis = frontend::normalize_axis("dynamic_update_index_in_dim", axis, shape.rank(), x.location);
+  return composed("dynamic_update_index_in_dim", x.location, [&] {
+    Array part = update.array;
+    if (impl_of(part, x.location).shape.rank() + 1 == shape.rank()) {
+      Dims dims = part.shape();
+      dims.insert(dims.begin() + axis, 1);
+      part = frontend::reshaped(part, dims, x.location);
+    }
+    return dynamic_update_slice_in_dim(x, {part, x.location}, place, axis);
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations and softmax.
+#include <tessera/ops/nn.h>
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include <tessera/ops/creation.h>
+#include <tessera/ops/elementwise.h>
+#include <tessera/ops/shape_ops.h>
+
+#include "src/frontend/ops/moves.h"
+
+// Compiled apart: names below stand in other sources of this folder too.
+namespace tessera {
+
+using frontend::composed;
+using internal::impl_of;
+
+namespace {
+
+const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
+
+/// A number that takes the other operand's dtype.
+Operand number(double value, Location location) { return {Array(value), location}; }
+Operand number(int value, Location location) { return {Array(value), location}; }
+
+/// Integers as f32.
+Operand inexact(const Operand& x) {
+  const DType t = shape_of(x).dtype;
+  return {frontend::converted(x.array, frontend::to_inexact(t), x.location, x.array.weak_type()),
+          x.location};
+}
+
+void need_real(const std::string& name, const Operand& x) {
+  if (is_complex(shape_of(x).dtype)) {
+    throw DTypeError(name + " of complex numbers (" + x.array.type_string() + ")", x.location);
+  }
+}
+
+}  // namespace
+
+Array relu(Operand x) {
+  need_real("relu", x);
+  return composed("relu", x.location, [&] { return maximum(x, number(0, x.location)); });
+}
+Array relu6(Operand x) {
+  need_real("relu6", x);
+  return composed("relu6", x.location, [&] {
+    return minimum({maximum(x, number(0, x.location)), x.location}, number(6, x.location));
+  });
+}
+
+Array gelu(Operand x, bool approximate) {
+  need_real("gelu", x);
+  const Location l = x.location;
+  return composed("gelu", l, [&] {
+    const Operand v = inexact(x);
+    if (!approximate) {
+      const Operand below{erf({multiply(v, number(std::numbers::sqrt2 / 2, l)), l}), l};
+      const Operand half{multiply(v, number(0.5, l)), l};
+      return multiply(half, {add(below, number(1, l)), l});
+    }
+    const Operand cube{multiply(v, {square(v), l}), l};
+    const Operand sum{add(v, {multiply(cube, number(0.044715, l)), l}), l};
+    const double scale = std::sqrt(2 / std::numbers::pi);
+    const Operand t{tanh({multiply(sum, number(scale, l)), l}), l};
+    const Operand weight{multiply({add(t, number(1, l)), l}, number(0.5, l)), l};
+    return multiply(v, weight);
+  });
+}
+
+Array silu(Operand x) {
+  return composed("silu", x.location, [&] {
+    const Operand v = inexact(x);
+    return multiply(v, {sigmoid(v), x.location});
+  });
+}
+
+Array elu(Operand x, Operand alpha) {
+  need_real("elu", x);
+  const Location l = x.location;
+  return composed("elu", l, [&] {
+    const Operand v = inexact(x);
+    const Operand above{greater(v, number(0, l)), l};
+    // exp is made of small numbers only: no overflow that the choice would hide.
+    const Operand safe{where(above, number(0, l), v), l};
+    return where(above, v, {multiply({alpha.array, l}, {expm1(safe), l}), l});
+  });
+}
+
+Array leaky_relu(Operand x, Operand slope) {
+  need_real("leaky_relu", x);
+  const Location l = x.location;
+  return composed("leaky_relu", l, [&] {
+    const Operand v = inexact(x);
+    return where({greater_equal(v, number(0, l)), l}, v, {multiply({slope.array, l}, v), l});
+  });
+}
+
+Array softplus(Operand x) {
+  need_real("softplus", x);
+  return composed("softplus", x.location,
+                  [&] { return logaddexp(inexact(x), number(0, x.location)); });
+}
+Array log_sigmoid(Operand x) {
+  need_real("log_sigmoid", x);
+  return composed("log_sigmoid", x.location, [&] {
+    const Operand opposite{negative(inexact(x)), x.location};
+    return negative({softplus(opposite), x.location});
+  });
+}
+
+Array glu(Operand x, std::int64_t axis) {
+  const Shape& shape = shape_of(x);
+  axis = frontend::normalize_axis("glu", axis, shape.rank(), x.location);
+  const std::int64_t size = shape.dim(axis);
+  if (size % 2 != 0) {
+    throw ShapeError("glu of " + shape.to_string() + ": axis " + std::to_string(axis) +
+                         " must have an even size",
+                     x.location);
+  }
+  return composed("glu", x.location, [&] {
+    const Array first = frontend::sliced_dim(x.array, axis, 0, size / 2, x.location, "glu");
+    const Array second = frontend::sliced_dim(x.array, axis, size / 2, size, x.location, "glu");
+    return multiply({first, x.location}, {sigmoid({second, x.location}), x.location});
+  });
+}
+
+namespace {
+
+/// x minus its maximum along axes.
+Operand shifted(const std::string& name, const Operand& x, const Axes& axes) {
+  need_real(name, x);
+  const Operand v = inexact(x);
+  if (shape_of(x).element_count() == 0) return v;
+  return {subtract(v, {max(v, axes, true), x.location}), x.location};
+}
+
+ReduceOptions keeping() {
+  ReduceOptions options;
+  options.keepdims = true;
+  return options;
+}
+
+}  // namespace
+
+Array softmax(Operand x, Axes axes) {
+  (void)frontend::normalize_axes("softmax", axes, shape_of(x).rank(), x.location);
+  return composed("softmax", x.location, [&] {
+    const Operand e{exp(shifted("softmax", x, axes)), x.location};
+    return divide(e, {sum(e, axes, keeping()), x.location});
+  });
+}
+Array log_softmax(Operand x, Axes axes) {
+  (void)frontend::normalize_axes("log_softmax", axes, shape_of(x).rank(), x.location);
+  return composed("log_softmax", x.location, [&] {
+    const Operand s = shifted("log_softmax", x, axes);
+    const Operand total{sum({exp(s), x.location}, axes, keeping()), x.location};
+    return subtract(s, {log(total), x.location});
+  });
+}
+
+Array one_hot(Operand x, std::int64_t num_classes, DType dtype, std::int64_t axis) {
+  const Shape& shape = shape_of(x);
+  if (num_classes < 0) {
+    throw ValueError("one_hot of " + std::to_string(num_classes) + " classes; give 0 or more",
+                     x.location);
+  }
+  if (is_complex(shape.dtype)) need_real("one_hot", x);
+  axis = frontend::normalize_axis("one_hot", axis, shape.rank() + 1, x.location);
+  return composed("one_hot", x.location, [&] {
+    Dims dims = shape.dims;
+    dims.insert(dims.begin() + axis, num_classes);
+    Dims mapping(shape.dims.size());
+    std::iota(mapping.begin(), mapping.end(), 0);
+    for (std::int64_t& d : mapping) d += d >= axis ? 1 : 0;
+    const DType t = shape.dtype == DType::pred ? s32 : shape.dtype;
+    const Array wanted = frontend::spread(frontend::converted(x.array, t, x.location), dims,
+                                          mapping, x.location, "one_hot");
+    const Array here = is_integer(t) && byte_size(t) < 4 ? iota(s32, dims, axis, x.location)
+                                                         : iota(t, dims, axis, x.location);
+    return frontend::converted(equal({wanted, x.location}, {here, x.location}), dtype, x.location);
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorting of several arrays by the first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/frontend/ops/internal.h"
+
+namespace tessera::frontend {
+
+/// Sorts arrays of one shape together along a dim, stably, by the first one.
+std::vector<Array> sorted_together(const std::vector<Array>& operands, std::int64_t dim,
+                                   bool descending, Location location, const std::string& name);
+
+}  // namespace tessera::frontend

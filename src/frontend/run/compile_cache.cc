@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache of executables, and compilations in flight.
+#include "src/frontend/run/compile_cache.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "src/base/lru_cache.h"
+#include "src/frontend/run/execute.h"
+#include "src/frontend/run/in_flight.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/hooks.h"
+
+namespace tessera::frontend {
+namespace {
+
+constexpr std::size_t kMaxCachedPrograms = 4096;
+using Programs = LruCache<std::string, std::shared_ptr<const compiler::Executable>>;
+
+struct CompileCache {
+  std::mutex mutex;
+  Programs entries{kMaxCachedPrograms};
+  /// What threads are compiling now, so that others that ask for it wait.
+  std::unordered_map<std::string, std::shared_ptr<Pending<compiler::Executable>>> compiling;
+};
+CompileCache& compile_cache() {
+  static CompileCache cache;
+  return cache;
+}
+std::atomic<std::int64_t> compilations{0};
+
+std::string cache_key(const ir::Module& module) {
+  ir::PrintOptions options;
+  options.canonical = true;
+  std::string key = ir::to_string(module, options);
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      for (const TensorSharding& s : instruction->sharding) key += s.to_string();
+      if (const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
+          call && call->partitioner) {
+        // The hook lives as long as the cached executable, so its address is its name.
+        key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(call->partitioner.get()));
+      }
+    }
+  }
+  return key;
+}
+
+std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& engine,
+                                                        std::unique_ptr<ir::Module> module,
+                                                        const compiler::Options& options,
+                                                        const std::string& key) {
+  ++compilations;
+  std::shared_ptr<const compiler::Executable> executable =
+      engine.compile(std::move(module), options);
+  CompileCache& cache = compile_cache();
+  // What has to go is destroyed after the lock is: that may run a user's code.
+  std::optional<std::shared_ptr<const compiler::Executable>> oldest;
+  const std::lock_guard lock(cache.mutex);
+  if (cache.entries.find(key) == nullptr) oldest = cache.entries.insert(key, executable);
+  return executable;
+}
+
+}  // namespace
+
+std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
+                                                           std::unique_ptr<ir::Module> module,
+                                                           bool runs, Layouts layouts) {
+  compiler::Options options;
+  options.runs = runs;
+  options.layouts = layouts;
+  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts) +
+                          ";" + engine.platform();
+  CompileCache& cache = compile_cache();
+  std::shared_ptr<Pending<compiler::Executable>> mine;
+  while (!mine) {
+    std::shared_ptr<Pending<compiler::Executable>> others;
+    {
+      const std::lock_guard lock(cache.mutex);
+      if (const auto* found = cache.entries.find(key)) return *found;
+      auto& entry = cache.compiling[key];
+      if (entry) {
+        others = entry;
+      } else {
+        entry = mine = std::make_shared<Pending<compiler::Executable>>();
+      }
+    }
+    if (!others) break;
+    if (!others->work.wait()) return compile_now(engine, std::move(module), options, key);
+    if (others->result) return others->result;
+  }
+  const auto over = [&] {
+    {
+      const std::lock_guard lock(cache.mutex);
+      cache.compiling.erase(key);
+    }
+    mine->work.finish();
+  };
+  try {
+    mine->result = compile_now(engine, std::move(module), options, key);
+  } catch (...) {
+    over();
+    throw;
+  }
+  over();
+  return mine->result;
+}
+
+void clear_compile_cache() {
+  Programs dropped(kMaxCachedPrograms);
+  CompileCache& cache = compile_cache();
+  const std::lock_guard lock(cache.mutex);
+  std::swap(dropped, cache.entries);
+}
+
+std::int64_t compilation_count() { return compilations.load(); }
+
+}  // namespace tessera::frontend

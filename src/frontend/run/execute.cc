@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places a traced program on devices, compiles it (with a cache) and runs it on arrays.
+#include "src/frontend/run/execute.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "src/base/log.h"
+#include "src/compiler/engine.h"
+#include "src/compiler/layouts.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/run/choose_devices.h"
+#include "src/frontend/run/compile_cache.h"
+#include "src/frontend/run/shardings.h"
+#include "src/ir/cloner.h"
+#include "src/ir/constraint.h"
+#include "src/ir/hooks.h"
+#include "src/sharding/api/lowering.h"
+#include "src/sharding/api/sharding_impl.h"
+#include "src/sharding/axes/tiling.h"
+
+namespace tessera::frontend {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace {
+
+/// Dead code goes, and unless they are to be kept the parameters without a use. Returns the numbers
+/// of those that stay.
+std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
+  module.remove_dead_computations();
+  for (const auto& computation : module.computations()) computation->remove_dead();
+  ir::Computation* entry = module.entry();
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < entry->parameters().size(); ++i) {
+    const ir::Instruction* p = entry->parameter(i);
+    if (keep || p->use_count() > 0 || p == entry->root()) kept.push_back(i);
+  }
+  if (kept.size() == entry->parameters().size()) return kept;
+  std::string name = entry->name();
+  entry->set_name(name + ".all");
+  ir::Builder builder(module.add_computation(name));
+  std::vector<ir::Instruction*> parameters(entry->parameters().size());
+  for (std::size_t i : kept) {
+    const ir::Instruction* p = entry->parameter(i);
+    builder.metadata = p->metadata;
+    parameters[i] = builder.parameter(std::int64_t(builder.computation()->parameters().size()),
+                                      p->shape, p->name);
+  }
+  builder.computation()->set_root(
+      ir::inline_computation(builder.computation(), *entry, parameters));
+  module.set_entry(builder.computation());
+  module.remove_dead_computations();
+  return kept;
+}
+
+/// One device: constraints, custom partitioning and per-device code mean nothing.
+void drop_shardings(ir::Module& module) {
+  for (const auto& computation : module.computations()) {
+    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
+    for (const auto& instruction : computation->instructions()) {
+      instruction->sharding.clear();
+      if (!instruction->is(ir::Opcode::custom_call)) continue;
+      const auto& attrs = instruction->get<ir::CustomCallAttrs>();
+      if (ir::is_constraint(*instruction)) {
+        replaced[instruction.get()] = instruction->operand(0);
+      } else if (attrs.partitioner || attrs.target == ir::kManualComputationTarget) {
+        instruction->opcode = ir::Opcode::call;
+        instruction->attrs = {};
+      }
+    }
+    if (!replaced.empty()) computation->replace_all_uses(replaced);
+  }
+  module.num_partitions = 1;
+  module.mesh = nullptr;
+}
+
+/// Brings all shardings of the module onto one mesh, `preferred` if it can express them.
+void unify_meshes(ir::Module& module, const MeshRef& preferred) {
+  std::vector<TensorSharding*> all;
+  std::vector<Tiling> tilings;
+  std::vector<std::int64_t> ranks;
+  bool foreign = false;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      for (TensorSharding& s : instruction->sharding) {
+        if (s.kind == TensorSharding::Kind::axes && s.mesh) {
+          foreign = foreign || !preferred || !same_mesh(s.mesh, preferred);
+          all.push_back(&s);
+        }
+      }
+    }
+  }
+  module.mesh = preferred;
+  if (!foreign) return;
+  for (TensorSharding* s : all) {
+    tilings.push_back(to_tiling(*s));
+    ranks.push_back(s->rank());
+  }
+  const std::vector<TensorSharding> unified =
+      from_tilings(tilings, ranks, module.num_partitions, preferred);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const TensorSharding before = *all[i];
+    if (unified[i].mesh) module.mesh = unified[i].mesh;
+    // Open dims and priorities have no place in a tiling.
+    TensorSharding after = unified[i];
+    for (std::size_t d = 0; d < after.dims.size(); ++d) {
+      after.dims[d].open = before.dims[d].open;
+      after.dims[d].priority = before.dims[d].priority;
+    }
+    *all[i] = std::move(after);
+  }
+}
+
+/// Who compiles: what is compiled to be looked at, for devices that aren't there, is compiled as it
+/// would be for the default device.
+const compiler::Engine& compiling_engine(const BoundProgram& bound) {
+  return bound.lacks_devices.empty() ? compiler::engine_of(bound.devices)
+                                     : compiler::engine_of(devices().front());
+}
+
+/// Which donated parameters' memory a result can take: same dtype and bytes per device.
+std::vector<bool> usable_donations(const BoundProgram& bound) {
+  std::vector<bool> usable(bound.donated.size(), false);
+  std::vector<bool> taken(bound.result_shapes.size(), false);
+  for (std::size_t i : bound.kept) {
+    if (!bound.donated[i]) continue;
+    const Shape& shape = bound.parameter_shapes[i];
+    const std::int64_t count = element_count(bound.parameter_shardings[i].shard_shape(shape.dims));
+    for (std::size_t r = 0; r < taken.size() && !usable[i]; ++r) {
+      const Shape& result = bound.result_shapes[r];
+      if (taken[r] || result.dtype != shape.dtype) continue;
+      if (element_count(bound.result_shardings[r].shard_shape(result.dims)) != count) continue;
+      taken[r] = usable[i] = true;
+    }
+  }
+  return usable;
+}
+
+/// Users' partitioning callbacks get to know the mesh.
+void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
+      if (!call || !call->partitioner) continue;
+      if (auto* user = dynamic_cast<DeviceListener*>(call->partitioner.get())) {
+        user->bind(mesh, devices);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+PlacedProgram place_program(Program program, std::span<const Array> args) {
+  PlacedProgram placed;
+  BoundProgram& bound = placed.bound;
+  ir::Module& module = *program.module;
+  TESSERA_CHECK(module.entry()->parameters().size() == args.size(), "parameters and arguments");
+  std::vector<Shape> shapes;
+  for (const ir::Instruction* p : module.entry()->parameters()) shapes.push_back(p->shape);
+  bound.kept = drop_unused(module, program.keep_unused);
+  bound.parameter_shapes = std::move(shapes);
+  const Choice choice = choose_devices(program, args, bound.kept);
+  bound.name = program.name;
+  bound.devices = choice.devices;
+  bound.committed = choice.committed;
+  if (internal::is_stand_in(choice.devices[0])) {
+    bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " +
+                          choice.mesh.to_string() +
+                          ", which is abstract: there are no devices behind it. It can be lowered, "
+                          "compiled and measured; to run it, give a Mesh, or arguments that lie on "
+                          "one of that shape";
+  } else if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
+    bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " + missing;
+  }
+  const auto settle = [&](std::optional<Sharding>& s) {
+    if (s) s = on_devices(*s, choice.devices);
+  };
+  for (Placement& p : program.parameters) settle(p.sharding);
+  for (Placement& r : program.results) settle(r.sharding);
+  for (Trace::MeshUse& use : program.mesh_uses) {
+    use.sharding = on_devices(use.sharding, choice.devices);
+  }
+  bound.result_weak = program.result_weak;
+  bound.donated = program.donated;
+  placed.mesh = choose_mesh(program, args, bound.devices);
+  const auto n = std::int64_t(bound.devices.size());
+  const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
+
+  module.num_partitions = n;
+  ir::Instruction* root = module.entry()->root();
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const ArrayImpl& impl = impl_of(args[i]);
+    const Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
+                       : impl.committed               ? on_devices(impl.sharding, choice.devices)
+                                                      : everywhere;
+    bound.parameter_shardings.push_back(s);
+    placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
+  }
+  for (std::size_t k = 0; k < bound.kept.size(); ++k) {
+    const std::size_t i = bound.kept[k];
+    if (i < bound.donated.size() && bound.donated[i]) {
+      module.buffer_donor.emplace_back(std::int64_t(k), Dims());
+    }
+    if (n == 1) continue;
+    module.entry()->parameter(k)->sharding = {
+        to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())};
+  }
+  bound.result_shapes = flatten(root->shape);
+  if (n > 1) {
+    root->sharding.clear();
+    for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
+      const std::int64_t rank = bound.result_shapes[i].rank();
+      root->sharding.push_back(program.results[i].sharding
+                                   ? to_tensor_sharding(*program.results[i].sharding, rank)
+                                   : TensorSharding::open_on(nullptr, rank));
+    }
+    unify_meshes(module, placed.mesh.empty() ? MeshRef() : to_logical_mesh(placed.mesh));
+    if (!module.mesh) module.mesh = make_logical_mesh({{"devices", n}});
+    for (TensorSharding& s : root->sharding) {
+      if (!s.mesh) s.mesh = module.mesh;
+    }
+  } else {
+    drop_shardings(module);
+  }
+  bind_partitioners(module, placed.mesh, bound.devices);
+  placed.program = std::move(program);
+  return placed;
+}
+
+BoundProgram compile_program(PlacedProgram placed) {
+  Program& program = placed.program;
+  BoundProgram bound = std::move(placed.bound);
+  bound.executable =
+      compile_cached(compiling_engine(bound), std::move(program.module),
+                     bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
+  const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
+  for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
+    if (program.results[i].sharding) {
+      bound.result_shardings.push_back(*program.results[i].sharding);
+      continue;
+    }
+    Sharding result = everywhere;
+    if (bound.devices.size() > 1) {
+      const TensorSharding& s = bound.executable->result_shardings()[i];
+      result = sharding_of_result(s, bound.devices, placed.mesh);
+      // Axes of another mesh that the program representable of may say it.
+      for (const Trace::MeshUse& use : program.mesh_uses) {
+        if (!GSPMDSharding::is(result)) break;
+        if (!NamedSharding::is(use.sharding)) continue;
+        result = sharding_of_result(s, bound.devices, NamedSharding(use.sharding).mesh());
+      }
+    }
+    // An argument that lies alike gives its own sharding on, spec as the user wrote it.
+    const std::int64_t rank = bound.result_shapes[i].rank();
+    for (std::size_t p = 0; p < bound.parameter_shapes.size(); ++p) {
+      const Sharding& s = bound.parameter_shardings[p];
+      if (placed.parameter_committed[p] && bound.parameter_shapes[p].rank() == rank &&
+          s.is_equivalent_to(result, rank)) {
+        result = s;
+        break;
+      }
+    }
+    bound.result_shardings.push_back(result);
+  }
+  bound.donation_usable = usable_donations(bound);
+  for (std::size_t i : bound.kept) {
+    if (bound.donated[i] && !bound.donation_usable[i]) {
+      log_warning("donated " + program.parameters[i].who + " (" +
+                  bound.parameter_shapes[i].to_string() +
+                  ") is not usable: no result has its dtype and size per device; it stays alive");
+    }
+  }
+  return bound;
+}
+
+BoundProgram bind_program(Program program, std::span<const Array> args) {
+  PlacedProgram placed = place_program(std::move(program), args);
+  if (!placed.bound.lacks_devices.empty()) {
+    throw ValueError(placed.bound.lacks_devices, placed.program.location);
+  }
+  return compile_program(std::move(placed));
+}
+
+std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
+                               Location location) {
+  if (!program.lacks_devices.empty()) throw ValueError(program.lacks_devices, location);
+  const std::size_t count = program.kept.size();
+  compiler::DeviceArrays inputs(count);
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = program.kept[k];
+    inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
+  }
+  std::vector<bool> donated(count, false);
+  std::vector<ArrayImpl*> given_away;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = program.kept[k];
+    if (!program.donation_usable[i]) continue;
+    donated[k] = true;
+    ArrayImpl& impl = impl_of(args[i]);
+    if (impl.kind == ArrayImpl::Kind::device) given_away.push_back(&impl);
+  }
+  if (!given_away.empty()) {
+    // Other threads may hold handles on the memory still: the run finds out, and copies.
+    const std::string at = location.known() ? " at " + location.to_string() : std::string();
+    internal::donate(given_away, "donated to '" + program.name + "'" + at, location);
+  }
+  compiler::DeviceArrays outputs = program.executable->run(std::move(inputs), donated);
+  TESSERA_CHECK(outputs.size() == program.result_shapes.size(), "results of an executable");
+  std::vector<Array> results;
+  results.reserve(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(internal::make_device_array(
+        program.result_shapes[i], program.result_shardings[i], std::move(outputs[i]),
+        program.committed, program.result_weak[i]));
+  }
+  return results;
+}
+
+}  // namespace tessera::frontend

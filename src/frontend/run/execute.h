@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a traced module and concrete arguments to results: devices, shardings, compilation, run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tessera/array.h>
+#include <tessera/layouts.h>
+
+#include "src/compiler/compile.h"
+#include "src/frontend/trace/trace.h"
+
+namespace tessera::frontend {
+
+/// What is asked of one argument or result.
+struct Placement {
+  std::optional<Sharding> sharding;  ///< empty: not specified
+  std::string who;                   ///< for messages: "argument x[0] of f"
+};
+
+/// A traced program and how its parameters and results are to lie.
+struct Program {
+  std::string name;  ///< for messages
+  Location location;
+  std::unique_ptr<ir::Module> module;
+  std::vector<Placement> parameters;
+  std::vector<Placement> results;
+  std::vector<bool> result_weak;
+  std::vector<Trace::MeshUse> mesh_uses;
+  std::vector<bool> donated;       ///< per parameter
+  bool is_jit = false;             ///< the context mesh must agree with the arguments
+  bool keep_unused = true;         ///< false: parameters without a use are left out
+  std::optional<Layouts> layouts;  ///< empty: as TESSERA_LAYOUTS says
+};
+
+/// A program bound to devices.
+struct BoundProgram {
+  std::string name;
+  std::shared_ptr<const compiler::Executable> executable;
+  std::vector<Device> devices;
+  std::vector<Sharding> parameter_shardings;
+  std::vector<Sharding> result_shardings;
+  std::vector<Shape> parameter_shapes;
+  std::vector<Shape> result_shapes;
+  std::vector<bool> result_weak;
+  std::vector<bool> donated;          ///< asked for
+  std::vector<bool> donation_usable;  ///< an output can take the memory
+  std::vector<std::size_t> kept;      ///< parameters that the executable takes
+  bool committed = false;             ///< results are committed
+  std::string lacks_devices;          ///< why it can't run: who asked for which devices
+};
+
+/// Decides devices (all committed arguments, given shardings and meshes used inside must agree on
+/// them: ValueError naming the first two that don't; abstract meshes stand for those of the
+/// others), turns shardings into the compiler's form and compiles, or takes the executable from the
+/// cache. ValueError if nothing but abstract meshes says which devices, as it is to run.
+BoundProgram bind_program(Program program, std::span<const Array> args);
+
+/// The two halves of bind_program: first devices and shardings (as annotations in the module), then
+/// compilation. With abstract meshes alone it is compiled as far as it can be without devices.
+struct PlacedProgram {
+  Program program;
+  BoundProgram bound;  ///< without executable and results' shardings
+  Mesh mesh;
+  std::vector<bool> parameter_committed;
+};
+PlacedProgram place_program(Program program, std::span<const Array> args);
+BoundProgram compile_program(PlacedProgram placed);
+
+/// What is told, once a program is placed, on which devices: users' partitioning callbacks.
+class DeviceListener {
+ public:
+  virtual ~DeviceListener() = default;
+  virtual void bind(const Mesh& mesh, std::vector<Device> devices) = 0;
+};
+
+/// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
+/// memory is usable are deleted before; RuntimeError if another thread has done so by then.
+std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
+                               Location location);
+
+/// Buffers of an array laid out as `sharding`; resharded or copied if it lies otherwise.
+std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
+                                     Location location);
+
+/// Cuts a host value into shards, one storage per distinct part.
+std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
+                                        Location location);
+
+/// Forgets the executables that no function holds.
+void clear_compile_cache();
+/// ValueError if this process lacks one of these devices, or there are none: data can't be placed
+/// there. `who` begins the message.
+void check_devices_exist(const Sharding& sharding, const std::string& who, Location location);
+/// Number of programs compiled so far (tests of caching).
+std::int64_t compilation_count();
+
+}  // namespace tessera::frontend

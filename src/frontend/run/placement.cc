@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// device_put, sharding constraints, and arrays made from per-device pieces.
+#include <tessera/placement.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/base/at_location.h"
+#include "src/compiler/engine.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/run/execute.h"
+#include "src/frontend/run/sharding_prefix.h"
+#include "src/frontend/run/shardings.h"
+#include "src/ir/hooks.h"
+#include "src/sharding/api/lowering.h"
+#include "src/sharding/api/sharding_impl.h"
+
+namespace tessera {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace internal {
+
+std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
+                                     const std::function<void(TreeVisitor&)>& walk,
+                                     const ShardingTree& target, bool donate, Location location) {
+  if (const frontend::Trace* trace = frontend::Trace::current()) {
+    if (trace->manual_scope() && !target.is_unspecified() &&
+        target.kind() != ShardingTree::Kind::none) {
+      throw ValueError("device_put to " + target.to_string() +
+                           " within per-device code, where each device has its own value; without "
+                           "a target it does nothing",
+                       location);
+    }
+    return leaves;
+  }
+  const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
+  const std::vector<std::string> paths = leaf_paths(walk);
+  std::vector<std::optional<Sharding>> shardings(leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::string who = "device_put's argument" + paths[i];
+    shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
+    if (!shardings[i]) shardings[i] = SingleDeviceSharding(tessera::devices().front());
+    frontend::check_devices_exist(*shardings[i], who, location);
+    frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
+                         location);
+  }
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ArrayImpl& impl = impl_of(leaves[i], location);
+    auto buffers = at_location(
+        location, [&] { return frontend::buffers_as(leaves[i], *shardings[i], location); });
+    out.push_back(
+        make_device_array(impl.shape, *shardings[i], std::move(buffers), true, impl.weak));
+  }
+  if (donate) {
+    std::vector<ArrayImpl*> given_away;
+    for (const Array& leaf : leaves) {
+      if (impl_of(leaf).kind == ArrayImpl::Kind::device) given_away.push_back(&impl_of(leaf));
+    }
+    internal::donate(given_away, "donated to device_put", location);
+  }
+  return out;
+}
+
+std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
+                                    const std::function<void(TreeVisitor&)>& walk,
+                                    const ShardingTree& target, Location location) {
+  const auto targets =
+      frontend::broadcast_prefix(target, walk, "with_sharding_constraint's sharding", location);
+  const std::vector<std::string> paths = leaf_paths(walk);
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::string who = "with_sharding_constraint's argument" + paths[i];
+    const auto sharding = frontend::resolve_leaf(targets[i], who, true, true, location);
+    if (!sharding) {
+      throw ValueError(who + ": a sharding is needed, got " + targets[i].to_string(), location);
+    }
+    out.push_back(frontend::constrain(leaves[i], *sharding, who, location));
+  }
+  return out;
+}
+
+}  // namespace internal
+
+namespace frontend {
+
+namespace {
+/// In per-device code constraints speak of the axes that are left automatic; empty: there are none.
+std::optional<Sharding> automatic_part(const Sharding& sharding, const ManualScope& scope,
+                                       const std::string& who, Location location) {
+  const Mesh& mesh = scope.user_mesh;
+  std::vector<std::string> automatic;
+  for (const std::string& axis : mesh.axis_names()) {
+    if (!scope.binds(axis)) automatic.push_back(axis);
+  }
+  std::string valid;
+  for (const std::string& axis : automatic) valid += (valid.empty() ? "'" : ", '") + axis + "'";
+  valid = automatic.empty() ? "no axis of the mesh is left automatic"
+                            : "a spec of the automatic axes is valid: " + valid;
+  if (!NamedSharding::is(sharding) || NamedSharding(sharding).mesh().shape() != mesh.shape()) {
+    throw ShardingError(who + ": " + sharding.to_string() + " within a shard_map over " +
+                            mesh.to_string() + ": " + valid,
+                        location);
+  }
+  const PartitionSpec& spec = NamedSharding(sharding).spec();
+  for (const SpecEntry& entry : spec) {
+    for (const std::string& axis : entry.axes()) {
+      if (!scope.binds(axis)) continue;
+      throw ShardingError(who + ": " + spec.to_string() + " refers to '" + axis +
+                              "', which is manual here: a device has its own part along it; " +
+                              valid,
+                          location);
+    }
+  }
+  if (automatic.empty()) return std::nullopt;
+  return NamedSharding(mesh, spec, location);
+}
+}  // namespace
+
+Array constrain(const Array& x, const Sharding& given, const std::string& who, Location location) {
+  const ArrayImpl& impl = impl_of(x, location);
+  Trace* trace = Trace::current();
+  Sharding sharding = given;
+  if (const ManualScope* scope = trace ? trace->manual_scope() : nullptr;
+      scope && !scope->user_mesh.empty()) {
+    const auto part = automatic_part(given, *scope, who, location);
+    if (!part) return x;
+    sharding = *part;
+  }
+  check_fits(sharding, impl.shape.dims, who, trace != nullptr, location);
+  if (!trace) {
+    Program program;
+    program.name = "with_sharding_constraint";
+    program.location = location;
+    Trace identity(program.name, static_cast<Trace*>(nullptr));
+    {
+      const ActiveTrace active(&identity);
+      identity.finish(std::vector<Array>{identity.add_parameter(abstract_value(x))}, location);
+    }
+    program.module = identity.take_module();
+    program.parameters = {{std::nullopt, who}};
+    program.results = {{sharding, who}};
+    program.result_weak = {impl.weak};
+    program.donated = {false};
+    const std::vector<Array> args{x};
+    return run_program(bind_program(std::move(program), args), args, location)[0];
+  }
+  const std::vector<Array> operands{x};
+  ir::CustomCallAttrs attrs;
+  attrs.target = ir::kShardingTarget;
+  Array result = apply(ir::Opcode::custom_call, operands, attrs, location,
+                       "with_sharding_constraint", &impl.shape, nullptr, impl.weak);
+  impl_of(result).instruction->sharding = {to_tensor_sharding(sharding, impl.shape.rank())};
+  trace->mesh_uses().push_back({sharding, location});
+  return result;
+}
+
+}  // namespace frontend
+
+namespace internal {
+
+Array on_mesh_in_scope(const Array& array, Location location, const std::string& who) {
+  const ArrayImpl& impl = impl_of(array, location);
+  if (!impl.spec) return array;
+  const Mesh mesh = current_mesh();
+  if (mesh.empty()) {
+    throw TypeError("a shape_dtype_struct (" + impl.shape.to_string() + ") with the spec " +
+                        impl.spec->to_string() +
+                        " has a sharding only while a mesh is in scope: put `MeshScope "
+                        "scope(mesh);` before, or give it a NamedSharding(mesh, spec)",
+                    location);
+  }
+  return shape_dtype_struct(impl.shape.dims, impl.shape.dtype,
+                            frontend::named_sharding(mesh, *impl.spec, who, location), location);
+}
+
+void check_process_local(const std::vector<Array>& leaves,
+                         const std::function<void(TreeVisitor&)>& walk,
+                         const std::vector<std::vector<std::int64_t>>& global_shapes,
+                         Location location) {
+  const std::string api = "make_array_from_process_local_data";
+  if (frontend::Trace::current()) {
+    throw TracerError(api + " can't be called while a function is traced", location);
+  }
+  const std::size_t n = global_shapes.size();
+  if (n > 1 && n != leaves.size()) {
+    throw ValueError(api + ": " + std::to_string(n) + " global shapes for " +
+                         std::to_string(leaves.size()) +
+                         " arrays; give none, one for all, or one for each",
+                     location);
+  }
+  const std::vector<std::string> paths = leaf_paths(walk);
+  for (std::size_t i = 0; i < leaves.size() && n > 0; ++i) {
+    const Dims& wanted = global_shapes[n == 1 ? 0 : i];
+    const Shape& shape = impl_of(leaves[i], location).shape;
+    if (shape.dims == wanted) continue;
+    throw ShapeError(api + ": the data of x" + paths[i] + " is " + shape.to_string() +
+                         ", and its global shape is to be " + tessera::to_string(wanted) +
+                         "; this process holds all devices, so the two are the same",
+                     location);
+  }
+}
+
+}  // namespace internal
+
+Array copy(Operand x) {
+  const ArrayImpl& impl = impl_of(x.array, x.location);
+  if (frontend::Trace::current()) return x.array;
+  if (impl.kind != ArrayImpl::Kind::device) {
+    return frontend::from_literal(frontend::to_literal(x.array, x.location), impl.weak);
+  }
+  const auto parts = internal::shared_buffers(impl, x.location);
+  auto buffers = compiler::engine_of(impl.sharding.impl().devices().front()).copy(parts);
+  return internal::make_device_array(impl.shape, impl.sharding, std::move(buffers), impl.committed,
+                                     impl.weak);
+}
+
+Array shape_dtype_struct(const Array& like, Location location) {
+  const ArrayImpl& impl = impl_of(like, location);
+  const Array out = shape_dtype_struct(impl.shape.dims, impl.shape.dtype,
+                                       impl.committed ? impl.sharding : Sharding(), location);
+  impl_of(out).weak = impl.weak;
+  impl_of(out).spec = impl.spec;
+  return out;
+}
+
+Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const PartitionSpec& spec,
+                         Location location) {
+  if (spec.size() > shape.size()) {
+    throw ShardingError("a shape_dtype_struct of shape " + to_string(shape) + ": " +
+                            spec.to_string() + " needs rank " + std::to_string(spec.size()) +
+                            " or more",
+                        location);
+  }
+  const Array out = shape_dtype_struct(std::move(shape), dtype, Sharding(), location);
+  impl_of(out).spec = spec;
+  return out;
+}
+
+Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
+                               const std::function<Array(const Index&)>& callback,
+                               Location location) {
+  if (frontend::Trace::current()) {
+    throw TracerError("make_array_from_callback can't be called while a function is traced",
+                      location);
+  }
+  const Dims local = sharding.shard_shape(shape, location);
+  frontend::check_devices_exist(sharding, "make_array_from_callback's sharding", location);
+  const auto indices = sharding.devices_indices_map(shape);
+  const std::vector<Device> list = sharding.device_list(location);
+  const compiler::Engine& engine = compiler::engine_of(list);
+  std::vector<std::pair<Index, DeviceBuffer>> made;
+  std::vector<DeviceBuffer> buffers(list.size());
+  std::optional<DType> dtype;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Index& index = indices.at(list[i]);
+    auto found =
+        std::find_if(made.begin(), made.end(), [&](const auto& m) { return m.first == index; });
+    if (found == made.end()) {
+      const Array part = callback(index);
+      const Literal value = frontend::to_literal(part, location);
+      if (value.dims() != local || (dtype && *dtype != value.dtype())) {
+        throw ShapeError("make_array_from_callback of shape " + to_string(shape) + " with " +
+                             sharding.to_string() + ": the callback must return arrays of shape " +
+                             to_string(local) +
+                             (dtype ? " and dtype " + std::string(name(*dtype)) : "") + ", got " +
+                             value.shape().to_string(),
+                         location);
+      }
+      dtype = value.dtype();
+      made.emplace_back(index,
+                        frontend::place_literal(value, SingleDeviceSharding(list[i]), location)[0]);
+      found = made.end() - 1;
+    }
+    buffers[i] = engine.on_device(found->second, list[i]);
+  }
+  return internal::make_device_array(Shape(*dtype, shape), sharding, std::move(buffers), true,
+                                     false);
+}
+
+Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shape,
+                                           const Sharding& sharding,
+                                           const std::vector<Array>& arrays, Location location) {
+  const std::string api = "make_array_from_single_device_arrays";
+  const std::vector<Device> list = sharding.device_list(location);
+  const Dims local = sharding.shard_shape(shape, location);
+  if (arrays.empty()) throw ValueError(api + ": no arrays given, so no dtype", location);
+  if (arrays.size() != list.size()) {
+    throw ValueError(api + ": " + sharding.to_string() + " has " + std::to_string(list.size()) +
+                         " addressable devices, and " + std::to_string(arrays.size()) +
+                         " arrays were given",
+                     location);
+  }
+  std::map<Device, Array> by_device;
+  for (const Array& a : arrays) {
+    if (a.is_tracer()) {
+      throw ValueError(api + " can't be called with traced arrays", location);
+    }
+    const std::vector<Device> where = a.sharding(location).device_list();
+    if (where.size() != 1) {
+      throw ValueError(api + ": each array must lie on one device, got one with " +
+                           std::to_string(where.size()) + " shards",
+                       location);
+    }
+    if (!by_device.emplace(where[0], a).second) {
+      throw ValueError(api + ": two arrays lie on device " + where[0].to_string(), location);
+    }
+    if (a.dtype() != arrays[0].dtype()) {
+      throw DTypeError(api + ": arrays of different dtypes: " + arrays[0].type_string() + " and " +
+                           a.type_string(),
+                       location);
+    }
+    if (a.shape() != local) {
+      throw ShapeError(api + ": each part of shape " + to_string(shape) + " under " +
+                           sharding.to_string() + " has shape " + to_string(local) + ", got " +
+                           a.type_string(),
+                       location);
+    }
+  }
+  Dims missing, foreign;
+  std::vector<DeviceBuffer> buffers;
+  const std::set<Device> wanted(list.begin(), list.end());
+  for (const Device& d : list) {
+    auto found = by_device.find(d);
+    if (found == by_device.end()) {
+      missing.push_back(d.id);
+    } else {
+      buffers.push_back(frontend::buffers_as(found->second, SingleDeviceSharding(d), location)[0]);
+    }
+  }
+  for (const auto& [d, a] : by_device) {
+    if (!wanted.count(d)) foreign.push_back(d.id);
+  }
+  if (!missing.empty() || !foreign.empty()) {
+    throw ValueError(api + ": devices " + to_string(missing) +
+                         " of the sharding have no array, and arrays lie on devices " +
+                         to_string(foreign) + " that the sharding lacks",
+                     location);
+  }
+  return internal::make_device_array(Shape(arrays[0].dtype(), shape), sharding, std::move(buffers),
+                                     true, false);
+}
+
+}  // namespace tessera

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values between the host and devices, and between shardings.
+#include <map>
+
+#include "src/base/box.h"
+#include "src/base/check.h"
+#include "src/compiler/engine.h"
+#include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/run/execute.h"
+#include "src/sharding/api/shard_layout.h"
+#include "src/sharding/api/sharding_impl.h"
+
+namespace tessera::frontend {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace {
+
+Box box_of(const Index& index, const Dims& global) {
+  Box box;
+  for (std::size_t d = 0; d < global.size(); ++d) {
+    const std::int64_t start = index[d].start.value_or(0);
+    box.start.push_back(start);
+    box.size.push_back(index[d].stop.value_or(global[d]) - start);
+  }
+  return box;
+}
+
+/// Devices by the part that they hold, each with its place in the list.
+struct Holders {
+  std::vector<std::size_t> places;
+  std::vector<Device> devices;
+};
+std::map<Box, Holders> holders_of_parts(const Sharding& sharding, const std::vector<Device>& list,
+                                        const Dims& global) {
+  std::map<Box, Holders> out;
+  const auto indices = sharding.devices_indices_map(global);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Holders& holders = out[box_of(indices.at(list[i]), global)];
+    holders.places.push_back(i);
+    holders.devices.push_back(list[i]);
+  }
+  return out;
+}
+
+void put(std::vector<DeviceBuffer> made, const Holders& holders, std::vector<DeviceBuffer>* out) {
+  TESSERA_CHECK(made.size() == holders.places.size(), "a buffer per device");
+  for (std::size_t k = 0; k < made.size(); ++k) (*out)[holders.places[k]] = std::move(made[k]);
+}
+
+}  // namespace
+
+std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
+                                        Location location) {
+  const Dims& global = literal.dims();
+  (void)sharding.shard_shape(global, location);
+  const std::vector<Device> list = sharding.device_list();
+  const compiler::Engine& engine = compiler::engine_of(list);
+  const Box whole = Box::whole(global);
+  const std::size_t element = byte_size(literal.dtype());
+  if (sharding.is_fully_replicated()) {
+    return engine.copy_in(literal.bytes(), whole, whole, element, list);
+  }
+  std::vector<DeviceBuffer> out(list.size());
+  for (const auto& [part, holders] : holders_of_parts(sharding, list, global)) {
+    put(engine.copy_in(literal.bytes(), whole, part, element, holders.devices), holders, &out);
+  }
+  return out;
+}
+
+namespace {
+
+/// A sharding with partial sums as it is once they are added up.
+Sharding summed(const Sharding& s) {
+  if (!NamedSharding::is(s)) return GSPMDSharding::get_replicated(s.device_list());
+  const NamedSharding named(s);
+  return NamedSharding(named.mesh(), PartitionSpec::from_entries(named.spec().entries()),
+                       s.memory_kind(), Location{});
+}
+
+/// The devices stay: the planner's collectives, not a detour through the host.
+Array resharded(const Array& array, const Sharding& sharding, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  Program program;
+  program.name = "reshard";
+  program.location = location;
+  {
+    Trace trace("reshard", static_cast<Trace*>(nullptr));
+    const ActiveTrace active(&trace);
+    const Array x = trace.add_parameter(abstract_value(array));
+    trace.finish(std::vector<Array>{x}, location);
+    program.module = trace.take_module();
+  }
+  program.parameters = {{impl.sharding, "array"}};
+  program.results = {{sharding, "array"}};
+  program.result_weak = {impl.weak};
+  program.donated = {false};
+  const std::vector<Array> args{array};
+  return run_program(bind_program(std::move(program), args), args, location)[0];
+}
+
+/// The devices' parts put together.
+Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buffers,
+               Location location) {
+  Literal out(impl.shape);
+  std::byte* bytes = out.mutable_bytes();
+  if (out.byte_count() == 0) return out;
+  const Box whole = Box::whole(impl.shape.dims);
+  const std::size_t element = byte_size(impl.shape.dtype);
+  const auto& list = impl.sharding.impl().devices();
+  const compiler::Engine& engine = compiler::engine_of(list.front());
+  if (buffers.size() == 1 || impl.sharding.is_fully_replicated()) {
+    engine.copy_out(buffers.front(), whole, bytes, whole, element);
+    return out;
+  }
+  const auto layout = layout_of_parts(impl.sharding, impl.shape.dims, location);
+  if (layout->partial_sums) {
+    const Array terms =
+        internal::make_device_array(impl.shape, impl.sharding, buffers, true, false);
+    const Array sum = resharded(terms, summed(impl.sharding), location);
+    return joined(*sum.impl(), internal::shared_buffers(*sum.impl(), location), location);
+  }
+  TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (layout->replica_ids[i] != 0) continue;
+    engine.copy_out(buffers[i], box_of(layout->indices[i], impl.shape.dims), bytes, whole, element);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Literal> literal_if_alive(const Array& array, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  switch (impl.kind) {
+    case ArrayImpl::Kind::host_scalar:
+      return *impl.literal;
+    case ArrayImpl::Kind::tracer:
+      throw TracerError(
+          "the value of a traced array (" + impl.shape.to_string() +
+              (impl.created.known() ? ", made at " + impl.created.to_string() : std::string()) +
+              ") was asked for: inside jit and other transformations arrays have no values; use "
+              "where, cond or while_loop, or pass the value as a static argument",
+          location);
+    case ArrayImpl::Kind::abstract:
+      throw TypeError("a shape_dtype_struct (" + impl.shape.to_string() + ") has no value",
+                      location);
+    case ArrayImpl::Kind::device:
+      break;
+  }
+  const auto buffers = impl.memory.share();
+  if (!buffers) return std::nullopt;
+  return joined(impl, *buffers, location);
+}
+
+Literal to_literal(const Array& array, Location location) {
+  std::optional<Literal> out = literal_if_alive(array, location);
+  if (!out) {
+    internal::check_alive(impl_of(array), location);
+    throw InternalError("a deleted array is alive", location);
+  }
+  return *std::move(out);
+}
+
+Array from_literal(const Literal& literal, bool weak, bool committed) {
+  if (weak && literal.dims().empty()) {
+    auto impl = std::make_shared<ArrayImpl>();
+    impl->kind = ArrayImpl::Kind::host_scalar;
+    impl->shape = literal.shape();
+    impl->literal = literal;
+    impl->weak = true;
+    return Array(std::move(impl));
+  }
+  const SingleDeviceSharding where(devices().front());
+  return internal::make_device_array(literal.shape(), where, place_literal(literal, where, {}),
+                                     committed, weak);
+}
+
+namespace {
+
+const std::string& platform_of(const Sharding& s) { return s.impl().devices().front().platform; }
+
+/// Parts for other devices, taken from the parts that there are: equal ones are shared, others put
+/// together once each.
+std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
+                                      const internal::ArrayMemory::Buffers& parts,
+                                      const Sharding& sharding, Location location) {
+  const Dims& global = impl.shape.dims;
+  (void)sharding.shard_shape(global, location);
+  const std::size_t element = byte_size(impl.shape.dtype);
+  const std::vector<Device> from = impl.sharding.device_list(), to = sharding.device_list();
+  std::map<Box, DeviceBuffer> sources;
+  const auto from_indices = impl.sharding.devices_indices_map(global);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    sources.emplace(box_of(from_indices.at(from[i]), global), parts[i]);
+  }
+  std::vector<compiler::Engine::Piece> pieces;
+  for (const auto& [box, buffer] : sources) pieces.push_back({box, buffer});
+  const compiler::Engine& engine = compiler::engine_of(to);
+  std::vector<DeviceBuffer> out(to.size());
+  for (const auto& [part, holders] : holders_of_parts(sharding, to, global)) {
+    if (const auto same = sources.find(part); same != sources.end()) {
+      for (std::size_t k = 0; k < holders.places.size(); ++k) {
+        out[holders.places[k]] = engine.on_device(same->second, holders.devices[k]);
+      }
+    } else {
+      put(engine.assemble(pieces, part, element, holders.devices), holders, &out);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
+                                     Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  if (impl.kind != ArrayImpl::Kind::device) {
+    return place_literal(to_literal(array, location), sharding, location);
+  }
+  auto parts = internal::shared_buffers(impl, location);
+  if (&impl.sharding.impl() == &sharding.impl()) return parts;
+  const std::int64_t rank = impl.shape.rank();
+  if (impl.sharding.device_list() == sharding.device_list()) {
+    if (impl.sharding.is_equivalent_to(sharding, rank)) return parts;
+    (void)sharding.shard_shape(impl.shape.dims, location);
+    return internal::shared_buffers(*resharded(array, sharding, location).impl(), location);
+  }
+  if (!impl.sharding.is_fully_replicated() &&
+      layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
+    return buffers_as(resharded(array, summed(impl.sharding), location), sharding, location);
+  }
+  if (platform_of(impl.sharding) != platform_of(sharding)) {
+    return place_literal(joined(impl, parts, location), sharding, location);
+  }
+  return moved_parts(impl, parts, sharding, location);
+}
+
+}  // namespace tessera::frontend

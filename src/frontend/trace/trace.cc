@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces: parameters, captured arrays, mesh uses, and the stack of active traces.
+#include "src/frontend/trace/trace.h"
+
+#include <atomic>
+#include <unordered_map>
+
+#include "src/base/at_location.h"
+#include "src/frontend/arrays/array_impl.h"
+
+namespace tessera::frontend {
+
+using internal::ArrayImpl;
+using internal::impl_of;
+
+namespace {
+
+thread_local Trace* current_trace = nullptr;
+
+std::uint64_t next_trace_id() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1);
+}
+
+/// Each operation's name holds the path: of deep nests the middle is left out, so that a nest's
+/// names don't cost the square of its depth.
+constexpr std::size_t kMaxPath = 240;
+
+std::string child_path(const Trace* parent, const std::string& name) {
+  if (!parent || parent->path().empty()) return name;
+  const std::string& path = parent->path();
+  if (path.size() + 1 + name.size() <= kMaxPath) return path + "/" + name;
+  std::size_t head = path.find("/.../");
+  if (head == std::string::npos) head = path.rfind('/', kMaxPath / 2);
+  if (head == std::string::npos) head = kMaxPath / 2;
+  return path.substr(0, head) + "/.../" + name;
+}
+
+std::string described(const ArrayImpl& impl) {
+  std::string text = "traced array " + impl.shape.to_string();
+  if (impl.created.known()) text += " made at " + impl.created.to_string();
+  return text;
+}
+
+}  // namespace
+
+Trace::Trace(std::string name, Trace* parent)
+    : owned_module_(parent ? nullptr : std::make_unique<ir::Module>(name)),
+      module_(parent ? parent->module() : owned_module_.get()),
+      parent_(parent),
+      path_(child_path(parent, name)),
+      computation_(module_->add_computation(parent ? name : "main")),
+      builder_(computation_),
+      id_(next_trace_id()) {
+  if (!parent) {
+    module_->set_entry(computation_);
+    context_ = current_mesh();
+  }
+}
+
+Trace::Trace(std::string name, ir::Module* module)
+    : module_(module),
+      path_(name),
+      computation_(module->add_computation(name)),
+      builder_(computation_),
+      id_(next_trace_id()) {}
+
+Trace::~Trace() = default;
+
+Trace* Trace::current() { return current_trace; }
+
+Array Trace::wrap(ir::Instruction* instruction, bool weak) {
+  auto impl = std::make_shared<ArrayImpl>();
+  impl->kind = ArrayImpl::Kind::tracer;
+  impl->shape = instruction->shape;
+  impl->weak = weak;
+  impl->trace_id = id_;
+  impl->instruction = instruction;
+  impl->created = instruction->location();
+  return Array(std::move(impl));
+}
+
+Array Trace::add_parameter(const AbstractValue& value, const std::string& name) {
+  TESSERA_CHECK(captures_.empty(), "explicit parameters come before captures");
+  const auto number = std::int64_t(computation_->parameters().size());
+  ir::Instruction* parameter = builder_.parameter(number, value.shape, name);
+  if (!value.varying.empty()) set_varying(parameter, value.varying);
+  return wrap(parameter, value.weak);
+}
+
+ir::Instruction* Trace::lift(const Array& array, Location location) {
+  ArrayImpl& impl = impl_of(array, location);
+  if (impl.kind == ArrayImpl::Kind::abstract) {
+    throw TypeError("a shape_dtype_struct (" + impl.shape.to_string() +
+                        ") has no value and can't be used in a computation; pass it to lower()",
+                    location);
+  }
+  if (impl.kind == ArrayImpl::Kind::host_scalar && !eager_) {
+    return builder_.constant(*impl.literal);
+  }
+  if (impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == id_) return impl.instruction;
+  if (impl.kind == ArrayImpl::Kind::device) internal::check_alive(impl, location);
+  if (auto found = captured_.find(&impl); found != captured_.end()) return found->second;
+
+  if (impl.kind == ArrayImpl::Kind::tracer) {
+    bool from_outside = false;
+    for (const Trace* t = parent_; t && !from_outside; t = t->parent_) {
+      from_outside = t->id_ == impl.trace_id;
+    }
+    if (!from_outside) {
+      throw TracerError("a " + described(impl) + " was used in " +
+                            (path_.empty() ? std::string("another trace") : "'" + path_ + "'") +
+                            " after or outside of the function whose trace made it: arrays must "
+                            "leave a traced function through its results",
+                        location);
+    }
+  }
+  if (!forbid_captures_.empty()) {
+    const bool tracer = impl.kind == ArrayImpl::Kind::tracer;
+    if (!tracer && !impl.committed) {
+      values_.push_back(array);
+      ir::Instruction* value = builder_.constant(to_literal(array, location));
+      captured_.emplace(&impl, value);
+      return value;
+    }
+    throw TracerError((tracer ? "a " + described(impl) : "the array " + impl.shape.to_string()) +
+                          " from outside was used in " + forbid_captures_,
+                      location);
+  }
+  const auto number = std::int64_t(computation_->parameters().size());
+  ir::Instruction* parameter = builder_.parameter(number, impl.shape);
+  if (VaryingAxes axes = varying_of(array); !axes.empty()) set_varying(parameter, std::move(axes));
+  captures_.push_back(array);
+  captured_.emplace(&impl, parameter);
+  return parameter;
+}
+
+ir::Computation* Trace::finish(std::span<const Array> outputs, Location location) {
+  TESSERA_CHECK(!finished_, "a trace is finished once");
+  std::vector<ir::Instruction*> roots;
+  for (const Array& output : outputs) roots.push_back(lift(output, location));
+  computation_->set_root(builder_.tuple(std::move(roots)));
+  finished_ = true;
+  return computation_;
+}
+
+namespace {
+Trace* root_of(Trace* trace) {
+  while (trace->parent()) trace = trace->parent();
+  return trace;
+}
+}  // namespace
+
+const Mesh& Trace::context() const {
+  const Trace* t = this;
+  while (t->parent_) t = t->parent_;
+  return t->context_;
+}
+std::vector<Trace::MeshUse>& Trace::mesh_uses() { return root_of(this)->mesh_uses_; }
+Trace::Calls& Trace::calls() { return root_of(this)->calls_; }
+
+const ManualScope* Trace::manual_scope() const {
+  for (const Trace* t = this; t; t = t->parent_) {
+    if (t->manual_) return &*t->manual_;
+  }
+  return nullptr;
+}
+
+const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
+  static const VaryingAxes none;
+  const ManualScope* scope = manual_scope();
+  if (!scope) return none;
+  const auto& all = computation_->instructions();
+  for (auto i = varying_.size(); i <= std::size_t(instruction->index); ++i) {
+    VaryingAxes axes;
+    if (auto told = told_varying_.find(std::int64_t(i)); told != told_varying_.end()) {
+      axes = std::move(told->second);
+      told_varying_.erase(told);
+    } else if (all[i]->is(ir::Opcode::partition_id)) {
+      axes.insert(scope->axes.begin(), scope->axes.end());
+    } else {
+      for (const ir::Instruction* o : all[i]->operands()) {
+        const VaryingAxes& more = varying_[std::size_t(o->index)];
+        axes.insert(more.begin(), more.end());
+      }
+    }
+    varying_.push_back(std::move(axes));
+  }
+  return varying_[std::size_t(instruction->index)];
+}
+
+void Trace::set_varying(const ir::Instruction* instruction, VaryingAxes axes) {
+  const auto at = std::size_t(instruction->index);
+  if (at < varying_.size()) {
+    varying_[at] = std::move(axes);
+  } else {
+    told_varying_[std::int64_t(at)] = std::move(axes);
+  }
+}
+
+ActiveTrace::ActiveTrace(Trace* trace) : previous_(current_trace) { current_trace = trace; }
+ActiveTrace::~ActiveTrace() { current_trace = previous_; }
+
+AbstractValue abstract_value(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  return AbstractValue{impl.shape, impl.weak, varying_of(array)};
+}
+
+VaryingAxes varying_of(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.kind != ArrayImpl::Kind::tracer) return {};
+  for (Trace* t = Trace::current(); t; t = t->parent()) {
+    if (t->id() == impl.trace_id) return t->varying(impl.instruction);
+  }
+  return {};
+}
+
+void set_varying(const Array& array, VaryingAxes axes) {
+  Trace* trace = Trace::current();
+  if (!trace || !trace->manual_scope()) return;
+  const ArrayImpl& impl = impl_of(array);
+  TESSERA_CHECK(impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == trace->id(),
+                "what a value varies over is said by its own trace");
+  trace->set_varying(impl.instruction, std::move(axes));
+}
+
+const Literal* constant_value(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  return impl.kind == ArrayImpl::Kind::host_scalar ? &*impl.literal : nullptr;
+}
+
+MetadataScope::MetadataScope(Trace& trace, Location location, const std::string& op_name)
+    : builder_(trace.builder()), saved_(builder_.metadata) {
+  builder_.metadata = {};
+  builder_.metadata.edit().op_name = trace.path().empty() ? op_name : trace.path() + "/" + op_name;
+  if (location.known()) {
+    builder_.metadata.edit().source_file = location.file;
+    builder_.metadata.edit().source_line = location.line;
+  }
+}
+MetadataScope::~MetadataScope() { builder_.metadata = std::move(saved_); }
+
+namespace {
+
+ir::Instruction* stage(Trace& trace, ir::Opcode op, std::span<const Array> operands,
+                       ir::Attributes attrs, Location location, const std::string& op_name,
+                       const Shape* shape, const Callees& callees) {
+  std::vector<ir::Instruction*> lifted;
+  lifted.reserve(operands.size());
+  for (const Array& operand : operands) lifted.push_back(trace.lift(operand, location));
+  std::vector<ir::Computation*> called;
+  if (callees) called = callees(trace.module());
+  const MetadataScope scope(trace, location, op_name.empty() ? std::string(ir::name(op)) : op_name);
+  ir::Builder& builder = trace.builder();
+  return shape ? builder.emit_shaped(op, *shape, std::move(lifted), std::move(attrs),
+                                     std::move(called))
+               : builder.emit(op, std::move(lifted), std::move(attrs), std::move(called));
+}
+
+}  // namespace
+
+Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs, Location location,
+            const std::string& op_name, const Shape* shape, const Callees& callees, bool weak) {
+  if (Trace* trace = Trace::current()) {
+    ir::Instruction* result =
+        stage(*trace, op, operands, std::move(attrs), location, op_name, shape, callees);
+    TESSERA_CHECK(!result->shape.is_tuple, "apply of an op with several results");
+    return trace->wrap(result, weak);
+  }
+  return as_one_program(op_name.empty() ? std::string(ir::name(op)) : op_name, location, [&] {
+    return std::vector<Array>{
+        apply(op, operands, std::move(attrs), location, op_name, shape, callees, weak)};
+  })[0];
+}
+
+std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs,
+                              Location location, const std::string& op_name, const Shape* shape,
+                              const Callees& callees) {
+  if (Trace* trace = Trace::current()) {
+    ir::Instruction* result =
+        stage(*trace, op, operands, std::move(attrs), location, op_name, shape, callees);
+    if (!result->shape.is_tuple) return {trace->wrap(result, false)};
+    std::vector<Array> out;
+    for (std::size_t i = 0; i < result->shape.elements.size(); ++i) {
+      out.push_back(
+          trace->wrap(trace->builder().get_tuple_element(result, std::int64_t(i)), false));
+    }
+    return out;
+  }
+  return as_one_program(op_name.empty() ? std::string(ir::name(op)) : op_name, location, [&] {
+    return apply_many(op, operands, std::move(attrs), location, op_name, shape, callees);
+  });
+}
+
+}  // namespace tessera::frontend

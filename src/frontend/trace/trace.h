@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tracing: while a trace is active on this thread, operations stage instructions into it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tessera/array.h>
+#include <tessera/mesh.h>
+#include <tessera/type_key.h>
+
+#include "src/frontend/trace/varying.h"
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::frontend {
+
+/// What is known of an array before running: shape, dtype, weak type, and in per-device code the
+/// axes over which its devices' values may differ.
+struct AbstractValue {
+  Shape shape;
+  bool weak = false;
+  VaryingAxes varying = {};
+  friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
+};
+
+/// One function being traced into a computation. Traces nest; all traces below one root share its
+/// module. Outer arrays that are used inside are captured: they become parameters after the
+/// explicit ones.
+class Trace {
+ public:
+  /// A root trace makes its own module; an inner one stages into the module of `parent`.
+  Trace(std::string name, Trace* parent);
+  /// A root trace into a module that somebody else owns (per-device functions of the partitioner).
+  Trace(std::string name, ir::Module* module);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  /// The innermost active trace of this thread; null: eager.
+  static Trace* current();
+
+  ir::Module* module() const { return module_; }
+  ir::Builder& builder() { return builder_; }
+  Trace* parent() const { return parent_; }
+  std::uint64_t id() const { return id_; }
+  /// An explicit parameter.
+  Array add_parameter(const AbstractValue& value, const std::string& name = "");
+  /// The instruction that stands for an array here; captures it if it comes from outside.
+  /// TracerError if it belongs to a trace that is over or isn't an ancestor.
+  ir::Instruction* lift(const Array& array, Location location);
+  Array wrap(ir::Instruction* instruction, bool weak);
+  /// Arrays of the parent (or concrete ones, for a root) in the order of the extra parameters.
+  const std::vector<Array>& captures() const { return captures_; }
+  /// Closes the computation: root = tuple of the outputs. Call once.
+  ir::Computation* finish(std::span<const Array> outputs, Location location);
+  std::unique_ptr<ir::Module> take_module() { return std::move(owned_module_); }
+
+  /// Meshes that constraints inside named, for the choice of devices.
+  struct MeshUse {
+    Sharding sharding;
+    Location location;
+  };
+  std::vector<MeshUse>& mesh_uses();
+  /// The mesh in scope where the outermost function began.
+  const Mesh& context() const;
+  /// The per-device code that this is part of, searched outwards; null if none.
+  const ManualScope* manual_scope() const;
+  void bind_manual(ManualScope scope) { manual_ = std::move(scope); }
+  /// The axes over which a value of this trace may differ between devices; none outside of
+  /// per-device code. Unless told by set_varying it varies as its operands do.
+  const VaryingAxes& varying(const ir::Instruction* instruction);
+  void set_varying(const ir::Instruction* instruction, VaryingAxes axes);
+  /// Outer tracers and committed arrays may not be used inside (TracerError, `where` names the
+  /// function); uncommitted ones are values, which become constants.
+  void forbid_captures(std::string where) { forbid_captures_ = std::move(where); }
+  const std::string& path() const { return path_; }
+  /// Functions traced into this module already, by function, argument types and static values:
+  /// calling one again calls the same computation.
+  struct CachedCall {
+    ir::Computation* computation = nullptr;
+    std::vector<bool> weak;
+    std::vector<VaryingAxes> varying;
+    internal::Prototype prototype;
+    std::vector<Array> captures;  ///< concrete ones
+  };
+  struct CallKey {
+    std::string text;
+    internal::TypeKey types;
+    friend bool operator==(const CallKey&, const CallKey&) = default;
+  };
+  struct CallHash {
+    std::size_t operator()(const CallKey& key) const {
+      return std::hash<std::string>()(key.text) ^ key.types.hash();
+    }
+  };
+  using Calls = std::unordered_map<CallKey, CachedCall, CallHash>;
+  Calls& calls();
+  /// Of one eager operation: plain scalars become parameters too, so that another value of the
+  /// scalar is the same program.
+  void set_eager() { eager_ = true; }
+
+ private:
+  friend class ActiveTrace;
+  std::unique_ptr<ir::Module> owned_module_;
+  ir::Module* module_;
+  Trace* parent_ = nullptr;
+  std::string path_;
+  ir::Computation* computation_;
+  ir::Builder builder_;
+  std::uint64_t id_;
+  std::vector<Array> captures_;
+  std::vector<Array>
+      values_;  ///< outer arrays that became constants: kept, as captured_ knows them
+  std::unordered_map<const void*, ir::Instruction*> captured_;
+  std::vector<MeshUse> mesh_uses_;
+  Mesh context_;
+  Calls calls_;
+  std::optional<ManualScope> manual_;
+  std::vector<VaryingAxes> varying_;  ///< by position in the computation, as far as asked for
+  std::map<std::int64_t, VaryingAxes> told_varying_;  ///< those beyond, by position
+  std::string forbid_captures_;
+  bool finished_ = false;
+  bool eager_ = false;
+};
+
+/// Makes a trace the current one while in scope.
+class ActiveTrace {
+ public:
+  explicit ActiveTrace(Trace* trace);
+  ~ActiveTrace();
+  ActiveTrace(const ActiveTrace&) = delete;
+  ActiveTrace& operator=(const ActiveTrace&) = delete;
+
+ private:
+  Trace* previous_;
+};
+
+/// While in scope, new instructions of the trace carry this place and operation in their metadata.
+class MetadataScope {
+ public:
+  MetadataScope(Trace& trace, Location location, const std::string& op_name);
+  ~MetadataScope();
+  MetadataScope(const MetadataScope&) = delete;
+  MetadataScope& operator=(const MetadataScope&) = delete;
+
+ private:
+  ir::Builder& builder_;
+  Cow<ir::Metadata> saved_;
+};
+
+AbstractValue abstract_value(const Array& array);
+/// The axes over which an array's values may differ between devices, in per-device code.
+VaryingAxes varying_of(const Array& array);
+/// Says so of a value of the current trace that was just made.
+void set_varying(const Array& array, VaryingAxes axes);
+
+/// Makes callees (reducers, comparators) in the module that an instruction is staged into.
+using Callees = std::function<std::vector<ir::Computation*>(ir::Module*)>;
+
+/// The one door for operations: stages op(operands) into the current trace, or, if there is none,
+/// compiles and runs it where the operands lie (cached by op, attributes, types and placements).
+/// `op_name` goes into metadata and messages ("tessera.sum"). `shape`: for opcodes whose shape
+/// isn't inferred. A tuple result (sort, variadic reduce, ...) needs apply_many.
+Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs, Location location,
+            const std::string& op_name = "", const Shape* shape = nullptr,
+            const Callees& callees = nullptr, bool weak = false);
+std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs,
+                              Location location, const std::string& op_name = "",
+                              const Shape* shape = nullptr, const Callees& callees = nullptr);
+
+/// Traces `body` at once and, if no trace is active, compiles it as one program and runs it: what
+/// composite operations use so that they cost one dispatch. Arrays that `body` uses are captured.
+std::vector<Array> as_one_program(const std::string& name, Location location,
+                                  const std::function<std::vector<Array>()>& body);
+
+/// A concrete array on the default device from a literal; `weak` scalars stay on the host until
+/// used.
+Array from_literal(const Literal& literal, bool weak = false, bool committed = false);
+/// Gathers all shards; those that are partial sums are added up. TracerError / RuntimeError as
+/// Array::to_vector.
+Literal to_literal(const Array& array, Location location);
+/// The same; nothing if it was deleted or donated.
+std::optional<Literal> literal_if_alive(const Array& array, Location location);
+/// The host value of a weak or plain scalar known while tracing; null if there is none.
+const Literal* constant_value(const Array& array);
+
+}  // namespace tessera::frontend

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalises layouts: bitcasts that depend on one become transposes.
+#include "src/ir/analysis/layouts.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera::ir {
+namespace {
+
+bool is_identity(const Dims& order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != std::int64_t(i)) return false;
+  }
+  return true;
+}
+
+bool clear_layout(Shape* shape) {
+  bool changed = !shape->layout.empty();
+  shape->layout.clear();
+  for (Shape& element : shape->elements) changed = clear_layout(&element) || changed;
+  return changed;
+}
+
+std::unique_ptr<Instruction> transpose(const Instruction& like, Instruction* x, Dims order,
+                                       Dims dims) {
+  auto t = std::make_unique<Instruction>();
+  t->opcode = Opcode::transpose;
+  t->shape = Shape(x->shape.dtype, std::move(dims));
+  t->set_operands({x});
+  t->attrs = DimensionsAttrs{std::move(order)};
+  t->metadata = like.metadata;
+  return t;
+}
+
+}  // namespace
+
+Dims memory_order(const Shape& array) {
+  Dims order(array.layout.rbegin(), array.layout.rend());
+  if (order.empty()) {
+    order.resize(array.dims.size());
+    std::iota(order.begin(), order.end(), std::int64_t(0));
+  }
+  return order;
+}
+
+Dims permute_dims(const Dims& dims, const Dims& order) {
+  Dims out;
+  out.reserve(order.size());
+  for (std::int64_t d : order) out.push_back(dims[std::size_t(d)]);
+  return out;
+}
+
+Dims inverse_order(const Dims& order) {
+  Dims out(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) out[std::size_t(order[i])] = std::int64_t(i);
+  return out;
+}
+
+bool depends_on_layout(const Instruction& i) {
+  return i.is(Opcode::bitcast) && i.shape.is_array() && i.operands()[0]->shape.is_array() &&
+         !(i.shape.layout.empty() && i.operands()[0]->shape.layout.empty());
+}
+
+std::size_t normalize_layouts(Module* module) {
+  std::size_t changed = 0;
+  for (const auto& c : module->computations()) {
+    std::vector<Instruction*> bitcasts;
+    for (const auto& i : c->instructions()) {
+      if (depends_on_layout(*i)) bitcasts.push_back(i.get());
+    }
+    std::unordered_map<Instruction*, Instruction*> replaced;
+    for (Instruction* i : bitcasts) {
+      Instruction* x = i->operands()[0];
+      const Dims from = memory_order(x->shape), to = memory_order(i->shape);
+      if (!is_identity(from)) {
+        x = c->add(transpose(*i, x, from, permute_dims(x->shape.dims, from)));
+      }
+      auto plain = std::make_unique<Instruction>();
+      plain->opcode = Opcode::bitcast;
+      plain->shape = Shape(i->shape.dtype, permute_dims(i->shape.dims, to));
+      plain->set_operands({x});
+      plain->metadata = i->metadata;
+      x = c->add(std::move(plain));
+      if (!is_identity(to)) x = c->add(transpose(*i, x, inverse_order(to), i->shape.dims));
+      x->sharding = i->sharding;
+      replaced.emplace(i, x);
+      ++changed;
+    }
+    if (!replaced.empty()) {
+      c->replace_all_uses(replaced);
+      c->sort_topologically();
+      c->remove_dead();
+    }
+    for (const auto& i : c->instructions()) {
+      const bool boundary =
+          c.get() == module->entry() && (i->is(Opcode::parameter) || i.get() == c->root());
+      if (!boundary && !i->is(Opcode::custom_call)) changed += clear_layout(&i->shape) ? 1 : 0;
+    }
+  }
+  return changed;
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the shardings that stand in a text to axes on one mesh.
+#include <algorithm>
+#include <map>
+
+#include "src/ir/hlo/hlo_parser.h"
+#include "src/sharding/axes/sdy_text.h"
+#include "src/sharding/axes/tiling.h"
+
+namespace tessera::ir {
+namespace {
+
+constexpr std::int64_t kMaxPartitions = 1 << 24;
+
+// `{mesh = #sdy.mesh<["x"=2]>, other = ...}`
+MeshTable read_meshes(HloLexer& in, std::string_view text, std::string_view at) {
+  MeshTable table;
+  HloLexer inner(text, "xla.sdy.meshes");
+  try {
+    inner.expect('{', "before the meshes");
+    if (!inner.accept('}')) {
+      do {
+        std::string name(inner.word("the name of a mesh"));
+        inner.expect('=', "after the name of a mesh");
+        inner.skip();
+        const char* start = inner.position();
+        // `#sdy.mesh<[...]>` or `"#sdy.mesh<[...]>"` up to the bracket that closes it.
+        std::string value;
+        if (inner.peek() == '"') {
+          value = inner.quoted("a mesh");
+        } else {
+          std::string_view rest(start, std::size_t(inner.end() - start));
+          std::size_t close = rest.find('>');
+          if (close == std::string_view::npos) inner.fail("expected #sdy.mesh<...>");
+          value = std::string(rest.substr(0, close + 1));
+          inner.seek(start + close + 1);
+        }
+        if (!table.emplace(name, parse_sdy_mesh(value, name)).second) {
+          inner.fail_at(start, "mesh '" + name + "' stands twice");
+        }
+      } while (inner.accept(','));
+      inner.expect('}', "after the meshes");
+    }
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    in.fail_at(at.data(), std::string("in xla.sdy.meshes: ") + e.message());
+  }
+  return table;
+}
+
+struct Resolver {
+  HloLexer& in;
+  Module* module;
+  MeshTable table;
+  // Results on sdy meshes and from tilings, in the order of `pending`.
+  std::map<std::string_view, std::pair<std::vector<Tiling>, bool>> parsed;
+
+  const std::pair<std::vector<Tiling>, bool>& tilings_of(std::string_view text) {
+    auto it = parsed.find(text);
+    if (it != parsed.end()) return it->second;
+    std::pair<std::vector<Tiling>, bool> entry{{}, false};
+    try {
+      entry.first = parse_tilings(text, &entry.second);
+      for (const Tiling& t : entry.first) {
+        if (t.kind == Tiling::Kind::tiled && t.num_devices() > kMaxPartitions) {
+          throw ParseError("more than " + std::to_string(kMaxPartitions) + " devices");
+        }
+      }
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      in.fail_at(text.data(), e.message());
+    }
+    return parsed.emplace(text, std::move(entry)).first->second;
+  }
+
+  std::vector<TensorSharding> read_sdy(const PendingSharding& p, std::size_t leaves) {
+    std::vector<TensorSharding> out;
+    try {
+      if (p.sdy.find("sharding_per_value") != std::string::npos) {
+        out = parse_sdy_sharding_per_value(p.sdy, table);
+      } else {
+        out.push_back(parse_sdy_sharding(p.sdy, table));
+      }
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      in.fail_at(p.sdy_at.data(), std::string("in xla.sdy.sharding: ") + e.message());
+    }
+    if (out.size() == 1 && leaves > 1) out.assign(leaves, out[0]);
+    // Exporters copy the list of a call to the elements that are taken from its results.
+    const Instruction& i = *p.instruction;
+    if (i.is(Opcode::get_tuple_element) && leaves == 1 && out.size() > 1 &&
+        flatten(i.operand(0)->shape).size() == out.size() &&
+        i.operand(0)->shape.elements.size() == out.size()) {
+      const auto at = std::size_t(i.get<GetTupleElementAttrs>().index);
+      if (at < out.size()) out = {out[at]};
+    }
+    if (out.size() != leaves) {
+      in.fail_at(p.sdy_at.data(), "xla.sdy.sharding has " + std::to_string(out.size()) +
+                                      " shardings and " + p.instruction->name + " has " +
+                                      std::to_string(leaves) + " values");
+    }
+    return out;
+  }
+
+  void check_ranks(const PendingSharding& p, const std::vector<Shape>& leaves) {
+    for (std::size_t n = 0; n < leaves.size(); ++n) {
+      const TensorSharding& s = p.instruction->sharding[n];
+      if (s.kind != TensorSharding::Kind::axes || s.rank() == leaves[n].rank()) continue;
+      std::string_view at = p.tiling.empty() ? p.sdy_at : p.tiling;
+      in.fail_at(at.data(), "a sharding of rank " + std::to_string(s.rank()) + " on " +
+                                p.instruction->name + ", which is " + leaves[n].to_string());
+    }
+  }
+};
+
+void raise(std::int64_t* count, std::int64_t to) { *count = std::max(*count, to); }
+
+}  // namespace
+
+void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
+                       std::string_view sdy_meshes, std::string_view meshes_at) {
+  Resolver r{in, module, {}, {}};
+  if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at);
+
+  // How many devices: the header, else whatever the shardings speak of. The module's own number
+  // stays as the header has it: texts of whole programs don't have one.
+  std::int64_t devices = module->num_partitions;
+  for (const auto& [name, mesh] : r.table) raise(&devices, mesh->num_devices());
+  for (const PendingSharding& p : pending) {
+    if (p.tiling.empty()) continue;
+    for (const Tiling& t : r.tilings_of(p.tiling).first) {
+      std::int64_t n = t.kind == Tiling::Kind::tiled     ? t.num_devices()
+                       : t.kind == Tiling::Kind::maximal ? t.device + 1
+                                                         : 1;
+      if (n > module->num_partitions && module->num_partitions > 1) {
+        in.fail_at(p.tiling.data(), "a sharding over " + std::to_string(n) +
+                                        " devices in a module of " +
+                                        std::to_string(module->num_partitions) + " partitions");
+      }
+      raise(&devices, std::min(n, kMaxPartitions));
+    }
+  }
+  if (module->num_partitions > 1 && devices > module->num_partitions) {
+    devices = module->num_partitions;
+  }
+
+  // Axes by name first: what they say wins, and their mesh is the one that tilings should use.
+  MeshRef common;
+  bool one_mesh = true;
+  auto join_mesh = [&](const MeshRef& mesh) {
+    if (mesh == nullptr) return;
+    if (common == nullptr) {
+      common = mesh;
+    } else if (!same_mesh(common, mesh)) {
+      one_mesh = false;
+    } else if (MeshRef both = common_refinement(common, mesh)) {
+      common = both;
+    } else {
+      one_mesh = false;
+    }
+  };
+  std::vector<Tiling> tilings;
+  std::vector<std::int64_t> ranks;
+  // Position of a tiling for a rank; texts repeat often.
+  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> seen;
+  std::vector<std::pair<const PendingSharding*, std::vector<std::size_t>>> tiled;
+  for (const PendingSharding& p : pending) {
+    std::vector<Shape> leaves = flatten(p.instruction->shape);
+    if (!p.sdy.empty()) {
+      p.instruction->sharding = r.read_sdy(p, leaves.size());
+      for (const TensorSharding& s : p.instruction->sharding) join_mesh(s.mesh);
+      r.check_ranks(p, leaves);
+      continue;
+    }
+    const auto& [parsed, is_tuple] = r.tilings_of(p.tiling);
+    // An empty tuple has no values, and its text one sharding.
+    if (leaves.empty()) continue;
+    bool single = parsed.size() == 1 && (!is_tuple || leaves.size() == 1);
+    if (!single && parsed.size() != leaves.size()) {
+      in.fail_at(p.tiling.data(), std::to_string(parsed.size()) + " shardings for the " +
+                                      std::to_string(leaves.size()) + " values of " +
+                                      p.instruction->name);
+    }
+    auto& slots = tiled.emplace_back(&p, std::vector<std::size_t>{}).second;
+    for (std::size_t n = 0; n < leaves.size(); ++n) {
+      const Tiling& t = parsed[single ? 0 : n];
+      if (t.kind == Tiling::Kind::tiled && t.rank() != leaves[n].rank()) {
+        in.fail_at(p.tiling.data(), "sharding " + t.to_string() + " has rank " +
+                                        std::to_string(t.rank()) + " and " + p.instruction->name +
+                                        " is " + leaves[n].to_string());
+      }
+      // Several leaves of one text differ, so that only single ones share a slot.
+      auto key = std::pair(p.tiling, leaves[n].rank());
+      auto it = single ? seen.find(key) : seen.end();
+      if (it != seen.end()) {
+        slots.push_back(it->second);
+        continue;
+      }
+      if (single) seen.emplace(key, tilings.size());
+      slots.push_back(tilings.size());
+      tilings.push_back(t);
+      ranks.push_back(leaves[n].rank());
+    }
+  }
+  if (common == nullptr && r.table.size() == 1) common = r.table.begin()->second;
+  if (!tilings.empty()) {
+    std::vector<TensorSharding> axes;
+    try {
+      axes = from_tilings(tilings, ranks, devices, one_mesh ? common : nullptr);
+    } catch (const ParseError&) {
+      throw;
+    } catch (const ShardingError& e) {
+      in.fail_at(tiled.front().first->tiling.data(), e.message());
+    }
+    for (const auto& [p, slots] : tiled) {
+      for (std::size_t slot : slots) {
+        p->instruction->sharding.push_back(axes[slot]);
+        join_mesh(axes[slot].mesh);
+      }
+    }
+  }
+  if (one_mesh && common != nullptr) {
+    for (const PendingSharding& p : pending) {
+      for (TensorSharding& s : p.instruction->sharding) {
+        if (s.kind == TensorSharding::Kind::axes) s = s.on(common);
+      }
+    }
+    module->mesh = common;
+  }
+}
+
+}  // namespace tessera::ir

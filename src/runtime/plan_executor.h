@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one run of a plan. Private to the runtime.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/runtime/active_set.h"
+#include "src/runtime/executor.h"
+#include "src/runtime/plan.h"
+
+namespace tessera::runtime {
+
+/// Work below this is done by the caller itself: waking a worker costs a few microseconds.
+inline constexpr double kInlineNanoseconds = 20000;
+
+class PlanExecutor {
+ public:
+  PlanExecutor(const Plan& plan, RunCounters* counters);
+
+  void load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas);
+  void run() { run_block(plan_.entry, all_); }
+  std::vector<std::vector<DeviceBuffer>> results();
+
+ private:
+  using BufferRef = std::shared_ptr<Storage>;
+  /// A control step that is being run, for messages about devices that are not there.
+  struct ControlFrame {
+    const Step* step;
+    const ActiveSet* outside;
+    const ActiveSet* inside;
+  };
+
+  const Slot& slot(SlotId id) const { return plan_.slots[std::size_t(id)]; }
+  const DeviceClasses& classes(ClassesId id) const { return plan_.classes[std::size_t(id)]; }
+  BufferRef& buffer(SlotId id, std::int32_t cls) {
+    return buffers_[std::size_t(slot(id).first_buffer + cls)];
+  }
+  /// The buffer that a device reads.
+  BufferRef& buffer_of(SlotId id, std::int32_t device) {
+    const Slot& s = slot(id);
+    return buffers_[std::size_t(s.first_buffer + classes(s.classes).class_of[std::size_t(device)])];
+  }
+
+  void run_block(const Block& block, const ActiveSet& active);
+  void run_segment(const Block& block, const Segment& segment, const ActiveSet& active);
+  void run_tiled(const Step& step, const ActiveSet::Classes& who);
+  /// Everything of one step for one class.
+  void run_class(const Step& step, std::int32_t cls, std::int32_t device);
+  /// Fills the pointers: inputs first, then outputs, which are allocated or taken over.
+  void prepare(const KernelTask& task, std::int32_t cls, std::int32_t device,
+               const std::byte** inputs, std::byte** outputs);
+  void release(const std::vector<SlotId>& slots, const ActiveSet& active);
+  void run_while(const Step& step, const While& loop, const ActiveSet& active);
+  void run_conditional(const Step& step, const Conditional& conditional, const ActiveSet& active);
+  void move(const std::vector<Move>& moves, const ActiveSet& active);
+  void donate(const std::vector<Move>& moves, const ActiveSet& active);
+
+  // exchange.cc
+  void run_exchange(const Step& step, const Exchange& exchange, const ActiveSet& active);
+  void check_groups(const Step& step, Exchange::Kind kind,
+                    const std::vector<std::vector<std::int32_t>>& groups,
+                    const ActiveSet& active) const;
+  void exchange_part(const Exchange& exchange, const Exchange::Part& part, const ActiveSet& active);
+  // multi_axis_gather.cc
+  void multi_axis_gather(const Exchange& exchange, const ActiveSet& active);
+
+  const Plan& plan_;
+  RunCounters* counters_;
+  ActiveSet all_;
+  std::vector<BufferRef> buffers_;
+  std::vector<ControlFrame> frames_;
+  int workers_;
+};
+
+/// True if this is the only handle; what other threads did to the bytes before they dropped theirs
+/// is then visible here.
+bool sole_owner(const std::shared_ptr<Storage>& storage);
+
+}  // namespace tessera::runtime

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind Mesh and AbstractMesh.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <tessera/mesh.h>
+
+namespace tessera {
+
+struct Mesh::Impl {
+  bool abstract = false;
+  std::vector<Device> devices;  ///< of an abstract one none
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  std::vector<AxisType> types;
+  std::int64_t count = 0;
+  std::size_t hash = 0;
+
+  bool same(const Impl& o) const;
+  void compute_hash();
+};
+
+namespace internal {
+
+/// Abstract meshes among the code that numbers devices.
+struct MeshAccess {
+  /// ValueError as for Mesh's constructor; `who` begins the messages. Types are filled in.
+  static void check_axes(const char* who, Mesh::Impl* impl, Location location);
+  static Mesh make(Mesh::Impl impl);
+  /// The devices; of an abstract mesh as many stand-ins.
+  static const std::vector<Device>& devices(const Mesh& mesh);
+  static Mesh with_types(const Mesh& mesh, std::vector<AxisType> types);
+  /// The axes of an abstract mesh over these.
+  static Mesh on_devices(const Mesh& mesh, std::vector<Device> devices);
+};
+
+/// Stand-ins for the devices of abstract meshes, numbered from 0: equal ones mean the same place.
+/// RuntimeError for more than kMaxDevices.
+const std::vector<Device>& stand_ins(std::int64_t count);
+bool is_stand_in(const Device& device);
+
+std::uint64_t push_mesh(const Mesh& mesh);
+void pop_mesh(std::uint64_t number);
+
+}  // namespace internal
+}  // namespace tessera

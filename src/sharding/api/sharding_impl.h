@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind the public class Sharding: one subclass per public class.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tessera/sharding.h>
+
+#include "src/sharding/api/mesh_impl.h"
+#include "src/sharding/axes/tiling.h"
+
+namespace tessera::internal {
+
+enum class ShardingClass : std::uint8_t { named, single_device, positional, pmap, gspmd };
+
+class ShardingImpl {
+ public:
+  ShardingImpl(std::vector<Device> devices, std::string memory_kind)
+      : devices_(std::move(devices)), memory_kind_(std::move(memory_kind)) {}
+  virtual ~ShardingImpl() = default;
+
+  virtual ShardingClass sharding_class() const = 0;
+  /// Over positions in devices(), in canonical form. ShardingError if the sharding can't be used
+  /// for that rank.
+  virtual Tiling tiling(std::int64_t ndim, Location location) const = 0;
+  virtual bool is_fully_replicated() const = 0;
+  virtual std::shared_ptr<const ShardingImpl> with_memory_kind(std::string kind) const = 0;
+  virtual std::string to_string() const = 0;
+  /// Of the same class; memory kind and devices are compared by the caller.
+  virtual bool same(const ShardingImpl& other) const = 0;
+  /// Of what `same` compares.
+  virtual std::size_t hash() const = 0;
+
+  /// On an abstract mesh: stand-ins (see mesh_impl.h).
+  virtual const std::vector<Device>& devices() const { return devices_; }
+  virtual std::int64_t device_count() const { return std::int64_t(devices_.size()); }
+  /// There are no devices behind it.
+  virtual bool is_abstract() const { return !devices_.empty() && is_stand_in(devices_[0]); }
+  const std::string& memory_kind() const { return memory_kind_; }
+
+ protected:
+  std::vector<Device> devices_;
+  std::string memory_kind_;
+};
+
+/// The same list, or as many stand-ins.
+bool same_devices(const ShardingImpl& a, const ShardingImpl& b);
+/// ValueError naming the device and the kinds it can address, unless it can address that one.
+void check_memory_kind(const std::string& kind, const std::vector<Device>& devices,
+                       Location location);
+/// ValueError if a device stands twice or there is none. `who` begins the message.
+void check_devices(const std::vector<Device>& devices, const std::string& who, Location location);
+/// The impl as class T; TypeError naming both classes otherwise.
+template <class T>
+const T& impl_as(const Sharding& s, const char* wanted, Location location = {});
+[[noreturn]] void wrong_class(const Sharding& s, const char* wanted, Location location);
+
+inline void hash_mix(std::size_t& h, std::size_t v) {
+  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+}
+
+template <class T>
+const T& impl_as(const Sharding& s, const char* wanted, Location location) {
+  if (!s.valid() || s.impl().sharding_class() != T::kClass) wrong_class(s, wanted, location);
+  return static_cast<const T&>(s.impl());
+}
+
+}  // namespace tessera::internal

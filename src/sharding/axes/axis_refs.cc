@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolves axes named in text (also parts of axes) to axes of a refined mesh.
+#include "src/sharding/axes/axis_refs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tessera {
+namespace {
+
+std::string text_of(const AxisRef& a) {
+  if (a.size == 0) return "'" + a.name + "'";
+  return "'" + a.name + "':(" + std::to_string(a.pre) + ")" + std::to_string(a.size);
+}
+
+std::string names_of(const LogicalMesh& mesh) {
+  std::string out;
+  for (const MeshAxis& a : mesh.axes) {
+    if (a.pre == 1) out += (out.empty() ? "'" : ", '") + a.name + "'";
+  }
+  return out.empty() ? "no axis" : out;
+}
+
+}  // namespace
+
+TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh) {
+  std::map<std::string, std::int64_t> full;
+  std::map<std::string, std::set<std::int64_t>> cuts;
+  for (const MeshAxis& a : mesh->axes) {
+    full[a.name] = a.full;
+    cuts[a.name].insert(a.pre);
+  }
+  auto need = [&](const AxisRef& a) {
+    const auto it = full.find(a.name);
+    if (it == full.end()) {
+      throw ShardingError("axis '" + a.name + "' is not in mesh @" + mesh->name + ", which has " +
+                          names_of(*mesh));
+    }
+    if (a.size == 0) return;
+    if (a.pre < 1 || it->second % a.pre != 0 || (it->second / a.pre) % a.size != 0) {
+      throw ShardingError("sub-axis " + text_of(a) + " doesn't divide the axis, whose size is " +
+                          std::to_string(it->second));
+    }
+    cuts[a.name].insert(a.pre);
+    if (a.pre * a.size != it->second) cuts[a.name].insert(a.pre * a.size);
+  };
+  auto each = [&](auto&& f) {
+    for (const auto& d : s.dims) {
+      for (const AxisRef& a : d.axes) f(a);
+    }
+    for (const auto* list : {&s.replicated, &s.unreduced, &s.manual}) {
+      for (const AxisRef& a : *list) f(a);
+    }
+  };
+  each(need);
+
+  std::vector<Dims> pieces;
+  for (const MeshAxis& a : mesh->axes) {
+    Dims inside;
+    for (std::int64_t c : cuts[a.name]) {
+      if (c >= a.pre && c < a.pre * a.size) inside.push_back(c);
+    }
+    inside.push_back(a.pre * a.size);
+    Dims sizes;
+    for (std::size_t i = 0; a.size > 1 && i + 1 < inside.size(); ++i) {
+      if (inside[i + 1] % inside[i] != 0) {
+        throw ShardingError("sub-axes of axis '" + a.name + "' of size " + std::to_string(a.full) +
+                            " don't nest: one ends at " + std::to_string(inside[i]) +
+                            ", another at " + std::to_string(inside[i + 1]));
+      }
+      sizes.push_back(inside[i + 1] / inside[i]);
+    }
+    if (sizes.size() == 1) sizes.clear();
+    pieces.push_back(std::move(sizes));
+  }
+  const bool refined =
+      std::any_of(pieces.begin(), pieces.end(), [](const Dims& sizes) { return !sizes.empty(); });
+  TensorSharding out = TensorSharding::replicated_on(refined ? refine(mesh, pieces) : mesh,
+                                                     std::int64_t(s.dims.size()));
+  std::set<int> used;
+  auto add = [&](const std::vector<AxisRef>& refs, IndexList* axes) {
+    for (const AxisRef& r : refs) {
+      const std::int64_t end = r.pre * (r.size ? r.size : full[r.name]);
+      for (std::size_t k = 0; k < out.mesh->axes.size(); ++k) {
+        const MeshAxis& a = out.mesh->axes[k];
+        if (a.name != r.name || a.pre < r.pre || a.pre * a.size > end) continue;
+        if (!used.insert(int(k)).second) {
+          throw ShardingError("axis " + text_of(r) + " stands twice in one sharding");
+        }
+        axes->push_back(int(k));
+      }
+    }
+  };
+  for (std::size_t i = 0; i < s.dims.size(); ++i) {
+    out.dims[i].open = s.dims[i].open;
+    out.dims[i].priority = s.dims[i].priority;
+    add(s.dims[i].axes, &out.dims[i].axes);
+  }
+  add(s.replicated, &out.replicated);
+  add(s.unreduced, &out.unreduced);
+  add(s.manual, &out.manual);
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of what a loop does not change travel once before it; what it only adds up is reduced
+// once after it.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "src/ir/analysis/loop_invariance.h"
+#include "src/ir/cloner.h"
+#include "src/ir/rewrite/while_view.h"
+#include "src/spmd/collectives/collective_ops.h"
+#include "src/spmd/collectives/optimize.h"
+
+// Compiled apart: names below stand in other sources of this folder too.
+namespace tessera::spmd {
+namespace {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+bool is_splat_of(const Instruction& i, const Literal& value) {
+  const Instruction* c = &i;
+  while (c->is(Opcode::broadcast) || c->is(Opcode::copy) || c->is(Opcode::reshape)) {
+    c = c->operand(0);
+  }
+  return c->is(Opcode::constant) && c->shape.rank() == 0 && !c->get<ir::ConstantAttrs>().elided &&
+         c->get<ir::ConstantAttrs>().value == value;
+}
+
+class Loop {
+ public:
+  explicit Loop(Instruction* loop)
+      : view_(*loop),
+        loop_(loop),
+        outside_(loop->parent),
+        in_(view_.body().parameter(0)),
+        out_(view_.body().root()),
+        before_(std::int64_t(view_.body().instructions().size())),
+        inits_(view_.size(), nullptr),
+        hoisted_(view_.body(), loop->parent, fresh_channels()) {}
+
+  /// Carried arrays can be told apart.
+  bool simple() const {
+    if (!out_->is(Opcode::tuple) || out_ == in_ || !loop_->shape.is_tuple) return false;
+    if (!loop_->control_predecessors().empty()) return false;
+    const auto only_elements = [](const Instruction* tuple) {
+      const ir::UserList users = tuple->users();
+      return std::all_of(users.begin(), users.end(), [](const Instruction* user) {
+        return user->is(Opcode::get_tuple_element);
+      });
+    };
+    const Instruction* tested = view_.condition().parameter(0);
+    return only_elements(in_) && only_elements(tested) && tested != view_.condition().root();
+  }
+
+  std::size_t run() {
+    outside_.metadata = loop_->metadata;
+    const std::size_t n = hoist() + postpone();
+    if (n > 0) finish();
+    return n;
+  }
+
+ private:
+  static ir::CloneOptions fresh_channels() {
+    ir::CloneOptions options;
+    options.fresh_channels = true;
+    return options;
+  }
+
+  /// What element k is before the loop.
+  Instruction* init(std::size_t k) {
+    if (!inits_[k]) inits_[k] = view_.init(k);
+    if (!inits_[k]) inits_[k] = outside_.get_tuple_element(loop_->operand(0), std::int64_t(k));
+    return inits_[k];
+  }
+
+  // ----- what does not change
+
+  std::size_t hoist() {
+    std::unordered_set<const Instruction*> invariant;
+    std::vector<Instruction*> found;
+    for (const auto& i : view_.body().instructions()) {
+      if (const auto k = ir::WhileView::carry_of(*i)) {
+        if (view_.is_invariant(*k) && i->shape.is_array()) invariant.insert(i.get());
+        continue;
+      }
+      if (!ir::may_stand_outside(*i)) continue;
+      if (!std::all_of(i->operands().begin(), i->operands().end(),
+                       [&](const Instruction* o) { return invariant.count(o) > 0; })) {
+        continue;
+      }
+      invariant.insert(i.get());
+      if (ir::is_collective(i->opcode)) found.push_back(i.get());
+    }
+    if (found.empty()) return 0;
+    for (Instruction* read : in_->users())
+      hoisted_.map(read, init(*ir::WhileView::carry_of(*read)));
+    for (Instruction* collective : found) {
+      // One that only another one of them reads is brought along by that one.
+      const ir::UserList users = collective->users();
+      const bool needed = std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
+        return invariant.count(u) == 0;
+      });
+      if (!needed && !leads_elsewhere(collective, invariant)) continue;
+      gone_.insert(collective);
+      added_.emplace_back(collective, hoisted_.clone_with_operands(*collective));
+    }
+    return added_.size();
+  }
+
+  /// Some invariant user of it is no collective's operand in the end: it is needed in the loop.
+  bool leads_elsewhere(const Instruction* i,
+                       const std::unordered_set<const Instruction*>& invariant) {
+    std::vector<const Instruction*> work{i};
+    std::unordered_set<const Instruction*> seen;
+    while (!work.empty()) {
+      const Instruction* x = work.back();
+      work.pop_back();
+      if (!seen.insert(x).second) continue;
+      if (x == out_) return true;
+      for (const Instruction* u : x->users()) {
+        if (invariant.count(u) == 0) return true;
+        if (!ir::is_collective(u->opcode)) work.push_back(u);
+      }
+    }
+    return false;
+  }
+
+  // ----- what is added up
+
+  std::size_t postpone() {
+    std::size_t count = 0;
+    const std::size_t carried = loop_->shape.elements.size();
+    for (std::size_t k = 0; k < carried; ++k) count += postpone(k) ? 1 : 0;
+    return count;
+  }
+
+  bool has_one_use(const Instruction* i) const {
+    return i->index < before_ && gone_.count(i) == 0 && i->use_count() == 1 &&
+           i->control_predecessors().empty();
+  }
+
+  bool is_tested(std::size_t k) const {
+    const ir::UserList users = view_.condition().parameter(0)->users();
+    return std::any_of(users.begin(), users.end(), [&](const Instruction* user) {
+      return ir::WhileView::carry_of(*user) == k;
+    });
+  }
+
+  /// carried = op(carried, all-reduce(x)), seen by nobody before the loop is over.
+  bool postpone(std::size_t k) {
+    const std::vector<Instruction*> reads = view_.reads(k);
+    Instruction* read = reads.empty() ? nullptr : reads.front();
+    Instruction* next = out_->operand(k);
+    if (reads.size() != 1 || !has_one_use(read) || is_tested(k)) return false;
+    if (read->users().front() != next || !has_one_use(next)) return false;
+    if (next->operands().size() != 2 || !ir::is_commutative(next->opcode)) return false;
+    const Opcode op = next->opcode;
+    const auto neutral = ir::identity_of(op, next->shape.dtype);
+    if (!neutral || !next->shape.is_array() || next->shape != read->shape) return false;
+    const std::size_t at = next->operand(0) == read ? 1 : 0;
+    std::vector<Instruction*> chain;
+    Instruction* all = next->operands()[at];
+    while (only_moves(*all) && has_one_use(all)) {
+      chain.push_back(all);
+      all = all->operand(0);
+    }
+    if (!all->is(Opcode::all_reduce) || !ir::is_plain_collective(*all) || !has_one_use(all)) {
+      return false;
+    }
+    if (ir::as_binary_reducer(*all->called().at(0)) != op) return false;
+    // Its own part in the loop, the sum of all devices' parts behind it.
+    replaced_[all] = all->operand(0);
+    gone_.insert(all);
+    Instruction* first = init(k);
+    outside_.metadata = all->metadata;
+    inits_[k] = outside_.splat(outside_.constant(*neutral), next->shape.dims);
+    Instruction* part = outside_.get_tuple_element(loop_, std::int64_t(k));
+    part->shape = next->shape;
+    Instruction* total = same_collective(outside_, *all, {part}, next->shape);
+    if (!is_splat_of(*first, *neutral)) {
+      outside_.metadata = next->metadata;
+      total = outside_.binary(op, first, total);
+    }
+    outside_.metadata = loop_->metadata;
+    results_[k] = total;
+    parts_.insert(part);
+    return true;
+  }
+
+  // -----
+
+  void finish() {
+    Computation *around = loop_->parent, *body = &view_.body();
+    std::vector<Instruction*> inits, values;
+    for (std::size_t k = 0; k < inits_.size(); ++k) inits.push_back(init(k));
+    for (const auto& [collective, value] : added_) values.push_back(value);
+    ir::set_inits(loop_, inits);
+    const std::vector<Instruction*> reads = ir::add_carries(loop_, values);
+    for (std::size_t n = 0; n < reads.size(); ++n) replaced_[added_[n].first] = reads[n];
+    body->replace_all_uses(replaced_);
+    std::unordered_map<Instruction*, Instruction*> results;
+    for (Instruction* user : loop_->users()) {
+      const auto it = results_.find(std::size_t(user->get<ir::GetTupleElementAttrs>().index));
+      if (it == results_.end() || parts_.count(user) > 0) continue;
+      if (around->root() == user) it->second->sharding = user->sharding;
+      results[user] = it->second;
+    }
+    around->replace_all_uses(results);
+    for (Computation* c : {body, around}) {
+      c->sort_topologically();
+      c->remove_dead();
+    }
+  }
+
+  ir::WhileView view_;
+  Instruction* loop_;
+  ir::Builder outside_;
+  Instruction *in_, *out_;
+  std::int64_t before_;  ///< instructions of the body as it was
+  std::vector<Instruction*> inits_;
+  ir::Cloner hoisted_;
+  std::vector<std::pair<Instruction*, Instruction*>> added_;  ///< what is hoisted, and its copy
+  std::unordered_set<const Instruction*> gone_;               ///< from the body
+  std::unordered_map<Instruction*, Instruction*> replaced_;   ///< in the body
+  std::map<std::size_t, Instruction*> results_;               ///< after the loop
+  std::unordered_set<const Instruction*> parts_;              ///< each device's own of these
+};
+
+}  // namespace
+
+std::size_t move_collectives_out_of_loops(ir::Module* module) {
+  std::unordered_map<const Computation*, int> callers;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      for (const Computation* callee : i->called()) ++callers[callee];
+    }
+  }
+  std::unordered_set<const Computation*> branches;
+  const auto& all = module->computations();
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    for (const auto& i : (*c)->instructions()) {
+      if (!i->is(Opcode::conditional) && branches.count(c->get()) == 0) continue;
+      branches.insert(i->called().begin(), i->called().end());
+    }
+  }
+  std::size_t total = 0;
+  // Callees first: what leaves an inner loop may leave the one around it.
+  for (const auto& c : module->computations()) {
+    std::vector<Instruction*> loops;
+    for (const auto& i : c->instructions()) {
+      if (!i->is(Opcode::while_)) continue;
+      const auto trips = i->get<ir::WhileAttrs>().known_trip_count;
+      // In a branch, devices may stand still that a loop without trips doesn't ask for.
+      if (trips ? *trips < 2 : branches.count(c.get()) > 0) continue;
+      if (callers[i->called()[0]] == 1 && callers[i->called()[1]] == 1) loops.push_back(i.get());
+    }
+    for (Instruction* i : loops) {
+      Loop loop(i);
+      if (loop.simple()) total += loop.run();
+    }
+  }
+  return total;
+}
+
+}  // namespace tessera::spmd

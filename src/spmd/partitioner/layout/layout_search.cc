@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: Apache-2.0
+// Enumerates assignments of mesh axes to an op's factors and picks the cheapest.
+#include "src/spmd/partitioner/layout/layout_search.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/layout/given_ways.h"
+#include "src/spmd/reshard/axis_groups.h"
+#include "src/spmd/reshard/planner.h"
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd {
+namespace {
+
+// Up to so many axes each is placed on its own; beyond, runs that all tensors hold together count
+// as one.
+constexpr std::size_t kSingleAxes = 3;
+constexpr std::size_t kMaxBlocks = 8;
+constexpr int kMaxFactors = 30;
+constexpr std::size_t kMaxLayouts = 5000;
+// Reshards that are planned to tell layouts apart; the likeliest layouts come first.
+constexpr int kMaxPlans = 300;
+
+using FactorAxes = std::vector<IndexList>;
+
+struct Tensor {
+  const TensorFactors* factors;
+  const Shape* shape;
+  const TensorSharding* sharding;
+  bool is_result;
+  double share;  ///< of what moving it costs
+};
+
+bool contains(const IndexList& list, int a) {
+  return std::find(list.begin(), list.end(), a) != list.end();
+}
+
+/// Operands are contracted with each other: a dot or a convolution.
+bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
+  const auto large =
+      std::count_if(operands.begin(), operands.end(), [](const Shape& s) { return s.rank() > 0; });
+  if (large < 2) return false;
+  std::vector<char> in_result(rule.factors.size(), 0);
+  for (const TensorFactors& tensor : rule.results) {
+    for (const auto& dim : tensor) {
+      for (int f : dim) in_result[std::size_t(f)] = 1;
+    }
+  }
+  for (std::size_t f = 0; f < in_result.size(); ++f) {
+    if (!in_result[f] && rule.factors[f].kind == FactorKind::reduction) return true;
+  }
+  return false;
+}
+
+/// A candidate gives each factor of the op's rule a list of axes (a parallel strategy of an op, as
+/// in Alpa, Zheng et al. 2022). That decides the shardings of its operands and results, and so the
+/// reshards before and after it. The price is that of the reshards and of one device's work.
+///
+/// Example: f32[m,k] times f32[k,n] on two devices, mesh <x=2>; the left operand is x|- (rows), the
+/// right one -|x (columns), the result is asked for as x|-. Candidates are x on m, n, k or none.
+/// Bytes received for left, right, result:
+///                      x on m            x on n            x on k
+///   m=64 k=64 n=8      0, 1024, 0        8192, 0, 512      4096, 512, 1024
+///   m=8  k=64 n=64     0, 8192, 0        1024, 0, 512      512, 4096, 1024
+/// So m is split in the first case, where the small right operand is gathered, and n in the second.
+/// With operands -|x and x|- and a replicated result (m=8, k=512, n=8) it is k: nothing moves but
+/// the partial sums, an all-reduce of 256 bytes. And where all three are replicated (m=k=n=64),
+/// nothing is split: half of the work is worth less than a gather of 8192 bytes.
+class LayoutSearch {
+ public:
+  LayoutSearch(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+               const std::vector<TensorSharding>& operand_shardings,
+               const std::vector<Shape>& result_shapes,
+               const std::vector<TensorSharding>& result_shardings, double flops,
+               const LayoutCost& cost, const std::vector<double>& operand_shares)
+      : rule_(rule), flops_(flops), cost_(cost) {
+    auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
+                   const std::vector<TensorSharding>& shardings, bool is_result) {
+      TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
+                    "a factor rule of " + std::to_string(factors.size()) + " tensors for " +
+                        std::to_string(shapes.size()));
+      for (std::size_t i = 0; i < factors.size(); ++i) {
+        TESSERA_CHECK(shardings[i].kind == TensorSharding::Kind::axes &&
+                          shardings[i].dims.size() == factors[i].size(),
+                      "a sharding that doesn't fit its tensor: " + shardings[i].to_string());
+        const double share = is_result || operand_shares.empty() ? 1 : operand_shares[i];
+        tensors_.push_back({&factors[i], &shapes[i], &shardings[i], is_result, share});
+        if (shardings[i].mesh) mesh_ = shardings[i].mesh;
+      }
+    };
+    add(rule.operands, operand_shapes, operand_shardings, false);
+    add(rule.results, result_shapes, result_shardings, true);
+    operand_count_ = operand_shapes.size();
+    inspect_factors();
+    contracts_ = contracts(rule, operand_shapes);
+    if (cost.bytes_per_repeated_flop > 0) given_share_ = flops_ / given_ways();
+  }
+
+  ComputeLayout run() {
+    if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
+    project_all();
+    // The layout that all tensors have already, if there is one.
+    if (auto agreed = agreement();
+        agreed && !looks_up(*agreed) && !(cost_.share_copies && leaves_axes(*agreed))) {
+      return layout_of(*agreed);
+    }
+    collect_axes();
+    collect_layouts();
+    return best();
+  }
+
+ private:
+  struct FactorInfo {
+    bool carries = false;   ///< work can be shared out along it
+    bool compound = false;  ///< part of a dim somewhere: cut evenly or not at all
+    bool in_result = false;
+    std::int64_t size = 1;
+  };
+
+  void inspect_factors() {
+    info_.resize(rule_.factors.size());
+    for (std::size_t f = 0; f < info_.size(); ++f) info_[f].size = rule_.factors[f].size;
+    for (const Tensor& t : tensors_) {
+      for (const auto& dim : *t.factors) {
+        for (int f : dim) {
+          info_[std::size_t(f)].in_result |= t.is_result;
+          info_[std::size_t(f)].compound |= dim.size() > 1;
+        }
+      }
+    }
+    for (std::size_t f = 0; f < info_.size(); ++f) {
+      FactorKind kind = rule_.factors[f].kind;
+      info_[f].carries = info_[f].in_result
+                             ? kind == FactorKind::pass_through || kind == FactorKind::permutation
+                             : kind == FactorKind::reduction;
+    }
+  }
+
+  void project_all() {
+    for (const Tensor& t : tensors_) {
+      projections_.push_back(project(*mesh_, rule_, *t.factors, *t.sharding));
+    }
+  }
+
+  std::optional<FactorAxes> agreement() const {
+    FactorAxes axes(rule_.factors.size());
+    std::vector<char> seen(rule_.factors.size(), 0);
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      if (projections_[t].overflow) return std::nullopt;
+      if (!tensors_[t].sharding->unreduced.empty()) return std::nullopt;
+      for (std::size_t f = 0; f < axes.size(); ++f) {
+        if (!projections_[t].present[f]) continue;
+        const auto& list = projections_[t].factors[f].axes;
+        if (seen[f] && axes[f] != list) return std::nullopt;
+        seen[f] = 1;
+        axes[f] = list;
+      }
+    }
+    std::set<int> used;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (axes[f].empty()) continue;
+      if (!info_[f].carries || !fits(int(f), axes[f])) return std::nullopt;
+      for (int a : axes[f]) {
+        if (!used.insert(a).second) return std::nullopt;
+      }
+    }
+    return axes;
+  }
+
+  /// Whether each device would look up what it has of an array, for a sum: bringing the array along
+  /// may be less.
+  bool looks_up(const FactorAxes& axes) const {
+    if (!contracts_) return false;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (info_[f].in_result || axes[f].empty()) continue;
+      std::size_t operands = 0;
+      for (std::size_t t = 0; t < operand_count_; ++t) operands += projections_[t].present[f];
+      if (operands == 1) return true;
+    }
+    return false;
+  }
+
+  /// Whether devices do the same work.
+  bool leaves_axes(const FactorAxes& axes) const {
+    std::size_t used = 0, all = 0;
+    for (const IndexList& list : axes) {
+      for (int a : list) used += mesh_->axes[std::size_t(a)].size > 1;
+    }
+    for (const MeshAxis& a : mesh_->axes) all += a.size > 1;
+    return used < all;
+  }
+
+  /// Whether a factor can be cut so.
+  bool fits(int factor, const IndexList& axes) const {
+    std::int64_t ways = ways_of(*mesh_, axes), size = info_[std::size_t(factor)].size;
+    if (size > 0 && size % ways == 0) return true;
+    return !info_[std::size_t(factor)].compound && existing(factor, axes);
+  }
+
+  /// Some tensor is cut so, or more, along the factor.
+  bool existing(int factor, const IndexList& axes) const {
+    for (const Projection& p : projections_) {
+      const auto& have = p.factors[std::size_t(factor)].axes;
+      if (have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void collect_axes() {
+    IndexList axes;
+    std::vector<IndexList> lists, sets;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const TensorSharding& s = *tensors_[t].sharding;
+      auto take = [&](int a) {
+        if (mesh_->axes[std::size_t(a)].size > 1 && !contains(axes, a)) axes.push_back(a);
+      };
+      for (const DimSharding& d : s.dims) std::for_each(d.axes.begin(), d.axes.end(), take);
+      std::for_each(s.unreduced.begin(), s.unreduced.end(), take);
+      sets.push_back(s.unreduced);
+      if (projections_[t].overflow) {
+        for (const DimSharding& d : s.dims) lists.push_back(d.axes);
+      } else {
+        for (const ProjectedFactor& f : projections_[t].factors) {
+          if (!f.axes.empty()) lists.push_back(f.axes);
+        }
+      }
+    }
+    for (const Tensor& t : tensors_) {
+      for (int a : t.sharding->manual)
+        axes.erase(std::remove(axes.begin(), axes.end(), a), axes.end());
+    }
+    // Where nothing is split yet, work may be: it is free if the operands are copies.
+    const std::size_t used = axes.size();
+    for (int a = 0; a < int(mesh_->axes.size()); ++a) {
+      bool manual = std::any_of(tensors_.begin(), tensors_.end(),
+                                [&](const Tensor& t) { return contains(t.sharding->manual, a); });
+      if (!manual && !contains(axes, a) && mesh_->axes[std::size_t(a)].size > 1) axes.push_back(a);
+    }
+    if (axes.size() > kSingleAxes) axes.resize(used);
+    std::sort(axes.begin(), axes.end());
+    if (axes.size() <= kSingleAxes) {
+      for (int a : axes) blocks_.push_back({a});
+    } else {
+      blocks_ = reshard::axis_groups(axes, lists, sets);
+    }
+  }
+
+  // --- all layouts ---------------------------------------------------------------------------
+
+  struct Candidate {
+    FactorAxes axes;
+    double work = 0;   ///< one device's share, in bytes-equivalents
+    double bound = 0;  ///< that its cost is not below
+    std::vector<std::int64_t> choices;
+  };
+
+  void collect_layouts() {
+    // What each tensor has is always tried, however large the space.
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      fill_up(own_layout(t));
+    }
+    if (blocks_.size() <= kMaxBlocks && rule_.factors.size() <= std::size_t(kMaxFactors)) {
+      FactorAxes empty(rule_.factors.size());
+      std::vector<char> placed(blocks_.size(), 0);
+      enumerate(empty, placed, 0);
+    }
+  }
+
+  /// Adds the axes that a seed leaves out, where they fit.
+  void fill_up(FactorAxes seed) {
+    add(seed);
+    for (const auto& block : blocks_) {
+      for (int a : block) {
+        bool used = std::any_of(seed.begin(), seed.end(), [&](auto& l) { return contains(l, a); });
+        if (used) continue;
+        for (std::size_t f = 0; f < seed.size(); ++f) {
+          if (!info_[f].carries) continue;
+          seed[f].push_back(a);
+          if (fits(int(f), seed[f]) && expressible(seed)) break;
+          seed[f].pop_back();
+        }
+      }
+    }
+    add(seed);
+  }
+
+  /// Factors are filled in order, each list one block at a time, so that each layout is met once.
+  /// Blocks may be left out: devices then do the same work.
+  void enumerate(FactorAxes& axes, std::vector<char>& placed, std::size_t factor) {
+    if (found_.size() >= kMaxLayouts) return;
+    if (factor == axes.size()) {
+      add(axes);
+      return;
+    }
+    enumerate(axes, placed, factor + 1);
+    extend(axes, placed, factor);
+  }
+
+  void extend(FactorAxes& axes, std::vector<char>& placed, std::size_t factor) {
+    if (!info_[factor].carries) return;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      if (placed[b]) continue;
+      auto& list = axes[factor];
+      list.insert(list.end(), blocks_[b].begin(), blocks_[b].end());
+      if (fits(int(factor), list)) {
+        placed[b] = 1;
+        enumerate(axes, placed, factor + 1);
+        extend(axes, placed, factor);
+        placed[b] = 0;
+      }
+      axes[factor].resize(axes[factor].size() - blocks_[b].size());
+    }
+  }
+
+  /// Every tensor can be cut as its factors are.
+  bool expressible(const FactorAxes& axes) const {
+    bool complete = true;
+    for (const Tensor& t : tensors_) {
+      for (const auto& dim : *t.factors) {
+        if (dim.size() > 1) dim_axes(*mesh_, rule_, dim, axes, &complete);
+      }
+    }
+    return complete;
+  }
+
+  void add(const FactorAxes& axes) {
+    if (!expressible(axes)) return;
+    Candidate c;
+    c.axes = axes;
+    c.work = c.bound = work(axes);
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      std::int64_t choice = choice_of(t, axes);
+      c.choices.push_back(choice);
+      c.bound += choices_[std::size_t(choice)].bound;
+    }
+    found_.push_back(std::move(c));
+  }
+
+  /// What one device may do: no more than in the layout of the largest tensor, the result's among
+  /// equals; where operands are contracted with each other, no more than in the result's, nor than
+  /// in one that both have. Arrays of a few elements would otherwise be computed whole on each
+  /// device to save a collective's latency.
+  double allowed_work() const {
+    std::vector<std::size_t> large_operands;
+    bool reduces = false, slides = false;
+    for (std::size_t t = 0; t < operand_count_; ++t) {
+      if (!tensors_[t].shape->dims.empty()) large_operands.push_back(t);
+    }
+    for (std::size_t f = 0; f < info_.size(); ++f) {
+      reduces |= info_[f].carries && !info_[f].in_result;
+      slides |= rule_.factors[f].kind == FactorKind::permutation;
+    }
+    double least = std::numeric_limits<double>::infinity();
+    if (reduces && large_operands.size() > 1) {
+      // A convolution's kernel is small, and not worth moving the rest for.
+      if (slides) return least;
+      for (std::size_t t = operand_count_; t < tensors_.size(); ++t) {
+        least = std::min(least, work(own_layout(t)));
+      }
+      FactorAxes common = own_layout(large_operands[0]);
+      const FactorAxes other = own_layout(large_operands[1]);
+      for (std::size_t f = 0; f < common.size(); ++f) {
+        if (info_[f].in_result || common[f] != other[f]) common[f].clear();
+      }
+      least = std::min(least, work(common));
+      // A sum of parts that is smaller than what it is made of.
+      std::int64_t result = 0;
+      for (std::size_t t = operand_count_; t < tensors_.size(); ++t) {
+        result += tensors_[t].shape->element_count();
+      }
+      for (std::size_t t : large_operands) {
+        FactorAxes own = own_layout(t);
+        for (std::size_t f = 0; f < own.size(); ++f) {
+          if (info_[f].in_result) own[f].clear();
+        }
+        if (result < tensors_[t].shape->element_count()) least = std::min(least, work(own));
+      }
+    } else {
+      std::size_t largest = 0;
+      auto elements = [&](std::size_t i) { return tensors_[i].shape->element_count(); };
+      for (std::size_t t = 1; t < tensors_.size(); ++t) {
+        if (elements(t) >= elements(largest)) largest = t;
+      }
+      least = work(own_layout(largest));
+    }
+    // Rounded up, as shares are sums of products.
+    return least * (1 + 1e-9);
+  }
+
+  /// A tensor's own split, as far as work can follow it.
+  FactorAxes own_layout(std::size_t t) const {
+    FactorAxes axes(rule_.factors.size());
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (info_[f].carries && fits(int(f), projections_[t].factors[f].axes)) {
+        axes[f] = projections_[t].factors[f].axes;
+      }
+    }
+    return axes;
+  }
+
+  double given_ways() const {
+    std::vector<const TensorSharding*> operands, results;
+    for (const Tensor& t : tensors_) (t.is_result ? results : operands).push_back(t.sharding);
+    return ways_as_given(rule_, operands, results);
+  }
+
+  /// Bytes-equivalents of one device's share of the work.
+  double work(const FactorAxes& axes) const {
+    double share = flops_;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (axes[f].empty()) continue;
+      std::int64_t ways = ways_of(*mesh_, axes[f]), size = info_[f].size;
+      share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
+    }
+    const double repeated = given_share_ > 0 ? std::max(0.0, share - given_share_ * 1.001) : 0;
+    return share * cost_.bytes_per_flop + repeated * cost_.bytes_per_repeated_flop;
+  }
+
+  // --- what a layout asks of one tensor --------------------------------------------------------
+
+  struct Choice {
+    std::size_t tensor;
+    TensorSharding sharding;
+    double bound = 0;
+    double cost = -1;  ///< exact, once asked for
+  };
+
+  std::int64_t choice_of(std::size_t t, const FactorAxes& axes) {
+    std::string key(1, char(t));
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      bool sum = tensors_[t].is_result && !info_[f].in_result;
+      if (!projections_[t].present[f] && !sum) continue;
+      for (int a : axes[f]) key.push_back(char(a + 1));
+      key.push_back(0);
+    }
+    auto [it, fresh] = choice_index_.try_emplace(std::move(key), std::int64_t(choices_.size()));
+    if (fresh) {
+      Choice c;
+      c.tensor = t;
+      c.sharding = required(tensors_[t], axes);
+      c.bound = tensors_[t].is_result
+                    ? reshard_lower_bound(c.sharding, *tensors_[t].sharding, dims_of(t),
+                                          bytes_of(t), cost_.transfer)
+                    : reshard_lower_bound(*tensors_[t].sharding, c.sharding, dims_of(t),
+                                          bytes_of(t), cost_.transfer);
+      c.bound *= tensors_[t].share;
+      choices_.push_back(std::move(c));
+    }
+    return it->second;
+  }
+
+  TensorSharding required(const Tensor& t, const FactorAxes& axes) const {
+    TensorSharding s;
+    s.mesh = mesh_;
+    s.manual = t.sharding->manual;
+    s.dims.resize(t.factors->size());
+    for (std::size_t d = 0; d < s.dims.size(); ++d) {
+      if (mesh_) s.dims[d].axes = dim_axes(*mesh_, rule_, (*t.factors)[d], axes);
+    }
+    if (t.is_result) {
+      for (std::size_t f = 0; f < axes.size(); ++f) {
+        if (info_[f].in_result) continue;
+        s.unreduced.insert(s.unreduced.end(), axes[f].begin(), axes[f].end());
+      }
+      std::sort(s.unreduced.begin(), s.unreduced.end());
+    }
+    return s;
+  }
+
+  const Dims& dims_of(std::size_t t) const { return tensors_[t].shape->dims; }
+  std::int64_t bytes_of(std::size_t t) const {
+    return std::max<std::int64_t>(1, std::int64_t(byte_size(tensors_[t].shape->dtype)));
+  }
+
+  double cost_of(std::int64_t choice) {
+    Choice& c = choices_[std::size_t(choice)];
+    if (c.cost < 0) {
+      ++plans_;
+      const TensorSharding& have = *tensors_[c.tensor].sharding;
+      bool result = tensors_[c.tensor].is_result;
+      c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
+                            dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
+               tensors_[c.tensor].share;
+    }
+    return c.cost;
+  }
+
+  ComputeLayout best() {
+    std::vector<std::size_t> order(found_.size());
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return found_[a].bound < found_[b].bound; });
+    double least = std::numeric_limits<double>::infinity();
+    double allowed = allowed_work();
+    if (std::none_of(found_.begin(), found_.end(),
+                     [&](const Candidate& c) { return c.work <= allowed; })) {
+      allowed = least;
+    }
+    const Candidate* winner = nullptr;
+    for (std::size_t i : order) {
+      const Candidate& c = found_[i];
+      if (c.work > allowed) continue;
+      if (c.bound >= least || (winner && plans_ >= kMaxPlans)) break;
+      double cost = c.bound;
+      for (std::int64_t choice : c.choices) {
+        cost += cost_of(choice) - choices_[std::size_t(choice)].bound;
+        if (cost >= least) break;
+      }
+      if (cost < least) {
+        least = cost;
+        winner = &c;
+      }
+    }
+    ComputeLayout layout = layout_of(winner->axes);
+    layout.cost = least;
+    return layout;
+  }
+
+  ComputeLayout layout_of(const FactorAxes& axes) {
+    ComputeLayout layout;
+    layout.factor_axes = axes;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      (tensors_[t].is_result ? layout.results : layout.operands)
+          .push_back(required(tensors_[t], axes));
+    }
+    if (mesh_) layout.cost = work(axes);
+    for (std::size_t i = 0; mesh_ && i < layout.results.size(); ++i) {
+      const Tensor& t = tensors_[operand_count_ + i];
+      layout.cost += reshard_cost(layout.results[i], *t.sharding, t.shape->dims,
+                                  bytes_of(operand_count_ + i), cost_.transfer);
+    }
+    return layout;
+  }
+
+  const FactorRule& rule_;
+  const double flops_;
+  double given_share_ = 0;  ///< flops of a device as the shardings stand; 0: nobody asks
+  const LayoutCost cost_;
+  bool contracts_ = false;
+  MeshRef mesh_;
+  std::vector<Tensor> tensors_;
+  std::size_t operand_count_ = 0;
+  std::vector<FactorInfo> info_;
+  std::vector<Projection> projections_;
+  std::vector<IndexList> blocks_;
+  std::vector<Candidate> found_;
+  int plans_ = 0;
+  std::vector<Choice> choices_;
+  std::unordered_map<std::string, std::int64_t> choice_index_;
+};
+
+}  // namespace
+
+LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                       const CostModel& model) {
+  LayoutCost cost{model.transfer, model.bytes_per_flop};
+  if (!contracts(rule, operand_shapes)) return cost;
+  cost.bytes_per_flop = model.bytes_per_dot_flop;
+  // A dot, if no operand slides along another.
+  if (std::any_of(rule.factors.begin(), rule.factors.end(),
+                  [](const Factor& f) { return f.kind == FactorKind::permutation; })) {
+    return cost;
+  }
+  cost.bytes_per_repeated_flop = model.bytes_per_repeated_flop;
+  cost.share_copies = model.share_copies;
+  return cost;
+}
+
+ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                            const std::vector<TensorSharding>& operand_shardings,
+                            const std::vector<Shape>& result_shapes,
+                            const std::vector<TensorSharding>& result_shardings, double flops,
+                            const LayoutCost& cost, const std::vector<double>& operand_shares) {
+  return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
+                      flops, cost, operand_shares)
+      .run();
+}
+
+}  // namespace tessera::spmd

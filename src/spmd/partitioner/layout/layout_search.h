@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the work of one op is shared out: which mesh axes split which factor.
+#pragma once
+
+#include <vector>
+
+#include "src/base/shape.h"
+#include "src/sharding/axes/tensor_sharding.h"
+#include "src/spmd/cost.h"
+#include "src/spmd/factor_rule.h"
+
+namespace tessera::spmd {
+
+struct ComputeLayout {
+  /// factor → axes, major to minor.
+  std::vector<IndexList> factor_axes;
+  /// What each operand must be resharded to before the op.
+  std::vector<TensorSharding> operands;
+  /// What the op then yields. Axes on reduction factors are `unreduced`: the partial results are to
+  /// be combined by the op's own monoid (the reshard to the wanted sharding says where: its
+  /// all_reduce and reduce_scatter steps).
+  std::vector<TensorSharding> results;
+  /// Of the reshards and the work, in bytes-equivalents.
+  double cost = 0;
+};
+
+/// Of a cost model, what the layout of one op depends on: its work has one price.
+struct LayoutCost {
+  TransferCost transfer;
+  double bytes_per_flop = 0;
+  // Of a dot; 0 and false for all others.
+  double bytes_per_repeated_flop = 0;
+  bool share_copies = false;
+  friend bool operator==(const LayoutCost&, const LayoutCost&) = default;
+};
+LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                       const CostModel& model);
+
+/// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
+/// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
+/// (CostModel::bytes_per_flop): an op that contracts nothing is never cut into fewer parts than its
+/// largest tensor is, however small, and a contraction into no fewer than its result. A layout that
+/// all tensors agree on already is taken as it is.
+///
+/// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
+/// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
+/// factors get no axes; permutation factors may get some (the op then has to exchange halos).
+/// `flops`: of the whole op, before it is shared out. `operand_shares`: what a byte moved of each
+/// operand counts, 1 if empty; less where an operand moves once for many runs of the op.
+ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                            const std::vector<TensorSharding>& operand_shardings,
+                            const std::vector<Shape>& result_shapes,
+                            const std::vector<TensorSharding>& result_shardings, double flops,
+                            const CostModel& model = {},
+                            const std::vector<double>& operand_shares = {});
+
+/// The same, searched for anew (choose_layout remembers what it found).
+ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                            const std::vector<TensorSharding>& operand_shardings,
+                            const std::vector<Shape>& result_shapes,
+                            const std::vector<TensorSharding>& result_shardings, double flops,
+                            const LayoutCost& cost, const std::vector<double>& operand_shares = {});
+
+}  // namespace tessera::spmd

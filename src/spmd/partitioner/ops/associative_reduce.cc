@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reducers of any kind: on arrays at once, on elements of which some are not there, and the last
+// step of a reduction whose parts lie on several devices.
+#include <algorithm>
+#include <unordered_map>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/ops/ordered.h"
+
+namespace tessera::spmd {
+
+bool works_on_arrays(const ir::Computation& reducer) {
+  for (const auto& i : reducer.instructions()) {
+    switch (i->opcode) {
+      case ir::Opcode::parameter:
+      case ir::Opcode::constant:
+      case ir::Opcode::tuple:
+      case ir::Opcode::copy:
+        break;
+      case ir::Opcode::call:
+        if (!works_on_arrays(*i->called().front())) return false;
+        break;
+      case ir::Opcode::get_tuple_element:
+        if (!i->operand(0)->is(ir::Opcode::call)) return false;
+        break;
+      default:
+        if (!ir::is_elementwise(i->opcode) || !i->shape.is_array()) return false;
+    }
+    if (i->shape.is_array() && !i->shape.is_scalar()) return false;
+    if (i->is(ir::Opcode::tuple) && i.get() != reducer.root()) return false;
+  }
+  return true;
+}
+
+std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& reducer,
+                                        const std::vector<ir::Instruction*>& arguments) {
+  const Dims dims = arguments.front()->shape.dims;
+  std::unordered_map<const ir::Instruction*, std::vector<ir::Instruction*>> done;
+  for (const auto& i : reducer.instructions()) {
+    std::vector<ir::Instruction*> operands;
+    for (const ir::Instruction* o : i->operands()) {
+      operands.insert(operands.end(), done.at(o).begin(), done.at(o).end());
+    }
+    std::vector<ir::Instruction*>& out = done[i.get()];
+    switch (i->opcode) {
+      case ir::Opcode::parameter:
+        out = {arguments[std::size_t(i->get<ir::ParameterAttrs>().number)]};
+        break;
+      case ir::Opcode::constant:
+        out = {b.splat(b.constant(i->get<ir::ConstantAttrs>().value), dims)};
+        break;
+      case ir::Opcode::tuple:
+      case ir::Opcode::copy:
+        out = operands;
+        break;
+      case ir::Opcode::call:
+        out = on_arrays(b, *i->called().front(), operands);
+        break;
+      case ir::Opcode::get_tuple_element:
+        out = {operands[std::size_t(i->get<ir::GetTupleElementAttrs>().index)]};
+        break;
+      default:
+        out = {b.emit_shaped(i->opcode, Shape(i->shape.dtype, dims), operands, i->attrs)};
+    }
+  }
+  return done.at(reducer.root());
+}
+
+ir::Computation* flagged(ComputationPartitioner& p, const ir::Instruction& source) {
+  ir::Computation* reducer = p.import_called(source).front();
+  ir::Module* module = p.module().target();
+  const std::size_t count = reducer->parameters().size() / 2;
+  ir::Builder b(module->add_computation(reducer->name() + "_of_present"));
+  std::vector<ir::Instruction*> sides[2], operands;
+  ir::Instruction* present[2];
+  std::int64_t number = 0;
+  for (int side = 0; side < 2; ++side) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Shape& shape = reducer->parameter(std::size_t(side) * count + i)->shape;
+      sides[side].push_back(b.parameter(number++, shape));
+    }
+    present[side] = b.parameter(number++, Shape(DType::pred, {}));
+    operands.insert(operands.end(), sides[side].begin(), sides[side].end());
+  }
+  ir::Instruction* joined = b.call(reducer, operands);
+  ir::Instruction* both = b.binary(ir::Opcode::and_, present[0], present[1]);
+  std::vector<ir::Instruction*> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    ir::Instruction* x =
+        joined->shape.is_tuple ? b.get_tuple_element(joined, std::int64_t(i)) : joined;
+    out.push_back(b.select(both, x, b.select(present[0], sides[0][i], sides[1][i])));
+  }
+  out.push_back(b.binary(ir::Opcode::or_, present[0], present[1]));
+  b.computation()->set_root(b.tuple(out));
+  return b.computation();
+}
+
+std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instruction& source,
+                                 const std::vector<ir::Instruction*>& partial,
+                                 const std::vector<TensorSharding>& layout, const IndexList& axes,
+                                 const PartReducer& reduce) {
+  const std::int64_t k = p.ways(axes);
+  const std::vector<Shape> results = flatten(source.shape);
+  FactorRule rule;
+  rule.factors.push_back({k, FactorKind::need_replication});
+  TensorFactors operand{{0}}, result;
+  for (std::int64_t d = 0; d < results.front().rank(); ++d) {
+    rule.factors.push_back({results.front().dim(d)});
+    operand.push_back({int(d) + 1});
+    result.push_back({int(d) + 1});
+  }
+  std::vector<Shape> shapes;
+  std::vector<TensorSharding> shardings;
+  double work = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    rule.operands.push_back(operand);
+    rule.results.push_back(result);
+    shapes.push_back(results[i]);
+    shapes.back().dims.insert(shapes.back().dims.begin(), k);
+    shardings.push_back(reduced(layout[i]));
+    shardings.back().dims.insert(shardings.back().dims.begin(), DimSharding{});
+    shardings.back().dims.front().axes = axes;
+    work = double(shapes.back().element_count());
+  }
+  const ComputeLayout last =
+      choose_layout(rule, shapes, shardings, results, p.wanted(source), work, p.cost());
+  std::vector<ir::Instruction*> parts;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Dims dims = partial[i]->shape.dims;
+    dims.insert(dims.begin(), 1);
+    Value* own = p.make(p.b().reshape(partial[i], dims), shardings[i], shapes[i]);
+    parts.push_back(
+        p.reshard(own, last.operands[i], "partial results of " + op_label(source))->local);
+  }
+  std::vector<Value*> out;
+  for (ir::Instruction* x : p.unpack(reduce(parts, p.local_tuple(source.shape, last.results)))) {
+    const std::size_t i = out.size();
+    if (i == results.size()) break;
+    out.push_back(p.make(x, last.results[i], results[i]));
+  }
+  return out;
+}
+
+}  // namespace tessera::spmd

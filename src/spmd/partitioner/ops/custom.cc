@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom calls: sharding constraints, custom_partitioning's callbacks, and calls known by a rule.
+#include "src/base/check.h"
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/cloner.h"
+#include "src/ir/constraint.h"
+#include "src/ir/hooks.h"
+#include "src/spmd/partitioner/families.h"
+#include "src/spmd/propagation/meshes.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+/// Copies a computation of the device program into the one being built.
+ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
+                         const std::vector<ir::Instruction*>& arguments,
+                         const std::string& reason) {
+  ir::CloneOptions options;
+  options.fresh_channels = true;
+  options.default_metadata = p.b().metadata;
+  ir::Cloner cloner(body, p.b().computation(), options);
+  cloner.map_parameters(arguments);
+  for (const auto& i : body.instructions()) {
+    if (i->is(ir::Opcode::parameter)) continue;
+    ir::Instruction* copy = cloner.clone(*i);
+    copy->sharding.clear();
+    if (ir::is_collective(i->opcode)) {
+      p.transfer = {"", "", reason, false};
+      p.note(copy);
+      p.transfer = {};
+    }
+  }
+  return cloner[body.root()];
+}
+
+void check_tile(const ir::Instruction& source, const std::string& name, const std::string& what,
+                const Shape& met, const Shape& global, const TensorSharding& s,
+                const Shape& expected) {
+  if (met == expected) return;
+  throw ShapeError("custom_partitioning of " + name + ": the per-shard function " + what + " " +
+                       met.to_string() + ", and the tile of " + global.to_string() + " by " +
+                       s.to_spec_string() + " is " + expected.to_string(),
+                   source.location());
+}
+
+TensorSharding hooks_sharding(ComputationPartitioner& p, const ir::Instruction& source,
+                              const std::string& name, const std::string& what,
+                              const TensorSharding& s, const Shape& shape) {
+  if (s.kind == TensorSharding::Kind::axes && s.rank() != shape.rank()) {
+    throw ShardingError("custom_partitioning of " + name + ": the sharding " + s.to_spec_string() +
+                            " that partition returned for " + what + " has " +
+                            std::to_string(s.rank()) + " dims, and the array is " +
+                            shape.to_string(),
+                        source.location());
+  }
+  TensorSharding normal = p.module().normal(s, shape.rank());
+  normal.manual = p.manual_axes();
+  return normal;
+}
+
+void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::CustomCallAttrs>();
+  ir::CustomPartitioner& hook = *attrs.partitioner;
+  const std::vector<Shape> results = flatten(source.shape);
+  if (p.module().devices() == 1) {
+    TESSERA_CHECK(!source.called().empty(), source.describe() + " has no plain body");
+    std::vector<ir::Instruction*> arguments;
+    for (const ir::Instruction* o : source.operands()) arguments.push_back(p.value(*o)->local);
+    ir::Computation* body = p.module().partitioned(*source.called().front());
+    std::vector<ir::Instruction*> parts = p.unpack(inlined(p, *body, arguments, ""));
+    std::vector<Value*> values;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      values.push_back(p.make(parts[i], p.whole(results[i].rank()), results[i]));
+    }
+    return p.define(source, values);
+  }
+  std::vector<ir::ShapeWithSharding> args, outs;
+  // The callback knows the axes by their own names, whole where the program has them whole.
+  const MeshRef& program_mesh = p.module().source().mesh;
+  const MeshRef mesh = program_mesh ? program_mesh : p.mesh();
+  for (const ir::Instruction* o : source.operands()) {
+    args.push_back({o->shape, propagation::coarsened(p.declared_array(*o), mesh)});
+  }
+  const std::vector<TensorSharding> wanted = p.declared(source);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    outs.push_back({results[i], propagation::coarsened(wanted[i], mesh)});
+  }
+  ir::CustomPartitioner::Partition chosen = hook.partition(p.module().target(), mesh, args, outs);
+  const std::string name = hook.name();
+  if (chosen.args.size() != args.size() || chosen.results.size() != outs.size() || !chosen.body) {
+    throw ValueError("custom_partitioning of " + name + ": partition returned " +
+                         std::to_string(chosen.args.size()) + " argument and " +
+                         std::to_string(chosen.results.size()) + " result shardings for " +
+                         std::to_string(args.size()) + " arguments and " +
+                         std::to_string(outs.size()) + " results",
+                     source.location());
+  }
+  std::vector<ir::Instruction*> arguments;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string what = "argument " + std::to_string(i);
+    TensorSharding s = hooks_sharding(p, source, name, what, chosen.args[i], args[i].shape);
+    Value* v = p.reshard(p.value(*source.operand(i)), s, what + " of " + name);
+    check_tile(source, name, "takes as " + what, chosen.body->parameter(i)->shape, args[i].shape, s,
+               v->local->shape);
+    arguments.push_back(p.reordered(v->local, s, chosen.args[i], what + " of " + name));
+  }
+  ir::Instruction* root = inlined(p, *chosen.body, arguments, "the per-shard function of " + name);
+  std::vector<ir::Instruction*> parts = p.unpack(root);
+  if (parts.size() != results.size()) {
+    throw TypeError("custom_partitioning of " + name + ": the per-shard function returns " +
+                        std::to_string(parts.size()) + " arrays, the function " +
+                        std::to_string(results.size()),
+                    source.location());
+  }
+  std::vector<Value*> values;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string what = "result " + std::to_string(i);
+    TensorSharding s = hooks_sharding(p, source, name, what, chosen.results[i], results[i]);
+    check_tile(source, name, "returns as " + what, parts[i]->shape, results[i], s,
+               p.local_shape(results[i], s));
+    ir::Instruction* part = p.reordered(parts[i], chosen.results[i], s, what + " of " + name);
+    values.push_back(p.make(part, s, results[i]));
+  }
+  p.define(source, values);
+}
+
+}  // namespace
+
+void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::CustomCallAttrs>();
+  if (attrs.partitioner) return partition_custom(p, source);
+  if (ir::is_constraint(source)) return partition_constraint(p, source);
+  if (ir::is_manual_computation(source)) return partition_manual(p, source);
+  if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands().size() == 1) {
+    return p.define(source, p.raw_leaves(*source.operand(0)));
+  }
+  for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
+                             "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
+    if (attrs.target == manual) {
+      throw NotImplementedError("per-device code around " + source.name +
+                                    " is in no form that can be partitioned in this version (" +
+                                    attrs.target + ")",
+                                source.location());
+    }
+  }
+  if (attrs.target == "TopK" || attrs.target == "mhlo.topk") return partition_top_k(p, source);
+  partition_by_rule(p, source);
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fourier transforms along split dims. Those of several dims go dim by dim: first the ones that lie
+// whole, then, their axes moved, the others. A single dim is cut into two (Cooley and Tukey), with
+// an all-to-all before, between and after.
+#include <algorithm>
+#include <array>
+
+#include "src/base/check.h"
+#include "src/base/literal_util.h"
+#include "src/ir/analysis/cost.h"
+#include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ops/ordered.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::FftType;
+using ir::Opcode;
+
+bool is_inverse(FftType type) { return type == FftType::ifft || type == FftType::irfft; }
+bool is_real(FftType type) { return type == FftType::rfft || type == FftType::irfft; }
+
+/// What a transform may cost in parts, against what it costs with more of it on each device.
+constexpr double kWorthOfParts = 1.5;
+
+std::int64_t parts_of(const TensorSharding& s, std::int64_t rank) {
+  std::int64_t out = 1;
+  for (std::int64_t d = 0; d < rank; ++d) out *= s.shards(d);
+  return out;
+}
+
+/// Some of the dims of a transform.
+struct Stage {
+  Dims dims;  ///< ascending
+  Shape in, out;
+  ComputeLayout layout;
+};
+
+/// The transforms along some dims, on a local array that has them whole.
+ir::Instruction* transformed(ComputationPartitioner& p, ir::Instruction* x, FftType type,
+                             const Stage& stage, const Dims& lengths, std::int64_t rank) {
+  ir::Builder& b = p.b();
+  const std::int64_t first = rank - std::int64_t(lengths.size());
+  const FftType plain = is_inverse(type) ? FftType::ifft : FftType::fft;
+  auto along = [&](std::int64_t d, FftType kind) {
+    const std::int64_t n = lengths[std::size_t(d - first)];
+    if (d == rank - 1) return b.fft(x, kind, {n});
+    Dims perm;
+    for (std::int64_t i = 0; i < rank; ++i) perm.push_back(i);
+    std::swap(perm[std::size_t(d)], perm.back());
+    return b.transpose(b.fft(b.transpose(x, perm), kind, {n}), perm);
+  };
+  const bool last = stage.dims.back() == rank - 1;
+  if (last && stage.dims.front() == rank - std::int64_t(stage.dims.size())) {
+    Dims sizes;
+    for (std::int64_t d : stage.dims) sizes.push_back(lengths[std::size_t(d - first)]);
+    return b.fft(x, type, sizes);
+  }
+  if (last && !is_inverse(type)) x = along(rank - 1, type);
+  for (std::int64_t d : stage.dims) {
+    if (d != rank - 1) x = along(d, plain);
+  }
+  if (last && is_inverse(type)) x = along(rank - 1, type);
+  return x;
+}
+
+ComputeLayout layout_of(const ComputationPartitioner& p, const Stage& stage,
+                        const TensorSharding& from, const TensorSharding& to) {
+  FactorRule rule;
+  TensorFactors operand, result;
+  for (std::int64_t d = 0; d < stage.in.rank(); ++d) {
+    const FactorKind kind =
+        contains(stage.dims, d) ? FactorKind::need_replication : FactorKind::pass_through;
+    operand.push_back({int(rule.factors.size())});
+    rule.factors.push_back({stage.in.dim(d), kind});
+    if (stage.in.dim(d) != stage.out.dim(d)) rule.factors.push_back({stage.out.dim(d), kind});
+    result.push_back({int(rule.factors.size()) - 1});
+  }
+  rule.operands = {operand};
+  rule.results = {result};
+  const double work = 16 * double(std::max(stage.in.element_count(), stage.out.element_count()));
+  return choose_layout(rule, {stage.in}, {from}, {stage.out}, {to}, work, p.cost());
+}
+
+/// `s` with the axes of the stage's dims on the largest other dim, also where they cut it unevenly.
+TensorSharding cleared(const Stage& stage, TensorSharding s) {
+  std::int64_t to = -1;
+  for (std::int64_t d = 0; d < stage.in.rank(); ++d) {
+    if (contains(stage.dims, d)) continue;
+    if (to < 0 || stage.in.dim(d) > stage.in.dim(to)) to = d;
+  }
+  for (std::int64_t d : stage.dims) {
+    IndexList axes = std::move(s.dims[std::size_t(d)].axes);
+    s.dims[std::size_t(d)].axes.clear();
+    IndexList& all = s.dims[std::size_t(to)].axes;
+    all.insert(all.end(), axes.begin(), axes.end());
+  }
+  return s;
+}
+
+/// The cheapest way to a stage, by the layouts that tensors have or by its own.
+ComputeLayout cheapest(const ComputationPartitioner& p, const Stage& stage,
+                       const TensorSharding& from, const TensorSharding& to) {
+  ComputeLayout best = layout_of(p, stage, from, to);
+  const TensorSharding other = cleared(stage, reduced(from));
+  ComputeLayout moved = layout_of(p, stage, other, to);
+  moved.cost += reshard_cost(from, other, stage.in.dims, std::int64_t(byte_size(stage.in.dtype)),
+                             p.cost().transfer);
+  return moved.cost < best.cost ? moved : best;
+}
+
+/// Two stages that together are the transform, the cheapest; empty if it is cheaper at once.
+std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& source,
+                             const TensorSharding& from, const TensorSharding& to, double price) {
+  const auto& attrs = source.get<ir::FftAttrs>();
+  const Shape &in = source.operand(0)->shape, &out = source.shape;
+  const std::int64_t rank = in.rank(), count = std::int64_t(attrs.lengths.size());
+  const Shape middle = attrs.type == FftType::rfft ? out : in;
+  std::vector<Stage> best;
+  for (std::int64_t mask = 1; mask + 1 < std::int64_t(1) << count; ++mask) {
+    std::vector<Stage> both{{{}, in, middle, {}}, {{}, middle, out, {}}};
+    for (std::int64_t i = 0; i < count; ++i) {
+      both[(mask >> i & 1) != 0 ? 0 : 1].dims.push_back(rank - count + i);
+    }
+    // The real side of the last dim is at the beginning, or at the end.
+    const bool last_first = both[0].dims.back() == rank - 1;
+    if (is_real(attrs.type) && last_first == is_inverse(attrs.type)) continue;
+    for (const TensorSharding& between : {from, to}) {
+      both[0].layout = cheapest(p, both[0], from, reduced(between));
+      const TensorSharding& reached = both[0].layout.results[0];
+      both[1].layout = cheapest(p, both[1], reached, to);
+      const double total = both[0].layout.cost + both[1].layout.cost -
+                           reshard_cost(reached, reduced(between), middle.dims,
+                                        std::int64_t(byte_size(middle.dtype)), p.cost().transfer);
+      if (total < price) {
+        price = total;
+        best = both;
+      }
+    }
+  }
+  return best;
+}
+
+ir::Instruction* swapped(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
+                         const IndexList& axes) {
+  x = p.b().all_to_all(x, dim, ir::DeviceGroups::over(p.mesh(), axes));
+  p.note(x);
+  return x;
+}
+
+/// exp(2 pi i a b / n), or its conjugate, at [.., a, b]: b begins at `first`.
+ir::Instruction* twiddles(ComputationPartitioner& p, const Shape& shape, std::int64_t n,
+                          ir::Instruction* first, bool inverse) {
+  ir::Builder& b = p.b();
+  const std::int64_t rank = shape.rank();
+  const Dims plane{shape.dim(rank - 2), shape.dim(rank - 1)};
+  ir::Instruction* at = b.binary(Opcode::add, b.iota(Shape(s32, plane), 1), b.splat(first, plane));
+  at = b.binary(Opcode::multiply, at, b.iota(Shape(s32, plane), 0));
+  const double turn = (inverse ? 2 : -2) * 3.14159265358979323846 / double(n);
+  ir::Instruction* angle =
+      b.binary(Opcode::multiply, b.convert(at, f64), b.splat(b.scalar(f64, turn), plane));
+  const DType part = shape.dtype == DType::c128 ? f64 : f32;
+  ir::Instruction* x = b.binary(Opcode::complex, b.convert(b.unary(Opcode::cosine, angle), part),
+                                b.convert(b.unary(Opcode::sine, angle), part));
+  return b.broadcast(x, shape.dims, {rank - 2, rank - 1});
+}
+
+/// A transform of the last dim, split into as many parts as devices; each ends with its own part.
+ir::Instruction* across(ComputationPartitioner& p, ir::Instruction* x, FftType type, std::int64_t n,
+                        const IndexList& axes) {
+  ir::Builder& b = p.b();
+  const std::int64_t k = p.ways(axes), rows = n / k, part = rows / k;
+  Dims batch = x->shape.dims;
+  batch.pop_back();
+  const std::int64_t d = std::int64_t(batch.size());
+  auto with = [&](Dims tail) {
+    Dims dims = batch;
+    dims.insert(dims.end(), tail.begin(), tail.end());
+    return dims;
+  };
+  Dims flip;
+  for (std::int64_t i = 0; i < d; ++i) flip.push_back(i);
+  flip.insert(flip.end(), {d + 1, d});
+  Dims starts;
+  for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * part);
+  // Element n1 * rows + n2 is on device n1; now n2 is split instead: [n1, n2].
+  x = swapped(p, b.reshape(x, with({k, part})), d, axes);
+  x = b.transpose(b.fft(b.transpose(x, flip), type, {k}), flip);
+  x = b.binary(Opcode::multiply, x,
+               twiddles(p, x->shape, n, p.lookup(starts, axes), is_inverse(type)));
+  // [k1, n2] with n2 split to k1 split; then k1 + k * k2 is where the results belong.
+  x = b.reshape(swapped(p, x, d, axes), with({rows}));
+  x = b.reshape(b.fft(x, type, {rows}), with({k, part}));
+  x = swapped(p, x, d, axes);
+  return b.reshape(b.transpose(x, flip), with({rows}));
+}
+
+}  // namespace
+
+void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::FftAttrs>();
+  const Shape &in = source.operand(0)->shape, &out = source.shape;
+  std::optional<FactorRule> rule = rule_for(source);
+  Value* v = p.operand_value(*source.operand(0));
+  const std::int64_t rank = in.rank(), count = std::int64_t(attrs.lengths.size());
+  const TensorSharding from = v->original->recompute ? p.whole(rank) : v->sharding;
+  const TensorSharding to = p.declared_array(source);
+  bool split = false;
+  for (std::int64_t d = rank - count; d < rank; ++d) {
+    split |= from.shards(d) > 1 || to.shards(d) > 1;
+  }
+  if (!rule || !split || in.element_count() == 0 || out.element_count() == 0) {
+    return partition_by_rule(p, source);
+  }
+  const ComputeLayout at_once = p.layout_for(source, *rule);
+  double price = at_once.cost;
+  // Work that devices repeat is not to be had for somewhat fewer bytes.
+  const std::int64_t parts = parts_of(at_once.results[0], rank);
+  if (parts < parts_of(from, rank) && parts < parts_of(to, rank)) price *= kWorthOfParts;
+  const std::vector<Stage> stages = stages_of(p, source, from, to, price);
+  if (!stages.empty()) {
+    const std::string reason = "dims of " + op_label(source);
+    for (const Stage& stage : stages) {
+      v = p.reshard(v, stage.layout.operands[0], reason);
+      ir::Instruction* x = transformed(p, v->local, attrs.type, stage, attrs.lengths, rank);
+      v = p.make(x, stage.layout.results[0], stage.out);
+    }
+    return p.define(source, v);
+  }
+  if (count != 1 || is_real(attrs.type)) return partition_by_rule(p, source);
+  FactorRule halves = *rule;
+  halves.factors[std::size_t(halves.operands[0].back().front())].kind = FactorKind::permutation;
+  const ComputeLayout layout = p.layout_for(source, halves);
+  const TensorSharding& s = layout.operands[0];
+  const std::int64_t k = s.shards(rank - 1), n = in.dims.back();
+  const double bytes = ir::received_bytes(Opcode::all_to_all,
+                                          double(p.local_shape(in, s).byte_count()) * 3, double(k));
+  if (k == 1 || n % (k * k) != 0 || n != std::int64_t(std::int32_t(n)) ||
+      price <= layout.cost + bytes + 3 * p.cost().transfer.latency_bytes) {
+    return partition_by_rule(p, source);
+  }
+  v = p.reshard(v, s, p.operand_reason(source, 0));
+  const std::string spec = s.to_spec_string();
+  p.transfer = {spec, spec, "parts of " + op_label(source), false};
+  ir::Instruction* x = across(p, v->local, attrs.type, n, s.dims.back().axes);
+  p.transfer = {};
+  p.define(source, p.make(x, layout.results[0], out));
+}
+
+}  // namespace tessera::spmd

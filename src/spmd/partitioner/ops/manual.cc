@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual computations: operands and results in the layouts that the call states, the body as it is.
+// Along axes that stay automatic the body is partitioned like any computation; shardings in it name
+// the manual axes as manual, so that nothing is moved or shared along them.
+#include "src/ir/analysis/device_computations.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Opcode;
+
+bool holds(const IndexList& list, int a) {
+  return std::find(list.begin(), list.end(), a) != list.end();
+}
+
+/// Which devices a collective of the user's joins, as HLO says it. Groups name partitions if there
+/// is a channel (for reductions and gathers: if they name global devices), else replicas, of which
+/// there is one. Returns false if nobody is joined to anybody.
+bool settle_groups(ir::Instruction* i, std::int64_t devices) {
+  if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
+    bool names_partitions = permute->channel_id.has_value();
+    for (const auto& [from, to] : permute->source_target_pairs) {
+      names_partitions |= from != 0 || to != 0;
+    }
+    return names_partitions || permute->source_target_pairs.empty();
+  }
+  auto* attrs = i->attrs.edit_if<ir::CollectiveAttrs>();
+  if (!attrs || attrs->groups.symbolic() || attrs->use_global_device_ids) return true;
+  auto& lists = attrs->groups.lists;
+  const bool one_replica = lists.empty() || (lists.size() == 1 && lists[0] == Dims{0});
+  if (!one_replica || devices == 1) return true;
+  if (!attrs->channel_id) return false;
+  const bool by_replica = i->is(Opcode::all_reduce) || i->is(Opcode::all_gather) ||
+                          i->is(Opcode::reduce_scatter) || i->is(Opcode::all_reduce_start) ||
+                          i->is(Opcode::all_gather_start);
+  if (by_replica) lists.clear();
+  return true;
+}
+
+void set_channel(ComputationPartitioner& p, ir::Instruction* i) {
+  if (auto* c = i->attrs.edit_if<ir::CollectiveAttrs>()) {
+    c->channel_id = ir::next_channel_id(p.module().target());
+  } else if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
+    permute->channel_id = ir::next_channel_id(p.module().target());
+  }
+}
+
+void note_own(ComputationPartitioner& p, ir::Instruction* collective, const std::string& reason) {
+  const Transfer keep = p.transfer;
+  p.transfer = {"", "", reason, false};
+  p.note(collective);
+  p.transfer = keep;
+}
+
+/// Collectives of a body that was taken over: each gets a channel and stands in the report.
+void settle_collectives(ComputationPartitioner& p, ir::Computation* body,
+                        std::unordered_set<ir::Computation*>* seen) {
+  if (!seen->insert(body).second) return;
+  std::unordered_map<ir::Instruction*, ir::Instruction*> dropped;
+  for (const auto& i : body->instructions()) {
+    if (ir::is_collective(i->opcode)) {
+      if (!settle_groups(i.get(), p.module().devices()) && i->operands().size() == 1) {
+        dropped[i.get()] = i->operand(0);
+        continue;
+      }
+      set_channel(p, i.get());
+      note_own(p, i.get(), "the body of a manual computation");
+      continue;
+    }
+    for (ir::Computation* callee : i->called()) settle_collectives(p, callee, seen);
+  }
+  if (!dropped.empty()) body->replace_all_uses(dropped);
+}
+
+void define_results(ComputationPartitioner& p, const ir::Instruction& source,
+                    const std::vector<ir::Instruction*>& parts,
+                    const std::vector<TensorSharding>& layouts) {
+  const std::vector<Shape> shapes = flatten(source.shape);
+  std::vector<Value*> values;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    values.push_back(p.make(parts[k], layouts[k], shapes[k]));
+  }
+  p.define(source, values);
+}
+
+/// All axes are manual: the body is the device program.
+void partition_whole(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::vector<ir::Instruction*> arguments;
+  for (std::size_t k = 0; k < source.operands().size(); ++k) {
+    const ir::Instruction& o = *source.operand(k);
+    Value* v = p.value(o);
+    ir::Instruction* x = v->local;
+    if (!o.sharding.empty()) {
+      x = p.reordered(x, v->sharding, o.sharding.front(), "operand of manual computation");
+    }
+    arguments.push_back(x);
+  }
+  ir::Computation* body = p.module().imported(*source.called()[0]);
+  std::unordered_set<ir::Computation*> seen;
+  settle_collectives(p, body, &seen);
+  std::vector<ir::Instruction*> parts = p.unpack(p.b().call(body, arguments));
+  const std::vector<TensorSharding> layouts = p.module().shardings_of(source);
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    if (k >= source.sharding.size()) continue;
+    parts[k] =
+        p.reordered(parts[k], source.sharding[k], layouts[k], "result of manual computation");
+  }
+  define_results(p, source, parts, layouts);
+}
+
+/// The layout of a global array whose local part, as the body sees it, lies by `local`.
+TensorSharding crossing(const TensorSharding& global, const TensorSharding& local,
+                        const IndexList& inner) {
+  TensorSharding s = global;
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    IndexList& axes = s.dims[d].axes;
+    axes.erase(std::remove_if(axes.begin(), axes.end(), [&](int a) { return !holds(inner, a); }),
+               axes.end());
+    axes.insert(axes.end(), local.dims[d].axes.begin(), local.dims[d].axes.end());
+  }
+  return s;
+}
+
+void check_even(const ir::Instruction& source, const TensorSharding& s, const Shape& local) {
+  if (!uneven(s, local.dims)) return;
+  throw NotImplementedError("the body of a manual computation has " + local.to_string() +
+                                " in uneven parts, " + s.to_spec_string() + ", at its boundary",
+                            source.location());
+}
+
+void partition_partly(ComputationPartitioner& p, const ir::Instruction& source) {
+  const ir::Computation& body = *source.called()[0];
+  const IndexList& inner = p.module().manual_axes(body);
+  std::vector<ir::Instruction*> arguments;
+  for (std::size_t k = 0; k < source.operands().size(); ++k) {
+    const ir::Instruction& parameter = *body.parameter(k);
+    const TensorSharding local = p.module().shardings_of(parameter).front();
+    check_even(source, local, parameter.shape);
+    const TensorSharding wanted = crossing(p.declared_array(*source.operand(k)), local, inner);
+    arguments.push_back(
+        p.reshard(p.value(*source.operand(k)), wanted, p.operand_reason(source, k))->local);
+  }
+  ir::Computation* target = p.module().partitioned(body);
+  const std::vector<ir::Instruction*> parts = p.unpack(p.b().call(target, arguments));
+  const std::vector<TensorSharding> locals = p.module().shardings_of(*body.root());
+  std::vector<TensorSharding> layouts = p.declared(source);
+  const std::vector<Shape> shapes = flatten(body.root()->shape);
+  for (std::size_t k = 0; k < layouts.size(); ++k) {
+    check_even(source, locals[k], shapes[k]);
+    layouts[k] = crossing(layouts[k], locals[k], inner);
+  }
+  define_results(p, source, parts, layouts);
+}
+
+/// Groups must lie along the manual axes: what is automatic has no device numbers.
+void check_groups(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::vector<std::vector<std::int64_t>> groups;
+  if (const auto* permute = source.attrs.get_if<ir::PermuteAttrs>()) {
+    for (const auto& [from, to] : permute->source_target_pairs) groups.push_back({from, to});
+  } else if (const auto* attrs = source.attrs.get_if<ir::CollectiveAttrs>()) {
+    groups = attrs->groups.expand(p.module().devices());
+  }
+  const LogicalMesh& mesh = *p.mesh();
+  for (const auto& group : groups) {
+    for (std::int64_t device : group) {
+      if (device < 0 || device >= p.module().devices()) {
+        throw ValueError(op_label(source) + " names device " + std::to_string(device) + " of " +
+                             std::to_string(p.module().devices()),
+                         source.location());
+      }
+      for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+        if (holds(p.manual_axes(), int(a)) ||
+            mesh.coordinate(device, int(a)) == mesh.coordinate(group[0], int(a))) {
+          continue;
+        }
+        throw ShardingError(op_label(source) + " within a manual computation joins devices " +
+                                std::to_string(group[0]) + " and " + std::to_string(device) +
+                                ", which lie apart along \"" + mesh.axes[a].name +
+                                "\", an axis that is not manual",
+                            source.location());
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void partition_manual(ComputationPartitioner& p, const ir::Instruction& source) {
+  if (source.called().size() != 1 ||
+      source.operands().size() != source.called()[0]->parameters().size()) {
+    throw ValueError("the manual computation " + source.name + " has no body for its operands",
+                     source.location());
+  }
+  if (ir::is_partly_manual(source)) return partition_partly(p, source);
+  partition_whole(p, source);
+}
+
+void partition_collective(ComputationPartitioner& p, const ir::Instruction& source) {
+  switch (source.opcode) {
+    case Opcode::all_reduce:
+    case Opcode::all_gather:
+    case Opcode::reduce_scatter:
+    case Opcode::all_to_all:
+    case Opcode::collective_permute:
+    case Opcode::collective_broadcast:
+      break;
+    default:
+      throw NotImplementedError(op_label(source) +
+                                    " can't stand in a manual computation that leaves axes "
+                                    "automatic",
+                                source.location());
+  }
+  ir::Instruction settled = source;
+  if (!settle_groups(&settled, p.module().devices())) {
+    std::vector<Value*> same;
+    for (const ir::Instruction* o : source.operands()) same.push_back(p.value(*o));
+    return p.define(source, same);
+  }
+  check_groups(p, settled);
+  if (!rule_for(source)) return p.replicate(source, "its operands don't fit its results");
+  const ComputeLayout layout = p.layout_for(source, *rule_for(source));
+  std::vector<ir::Instruction*> operands;
+  for (Value* v : p.operands_in(source, layout.operands)) operands.push_back(v->local);
+  ir::Instruction* x = p.emit_local(source, operands, p.local_tuple(source.shape, layout.results),
+                                    std::move(settled.attrs));
+  set_channel(p, x);
+  note_own(p, x, "the body of a manual computation");
+  define_results(p, source, p.unpack(x), layout.results);
+}
+
+}  // namespace tessera::spmd

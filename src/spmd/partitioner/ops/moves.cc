@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slice, pad, reverse, concatenate. Along dims that they change, a split dim keeps its axes and
+// only the rows that change owners travel; or the axes go to another dim before; or, for small
+// slices, the owners' rows are summed with everybody else's zeros. The cheapest is taken.
+#include <algorithm>
+#include <optional>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+
+// Compiled apart: names below stand in other sources of this folder too.
+namespace tessera::spmd {
+
+namespace {
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
+}
+std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
+
+/// What a shard becomes before its rows are sent on, and where these then lie in the result.
+struct Placed {
+  RowSource part;
+  Dims skip;  ///< slices with strides: first row to take
+};
+
+Placed place_slice(std::int64_t ways, std::int64_t size, std::int64_t start, std::int64_t stride,
+                   std::int64_t out) {
+  Placed p;
+  const std::int64_t block = ceil_div(size, ways);
+  p.part.rows = ceil_div(block, stride);
+  for (std::int64_t c = 0; c < ways; ++c) {
+    const std::int64_t first = up_div(c * block - start, stride);
+    p.skip.push_back(start + stride * first - c * block);
+    const std::int64_t end = up_div(std::min((c + 1) * block, size) - start, stride);
+    p.part.start.push_back(first);
+    p.part.lo.push_back(std::max<std::int64_t>(first, 0));
+    p.part.hi.push_back(std::min({end, out, first + p.part.rows}));
+  }
+  return p;
+}
+
+Placed place_reverse(std::int64_t ways, std::int64_t size) {
+  Placed p;
+  const std::int64_t block = ceil_div(size, ways);
+  p.part.rows = block;
+  for (std::int64_t c = 0; c < ways; ++c) {
+    p.part.start.push_back(size - (c + 1) * block);
+    p.part.lo.push_back(std::max<std::int64_t>(size - (c + 1) * block, 0));
+    p.part.hi.push_back(std::max<std::int64_t>(size - c * block, 0));
+  }
+  return p;
+}
+
+/// Rows [first, first + count) of an array of `size` rows, at `offset` of the result.
+Placed place_concat(std::int64_t ways, std::int64_t size, std::int64_t first, std::int64_t count,
+                    std::int64_t offset, bool everywhere) {
+  Placed p;
+  const std::int64_t block = everywhere ? size : ceil_div(size, ways);
+  p.part.rows = block;
+  p.part.everywhere = everywhere;
+  for (std::int64_t c = 0; c < ways; ++c) {
+    const std::int64_t at = everywhere ? 0 : c * block;
+    p.part.start.push_back(offset - first + at);
+    p.part.lo.push_back(offset + std::max<std::int64_t>(at - first, 0));
+    p.part.hi.push_back(offset + std::min(at + block - first, count));
+  }
+  return p;
+}
+
+/// An array whose rows go into the result. Parts of a concatenation may be slices of one array.
+struct Source {
+  Value* value = nullptr;
+  std::size_t array = 0;  ///< among the distinct ones
+  std::int64_t first = 0, count = 0, offset = 0;
+};
+
+/// A way to compute: one sharding for result and operands alike, along all dims.
+struct Candidate {
+  TensorSharding layout;
+  /// Operands of a concatenation that are whole along the changed dim.
+  std::vector<char> everywhere;
+  /// Changed dims over whose axes the result is summed: of what each device puts into zeros.
+  Dims summed;
+  /// In bytes-equivalents; of it, to bring the operands there.
+  double price = 0, operands_price = 0;
+};
+
+/// Shardings worth a look: those of the ends, and these with the axes of changed dims elsewhere.
+std::vector<TensorSharding> layouts_to_try(const ComputationPartitioner& p,
+                                           const ir::Instruction& source,
+                                           const std::vector<TensorSharding>& ends,
+                                           const Dims& changed) {
+  std::vector<TensorSharding> out;
+  auto add = [&](TensorSharding s) {
+    s = reduced(std::move(s));
+    for (const TensorSharding& other : out) {
+      if (same_layout(other, s)) return;
+    }
+    out.push_back(std::move(s));
+  };
+  for (const TensorSharding& end : ends) {
+    add(end);
+    IndexList axes;
+    for (std::int64_t d : changed) {
+      const IndexList& a = end.dims[std::size_t(d)].axes;
+      axes.insert(axes.end(), a.begin(), a.end());
+    }
+    if (axes.empty()) continue;
+    TensorSharding rest = without_dims(end, changed);
+    for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
+      if (contains(changed, d)) continue;
+      if (source.shape.dim(d) % (end.shards(d) * p.ways(axes)) != 0) continue;
+      TensorSharding moved = rest;
+      IndexList& to = moved.dims[std::size_t(d)].axes;
+      to.insert(to.end(), axes.begin(), axes.end());
+      add(std::move(moved));
+    }
+    add(std::move(rest));
+  }
+  return out;
+}
+
+/// The rows' bytes of a local result, for all dims but one.
+double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim) {
+  double bytes = double(byte_size(global.dtype));
+  Dims local = s.shard_dims(global.dims);
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    if (std::int64_t(d) != dim) bytes *= double(local[d]);
+  }
+  return bytes;
+}
+
+using Placer = std::function<Placed(const Source& source, std::int64_t dim, std::int64_t ways,
+                                    bool everywhere)>;
+
+RowExchangePlan route_for(const ir::Instruction& source, const Candidate& c, std::int64_t dim,
+                          const Placer& placer, const std::vector<Source>& from, bool mirrored) {
+  const std::int64_t ways = c.layout.shards(dim), size = source.shape.dim(dim);
+  std::vector<RowSource> parts;
+  for (const Source& s : from) {
+    parts.push_back(placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
+    parts.back().array = s.array;
+  }
+  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), mirrored);
+}
+
+TensorSharding array_layout(const Candidate& c, std::size_t array, const Dims& changed) {
+  return !c.everywhere.empty() && c.everywhere[array] ? without_dims(c.layout, changed) : c.layout;
+}
+
+TensorSharding summed_layout(const Candidate& c) {
+  TensorSharding s = without_dims(c.layout, c.summed);
+  for (std::int64_t d : c.summed) {
+    const IndexList& a = c.layout.dims[std::size_t(d)].axes;
+    s.unreduced.insert(s.unreduced.end(), a.begin(), a.end());
+  }
+  return s;
+}
+
+/// The array that an op takes rows of, in one piece and along that dim only; null if it does more.
+const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) {
+  if (!o.is(ir::Opcode::slice)) return nullptr;
+  const auto& attrs = o.get<ir::SliceAttrs>();
+  for (std::int64_t stride : attrs.strides) {
+    if (stride != 1) return nullptr;
+  }
+  const ir::Instruction& in = *o.operand(0);
+  for (std::int64_t d = 0; d < in.shape.rank(); ++d) {
+    if (d != dim && in.shape.dim(d) != o.shape.dim(d)) return nullptr;
+  }
+  return &in;
+}
+
+/// The cheapest candidate.
+Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
+                 const TensorSharding& wanted, const std::vector<Source>& from, const Dims& changed,
+                 const Placer& placer, bool mirrored, bool may_sum) {
+  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
+  Candidate best;
+  std::vector<Value*> arrays;
+  for (const Source& s : from) {
+    if (s.array == arrays.size()) arrays.push_back(s.value);
+  }
+  std::vector<TensorSharding> ends{wanted};
+  for (Value* v : arrays) ends.push_back(v->sharding);
+  bool split_ends = !is_whole(wanted);
+  for (Value* v : arrays) split_ends &= !is_whole(v->sharding);
+  constexpr double last_resort = 1e30;
+  bool first = true;
+  auto consider = [&](Candidate c) {
+    double price = 0, shards = 1;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      price += p.reshard_price(arrays[i], array_layout(c, i, changed));
+    }
+    c.operands_price = price;
+    for (std::int64_t n : c.layout.shards()) shards *= double(n);
+    for (std::int64_t d : changed) {
+      if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
+      RowExchangePlan plan = route_for(source, c, d, placer, from, mirrored);
+      price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
+               p.cost().transfer.latency_bytes * plan.permutes;
+    }
+    price += reshard_cost(summed_layout(c), wanted, source.shape.dims, width, p.cost().transfer);
+    if (!c.summed.empty()) shards = 1;
+    price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+    // Gathering what is split at both ends is the last resort.
+    if (is_whole(c.layout) && split_ends) price += last_resort;
+    c.price = price;
+    if (first || price < best.price) best = std::move(c);
+    first = false;
+  };
+  for (const TensorSharding& s : layouts_to_try(p, source, ends, changed)) {
+    bool splits = std::any_of(changed.begin(), changed.end(),
+                              [&](std::int64_t d) { return s.shards(d) > 1; });
+    Candidate c{s, {}, {}, 0, 0};
+    if (splits && source.is(ir::Opcode::concatenate)) {
+      for (Value* v : arrays) {
+        c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
+      }
+    }
+    consider(c);
+    if (!c.everywhere.empty()) consider({s, {}, {}, 0, 0});
+    if (!may_sum || is_complex(source.shape.dtype)) continue;
+    Dims split, single;
+    for (std::int64_t d : changed) {
+      if (s.shards(d) == 1) continue;
+      split.push_back(d);
+      if (source.shape.dim(d) == 1) single.push_back(d);
+    }
+    if (splits) consider({s, {}, split, 0, 0});
+    if (!single.empty() && single != split) consider({s, {}, single, 0, 0});
+  }
+  return best;
+}
+
+/// Takes every stride-th row of a shard, from a row that depends on the device.
+ir::Instruction* take_strided(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
+                              const IndexList& axes, const Placed& placed, std::int64_t stride) {
+  if (stride == 1) return x;
+  const std::int64_t rows = placed.part.rows;
+  x = p.resized(x, dim, rows * stride);
+  x = p.dynamic_slice_dim(x, dim, p.lookup(placed.skip, axes), (rows - 1) * stride + 1);
+  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
+  strides[std::size_t(dim)] = stride;
+  return p.b().slice(x, starts, limits, strides);
+}
+
+/// A plan in which each device puts its rows where they belong in the whole result.
+RowExchangePlan deposit_plan(const RowSource& part, std::int64_t ways, std::int64_t size) {
+  RowExchangePlan plan;
+  plan.block = size;
+  RowPermute m;
+  m.rows = 1;
+  for (std::size_t c = 0; c < std::size_t(ways); ++c) {
+    m.rows = std::max(m.rows, part.hi[c] - std::max<std::int64_t>(part.lo[c], 0));
+  }
+  m.array.assign(std::size_t(ways), 0);
+  m.target.assign(std::size_t(ways), -1);
+  for (std::size_t c = 0; c < std::size_t(ways); ++c) {
+    m.hi.push_back(std::max<std::int64_t>(part.hi[c], 0));
+    m.lo.push_back(std::clamp<std::int64_t>(part.lo[c], 0, m.hi.back()));
+    m.cut.push_back(std::clamp<std::int64_t>(m.lo.back() - part.start[c], 0, part.rows - m.rows));
+    m.place.push_back(part.start[c] + m.cut.back());
+  }
+  plan.moves.push_back(std::move(m));
+  return plan;
+}
+
+Transfer transfer_of(const ir::Instruction& source, const Candidate& c, const char* what) {
+  std::string spec = c.layout.to_spec_string();
+  return {spec, spec, std::string(what) + " of " + op_label(source), false};
+}
+
+}  // namespace
+
+namespace {
+
+/// Dims that a slice cuts.
+Dims sliced_dims(const ir::Instruction& slice) {
+  const Dims &in = slice.operand(0)->shape.dims, &out = slice.shape.dims;
+  Dims changed;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (in[d] != out[d]) changed.push_back(std::int64_t(d));
+  }
+  return changed;
+}
+
+std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
+  const Dims& strides = slice.get<ir::SliceAttrs>().strides;
+  return strides.empty() ? 1 : strides[std::size_t(d)];
+}
+
+/// How a slice is to lie. What is taken out of a dim that is dropped then (as by `a[:, 5]`) is
+/// wanted wherever the rest is: split it would be with its owner, and be gathered from there.
+TensorSharding wanted_of_slice(ComputationPartitioner& p, const ir::Instruction& slice) {
+  TensorSharding s = reduced(p.declared_array(slice));
+  const auto users = p.users(slice);
+  const bool dropped =
+      !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Instruction* user) {
+        return user->is(ir::Opcode::reshape);
+      });
+  for (const std::int64_t d : sliced_dims(slice)) {
+    if (dropped && slice.shape.dim(d) == 1) s.dims[std::size_t(d)].axes.clear();
+  }
+  return s;
+}
+
+Candidate choose_slice(ComputationPartitioner& p, const ir::Instruction& source,
+                       const Placer& placer, const std::vector<Source>& from) {
+  return choose(p, source, wanted_of_slice(p, source), from, sliced_dims(source), placer, false,
+                true);
+}
+
+Placer slice_placer(const ir::Instruction& source) {
+  return [&source](const Source&, std::int64_t d, std::int64_t ways, bool) {
+    return place_slice(ways, source.operand(0)->shape.dim(d),
+                       source.get<ir::SliceAttrs>().starts[std::size_t(d)], stride_of(source, d),
+                       source.shape.dim(d));
+  };
+}
+
+/// Only concatenations along the dim that it cuts use it: they take the rows from where it does, so
+/// that it needn't be anywhere.
+bool is_taken_through(const ComputationPartitioner& p, const ir::Instruction& slice) {
+  const Dims changed = sliced_dims(slice);
+  if (changed.size() != 1 || !sliced_along(slice, changed[0])) return false;
+  const auto& users = p.users(slice);
+  return !users.empty() && users.size() == p.user_count(slice) &&
+         std::all_of(users.begin(), users.end(), [&](const ir::Instruction* user) {
+           return user->is(ir::Opcode::concatenate) &&
+                  user->get<ir::DimensionsAttrs>().dims.front() == changed[0];
+         });
+}
+
+/// Slices of one array along one split dim, all wanted split the same way (as of jnp.split): their
+/// rows travel in the same permutes, in which each device then has something to send. Defines them
+/// all if that is cheaper than one by one.
+bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
+  const Dims changed = sliced_dims(source);
+  const TensorSharding layout = wanted_of_slice(p, source);
+  if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
+  const std::int64_t dim = changed[0], ways = layout.shards(dim);
+  const ir::Instruction& operand = *source.operand(0);
+  constexpr std::size_t most = 64;
+  std::vector<const ir::Instruction*> slices;
+  for (const ir::Instruction* user : p.users(operand)) {
+    if (!user->is(ir::Opcode::slice) || sliced_dims(*user) != changed ||
+        stride_of(*user, dim) != 1 || is_taken_through(p, *user) ||
+        !same_layout(wanted_of_slice(p, *user), layout)) {
+      continue;
+    }
+    // The first of them has tried.
+    if (slices.empty() && user != &source) return false;
+    slices.push_back(user);
+    if (slices.size() > most) return false;
+  }
+  if (slices.size() < 2) return false;
+  Value* v = p.operand_value(operand);
+  const std::int64_t size = operand.shape.dim(dim), in_block = ceil_div(size, ways);
+  // In each device's block of the results, one slice's rows lie behind the other's.
+  std::vector<RowRun> pieces;
+  std::int64_t block = 0;
+  double apart = 0, shared = 0;
+  for (const ir::Instruction* s : slices) {
+    const std::int64_t start = s->get<ir::SliceAttrs>().starts[std::size_t(dim)];
+    const std::int64_t count = s->shape.dim(dim), out_block = ceil_div(count, ways);
+    for (std::int64_t at = start; at < start + count;) {
+      const std::int64_t c = at / in_block, t = (at - start) / out_block;
+      const std::int64_t end =
+          std::min({(c + 1) * in_block, start + (t + 1) * out_block, start + count});
+      pieces.push_back(
+          {c, t, at - c * in_block, block + at - start - t * out_block, end - at, 0, in_block});
+      at = end;
+    }
+    block += out_block;
+    const Candidate c = choose_slice(p, *s, slice_placer(*s), {{v}});
+    apart += c.price;
+    if (s != slices.front()) shared += c.operands_price;
+  }
+  const RowExchangePlan plan = plan_pieces(pieces, ways, block);
+  double together = p.reshard_price(v, layout) +
+                    double(plan.rows_moved) * row_bytes(source.shape, layout, dim) +
+                    p.cost().transfer.latency_bytes * plan.permutes;
+  if (together >= apart - shared) return false;
+  ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
+  p.transfer = transfer_of(source, {layout, {}, {}, 0, 0}, "rows");
+  Dims blocks;
+  for (const ir::Instruction* s : slices) blocks.push_back(ceil_div(s->shape.dim(dim), ways));
+  const std::vector<ir::Instruction*> parts =
+      p.emit_row_exchanges(plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, blocks);
+  p.transfer = {};
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    p.define(*slices[i], p.make(parts[i], layout, slices[i]->shape));
+  }
+  return true;
+}
+
+}  // namespace
+
+void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
+  if (p.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
+  if (is_taken_through(p, source) || slice_together(p, source)) return;
+  const auto& attrs = source.get<ir::SliceAttrs>();
+  const Dims& in = source.operand(0)->shape.dims;
+  const Dims& out = source.shape.dims;
+  const Dims changed = sliced_dims(source);
+  auto stride = [&](std::int64_t d) { return stride_of(source, d); };
+  const Placer placer = slice_placer(source);
+  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
+  const Candidate c = choose_slice(p, source, placer, from);
+  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
+  const Dims zeros(in.size(), 0), ones(in.size(), 1);
+  ir::SliceAttrs local{zeros, x->shape.dims, ones};
+  for (std::int64_t d : changed) {
+    if (c.layout.shards(d) > 1) continue;
+    const std::size_t i = std::size_t(d);
+    local.starts[i] = attrs.starts[i];
+    local.limits[i] = attrs.limits[i];
+    local.strides[i] = stride(d);
+  }
+  if (local.limits != x->shape.dims || local.starts != zeros || local.strides != ones) {
+    x = p.b().slice(x, local.starts, local.limits, local.strides);
+  }
+  const DType dtype = source.shape.dtype;
+  p.transfer = transfer_of(source, c, "rows");
+  for (std::int64_t d : changed) {
+    const std::int64_t ways = c.layout.shards(d);
+    if (ways == 1) continue;
+    const IndexList& axes = c.layout.dims[std::size_t(d)].axes;
+    Placed placed = placer(from[0], d, ways, false);
+    x = take_strided(p, x, d, axes, placed, stride(d));
+    if (contains(c.summed, d)) {
+      RowExchangePlan plan = deposit_plan(placed.part, ways, out[std::size_t(d)]);
+      x = p.emit_row_exchange(plan, {x}, d, axes, p.constant_scalar(x->shape.dtype, 0),
+                              source.shape);
+    } else {
+      x = p.emit_row_exchange(route_for(source, c, d, placer, from, false), {x}, d, axes, nullptr,
+                              source.shape);
+    }
+  }
+  p.transfer = {};
+  if (c.summed.empty()) return p.define(source, p.make(x, c.layout, source.shape));
+  x = as_bits(p.b(), x);
+  Value* sum = p.make(x, summed_layout(c), Shape(x->shape.dtype, out));
+  sum = p.reshard(sum, wanted_of_slice(p, source), "result of " + op_label(source));
+  x = from_bits(p.b(), sum->local, dtype);
+  p.define(source, p.make(x, sum->sharding, source.shape));
+}
+
+void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::PadAttrs>();
+  const Dims& in = source.operand(0)->shape.dims;
+  const Dims& out = source.shape.dims;
+  Dims changed;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (!(attrs.dims[d] == ir::PadDim{})) changed.push_back(std::int64_t(d));
+  }
+  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
+    const std::size_t i = std::size_t(d);
+    return Placed{spread_part(ways, in[i], attrs.dims[i].low, attrs.dims[i].interior, out[i]), {}};
+  };
+  Value* fill = p.value(*source.operand(1));
+  fill = p.reshard(fill, p.whole(0), p.operand_reason(source, 1));
+  if (source.operand(0)->shape.element_count() == 0) {
+    // Nothing but the filling.
+    const TensorSharding wanted = reduced(p.declared_array(source));
+    ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
+    return p.define(source, p.make(x, wanted, source.shape));
+  }
+  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
+  const Candidate c =
+      choose(p, source, reduced(p.declared_array(source)), from, changed, placer, false, false);
+  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
+  p.transfer = transfer_of(source, c, "rows");
+  std::vector<ir::PadDim> local(in.size());
+  bool pads = false;
+  for (std::int64_t d : changed) {
+    const std::size_t i = std::size_t(d);
+    if (c.layout.shards(d) == 1) {
+      local[i] = attrs.dims[i];
+      pads = true;
+      continue;
+    }
+    if (attrs.dims[i].interior > 0) {
+      std::vector<ir::PadDim> spread(in.size());
+      spread[i].interior = attrs.dims[i].interior;
+      x = p.b().pad(x, fill->local, spread);
+    }
+    x = p.emit_row_exchange(route_for(source, c, d, placer, from, false), {x}, d,
+                            c.layout.dims[i].axes, fill->local, source.shape);
+  }
+  p.transfer = {};
+  if (pads) x = p.b().pad(x, fill->local, local);
+  p.define(source, p.make(x, c.layout, source.shape));
+}
+
+void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source) {
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
+    return place_reverse(ways, source.shape.dim(d));
+  };
+  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
+  const Candidate c =
+      choose(p, source, reduced(p.declared_array(source)), from, dims, placer, true, false);
+  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
+  x = p.emit_local(source, {x}, x->shape);
+  p.transfer = transfer_of(source, c, "rows");
+  for (std::int64_t d : dims) {
+    if (c.layout.shards(d) == 1) continue;
+    x = p.emit_row_exchange(route_for(source, c, d, placer, from, true), {x}, d,
+                            c.layout.dims[std::size_t(d)].axes, nullptr, source.shape);
+  }
+  p.transfer = {};
+  p.define(source, p.make(x, c.layout, source.shape));
+}
+
+void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& source) {
+  const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
+  std::vector<Source> from;
+  std::vector<const ir::Instruction*> arrays;
+  std::int64_t at = 0;
+  for (const ir::Instruction* o : source.operands()) {
+    Source s;
+    s.count = o->shape.dim(dim);
+    s.offset = at;
+    at += s.count;
+    // Rows are taken from where a slice takes them: a roll is one step, not two.
+    if (const ir::Instruction* inner = sliced_along(*o, dim)) {
+      s.first = o->get<ir::SliceAttrs>().starts[std::size_t(dim)];
+      o = inner;
+    }
+    s.array = std::size_t(std::find(arrays.begin(), arrays.end(), o) - arrays.begin());
+    if (s.array == arrays.size()) arrays.push_back(o);
+    from.push_back(s);
+  }
+  std::vector<Value*> values;
+  for (const ir::Instruction* o : arrays) values.push_back(p.operand_value(*o));
+  for (Source& s : from) s.value = values[s.array];
+  Placer placer = [&](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
+    return place_concat(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
+  };
+  const Candidate c =
+      choose(p, source, reduced(p.declared_array(source)), from, {dim}, placer, false, false);
+  std::vector<ir::Instruction*> locals;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    locals.push_back(
+        p.reshard(values[i], array_layout(c, i, {dim}), "operand of " + op_label(source))->local);
+  }
+  ir::Instruction* x;
+  if (c.layout.shards(dim) == 1) {
+    std::vector<ir::Instruction*> parts;
+    for (const Source& s : from) {
+      ir::Instruction* part = locals[s.array];
+      if (s.count != part->shape.dim(dim)) {
+        Dims starts(part->shape.dims.size(), 0), limits = part->shape.dims;
+        starts[std::size_t(dim)] = s.first;
+        limits[std::size_t(dim)] = s.first + s.count;
+        part = p.b().slice(part, starts, limits);
+      }
+      parts.push_back(part);
+    }
+    x = p.emit_local(source, parts, p.local_shape(source.shape, c.layout));
+  } else {
+    p.transfer = transfer_of(source, c, "rows");
+    x = p.emit_row_exchange(route_for(source, c, dim, placer, from, false), locals, dim,
+                            c.layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
+    p.transfer = {};
+  }
+  p.define(source, p.make(x, c.layout, source.shape));
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions: each device reduces its part with the neutral element, the partial results are joined
+// by a collective of the same monoid, and the user's initial value enters once. Of other reducers
+// (argmax and the like) one partial result per device travels, and those are reduced again.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ops/ordered.h"
+
+namespace tessera::spmd {
+
+bool is_literal(const ir::Instruction& x, const Literal& value) {
+  const ir::Instruction* at = &x;
+  while (at->is(ir::Opcode::copy)) at = at->operand(0);
+  return at->is(ir::Opcode::constant) && !at->get<ir::ConstantAttrs>().elided &&
+         at->get<ir::ConstantAttrs>().value == value;
+}
+
+namespace {
+
+/// reducer(x, x) = x: built of comparisons and selections only.
+bool only_selects(const ir::Computation& reducer) {
+  for (const auto& i : reducer.instructions()) {
+    switch (i->opcode) {
+      case ir::Opcode::parameter:
+      case ir::Opcode::compare:
+      case ir::Opcode::select:
+      case ir::Opcode::and_:
+      case ir::Opcode::or_:
+      case ir::Opcode::maximum:
+      case ir::Opcode::minimum:
+      case ir::Opcode::tuple:
+      case ir::Opcode::copy:
+        break;
+      default:
+        return false;
+    }
+  }
+  return true;
+}
+
+/// One monoid per operand, each with its neutral element.
+struct Monoids {
+  std::vector<ir::Opcode> ops;
+  std::vector<Literal> identities;
+};
+
+/// The reducer's operands, if each is reduced for itself by a known monoid.
+std::optional<Monoids> monoids_of(const ir::Instruction& source) {
+  const ir::Computation& reducer = *source.called().front();
+  const std::size_t count = source.operands().size() / 2;
+  Monoids out;
+  if (count == 1) {
+    if (auto op = ir::as_binary_reducer(reducer)) out.ops.push_back(*op);
+  } else if (reducer.root()->is(ir::Opcode::tuple)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const ir::Instruction& x = *reducer.root()->operand(i);
+      if (!ir::is_commutative(x.opcode) || x.operands().size() != 2) return std::nullopt;
+      const ir::Instruction *a = reducer.parameter(i), *b = reducer.parameter(count + i);
+      const bool both =
+          (x.operand(0) == a && x.operand(1) == b) || (x.operand(0) == b && x.operand(1) == a);
+      if (!both) return std::nullopt;
+      out.ops.push_back(x.opcode);
+    }
+  }
+  if (out.ops.size() != count) return std::nullopt;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto identity = ir::identity_of(out.ops[i], source.operand(i)->shape.dtype);
+    if (!identity) return std::nullopt;
+    out.identities.push_back(*identity);
+  }
+  return out;
+}
+
+/// Makes values of the leaves of a local result.
+std::vector<Value*> made(ComputationPartitioner& p, const ir::Instruction& source,
+                         ir::Instruction* local, const std::vector<TensorSharding>& layout) {
+  const std::vector<Shape> shapes = flatten(source.shape);
+  std::vector<Value*> out;
+  for (ir::Instruction* x : p.unpack(local)) {
+    const std::size_t i = out.size();
+    if (i == shapes.size()) break;
+    out.push_back(p.make(x, layout[i], shapes[i]));
+  }
+  return out;
+}
+
+/// Partial results are partial sums (or products, ...); the user's initial value enters last.
+std::vector<Value*> reduce_monoids(ComputationPartitioner& p, const ir::Instruction& source,
+                                   const Monoids& monoids, const std::vector<Value*>& values,
+                                   const std::vector<TensorSharding>& layout) {
+  ir::Builder& b = p.b();
+  const std::size_t count = monoids.ops.size();
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  std::vector<ir::Instruction*> inputs, neutral;
+  for (std::size_t i = 0; i < count; ++i) {
+    neutral.push_back(b.constant(monoids.identities[i]));
+    inputs.push_back(p.masked(values[i], dims, neutral[i]));
+  }
+  inputs.insert(inputs.end(), neutral.begin(), neutral.end());
+  ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, layout));
+  std::vector<Value*> out = made(p, source, x, layout);
+  const std::vector<TensorSharding> wanted = p.declared(source);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i]->partial_op = monoids.ops[i];
+    if (is_literal(*source.operand(count + i), monoids.identities[i])) continue;
+    Value* sum = p.reshard(out[i], reduced(wanted[i]), "result of " + op_label(source));
+    ir::Instruction* init = b.splat(values[count + i]->local, sum->local->shape.dims);
+    x = b.binary(monoids.ops[i], init, sum->local);
+    out[i] = p.make(x, sum->sharding, out[i]->shape);
+  }
+  return out;
+}
+
+/// The rows that aren't padding, as preds.
+ir::Instruction* presence(ComputationPartitioner& p, Value* v, const Dims& dims) {
+  ir::Instruction* all = p.b().splat(p.constant_scalar(DType::pred, 1), v->local->shape.dims);
+  Value* flags = p.make(all, v->sharding, Shape(DType::pred, v->shape.dims));
+  return p.masked(flags, dims, p.constant_scalar(DType::pred, 0));
+}
+
+/// Nothing is known of the reducer but that it is associative: absent elements stand for its
+/// neutral one, and the first device alone has the initial values.
+std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction& source,
+                               const std::vector<Value*>& values,
+                               const std::vector<TensorSharding>& layout, const IndexList& axes) {
+  ir::Builder& b = p.b();
+  const std::size_t count = source.operands().size() / 2;
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  ir::Computation* reducer = flagged(p, source);
+  std::vector<ir::Instruction*> inputs, inits;
+  for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
+  inputs.push_back(presence(p, values[0], dims));
+  for (std::size_t i = 0; i < count; ++i) inits.push_back(values[count + i]->local);
+  std::vector<Shape> leaves = flatten(p.local_tuple(source.shape, layout));
+  leaves.push_back(Shape(DType::pred, leaves.front().dims));
+  auto emit = [&](std::vector<ir::Instruction*> operands, const Dims& over, const Shape& shape,
+                  ir::Instruction* flag) {
+    operands.insert(operands.end(), inits.begin(), inits.end());
+    operands.push_back(flag);
+    return b.emit_shaped(ir::Opcode::reduce, shape, operands, ir::DimensionsAttrs{over}, {reducer});
+  };
+  ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));
+  std::vector<ir::Instruction*> own = p.unpack(emit(inputs, dims, Shape::tuple(leaves), first));
+  // Which parts hold anything is known to all.
+  const TensorSharding& s = values[0]->sharding;
+  Literal holding(Shape(DType::pred, {p.ways(axes)}));
+  for (std::int64_t c = 0; c < p.ways(axes); ++c) {
+    bool any = true;
+    std::int64_t rest = c;
+    for (std::size_t d = s.dims.size(); d-- > 0;) {
+      if (!contains(dims, std::int64_t(d))) continue;
+      const std::int64_t n = values[0]->shape.dims[d], ways = s.shards(std::int64_t(d));
+      any &= rest % ways * ceil_div(n, ways) < n;
+      rest /= ways;
+    }
+    holding.mutable_data<Pred>()[std::size_t(c)] = Pred(any || c == 0);
+  }
+  own.pop_back();
+  return reduce_parts(
+      p, source, own, layout, axes, [&](std::vector<ir::Instruction*> parts, const Shape& shape) {
+        parts.push_back(b.broadcast(b.constant(holding), parts.front()->shape.dims, {0}));
+        std::vector<Shape> all = flatten(shape);
+        all.push_back(Shape(DType::pred, all.front().dims));
+        return emit(parts, {0}, Shape::tuple(all), p.constant_scalar(DType::pred, 0));
+      });
+}
+
+}  // namespace
+
+void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return p.replicate(source, "no rule is known");
+  const std::size_t count = source.operands().size() / 2;
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  const std::optional<Monoids> monoids = monoids_of(source);
+  const bool selects = only_selects(*source.called().front());
+  bool first = true;
+  for (std::size_t d = 0; d < rule->operands[0].size() && !monoids && !selects; ++d) {
+    // Such a reducer need not commute: each device's elements must stand together.
+    Factor& f = rule->factors[std::size_t(rule->operands[0][d].front())];
+    if (f.kind != FactorKind::reduction) continue;
+    if (!first) f.kind = FactorKind::need_replication;
+    if (f.size > 1) first = false;
+  }
+  ComputeLayout layout = p.layout_for(source, *rule);
+  std::vector<Value*> values = p.operands_in(source, layout.operands);
+  IndexList axes;  // in the order of the reduced elements
+  for (std::size_t d = 0; d < layout.operands[0].dims.size(); ++d) {
+    if (!contains(dims, std::int64_t(d))) continue;
+    const IndexList& a = layout.operands[0].dims[d].axes;
+    axes.insert(axes.end(), a.begin(), a.end());
+  }
+  std::vector<ir::Instruction*> inputs, inits;
+  for (std::size_t i = 0; i < count; ++i) inits.push_back(values[count + i]->local);
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
+    inputs.insert(inputs.end(), inits.begin(), inits.end());
+    ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, layout.results));
+    return p.define(source, made(p, source, x, layout.results));
+  }
+  if (monoids) {
+    return p.define(source, reduce_monoids(p, source, *monoids, values, layout.results));
+  }
+  std::vector<TensorSharding> partial;
+  for (const TensorSharding& s : layout.results) partial.push_back(reduced(s));
+  if (!selects) {
+    return p.define(source, reduce_any(p, source, values, partial, axes));
+  }
+  for (std::size_t i = 0; i < count; ++i) inputs.push_back(p.masked(values[i], dims, inits[i]));
+  inputs.insert(inputs.end(), inits.begin(), inits.end());
+  ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, partial));
+  p.define(source, reduce_parts(p, source, p.unpack(x), partial, axes,
+                                [&](std::vector<ir::Instruction*> parts, const Shape& shape) {
+                                  parts.insert(parts.end(), inits.begin(), inits.end());
+                                  return p.emit_local(source, parts, shape,
+                                                      ir::DimensionsAttrs{{0}});
+                                }));
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reshapes. Dims that correspond one to one keep any sharding; where dims are split or merged, an
+// even split of shared factors stays local, an uneven one moves rows between neighbours, and one
+// that cuts across the other side moves piece by piece.
+#include <algorithm>
+#include <optional>
+
+#include "src/base/check.h"
+#include "src/spmd/partitioner/families.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+/// Dims of operand and result that hold the same elements.
+struct Segment {
+  Dims in, out;  ///< dims of size 1 are left out
+};
+
+std::vector<Segment> segments_of(const Dims& in, const Dims& out) {
+  std::vector<Segment> segments;
+  std::size_t i = 0, o = 0;
+  while (true) {
+    while (i < in.size() && in[i] == 1) ++i;
+    while (o < out.size() && out[o] == 1) ++o;
+    if (i == in.size() && o == out.size()) return segments;
+    Segment s;
+    std::int64_t a = 1, b = 1;
+    do {
+      if (a <= b && i < in.size()) {
+        if (in[i] != 1) s.in.push_back(std::int64_t(i));
+        a *= in[i++];
+      } else {
+        if (out[o] != 1) s.out.push_back(std::int64_t(o));
+        b *= out[o++];
+      }
+    } while (a != b);
+    segments.push_back(std::move(s));
+  }
+}
+
+/// Size-1 dims have no place for axes.
+TensorSharding without_ones(const TensorSharding& s, const Dims& global) {
+  Dims ones;
+  for (std::size_t d = 0; d < global.size(); ++d) {
+    if (global[d] == 1) ones.push_back(std::int64_t(d));
+  }
+  return without_dims(s, ones);
+}
+
+bool even(const TensorSharding& s, const Dims& dims, const Dims& global) {
+  return std::all_of(dims.begin(), dims.end(),
+                     [&](std::int64_t d) { return global[std::size_t(d)] % s.shards(d) == 0; });
+}
+
+/// The axes of a segment whose first dim carries all of them; empty otherwise.
+const IndexList* major_axes(const TensorSharding& s, const Dims& dims) {
+  if (dims.empty()) return nullptr;
+  for (std::size_t i = 1; i < dims.size(); ++i) {
+    if (s.shards(dims[i]) > 1) return nullptr;
+  }
+  const IndexList& axes = s.dims[std::size_t(dims[0])].axes;
+  return s.shards(dims[0]) > 1 ? &axes : nullptr;
+}
+
+std::int64_t inner_count(const Dims& dims, const Dims& global) {
+  std::int64_t n = 1;
+  for (std::size_t i = 1; i < dims.size(); ++i) n *= global[std::size_t(dims[i])];
+  return n;
+}
+
+/// A segment that is split along its first dims, in blocks that hold different rows on both sides.
+struct Shift {
+  Segment segment;
+  IndexList axes;
+  RowExchangePlan plan;
+  std::int64_t from_block;  ///< rows of the joined segment in a shard of the operand
+};
+
+/// Layouts of operand and result under which the reshape is local but for the shifts.
+struct Plan {
+  TensorSharding in, out;
+  std::vector<Shift> shifts;
+};
+
+/// Axes of some dims with the distance, in elements, between their neighbours. Two even splits of
+/// the same elements are the same split if these are equal.
+std::vector<std::pair<int, std::int64_t>> places(const TensorSharding& s, const Dims& dims,
+                                                 const Dims& global) {
+  std::vector<std::pair<int, std::int64_t>> out;
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    const std::size_t d = std::size_t(dims[i]);
+    std::int64_t at = stride * global[d];
+    for (int axis : s.dims[d].axes) {
+      at /= s.mesh->axes[std::size_t(axis)].size;
+      out.emplace_back(axis, at);
+    }
+    stride *= global[d];
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+IndexList axes_of(const TensorSharding& s, const Dims& dims) {
+  IndexList axes;
+  for (std::int64_t d : dims) {
+    const IndexList& a = s.dims[std::size_t(d)].axes;
+    axes.insert(axes.end(), a.begin(), a.end());
+  }
+  return axes;
+}
+
+/// The coordinate along `to` of each coordinate along `from`, if these are the same axes.
+std::optional<std::vector<std::int64_t>> reordered(const ComputationPartitioner& p,
+                                                   const IndexList& from, const IndexList& to) {
+  if (from.empty() || !std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> out;
+  for (std::int64_t c = 0; c < p.ways(from); ++c) {
+    std::int64_t at = 0;
+    for (int axis : to) {
+      // The axis's digit of c.
+      std::int64_t stride = 1, size = 1;
+      for (std::size_t k = from.size(); k-- > 0;) {
+        size = p.ways({from[k]});
+        if (from[k] == axis) break;
+        stride *= size;
+      }
+      at = at * size + c / stride % size;
+    }
+    out.push_back(at);
+  }
+  return out;
+}
+
+/// How far the elements from `at` on of some dims, taken as one, lie in a row in one shard; whose
+/// shard that is along these dims' axes, and where in it they begin.
+struct Run {
+  std::int64_t owner = 0, local = 0, length = 0;
+};
+
+Run run_at(const TensorSharding& s, const Dims& dims, const Dims& global, std::int64_t at) {
+  Run run;
+  std::int64_t inner = 1, local_inner = 1, ways = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    const std::int64_t size = global[std::size_t(dims[i])], n = s.shards(dims[i]);
+    const std::int64_t block = ceil_div(size, n), place = at / inner % size;
+    run.owner += place / block * ways;
+    run.local += place % block * local_inner;
+    if (run.length == 0) {
+      // The innermost split dim ends the run, or all of it does.
+      const std::int64_t end = std::min((place / block + 1) * block, size);
+      if (n > 1 || i == 0) run.length = (end - place) * inner - at % inner;
+    }
+    inner *= size;
+    local_inner *= block;
+    ways *= n;
+  }
+  return run;
+}
+
+/// Moves the elements of a segment from one split to another along the same axes, piece by piece.
+/// Nothing if there are too many pieces.
+std::optional<RowExchangePlan> plan_segment(const Segment& s, const TensorSharding& in_layout,
+                                            const TensorSharding& out_layout, const Dims& in,
+                                            const Dims& out,
+                                            const std::vector<std::int64_t>& source_of) {
+  constexpr std::int64_t most = 64;  // pieces of one device
+  const std::int64_t ways = std::int64_t(source_of.size());
+  std::int64_t size = 1, from_block = 1, to_block = 1;
+  for (std::int64_t d : s.in) {
+    size *= in[std::size_t(d)];
+    from_block *= ceil_div(in[std::size_t(d)], in_layout.shards(d));
+  }
+  for (std::int64_t d : s.out) to_block *= ceil_div(out[std::size_t(d)], out_layout.shards(d));
+  std::vector<RowRun> pieces;
+  for (std::int64_t at = 0; at < size;) {
+    const Run from = run_at(in_layout, s.in, in, at), to = run_at(out_layout, s.out, out, at);
+    const std::int64_t rows = std::min(from.length, to.length);
+    pieces.push_back(
+        {source_of[std::size_t(from.owner)], to.owner, from.local, to.local, rows, 0, from_block});
+    if (std::int64_t(pieces.size()) > most * ways) return std::nullopt;
+    at += rows;
+  }
+  return plan_pieces(pieces, ways, to_block);
+}
+
+/// Where a segment is one dim on each side, one side takes the axes of the other; other segments
+/// keep theirs if they agree (or can be shifted) and lose them if not.
+Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
+              const TensorSharding& in_layout, const TensorSharding& out_layout, bool forward,
+              bool by_pieces = false) {
+  Plan plan{without_ones(reduced(in_layout), in), without_ones(reduced(out_layout), out), {}};
+  for (const Segment& s : segments_of(in, out)) {
+    if (s.in.size() == 1 && s.out.size() == 1) {
+      IndexList& a = plan.in.dims[std::size_t(s.in[0])].axes;
+      IndexList& b = plan.out.dims[std::size_t(s.out[0])].axes;
+      (forward ? b : a) = forward ? a : b;
+      continue;
+    }
+    if (even(plan.in, s.in, in) && even(plan.out, s.out, out)) {
+      if (places(plan.in, s.in, in) == places(plan.out, s.out, out)) continue;
+    } else {
+      const IndexList* a = major_axes(plan.in, s.in);
+      const IndexList* b = major_axes(plan.out, s.out);
+      if (a && b && *a == *b) {
+        const std::int64_t n = p.ways(*a), inner = inner_count(s.in, in);
+        const std::int64_t size = in[std::size_t(s.in[0])] * inner;
+        const std::int64_t from_block = ceil_div(in[std::size_t(s.in[0])], n) * inner;
+        const std::int64_t to_block =
+            ceil_div(out[std::size_t(s.out[0])], n) * inner_count(s.out, out);
+        plan.shifts.push_back(
+            {s, *a, plan_row_exchange({block_part(n, size, from_block)}, n, size, to_block),
+             from_block});
+        continue;
+      }
+    }
+    if (by_pieces) {
+      const IndexList from = axes_of(plan.in, s.in), to = axes_of(plan.out, s.out);
+      if (std::optional<std::vector<std::int64_t>> order = reordered(p, from, to)) {
+        if (auto exchange = plan_segment(s, plan.in, plan.out, in, out, *order)) {
+          std::int64_t from_block = 1;
+          for (std::int64_t d : s.in) {
+            from_block *= ceil_div(in[std::size_t(d)], plan.in.shards(d));
+          }
+          plan.shifts.push_back({s, to, std::move(*exchange), from_block});
+          continue;
+        }
+      }
+    }
+    plan.in = without_dims(plan.in, s.in);
+    plan.out = without_dims(plan.out, s.out);
+  }
+  return plan;
+}
+
+double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::Instruction& source,
+             const TensorSharding& wanted) {
+  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
+  double total = p.reshard_price(v, plan.in);
+  total += reshard_cost(plan.out, wanted, source.shape.dims, width, p.cost().transfer);
+  double shards = 1;
+  for (std::int64_t n : plan.in.shards()) shards *= double(n);
+  for (const Shift& s : plan.shifts) {
+    const double local = double(source.shape.element_count() * width) / shards;
+    total += local * double(s.plan.rows_moved) / double(s.from_block) +
+             p.cost().transfer.latency_bytes * s.plan.permutes;
+  }
+  // Work that several devices do alike is paid as if it were bytes, to break ties.
+  return total + double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+}
+
+}  // namespace
+
+void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source) {
+  const ir::Instruction& operand = *source.operand(0);
+  const Dims &in = operand.shape.dims, &out = source.shape.dims;
+  Value* v = p.operand_value(operand);
+  const TensorSharding wanted = reduced(p.declared_array(source));
+  std::vector<Plan> candidates;
+  bool settled = false;  // nothing has to move
+  const TensorSharding whole_in = p.whole(operand.shape.rank());
+  if (source.shape.element_count() > 0) {
+    if (std::optional<FactorRule> rule = rule_for(source)) {
+      for (Factor& f : rule->factors) {
+        if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
+      }
+      ComputeLayout layout = p.layout_for(source, *rule);
+      candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
+      const Plan& first = candidates.front();
+      settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
+                same_layout(first.out, wanted) && same_layout(layout.operands[0], v->sharding) &&
+                same_layout(layout.results[0], wanted);
+    }
+    if (!settled) {
+      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
+      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true, true));
+    }
+  }
+  if (!settled) candidates.push_back({whole_in, p.whole(source.shape.rank()), {}});
+  const Plan* best = nullptr;
+  double least = 0;
+  for (const Plan& c : candidates) {
+    double cost = settled ? 0 : price(p, v, c, source, wanted);
+    // Gathering what is split at both ends is the last resort.
+    if (is_whole(c.in) && !is_whole(v->sharding) && !is_whole(wanted)) {
+      cost += 1e30;
+    }
+    if (!best || cost < least) {
+      best = &c;
+      least = cost;
+    }
+  }
+  ir::Instruction* x = p.reshard(v, best->in, p.operand_reason(source, 0))->local;
+  ir::Builder& b = p.b();
+  Dims local_out = best->out.shard_dims(out);
+  for (const Shift& s : best->shifts) {
+    // The segment as one dim, rows moved, then the whole in the result's dims below.
+    Dims dims = x->shape.dims, joined;
+    std::int64_t at = -1;
+    const std::int64_t first = s.segment.in.front(), last = s.segment.in.back();
+    for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+      if (d == first) {
+        at = std::int64_t(joined.size());
+        joined.push_back(s.from_block);
+      } else if (d < first || d > last) {
+        joined.push_back(dims[std::size_t(d)]);
+      }
+    }
+    x = b.reshape(x, joined);
+    p.transfer = {best->in.to_spec_string(), best->out.to_spec_string(), "rows of reshape", false};
+    x = p.emit_row_exchange(s.plan, {x}, at, s.axes, nullptr, source.shape);
+    p.transfer = {};
+    // Back to the operand's rank, so that the dims of other segments are found again.
+    Dims spread = x->shape.dims;
+    spread.insert(spread.begin() + at + 1, std::size_t(last - first), 1);
+    x = b.reshape(x, spread);
+  }
+  x = b.reshape(x, local_out);
+  p.define(source, p.make(x, best->out, source.shape));
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorts along a split dim. Leighton's columnsort: four sorts of each device's own rows, two
+// all-to-alls between them and an exchange of halves with the neighbours order the whole, on any
+// data, with never more than a shard on a device. Shards of few rows are merged two by two, as in
+// Batcher's bitonic sort. Where only the first rows of a sort are used, each device sends its own
+// first rows.
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/ir/analysis/cost.h"
+#include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ops/ordered.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+using ir::Opcode;
+
+/// Any two sorts by it agree on all data: no comparison of floats that NaN makes no order.
+bool is_order(const ir::Computation& comparator) {
+  if (!works_on_arrays(comparator) || !comparator.root()->shape.is_array()) return false;
+  for (const auto& i : comparator.instructions()) {
+    if (i->is(Opcode::call) && !is_order(*i->called().front())) return false;
+    if (!i->is(Opcode::compare)) continue;
+    const auto& attrs = i->get<ir::CompareAttrs>();
+    if (attrs.direction == ir::Direction::le || attrs.direction == ir::Direction::ge) return false;
+    if (attrs.direction == ir::Direction::eq || attrs.direction == ir::Direction::ne) continue;
+    if (is_floating(i->operand(0)->shape.dtype) && attrs.type != ir::ComparisonType::total_order) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The sort is of one array by its elements' order itself, ascending (1) or descending (-1), so
+/// that elements that are equal to it have the same bits; or by another order (0).
+int plain_order(const ir::Instruction& source) {
+  const ir::Instruction& root = *source.called().front()->root();
+  if (source.operands().size() != 1 || !root.is(Opcode::compare)) return 0;
+  if (!root.operand(0)->is(Opcode::parameter) || !root.operand(1)->is(Opcode::parameter) ||
+      root.operand(0) == root.operand(1)) {
+    return 0;
+  }
+  const bool less = root.get<ir::CompareAttrs>().direction == ir::Direction::lt;
+  if (!less && root.get<ir::CompareAttrs>().direction != ir::Direction::gt) return 0;
+  return less == (root.operand(0)->get<ir::ParameterAttrs>().number == 0) ? 1 : -1;
+}
+
+/// The operand that holds each row's place along the dim, if there is one.
+int places_operand(const ir::Instruction& source, std::int64_t dim) {
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    const ir::Instruction* x = source.operand(i);
+    if (!is_integer(x->shape.dtype) || byte_size(x->shape.dtype) < 4) continue;
+    std::int64_t along = dim;
+    while (x->is(Opcode::copy) || x->is(Opcode::broadcast)) {
+      if (x->is(Opcode::broadcast)) {
+        const Dims& map = x->get<ir::DimensionsAttrs>().dims;
+        along = std::find(map.begin(), map.end(), along) - map.begin();
+      }
+      x = x->operand(0);
+    }
+    if (x->is(Opcode::iota) && x->get<ir::IotaAttrs>().dim == along) return int(i);
+  }
+  return -1;
+}
+
+/// A sort of one device's arrays: by the user's comparator and then, so that no two rows are equal,
+/// by their places. Rows whose place is `size` or beyond are padding and come last.
+struct LocalSort {
+  ComputationPartitioner& p;
+  const ir::Instruction& source;
+  std::int64_t dim = 0, size = 0;
+  int places = -1;      ///< among the arrays; -1: rows need not be told apart
+  bool padded = false;  ///< some rows are padding
+  ir::Computation* made = nullptr;
+
+  ir::Computation* comparator(const std::vector<ir::Instruction*>& xs) {
+    if (made) return made;
+    const ir::Computation& theirs = *source.called().front();
+    ir::Builder b(p.module().target()->add_computation(theirs.name() + "_then_place"));
+    std::vector<ir::Instruction*> forth, back;
+    ir::Instruction* place[2] = {nullptr, nullptr};
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      ir::Instruction* pair[2];
+      for (std::size_t side = 0; side < 2; ++side) {
+        pair[side] = b.parameter(std::int64_t(2 * i + side), Shape(xs[i]->shape.dtype, {}));
+        if (int(i) == places) place[side] = pair[side];
+      }
+      if (i >= source.operands().size()) continue;
+      forth.insert(forth.end(), {pair[0], pair[1]});
+      back.insert(back.end(), {pair[1], pair[0]});
+    }
+    ir::Instruction* out = on_arrays(b, theirs, forth).front();
+    if (places >= 0) {
+      ir::Instruction* after = on_arrays(b, theirs, back).front();
+      ir::Instruction* earlier = b.compare(ir::Direction::lt, place[0], place[1]);
+      ir::Instruction* tie = b.binary(Opcode::and_, b.unary(Opcode::not_, after), earlier);
+      out = b.binary(Opcode::or_, out, tie);
+      if (padded) {
+        ir::Instruction* end = b.scalar(place[0]->shape.dtype, double(size));
+        ir::Instruction* real = b.binary(Opcode::and_, b.compare(ir::Direction::lt, place[0], end),
+                                         b.compare(ir::Direction::lt, place[1], end));
+        out = b.select(real, out, earlier);
+      }
+    }
+    b.computation()->set_root(out);
+    return made = b.computation();
+  }
+
+  std::vector<ir::Instruction*> operator()(const std::vector<ir::Instruction*>& xs) {
+    return p.unpack(p.b().sort(xs, dim, places < 0, comparator(xs)));
+  }
+};
+
+std::vector<ir::Instruction*> sliced(ir::Builder& b, const std::vector<ir::Instruction*>& xs,
+                                     std::int64_t dim, std::int64_t from, std::int64_t to) {
+  std::vector<ir::Instruction*> out;
+  for (ir::Instruction* x : xs) {
+    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
+    starts[std::size_t(dim)] = from;
+    limits[std::size_t(dim)] = to;
+    out.push_back(b.slice(x, starts, limits));
+  }
+  return out;
+}
+
+/// One array from two, and a choice between two, for several arrays at once.
+std::vector<ir::Instruction*> joined(ir::Builder& b, const std::vector<ir::Instruction*>& xs,
+                                     const std::vector<ir::Instruction*>& ys, std::int64_t dim) {
+  std::vector<ir::Instruction*> out;
+  for (std::size_t i = 0; i < xs.size(); ++i) out.push_back(b.concatenate({xs[i], ys[i]}, dim));
+  return out;
+}
+
+std::vector<ir::Instruction*> chosen(ir::Builder& b, ir::Instruction* condition,
+                                     const std::vector<ir::Instruction*>& xs,
+                                     const std::vector<ir::Instruction*>& ys) {
+  std::vector<ir::Instruction*> out;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    out.push_back(b.select(b.splat(condition, xs[i]->shape.dims), xs[i], ys[i]));
+  }
+  return out;
+}
+
+/// How the rows of a sort lie and travel.
+struct Exchange {
+  std::int64_t dim = 0, size = 0, ways = 1;
+  IndexList axes;
+  std::int64_t block = 0;  ///< rows of a device while they are sorted
+  int places = -1;         ///< the operand with the rows' places; operands.size(): one more
+  bool padded = false;
+  bool by_merging = false;  ///< two blocks at a time
+  int plain = 0;            ///< see plain_order: padding then is what comes last
+  DType place_type = s32;
+  double bytes = 0;
+  int collectives = 0;
+};
+
+/// How often each of `ways` blocks meets another until all are in order.
+int rounds_of_merging(std::int64_t ways) {
+  int levels = 0;
+  for (std::int64_t k = 1; k < ways; k *= 2) ++levels;
+  return levels * (levels + 1) / 2;
+}
+
+/// The cheapest that orders any data; none if the blocks are too small for their number and that is
+/// no power of two.
+std::optional<Exchange> exchange_for(const ir::Instruction& source, const TensorSharding& s) {
+  Exchange e;
+  e.dim = source.get<ir::SortAttrs>().dim;
+  const Shape& in = source.operand(0)->shape;
+  e.size = in.dim(e.dim);
+  e.ways = s.shards(e.dim);
+  e.axes = s.dims[std::size_t(e.dim)].axes;
+  const std::int64_t shard = ceil_div(e.size, e.ways);
+  const std::int64_t step = e.ways % 2 == 0 ? e.ways : 2 * e.ways;
+  e.block = ceil_div(shard, step) * step;
+  e.by_merging = e.ways == 2 || e.block < 2 * (e.ways - 1) * (e.ways - 1);
+  if (e.by_merging) {
+    if ((e.ways & (e.ways - 1)) != 0) return std::nullopt;
+    e.block = shard;
+  }
+  const std::int64_t rows = e.block * e.ways;
+  if (rows != std::int64_t(std::int32_t(rows))) return std::nullopt;
+  e.padded = rows != e.size;
+  // Two parts, the lower one first, are merged as they stand.
+  e.plain = plain_order(source);
+  const bool needs_places = e.plain == 0 && (e.padded || e.ways > 2);
+  e.place_type = rows + (e.padded ? 1 : 0) <= 65536 ? u16 : s32;
+  if (needs_places) {
+    e.places = places_operand(source, e.dim);
+    if (e.places < 0) e.places = int(source.operands().size());
+  }
+  double row = 0;
+  for (const ir::Instruction* o : source.operands()) row += double(byte_size(o->shape.dtype));
+  int arrays = int(source.operands().size());
+  if (e.places == arrays) {
+    row += double(byte_size(e.place_type));
+    ++arrays;
+  }
+  const Dims local = s.shard_dims(in.dims);
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    if (std::int64_t(d) != e.dim) row *= double(local[d]);
+  }
+  const int rounds = rounds_of_merging(e.ways);
+  const double swap = ir::received_bytes(ir::Opcode::all_to_all, 1, double(e.ways));
+  e.bytes = row * double(e.block) * (e.by_merging ? rounds : 2 * swap + 1);
+  e.collectives = arrays * (e.by_merging ? rounds : 4);
+  if (e.block != shard) {
+    const RowExchangePlan plan =
+        plan_row_exchange({block_part(e.ways, e.size, e.block)}, e.ways, e.size, shard);
+    e.bytes += row * double(plan.rows_received);
+    e.collectives += plan.permutes * int(source.operands().size());
+  }
+  return e;
+}
+
+/// The device's own rows, made `e.block` many, with their places behind them if they need some.
+std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vector<Value*>& values,
+                                      const Exchange& e) {
+  ir::Builder& b = p.b();
+  const std::int64_t shard = values.front()->local->shape.dim(e.dim), beyond = e.block * e.ways;
+  std::vector<ir::Instruction*> out;
+  for (Value* v : values) {
+    ir::Instruction *x = v->local, *fill = nullptr;
+    if (e.plain != 0 && e.padded) {
+      fill = last_of_all(p, x->shape.dtype, e.plain < 0);
+      x = p.masked(v, {e.dim}, fill);
+    } else if (int(out.size()) == e.places) {
+      fill = b.scalar(x->shape.dtype, double(beyond));
+    }
+    if (fill && e.block != shard) {
+      std::vector<ir::PadDim> padding(x->shape.dims.size());
+      padding[std::size_t(e.dim)].high = e.block - shard;
+      x = b.pad(x, fill, padding);
+    } else {
+      x = p.resized(x, e.dim, e.block);
+    }
+    out.push_back(x);
+  }
+  if (e.places != int(out.size())) return out;
+  const Dims dims = out.front()->shape.dims;
+  const Dims line{e.block};
+  ir::Instruction* row = b.iota(Shape(s32, line), 0);
+  ir::Instruction* place = b.binary(
+      Opcode::add, row, b.splat(p.shard_offset(values.front()->sharding, e.dim, e.size), line));
+  if (e.block != shard) {
+    ir::Instruction* real = b.compare(ir::Direction::lt, row, b.splat(p.index(shard), line));
+    place = b.select(real, place, b.splat(p.index(beyond), line));
+  }
+  out.push_back(b.broadcast(b.convert(place, e.place_type), dims, {e.dim}));
+  return out;
+}
+
+/// Device pairs along axes: to which coordinate each of n sends.
+template <class To>
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(ComputationPartitioner& p,
+                                                               const IndexList& axes, To to) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (const auto& group : ir::DeviceGroups::over(p.mesh(), axes).expand(p.module().devices())) {
+    const auto n = std::int64_t(group.size());
+    for (std::int64_t c = 0; c < n; ++c) {
+      pairs.emplace_back(group[std::size_t(c)], group[std::size_t(to(c, n))]);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+/// To the next but `step` - 1, the first after the last.
+std::vector<std::pair<std::int64_t, std::int64_t>> ring(ComputationPartitioner& p,
+                                                        const IndexList& axes, int step) {
+  return pairs_along(p, axes, [&](std::int64_t c, std::int64_t n) { return (c + step + n) % n; });
+}
+
+std::vector<ir::Instruction*> sent(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
+                                   const std::vector<std::pair<std::int64_t, std::int64_t>>& to) {
+  for (ir::Instruction*& x : xs) {
+    x = p.b().collective_permute(x, to);
+    p.note(x);
+  }
+  return xs;
+}
+
+/// Block j of each array goes to device j. `dealt`: blocks are dealt out row by row.
+std::vector<ir::Instruction*> swapped(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
+                                      const Exchange& e, bool dealt) {
+  ir::Builder& b = p.b();
+  for (ir::Instruction*& x : xs) {
+    const Dims dims = x->shape.dims;
+    if (dealt) {
+      Dims split = dims, perm;
+      const std::size_t d = std::size_t(e.dim);
+      split[d] = e.block / e.ways;
+      split.insert(split.begin() + e.dim + 1, e.ways);
+      for (std::size_t i = 0; i < split.size(); ++i) perm.push_back(std::int64_t(i));
+      std::swap(perm[d], perm[d + 1]);
+      x = b.reshape(b.transpose(b.reshape(x, split), perm), dims);
+    }
+    x = b.all_to_all(x, e.dim, ir::DeviceGroups::over(p.mesh(), e.axes));
+    p.note(x);
+  }
+  return xs;
+}
+
+/// Blocks in runs of 2, 4, ... devices, every other run the other way round, so that two runs make
+/// one that rises and falls, which halves again and again put in order.
+std::vector<ir::Instruction*> merge_across(ComputationPartitioner& p,
+                                           std::vector<ir::Instruction*> xs, const Exchange& e,
+                                           LocalSort& sort) {
+  ir::Builder& b = p.b();
+  for (std::int64_t run = 2; run <= e.ways; run *= 2) {
+    for (std::int64_t apart = run / 2; apart > 0; apart /= 2) {
+      std::vector<ir::Instruction*> other = sent(
+          p, xs, pairs_along(p, e.axes, [&](std::int64_t c, std::int64_t) { return c ^ apart; }));
+      std::vector<std::int64_t> keeps;
+      for (std::int64_t c = 0; c < e.ways; ++c) {
+        const bool lower = (c & apart) == 0, rising = (c & run) == 0;
+        keeps.push_back(lower == rising ? 0 : e.block);
+      }
+      if (e.places < 0 && e.plain == 0) {
+        // Of rows that are alike the lower device's come first: it has two blocks, its own first.
+        ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(0));
+        std::vector<ir::Instruction*> own = xs;
+        xs = chosen(b, first, own, other);
+        other = chosen(b, first, other, own);
+      }
+      xs = sort(joined(b, xs, other, e.dim));
+      for (ir::Instruction*& x : xs) {
+        x = p.dynamic_slice_dim(x, e.dim, p.lookup(keeps, e.axes), e.block);
+      }
+    }
+  }
+  return xs;
+}
+
+std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
+                                          std::vector<ir::Instruction*> xs, const Exchange& e,
+                                          LocalSort& sort) {
+  ir::Builder& b = p.b();
+  if (e.by_merging) return merge_across(p, std::move(xs), e, sort);
+  const std::int64_t half = e.block / 2;
+  xs = sort(swapped(p, sort(xs), e, true));
+  xs = sort(swapped(p, xs, e, false));
+  // All rows are less than half a block from where they belong: each device orders its lower half
+  // and the upper half of the one before. The first gets the last's rows, which come after its own
+  // and go back as they are, so that nobody keeps halves for a case of its own.
+  std::vector<ir::Instruction*> border =
+      sent(p, sliced(b, xs, e.dim, half, e.block), ring(p, e.axes, 1));
+  border = sort(joined(b, border, sliced(b, xs, e.dim, 0, half), e.dim));
+  std::vector<std::int64_t> keeps(std::size_t(e.ways), half), returns(std::size_t(e.ways), 0);
+  std::swap(keeps.front(), returns.front());
+  auto halves = [&](const std::vector<std::int64_t>& starts) {
+    std::vector<ir::Instruction*> out;
+    for (ir::Instruction* x : border) {
+      out.push_back(p.dynamic_slice_dim(x, e.dim, p.lookup(starts, e.axes), half));
+    }
+    return out;
+  };
+  const std::vector<ir::Instruction*> back = sent(p, halves(returns), ring(p, e.axes, -1));
+  return joined(b, halves(keeps), back, e.dim);
+}
+
+}  // namespace
+
+void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  const std::int64_t dim = source.get<ir::SortAttrs>().dim;
+  const std::size_t d = std::size_t(dim);
+  if (!rule || source.operand(0)->shape.element_count() == 0 ||
+      !is_order(*source.called().front())) {
+    return partition_by_rule(p, source);
+  }
+  FactorRule across = *rule;
+  across.factors[std::size_t(across.operands[0][d].front())].kind = FactorKind::permutation;
+  const ComputeLayout split = p.layout_for(source, across);
+  const TensorSharding& s = split.operands[0];
+  if (s.shards(dim) == 1) return partition_by_rule(p, source);
+  const std::optional<Exchange> e = exchange_for(source, s);
+  if (!e) return partition_by_rule(p, source);
+  const double price =
+      price_of(p, source, split) + e->bytes + p.cost().transfer.latency_bytes * e->collectives;
+  const ComputeLayout kept = p.layout_for(source, *rule);
+  // Gathering what is split at both ends is the last resort.
+  bool gathers = false;
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    gathers |= gathers_for_want_of_form(p, source, i, *p.operand_value(*source.operand(i)), kept);
+  }
+  if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
+  const std::string spec = s.to_spec_string();
+  const std::vector<Value*> values = p.operands_in(source, split.operands);
+  p.transfer = {spec, spec, "rows of " + op_label(source), false};
+  LocalSort sort{p, source, dim, e->size, e->places, e->padded};
+  std::vector<ir::Instruction*> xs = sort_across(p, rows_of(p, values, *e), *e, sort);
+  const std::int64_t shard = ceil_div(e->size, e->ways);
+  std::vector<Value*> results;
+  const std::vector<Shape> shapes = flatten(source.shape);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (e->block != shard) {
+      const RowExchangePlan plan =
+          plan_row_exchange({block_part(e->ways, e->size, e->block)}, e->ways, e->size, shard);
+      xs[i] = p.emit_row_exchange(plan, {xs[i]}, dim, e->axes, nullptr, shapes[i]);
+    }
+    results.push_back(p.make(xs[i], split.results[i], shapes[i]));
+  }
+  p.transfer = {};
+  p.define(source, results);
+}
+
+}  // namespace tessera::spmd

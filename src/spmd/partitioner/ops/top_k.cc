@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The k greatest of a split dim are among the k greatest of each part: each device picks its own,
+// and only those few travel.
+#include <tessera/call_attributes.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ops/ordered.h"
+
+namespace tessera::spmd {
+
+ir::Instruction* last_of_all(ComputationPartitioner& p, DType dtype, bool largest) {
+  if (!is_floating(dtype)) {
+    const ir::Opcode op = largest ? ir::Opcode::maximum : ir::Opcode::minimum;
+    return p.b().constant(*ir::identity_of(op, dtype));
+  }
+  std::vector<std::byte> bits(byte_size(dtype), std::byte{0xFF});
+  if (!largest) bits.back() = std::byte{0x7F};
+  return p.b().constant(Literal(Shape(dtype, {}), bits));
+}
+
+namespace {
+
+ir::TopKAttrs attributes_of(const ir::Instruction& source) {
+  if (source.is(ir::Opcode::topk)) return source.get<ir::TopKAttrs>();
+  const CallAttributes given = CallAttributes::parse(*source.backend_config, source.location());
+  return {source.shape.elements[0].dims.back(),
+          given.get_or<bool>("largest", true, source.location())};
+}
+
+/// (a, b, index of a, index of b) -> a comes first, by its value alone.
+ir::Computation* order_of(ir::Module* module, DType dtype, bool largest) {
+  ir::Builder b(module->add_computation(std::string(largest ? "greater_" : "less_") +
+                                        std::string(tessera::name(dtype))));
+  ir::Instruction* x = b.parameter(0, Shape(dtype, {}), "a");
+  ir::Instruction* y = b.parameter(1, Shape(dtype, {}), "b");
+  b.parameter(2, Shape(s32, {}), "i");
+  b.parameter(3, Shape(s32, {}), "j");
+  b.computation()->set_root(b.compare(
+      largest ? ir::Direction::gt : ir::Direction::lt, x, y,
+      is_floating(dtype) ? ir::ComparisonType::total_order : ir::ComparisonType::by_dtype));
+  return b.computation();
+}
+
+}  // namespace
+
+namespace {
+
+bool orders(const ir::Instruction& x) { return x.is(ir::Opcode::sort) || x.is(ir::Opcode::topk); }
+
+/// The sort or selection takes `array` in that layout if it is computed by its batch.
+bool wants(ComputationPartitioner& p, const ir::Instruction& user, const ir::Instruction* array,
+           const TensorSharding& layout) {
+  std::vector<Shape> shapes;
+  std::vector<TensorSharding> shardings;
+  auto declared = [&](const ir::Instruction& x) { return p.module().shardings_of(x); };
+  for (const ir::Instruction* o : user.operands()) {
+    shapes.push_back(o->shape);
+    const bool free = o->is(ir::Opcode::iota);
+    shardings.push_back(free ? p.whole(o->shape.rank()) : declared(*o).front());
+  }
+  const ComputeLayout other =
+      choose_layout(*rule_for(user), shapes, shardings, flatten(user.shape), declared(user),
+                    16 * double(shapes.front().element_count()), p.cost());
+  for (std::size_t j = 0; j < shapes.size(); ++j) {
+    if (user.operand(j) == array && same_layout(other.operands[j], layout)) return true;
+  }
+  return false;
+}
+
+/// Another op will want the operand in that layout too, so that both share the way there.
+bool wanted_elsewhere(ComputationPartitioner& p, const ir::Instruction& source, std::size_t i,
+                      const TensorSharding& layout) {
+  const ir::Instruction* array = source.operand(i);
+  for (const ir::Instruction* user : p.users(*array)) {
+    if (user == &source) continue;
+    if (orders(*user) && wants(p, *user, array, layout)) return true;
+    for (std::size_t j = 0; user->is(ir::Opcode::call) && j < user->operands().size(); ++j) {
+      if (user->operand(j) != array) continue;
+      const ir::Computation& callee = *user->called().front();
+      for (const auto& x : callee.instructions()) {
+        const bool takes = orders(*x) && x->operand(0) == callee.parameter(j);
+        if (takes && wants(p, *x, callee.parameter(j), layout)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+double price_of(ComputationPartitioner& p, const ir::Instruction& source,
+                const ComputeLayout& layout) {
+  double price = layout.cost;
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    Value* v = p.operand_value(*source.operand(i));
+    if (!v->shape.is_array() || v->original->recompute) continue;
+    const bool shared = wanted_elsewhere(p, source, i, layout.operands[i]);
+    price += (shared ? 0 : p.reshard_price(v, layout.operands[i])) -
+             reshard_cost(v->sharding, layout.operands[i], v->shape.dims,
+                          std::int64_t(byte_size(v->shape.dtype)), p.cost().transfer);
+  }
+  return price;
+}
+
+ComputeLayout layout_of_winners(ComputationPartitioner& p, const ir::Instruction& source,
+                                std::int64_t dim, std::int64_t candidates,
+                                const std::vector<TensorSharding>& shardings,
+                                const std::vector<Shape>& results) {
+  FactorRule rule;
+  std::vector<Shape> shapes;
+  const std::int64_t rank = results.front().rank();
+  for (std::int64_t d = 0; d < rank; ++d) {
+    rule.factors.push_back({d == dim ? candidates : results.front().dim(d),
+                            d == dim ? FactorKind::need_replication : FactorKind::pass_through});
+  }
+  rule.factors.push_back({results.front().dim(dim), FactorKind::need_replication});
+  TensorFactors operand, result;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    operand.push_back({int(d)});
+    result.push_back({d == dim ? int(rank) : int(d)});
+  }
+  double work = 0;
+  for (const Shape& r : results) {
+    rule.operands.push_back(operand);
+    rule.results.push_back(result);
+    shapes.push_back(r);
+    shapes.back().dims[std::size_t(dim)] = candidates;
+    work = 16 * double(shapes.back().element_count());
+  }
+  return choose_layout(rule, shapes, shardings, results, p.wanted(source), work, p.cost());
+}
+
+void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule || !source.shape.is_tuple) return partition_by_rule(p, source);
+  const ir::Instruction& operand = *source.operand(0);
+  const Shape& in = operand.shape;
+  if (in.element_count() == 0 || source.shape.elements[0].element_count() == 0 ||
+      in.dtype == DType::pred || is_complex(in.dtype)) {
+    return partition_by_rule(p, source);
+  }
+  const ir::TopKAttrs attrs = attributes_of(source);
+  const std::int64_t dim = in.rank() - 1, n = in.dim(dim);
+  const std::size_t d = std::size_t(dim);
+  FactorRule parts = *rule;
+  parts.factors[std::size_t(parts.operands[0][d].front())].kind = FactorKind::reduction;
+  const ComputeLayout split = p.layout_for(source, parts);
+  const TensorSharding& s = split.operands[0];
+  const std::int64_t ways = s.shards(dim), block = ceil_div(n, ways);
+  const std::vector<Shape> results = flatten(source.shape);
+  if (ways == 1) return partition_by_rule(p, source);
+  const std::int64_t k = std::min(attrs.k, block);
+  const ComputeLayout last =
+      layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
+  double price = price_of(p, source, split) + last.cost;
+  const std::vector<TensorSharding> wanted = p.wanted(source);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    price -= reshard_cost(split.results[i], wanted[i], results[i].dims,
+                          std::int64_t(byte_size(results[i].dtype)), p.cost().transfer);
+  }
+  if (price_of(p, source, p.layout_for(source, *rule)) <= price) {
+    return partition_by_rule(p, source);
+  }
+
+  ir::Builder& b = p.b();
+  Value* v = p.operands_in(source, split.operands).front();
+  ir::Instruction* x = p.masked(v, {dim}, last_of_all(p, in.dtype, attrs.largest));
+  Shape picked = x->shape, places(s32, x->shape.dims);
+  picked.dims[d] = places.dims[d] = k;
+  std::vector<ir::Instruction*> own = p.unpack(b.emit_shaped(
+      ir::Opcode::topk, Shape::tuple({picked, places}), {x}, ir::TopKAttrs{k, attrs.largest}));
+  own[1] = b.binary(ir::Opcode::add, own[1], b.splat(p.shard_offset(s, dim, n), places.dims));
+  // Parts stand in the order of their indices, and a stable sort leaves equals so.
+  std::vector<ir::Instruction*> all;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    Shape candidates = results[i];
+    candidates.dims[d] = ways * k;
+    all.push_back(
+        p.reshard(p.make(own[i], s, candidates), last.operands[i], "winners of " + op_label(source))
+            ->local);
+  }
+  ir::Instruction* sorted =
+      b.sort(all, dim, true, order_of(p.module().target(), in.dtype, attrs.largest));
+  std::vector<Value*> values;
+  for (ir::Instruction* part : p.unpack(sorted)) {
+    const std::size_t i = values.size();
+    values.push_back(p.make(p.resized(part, dim, attrs.k), last.results[i], results[i]));
+  }
+  p.define(source, values);
+}
+
+}  // namespace tessera::spmd

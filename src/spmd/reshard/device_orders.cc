@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings on meshes with other device orders, and the permutes between them.
+#include "src/spmd/reshard/device_orders.h"
+
+#include <algorithm>
+#include <map>
+
+#include "src/base/check.h"
+
+namespace tessera::spmd {
+namespace {
+
+// Shards that are compared while a stand-in is looked for.
+constexpr std::int64_t kWork = 1 << 20;
+
+/// The shard that each device holds, row-major.
+std::vector<std::int64_t> shards_of(const TensorSharding& s, std::int64_t devices) {
+  const Dims counts = s.shards();
+  std::vector<std::int64_t> out;
+  for (std::int64_t device = 0; device < devices; ++device) {
+    const Dims at = s.shard_coordinates(device);
+    std::int64_t index = 0;
+    for (std::size_t d = 0; d < counts.size(); ++d) index = index * counts[d] + at[d];
+    out.push_back(index);
+  }
+  return out;
+}
+
+/// Tries ways to give each dim its number of parts.
+class StandIn {
+ public:
+  StandIn(const TensorSharding& s, const MeshRef& mesh)
+      : mesh_(mesh), devices_(mesh->num_devices()), counts_(s.shards()) {
+    wanted_ = shards_of(s, devices_);
+    trial_ = TensorSharding::replicated_on(mesh, s.rank());
+    used_.assign(mesh->axes.size(), 0);
+    budget_ = std::max<std::int64_t>(64, kWork / devices_);
+  }
+
+  TensorSharding run() {
+    fill(0, counts_.empty() ? 1 : counts_[0]);
+    TESSERA_CHECK(best_ >= 0, "a number of parts that the mesh can't make");
+    return found_;
+  }
+
+ private:
+  void fill(std::size_t dim, std::int64_t left) {
+    if (best_ == kSame || (best_ >= 0 && budget_ <= 0)) return;
+    if (dim == counts_.size()) {
+      --budget_;
+      const std::int64_t score = shards_of(trial_, devices_) == wanted_ ? kSame
+                                 : takes_whole_axes()                   ? 1
+                                                                        : 0;
+      if (score > best_) {
+        best_ = score;
+        found_ = trial_;
+      }
+      return;
+    }
+    if (left == 1) {
+      const std::size_t next = dim + 1;
+      return fill(next, next < counts_.size() ? counts_[next] : 1);
+    }
+    for (std::size_t a = 0; a < used_.size(); ++a) {
+      const std::int64_t size = mesh_->axes[a].size;
+      if (used_[a] || size == 1 || left % size != 0) continue;
+      used_[a] = 1;
+      trial_.dims[dim].axes.push_back(int(a));
+      fill(dim, left / size);
+      trial_.dims[dim].axes.pop_back();
+      used_[a] = 0;
+    }
+  }
+
+  static constexpr std::int64_t kSame = 2;
+
+  /// Named axes stand whole, their pieces side by side: as other shardings of a program do.
+  bool takes_whole_axes() const {
+    for (const DimSharding& d : trial_.dims) {
+      std::int64_t end = 1;
+      const MeshAxis* last = nullptr;
+      for (int a : d.axes) {
+        const MeshAxis& axis = mesh_->axes[std::size_t(a)];
+        const bool starts = last == nullptr || end == last->full;
+        if (starts ? axis.pre != 1 : axis.name != last->name || axis.pre != end) return false;
+        last = &axis;
+        end = axis.pre * axis.size;
+      }
+      if (last && end != last->full) return false;
+    }
+    return true;
+  }
+
+  MeshRef mesh_;
+  const std::int64_t devices_;
+  const Dims counts_;
+  std::vector<std::int64_t> wanted_;
+  TensorSharding trial_, found_;
+  std::vector<char> used_;
+  std::int64_t best_ = -1, budget_ = 0;
+};
+
+}  // namespace
+
+bool representable_on(const TensorSharding& s, const MeshRef& mesh) {
+  if (!s.mesh || s.mesh == mesh) return true;
+  if (!same_mesh(s.mesh, mesh)) return false;
+  const MeshRef common = common_refinement(s.mesh, mesh);
+  return common && common->axes == mesh->axes;
+}
+
+TensorSharding equivalent_on(const TensorSharding& s, const MeshRef& mesh) {
+  if (s.mesh->num_devices() != mesh->num_devices()) {
+    throw ShardingError("the sharding " + s.to_string() + " is on " +
+                        std::to_string(s.mesh->num_devices()) +
+                        " devices in a program whose mesh " + mesh->name + " has " +
+                        std::to_string(mesh->num_devices()));
+  }
+  if (!s.unreduced.empty() || !s.manual.empty()) {
+    throw NotImplementedError("the sharding " + s.to_string() +
+                              " of partial or per-device values is on other axes than those of "
+                              "the program's mesh " +
+                              mesh->name);
+  }
+  TensorSharding out = StandIn(s, mesh).run();
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    out.dims[d].open = s.dims[d].open;
+    out.dims[d].priority = s.dims[d].priority;
+  }
+  out.shard_group = s.shard_group;
+  out.shard_like = s.shard_like;
+  return out;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> reorder_pairs(const TensorSharding& from,
+                                                                 const TensorSharding& to) {
+  const std::int64_t devices = from.mesh->num_devices();
+  TESSERA_CHECK(from.shards() == to.shards() && to.mesh->num_devices() == devices,
+                "no permute leads from " + from.to_string() + " to " + to.to_string());
+  const std::vector<std::int64_t> has = shards_of(from, devices), wants = shards_of(to, devices);
+  // Those that keep theirs don't send: as many copies are left as are wanted.
+  std::map<std::int64_t, std::vector<std::int64_t>> holders;
+  for (std::int64_t d = devices; d-- > 0;) {
+    if (has[std::size_t(d)] != wants[std::size_t(d)]) holders[has[std::size_t(d)]].push_back(d);
+  }
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::int64_t d = 0; d < devices; ++d) {
+    const std::int64_t shard = wants[std::size_t(d)];
+    std::int64_t source = d;
+    if (has[std::size_t(d)] != shard) {
+      auto& list = holders[shard];
+      TESSERA_CHECK(!list.empty(), "a permute between orders lacks a source");
+      source = list.back();
+      list.pop_back();
+    }
+    pairs.emplace_back(source, d);
+  }
+  return pairs;
+}
+
+}  // namespace tessera::spmd

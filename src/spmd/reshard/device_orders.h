@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings on meshes of the same devices whose axes don't go together: other device orders, other
+// factorizations.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "src/sharding/axes/tensor_sharding.h"
+
+namespace tessera::spmd {
+
+/// The sharding can be said with axes of `mesh` by TensorSharding::on.
+bool representable_on(const TensorSharding& sharding, const MeshRef& mesh);
+
+/// A sharding on `mesh`, whose axes are prime, that cuts each dim into as many parts: shards of
+/// both have the same shapes, and one permute of devices lies between them. Of several such
+/// shardings one that leaves all devices their shards, else one that takes named axes whole. Open
+/// flags, priorities and groups are kept.
+/// ShardingError if the meshes have different numbers of devices.
+TensorSharding equivalent_on(const TensorSharding& sharding, const MeshRef& mesh);
+
+/// (source, target) of the permute between two shardings with the same number of parts per dim,
+/// whatever their meshes; devices that keep their shard are included.
+std::vector<std::pair<std::int64_t, std::int64_t>> reorder_pairs(const TensorSharding& from,
+                                                                 const TensorSharding& to);
+
+}  // namespace tessera::spmd

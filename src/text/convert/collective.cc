@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations between devices.
+#include <algorithm>
+
+#include "src/base/literal_util.h"
+#include "src/ir/limits.h"
+#include "src/sharding/axes/sdy_text.h"
+#include "src/text/read/reader.h"
+
+namespace tessera::text {
+
+using ir::Instruction;
+using ir::Opcode;
+
+std::optional<std::int64_t> Reader::channel(const Operation& op) {
+  const Attribute* a = op.find("channel_handle");
+  if (a == nullptr) a = op.find("channel_id");
+  if (a == nullptr) return std::nullopt;
+  std::int64_t id = 0;
+  if (a->key == "channel_id") {
+    id = integer(op, "channel_id");
+  } else {
+    Operation parts;
+    parts.at = op.at;
+    parts.name = op.name;
+    parts.attributes = fields(*a);
+    id = integer(parts, "handle");
+  }
+  // 0 means none.
+  if (id <= 0) return std::nullopt;
+  if (id > ir::kMaxChannel) {
+    fail(op, "has channel " + std::to_string(id) + "; valid: at most " +
+                 std::to_string(ir::kMaxChannel));
+  }
+  return id;
+}
+
+ir::DeviceGroups Reader::groups(const Operation& op) {
+  const Attribute& a = need(op, "replica_groups");
+  std::string_view value = expanded(a.value);
+  ir::DeviceGroups out;
+  if (value.find("mesh_axes") != std::string_view::npos) {
+    // #stablehlo.replica_group_mesh_axes<mesh_name = @mesh, axes = ["x", ...]>
+    Operation parts;
+    parts.at = op.at;
+    parts.name = op.name;
+    parts.attributes = fields(a);
+    const Attribute* mesh = parts.find("mesh_name");
+    if (mesh == nullptr) mesh = parts.find("mesh");
+    if (mesh == nullptr) in_.fail_at(value.data(), "expected mesh_name = @mesh");
+    std::string_view name = mesh->value;
+    if (!name.empty() && name[0] == '@') name.remove_prefix(1);
+    MeshRef found;
+    for (const auto& [known, text] : meshes_) {
+      if (known == name) found = parse_sdy_mesh(text, std::string(known));
+    }
+    if (!found) in_.fail_at(mesh->value.data(), "there is no mesh @" + std::string(name));
+    const char* back = in_.position();
+    in_.seek(need(parts, "axes").value.data());
+    in_.expect('[', "before the axes");
+    std::vector<int> axes;
+    if (!in_.accept(']')) {
+      do {
+        in_.skip();
+        const char* at = in_.position();
+        std::string_view axis = in_.value();
+        int index = -1;
+        for (std::size_t n = 0; n < found->axes.size(); ++n) {
+          if (axis.find("\"" + found->axes[n].name + "\"") != std::string_view::npos) {
+            index = int(n);
+          }
+        }
+        if (index < 0 || axis.find("sub_axis") != std::string_view::npos) {
+          in_.not_supported_at(at, "groups over '" + std::string(axis) +
+                                       "' are not supported; valid: names of whole axes of @" +
+                                       std::string(name));
+        }
+        axes.push_back(index);
+      } while (in_.accept(','));
+      in_.expect(']', "after the axes");
+    }
+    in_.seek(back);
+    out.lists = ir::DeviceGroups::over(found, axes).expand(module_->num_partitions);
+    return out;
+  }
+  for (Dims& row : integer_rows(op, "replica_groups")) {
+    // Groups of different sizes are filled up with -1.
+    row.erase(std::remove(row.begin(), row.end(), -1), row.end());
+    out.lists.push_back(std::move(row));
+  }
+  return out;
+}
+
+void Reader::device_id(Operation& op) {
+  need_operands(op, 0, 0);
+  set(op, op.info->opcode, {});
+}
+
+void Reader::all_gather(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
+  a.dims = {integer(op, "all_gather_dim")};
+  set_results(op, Opcode::all_gather, op.operands, a);
+}
+
+void Reader::all_reduce(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  need_none_captured(op);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
+  set_results(op, Opcode::all_reduce, op.operands, a, op.regions);
+}
+
+void Reader::cross_replica_sum(Operation& op) {
+  need_operands(op, 1, 1);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  set(op, Opcode::all_reduce, op.operands, a,
+      {binary_computation(Opcode::add, op.operands[0]->shape.dtype)});
+}
+
+void Reader::reduce_scatter(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  need_none_captured(op);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
+  a.dims = {integer(op, "scatter_dimension")};
+  set_results(op, Opcode::reduce_scatter, op.operands, a, op.regions);
+}
+
+void Reader::all_to_all(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_results(op, op.operands.size());
+  std::int64_t split = integer(op, "split_dimension"), concat = integer(op, "concat_dimension"),
+               count = integer(op, "split_count");
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.dims = {split};
+  for (std::size_t n = 0; n < op.operands.size(); ++n) {
+    Instruction* x = op.operands[n];
+    const Dims& dims = x->shape.dims;
+    if (split < 0 || split >= x->shape.rank() || concat < 0 || concat >= x->shape.rank() ||
+        count < 1 || dims[std::size_t(split)] % count != 0) {
+      fail(op, "can't split dim " + std::to_string(split) + " of " + mlir_type(x->shape) + " in " +
+                   std::to_string(count) + " parts and join dim " + std::to_string(concat));
+    }
+    x = add(op, Opcode::all_to_all, x->shape, {x}, a);
+    if (split != concat) {
+      // HLO leaves what came from each device along the split dim: move it to the other one.
+      Dims parted = dims, permutation, moved;
+      parted[std::size_t(split)] /= count;
+      parted.insert(parted.begin() + split, count);
+      x = add(op, Opcode::reshape, Shape(x->shape.dtype, parted), {x});
+      for (std::int64_t d = 0; d < std::int64_t(parted.size()); ++d) {
+        if (d != split) permutation.push_back(d);
+      }
+      // `concat` counts dims without the new one.
+      permutation.insert(permutation.begin() + concat, split);
+      for (std::int64_t d : permutation) moved.push_back(parted[std::size_t(d)]);
+      x = add(op, Opcode::transpose, Shape(x->shape.dtype, moved), {x},
+              ir::DimensionsAttrs{permutation});
+      x = add(op, Opcode::reshape, *op.results[n], {x});
+    }
+    op.values.push_back(x);
+  }
+}
+
+void Reader::collective_permute(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_results(op, op.operands.size());
+  ir::PermuteAttrs a;
+  a.channel_id = channel(op);
+  for (const Dims& row : integer_rows(op, "source_target_pairs")) {
+    if (row.size() != 2) fail(op, "needs pairs of a source and a target");
+    a.source_target_pairs.emplace_back(row[0], row[1]);
+  }
+  for (std::size_t n = 0; n < op.operands.size(); ++n) {
+    op.values.push_back(add(op, Opcode::collective_permute, *op.results[n], {op.operands[n]}, a));
+  }
+}
+
+ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::CollectiveAttrs& a) {
+  // None said: all devices, in order.
+  ir::DeviceGroups out = a.groups;
+  const std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
+  if (out.lists.empty()) {
+    out.lists.emplace_back();
+    for (std::int64_t d = 0; d < devices; ++d) out.lists[0].push_back(d);
+  }
+  std::int64_t members = 0;
+  for (const Dims& row : out.lists) members += std::int64_t(row.size());
+  if (members < devices) {
+    not_supported(op, "needs each of " + std::to_string(devices) + " devices in a group; " +
+                          std::to_string(members) + " are");
+  }
+  return out;
+}
+
+Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAttrs& a) {
+  std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
+  std::vector<std::int32_t> places(std::size_t(devices), -1);
+  for (const Dims& row : a.groups.lists) {
+    for (std::size_t n = 0; n < row.size(); ++n) {
+      if (row[n] < 0 || row[n] >= devices) {
+        fail(op, "names device " + std::to_string(row[n]) + "; valid: 0 to " +
+                     std::to_string(devices - 1));
+      }
+      places[std::size_t(row[n])] = std::int32_t(n);
+    }
+  }
+  Instruction* table = add(op, Opcode::constant, Shape(DType::s32, {devices}), {},
+                           ir::ConstantAttrs{make_literal(DType::s32, {devices}, places)});
+  Instruction* id =
+      add(op, a.channel_id ? Opcode::partition_id : Opcode::replica_id, Shape(DType::u32, {}), {});
+  Instruction* one = add(op, Opcode::dynamic_slice, Shape(DType::s32, {1}), {table, id},
+                         ir::DynamicSliceAttrs{{1}});
+  return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
+}
+
+Instruction* Reader::only_at(const Operation& op, Instruction* x, Instruction* wanted,
+                             Instruction* place, ir::Direction direction) {
+  Instruction* here = add(op, Opcode::compare, Shape(DType::pred, {}), {place, wanted},
+                          ir::CompareAttrs{direction, ir::ComparisonType::by_dtype});
+  Instruction* zero = splat(op, scalar_constant(op, x->shape.dtype, 0), x->shape.dims);
+  return add(op, Opcode::select, x->shape, {splat(op, here, x->shape.dims), x, zero});
+}
+
+void Reader::collective_broadcast(Operation& op) {
+  bool dynamic = flag(op, "has_dynamic_root", false);
+  need_operands(op, dynamic ? 2 : 1, std::size_t(1) << 20);
+  std::size_t count = op.operands.size() - (dynamic ? 1 : 0);
+  need_results(op, count);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  if (!dynamic) {
+    for (std::size_t n = 0; n < count; ++n) {
+      op.values.push_back(
+          add(op, Opcode::collective_broadcast, *op.results[n], {op.operands[n]}, a));
+    }
+    return;
+  }
+  // Whose values are wanted is known at run time: of all of the group's, the root's.
+  a.groups = all_in_groups(op, a);
+  Instruction* place = place_in_group(op, a);
+  const auto size = std::int64_t(a.groups.lists[0].size());
+  for (std::size_t n = 0; n < count; ++n) {
+    Instruction* x = op.operands[n];
+    Dims one = x->shape.dims;
+    one.insert(one.begin(), 1);
+    Dims all = one;
+    all[0] = size;
+    x = add(op, Opcode::reshape, Shape(x->shape.dtype, one), {x});
+    ir::CollectiveAttrs gather = a;
+    gather.dims = {0};
+    x = add(op, Opcode::all_gather, Shape(x->shape.dtype, all), {x}, gather);
+    std::vector<Instruction*> sliced = {x, root_of(op, n)};
+    for (std::size_t d = 1; d < one.size(); ++d) {
+      sliced.push_back(scalar_constant(op, DType::s32, 0));
+    }
+    x = add(op, Opcode::dynamic_slice, Shape(x->shape.dtype, one), std::move(sliced),
+            ir::DynamicSliceAttrs{one});
+    x = add(op, Opcode::reshape, *op.results[n], {x});
+    op.values.push_back(
+        only_at(op, x, scalar_constant(op, DType::s32, 0), place, ir::Direction::ge));
+  }
+}
+
+Instruction* Reader::root_of(const Operation& op, std::size_t operand) {
+  Instruction* roots = op.operands.back();
+  if (!(roots->shape == Shape(DType::s32, {std::int64_t(op.operands.size()) - 1}))) {
+    fail(op, "needs the roots of its other operands as its last one: " +
+                 mlir_type(Shape(DType::s32, {std::int64_t(op.operands.size()) - 1})) + ", not " +
+                 mlir_type(roots->shape));
+  }
+  auto at = std::int64_t(operand);
+  Instruction* one =
+      add(op, Opcode::slice, Shape(DType::s32, {1}), {roots}, ir::SliceAttrs{{at}, {at + 1}, {1}});
+  return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
+}
+
+void Reader::collective_reduce(Operation& op) {
+  bool dynamic = flag(op, "has_dynamic_root", false);
+  need_operands(op, dynamic ? 2 : 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  need_none_captured(op);
+  std::size_t count = op.operands.size() - (dynamic ? 1 : 0);
+  need_results(op, count);
+  ir::CollectiveAttrs a;
+  a.groups = groups(op);
+  a.channel_id = channel(op);
+  a.groups = all_in_groups(op, a);
+  Instruction* place = place_in_group(op, a);
+  for (std::size_t n = 0; n < count; ++n) {
+    Instruction* x = add(op, Opcode::all_reduce, *op.results[n], {op.operands[n]}, a, op.regions);
+    Instruction* root = dynamic ? root_of(op, n) : scalar_constant(op, DType::s32, 0);
+    op.values.push_back(only_at(op, x, root, place, ir::Direction::eq));
+  }
+}
+
+}  // namespace tessera::text

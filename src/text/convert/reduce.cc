@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations with a function on scalars: reduce, reduce_window, sort, map, scatter's joining.
+//
+// HLO's functions see their arguments only. What one uses from outside becomes an operand of its
+// own, spread over the others' elements and passed on unchanged.
+#include <unordered_map>
+
+#include "src/ir/cloner.h"
+#include "src/text/read/reader.h"
+
+namespace tessera::text {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+void Reader::join_captured(Operation& op, std::size_t own, Join join) {
+  const Computation& read = *op.regions[0];
+  std::size_t extra = op.captured.size();
+  Computation* c = module_->add_computation("region_" + std::to_string(next_number_++));
+  ir::Cloner cloner(read, c);
+  std::int64_t number = 0;
+  auto parameter = [&](const Instruction& like, bool used) {
+    auto copy = std::make_unique<Instruction>(like);
+    copy->attrs = ir::ParameterAttrs{number++};
+    if (!used) copy->name = "unused." + std::to_string(++next_number_);
+    Instruction* p = c->add(std::move(copy));
+    if (used) cloner.map(&like, p);
+  };
+  // As read: the first halves, the second halves, what is captured.
+  auto captured = [&](std::size_t n) -> const Instruction& { return *read.parameter(2 * own + n); };
+  if (join == Join::compared) {
+    for (std::size_t n = 0; n < 2 * own; ++n) parameter(*read.parameter(n), true);
+    for (std::size_t n = 0; n < extra; ++n) {
+      parameter(captured(n), true);
+      parameter(captured(n), false);
+    }
+  } else {
+    for (bool first : {true, false}) {
+      for (std::size_t n = 0; n < own; ++n) {
+        parameter(*read.parameter(first ? n : own + n), true);
+      }
+      for (std::size_t n = 0; n < extra; ++n) parameter(captured(n), first);
+    }
+  }
+  Instruction* root = cloner.clone_all();
+  if (join == Join::reduced) {
+    // What was captured comes out as it came in.
+    auto all = std::make_unique<Instruction>();
+    all->opcode = Opcode::tuple;
+    all->name = "tuple." + std::to_string(++next_number_);
+    all->set_operands(own == 1 ? std::vector<Instruction*>{root} : root->operands());
+    for (std::size_t n = 0; n < extra; ++n) all->add_operand(cloner[&captured(n)]);
+    std::vector<Shape> shapes;
+    for (const Instruction* i : all->operands()) shapes.push_back(i->shape);
+    all->shape = Shape::tuple(std::move(shapes));
+    root = c->add(std::move(all));
+  }
+  c->set_root(root);
+  op.regions[0] = c;
+}
+
+void Reader::need_scalars_captured(const Operation& op) {
+  for (const Instruction* i : op.captured) {
+    if (i->shape.is_array() && i->shape.dims.empty() && i->shape.dtype != DType::token) continue;
+    not_supported(op, "has a region that uses " + mlir_type(i->shape) +
+                          " from outside; valid: scalars and constants");
+  }
+}
+
+void Reader::need_none_captured(const Operation& op) {
+  if (op.captured.empty()) return;
+  not_supported(op,
+                "has a region that uses a value from outside that is no constant; it may only "
+                "use its arguments");
+}
+
+void Reader::set_joined(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
+                        ir::Attributes attributes) {
+  std::vector<Shape> shapes;
+  for (const Shape* s : op.results) shapes.push_back(*s);
+  for (const Instruction* i : op.captured) {
+    shapes.emplace_back(i->shape.dtype, op.results[0]->dims);
+  }
+  Instruction* all = add(op, opcode, Shape::tuple(std::move(shapes)), std::move(operands),
+                         std::move(attributes), op.regions);
+  unpack(op, all, op.results.size());
+}
+
+void Reader::need_arguments(const Operation& op, std::size_t count) {
+  std::size_t has = op.regions[0]->parameters().size() - op.captured.size();
+  if (has == count) return;
+  fail(op,
+       "has a region of " + std::to_string(has) + " arguments; expected " + std::to_string(count));
+}
+
+void Reader::need_returned(const Operation& op, std::size_t count) {
+  const Instruction* root = op.regions[0]->root();
+  std::size_t has = root->shape.is_tuple ? root->shape.elements.size() : 1;
+  if (has == count && (count == 1) == !root->shape.is_tuple) return;
+  fail(op, "has a region that returns " + std::to_string(has) + " values; expected " +
+               std::to_string(count));
+}
+
+void Reader::sort(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  const Dims dims = op.operands[0]->shape.dims;
+  std::int64_t dim = integer_or(op, "dimension", -1);
+  if (dim < 0) dim += std::int64_t(dims.size());
+  ir::SortAttrs attributes{dim, flag(op, "is_stable", false)};
+  if (op.captured.empty()) {
+    set_results(op, Opcode::sort, op.operands, attributes, op.regions);
+    return;
+  }
+  need_scalars_captured(op);
+  need_results(op, op.operands.size());
+  need_arguments(op, 2 * op.operands.size());
+  join_captured(op, op.operands.size(), Join::compared);
+  std::vector<Instruction*> operands = op.operands;
+  for (Instruction* i : op.captured) operands.push_back(splat(op, i, dims));
+  set_joined(op, Opcode::sort, std::move(operands), attributes);
+}
+
+void Reader::map(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 20);
+  need_regions(op, 1);
+  need_scalars_captured(op);
+  need_arguments(op, op.operands.size());
+  std::vector<Instruction*> operands = op.operands;
+  for (Instruction* i : op.captured) operands.push_back(splat(op, i, op.operands[0]->shape.dims));
+  set(op, Opcode::map, std::move(operands), ir::DimensionsAttrs{integers(op, "dimensions")},
+      op.regions);
+}
+
+void Reader::reduce_with(Operation& op, Opcode opcode, ir::Attributes attributes) {
+  if (op.captured.empty()) {
+    set_results(op, opcode, op.operands, std::move(attributes), op.regions);
+    return;
+  }
+  need_scalars_captured(op);
+  std::size_t own = op.results.size();
+  need_operands(op, 2 * own, 2 * own);
+  need_arguments(op, 2 * own);
+  need_returned(op, own);
+  join_captured(op, own, Join::reduced);
+  const Dims dims = op.operands[0]->shape.dims;
+  std::vector<Instruction*> operands(op.operands.begin(),
+                                     op.operands.begin() + std::ptrdiff_t(own));
+  for (Instruction* i : op.captured) operands.push_back(splat(op, i, dims));
+  operands.insert(operands.end(), op.operands.begin() + std::ptrdiff_t(own), op.operands.end());
+  operands.insert(operands.end(), op.captured.begin(), op.captured.end());
+  set_joined(op, opcode, std::move(operands), std::move(attributes));
+}
+
+void Reader::reduce(Operation& op) {
+  need_operands(op, 2, std::size_t(1) << 20);
+  need_regions(op, 1);
+  reduce_with(op, Opcode::reduce, ir::DimensionsAttrs{integers(op, "dimensions")});
+}
+
+void Reader::reduce_window(Operation& op) {
+  need_operands(op, 2, std::size_t(1) << 20);
+  need_regions(op, 1);
+  reduce_with(op, Opcode::reduce_window,
+              ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())});
+}
+
+void Reader::select_and_scatter(Operation& op) {
+  need_operands(op, 3, 3);
+  need_regions(op, 2);
+  need_none_captured(op);
+  set(op, Opcode::select_and_scatter, op.operands,
+      ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())}, op.regions);
+}
+
+void Reader::scatter_with(Operation& op, ir::ScatterAttrs attributes) {
+  if (op.captured.empty()) {
+    set_results(op, Opcode::scatter, op.operands, std::move(attributes), op.regions);
+    return;
+  }
+  need_scalars_captured(op);
+  std::size_t own = op.results.size();
+  need_operands(op, 2 * own + 1, 2 * own + 1);
+  need_arguments(op, 2 * own);
+  need_returned(op, own);
+  join_captured(op, own, Join::reduced);
+  std::vector<Instruction*> operands;
+  for (std::size_t n = 0; n < own; ++n) operands.push_back(op.operands[n]);
+  for (Instruction* i : op.captured) {
+    operands.push_back(splat(op, i, op.operands[0]->shape.dims));
+  }
+  for (std::size_t n = own; n < op.operands.size(); ++n) operands.push_back(op.operands[n]);
+  for (Instruction* i : op.captured) {
+    operands.push_back(splat(op, i, op.operands[own + 1]->shape.dims));
+  }
+  set_joined(op, Opcode::scatter, std::move(operands), std::move(attributes));
+}
+
+}  // namespace tessera::text

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that move elements.
+#include <algorithm>
+#include <numeric>
+
+#include "src/text/read/reader.h"
+
+namespace tessera::text {
+
+using ir::Instruction;
+using ir::Opcode;
+
+void Reader::iota(Operation& op) {
+  need_results(op, 1);
+  // dynamic_iota's operand is its shape, which the result says too.
+  need_operands(op, 0, 1);
+  set(op, Opcode::iota, {}, ir::IotaAttrs{integer(op, "iota_dimension")});
+}
+
+void Reader::broadcast(Operation& op) {
+  need_operands(op, 1, 1);
+  need_results(op, 1);
+  Dims dims(op.operands[0]->shape.dims.size());
+  auto added = integers(op, "broadcast_sizes").size();
+  std::iota(dims.begin(), dims.end(), std::int64_t(added));
+  op.values.push_back(broadcast_to(op, op.operands[0], *op.results[0], dims));
+}
+
+void Reader::broadcast_in_dim(Operation& op) {
+  need_operands(op, 1, 2);
+  need_results(op, 1);
+  if (op.operands[0]->shape.dtype != op.results[0]->dtype) {
+    fail(op, "makes " + mlir_type(*op.results[0]) + " of " + mlir_type(op.operands[0]->shape));
+  }
+  Instruction* x =
+      broadcast_to(op, op.operands[0], *op.results[0], integers(op, "broadcast_dimensions"));
+  op.operands[0] = x;
+  if (x->parent == current() && !op.attributes.empty()) {
+    op.operands.resize(1);
+    identity(op);
+  } else {
+    op.values.push_back(x);
+  }
+}
+
+void Reader::transpose(Operation& op) {
+  need_operands(op, 1, 1);
+  set(op, Opcode::transpose, op.operands, ir::DimensionsAttrs{integers(op, "permutation")});
+}
+
+void Reader::reverse(Operation& op) {
+  need_operands(op, 1, 1);
+  set(op, Opcode::reverse, op.operands, ir::DimensionsAttrs{integers(op, "dimensions")});
+}
+
+void Reader::reshape(Operation& op) {
+  need_operands(op, 1, 2);  // dynamic_reshape has the shape as an operand too
+  set(op, Opcode::reshape, {op.operands[0]});
+}
+
+void Reader::slice(Operation& op) {
+  need_operands(op, 1, 1);
+  ir::SliceAttrs a;
+  if (const Attribute* ranges = op.find("ranges")) {
+    const char* back = in_.position();
+    in_.seek(ranges->value.data());
+    in_.expect('[', "before the ranges");
+    if (!in_.accept(']')) {
+      do {
+        a.starts.push_back(in_.integer("the start of a range"));
+        in_.expect(':', "after the start of a range");
+        a.limits.push_back(in_.integer("the limit of a range"));
+        a.strides.push_back(in_.accept(':') ? in_.integer("the stride of a range") : 1);
+      } while (in_.accept(','));
+      in_.expect(']', "after the ranges");
+    }
+    in_.seek(back);
+  } else {
+    a.starts = integers(op, "start_indices");
+    a.limits = integers(op, "limit_indices");
+    a.strides = integers_or(op, "strides", Dims(a.starts.size(), 1));
+  }
+  set(op, Opcode::slice, op.operands, std::move(a));
+}
+
+void Reader::real_dynamic_slice(Operation& op) {
+  need_operands(op, 4, 4);
+  ir::SliceAttrs a{constant_integers(op, 1), constant_integers(op, 2), constant_integers(op, 3)};
+  set(op, Opcode::slice, {op.operands[0]}, std::move(a));
+}
+
+void Reader::dynamic_slice(Operation& op) {
+  need_operands(op, 1, 1 << 10);
+  set(op, Opcode::dynamic_slice, op.operands, ir::DynamicSliceAttrs{integers(op, "slice_sizes")});
+}
+
+void Reader::dynamic_update_slice(Operation& op) {
+  need_operands(op, 2, 1 << 10);
+  set(op, Opcode::dynamic_update_slice, op.operands);
+}
+
+void Reader::concatenate(Operation& op) {
+  need_operands(op, 1, std::size_t(1) << 30);
+  set(op, Opcode::concatenate, op.operands, ir::DimensionsAttrs{{integer(op, "dimension")}});
+}
+
+void Reader::pad(Operation& op) {
+  need_operands(op, 2, 2);
+  Dims low = integers(op, "edge_padding_low"), high = integers(op, "edge_padding_high"),
+       interior = integers_or(op, "interior_padding", Dims(low.size(), 0));
+  if (high.size() != low.size() || interior.size() != low.size()) {
+    fail(op, "has low, high and interior paddings of different lengths");
+  }
+  ir::PadAttrs a;
+  for (std::size_t n = 0; n < low.size(); ++n) a.dims.push_back({low[n], high[n], interior[n]});
+  set(op, Opcode::pad, op.operands, std::move(a));
+}
+
+void Reader::dynamic_pad(Operation& op) {
+  need_operands(op, 5, 5);
+  Dims low = constant_integers(op, 2), high = constant_integers(op, 3),
+       interior = constant_integers(op, 4);
+  if (high.size() != low.size() || interior.size() != low.size()) {
+    fail(op, "has low, high and interior paddings of different lengths");
+  }
+  ir::PadAttrs a;
+  for (std::size_t n = 0; n < low.size(); ++n) a.dims.push_back({low[n], high[n], interior[n]});
+  set(op, Opcode::pad, {op.operands[0], op.operands[1]}, std::move(a));
+}
+
+void Reader::gather(Operation& op) {
+  need_operands(op, 2, 3);
+  ir::GatherAttrs a;
+  Operation numbers;
+  numbers.at = op.at;
+  numbers.name = op.name;
+  numbers.attributes = fields(need(op, "dimension_numbers"));
+  a.offset_dims = integers_or(numbers, "offset_dims", {});
+  a.collapsed_slice_dims = integers_or(numbers, "collapsed_slice_dims", {});
+  a.start_index_map = integers_or(numbers, "start_index_map", {});
+  a.operand_batching_dims = integers_or(numbers, "operand_batching_dims", {});
+  a.start_indices_batching_dims = integers_or(numbers, "start_indices_batching_dims", {});
+  a.index_vector_dim = integer_or(numbers, "index_vector_dim", 0);
+  a.slice_sizes = op.operands.size() == 3 ? constant_integers(op, 2) : integers(op, "slice_sizes");
+  a.indices_are_sorted = flag(op, "indices_are_sorted", false);
+  set(op, Opcode::gather, {op.operands[0], op.operands[1]}, std::move(a));
+}
+
+void Reader::scatter(Operation& op) {
+  need_regions(op, 1);
+  ir::ScatterAttrs a;
+  Operation numbers;
+  numbers.at = op.at;
+  numbers.name = op.name;
+  numbers.attributes = fields(need(op, "scatter_dimension_numbers"));
+  a.update_window_dims = integers_or(numbers, "update_window_dims", {});
+  a.inserted_window_dims = integers_or(numbers, "inserted_window_dims", {});
+  a.scatter_dims_to_operand_dims = integers_or(numbers, "scatter_dims_to_operand_dims", {});
+  a.input_batching_dims = integers_or(numbers, "input_batching_dims", {});
+  a.scatter_indices_batching_dims = integers_or(numbers, "scatter_indices_batching_dims", {});
+  a.index_vector_dim = integer_or(numbers, "index_vector_dim", 0);
+  a.indices_are_sorted = flag(op, "indices_are_sorted", false);
+  a.unique_indices = flag(op, "unique_indices", false);
+  scatter_with(op, std::move(a));
+}
+
+void Reader::dimension_size(Operation& op) {
+  need_operands(op, 1, 2);
+  std::int64_t dim = integer(op, "dimension");
+  set(op, op.info->opcode, op.operands, ir::DimensionsAttrs{{dim}});
+}
+
+void Reader::torch_index_select(Operation& op) {
+  // Rows of one dim by index: a gather.
+  need_operands(op, 2, 2);
+  need_results(op, 1);
+  std::int64_t dim = integer(op, "dim"), batch = integer_or(op, "batch_dims", 0);
+  const Shape& x = op.operands[0]->shape;
+  const Shape& index = op.operands[1]->shape;
+  if (dim < 0 || dim >= x.rank() || batch < 0 || batch > std::min(dim, index.rank())) {
+    fail(op, "has dim " + std::to_string(dim) + " and " + std::to_string(batch) +
+                 " batch dims on " + mlir_type(x));
+  }
+  ir::GatherAttrs a;
+  a.slice_sizes = x.dims;
+  a.slice_sizes[std::size_t(dim)] = 1;
+  a.collapsed_slice_dims = {dim};
+  a.start_index_map = {dim};
+  a.index_vector_dim = index.rank();
+  for (std::int64_t d = 0; d < batch; ++d) {
+    a.slice_sizes[std::size_t(d)] = 1;
+    a.operand_batching_dims.push_back(d);
+    a.start_indices_batching_dims.push_back(d);
+  }
+  for (std::int64_t d = 0; d < op.results[0]->rank(); ++d) {
+    // Result: dims of x before `dim`, the other dims of the index, dims of x behind.
+    bool of_index = d < batch || (d >= dim && d < dim + index.rank() - batch);
+    if (!of_index) a.offset_dims.push_back(d);
+  }
+  set(op, Opcode::gather, op.operands, std::move(a));
+}
+
+}  // namespace tessera::text

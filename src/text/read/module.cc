@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands outside of functions' bodies: the module, meshes, aliases, signatures.
+#include <algorithm>
+#include <unordered_set>
+
+#include "src/ir/analysis/verifier.h"
+#include "src/ir/hlo/sdy_attributes.h"
+#include "src/ir/limits.h"
+#include "src/ir/names.h"
+#include "src/ir/post_order.h"
+#include "src/sharding/axes/sdy_text.h"
+#include "src/text/read/reader.h"
+#include "src/text/read/stablehlo.h"
+
+namespace tessera::text {
+
+std::unique_ptr<ir::Module> parse_stablehlo(std::string_view text, const std::string& file) {
+  return Reader(text, file).run();
+}
+
+std::unique_ptr<ir::Module> Reader::run() {
+  module_ = std::make_unique<ir::Module>();
+  here_.edit().source_file = in_.file();
+  scan_functions();
+  finish_functions();
+  resolve();
+  // What follows walks calls by recursion.
+  std::vector<ir::Computation*> all;
+  for (const auto& c : module_->computations()) all.push_back(c.get());
+  ir::check_limits(ir::post_order(all));
+  // Not before: shardings wait for instructions.
+  for (const auto& c : module_->computations()) c->remove_dead();
+  module_->remove_dead_computations();
+  locate_callees();
+  ir::verify_structure(*module_, false);
+  return std::move(module_);
+}
+
+void Reader::scan_functions() {
+  // Aliases may stand before the module, and those of locations after it.
+  bool inside = false;
+  while (!in_.at_end()) {
+    char c = in_.peek();
+    if (c == '#' || c == '!') {
+      alias(c);
+    } else if (in_.accept_text("{-#")) {
+      resources();
+    } else if (!inside && (in_.accept_word("module") || in_.accept_word("builtin.module"))) {
+      inside = true;
+      if (in_.peek() == '@') {
+        in_.seek(in_.position() + 1);
+        module_->name = std::string(in_.suffix("the module's name"));
+      }
+      if (in_.accept_word("attributes")) {
+        std::vector<Attribute> attributes;
+        in_.expect('{', "before the module's attributes");
+        attribute_dict(&attributes, '}');
+        for (const Attribute& a : attributes) module_attribute(a);
+      }
+      in_.expect('{', "before the module's functions");
+      module_items('}');
+    } else if (!inside && in_.accept_text("\"builtin.module\"")) {
+      inside = true;
+      std::vector<Attribute> attributes;
+      in_.expect('(', "after the operation's name");
+      in_.expect(')', "after the operands");
+      if (in_.accept_text("<{")) {
+        attribute_dict(&attributes, '}');
+        in_.expect('>', "after the properties");
+      }
+      in_.expect('(', "before the region");
+      in_.expect('{', "before the module's functions");
+      module_items('}');
+      in_.expect(')', "after the region");
+      if (in_.accept('{')) attribute_dict(&attributes, '}');
+      for (const Attribute& a : attributes) module_attribute(a);
+      in_.expect(':', "before the type of the module");
+      std::vector<const Shape*> none;
+      types_.read_function(&none, &none);
+    } else if (!inside) {
+      // Functions without a module around.
+      inside = true;
+      module_items('\0');
+      continue;
+    } else {
+      in_.fail("expected the end of the text, an alias or '{-#'");
+    }
+    if (in_.accept_word("loc")) in_.balanced();
+  }
+  if (functions_.empty()) in_.fail("expected a module with a function (func.func @main)");
+}
+
+void Reader::module_attribute(const Attribute& a) {
+  const char* back = in_.position();
+  if (a.key == "mhlo.num_partitions" || a.key == "mhlo.num_replicas") {
+    in_.seek(expanded(a.value).data());
+    in_.skip();
+    const char* at = in_.position();
+    std::int64_t n = in_.integer("a count of devices");
+    if (n < 1 || n > (1 << 24)) {
+      in_.fail_at(at, std::string(a.key) + " = " + std::to_string(n) + "; valid: 1 to 16777216");
+    }
+    (a.key == "mhlo.num_partitions" ? module_->num_partitions : module_->replica_count) = n;
+  } else if (a.key == "sym_name") {
+    in_.seek(a.value.data());
+    module_->name = in_.string("the module's name");
+  } else if (a.key == "mhlo.frontend_attributes") {
+    module_->frontend_attributes = frontend(a);
+    if (auto node = module_->frontend_attributes.extract(ir::kSdyMeshes)) {
+      meshes_text_ = std::move(node.mapped());
+      meshes_at_ = a.value;
+    }
+  }
+  in_.seek(back);
+}
+
+void Reader::module_items(char close) {
+  while (true) {
+    char c = in_.peek();
+    if (close != '\0' && in_.accept(close)) return;
+    if (in_.at_end()) {
+      if (close == '\0') return;
+      in_.fail("expected '}' after the module's functions");
+    }
+    const char* at = in_.position();
+    if (c == '#' || c == '!') {
+      alias(c);
+      continue;
+    }
+    if (c == '{' && close == '\0') return;
+    bool generic = c == '"';
+    std::string_view name =
+        generic ? in_.raw_string("an operation") : in_.word("func.func, sdy.mesh or '}'");
+    if (name == "func.func" || name == "func") {
+      function(generic);
+    } else if (name == "sdy.mesh") {
+      mesh(generic);
+    } else if (name == "module" || name == "builtin.module") {
+      in_.not_supported_at(at, "modules inside of modules are not supported");
+    } else {
+      in_.fail_at(at, "operation '" + std::string(name) +
+                          "' can't stand in a module here; valid: func.func, sdy.mesh");
+    }
+    if (in_.accept_word("loc")) in_.balanced();
+  }
+}
+
+void Reader::alias(char kind) {
+  in_.expect(kind, "before an alias");
+  const char* at = in_.position();
+  std::string_view name = in_.suffix("the name of an alias");
+  in_.expect('=', "after the name of an alias");
+  in_.skip();
+  const char* start = in_.position();
+  if (kind == '!') {
+    if (in_.peek() == '!') in_.seek(in_.position() + 1);
+    in_.suffix("a type");
+    if (in_.peek() == '<') in_.balanced();
+    types_.define_alias(name, {start, std::size_t(in_.position() - start)});
+    return;
+  }
+  // A word with brackets behind it, a text, a list, a number: to the end of the line or bracket.
+  std::string_view text;
+  if (in_.accept_word("loc")) {
+    in_.balanced();
+    text = {start, std::size_t(in_.position() - start)};
+  } else {
+    while (in_.position() < in_.end() && *in_.position() != '\n') {
+      char c = *in_.position();
+      if (c == '"') {
+        in_.raw_string("a text");
+      } else if (c == '(' || c == '[' || c == '{' || c == '<') {
+        in_.balanced();
+      } else if (c == '/' && in_.position() + 1 < in_.end() && in_.position()[1] == '/') {
+        break;
+      } else {
+        in_.seek(in_.position() + 1);
+      }
+    }
+    text = {start, std::size_t(in_.position() - start)};
+  }
+  if (!attribute_aliases_.emplace(name, text).second) {
+    in_.fail_at(at, "alias #" + std::string(name) + " stands twice");
+  }
+}
+
+void Reader::resources() {
+  // {-# dialect_resources: { builtin: { name: "0x..." } } #-}
+  while (!in_.accept_text("#-}")) {
+    if (in_.at_end()) in_.fail("expected '#-}' after the resources");
+    if (in_.peek() == '"') {
+      in_.raw_string("a text");
+      continue;
+    }
+    std::string_view name = in_.word_or_empty();
+    if (name.empty()) {
+      in_.seek(in_.position() + 1);
+      continue;
+    }
+    if (in_.accept(':') && in_.peek() == '"') resources_[name] = in_.raw_string("a resource");
+  }
+}
+
+void Reader::mesh(bool generic) {
+  std::string_view name, text;
+  in_.skip();
+  const char* at = in_.position();
+  std::vector<Attribute> attributes;
+  if (generic) {
+    in_.expect('(', "after the operation's name");
+    in_.expect(')', "after the operands");
+    if (in_.accept_text("<{")) {
+      attribute_dict(&attributes, '}');
+      in_.expect('>', "after the properties");
+    }
+    if (in_.accept('{')) attribute_dict(&attributes, '}');
+    in_.expect(':', "before the type");
+    std::vector<const Shape*> none;
+    types_.read_function(&none, &none);
+    for (const Attribute& a : attributes) {
+      if (a.key == "mesh") text = expanded(a.value);
+      if (a.key == "sym_name" && a.value.size() > 2) name = a.value.substr(1, a.value.size() - 2);
+    }
+    if (text.substr(0, 9) == "#sdy.mesh") text.remove_prefix(9);
+  } else {
+    in_.expect('@', "before a mesh's name");
+    name = in_.suffix("a mesh's name");
+    in_.expect('=', "after a mesh's name");
+    text = in_.balanced();
+    if (in_.accept('{')) attribute_dict(&attributes, '}');
+  }
+  if (name.empty() || text.empty()) in_.fail_at(at, "expected sdy.mesh @name = <[\"x\"=2]>");
+  try {
+    parse_sdy_mesh(text, std::string(name));
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    in_.fail_at(text.data(), e.message());
+  }
+  meshes_.emplace_back(name, text);
+  if (meshes_at_.data() == nullptr) meshes_at_ = text;
+}
+
+const char* Reader::skip_region() {
+  in_.expect('{', "before the body of a function");
+  const char* body = in_.position();
+  const char* p = body;
+  const char* end = in_.end();
+  for (std::int64_t depth = 1; p < end; ++p) {
+    char c = *p;
+    if (c > '}') continue;
+    if (c == '{') {
+      ++depth;
+    } else if (c == '}') {
+      if (--depth == 0) {
+        in_.seek(p + 1);
+        return body;
+      }
+    } else if (c == '"') {
+      in_.seek(p);
+      in_.raw_string("a text");
+      p = in_.position() - 1;
+    } else if (c == '/' && p + 1 < end && p[1] == '/') {
+      while (p < end && *p != '\n') ++p;
+      if (p == end) break;
+    }
+  }
+  in_.fail_at(body, "the body of this function is not closed (expected '}')");
+}
+
+void Reader::function_argument(Function::Argument* a, bool named) {
+  in_.skip();
+  if (named && in_.peek() == '%') {
+    in_.seek(in_.position() + 1);
+    a->name = in_.suffix("the name of an argument");
+    in_.expect(':', "after the name of an argument");
+  }
+  a->type = types_.read();
+  if (in_.accept('{')) attribute_dict(&a->attributes, '}');
+  if (in_.accept_word("loc")) a->location = in_.balanced();
+}
+
+void Reader::function(bool generic) {
+  Function& f = functions_.emplace_back();
+  f.generic = generic;
+  in_.skip();
+  f.at = in_.position();
+  std::vector<Attribute> attributes;
+  if (generic) {
+    in_.expect('(', "after the operation's name");
+    in_.expect(')', "after the operands");
+    if (in_.accept_text("<{")) {
+      attribute_dict(&attributes, '}');
+      in_.expect('>', "after the properties");
+    }
+    in_.expect('(', "before the region");
+    if (in_.peek() == '{') f.body = skip_region();
+    in_.expect(')', "after the region");
+    if (in_.accept('{')) attribute_dict(&attributes, '}');
+    in_.expect(':', "before the type");
+    std::vector<const Shape*> none, operands, results;
+    types_.read_function(&none, &none);
+    const char* back = in_.position();
+    for (const Attribute& a : attributes) {
+      in_.seek(a.value.data());
+      if (a.key == "sym_name") {
+        f.name = in_.raw_string("a name");
+      } else if (a.key == "function_type") {
+        types_.read_function(&operands, &results);
+      } else if (a.key == "sym_visibility") {
+        f.is_public = in_.raw_string("a visibility") == "public";
+      }
+    }
+    for (const Shape* s : operands) f.arguments.push_back({{}, s, {}, {}});
+    for (const Shape* s : results) f.results.push_back({{}, s, {}, {}});
+    for (const Attribute& a : attributes) {
+      if (a.key != "arg_attrs" && a.key != "res_attrs") continue;
+      auto& list = a.key == "arg_attrs" ? f.arguments : f.results;
+      in_.seek(expanded(a.value).data());
+      in_.expect('[', "before the attributes of the arguments");
+      for (std::size_t n = 0; !in_.accept(']'); ++n) {
+        if (n > 0) in_.expect(',', "between the attributes of arguments");
+        in_.expect('{', "before the attributes of an argument");
+        if (n >= list.size()) in_.fail("there are more attributes than arguments");
+        attribute_dict(&list[n].attributes, '}');
+      }
+    }
+    in_.seek(back);
+  } else {
+    if (in_.accept_word("private") || in_.accept_word("nested")) {
+      f.is_public = false;
+    } else {
+      in_.accept_word("public");
+    }
+    in_.expect('@', "before the name of a function");
+    f.name = in_.suffix("the name of a function");
+    in_.expect('(', "before the arguments");
+    if (!in_.accept(')')) {
+      do {
+        function_argument(&f.arguments.emplace_back(), true);
+      } while (in_.accept(','));
+      in_.expect(')', "after the arguments");
+    }
+    if (in_.accept_text("->")) {
+      if (in_.accept('(')) {
+        if (!in_.accept(')')) {
+          do {
+            function_argument(&f.results.emplace_back(), false);
+          } while (in_.accept(','));
+          in_.expect(')', "after the types of the results");
+        }
+      } else {
+        f.results.emplace_back().type = types_.read();
+      }
+    }
+    if (in_.accept_word("attributes")) {
+      in_.expect('{', "before the attributes of the function");
+      attribute_dict(&attributes, '}');
+    }
+    if (in_.peek() == '{') f.body = skip_region();
+  }
+  if (f.name.empty()) in_.fail_at(f.at, "the function has no name");
+  if (!by_name_.emplace(f.name, &f).second) {
+    in_.fail_at(f.at, "function @" + std::string(f.name) + " stands twice");
+  }
+}
+
+void Reader::finish_functions() {
+  Function* main = nullptr;
+  if (auto it = by_name_.find("main"); it != by_name_.end()) main = it->second;
+  for (Function& f : functions_) {
+    if (main == nullptr && f.is_public && f.body != nullptr) {
+      if (std::count_if(functions_.begin(), functions_.end(),
+                        [](const Function& g) { return g.is_public && g.body != nullptr; }) == 1) {
+        main = &f;
+      }
+    }
+  }
+  if (main == nullptr) {
+    std::string names;
+    for (const Function& f : functions_) {
+      names += (names.empty() ? "@" : ", @") + std::string(f.name);
+    }
+    in_.fail_at(functions_.front().at,
+                "expected a function @main or one public function; there are " + names);
+  }
+  if (main->body == nullptr) in_.fail_at(main->at, "the entry function has no body");
+  for (Function& f : functions_) {
+    f.computation = module_->add_computation(std::string(f.name));
+  }
+  for (Function& f : functions_) {
+    if (f.body != nullptr) read_body(f);
+  }
+  module_->set_entry(main->computation);
+  entry_arguments(*main);
+}
+
+void Reader::read_body(Function& f) {
+  in_.seek(f.body);
+  symbols_.clear();
+  Frame top;
+  top.kind = Regions::isolated;
+  top.computation = f.computation;
+  frames_.assign(1, &top);
+  if (f.generic) {
+    std::vector<BlockArgument> header;
+    block_header(&header);
+    if (header.size() != f.arguments.size()) {
+      in_.fail_at(f.at, "function @" + std::string(f.name) + " has " +
+                            std::to_string(f.arguments.size()) + " arguments and its body " +
+                            std::to_string(header.size()));
+    }
+    for (std::size_t n = 0; n < header.size(); ++n) f.arguments[n].name = header[n].name;
+  }
+  Operation signature;
+  signature.at = f.at;
+  for (std::size_t n = 0; n < f.arguments.size(); ++n) {
+    Function::Argument& a = f.arguments[n];
+    signature.location = a.location;
+    auto owned = std::make_unique<ir::Instruction>();
+    owned->opcode = ir::Opcode::parameter;
+    owned->shape = *a.type;
+    owned->attrs = ir::ParameterAttrs{std::int64_t(n)};
+    owned->metadata = metadata_of(a.location);
+    owned->name = owned->metadata->op_name.empty() ? std::string(a.name) : owned->metadata->op_name;
+    if (owned->name.empty() || ir::is_digit(owned->name[0])) {
+      owned->name = "arg" + std::to_string(n);
+    }
+    ir::Instruction* p = f.computation->add(std::move(owned));
+    pend_attributes(p, a.attributes);
+    for (const Attribute& attribute : a.attributes) {
+      if (attribute.key == "mhlo.memory_kind") {
+        p->frontend_attributes.edit()["mhlo.memory_kind"] =
+            unescape(attribute.value.substr(1, attribute.value.size() - 2));
+      }
+    }
+    note_quantized(p, types_.quantized(a.type));
+    if (!a.name.empty()) define(a.name, f.at, &p, 1);
+  }
+  operations(top);
+  if (top.returned.size() != f.results.size()) {
+    in_.fail_at(f.at, "function @" + std::string(f.name) + " returns " +
+                          std::to_string(top.returned.size()) + " values and is declared with " +
+                          std::to_string(f.results.size()));
+  }
+  for (std::size_t n = 0; n < top.returned.size(); ++n) {
+    const Quantized* is = quantized(top.returned[n]);
+    const Quantized* declared = types_.quantized(f.results[n].type);
+    if (!(top.returned[n]->shape == *f.results[n].type) || !same_meaning(is, declared)) {
+      in_.fail_at(f.at, "result " + std::to_string(n) + " of @" + std::string(f.name) + " is " +
+                            type_text(top.returned[n]->shape, is) + " and declared as " +
+                            type_text(*f.results[n].type, declared));
+    }
+  }
+  bool sharded = false;
+  for (const Function::Argument& a : f.results) {
+    for (const Attribute& attribute : a.attributes) {
+      sharded |= attribute.key == "sdy.sharding" || attribute.key == "mhlo.sharding";
+    }
+  }
+  Operation end;
+  end.at = f.at;
+  ir::Instruction* root = nullptr;
+  if (top.returned.size() == 1 && !sharded) {
+    root = top.returned[0];
+  } else {
+    std::vector<Shape> shapes;
+    for (const ir::Instruction* i : top.returned) shapes.push_back(i->shape);
+    root = add(end, ir::Opcode::tuple, Shape::tuple(shapes), top.returned);
+    if (shapes.size() == 1) root = element(end, root, 0);
+  }
+  f.computation->set_root(root);
+  if (sharded) {
+    // Each result's sharding is read as of a value of its own and put on the root at the end.
+    for (std::size_t n = 0; n < f.results.size(); ++n) {
+      auto holder = std::make_unique<ir::Instruction>();
+      holder->shape = *f.results[n].type;
+      holder->name = "result" + std::to_string(n);
+      holder->index = std::int64_t(n);
+      holder->set_operands({root});
+      pend_attributes(holder.get(), f.results[n].attributes);
+      result_holders_.push_back(std::move(holder));
+    }
+  }
+  frames_.clear();
+}
+
+void Reader::entry_arguments(const Function& f) {
+  for (std::size_t n = 0; n < f.arguments.size(); ++n) {
+    for (const Attribute& a : f.arguments[n].attributes) {
+      in_.seek(a.value.data());
+      if (a.key == "tf.aliasing_output") {
+        std::int64_t output = in_.integer("the number of a result");
+        if (output < 0 || output >= std::int64_t(f.results.size())) {
+          in_.fail_at(a.value.data(), "tf.aliasing_output = " + std::to_string(output) +
+                                          " and the function has " +
+                                          std::to_string(f.results.size()) + " results");
+        }
+        ir::Alias alias;
+        if (f.computation->root()->shape.is_tuple) alias.output = {output};
+        alias.parameter = std::int64_t(n);
+        module_->input_output_alias.push_back(std::move(alias));
+      } else if (a.key == "jax.buffer_donor" && in_.accept_word("true")) {
+        module_->buffer_donor.emplace_back(std::int64_t(n), Dims());
+      }
+    }
+  }
+}
+
+void Reader::resolve() {
+  std::unordered_set<std::string_view> names;
+  for (const auto& [name, text] : meshes_) {
+    if (!names.insert(name).second) {
+      in_.fail_at(name.data(), "mesh @" + std::string(name) + " stands twice");
+    }
+  }
+  if (!meshes_.empty()) {
+    meshes_text_ = "{";
+    for (const auto& [name, text] : meshes_) {
+      if (meshes_text_.size() > 1) meshes_text_ += ", ";
+      meshes_text_ += std::string(name) + " = #sdy.mesh" + std::string(text);
+    }
+    meshes_text_ += "}";
+  }
+  if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) return;
+  ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
+  ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_);
+  if (!manual_shardings_.empty()) {
+    MeshTable table;
+    for (const auto& [name, text] : meshes_) {
+      table[std::string(name)] = parse_sdy_mesh(text, std::string(name));
+    }
+    for (const auto& [at, text] : manual_shardings_) {
+      try {
+        parse_sdy_sharding_per_value(text, table);
+      } catch (const InternalError&) {
+        throw;
+      } catch (const Error& e) {
+        in_.fail_at(at, "in the shardings " + text + ": " + e.message());
+      }
+    }
+  }
+  if (!module_->mesh) {
+    // Nothing is sharded; the mesh still says how many devices there are.
+    for (const auto& [name, text] : meshes_) {
+      MeshRef mesh = parse_sdy_mesh(text, std::string(name));
+      if (!mesh->axes.empty() && !module_->mesh) module_->mesh = mesh;
+    }
+  }
+  for (const auto& holder : result_holders_) {
+    ir::Instruction* root = holder->operands()[0];
+    TensorSharding s = TensorSharding::open_on(module_->mesh, holder->shape.rank());
+    root->sharding.push_back(holder->sharding.empty() ? s : holder->sharding[0]);
+  }
+  for (const auto& [instruction, group] : groups_) {
+    if (instruction->sharding.empty()) {
+      instruction->sharding = {TensorSharding::open_on(module_->mesh, instruction->shape.rank())};
+    }
+    instruction->sharding[0].shard_group = group;
+    instruction->sharding[0].shard_like = true;
+  }
+}
+
+}  // namespace tessera::text

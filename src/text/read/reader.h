@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader of StableHLO text; stablehlo.h is its front.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "src/ir/hlo/hlo_parser.h"
+#include "src/ir/module.h"
+#include "src/text/read/cursor.h"
+#include "src/text/read/operation.h"
+#include "src/text/read/symbols.h"
+#include "src/text/read/types.h"
+
+namespace tessera::text {
+
+/// A function whose signature was read and whose body waits.
+struct Function {
+  struct Argument {
+    std::string_view name;
+    const Shape* type;
+    std::vector<Attribute> attributes;
+    std::string_view location;
+  };
+  std::string_view name;
+  const char* at = nullptr;
+  ir::Computation* computation = nullptr;
+  std::vector<Argument> arguments, results;
+  const char* body = nullptr;  ///< behind its opening brace; null: declared only
+  bool generic = false;        ///< the arguments' names stand in the body
+  bool is_public = true;
+};
+
+/// Values from outside that the regions of one operation use, in the order of their first use.
+struct Captures {
+  std::vector<ir::Instruction*> values;
+  std::unordered_map<const ir::Instruction*, std::size_t> index;
+};
+
+/// A region that is being read.
+struct Frame {
+  Regions kind = Regions::isolated;
+  ir::Computation* computation = nullptr;
+  /// The tuple parameter of a loop's or branch's region, and how many elements (of a function on
+  /// scalars: arguments) are not captured.
+  ir::Instruction* tuple = nullptr;
+  std::size_t own = 0;
+  Captures* captures = nullptr;
+  /// Values of the region around, as they are known here.
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> inside;
+  std::vector<std::string_view> names;
+  std::vector<ir::Instruction*> returned;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file) : in_(text, file), types_(in_) {}
+  std::unique_ptr<ir::Module> run();
+
+  // ----- conversions, named in the table of operations; one file a family
+
+  // convert/elementwise.cc
+  void elementwise(Operation& op);
+  void identity(Operation& op);
+  void convert(Operation& op);
+  void bitcast_convert(Operation& op);
+  void complex_elementwise(Operation& op);
+  void compare(Operation& op);
+  void select(Operation& op);
+  void clamp(Operation& op);
+  void reduce_precision(Operation& op);
+  void constant(Operation& op);
+  void unsupported(Operation& op);
+
+  // convert/quantized.cc
+  void uniform_quantize(Operation& op);
+  void uniform_dequantize(Operation& op);
+
+  // convert/structure.cc
+  void iota(Operation& op);
+  void broadcast(Operation& op);
+  void broadcast_in_dim(Operation& op);
+  void transpose(Operation& op);
+  void reverse(Operation& op);
+  void reshape(Operation& op);
+  void slice(Operation& op);
+  void real_dynamic_slice(Operation& op);
+  void dynamic_slice(Operation& op);
+  void dynamic_update_slice(Operation& op);
+  void concatenate(Operation& op);
+  void pad(Operation& op);
+  void dynamic_pad(Operation& op);
+  void gather(Operation& op);
+  void scatter(Operation& op);
+  void dimension_size(Operation& op);
+  void torch_index_select(Operation& op);
+
+  // convert/compute.cc
+  void dot(Operation& op);
+  void dot_general(Operation& op);
+  void einsum(Operation& op);
+  void convolution(Operation& op);
+  void fft(Operation& op);
+  void cholesky(Operation& op);
+  void triangular_solve(Operation& op);
+  void batch_norm(Operation& op);
+  void rng(Operation& op);
+  void rng_bit_generator(Operation& op);
+  void rng_state(Operation& op);
+
+  // convert/reduce.cc
+  void sort(Operation& op);
+  void map(Operation& op);
+  void reduce(Operation& op);
+  void reduce_window(Operation& op);
+  void select_and_scatter(Operation& op);
+
+  // convert/control.cc
+  void async_start(Operation& op);
+  void async_done(Operation& op);
+  void tuple(Operation& op);
+  void get_tuple_element(Operation& op);
+  void while_loop(Operation& op);
+  void conditional(Operation& op);
+  void call(Operation& op);
+  void composite(Operation& op);
+  void optimization_barrier(Operation& op);
+  void token(Operation& op);
+  void infeed(Operation& op);
+  void outfeed(Operation& op);
+  void send(Operation& op);
+  void recv(Operation& op);
+  void terminator(Operation& op);
+
+  // convert/collective.cc
+  void device_id(Operation& op);
+  void all_gather(Operation& op);
+  void all_reduce(Operation& op);
+  void reduce_scatter(Operation& op);
+  void all_to_all(Operation& op);
+  void collective_permute(Operation& op);
+  void collective_broadcast(Operation& op);
+  void collective_reduce(Operation& op);
+  void cross_replica_sum(Operation& op);
+
+  // convert/custom_call.cc
+  void custom_call(Operation& op);
+  std::string_view call_target(const Operation& op);
+  void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
+  void sharding_constraint(Operation& op);
+  void sharding_group(Operation& op);
+  void manual_computation(Operation& op);
+  void named_computation(Operation& op);
+
+  // chlo.cc
+  void chlo_unary(Operation& op);
+  void chlo_binary(Operation& op);
+  void chlo_broadcast(Operation& op);
+  void chlo_broadcast_select(Operation& op);
+  void chlo_constant_like(Operation& op);
+  // chlo_trigonometric.cc
+  void chlo_trigonometric(Operation& op);
+  void top_k(Operation& op);
+  void ragged_dot(Operation& op);
+  // chlo_scan.cc
+  void scan(Operation& op);
+
+ private:
+  friend class ChloMath;
+
+  // module.cc: what stands outside of functions
+  void scan_functions();
+  void module_items(char close);
+  void module_attribute(const Attribute& a);
+  void mesh(bool generic);
+  void alias(char kind);
+  void resources();
+  void function(bool generic);
+  void function_argument(Function::Argument* a, bool named);
+  void finish_functions();
+  void read_body(Function& f);
+  void entry_results(Function& f);
+  void entry_arguments(const Function& f);
+  void resolve();
+  const char* skip_region();
+
+  // operations.cc: operations, regions, values
+  void operations(Frame& frame);
+  void operation(bool* ended);
+  void generic(Operation& op);
+  void operand(Operation& op);
+  ir::Instruction* value(std::string_view name, const char* at, std::int64_t number);
+  void check_operands(Operation& op);
+  void define(std::string_view name, const char* at, ir::Instruction* const* values,
+              std::size_t count);
+  ir::Instruction* capture(Frame& frame, ir::Instruction* outer, const char* at);
+  void attribute_dict(std::vector<Attribute>* out, char close);
+  /// A value in a short form: it ends before ':' too.
+  std::string_view short_value();
+  void trailing_location(Operation& op);
+
+  // regions.cc
+  struct BlockArgument {
+    std::string_view name;
+    const char* at;
+    const Shape* type;
+  };
+  void block_argument(std::vector<BlockArgument>* out);
+  void block_header(std::vector<BlockArgument>* out);
+  void regions(Operation& op);
+  /// The region whose opening brace comes next. `arguments`: names given outside of the braces.
+  ir::Computation* region(Operation& op, std::size_t number,
+                          const std::vector<BlockArgument>* arguments, Captures* captures);
+  void inlined_region(Operation& op);
+  void finish_loop(Operation& op, Captures& captures);
+  void finish_branches(Operation& op, Captures& captures);
+  ir::Computation* binary_computation(ir::Opcode opcode, DType dtype);
+
+  // pretty.cc
+  void pretty(Operation& op);
+  void pretty_types(Operation& op, char kind);
+  void pretty_compare(Operation& op);
+  void pretty_slice(Operation& op);
+  void pretty_constant(Operation& op);
+  void pretty_dot_general(Operation& op);
+  void pretty_convolution(Operation& op);
+  void pretty_reduce(Operation& op);
+  void pretty_while(Operation& op);
+  void pretty_manual_computation(Operation& op);
+  void pretty_body(Operation& op);
+  void pretty_scan(Operation& op);
+  void pretty_sdy_collective(Operation& op);
+  void keyword_attribute(Operation& op, std::string_view keyword, std::string_view key);
+
+  // convert/quantized.cc
+  const Quantized* quantized(const ir::Instruction* i) const;
+  void note_quantized(const ir::Instruction* i, const Quantized* q);
+  static bool same_meaning(const Quantized* a, const Quantized* b);
+  static std::string type_text(const Shape& shape, const Quantized* q);
+  /// One number for each index of the axis, or one for all, in the shape `dims`.
+  ir::Instruction* scales_of(const Operation& op, const Quantized& q, const Dims& dims,
+                             const std::vector<double>& values);
+  /// The zero points as numbers of a type, in the same way.
+  ir::Instruction* zero_points_of(const Operation& op, const Quantized& q, DType dtype,
+                                  const Dims& dims);
+  ir::Instruction* dequantize(const Operation& op, ir::Instruction* x, const Quantized& q);
+  ir::Instruction* quantize(const Operation& op, ir::Instruction* x, const Quantized& q);
+  bool stored_means_the_same(const Operation& op);
+  void check_passed_on(const Operation& op);
+  void check_regions(const Operation& op);
+  void check_all_quantized(const Operation& op);
+  void check_range(const Operation& op);
+  void convert_quantized(Operation& op);
+  void convert_expressed(Operation& op);
+  void convert_shifted(Operation& op);
+  ir::Computation* quantized_computation(const Operation& op, ir::Opcode opcode,
+                                         const Quantized& q);
+
+  // values.cc: attributes as values
+  const Attribute& need(const Operation& op, std::string_view key);
+  Dims integers(const Operation& op, std::string_view key);
+  Dims integers_or(const Operation& op, std::string_view key, Dims otherwise);
+  std::vector<Dims> integer_rows(const Operation& op, std::string_view key);
+  std::int64_t integer(const Operation& op, std::string_view key);
+  std::int64_t integer_or(const Operation& op, std::string_view key, std::int64_t otherwise);
+  bool flag(const Operation& op, std::string_view key, bool otherwise);
+  double real(const Operation& op, std::string_view key);
+  /// The word of an enumeration: `#stablehlo<comparison_direction LT>` or `LT`.
+  std::string_view keyword(const Operation& op, std::string_view key);
+  std::string text(const Operation& op, std::string_view key);
+  /// `#stablehlo.gather<offset_dims = [1], ...>` as attributes.
+  std::vector<Attribute> fields(const Attribute& a);
+  std::vector<std::string> precision(const Operation& op);
+  std::string_view expanded(std::string_view value);
+  Dims dims_of(std::string_view value);
+
+  // literals.cc
+  /// `dense<...> : type` and its like. A splat gives a scalar.
+  Literal literal(const Shape** type);
+  Literal dense(const Shape& type);
+  Literal blob(std::string_view hex, const Shape& type, const char* at);
+
+  // locations.cc
+  const Cow<ir::Metadata>& metadata_of(std::string_view location);
+  /// Gives what functions without lines of their own hold the line that calls them, if it is one.
+  void locate_callees();
+  ir::Metadata parse_location(int depth);
+
+  // build.cc: making instructions
+  ir::Instruction* add(const Operation& op, ir::Opcode opcode, Shape shape,
+                       std::vector<ir::Instruction*> operands, ir::Attributes attributes = {},
+                       std::vector<ir::Computation*> called = {});
+  /// The one result with the type that the text gives.
+  void set(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
+           ir::Attributes attributes = {}, std::vector<ir::Computation*> called = {});
+  /// Several results: a tuple and its elements; one: as set().
+  void set_results(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
+                   ir::Attributes attributes = {}, std::vector<ir::Computation*> called = {});
+  void unpack(Operation& op, ir::Instruction* tuple, std::size_t count);
+  ir::Instruction* element(const Operation& op, ir::Instruction* tuple, std::size_t index);
+  ir::Instruction* scalar_constant(const Operation& op, DType dtype, double value);
+  ir::Instruction* splat(const Operation& op, ir::Instruction* scalar, const Dims& dims);
+  ir::Instruction* broadcast_to(const Operation& op, ir::Instruction* x, const Shape& to,
+                                const Dims& dims);
+  /// The value of an operand that must be a constant.
+  Dims constant_integers(const Operation& op, std::size_t operand);
+  void set_shardings(Operation& op);
+  void pend(ir::Instruction* i, std::string_view sdy, std::string_view tiling);
+  void pend_attributes(ir::Instruction* i, const std::vector<Attribute>& attributes);
+  std::map<std::string, std::string> frontend(const Attribute& a);
+  void need_operands(const Operation& op, std::size_t least, std::size_t most);
+  void need_results(const Operation& op, std::size_t count);
+  void need_regions(const Operation& op, std::size_t count);
+  [[noreturn]] void fail(const Operation& op, const std::string& message);
+  [[noreturn]] void not_supported(const Operation& op, const std::string& message);
+
+  // convert/reduce.cc: functions on scalars that use values from outside
+  void reduce_with(Operation& op, ir::Opcode opcode, ir::Attributes attributes);
+  void scatter_with(Operation& op, ir::ScatterAttrs attributes);
+  void set_joined(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
+                  ir::Attributes attributes);
+  enum class Join : std::uint8_t { compared, reduced };
+  /// Puts captured values among the function's arguments: both of one operand side by side
+  /// (compared), or all first ones before all second ones and among the results (reduced).
+  void join_captured(Operation& op, std::size_t own, Join join);
+  void need_arguments(const Operation& op, std::size_t count);
+  void need_returned(const Operation& op, std::size_t count);
+  void need_scalars_captured(const Operation& op);
+  void need_none_captured(const Operation& op);
+
+  // helpers of families
+  ir::DeviceGroups groups(const Operation& op);
+  std::optional<std::int64_t> channel(const Operation& op);
+  /// Where this device stands in its group, s32[]; -1 if it is in none.
+  ir::Instruction* place_in_group(const Operation& op, const ir::CollectiveAttrs& a);
+  ir::DeviceGroups all_in_groups(const Operation& op, const ir::CollectiveAttrs& a);
+  /// Which place in its group gives the values of that operand.
+  ir::Instruction* root_of(const Operation& op, std::size_t operand);
+  /// `x` where `wanted` is this device's place, else zeros.
+  ir::Instruction* only_at(const Operation& op, ir::Instruction* x, ir::Instruction* wanted,
+                           ir::Instruction* place, ir::Direction direction);
+  std::vector<ir::WindowDim> window(const Operation& op, std::size_t rank);
+  void call_function(Operation& op, std::string_view symbol);
+
+  Frame& frame() { return *frames_.back(); }
+  ir::Computation* current() { return frames_.back()->computation; }
+
+  Cursor in_;
+  TypeParser types_;
+  Symbols symbols_;
+  std::unique_ptr<ir::Module> module_;
+  std::deque<Function> functions_;
+  std::unordered_map<std::string_view, Function*> by_name_;
+  std::vector<Frame*> frames_;
+  /// Reused, one per depth of nesting.
+  std::vector<std::unique_ptr<Operation>> pool_;
+  std::size_t depth_ = 0;
+  std::int64_t next_number_ = 0;
+  std::unordered_map<std::string_view, std::string_view> attribute_aliases_;
+  std::unordered_map<std::string_view, std::string_view> resources_;
+  std::unordered_map<std::string_view, Cow<ir::Metadata>> locations_;
+  Cow<ir::Metadata> here_;  ///< scratch
+  /// The value of a constant in its short form.
+  Literal literal_;
+  bool has_literal_ = false;
+  std::map<std::pair<ir::Opcode, DType>, ir::Computation*> binary_computations_;
+  /// What stored values stand for.
+  std::unordered_map<const ir::Instruction*, const Quantized*> quantized_;
+  std::vector<std::pair<std::string_view, std::string_view>> meshes_;
+  /// Lists of shardings of manual computations, kept as text: to be read once all meshes are known.
+  std::vector<std::pair<const char*, std::string>> manual_shardings_;
+  std::string meshes_text_;
+  std::string_view meshes_at_;
+  std::vector<ir::PendingSharding> pending_;
+  std::vector<std::pair<ir::Instruction*, int>> groups_;
+  /// Stand for the entry's results until their shardings are known.
+  std::vector<std::unique_ptr<ir::Instruction>> result_holders_;
+};
+
+}  // namespace tessera::text

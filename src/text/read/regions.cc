@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regions become computations.
+#include "src/ir/rewrite/builder.h"
+#include "src/text/read/reader.h"
+
+namespace tessera::text {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+void Reader::block_argument(std::vector<BlockArgument>* out) {
+  in_.skip();
+  BlockArgument a;
+  a.at = in_.position();
+  in_.expect('%', "before the name of an argument");
+  a.name = in_.suffix("the name of an argument");
+  in_.expect(':', "after the name of an argument");
+  a.type = types_.read();
+  if (in_.accept_word("loc")) in_.balanced();
+  out->push_back(a);
+}
+
+void Reader::block_header(std::vector<BlockArgument>* out) {
+  if (!in_.accept('^')) return;
+  in_.suffix("the name of a block");
+  if (in_.accept('(')) {
+    if (!in_.accept(')')) {
+      do {
+        block_argument(out);
+      } while (in_.accept(','));
+      in_.expect(')', "after the arguments of a block");
+    }
+  }
+  in_.expect(':', "after the name of a block");
+}
+
+Computation* Reader::region(Operation& op, std::size_t number,
+                            const std::vector<BlockArgument>* arguments, Captures* captures) {
+  in_.skip();
+  const char* at = in_.position();
+  in_.expect('{', "before a region");
+  std::vector<BlockArgument> header;
+  if (arguments == nullptr) {
+    block_header(&header);
+    arguments = &header;
+  }
+  Frame inner;
+  inner.kind = op.info->regions;
+  inner.captures = captures;
+  inner.computation = module_->add_computation("region_" + std::to_string(next_number_++));
+  Computation* c = inner.computation;
+  frames_.push_back(&inner);
+
+  auto make = [&](Opcode opcode, Shape shape, ir::Attributes attrs,
+                  std::vector<Instruction*> operands) {
+    auto owned = std::make_unique<Instruction>();
+    owned->opcode = opcode;
+    owned->shape = std::move(shape);
+    owned->attrs = std::move(attrs);
+    owned->set_operands(std::move(operands));
+    owned->name = std::string(ir::name(opcode)) + "." + std::to_string(++next_number_);
+    return c->add(std::move(owned));
+  };
+  if (inner.kind == Regions::loop) {
+    if (arguments->size() != op.operands.size()) {
+      in_.fail_at(at, "a region of " + std::string(op.name) + " has " +
+                          std::to_string(arguments->size()) + " arguments; expected " +
+                          std::to_string(op.operands.size()));
+    }
+    std::vector<Shape> shapes;
+    for (const BlockArgument& a : *arguments) shapes.push_back(*a.type);
+    inner.own = shapes.size();
+    inner.tuple =
+        make(Opcode::parameter, Shape::tuple(std::move(shapes)), ir::ParameterAttrs{0}, {});
+    for (std::size_t n = 0; n < arguments->size(); ++n) {
+      Instruction* v = make(Opcode::get_tuple_element, *(*arguments)[n].type,
+                            ir::GetTupleElementAttrs{std::int64_t(n)}, {inner.tuple});
+      const Quantized* q = types_.quantized((*arguments)[n].type);
+      if (!same_meaning(q, quantized(op.operands[n]))) {
+        in_.fail_at((*arguments)[n].at,
+                    "this argument is " + type_text(v->shape, q) + " and starts as " +
+                        type_text(op.operands[n]->shape, quantized(op.operands[n])));
+      }
+      note_quantized(v, q);
+      define((*arguments)[n].name, (*arguments)[n].at, &v, 1);
+    }
+  } else if (inner.kind == Regions::branches) {
+    if (!arguments->empty()) in_.fail_at(at, "a branch takes no arguments");
+    inner.tuple = make(Opcode::parameter, Shape::tuple({}), ir::ParameterAttrs{0}, {});
+  } else {
+    inner.own = arguments->size();
+    for (std::size_t n = 0; n < arguments->size(); ++n) {
+      Instruction* v =
+          make(Opcode::parameter, *(*arguments)[n].type, ir::ParameterAttrs{std::int64_t(n)}, {});
+      note_quantized(v, types_.quantized((*arguments)[n].type));
+      define((*arguments)[n].name, (*arguments)[n].at, &v, 1);
+    }
+  }
+  operations(inner);
+  if (types_.any_quantized()) {
+    std::vector<const Quantized*>& returned = op.returned.emplace_back();
+    for (const Instruction* i : inner.returned) returned.push_back(quantized(i));
+  }
+
+  if (inner.kind == Regions::loop && number == 1) {
+    // The state goes on to the next trip: own values as returned, captured ones as they came.
+    std::vector<Instruction*> state = inner.returned;
+    for (Instruction* outer : captures->values) state.push_back(capture(inner, outer, at));
+    std::vector<Shape> shapes;
+    for (const Instruction* i : state) shapes.push_back(i->shape);
+    c->set_root(make(Opcode::tuple, Shape::tuple(std::move(shapes)), {}, std::move(state)));
+  } else if (inner.returned.size() == 1) {
+    c->set_root(inner.returned[0]);
+  } else {
+    std::vector<Shape> shapes;
+    for (const Instruction* i : inner.returned) shapes.push_back(i->shape);
+    c->set_root(make(Opcode::tuple, Shape::tuple(std::move(shapes)), {}, inner.returned));
+  }
+  frames_.pop_back();
+  if (inner.kind == Regions::scalar) {
+    // Reducers that mean the same are one computation.
+    if (auto opcode = ir::as_binary_reducer(*c); opcode && c->root()->shape.dims.empty()) {
+      c = binary_computation(*opcode, c->root()->shape.dtype);
+    }
+  }
+  return c;
+}
+
+Computation* Reader::binary_computation(Opcode opcode, DType dtype) {
+  Computation*& c = binary_computations_[{opcode, dtype}];
+  if (c == nullptr) c = ir::scalar_computation(module_.get(), opcode, dtype);
+  return c;
+}
+
+void Reader::regions(Operation& op) {
+  in_.skip();
+  const char* at = in_.position();
+  in_.expect('(', "before the regions");
+  if (op.info->regions == Regions::none) {
+    in_.fail_at(at, std::string(op.name) + " takes no regions");
+  }
+  if (op.info->regions == Regions::inlined) {
+    inlined_region(op);
+    in_.expect(')', "after the region");
+    return;
+  }
+  Captures captures;
+  // Two functions would share one list of arguments.
+  bool captures_any =
+      op.info->regions != Regions::isolated && op.info->opcode != Opcode::select_and_scatter;
+  do {
+    op.regions.push_back(
+        region(op, op.regions.size(), nullptr, captures_any ? &captures : nullptr));
+  } while (in_.accept(','));
+  in_.expect(')', "after the regions");
+  if (op.info->regions == Regions::scalar) op.captured = std::move(captures.values);
+  if (op.info->regions == Regions::loop) finish_loop(op, captures);
+  if (op.info->regions == Regions::branches) finish_branches(op, captures);
+}
+
+void Reader::inlined_region(Operation& op) {
+  in_.skip();
+  const char* at = in_.position();
+  in_.expect('{', "before a region");
+  std::vector<BlockArgument> arguments;
+  block_header(&arguments);
+  if (!arguments.empty() && arguments.size() != op.operands.size()) {
+    in_.fail_at(at, "a region of " + std::string(op.name) + " has " +
+                        std::to_string(arguments.size()) + " arguments; expected " +
+                        std::to_string(op.operands.size()));
+  }
+  Frame inner;
+  inner.kind = Regions::inlined;
+  inner.computation = current();
+  frames_.push_back(&inner);
+  for (std::size_t n = 0; n < arguments.size(); ++n) {
+    const Quantized* q = types_.quantized(arguments[n].type);
+    if (!(op.operands[n]->shape == *arguments[n].type) ||
+        !same_meaning(q, quantized(op.operands[n]))) {
+      in_.fail_at(arguments[n].at, "this argument is " + type_text(*arguments[n].type, q) +
+                                       " and stands for " +
+                                       type_text(op.operands[n]->shape, quantized(op.operands[n])));
+    }
+    define(arguments[n].name, arguments[n].at, &op.operands[n], 1);
+  }
+  operations(inner);
+  frames_.pop_back();
+  op.inlined = std::move(inner.returned);
+}
+
+void Reader::finish_loop(Operation& op, Captures& captures) {
+  if (op.regions.size() != 2) {
+    in_.fail_at(op.at, std::string(op.name) + " needs a condition and a body, not " +
+                           std::to_string(op.regions.size()) + " regions");
+  }
+  for (Computation* c : op.regions) {
+    Shape& state = c->parameter(0)->shape;
+    for (std::size_t n = state.elements.size() - op.operands.size(); n < captures.values.size();
+         ++n) {
+      state.elements.push_back(captures.values[n]->shape);
+    }
+  }
+  op.captured = std::move(captures.values);
+}
+
+void Reader::finish_branches(Operation& op, Captures& captures) {
+  for (Computation* c : op.regions) {
+    Instruction* parameter = c->parameter(0);
+    if (captures.values.size() != 1) {
+      for (const Instruction* outer : captures.values) {
+        parameter->shape.elements.push_back(outer->shape);
+      }
+      continue;
+    }
+    // A single value needs no tuple.
+    parameter->shape = captures.values[0]->shape;
+    for (const auto& i : c->instructions()) {
+      if (!i->is(Opcode::get_tuple_element) || i->operand(0) != parameter) continue;
+      i->replace_all_uses_with(parameter);
+      i->set_operands({});
+      i->opcode = Opcode::after_all;
+      i->attrs = {};
+      i->shape = Shape::token();
+      break;
+    }
+  }
+  op.captured = std::move(captures.values);
+}
+
+}  // namespace tessera::text

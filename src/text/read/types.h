@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// MLIR's types as shapes.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "src/base/shape.h"
+#include "src/text/read/cursor.h"
+#include "src/text/read/quantized.h"
+
+namespace tessera::text {
+
+/// Shapes of a module's types, each kept once: the same text gives the same pointer.
+///
+/// A quantized tensor has the shape of what it stores; quantized() says what that stands for.
+class TypeParser {
+ public:
+  explicit TypeParser(Cursor& in) : in_(in) {}
+
+  /// `tensor<8x16xf32>`, `tuple<...>`, `!stablehlo.token`, `f32`, `!alias`.
+  const Shape* read();
+  /// True if a type comes next.
+  bool at_type();
+  /// `t, t, ...`
+  void read_list(std::vector<const Shape*>* out);
+  /// `(t, t) -> t` or `(t) -> (t, t)`.
+  void read_function(std::vector<const Shape*>* operands, std::vector<const Shape*>* results);
+  /// One type or a list in parentheses, as after `->`.
+  void read_results(std::vector<const Shape*>* out);
+  /// How the elements of a type that was read here stand for real numbers; null if they are what
+  /// they are.
+  const Quantized* quantized(const Shape* type) const {
+    auto it = quantized_.find(type);
+    return it == quantized_.end() ? nullptr : &it->second;
+  }
+  bool any_quantized() const { return !quantized_.empty(); }
+  /// The same dims with the numbers that a quantized type stands for.
+  const Shape* expressed(const Shape* type);
+  void define_alias(std::string_view name, std::string_view text) { aliases_[name] = text; }
+
+ private:
+  Shape parse(int depth);
+  Shape tensor();
+  DType element();
+  DType quantized_element();
+
+  Cursor& in_;
+  std::unordered_map<std::string_view, const Shape*> known_;
+  std::unordered_map<std::string_view, std::string_view> aliases_;
+  std::deque<Shape> shapes_;
+  std::unordered_map<const Shape*, Quantized> quantized_;
+  std::unordered_map<const Shape*, const Shape*> expressed_;
+  /// That of the element type read last.
+  std::optional<Quantized> element_;
+  int depth_ = 0;
+};
+
+/// The element type of a builtin type's name; empty if there is none. `index` is s64.
+std::optional<DType> dtype_from_mlir(std::string_view name);
+/// As MLIR writes it: tensor<8x16xf32>.
+std::string mlir_type(const Shape& shape);
+
+}  // namespace tessera::text

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules, functions and regions as StableHLO text.
+#include <algorithm>
+
+#include "src/ir/constraint.h"
+#include "src/ir/hlo/sdy_attributes.h"
+#include "src/ir/hlo/text_out.h"
+#include "src/ir/post_order.h"
+#include "src/text/read/stablehlo.h"
+#include "src/text/write/function.h"
+#include "src/text/write/text.h"
+
+namespace tessera::text {
+
+using ir::append_int;
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// Regions are copies of their computations. A computation that is larger than this and used
+// several times becomes a function instead, so that text grows with the module only.
+constexpr std::size_t kMaxCopied = 16;
+// Regions in regions; what lies deeper becomes a function.
+constexpr int kMaxDepth = 48;
+
+std::vector<Computation*> reachable(const ir::Module& m) {
+  TESSERA_CHECK(m.entry() != nullptr && m.entry()->root() != nullptr, "a module without an entry");
+  return ir::post_order({m.entry()});
+}
+
+/// Number of leaves before the place that an index path leads to.
+std::int64_t leaf_at(const Shape& shape, const Dims& path) {
+  std::int64_t at = 0;
+  const Shape* s = &shape;
+  for (std::int64_t step : path) {
+    TESSERA_CHECK(s->is_tuple && step >= 0 && std::size_t(step) < s->elements.size(),
+                  "an alias names no part of a value");
+    for (std::int64_t n = 0; n < step; ++n) {
+      at += std::int64_t(leaves_of(s->elements[std::size_t(n)]).size());
+    }
+    s = &s->elements[std::size_t(step)];
+  }
+  return at;
+}
+
+bool is_result_marker(const Instruction& i) {
+  const auto* call = i.attrs.get_if<ir::CustomCallAttrs>();
+  return call != nullptr && call->target == ir::kResultShardingTarget && i.sharding.size() == 1;
+}
+
+/// The marker of a result's sharding that leaf `n` of the root comes from; null if there is none.
+const Instruction* result_marker(const Instruction* root, std::size_t n, std::size_t leaves) {
+  const Instruction* i = root;
+  if (i->is(Opcode::tuple)) {
+    if (i->operands().size() != leaves) return nullptr;
+    i = i->operands()[n];
+  }
+  while (i->is(Opcode::get_tuple_element) && i->operands()[0]->is(Opcode::tuple)) {
+    i = i->operands()[0]->operands().at(std::size_t(i->get<ir::GetTupleElementAttrs>().index));
+  }
+  return is_result_marker(*i) ? i : nullptr;
+}
+
+/// XLA writes an unused reshape beside each marker, with the same sharding as a tiling.
+void find_echoes(const Computation& c, const std::unordered_set<const Instruction*>& markers,
+                 std::unordered_set<const Instruction*>* echoes) {
+  std::unordered_set<const Instruction*> used{c.root()};
+  for (const auto& i : c.instructions()) used.insert(i->operands().begin(), i->operands().end());
+  for (const auto& i : c.instructions()) {
+    if (i->is(Opcode::reshape) && markers.count(i->operands()[0]) > 0 && used.count(i.get()) == 0) {
+      echoes->insert(i.get());
+    }
+  }
+}
+
+}  // namespace
+
+Writer::Writer(const ir::Module& module, const WriteOptions& options)
+    : module_(module),
+      options_(options),
+      order_(reachable(module)),
+      symbols_{"main"},
+      meshes_(module, order_, &symbols_),
+      next_channel_(module.last_channel_id + 1),
+      partitions_(module.num_partitions) {
+  for (const Computation* c : order_) {
+    for (const auto& i : c->instructions()) {
+      for (const Computation* callee : i->called()) ++uses_[callee];
+    }
+  }
+  const Instruction* root = module.entry()->root();
+  const std::size_t leaves = leaves_of(root->shape).size();
+  for (std::size_t n = 0; n < leaves; ++n) {
+    if (const Instruction* marker = result_marker(root, n, leaves)) result_markers_.insert(marker);
+  }
+  if (!result_markers_.empty()) find_echoes(*module.entry(), result_markers_, &echoes_);
+  for (const Computation* c : order_) {
+    for (const auto& i : c->instructions()) {
+      for (const TensorSharding& s : i->sharding) {
+        if (s.mesh != nullptr) partitions_ = std::max(partitions_, s.mesh->num_devices());
+      }
+    }
+  }
+}
+
+std::string Writer::run() {
+  out_.reserve(module_.instruction_count() * 96);
+  out_ += "module ";
+  append_symbol(out_, module_.name.empty() ? "module" : module_.name);
+  out_ += " attributes {";
+  std::string frontend;
+  for (const auto& [k, v] : module_.frontend_attributes) {
+    if (k == ir::kSdyMeshes) continue;
+    frontend += frontend.empty() ? "" : ", ";
+    append_key(frontend, k);
+    frontend += " = ";
+    append_string(frontend, v);
+  }
+  if (!frontend.empty()) out_ += "mhlo.frontend_attributes = {" + frontend + "}, ";
+  out_ += "mhlo.num_partitions = ";
+  append_int(out_, partitions_);
+  out_ += " : i32, mhlo.num_replicas = ";
+  append_int(out_, module_.replica_count);
+  out_ += " : i32} {\n";
+  meshes_.append_definitions(out_);
+  indent_ = 1;
+  function(*module_.entry(), "main");
+  // Writing one may call others.
+  for (std::size_t n = 0; n < pending_.size(); ++n) function(*pending_[n], functions_[pending_[n]]);
+  out_ += "}\n";
+  return std::move(out_);
+}
+
+std::string Writer::unused_symbol(const std::string& name) {
+  std::string out = name;
+  for (int n = 0; !symbols_.insert(out).second; ++n) out = name + "_" + std::to_string(n);
+  return out;
+}
+
+const std::string& Writer::symbol_of(const Computation& c) {
+  auto [it, added] = functions_.try_emplace(&c);
+  if (added) {
+    it->second = unused_symbol(c.name());
+    pending_.push_back(&c);
+  }
+  return it->second;
+}
+
+void Writer::function(const Computation& c, const std::string& symbol) {
+  const bool entry = &c == module_.entry();
+  next_value_ = next_argument_ = 0;
+  Types types;
+  std::vector<std::size_t> first;  // leaf of each parameter
+  for (const Instruction* p : c.parameters()) {
+    first.push_back(types.size());
+    append_leaves(p->shape, &types);
+  }
+  std::vector<Entries> entries(types.size());
+  for (std::size_t p = 0; p < c.parameters().size(); ++p) {
+    const Instruction& i = *c.parameters()[p];
+    const Types leaves = leaves_of(i.shape);
+    const bool sharded = i.sharding.size() == leaves.size();
+    for (auto& [k, v] : decorations(i)) {
+      for (std::size_t n = 0; n < leaves.size(); ++n) {
+        const bool of_leaf = k == "sdy.sharding" && sharded;
+        entries[first[p] + n].emplace_back(
+            k, of_leaf ? "#sdy.sharding" + sharding_text(i.sharding[n], leaves[n]->rank()) : v);
+      }
+    }
+  }
+  if (entry) {
+    for (const ir::Alias& a : module_.input_output_alias) {
+      const Instruction& p = *c.parameter(std::size_t(a.parameter));
+      const auto leaf =
+          first[std::size_t(a.parameter)] + std::size_t(leaf_at(p.shape, a.parameter_index));
+      entries[leaf].emplace_back("tf.aliasing_output",
+                                 std::to_string(leaf_at(c.root()->shape, a.output)) + " : i32");
+    }
+    for (const auto& [number, path] : module_.buffer_donor) {
+      const Instruction& p = *c.parameter(std::size_t(number));
+      entries[first[std::size_t(number)] + std::size_t(leaf_at(p.shape, path))].emplace_back(
+          "jax.buffer_donor", "true");
+    }
+  }
+  auto dictionary_text = [&](Entries list) {
+    std::string saved = std::exchange(out_, {});
+    dictionary(std::move(list));
+    return std::exchange(out_, std::move(saved));
+  };
+  std::vector<std::string> attributes;
+  for (Entries& list : entries) attributes.push_back(dictionary_text(std::move(list)));
+
+  line();
+  out_ += entry ? "func.func public " : "func.func private ";
+  append_symbol(out_, symbol);
+  const Values parameters = arguments(types);
+  bound_arguments(parameters, attributes);
+  const Instruction& root = *c.root();
+  const Types result_types = leaves_of(root.shape);
+  if (!result_types.empty()) {
+    out_ += " -> (";
+    for (std::size_t n = 0; n < result_types.size(); ++n) {
+      if (n > 0) out_ += ", ";
+      append_type(out_, *result_types[n]);
+      const Instruction* marker = entry ? result_marker(&root, n, result_types.size()) : nullptr;
+      const TensorSharding* s = nullptr;
+      if (root.sharding.size() == result_types.size()) s = &root.sharding[n];
+      if (marker != nullptr) s = &marker->sharding[0];
+      if (s == nullptr || s->is_manual() || s->kind == TensorSharding::Kind::unknown) continue;
+      out_ += dictionary_text(
+          {{"sdy.sharding", "#sdy.sharding" + sharding_text(*s, result_types[n]->rank())}});
+    }
+    out_ += ')';
+  }
+  out_ += " {\n";
+  ++indent_;
+  const Values returned = body(c, parameters);
+  line();
+  out_ += "return";
+  if (!returned.empty()) {
+    out_ += ' ';
+    values(returned);
+    out_ += " : ";
+    this->types(returned);
+  }
+  out_ += '\n';
+  --indent_;
+  line();
+  out_ += "}\n";
+}
+
+Values Writer::body(const Computation& c, const Values& arguments) {
+  Frame f{&c, std::vector<Values>(c.instructions().size()), {}};
+  std::size_t next = 0;
+  for (const Instruction* p : c.parameters()) {
+    Values& v = f.values[std::size_t(p->index)];
+    const std::size_t count = leaves_of(p->shape).size();
+    TESSERA_CHECK(next + count <= arguments.size(), "too few arguments for " + c.name());
+    v.assign(arguments.begin() + std::ptrdiff_t(next),
+             arguments.begin() + std::ptrdiff_t(next + count));
+    next += count;
+  }
+  TESSERA_CHECK(next == arguments.size(), "too many arguments for " + c.name());
+  for (const auto& i : c.instructions()) {
+    if (i->is(Opcode::parameter) || echoes_.count(i.get()) > 0) continue;
+    Values v = instruction(f, *i);
+    for (std::size_t n = 0; n < i->sharding.size() && n < v.size(); ++n) {
+      if (i->sharding[n].shard_group < 0) continue;
+      line();
+      out_ += "sdy.sharding_group ";
+      value(v[n]);
+      out_ += " group_id=";
+      append_int(out_, i->sharding[n].shard_group);
+      out_ += " : ";
+      append_type(out_, *v[n].type);
+      end(*i);
+    }
+    f.values[std::size_t(i->index)] = std::move(v);
+  }
+  return of(f, *c.root());
+}
+
+bool Writer::outlined(const Computation& c) const {
+  if (depth_ >= kMaxDepth) return true;
+  if (uses_.at(&c) < 2) return false;
+  return c.instructions().size() > kMaxCopied ||
+         std::any_of(c.instructions().begin(), c.instructions().end(),
+                     [](const auto& i) { return !i->called().empty(); });
+}
+
+Values Writer::inlined(const Instruction& i, const Computation& c, const Values& arguments) {
+  if (outlined(c)) return call(i, c, arguments, false);
+  ++depth_;
+  Values out = body(c, arguments);
+  --depth_;
+  return out;
+}
+
+void Writer::closed_region(const Instruction& i, const Computation& c, const Values& arguments,
+                           std::string_view terminator) {
+  ++indent_;
+  const Values returned = inlined(i, c, arguments);
+  line();
+  out_ += terminator;
+  if (!returned.empty()) {
+    out_ += ' ';
+    values(returned);
+    out_ += " : ";
+    types(returned);
+  }
+  out_ += '\n';
+  --indent_;
+  line();
+  out_ += '}';
+}
+
+void Writer::region(const Instruction& i, const Computation& c) {
+  Types types;
+  for (const Instruction* p : c.parameters()) append_leaves(p->shape, &types);
+  const Values block = arguments(types);
+  out_ += "{\n";
+  line();
+  out_ += "^bb0";
+  bound_arguments(block);
+  out_ += ":\n";
+  closed_region(i, c, block);
+}
+
+Values Writer::call(const Instruction& i, const Computation& c, const Values& arguments,
+                    bool decorated) {
+  const Types types = leaves_of(c.root()->shape);
+  Values out = results(types);
+  out_ += "func.call ";
+  append_symbol(out_, symbol_of(c));
+  out_ += '(';
+  values(arguments);
+  out_ += ')';
+  if (decorated) decorate(i);
+  function_type(arguments, types);
+  end(i);
+  return out;
+}
+
+std::string to_stablehlo(const ir::Module& module, const WriteOptions& options) {
+  return Writer(module, options).run();
+}
+
+std::string to_stablehlo(const ir::Module& module) { return to_stablehlo(module, WriteOptions{}); }
+
+}  // namespace tessera::text

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which form each opcode has; elementwise ops and moves of data.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+
+#include "src/ir/hlo/enum_text.h"
+#include "src/ir/hlo/text_out.h"
+#include "src/ir/hooks.h"
+#include "src/text/read/operation.h"
+#include "src/text/write/function.h"
+#include "src/text/write/text.h"
+
+namespace tessera::text {
+
+using ir::append_int;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// Minor to major, as the shape says or row-major.
+Dims layout_of(const Shape& s) {
+  if (!s.layout.empty()) return s.layout;
+  Dims out(s.dims.size());
+  for (std::size_t n = 0; n < out.size(); ++n) out[n] = std::int64_t(out.size() - 1 - n);
+  return out;
+}
+
+bool is_iota(const Dims& dims) {
+  for (std::size_t n = 0; n < dims.size(); ++n) {
+    if (dims[n] != std::int64_t(n)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const Values& Writer::of(const Frame& f, const Instruction& i) const {
+  if (f.started.count(&i) > 0) {
+    throw NotImplementedError(
+        i.describe() + ": StableHLO has no async ops; what was started can only be ended",
+        i.location());
+  }
+  return f.values[std::size_t(i.index)];
+}
+
+Values Writer::operands(const Frame& f, const Instruction& i) const {
+  if (i.operands().size() == 1) return of(f, *i.operands()[0]);
+  Values out;
+  for (const Instruction* x : i.operands()) {
+    const Values& v = of(f, *x);
+    out.insert(out.end(), v.begin(), v.end());
+  }
+  return out;
+}
+
+Values Writer::elementwise(const Instruction& i, const Values& xs) {
+  const ir::Dialect dialect = ir::info(i.opcode).dialect;
+  std::string name(dialect_prefix(dialect));
+  name += ir::name(i.opcode);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (dialect == ir::Dialect::chlo && xs.size() > 1) {
+    return generic(i, {name, xs, "", {&i.shape}, nullptr});
+  }
+  Values out = results({&i.shape});
+  out_ += name;
+  out_ += ' ';
+  values(xs);
+  decorate(i);
+  const bool one_type =
+      std::all_of(xs.begin(), xs.end(), [&](const Value& x) { return *x.type == i.shape; });
+  if (dialect == ir::Dialect::chlo) {
+    out_ += " : ";
+    types(xs);
+    out_ += " -> ";
+    append_type(out_, i.shape);
+  } else if (one_type) {
+    out_ += " : ";
+    append_type(out_, i.shape);
+  } else {
+    function_type(xs, {&i.shape});
+  }
+  end(i);
+  return out;
+}
+
+Values Writer::convert(const Instruction& i, const Value& x, DType to) {
+  const Shape* type = own(Shape(to, x.type->dims));
+  Values out = results({type});
+  out_ += "stablehlo.convert ";
+  value(x);
+  function_type({x}, {type});
+  end(i);
+  return out;
+}
+
+Values Writer::reshape(const Instruction& i, const Value& x, Dims dims) {
+  const Shape* type = own(Shape(x.type->dtype, std::move(dims)));
+  Values out = results({type});
+  out_ += "stablehlo.reshape ";
+  value(x);
+  function_type({x}, {type});
+  end(i);
+  return out;
+}
+
+Values Writer::transpose(const Instruction& i, const Value& x, const Dims& permutation) {
+  Dims dims;
+  for (std::int64_t d : permutation) dims.push_back(x.type->dims[std::size_t(d)]);
+  const Shape* type = own(Shape(x.type->dtype, std::move(dims)));
+  Values out = results({type});
+  out_ += "stablehlo.transpose ";
+  value(x);
+  out_ += ", dims = ";
+  append_list(out_, permutation);
+  function_type({x}, {type});
+  end(i);
+  return out;
+}
+
+Values Writer::slice(const Instruction& i, const Value& x, const Dims& starts, const Dims& limits,
+                     const Dims& strides, bool decorated) {
+  Dims dims;
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    dims.push_back(ceil_div(limits[d] - starts[d], strides[d]));
+  }
+  const Shape* type = own(Shape(x.type->dtype, std::move(dims)));
+  Values out = results({type});
+  out_ += "stablehlo.slice ";
+  value(x);
+  out_ += " [";
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    if (d > 0) out_ += ", ";
+    append_int(out_, starts[d]);
+    out_ += ':';
+    append_int(out_, limits[d]);
+    if (strides[d] == 1) continue;
+    out_ += ':';
+    append_int(out_, strides[d]);
+  }
+  out_ += ']';
+  if (decorated) decorate(i);
+  function_type({x}, {type});
+  end(i);
+  return out;
+}
+
+// The same bytes under another shape: elements in the operand's order in memory become the
+// result's, in its order.
+Values Writer::bitcast(const Instruction& i, const Value& x) {
+  Value v = x;
+  Dims to_memory = layout_of(i.operands()[0]->shape);  // a copy changes it and is not written
+  std::reverse(to_memory.begin(), to_memory.end());
+  if (!is_iota(to_memory)) v = transpose(i, v, to_memory)[0];
+  Dims in_memory = layout_of(i.shape);
+  std::reverse(in_memory.begin(), in_memory.end());
+  Dims dims;
+  for (std::int64_t d : in_memory) dims.push_back(i.shape.dims[std::size_t(d)]);
+  if (v.type->dtype != i.shape.dtype) {
+    const std::int64_t from = std::int64_t(byte_size(v.type->dtype));
+    const std::int64_t to = std::int64_t(byte_size(i.shape.dtype));
+    Dims cast = v.type->dims;
+    if (from > to) {
+      cast.push_back(from / to);
+    } else if (from < to) {
+      // The elements that make one new element stand in a last dim of their own.
+      cast = dims;
+      cast.push_back(to / from);
+      v = reshape(i, v, cast)[0];
+      cast.pop_back();
+    }
+    const Shape* type = own(Shape(i.shape.dtype, std::move(cast)));
+    Values out = results({type});
+    out_ += "stablehlo.bitcast_convert ";
+    value(v);
+    function_type({v}, {type});
+    end(i);
+    v = out[0];
+  }
+  if (v.type->dims != dims) v = reshape(i, v, dims)[0];
+  if (!is_iota(in_memory)) {
+    Dims back(in_memory.size());
+    for (std::size_t n = 0; n < back.size(); ++n) back[std::size_t(in_memory[n])] = std::int64_t(n);
+    v = transpose(i, v, back)[0];
+  }
+  return {v};
+}
+
+// Positions as scalars of one type: HLO also takes a vector of them, and mixed types.
+Values Writer::starts_of_slice(const Instruction& i, const Values& xs, std::size_t first,
+                               std::size_t count) {
+  Values out;
+  if (xs.size() == first + 1 && xs[first].type->rank() == 1) {
+    for (std::size_t n = 0; n < count; ++n) {
+      Values one = slice(i, xs[first], {std::int64_t(n)}, {std::int64_t(n) + 1}, {1}, false);
+      const Shape* scalar = own(Shape(one[0].type->dtype, {}));
+      Values reshaped = results({scalar});
+      out_ += "stablehlo.reshape ";
+      value(one[0]);
+      function_type(one, {scalar});
+      end(i);
+      out.push_back(reshaped[0]);
+    }
+    return out;
+  }
+  out.assign(xs.begin() + std::ptrdiff_t(first), xs.end());
+  const bool mixed = std::any_of(
+      out.begin(), out.end(), [&](const Value& v) { return v.type->dtype != out[0].type->dtype; });
+  if (mixed) {
+    for (Value& v : out) v = convert(i, v, DType::s64)[0];
+  }
+  return out;
+}
+
+// One op with a pretty form.
+Values Writer::simple(const Instruction& i, const Values& xs) {
+  switch (i.opcode) {
+    case Opcode::slice: {
+      const auto& a = i.get<ir::SliceAttrs>();
+      const Dims strides = a.strides.empty() ? Dims(a.starts.size(), 1) : a.strides;
+      return slice(i, xs[0], a.starts, a.limits, strides, true);
+    }
+    case Opcode::bitcast:
+      return constrained(i, bitcast(i, xs[0]));
+    case Opcode::constant: {
+      const auto& a = i.get<ir::ConstantAttrs>();
+      if (a.elided) {
+        throw ValueError(i.describe() +
+                             ": the constant's value was elided as {...}; it can't be "
+                             "written",
+                         i.location());
+      }
+      return constant(i, a.value, true);
+    }
+    default:
+      break;
+  }
+  Values used = xs;
+  if (i.is(Opcode::dynamic_slice) || i.is(Opcode::dynamic_update_slice)) {
+    const std::size_t first = i.is(Opcode::dynamic_slice) ? 1 : 2;
+    Values starts = starts_of_slice(i, xs, first, xs[0].type->dims.size());
+    used.resize(first);
+    used.insert(used.end(), starts.begin(), starts.end());
+  } else if (i.is(Opcode::dynamic_reshape)) {
+    used.resize(1);
+  }
+  Values out = results({&i.shape});
+  out_ += "stablehlo.";
+  if (i.is(Opcode::broadcast)) {
+    out_ += "broadcast_in_dim";
+  } else if (i.is(Opcode::dynamic_reshape)) {
+    out_ += "reshape";
+  } else {
+    std::string name(ir::name(i.opcode));
+    std::replace(name.begin(), name.end(), '-', '_');
+    out_ += name;
+  }
+  out_ += ' ';
+  bool result_only = false, operands_only = false;
+  if (i.is(Opcode::compare)) {
+    const auto& a = i.get<ir::CompareAttrs>();
+    const ir::ComparisonType type =
+        a.type == ir::ComparisonType::by_dtype ? ir::default_comparison(xs[0].type->dtype) : a.type;
+    out_ += ir::kDirections[std::size_t(a.direction)];
+    out_ += ", ";
+    values(used);
+    out_ += ", ";
+    out_ += ir::kComparisonTypes[std::size_t(type)];
+  } else {
+    values(used);
+  }
+  switch (i.opcode) {
+    case Opcode::broadcast:
+    case Opcode::transpose:
+      out_ += ", dims = ";
+      append_list(out_, i.get<ir::DimensionsAttrs>().dims);
+      break;
+    case Opcode::reverse:
+      out_ += ", dims = ";
+      append_list(out_, i.get<ir::DimensionsAttrs>().dims);
+      result_only = true;
+      break;
+    case Opcode::concatenate:
+    case Opcode::get_dimension_size:
+      out_ += ", dim = ";
+      append_int(out_, i.get<ir::DimensionsAttrs>().dims.at(0));
+      break;
+    case Opcode::iota:
+      out_ += "dim = ";
+      append_int(out_, i.get<ir::IotaAttrs>().dim);
+      result_only = true;
+      break;
+    case Opcode::dynamic_slice:
+      out_ += ", sizes = ";
+      append_list(out_, i.get<ir::DynamicSliceAttrs>().sizes);
+      break;
+    case Opcode::complex:
+      result_only = true;
+      break;
+    case Opcode::select:
+      operands_only = true;
+      break;
+    case Opcode::pad: {
+      Dims low, high, interior;
+      for (const ir::PadDim& d : i.get<ir::PadAttrs>().dims) {
+        low.push_back(d.low);
+        high.push_back(d.high);
+        interior.push_back(d.interior);
+      }
+      out_ += ", low = ";
+      append_list(out_, low);
+      out_ += ", high = ";
+      append_list(out_, high);
+      out_ += ", interior = ";
+      append_list(out_, interior);
+      break;
+    }
+    case Opcode::fft: {
+      const auto& a = i.get<ir::FftAttrs>();
+      out_ += ", type = ";
+      out_ += ir::kFftTypes[std::size_t(a.type)];
+      out_ += ", length = ";
+      append_list(out_, a.lengths);
+      break;
+    }
+    case Opcode::reduce_precision: {
+      const auto& a = i.get<ir::ReducePrecisionAttrs>();
+      out_ += ", format = e";
+      append_int(out_, a.exponent_bits);
+      out_ += 'm';
+      append_int(out_, a.mantissa_bits);
+      result_only = true;
+      break;
+    }
+    case Opcode::partition_id:
+    case Opcode::replica_id:
+    case Opcode::after_all:
+      if (used.empty()) out_.pop_back();  // the blank
+      result_only = true;
+      break;
+    default:
+      break;
+  }
+  decorate(i);
+  if (result_only) {
+    out_ += " : ";
+    append_type(out_, i.shape);
+  } else if (operands_only) {
+    out_ += " : ";
+    append_type(out_, *used[0].type);
+    out_ += ", ";
+    append_type(out_, i.shape);
+  } else {
+    function_type(used, {&i.shape});
+  }
+  end(i);
+  return out;
+}
+
+Values Writer::instruction(Frame& f, const Instruction& i) {
+  if (ir::info(i.opcode).dialect == ir::Dialect::none) {
+    unsupported(i, std::string(ir::name(i.opcode)));
+  }
+  for (const Shape* leaf : leaves_of(i.shape)) {
+    if (leaf->dtype == DType::s1 || leaf->dtype == DType::u1) {
+      unsupported(i, "element type " + std::string(tessera::name(leaf->dtype)));
+    }
+  }
+  switch (i.opcode) {
+    case Opcode::tuple:
+      return operands(f, i);
+    case Opcode::get_tuple_element: {
+      const Values& all = of(f, *i.operands()[0]);
+      const auto index = std::size_t(i.get<ir::GetTupleElementAttrs>().index);
+      std::size_t first = 0;
+      for (std::size_t n = 0; n < index; ++n) {
+        first += leaves_of(i.operands()[0]->shape.elements.at(n)).size();
+      }
+      const std::size_t count = leaves_of(i.shape).size();
+      Values part(all.begin() + std::ptrdiff_t(first), all.begin() + std::ptrdiff_t(first + count));
+      // Said already where the tuple was made, or with the results.
+      const bool said = i.operands()[0]->has_sharding() || &i == module_.entry()->root();
+      return said ? part : constrained(i, part);
+    }
+    case Opcode::copy:
+    case Opcode::domain:
+      return constrained(i, operands(f, i));
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::dynamic_reshape:
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::reverse:
+    case Opcode::concatenate:
+    case Opcode::get_dimension_size:
+    case Opcode::iota:
+    case Opcode::dynamic_slice:
+    case Opcode::dynamic_update_slice:
+    case Opcode::complex:
+    case Opcode::select:
+    case Opcode::compare:
+    case Opcode::convert:
+    case Opcode::bitcast_convert:
+    case Opcode::bitcast:
+    case Opcode::constant:
+    case Opcode::pad:
+    case Opcode::fft:
+    case Opcode::reduce_precision:
+    case Opcode::partition_id:
+    case Opcode::replica_id:
+    case Opcode::after_all:
+      return simple(i, operands(f, i));
+    default:
+      break;
+  }
+  if (i.is(Opcode::stochastic_convert)) {
+    return generic(i, {"mhlo.stochastic_convert", operands(f, i), "", {&i.shape}, nullptr});
+  }
+  if (ir::is_elementwise(i.opcode)) return elementwise(i, operands(f, i));
+  return control(f, i);
+}
+
+}  // namespace tessera::text

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops with computations, calls out of the program, tokens, and what is started and ended.
+#include <algorithm>
+
+#include "src/ir/constraint.h"
+#include "src/ir/hlo/attribute_text.h"
+#include "src/ir/hlo/hlo_lexer.h"
+#include "src/ir/hlo/text_out.h"
+#include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/text/read/cursor.h"
+#include "src/text/write/function.h"
+#include "src/text/write/text.h"
+
+namespace tessera::text {
+
+using ir::append_int;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+std::string text_item(const Instruction& i, std::string_view key) {
+  const auto* a = i.attrs.get_if<ir::TextAttrs>();
+  if (a == nullptr) return {};
+  for (const auto& [k, v] : a->items) {
+    if (k == key) return v;
+  }
+  return {};
+}
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  append_string(out, text);
+  return out;
+}
+
+/// `dense<[0, 1]> : tensor<2xindex>`, minor to major.
+void append_layout(std::string& out, const Shape& s) {
+  out += "dense<";
+  Dims order = s.layout;
+  if (order.empty()) {
+    for (std::int64_t d = s.rank() - 1; d >= 0; --d) order.push_back(d);
+  }
+  if (order.size() == 1) {
+    append_int(out, order[0]);
+  } else if (!order.empty()) {
+    append_list(out, order);
+  }
+  out += "> : tensor<";
+  append_int(out, std::int64_t(order.size()));
+  out += "xindex>";
+}
+
+std::string layouts(const Types& shapes) {
+  std::string out = "[";
+  for (std::size_t n = 0; n < shapes.size(); ++n) {
+    if (n > 0) out += ", ";
+    append_layout(out, *shapes[n]);
+  }
+  return out + "]";
+}
+
+/// Whether a text's brackets, of all of MLIR's kinds, close in braces around the whole.
+bool is_dictionary(const std::string& text) {
+  if (text[0] != '{') return false;
+  try {
+    return Cursor(text, "<backend_config>").balanced().size() == text.size();
+  } catch (const ParseError&) {
+    return false;
+  }
+}
+
+/// HLO's `{f32[16,16]{0,1}, s32[]}`.
+std::string operand_layouts(std::string_view text) {
+  ir::HloLexer lexer(text, "<operand_layout_constraints>");
+  lexer.expect('{', "before the shapes");
+  std::vector<Shape> shapes;
+  while (!lexer.accept('}')) {
+    if (!shapes.empty()) lexer.expect(',', "between shapes");
+    shapes.push_back(lexer.shape());
+  }
+  Types list;
+  for (const Shape& s : shapes) append_leaves(s, &list);
+  return layouts(list);
+}
+
+/// HLO's `{{0}: (1, {}, may-alias), {}: (0, {})}`.
+std::string output_aliases(std::string_view text) {
+  ir::HloLexer lexer(text, "<output_to_operand_aliasing>");
+  lexer.expect('{', "before the aliases");
+  std::string out = "[";
+  while (!lexer.accept('}')) {
+    if (out.size() > 1) {
+      lexer.expect(',', "between aliases");
+      out += ", ";
+    }
+    const Dims result = lexer.braced_integers("an index of the result");
+    lexer.expect(':', "after the result");
+    lexer.expect('(', "before the operand");
+    const std::int64_t operand = lexer.integer("an operand's number");
+    lexer.expect(',', "after the operand's number");
+    const Dims path = lexer.braced_integers("an index of the operand");
+    if (lexer.accept(',')) lexer.word("the kind of alias");
+    lexer.expect(')', "after the operand");
+    out += "#stablehlo.output_operand_alias<output_tuple_indices = ";
+    append_list(out, result);
+    out += ", operand_index = ";
+    append_int(out, operand);
+    out += ", operand_tuple_indices = ";
+    append_list(out, path);
+    out += '>';
+  }
+  return out + "]";
+}
+
+std::string_view api_version(std::string_view name) {
+  if (name == "API_VERSION_ORIGINAL") return "1";
+  if (name == "API_VERSION_STATUS_RETURNING") return "2";
+  if (name == "API_VERSION_STATUS_RETURNING_UNIFIED") return "3";
+  if (name == "API_VERSION_TYPED_FFI") return "4";
+  return "0";
+}
+
+std::string frontend(const Instruction& i, const std::string& key) {
+  auto it = i.frontend_attributes->find(key);
+  return it == i.frontend_attributes->end() ? std::string() : it->second;
+}
+
+}  // namespace
+
+Values Writer::while_loop(const Instruction& i, const Values& xs) {
+  const ir::Computation& condition = *i.called().at(0);
+  const ir::Computation& loop = *i.called().at(1);
+  if (xs.empty()) {
+    return generic(i, {"stablehlo.while", xs, "", {}, [&] {
+                         out_ += "{\n";
+                         closed_region(i, condition, xs);
+                         out_ += ", {\n";
+                         closed_region(i, loop, xs);
+                       }});
+  }
+  const Types types = leaves_of(i.shape);
+  Values out = results(types);
+  out_ += "stablehlo.while(";
+  const Values carried = arguments(types);
+  for (std::size_t n = 0; n < xs.size(); ++n) {
+    if (n > 0) out_ += ", ";
+    value(carried[n]);
+    out_ += " = ";
+    value(xs[n]);
+  }
+  out_ += ") : ";
+  this->types(types);
+  if (Entries entries = decorations(i); !entries.empty()) {
+    out_ += " attributes";
+    dictionary(std::move(entries));
+  }
+  out_ += '\n';
+  line();
+  out_ += "cond {\n";
+  closed_region(i, condition, carried);
+  out_ += " do {\n";
+  closed_region(i, loop, carried);
+  end(i);
+  return out;
+}
+
+Values Writer::reduce(const Instruction& i, const Values& xs) {
+  const Dims& dims = i.get<ir::DimensionsAttrs>().dims;
+  const ir::Computation& reducer = *i.called().at(0);
+  const Types types = leaves_of(i.shape);
+  const auto op = types.size() == 1 ? ir::as_binary_reducer(reducer) : std::nullopt;
+  const bool plain = op && reducer.root()->shape.dtype == xs[0].type->dtype;
+  if (!plain) {
+    std::string p = "dimensions = ";
+    append_i64_array(p, dims);
+    return generic(i, {"stablehlo.reduce", xs, p, types, [&] { region(i, reducer); }});
+  }
+  Values out = results(types);
+  out_ += "stablehlo.reduce(";
+  value(xs[0]);
+  out_ += " init: ";
+  value(xs[1]);
+  out_ += ") applies stablehlo.";
+  out_ += ir::name(*op);
+  out_ += " across dimensions = ";
+  append_list(out_, dims);
+  decorate(i);
+  function_type(xs, types);
+  end(i);
+  return out;
+}
+
+Values Writer::composite(const Instruction& i, const Values& xs, const std::string& name,
+                         const std::string& attributes, const std::string& version) {
+  const ir::Computation& c = *i.called().at(0);
+  std::string p;
+  if (!attributes.empty() && attributes != "{}") p += "composite_attributes = " + attributes + ", ";
+  p += "decomposition = ";
+  append_symbol(p, symbol_of(c));
+  p += ", name = " + quoted(name);
+  if (!version.empty()) p += ", version = " + version + " : i32";
+  return generic(i, {"stablehlo.composite", xs, p, leaves_of(i.shape), nullptr});
+}
+
+Values Writer::custom_call(const Instruction& i, const Values& xs) {
+  const auto& a = i.get<ir::CustomCallAttrs>();
+  if (a.target == ir::kShardingTarget && i.has_sharding() && xs.size() == i.sharding.size()) {
+    return constrained(i, xs);
+  }
+  if (result_markers_.count(&i) > 0) return xs;
+  if (a.target == ir::kResultShardingTarget) return constrained(i, xs);
+  if (a.target == ir::kManualComputationTarget) return manual_computation(i, xs);
+  if (a.target == ir::kCustomPartitioningTarget && !i.called().empty()) {
+    // The callbacks live in this process only; the name and the plain body can be said.
+    const std::string name = a.partitioner != nullptr ? a.partitioner->name() : "";
+    return composite(i, xs, "tessera.custom_partitioning", "{name = " + quoted(name) + "}", "");
+  }
+  Entries entries = decorations(i);
+  if (a.target == "SPMDFullToShardShape" || a.target == "SPMDShardToFullShape") {
+    // Their meaning is that of the tiling.
+    for (auto& [key, text] : entries) {
+      if (key != "sdy.sharding") continue;
+      key = "mhlo.sharding";
+      text = quoted(ir::sharding_text(i));
+    }
+  }
+  const std::string_view version = api_version(a.api_version);
+  if (!a.api_version.empty()) {
+    entries.emplace_back("api_version", std::string(version) + " : i32");
+  }
+  const std::string config = unquoted(*i.backend_config);
+  if (version == "4") {
+    // Typed: a dictionary of attributes, where the others have text.
+    if (!config.empty() && !is_dictionary(config)) {
+      unsupported(i, "a backend_config of API_VERSION_TYPED_FFI that is no dictionary");
+    }
+    entries.emplace_back("backend_config", config.empty() ? "{}" : config);
+  } else if (!config.empty()) {
+    entries.emplace_back("backend_config", quoted(config));
+  }
+  if (!i.called().empty()) {
+    std::string list = "[";
+    for (const ir::Computation* c : i.called()) {
+      if (list.size() > 1) list += ", ";
+      append_symbol(list, symbol_of(*c));
+    }
+    entries.emplace_back("called_computations", list + "]");
+  }
+  if (a.has_side_effect) entries.emplace_back("has_side_effect", "true");
+  const Types types = leaves_of(i.shape);
+  for (const auto& [key, text] : a.other) {
+    if (key == "operand_layout_constraints") {
+      entries.emplace_back("operand_layouts", operand_layouts(text));
+      entries.emplace_back("result_layouts", layouts(types));
+    } else if (key == "output_to_operand_aliasing") {
+      entries.emplace_back("output_operand_aliases", output_aliases(text));
+    } else if (key != "schedule") {
+      unsupported(i, "the attribute " + key + " of a custom call");
+    }
+  }
+  Values out = results(types);
+  out_ += "stablehlo.custom_call ";
+  append_symbol(out_, a.target);
+  out_ += '(';
+  values(xs);
+  out_ += ')';
+  dictionary(std::move(entries));
+  function_type(xs, types);
+  end(i);
+  return out;
+}
+
+Values Writer::manual_computation(const Instruction& i, const Values& xs) {
+  const ir::Computation& inside = *i.called().at(0);
+  std::string in = "[]", outs = "[]", axes = "{}";
+  for (const auto& [key, text] : i.get<ir::CustomCallAttrs>().other) {
+    if (key == ir::kManualInShardings) in = meshes_.renamed_list(i, text);
+    if (key == ir::kManualOutShardings) outs = meshes_.renamed_list(i, text);
+    if (key == ir::kManualAxes && text.size() >= 2) {
+      axes = "{" + text.substr(1, text.size() - 2) + "}";
+    }
+  }
+  const Types types = leaves_of(i.shape);
+  Values out = results(types);
+  out_ += "sdy.manual_computation(";
+  values(xs);
+  out_ += ") in_shardings=" + in + " out_shardings=" + outs + " manual_axes=" + axes + " ";
+  Types local;
+  for (const Instruction* p : inside.parameters()) append_leaves(p->shape, &local);
+  const Values block = arguments(local);
+  bound_arguments(block);
+  out_ += " {\n";
+  closed_region(i, inside, block, "sdy.return");
+  out_ += " : (";
+  this->types(xs);
+  out_ += ") -> ";
+  if (types.size() != 1) out_ += '(';
+  this->types(types);
+  if (types.size() != 1) out_ += ')';
+  end(i);
+  return out;
+}
+
+// infeed, outfeed, send, recv.
+Values Writer::host_transfer(const Instruction& i, const Values& xs) {
+  if (i.is(Opcode::infeed) || i.is(Opcode::outfeed)) {
+    const bool in = i.is(Opcode::infeed);
+    const std::string key = in ? "infeed_config" : "outfeed_config";
+    const std::string p = key + " = " + quoted(unquoted(text_item(i, key)));
+    return generic(
+        i, {in ? "stablehlo.infeed" : "stablehlo.outfeed", xs, p, leaves_of(i.shape), nullptr});
+  }
+  const bool host = text_item(i, "is_host_transfer") == "true";
+  const bool sends = i.is(Opcode::send);
+  std::string channel = text_item(i, "channel_id");
+  if (channel.empty()) channel = "0";
+  // Kinds of channels: 1 between devices, 2 from a device to the host, 3 back.
+  const std::string p = "channel_handle = #stablehlo.channel_handle<handle = " + channel +
+                        ", type = " +
+                        (!host   ? "1"
+                         : sends ? "2"
+                                 : "3") +
+                        ">, is_host_transfer = " + (host ? "true" : "false");
+  Types types;
+  if (!sends) append_leaves(i.shape.elements.at(0), &types);
+  types.push_back(own(Shape::token()));
+  return generic(i, {sends ? "stablehlo.send" : "stablehlo.recv", xs, p, types, nullptr, false});
+}
+
+Values Writer::control(Frame& f, const Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::while_:
+      return while_loop(i, operands(f, i));
+    case Opcode::conditional: {
+      const bool two = i.operands()[0]->shape.dtype == DType::pred;
+      return generic(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands()[0]), "",
+                         leaves_of(i.shape), [&] {
+                           for (std::size_t n = 0; n < i.called().size(); ++n) {
+                             out_ += n > 0 ? ", {\n" : "{\n";
+                             closed_region(i, *i.called()[n], of(f, *i.operands().at(n + 1)));
+                           }
+                         }});
+    }
+    case Opcode::call:
+      if (text_item(i, "is_composite") == "true") {
+        return composite(i, operands(f, i), frontend(i, "composite.name"),
+                         frontend(i, "composite.attributes"), frontend(i, "composite.version"));
+      }
+      return call(i, *i.called().at(0), operands(f, i), true);
+    case Opcode::fusion: {
+      const ir::Computation& c = *i.called().at(0);
+      const Values xs = operands(f, i);
+      return constrained(i, uses_.at(&c) > 1 ? call(i, c, xs, false) : inlined(i, c, xs));
+    }
+    case Opcode::custom_call:
+      return custom_call(i, operands(f, i));
+    case Opcode::reduce:
+      return reduce(i, operands(f, i));
+    case Opcode::sort: {
+      const auto& a = i.get<ir::SortAttrs>();
+      const std::string p = "dimension = " + std::to_string(a.dim) +
+                            " : i64, is_stable = " + (a.is_stable ? "true" : "false");
+      return generic(i, {"stablehlo.sort", operands(f, i), p, leaves_of(i.shape),
+                         [&] { region(i, *i.called().at(0)); }});
+    }
+    case Opcode::map: {
+      Dims dims;
+      for (std::int64_t d = 0; d < i.shape.rank(); ++d) dims.push_back(d);
+      std::string p = "dimensions = ";
+      append_i64_array(p, dims);
+      return generic(i, {"stablehlo.map", operands(f, i), p, {&i.shape}, [&] {
+                           region(i, *i.called().at(0));
+                         }});
+    }
+    case Opcode::opt_barrier: {
+      const Values xs = operands(f, i);
+      if (xs.empty()) return {};
+      return generic(i, {"stablehlo.optimization_barrier", xs, "", leaves_of(i.shape), nullptr});
+    }
+    case Opcode::add_dependency: {
+      // Together with the token behind a barrier: not before it.
+      Values both = operands(f, i);
+      Types all;
+      for (const Value& v : both) all.push_back(v.type);
+      both = generic(i, {"stablehlo.optimization_barrier", both, "", all, nullptr, false});
+      both.pop_back();
+      return constrained(i, both);
+    }
+    case Opcode::infeed:
+    case Opcode::outfeed:
+      return host_transfer(i, operands(f, i));
+    case Opcode::send:
+    case Opcode::recv:
+      f.started.emplace(&i, host_transfer(i, operands(f, i)));
+      return {};
+    case Opcode::copy_start:
+      f.started.emplace(&i, operands(f, i));
+      return {};
+    case Opcode::async_start:
+      f.started.emplace(&i, inlined(i, *i.called().at(0), operands(f, i)));
+      return {};
+    case Opcode::all_reduce_start:
+      f.started.emplace(&i, collective(i, operands(f, i), leaves_of(i.shape)));
+      return {};
+    case Opcode::all_gather_start:
+    case Opcode::collective_permute_start:
+      f.started.emplace(&i, collective(i, operands(f, i), leaves_of(i.shape.elements.at(1))));
+      return {};
+    case Opcode::async_update: {
+      auto it = f.started.find(i.operands()[0]);
+      if (it == f.started.end()) unsupported(i, "an update of what was not started");
+      const Values v = it->second;
+      f.started.emplace(&i, v);
+      return {};
+    }
+    case Opcode::send_done:
+    case Opcode::recv_done:
+    case Opcode::copy_done:
+    case Opcode::async_done:
+    case Opcode::all_reduce_done:
+    case Opcode::all_gather_done:
+    case Opcode::collective_permute_done: {
+      auto it = f.started.find(i.operands()[0]);
+      if (it == f.started.end()) unsupported(i, "an end of what was not started");
+      return constrained(i, it->second);
+    }
+    case Opcode::all_gather:
+    case Opcode::all_reduce:
+    case Opcode::all_to_all:
+    case Opcode::collective_broadcast:
+    case Opcode::collective_permute:
+    case Opcode::ragged_all_to_all:
+    case Opcode::reduce_scatter:
+      return collective(i, operands(f, i), leaves_of(i.shape));
+    default:
+      return arrays(i, operands(f, i));
+  }
+}
+
+}  // namespace tessera::text
