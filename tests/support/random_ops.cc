@@ -293,6 +293,8 @@ Dims RandomScope::regrouped(const Dims& dims) {
     }
   }
   if (product > 1 || out.empty()) out.push_back(product);
+  // An array without elements has no factors that say so.
+  if (count_of(dims) == 0) out[std::size_t(dice_.below(std::int64_t(out.size())))] = 0;
   if (dice_.chance(0.2)) {
     out.insert(out.begin() + std::ptrdiff_t(dice_.below(std::int64_t(out.size()) + 1)), 1);
   }
