@@ -40,6 +40,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
 struct ScanCore {
   std::int64_t length = -1;  ///< -1: from xs
   bool reverse = false;
+  const char* name = "scan";  ///< in messages
 };
 /// Returns the carry's leaves, then the stacked outputs'. `carry_count` leaves of f's result are
 /// the carry.
@@ -314,6 +315,37 @@ auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
   const auto split = leaves.begin() + std::ptrdiff_t(carries);
   return std::pair<Carry, Y>(tree_unflatten(first, std::vector<Array>(leaves.begin(), split)),
                              tree_unflatten(*prototype, std::vector<Array>(split, leaves.end())));
+}
+
+/// Applies a function to the slices of arrays along their leading dimension, one after the other
+/// (jax.lax.map): a `scan` that carries nothing. Memory for one slice's intermediates is enough.
+/// @code
+/// // m mᵀ of each matrix of a batch [N, n, k], one at a time: [N, n, n].
+/// Array products = map([](Array m) { return matmul(m, transpose(m)); }, matrices);
+/// @endcode
+/// @param f  Takes one slice of xs and returns a tree of arrays.
+/// @param xs  A tree of arrays [N, ..].
+/// @param location  The line named in messages.
+/// @return The results stacked along a new leading dimension: [..] -> [N, ..].
+/// @throws ValueError if xs has no arrays, its leading dimensions differ, or an array is a scalar.
+template <class F, TreeLike Xs>
+auto map(F f, const Xs& xs, Location location = Location::current()) {
+  static_assert(std::is_invocable_v<F, Xs>, "tessera: map's function takes a slice of xs");
+  static_assert(TreeLike<std::remove_cvref_t<std::invoke_result_t<F, Xs>>>,
+                "tessera: map's function returns a tree of Array");
+  if (tree_leaves(xs).empty()) throw ValueError("map: xs has no arrays to go over", location);
+  using Y = std::remove_cvref_t<std::invoke_result_t<F, Xs>>;
+  std::shared_ptr<Y> prototype;
+  internal::ScanCore core;
+  core.name = "map";
+  const std::vector<Array> leaves = internal::scan_core(
+      {}, {}, tree_leaves(xs),
+      [&](const std::vector<Array>& slices) {
+        prototype = std::make_shared<Y>(f(tree_unflatten(xs, slices)));
+        return tree_leaves(*prototype);
+      },
+      core, location);
+  return tree_unflatten(*prototype, leaves);
 }
 
 }  // namespace tessera

@@ -334,6 +334,45 @@ TEST(Scan, IsOneOpUntilItIsCompiled) {
   EXPECT_FALSE(has(hlo, "tessera.Scan")) << hlo;
 }
 
+TEST(Map, StacksTheResultsOfSlices) {
+  const Array xs = counting({4, 3}), ys = counting({4});
+  auto f = [](Array a, Array b) {
+    return map(
+        [](std::pair<Array, Array> s) {
+          return std::pair{s.first * s.second, sum(s.first)};
+        },
+        std::pair{a, b});
+  };
+  // One op that carries nothing.
+  const std::string text = traced_text("mapped", f, xs, ys);
+  EXPECT_TRUE(has(text, "num_carries=0, is_reverse=false, to_apply=map.step")) << text;
+  const auto [scaled, sums] = f(xs, ys);
+  EXPECT_EQ(scaled.shape(), (Array::Dims{4, 3}));
+  expect_close(floats(sums), {3, 12, 21, 30});
+  expect_close(floats(scaled), {0, 0, 0, 3, 4, 5, 12, 14, 16, 27, 30, 33});
+  const auto [again, sums_again] = jit(f)(xs, ys);
+  EXPECT_EQ(floats(again), floats(scaled));
+  EXPECT_EQ(floats(sums_again), floats(sums));
+  // Split by slices each device would go over its own; by columns nothing moves at all.
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const Array wide = counting({3, 16}, 0.1f);
+  auto rows = jit([](Array a) { return map([](Array r) { return tanh(r) * 2; }, a); });
+  const Array split = device_put(wide, NamedSharding(mesh, P(nullptr, "x")));
+  EXPECT_EQ(floats(rows(split)), floats(rows(wide)));
+  EXPECT_FALSE(has(rows.lower(split).compile().as_text(), "all-gather"));
+  auto same = [](Array r) { return r; };
+  expect_error<ValueError>(
+      [&] { map([](std::vector<Array> r) { return r; }, std::vector<Array>()); },
+      {"map", "no arrays", kNear});
+  expect_error<ValueError>([&] { map(same, Array(1.f)); },
+                           {"map", "leading dimension", "f32[]", kNear});
+  expect_error<ValueError>(
+      [&] {
+        map([](std::vector<Array> r) { return r[0]; }, std::vector{xs, zeros({5})});
+      },
+      {"map", "4", "5", kNear});
+}
+
 TEST(Scan, Sharded) {
   const Mesh mesh = mesh_of({{"x", 2}, {"y", 4}});
   const Array xs = counting({6, 8, 4}, 0.05f), w = counting({4, 4}, 0.1f);

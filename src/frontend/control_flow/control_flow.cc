@@ -569,26 +569,28 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
                              const std::vector<Array>& xs, const FlatFunction& f,
                              const ScanCore& options, Location location) {
   std::int64_t length = options.length;
+  const std::string name = options.name;
   for (const Array& x : xs) {
     if (x.shape().empty()) {
-      throw ValueError("scan: xs must have a leading dimension, got " + x.type_string(), location);
+      throw ValueError(name + ": xs must have a leading dimension, got " + x.type_string(),
+                       location);
     }
     if (length >= 0 && x.shape()[0] != length) {
-      throw ValueError("scan: leading dimensions differ: " + std::to_string(length) + " and " +
+      throw ValueError(name + ": leading dimensions differ: " + std::to_string(length) + " and " +
                            std::to_string(x.shape()[0]) + " of " + x.type_string(),
                        location);
     }
     length = x.shape()[0];
   }
-  if (length < 0) throw ValueError("scan: without xs, length is needed", location);
+  if (length < 0) throw ValueError(name + ": without xs, length is needed", location);
   // The loop counts in s32.
   if (length > std::numeric_limits<std::int32_t>::max()) {
-    throw ValueError("scan of length " + std::to_string(length) + "; at most " +
+    throw ValueError(name + " of length " + std::to_string(length) + "; at most " +
                          std::to_string(std::numeric_limits<std::int32_t>::max()),
                      location);
   }
-  return as_one_program("scan", location, [&] {
-    const StagedScan scan{"scan", "scan.step", length, options.reverse, location};
+  return as_one_program(options.name, location, [&] {
+    const StagedScan scan{name, name + ".step", length, options.reverse, location};
     return scan.stage(*Trace::current(), init, paths, xs, f);
   });
 }
