@@ -101,6 +101,8 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
       return run_conditional(in, active, operands);
     case Opcode::custom_call:
       return run_custom_call(in, active, operands);
+    case Opcode::custom_partitioning:
+      return run_custom_partitioning(in, active, operands);
     case Opcode::call:
     case Opcode::fusion:
       return run_call(in, active, operands);

@@ -30,6 +30,28 @@ struct Attributes::OfKind {
 
 void Attributes::destroy(Node* node) { OfKind::of(*node).destroy(node); }
 
+const CallAttrs* Attributes::call_attrs() const {
+  const CallAttrs* out = nullptr;
+  visit([&]<class A>(const A& attrs) {
+    if constexpr (HasCallAttrs<A>) out = &attrs;
+  });
+  return out;
+}
+
+CallAttrs* Attributes::edit_call_attrs() { return edit_call_attrs(AttributeKinds{}); }
+
+template <class... Kinds>
+CallAttrs* Attributes::edit_call_attrs(AttributeKindList<Kinds...>) {
+  CallAttrs* out = nullptr;
+  const auto edit = [&]<class A>(const A*) {
+    if constexpr (HasCallAttrs<A>) {
+      if (out == nullptr) out = edit_if<A>();
+    }
+  };
+  (edit(static_cast<const Kinds*>(nullptr)), ...);
+  return out;
+}
+
 bool Attributes::equal(const Node& a, const Node& b) {
   return a.kind == b.kind && OfKind::of(a).equal(a, b);
 }

@@ -62,10 +62,6 @@ class CustomPartitioner {
                               const std::vector<ShapeWithSharding>& results) = 0;
 };
 
-/// custom_call_target of a custom_partitioning call.
-inline constexpr const char* kCustomPartitioningTarget = "CustomSPMDPartitioning";
-/// custom_call_target of with_sharding_constraint.
-inline constexpr const char* kShardingTarget = "Sharding";
 /// custom_call_target of a scan that HLO's scan can't express (ScanAttrs). Its attributes are those
 /// of HLO's scan with `length` and `num_constants`.
 inline constexpr const char* kScanTarget = "tessera.Scan";

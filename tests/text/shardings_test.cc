@@ -103,15 +103,13 @@ TEST(Shardings, ConstraintsAndOperations) {
   std::vector<std::string> found;
   for (const auto& i : m->entry()->instructions()) {
     if (!i->has_sharding()) continue;
-    std::string target = i->is(ir::Opcode::custom_call) ? i->get<ir::CustomCallAttrs>().target : "";
-    found.push_back(std::string(ir::name(i->opcode)) + " " + target + " " +
-                    i->sharding[0].to_spec_string());
+    found.push_back(std::string(ir::name(i->opcode)) + " " + i->sharding[0].to_spec_string());
   }
-  EXPECT_EQ(found, (std::vector<std::string>{
-                       "custom-call Sharding P(\"x\", UNCONSTRAINED)",
-                       "custom-call Sharding P(None, \"y\")", "get-tuple-element  P(\"y\", None)",
-                       "get-tuple-element  P(None, \"x\")", "add  P((\"x\", \"y\"), None)",
-                       "custom-call Sharding P(\"y\", None)"}));
+  EXPECT_EQ(found,
+            (std::vector<std::string>{
+                "sharding-constraint P(\"x\", UNCONSTRAINED)", "sharding-constraint P(None, \"y\")",
+                "get-tuple-element P(\"y\", None)", "get-tuple-element P(None, \"x\")",
+                "add P((\"x\", \"y\"), None)", "sharding-constraint P(\"y\", None)"}));
   EXPECT_EQ(m->entry()->root()->sharding.at(0).shard_group, 3);
 }
 

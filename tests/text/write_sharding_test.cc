@@ -188,11 +188,10 @@ TEST(WriteSharding, ReadBackShardingsAreTheSame) {
   }
   bool constrained = false, added = false;
   for (const auto& i : back->entry()->instructions()) {
-    const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
     if (i->is(ir::Opcode::add)) {
       added = true;
       EXPECT_EQ(i->sharding.at(0).shards(), (Dims{8, 1}));
-    } else if (call != nullptr && call->target == ir::kShardingTarget) {
+    } else if (i->is(ir::Opcode::sharding_constraint)) {
       constrained = true;
       EXPECT_EQ(i->sharding.at(0).shards(), (Dims{1, 8}));
     }

@@ -135,6 +135,7 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
   const char* at = in_.position();
   std::string_view word = in_.word("an opcode");
   std::optional<Opcode> op = opcode_from_name(word);
+  if (op && is_printed_as_custom_call(*op)) op.reset();
   // `negate-start`: a computation of one instruction that runs asynchronously.
   std::optional<Opcode> async;
   if (!op) {

@@ -221,14 +221,12 @@ class Binder {
     call->sharding = said.out;
     for (std::size_t k = 0; k < call->operands().size(); ++k) {
       auto made = std::make_unique<Instruction>();
-      made->opcode = Opcode::custom_call;
+      made->opcode = Opcode::sharding_constraint;
       made->shape = call->operands()[k]->shape;
       made->name = "manual_operand";
       made->set_operands({call->operands()[k]});
       made->metadata = call->metadata;
-      ir::CustomCallAttrs attrs;
-      attrs.target = ir::kShardingTarget;
-      made->attrs = std::move(attrs);
+      made->attrs = ir::ShardingConstraintAttrs{};
       made->sharding = {said.in[k]};
       call->set_operand(k, call->parent->add(std::move(made)));
     }
@@ -385,10 +383,8 @@ class Binder {
               "the manual computation " + i->name + " divides axes that are manual around it",
               i->location());
         }
-      } else if (i->is(Opcode::custom_call) && i->operands().size() == 1) {
-        auto& attrs = i->edit<ir::CustomCallAttrs>();
-        if (!ir::is_constraint(*i) && attrs.target != "xla.sdy.PropagationBarrier") continue;
-        attrs.has_side_effect = false;
+      } else if (ir::is_constraint(*i) || i->is(Opcode::propagation_barrier)) {
+        i->drop_side_effect();
         replaced[i.get()] = i->operand(0);
       }
     }

@@ -42,27 +42,6 @@ std::string list_text(const std::vector<TensorSharding>& shardings) {
   return out + "]";
 }
 
-Dims unspecified_dims(const ir::Instruction& constraint) {
-  Dims dims;
-  const std::string& text = *constraint.backend_config;
-  constexpr std::string_view key = "unspecified_dims=[";
-  std::size_t at = text.find(key);
-  if (at == std::string::npos) return dims;
-  std::int64_t number = -1;
-  for (at += key.size(); at < text.size(); ++at) {
-    const char c = text[at];
-    if (c >= '0' && c <= '9') {
-      number = (number < 0 ? 0 : number * 10) + (c - '0');
-      if (number > 1000) break;
-      continue;
-    }
-    if (number >= 0) dims.push_back(number);
-    number = -1;
-    if (c == ']') break;
-  }
-  return dims;
-}
-
 namespace {
 
 /// Constraints in reducers, comparators and the like.
@@ -98,7 +77,7 @@ void drop_scalar_constraints(ir::Module* module) {
     }
     if (replaced.empty()) continue;
     for (const auto& [constraint, x] : replaced) {
-      constraint->edit<ir::CustomCallAttrs>().has_side_effect = false;
+      constraint->drop_side_effect();
     }
     c->replace_all_uses(replaced);
     c->remove_dead();

@@ -37,8 +37,4 @@ std::string list_text(const std::vector<TensorSharding>& shardings);
 void raise_sdy_calls(ir::Module* module);
 void raise_shard_shapes(ir::Module* module);
 
-/// The dims that a sharding constraint leaves to propagation: `unspecified_dims=[0,1]` in its
-/// backend_config.
-Dims unspecified_dims(const ir::Instruction& constraint);
-
 }  // namespace tessera::spmd::manual

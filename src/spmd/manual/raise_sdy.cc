@@ -68,7 +68,7 @@ class Raise {
     if (to_local_) made->set_operands(to_local_->operands());
     Instruction* raised = c_->add(std::move(made));
     for (Instruction* i : {to_local_, to_global_}) {
-      if (i) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
+      if (i) i->drop_side_effect();
     }
     return {to_global_, raised};
   }

@@ -8,6 +8,8 @@
 
 #include "src/base/check.h"
 #include "src/ir/cloner.h"
+#include "src/ir/constraint.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/manual/manual.h"
@@ -35,7 +37,8 @@ TensorSharding said(const Instruction& i) {
   }
   TensorSharding s = i.sharding.front();
   if (s.kind != TensorSharding::Kind::axes) refuse(i, "its sharding names no axes");
-  for (std::int64_t d : unspecified_dims(i)) {
+  const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
+  for (std::int64_t d : constraint ? constraint->unspecified_dims : ir::unspecified_dims(i)) {
     if (d < s.rank()) s.dims[std::size_t(d)].open = true;
   }
   return s;
@@ -143,7 +146,7 @@ class Regions {
     for (Instruction* i : inputs) {
       cloner.map(i, b.parameter(std::int64_t(operands.size()), i->shape));
       Instruction* x = i->operands()[0];
-      if (x->has_sharding() && targets(*x, ir::kShardingTarget)) {
+      if (x->has_sharding() && ir::is_constraint(*x)) {
         in.push_back(said(*x));
         operands.push_back(x->operands()[0]);
       } else if (x->has_sharding() && x->shape.is_array()) {
@@ -164,7 +167,7 @@ class Regions {
       results.push_back(cloner.clone_with_operands(*x));
       shapes.push_back(o->shape);
       out.push_back(said(*o));
-      o->edit<ir::CustomCallAttrs>().has_side_effect = false;
+      o->drop_side_effect();
     }
     body->set_root(b.tuple(results));
 
@@ -187,7 +190,7 @@ class Regions {
       outside.metadata = outputs[k]->metadata;
       (*replaced)[outputs[k]] = outside.get_tuple_element(call, std::int64_t(k));
     }
-    for (Instruction* i : inputs) i->edit<ir::CustomCallAttrs>().has_side_effect = false;
+    for (Instruction* i : inputs) i->drop_side_effect();
   }
 
   static bool is_manual(const Instruction& i) {

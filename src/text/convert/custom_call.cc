@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/text/read/reader.h"
 
@@ -202,6 +203,8 @@ void Reader::custom_call(Operation& op) {
   if (const Attribute* rule = op.find("sdy.sharding_rule")) {
     i->frontend_attributes.edit()["xla.sdy.sharding_rule"] = std::string(expanded(rule->value));
   }
+  ir::raise_custom_call(i);
+  if (!i->is(Opcode::custom_call)) check_shape(op, *i);
   if (op.results.size() == 1) {
     op.values.push_back(i);
   } else {
@@ -281,9 +284,7 @@ void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& ca
 
 void Reader::sharding_constraint(Operation& op) {
   need_operands(op, 1, 1);
-  ir::CustomCallAttrs a;
-  a.target = ir::kShardingTarget;
-  set(op, Opcode::custom_call, op.operands, std::move(a));
+  set(op, Opcode::sharding_constraint, op.operands, ir::ShardingConstraintAttrs{});
   pend(op.values[0], expanded(need(op, "sharding").value), {});
 }
 
