@@ -101,6 +101,10 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
       return run_conditional(in, active, operands);
     case Opcode::custom_call:
       return run_custom_call(in, active, operands);
+    case Opcode::manual_computation:
+      // Its body is for devices of their own.
+      ir::need_custom_call(in);
+      break;
     case Opcode::custom_partitioning:
       return run_custom_partitioning(in, active, operands);
     case Opcode::call:
