@@ -6,6 +6,7 @@
 
 #include "src/base/machine_memory.h"
 #include "src/evaluator/ops.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/text_attributes.h"
 
 namespace tessera::evaluator {
