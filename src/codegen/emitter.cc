@@ -12,6 +12,7 @@
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/liveness.h"
 #include "src/codegen/multi_axis_gathers.h"
+#include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::codegen {
 
@@ -311,6 +312,9 @@ void Emitter::emit(const ir::Instruction& i) {
     const auto s = slots(*o);
     inputs.insert(inputs.end(), s.begin(), s.end());
   }
+  // What partitioning leaves none of, or a call that lacks its body.
+  const bool calls = i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
+  if (calls) ir::need_custom_call(i);
   if (i.is(Opcode::custom_call)) {
     KernelSpec spec = call_kernel(i);
     return task(i, std::move(spec), std::move(inputs), results(i));

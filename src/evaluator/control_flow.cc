@@ -89,23 +89,26 @@ namespace {
 std::atomic<CallFunction (*)(const ir::Instruction& call)> prepare_call{nullptr};
 }  // namespace
 
+Values Interpreter::run_custom_partitioning(const ir::Instruction& in, const Active& active,
+                                            const std::vector<const Values*>& operands) {
+  // A text may have lost its body.
+  if (in.called().empty()) ir::need_custom_call(in);
+  Values results = run(*in.called().at(0), active, operands);
+  // A body may give a tuple of one where the call has the array itself, or the other way round.
+  for (Literal& r : results) {
+    if (r.is_tuple() && !in.shape.is_tuple && r.elements().size() == 1) {
+      r = Literal(r.elements()[0]);
+    } else if (!r.is_tuple() && in.shape.is_tuple && in.shape.elements.size() == 1) {
+      r = Literal::tuple({Literal(r)});
+    }
+  }
+  return results;
+}
+
 Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& active,
                                     const std::vector<const Values*>& operands) {
   const std::string& target = in.get<ir::CustomCallAttrs>().target;
-  if (target == ir::kCustomPartitioningTarget && !in.called().empty()) {
-    Values results = run(*in.called()[0], active, operands);
-    // A body may give a tuple of one where the call has the array itself, or the other way round.
-    for (Literal& r : results) {
-      if (r.is_tuple() && !in.shape.is_tuple && r.elements().size() == 1) {
-        r = Literal(r.elements()[0]);
-      } else if (!r.is_tuple() && in.shape.is_tuple && in.shape.elements.size() == 1) {
-        r = Literal::tuple({Literal(r)});
-      }
-    }
-    return results;
-  }
-  const bool marks_sharding =
-      ir::is_constraint(in) || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
+  const bool marks_sharding = target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
   if (marks_sharding) {
     if (!(in.shape == in.operands().at(0)->shape)) {
       throw RuntimeError("custom-call to \"" + target + "\" at " + in.describe() +

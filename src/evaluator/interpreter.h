@@ -50,6 +50,8 @@ class Interpreter {
   Values run_while(const ir::Instruction& in, const Active& active, const Values& init);
   Values run_conditional(const ir::Instruction& in, const Active& active,
                          const std::vector<const Values*>& operands);
+  Values run_custom_partitioning(const ir::Instruction& in, const Active& active,
+                                 const std::vector<const Values*>& operands);
   Values run_custom_call(const ir::Instruction& in, const Active& active,
                          const std::vector<const Values*>& operands);
   Values run_call(const ir::Instruction& in, const Active& active,

@@ -6,6 +6,14 @@
 
 namespace tessera::ir {
 
+bool operator==(const ManualComputationAttrs& a, const ManualComputationAttrs& b) {
+  const bool same_axes =
+      a.mesh == b.mesh || (a.mesh != nullptr && b.mesh != nullptr && *a.mesh == *b.mesh);
+  return static_cast<const CallAttrs&>(a) == static_cast<const CallAttrs&>(b) && same_axes &&
+         a.manual_axes == b.manual_axes && a.in_shardings == b.in_shardings &&
+         a.out_shardings == b.out_shardings;
+}
+
 struct Attributes::OfKind {
   void (*destroy)(Node*);
   bool (*equal)(const Node&, const Node&);
@@ -29,6 +37,28 @@ struct Attributes::OfKind {
 };
 
 void Attributes::destroy(Node* node) { OfKind::of(*node).destroy(node); }
+
+const CallAttrs* Attributes::call_attrs() const {
+  const CallAttrs* out = nullptr;
+  visit([&]<class A>(const A& attrs) {
+    if constexpr (HasCallAttrs<A>) out = &attrs;
+  });
+  return out;
+}
+
+CallAttrs* Attributes::edit_call_attrs() { return edit_call_attrs(AttributeKinds{}); }
+
+template <class... Kinds>
+CallAttrs* Attributes::edit_call_attrs(AttributeKindList<Kinds...>) {
+  CallAttrs* out = nullptr;
+  const auto edit = [&]<class A>(const A*) {
+    if constexpr (HasCallAttrs<A>) {
+      if (out == nullptr) out = edit_if<A>();
+    }
+  };
+  (edit(static_cast<const Kinds*>(nullptr)), ...);
+  return out;
+}
 
 bool Attributes::equal(const Node& a, const Node& b) {
   return a.kind == b.kind && OfKind::of(a).equal(a, b);

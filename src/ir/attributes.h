@@ -15,6 +15,7 @@
 #include "src/base/literal.h"
 #include "src/base/small_vector.h"
 #include "src/sharding/axes/logical_mesh.h"
+#include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera::ir {
 
@@ -189,18 +190,59 @@ struct PermuteAttrs {
   std::optional<std::int64_t> channel_id;
   friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;
 };
-struct CustomCallAttrs {
-  std::string target;
-  bool has_side_effect = false;
-  std::string api_version;  ///< "API_VERSION_TYPED_FFI", ...; empty = not printed
-  /// Of a custom_partitioning call; called[0] is its plain body. Not part of the text.
-  std::shared_ptr<CustomPartitioner> partitioner;
+/// What custom calls have besides their target, and ops that are printed as custom calls.
+struct CallAttrs {
+  bool has_side_effect = false;  ///< kept though nobody uses it
+  std::string api_version;       ///< "API_VERSION_TYPED_FFI", ...; empty = not printed
   /// Attributes kept as text, in order: operand_layout_constraints, ...
   std::vector<std::pair<std::string, std::string>> other;
-  friend bool operator==(const CustomCallAttrs& a, const CustomCallAttrs& b) {
-    return a.target == b.target && a.has_side_effect == b.has_side_effect &&
-           a.api_version == b.api_version && a.other == b.other;
-  }
+  friend bool operator==(const CallAttrs&, const CallAttrs&) = default;
+};
+struct CustomCallAttrs : CallAttrs {
+  std::string target;
+  friend bool operator==(const CustomCallAttrs&, const CustomCallAttrs&) = default;
+};
+/// sharding-constraint: gives its operand and says how it is sharded (InstructionData::sharding).
+struct ShardingConstraintAttrs : CallAttrs {
+  enum class Kind : std::uint8_t {
+    value,   ///< with_sharding_constraint
+    result,  ///< what a function returns, as JAX notes it
+  };
+  Kind kind = Kind::value;
+  Dims unspecified_dims;  ///< left to propagation
+  friend bool operator==(const ShardingConstraintAttrs&, const ShardingConstraintAttrs&) = default;
+};
+/// propagation-barrier: gives its operand; shardings flow through it in some directions only.
+struct PropagationBarrierAttrs : CallAttrs {
+  bool forward = false, backward = false;  ///< whether they flow from the operand, to it
+  friend bool operator==(const PropagationBarrierAttrs&, const PropagationBarrierAttrs&) = default;
+};
+/// custom-partitioning (called: its plain body; a text may lack it).
+struct CustomPartitioningAttrs : CallAttrs {
+  /// Null where it was read from text, which can't say it: then it is a call of its body.
+  std::shared_ptr<CustomPartitioner> partitioner;
+  friend bool operator==(const CustomPartitioningAttrs&, const CustomPartitioningAttrs&) = default;
+};
+/// manual-computation (shard_map): code that is written per device along some axes of the mesh.
+/// Operands and results are global arrays. called[0] is the body: its parameters and results have
+/// the shapes of shards along the manual axes, and are whole along all others. It returns a tuple
+/// of the local results, and the op's shape is a tuple of the global ones; a single result may
+/// stand without a tuple on both sides. Replica groups and permutes in the body name partition ids
+/// of the whole program.
+struct ManualComputationAttrs : CallAttrs {
+  /// One per operand and per result. On every dim manual axes come before the automatic ones.
+  std::vector<TensorSharding> in_shardings, out_shardings;
+  MeshRef mesh;           ///< of manual_axes; null: there are none
+  IndexList manual_axes;  ///< sorted
+  /// How text says the meshes: `@mesh`, as one was read that did, or `mesh<["x"=2]>` in place.
+  bool names_mesh = false;
+  friend bool operator==(const ManualComputationAttrs& a, const ManualComputationAttrs& b);
+};
+/// pvary, in code per device: gives its operand, as a value that varies over these mesh axes, too.
+/// Its transpose is a sum over them.
+struct PvaryAttrs : CallAttrs {
+  std::vector<std::string> axes;  ///< names, sorted
+  friend bool operator==(const PvaryAttrs&, const PvaryAttrs&) = default;
 };
 struct CholeskyAttrs {
   bool lower = false;
@@ -291,9 +333,10 @@ using AttributeKinds =
     AttributeKindList<ParameterAttrs, ConstantAttrs, DimensionsAttrs, IotaAttrs, SortAttrs,
                       CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs, WindowAttrs,
                       ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs, GetTupleElementAttrs,
-                      CollectiveAttrs, PermuteAttrs, CustomCallAttrs, CholeskyAttrs,
-                      TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs, BatchNormAttrs,
-                      TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
+                      CollectiveAttrs, PermuteAttrs, CustomCallAttrs, ShardingConstraintAttrs,
+                      PropagationBarrierAttrs, CustomPartitioningAttrs, ManualComputationAttrs,
+                      PvaryAttrs, CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs,
+                      RngAttrs, BatchNormAttrs, TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
 template <class A>
 inline constexpr int attribute_kind = AttributeKinds::number<A>();
 /// Those that are read and written field by field.
@@ -301,6 +344,10 @@ template <class A>
 concept HasFields = requires {
   &A::template fields<A, int>;
 };
+
+/// Kinds with the attributes of a custom call.
+template <class A>
+concept HasCallAttrs = std::is_base_of_v<CallAttrs, A>;
 
 /// The attributes of an instruction: none, or those of its kind of opcode. Copies share them until
 /// one is written to. Not a std::variant: of so many kinds, it would take every source that sees an
@@ -337,6 +384,9 @@ class Attributes {
     if (node_->owners.load(std::memory_order_acquire) != 1) *this = Attributes(*get_if<A>());
     return &static_cast<NodeOf<A>*>(node_)->value;
   }
+  /// Those of a custom call, or of what is printed as one; else nullptr.
+  const CallAttrs* call_attrs() const;
+  CallAttrs* edit_call_attrs();
   /// Calls `visitor` with what they are, unless they are none.
   template <class Visitor>
   void visit(Visitor&& visitor) const {
@@ -372,6 +422,8 @@ class Attributes {
     };
     (is_it(get_if<Kinds>()) || ...);
   }
+  template <class... Kinds>
+  CallAttrs* edit_call_attrs(AttributeKindList<Kinds...>);
   struct OfKind;
   static void destroy(Node* node);
   static bool equal(const Node& a, const Node& b);

@@ -17,10 +17,7 @@ bool computation_has_side_effect(const Computation& c,
 
 bool instruction_has_side_effect(const Instruction& i,
                                  std::unordered_map<const Computation*, bool>& memo) {
-  if (has_side_effect(i.opcode)) return true;
-  if (const auto* custom = i.attrs.get_if<CustomCallAttrs>()) {
-    if (custom->has_side_effect) return true;
-  }
+  if (i.has_side_effect()) return true;
   return std::any_of(i.called().begin(), i.called().end(),
                      [&](const Computation* c) { return computation_has_side_effect(*c, memo); });
 }
@@ -90,7 +87,7 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
     }
     parameters_[std::size_t(number)] = i;
   }
-  std::string wanted = sanitize_name(i->name.empty() ? ir::name(i->opcode) : i->name);
+  std::string wanted = sanitize_name(i->name.empty() ? text_name(i->opcode) : i->name);
   if (!note_number(name_counts_, wanted)) {
     const auto enter_all = [&] {
       int& entered = name_counts_[kEntered];

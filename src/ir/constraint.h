@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constraints: calls that give their operand and say how it is sharded.
+// Constraints: ops that give their operand and say how it is sharded.
 #pragma once
 
-#include "src/ir/hooks.h"
+#include "src/ir/module.h"
 
 namespace tessera::ir {
 
-/// custom_call_target of what a function returns, as JAX notes it; that of with_sharding_constraint
-/// is kShardingTarget.
-inline constexpr const char* kResultShardingTarget = "xla.sdy.FuncResultSharding";
-
-/// Whether the instruction is a call of one of these two.
-bool is_constraint(const Instruction& instruction);
+/// with_sharding_constraint, or what a function says of its results.
+inline bool is_constraint(const Instruction& i) { return i.is(Opcode::sharding_constraint); }
 
 }  // namespace tessera::ir

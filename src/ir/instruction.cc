@@ -23,6 +23,18 @@ std::string Instruction::describe() const {
   return out;
 }
 
+bool Instruction::has_side_effect() const {
+  if (ir::has_side_effect(opcode)) return true;
+  if (!is(Opcode::custom_call) && !is_printed_as_custom_call(opcode)) return false;
+  const CallAttrs* call = attrs.call_attrs();
+  return call != nullptr && call->has_side_effect;
+}
+
+void Instruction::drop_side_effect() {
+  const CallAttrs* call = attrs.call_attrs();
+  if (call != nullptr && call->has_side_effect) attrs.edit_call_attrs()->has_side_effect = false;
+}
+
 void Instruction::lacks_attributes() const {
   throw InternalError("instruction " + name + " lacks the attributes asked for");
 }

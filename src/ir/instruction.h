@@ -122,6 +122,10 @@ class Instruction : public InstructionData {
   }
   bool is(Opcode op) const { return opcode == op; }
   bool has_sharding() const { return !sharding.empty(); }
+  /// Itself, not what it calls.
+  bool has_side_effect() const;
+  /// Of what is printed as a custom call: nobody needs it any more.
+  void drop_side_effect();
   /// For messages: `dot.3 (model.cc:12)`.
   std::string describe() const;
   Location location() const { return metadata->location(); }

@@ -76,6 +76,10 @@ std::optional<Opcode> opcode_from_name(std::string_view text) {
   return it->second;
 }
 
+std::string_view text_name(Opcode op) {
+  return name(is_printed_as_custom_call(op) ? Opcode::custom_call : op);
+}
+
 int opcode_count() { return kCount; }
 
 }  // namespace tessera::ir

@@ -48,6 +48,8 @@ enum : unsigned {
   selects = 2048,    ///< some of them
   assembles = 4096,  ///< elements of several operands
   looks_up = 8192,   ///< those at places that another operand gives, one by one
+
+  custom_call_text = 16384,  ///< HLO lacks it: in text it is a custom call (typed_calls.h)
 };
 }  // namespace traits
 
@@ -112,6 +114,8 @@ struct OpcodeInfo {
 extern const OpcodeInfo kOpTable[];
 inline const OpcodeInfo& info(Opcode op) { return kOpTable[int(op)]; }
 inline std::string_view name(Opcode op) { return info(op).text; }
+/// The opcode that stands for it in HLO text, and that instructions are named after.
+std::string_view text_name(Opcode op);
 std::optional<Opcode> opcode_from_name(std::string_view);
 int opcode_count();
 
@@ -131,6 +135,8 @@ inline bool is_generated(Opcode op) {
 inline bool needs_no_storage(Opcode op) {
   return has_trait(op, traits::alias | traits::repeats) || is_generated(op);
 }
+/// Printed as a custom call, whatever its attributes are.
+inline bool is_printed_as_custom_call(Opcode op) { return has_trait(op, traits::custom_call_text); }
 /// Runs other computations as a part of the program: while, call, ...
 inline bool runs_program(Opcode op) { return info(op).calls == Calls::program; }
 

@@ -36,10 +36,8 @@ bool can_inline(const Instruction& i, Scope scope) {
            i.control_predecessors().empty() && i.frontend_attributes->count("inlineable") == 0;
   }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
-  if (!i.is(Opcode::custom_call)) return false;
-  const std::string& target = i.get<ir::CustomCallAttrs>().target;
   // A manual computation is left where nothing was partitioned: on one device.
-  return target == ir::kCustomPartitioningTarget || target == ir::kManualComputationTarget;
+  return i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
 }
 
 /// Code per device is one device's program as it stands only if a part is the whole.
@@ -72,7 +70,7 @@ void check_shapes(const Instruction& call, const ir::Computation& callee) {
 Instruction* expand(ir::Computation* caller, const Instruction& call,
                     std::vector<Instruction*>* calls, Scope scope) {
   const ir::Computation& callee = *call.called()[0];
-  if (call.is(Opcode::custom_call)) check_shapes(call, callee);
+  if (!call.is(Opcode::call) && !call.is(Opcode::fusion)) check_shapes(call, callee);
   ir::CloneOptions options;
   options.default_metadata = call.metadata;
   ir::Cloner cloner(callee, caller, options);

@@ -14,7 +14,7 @@ using ir::Opcode;
 /// Its computation says how two elements are combined.
 bool combines(const ir::Instruction& i) {
   return !i.is(Opcode::call) && !i.is(Opcode::while_) && !i.is(Opcode::conditional) &&
-         !i.is(Opcode::custom_call);
+         !i.is(Opcode::custom_call) && !ir::is_printed_as_custom_call(i.opcode);
 }
 
 }  // namespace

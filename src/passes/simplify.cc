@@ -115,8 +115,9 @@ class Simplifier {
       case Opcode::select:
         return i->operand(1) == i->operand(2) && same_type(*i, *i->operand(1)) ? i->operand(1)
                                                                                : nullptr;
-      case Opcode::custom_call:
-        return ir::is_constraint(*i) ? i->operand(0) : nullptr;
+      case Opcode::sharding_constraint:
+      case Opcode::pvary:
+        return i->operand(0);
       default:
         return ir::is_elementwise(i->opcode) ? splat(i) : nullptr;
     }

@@ -3,6 +3,7 @@
 #include "src/spmd/partitioned_program.h"
 #include "src/ir/analysis/device_computations.h"
 
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 
 namespace tessera::spmd {
@@ -21,11 +22,10 @@ bool among_partitions(const ir::Instruction& i) {
 
 /// A marker of code that is not per device.
 bool speaks_of_whole(const ir::Instruction& i) {
-  if (!i.is(ir::Opcode::custom_call)) return false;
-  const std::string& target = i.get<ir::CustomCallAttrs>().target;
-  return ir::is_manual_computation(i) || target == ir::kShardingTarget ||
-         target == ir::kCustomPartitioningTarget || target.rfind("xla.sdy.", 0) == 0 ||
-         target.rfind("SPMD", 0) == 0;
+  if (ir::is_printed_as_custom_call(i.opcode)) return true;
+  const std::string target = ir::custom_call_target(i);
+  return target.rfind("xla.sdy.", 0) == 0 || target.rfind("SPMD", 0) == 0 ||
+         target == ir::kManualComputationTarget;
 }
 
 }  // namespace

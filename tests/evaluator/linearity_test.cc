@@ -47,6 +47,15 @@ const std::map<Opcode, const char*>& programs() {
       {Opcode::imag, "x = c128[4] parameter(0)\n ROOT r = f64[4] imag(x)"},
       {Opcode::convert, "x = f32[4] parameter(0)\n ROOT r = f64[4] convert(x)"},
       {Opcode::copy, "x = f64[4] parameter(0)\n ROOT r = f64[4] copy(x)"},
+      {Opcode::sharding_constraint,
+       "x = f64[4] parameter(0)\n ROOT r = f64[4] custom-call(x), "
+       "custom_call_target=\"Sharding\""},
+      {Opcode::pvary,
+       "x = f64[4] parameter(0)\n ROOT r = f64[4] custom-call(x), "
+       "custom_call_target=\"tessera.pvary\", manual_axes=[\"x\"]"},
+      {Opcode::propagation_barrier,
+       "x = f64[4] parameter(0)\n ROOT r = f64[4] custom-call(x), "
+       "custom_call_target=\"xla.sdy.PropagationBarrier\""},
       {Opcode::select,
        "p = pred[4] parameter(0)\n x = f64[4] parameter(1)\n y = f64[4] parameter(2)\n"
        "ROOT r = f64[4] select(p, x, y)"},

@@ -152,10 +152,8 @@ TEST(CustomCalls, CustomPartitioningRunsItsPlainBody) {
   Builder b(body);
   Instruction* p = b.parameter(0, shape);
   body->set_root(b.tuple({b.binary(Opcode::multiply, p, p)}));
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kCustomPartitioningTarget;
-  Instruction* call = e.b.emit_shaped(Opcode::custom_call, Shape::tuple({shape}),
-                                      {e.ints(s32, {3, 4})}, attrs, {body});
+  Instruction* call = e.b.emit_shaped(Opcode::custom_partitioning, Shape::tuple({shape}),
+                                      {e.ints(s32, {3, 4})}, ir::CustomPartitioningAttrs{}, {body});
   EXPECT_EQ(to_vector<int>(e.run(e.b.get_tuple_element(call, 0))), (std::vector<int>{9, 16}));
 }
 

@@ -42,8 +42,11 @@ void append_instruction(std::string& out, const Instruction& i,
     append_int(out, *loop->known_trip_count);
   }
   // Hooks and sdy's custom calls keep their meaning in their attributes.
-  if (const auto* call = i.attrs.get_if<CustomCallAttrs>()) {
-    if (call->partitioner != nullptr) out += " partitioner " + call->partitioner->name();
+  if (i.attrs.call_attrs() != nullptr) {
+    const auto* custom = i.attrs.get_if<CustomPartitioningAttrs>();
+    if (custom != nullptr && custom->partitioner != nullptr) {
+      out += " partitioner " + custom->partitioner->name();
+    }
     for (const auto& [k, v] : *i.frontend_attributes) out += " " + k + "=" + v;
   }
   out += " (";

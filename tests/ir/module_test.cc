@@ -229,10 +229,9 @@ TEST(Modules, CloneIsDeepAndSharesHooks) {
   Fixture f;
   f.module.num_partitions = 4;
   f.module.input_output_alias = {{{}, 0, {}, true}};
-  CustomCallAttrs call;
-  call.target = kCustomPartitioningTarget;
+  CustomPartitioningAttrs call;
   call.partitioner = std::make_shared<NamedPartitioner>();
-  Instruction* i = f.b.emit_shaped(Opcode::custom_call, f.x->shape, {f.x}, call);
+  Instruction* i = f.b.emit_shaped(Opcode::custom_partitioning, f.x->shape, {f.x}, call);
   Instruction* n = f.b.unary(Opcode::negate, i);
   n->set_control_predecessors({f.x});
   f.finish(n);
@@ -244,7 +243,7 @@ TEST(Modules, CloneIsDeepAndSharesHooks) {
   const Instruction& ci = *copy->entry()->instructions()[1];
   EXPECT_NE(&ci, i);
   EXPECT_EQ(ci.parent, copy->entry());
-  EXPECT_EQ(ci.get<CustomCallAttrs>().partitioner, call.partitioner);
+  EXPECT_EQ(ci.get<CustomPartitioningAttrs>().partitioner, call.partitioner);
   EXPECT_EQ(copy->entry()->root()->control_predecessors()[0], copy->entry()->parameter(0));
   // Changing the copy leaves the original alone.
   copy->entry()->parameter(0)->shape = Shape(DType::f32, {1});

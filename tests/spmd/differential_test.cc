@@ -111,7 +111,7 @@ TEST(Differential, ProgramsHaveAllOperations) {
                     Opcode::while_,
                     Opcode::conditional,
                     Opcode::call,
-                    Opcode::custom_call,
+                    Opcode::sharding_constraint,
                     Opcode::bitcast_convert,
                     Opcode::compare,
                     Opcode::select,

@@ -147,7 +147,7 @@ TEST(PartitionControl, ConstraintsReshard) {
     ROOT r = f32[16,16] add(k, k), sharding={devices=[1,8]<=[8]})");
   EXPECT_EQ(c.count(Opcode::all_to_all), 1) << c.text;
   EXPECT_EQ(c.collectives(), 1) << c.text;
-  EXPECT_EQ(c.count(Opcode::custom_call), 0) << c.text;
+  EXPECT_EQ(c.count(Opcode::sharding_constraint), 0) << c.text;
 }
 
 TEST(PartitionControl, ReportNamesOpLineAndSpecs) {

@@ -87,11 +87,10 @@ std::unique_ptr<ir::Module> program(std::shared_ptr<ir::CustomPartitioner> hook,
   b.metadata.edit().source_line = 31;
   ir::Instruction* x = b.parameter(0, shape);
   x->sharding = {rows};
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kCustomPartitioningTarget;
+  ir::CustomPartitioningAttrs attrs;
   attrs.partitioner = std::move(hook);
   ir::Instruction* call =
-      b.emit_shaped(Opcode::custom_call, Shape::tuple({shape}), {x}, attrs, {plain});
+      b.emit_shaped(Opcode::custom_partitioning, Shape::tuple({shape}), {x}, attrs, {plain});
   call->sharding = {rows};
   ir::Instruction* out = b.get_tuple_element(call, 0);
   out->sharding = {rows};
@@ -132,7 +131,7 @@ TEST(PartitionCustom, SuggestedLayoutsNeedNoCommunication) {
   spmd::PartitionReport report;
   auto device = run(std::make_shared<Hook>(nullptr, twice), &report);
   EXPECT_TRUE(report.records.empty());
-  EXPECT_EQ(count(*device, Opcode::custom_call), 0) << ir::to_string(*device);
+  EXPECT_EQ(count(*device, Opcode::custom_partitioning), 0) << ir::to_string(*device);
   EXPECT_EQ(count(*device, Opcode::dynamic_slice), 0);
 }
 
@@ -218,7 +217,7 @@ TEST(PartitionCustom, OneDeviceRunsThePlainBody) {
   auto throws =
       std::make_shared<Hook>([](Hook::Partition*, const MeshRef&) { throw Mine("no"); }, twice);
   auto device = run(throws, nullptr, 1);
-  EXPECT_EQ(count(*device, Opcode::custom_call), 0) << ir::to_string(*device);
+  EXPECT_EQ(count(*device, Opcode::custom_partitioning), 0) << ir::to_string(*device);
 }
 
 }  // namespace

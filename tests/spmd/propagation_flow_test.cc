@@ -246,7 +246,7 @@ std::unique_ptr<ir::Module> with_partitioner(std::shared_ptr<Batched> hook,
   ROOT t = (f32[16,8]) tuple(n))"));
   MeshRef mesh = default_mesh();
   module->mesh = mesh;
-  find(*module, "c")->edit<ir::CustomCallAttrs>().partitioner = std::move(hook);
+  find(*module, "c")->edit<ir::CustomPartitioningAttrs>().partitioner = std::move(hook);
   for (const auto& [name, s] : given) find(*module, name)->sharding = {parse(mesh, s)};
   propagate(module.get());
   return module;

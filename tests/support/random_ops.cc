@@ -449,9 +449,8 @@ void RandomScope::convert() {
 
 void RandomScope::constraint() {
   Known k = any();
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kShardingTarget;
-  ir::Instruction* x = b_.emit_shaped(Opcode::custom_call, k.x->shape, {k.x}, attrs);
+  ir::Instruction* x =
+      b_.emit_shaped(Opcode::sharding_constraint, k.x->shape, {k.x}, ir::ShardingConstraintAttrs{});
   x->sharding = {random_sharding(dice_, mesh_, k.x->shape.dims, dice_.chance(0.4))};
   add({x, k.bound});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes, shardings, constraints, groups and manual computations in sdy's form.
-#include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/sharding/axes/sdy_text.h"
 #include "tests/text/write_cases.h"
 
 namespace tessera::text {
@@ -148,12 +148,14 @@ TEST(WriteSharding, ManualComputation) {
   body->set_root(inside.unary(ir::Opcode::sine, inside.parameter(0, Shape(f32, {8, 8}))));
   ir::Computation* entry = module.add_computation("main");
   ir::Builder b(entry);
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kManualComputationTarget;
-  attrs.other = {{ir::kManualInShardings, "[<@any, [{\"x\"}, {?}]>]"},
-                 {ir::kManualOutShardings, "[<mesh<[\"x\"=2, \"y\"=4]>, [{\"x\"}, {}]>]"},
-                 {ir::kManualAxes, "[\"x\"]"}};
-  entry->set_root(b.emit_shaped(ir::Opcode::custom_call, Shape(f32, {16, 8}),
+  ir::ManualComputationAttrs attrs;
+  attrs.in_shardings = {parse_sdy_sharding("<@any, [{\"x\"}, {?}]>", mesh)};
+  // The same mesh by another name.
+  attrs.out_shardings = {
+      parse_sdy_sharding("<mesh<[\"x\"=2, \"y\"=4]>, [{\"x\"}, {}]>", MeshTable{})};
+  attrs.mesh = mesh;
+  attrs.manual_axes = {0};
+  entry->set_root(b.emit_shaped(ir::Opcode::manual_computation, Shape(f32, {16, 8}),
                                 {b.parameter(0, Shape(f32, {16, 8}))}, attrs, {body}));
   module.set_entry(entry);
   const std::string text = to_stablehlo(module);
@@ -188,11 +190,10 @@ TEST(WriteSharding, ReadBackShardingsAreTheSame) {
   }
   bool constrained = false, added = false;
   for (const auto& i : back->entry()->instructions()) {
-    const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
     if (i->is(ir::Opcode::add)) {
       added = true;
       EXPECT_EQ(i->sharding.at(0).shards(), (Dims{8, 1}));
-    } else if (call != nullptr && call->target == ir::kShardingTarget) {
+    } else if (i->is(ir::Opcode::sharding_constraint)) {
       constrained = true;
       EXPECT_EQ(i->sharding.at(0).shards(), (Dims{1, 8}));
     }

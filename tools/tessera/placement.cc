@@ -11,6 +11,8 @@
 #include <stdexcept>
 
 #include "src/base/env.h"
+#include "src/ir/constraint.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "tools/tessera/command.h"
 
@@ -169,9 +171,8 @@ void drop_shardings(ir::Module* module) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
     for (const auto& i : computation->instructions()) {
       i->sharding.clear();
-      if (!i->is(ir::Opcode::custom_call)) continue;
-      const std::string& target = i->get<ir::CustomCallAttrs>().target;
-      if (target == ir::kShardingTarget || target == "xla.sdy.FuncResultSharding") {
+      const std::string target = ir::custom_call_target(*i);
+      if (ir::is_constraint(*i)) {
         replaced[i.get()] = i->operand(0);
       } else if (target.starts_with("SPMDFullToShard") || target.starts_with("SPMDShardToFull")) {
         throw ShardingError("code per device (" + i->describe() +

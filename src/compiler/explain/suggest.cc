@@ -75,11 +75,10 @@ bool apply(ir::Module* module, const Edit& edit) {
   }
   if (!i->shape.is_array()) return false;
   ir::Computation* c = i->parent;
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kShardingTarget;
   ir::Builder b(c);
   b.metadata = i->metadata;
-  Instruction* constraint = b.emit_shaped(ir::Opcode::custom_call, i->shape, {i}, attrs);
+  Instruction* constraint =
+      b.emit_shaped(ir::Opcode::sharding_constraint, i->shape, {i}, ir::ShardingConstraintAttrs{});
   constraint->sharding = {edit.sharding};
   i->replace_all_uses_with(constraint);
   constraint->set_operands({i});

@@ -75,11 +75,13 @@ std::string Why::label(const ir::Instruction& i, std::size_t leaf) const {
     return "result " + std::to_string(leaf);
   }
   if (ir::is_constraint(i)) {
-    const bool of_result = i.get<ir::CustomCallAttrs>().target == ir::kResultShardingTarget;
+    using Kind = ir::ShardingConstraintAttrs::Kind;
+    const bool of_result = i.get<ir::ShardingConstraintAttrs>().kind == Kind::result;
     return of_result ? "result sharding" : "with_sharding_constraint";
   }
-  if (i.is(ir::Opcode::custom_call) && i.get<ir::CustomCallAttrs>().partitioner) {
-    return "custom_partitioning " + i.get<ir::CustomCallAttrs>().partitioner->name();
+  if (const auto* custom = i.attrs.get_if<ir::CustomPartitioningAttrs>();
+      custom && custom->partitioner) {
+    return "custom_partitioning " + custom->partitioner->name();
   }
   return spmd::op_label(i);
 }

@@ -53,11 +53,10 @@ std::vector<Array> call_custom_partitioning(
   std::vector<Shape> shapes;
   for (const Array& r : results) shapes.push_back(frontend::abstract_value(r).shape);
   const Shape shape = Shape::tuple(shapes);
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kCustomPartitioningTarget;
+  ir::CustomPartitioningAttrs attrs;
   attrs.partitioner = std::make_shared<frontend::UserPartitioner>(std::move(callbacks));
   return frontend::apply_many(
-      ir::Opcode::custom_call, leaves, attrs, location, name, &shape,
+      ir::Opcode::custom_partitioning, leaves, attrs, location, name, &shape,
       [&](ir::Module*) { return std::vector<ir::Computation*>{computation}; });
 }
 

@@ -15,6 +15,7 @@
 #include "src/frontend/run/shardings.h"
 #include "src/frontend/trace/trace.h"
 #include "src/ir/constraint.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 
 namespace tessera {
@@ -176,10 +177,8 @@ std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location w
   if (devices > 1) trace->mesh_uses().push_back({place.everywhere, where});
   auto constrain = [&](const Array& x, const TensorSharding& sharding) {
     const std::vector<Array> one{x};
-    ir::CustomCallAttrs attrs;
-    attrs.target = ir::kShardingTarget;
-    Array out = frontend::apply(ir::Opcode::custom_call, one, attrs, where, name, &impl_of(x).shape,
-                                nullptr);
+    Array out = frontend::apply(ir::Opcode::sharding_constraint, one, ir::ShardingConstraintAttrs{},
+                                where, name, &impl_of(x).shape, nullptr);
     impl_of(out).instruction->sharding = {sharding};
     return out;
   };
@@ -218,8 +217,7 @@ void drop_constraints(ir::Module& module, const std::string& file, Location wher
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
     for (const auto& i : computation->instructions()) {
       i->sharding.clear();
-      if (!i->is(ir::Opcode::custom_call)) continue;
-      const std::string& target = i->get<ir::CustomCallAttrs>().target;
+      const std::string target = ir::custom_call_target(*i);
       if (ir::is_constraint(*i)) {
         replaced[i.get()] = i->operand(0);
       } else if (target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape") {

@@ -37,7 +37,7 @@ std::string cache_key(const ir::Module& module) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
       for (const TensorSharding& s : instruction->sharding) key += s.to_string();
-      if (const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
+      if (const auto* call = instruction->attrs.get_if<ir::CustomPartitioningAttrs>();
           call && call->partitioner) {
         // The hook lives as long as the cached executable, so its address is its name.
         key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(call->partitioner.get()));

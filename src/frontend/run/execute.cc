@@ -12,6 +12,7 @@
 #include "src/frontend/run/choose_devices.h"
 #include "src/frontend/run/compile_cache.h"
 #include "src/frontend/run/shardings.h"
+#include "src/ir/analysis/device_computations.h"
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
@@ -61,11 +62,10 @@ void drop_shardings(ir::Module& module) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
     for (const auto& instruction : computation->instructions()) {
       instruction->sharding.clear();
-      if (!instruction->is(ir::Opcode::custom_call)) continue;
-      const auto& attrs = instruction->get<ir::CustomCallAttrs>();
       if (ir::is_constraint(*instruction)) {
         replaced[instruction.get()] = instruction->operand(0);
-      } else if (attrs.partitioner || attrs.target == ir::kManualComputationTarget) {
+      } else if (instruction->is(ir::Opcode::custom_partitioning) ||
+                 ir::is_manual_computation(*instruction)) {
         instruction->opcode = ir::Opcode::call;
         instruction->attrs = {};
       }
@@ -142,7 +142,7 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
 void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
+      const auto* call = instruction->attrs.get_if<ir::CustomPartitioningAttrs>();
       if (!call || !call->partitioner) continue;
       if (auto* user = dynamic_cast<DeviceListener*>(call->partitioner.get())) {
         user->bind(mesh, devices);

@@ -149,10 +149,8 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
     return run_program(bind_program(std::move(program), args), args, location)[0];
   }
   const std::vector<Array> operands{x};
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kShardingTarget;
-  Array result = apply(ir::Opcode::custom_call, operands, attrs, location,
-                       "with_sharding_constraint", &impl.shape, nullptr, impl.weak);
+  Array result = apply(ir::Opcode::sharding_constraint, operands, ir::ShardingConstraintAttrs{},
+                       location, "with_sharding_constraint", &impl.shape, nullptr, impl.weak);
   impl_of(result).instruction->sharding = {to_tensor_sharding(sharding, impl.shape.rank())};
   trace->mesh_uses().push_back({sharding, location});
   return result;

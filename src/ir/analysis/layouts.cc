@@ -95,7 +95,8 @@ std::size_t normalize_layouts(Module* module) {
     for (const auto& i : c->instructions()) {
       const bool boundary =
           c.get() == module->entry() && (i->is(Opcode::parameter) || i.get() == c->root());
-      if (!boundary && !i->is(Opcode::custom_call)) changed += clear_layout(&i->shape) ? 1 : 0;
+      const bool call = i->is(Opcode::custom_call) || is_printed_as_custom_call(i->opcode);
+      if (!boundary && !call) changed += clear_layout(&i->shape) ? 1 : 0;
     }
   }
   return changed;

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {
@@ -73,7 +74,7 @@ void refuse_python(const Instruction& call) {
 }
 
 const CustomCallTarget& need_custom_call(const Instruction& call) {
-  const std::string& target = call.get<CustomCallAttrs>().target;
+  const std::string target = custom_call_target(call);
   if (const CustomCallTarget* found = find_custom_call(target)) return *found;
   const std::string what = "custom call target \"" + target + "\" (" + call.describe() + ": " +
                            call_signature(call) + ")";
@@ -106,7 +107,7 @@ std::string call_signature(const Instruction& call) {
 }
 
 std::vector<Dims> operand_layouts(const Instruction& call) {
-  const auto* attrs = call.attrs.get_if<CustomCallAttrs>();
+  const CallAttrs* attrs = call.attrs.call_attrs();
   if (!attrs) return {};
   for (const auto& [key, text] : attrs->other) {
     if (key != "operand_layout_constraints") continue;
@@ -165,7 +166,9 @@ void copy_layouts(const Shape& from, Shape* to) {
 
 void keep_call_layouts(const Instruction& source, Instruction* copy) {
   copy_layouts(source.shape, &copy->shape);
-  for (auto& [key, text] : copy->edit<CustomCallAttrs>().other) {
+  CallAttrs* attrs = copy->attrs.edit_call_attrs();
+  if (attrs == nullptr) return;
+  for (auto& [key, text] : attrs->other) {
     if (key != "operand_layout_constraints") continue;
     const std::vector<Dims> layouts = operand_layouts(source);
     text = "{";
@@ -195,6 +198,11 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
       if (target && target->is_marker() == markers) calls.emplace_back(i.get(), target);
     }
     std::unordered_map<Instruction*, Instruction*> replaced;
+    for (const auto& i : c->instructions()) {
+      const bool marks = i->is(Opcode::sharding_constraint) || i->is(Opcode::propagation_barrier) ||
+                         i->is(Opcode::pvary);
+      if (markers && marks) replaced[i.get()] = i->operand(0);
+    }
     for (const auto& [call, target] : calls) {
       Computation* body = target->body(module, *call);
       if (!body) continue;
@@ -213,7 +221,7 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
       replaced[call] = made;
     }
     if (replaced.empty()) continue;
-    for (const auto& [call, made] : replaced) call->edit<CustomCallAttrs>().has_side_effect = false;
+    for (const auto& [call, made] : replaced) call->drop_side_effect();
     c->replace_all_uses(replaced);
     c->sort_topologically();
     c->remove_dead();

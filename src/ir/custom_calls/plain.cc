@@ -3,6 +3,7 @@
 // older exporters wrap.
 #include "src/ir/constraint.h"
 #include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {
@@ -114,7 +115,7 @@ class TopK : public CustomCallTarget {
 
 std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> plain_custom_calls() {
   std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> out;
-  for (const char* name : {kShardingTarget, kResultShardingTarget, "xla.sdy.PropagationBarrier",
+  for (const char* name : {kShardingTarget, kResultShardingTarget, kBarrierTarget,
                            "SPMDFullToShardShape", "SPMDShardToFullShape"}) {
     out.emplace_back(name, std::make_shared<Identity>(true));
   }

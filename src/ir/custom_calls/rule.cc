@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/hlo/typed_calls.h"
 
 namespace tessera::ir {
 namespace {
@@ -162,7 +163,7 @@ FactorRuleSpec parse_sharding_rule(std::string_view text, Location location) {
 }
 
 std::optional<FactorRuleSpec> custom_call_rule(const Instruction& call) {
-  const CustomCallTarget* target = find_custom_call(call.get<CustomCallAttrs>().target);
+  const CustomCallTarget* target = find_custom_call(custom_call_target(call));
   if (target) {
     if (auto rule = target->rule(call)) return rule;
   }

@@ -6,6 +6,7 @@
 #include "src/ir/hlo/attribute_text.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/axes/tiling.h"
 
@@ -277,6 +278,11 @@ struct Writer {
     }
     out += '}';
   }
+  template <class A>
+  requires HasCallAttrs<A>
+  void operator()(const A&) {
+    TESSERA_CHECK(false, instruction.describe() + " is printed as a custom call");
+  }
   void operator()(const CustomCallAttrs& a) {
     key("custom_call_target");
     append_quoted(out, a.target);
@@ -312,7 +318,10 @@ struct Writer {
 
 }  // namespace
 
-void append_attributes(std::string& out, const Instruction& i) { i.attrs.visit(Writer{out, i}); }
+void append_attributes(std::string& out, const Instruction& i) {
+  if (is_printed_as_custom_call(i.opcode)) return append_attributes(out, as_custom_call(i));
+  i.attrs.visit(Writer{out, i});
+}
 
 bool has_own_text(const Instruction& i) {
   const auto* scan = i.attrs.get_if<ScanAttrs>();

@@ -4,6 +4,7 @@
 
 #include "src/ir/hlo/hlo_parser.h"
 #include "src/ir/hlo/sdy_attributes.h"
+#include "src/ir/hlo/typed_calls.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::ir {
@@ -61,6 +62,7 @@ void HloParser::attributes(Scope& scope, Opcode op, Instruction* i, bool nested)
   }
   generic_attributes(scope, reader, i);
   reader.finish({});
+  raise_custom_call(i);
 }
 
 void HloParser::generic_attributes(Scope& scope, AttributeReader& reader, Instruction* i) {

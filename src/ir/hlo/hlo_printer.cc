@@ -9,6 +9,7 @@
 #include "src/ir/hlo/literal_text.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
@@ -77,6 +78,7 @@ class Printer {
       out_ += c.name();
     }
   }
+  void right_side(const Instruction& i);
   void callees(const Instruction& i);
   void frontend_attributes(std::map<std::string, std::string> attributes);
   void metadata(const Metadata& m);
@@ -254,6 +256,16 @@ void Printer::callees(const Instruction& i) {
 void Printer::instruction(const Instruction& i) {
   name_of(i);
   out_ += " = ";
+  if (!is_printed_as_custom_call(i.opcode)) return right_side(i);
+  right_side(as_custom_call(i, options_.canonical));
+  const auto* custom = i.attrs.get_if<CustomPartitioningAttrs>();
+  if (options_.canonical && custom != nullptr && custom->partitioner != nullptr) {
+    out_ += ", partitioner=";
+    append_quoted(out_, custom->partitioner->name());
+  }
+}
+
+void Printer::right_side(const Instruction& i) {
   append_shape(out_, i.shape);
   out_ += ' ';
   out_ += ir::name(has_own_text(i) ? i.opcode : Opcode::custom_call);
@@ -281,12 +293,6 @@ void Printer::instruction(const Instruction& i) {
   out_ += ')';
   append_attributes(out_, i);
   callees(i);
-  if (const auto* call = i.attrs.get_if<CustomCallAttrs>()) {
-    if (options_.canonical && call->partitioner != nullptr) {
-      out_ += ", partitioner=";
-      append_quoted(out_, call->partitioner->name());
-    }
-  }
   if (!i.control_predecessors().empty()) {
     out_ += ", control-predecessors={";
     for (std::size_t n = 0; n < i.control_predecessors().size(); ++n) {

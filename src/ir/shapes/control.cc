@@ -2,7 +2,6 @@
 // Tuples, calls, loops, branches and what only passes values on.
 #include <algorithm>
 
-#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/ir/limits.h"
 #include "src/ir/shapes/inference_site.h"
@@ -91,17 +90,9 @@ Shape infer_get_tuple_element(const Site& site) {
   return x.elements[std::size_t(index)];
 }
 
-Shape infer_custom_call(const Site& site) {
-  const Shape& out = site.need_declared();
-  const std::string& target = site.get<CustomCallAttrs>().target;
-  // They say something of a value and pass it on.
-  if (target == kShardingTarget || target == kResultShardingTarget ||
-      target == "xla.sdy.PropagationBarrier") {
-    site.need_operands(1);
-    return site.shape(0);
-  }
-  return out;
-}
+Shape infer_custom_call(const Site& site) { return site.need_declared(); }
+Shape infer_manual_computation(const Site& site) { return site.need_declared(); }
+Shape infer_custom_partitioning(const Site& site) { return site.need_declared(); }
 
 Shape infer_tuple(const Site& site) {
   check_tuple_size(site);

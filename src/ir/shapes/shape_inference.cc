@@ -13,7 +13,7 @@ namespace {
 
 std::string described(const Site& site) {
   constexpr std::size_t kShown = 8;
-  std::string out(name(site.op));
+  std::string out(text_name(site.op));
   out += "(";
   for (std::size_t i = 0; i < site.operands.size() && i < kShown; ++i) {
     if (i > 0) out += ", ";

@@ -44,7 +44,7 @@ namespace {
 /// A call whose target says that equal operands give equal results.
 bool is_pure_call(const ir::Instruction& i) {
   const auto& attrs = i.get<ir::CustomCallAttrs>();
-  if (attrs.has_side_effect || attrs.partitioner || !i.called().empty()) return false;
+  if (attrs.has_side_effect || !i.called().empty()) return false;
   const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
   return target && target->is_pure();
 }
@@ -172,8 +172,10 @@ class Analysis {
       case Opcode::infeed:
       case Opcode::recv:
       case Opcode::recv_done:
+      case Opcode::custom_partitioning:
+      case Opcode::manual_computation:
       case Opcode::custom_call:
-        if (is_pure_call(i)) return visit_plain(i, *facts);
+        if (i.is(Opcode::custom_call) && is_pure_call(i)) return visit_plain(i, *facts);
         // Nothing says that these give the same on each device.
         return all(i.shape, table_.distinct());
       default:

@@ -59,6 +59,8 @@ class Sameness {
     switch (x.opcode) {
       case Opcode::rng:
       case Opcode::custom_call:
+      case Opcode::custom_partitioning:
+      case Opcode::manual_computation:
       case Opcode::while_:
       case Opcode::conditional:
         return false;
@@ -95,9 +97,7 @@ void collectives_of(const Computation& c, std::size_t most, std::set<const Compu
   if (!seen->insert(&c).second) return;
   for (const auto& i : c.instructions()) {
     if (found->size() > most) return;
-    const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
-    if (ir::is_collective(i->opcode) || (call != nullptr && call->has_side_effect) ||
-        (ir::has_side_effect(i->opcode) && !i->is(Opcode::parameter))) {
+    if (ir::is_collective(i->opcode) || i->has_side_effect()) {
       found->push_back(i.get());
     }
     for (const Computation* callee : i->called()) collectives_of(*callee, most, seen, found);

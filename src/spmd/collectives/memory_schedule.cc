@@ -25,8 +25,7 @@ double bytes_of(const Instruction& i) {
 
 bool may_move(const Instruction& i) {
   if (!i.control_predecessors().empty()) return false;
-  if (const auto* call = i.attrs.get_if<ir::CustomCallAttrs>()) return !call->has_side_effect;
-  return !ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode) || i.is(Opcode::parameter);
+  return !i.has_side_effect() || ir::is_collective(i.opcode) || i.is(Opcode::parameter);
 }
 
 /// Of elementwise ops in one loop.

@@ -63,6 +63,7 @@ void partition_while(ComputationPartitioner& p, const ir::Instruction& source);
 void partition_conditional(ComputationPartitioner& p, const ir::Instruction& source);
 void partition_barrier(ComputationPartitioner& p, const ir::Instruction& source);
 // custom.cc
+void partition_custom_partitioning(ComputationPartitioner& p, const ir::Instruction& source);
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source);
 // manual.cc
 void partition_manual(ComputationPartitioner& p, const ir::Instruction& source);

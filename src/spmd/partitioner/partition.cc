@@ -427,7 +427,7 @@ ir::Instruction* ComputationPartitioner::emit_local(const ir::Instruction& sourc
   for (const auto& [key, text] : *source.frontend_attributes) {
     if (key.rfind("xla.sdy", 0) != 0) x->frontend_attributes.edit()[key] = text;
   }
-  if (x->is(ir::Opcode::custom_call)) ir::keep_call_layouts(source, x);
+  if (x->attrs.call_attrs()) ir::keep_call_layouts(source, x);
   return x;
 }
 

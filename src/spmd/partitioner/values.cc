@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/literal.h"
 #include "src/ir/analysis/device_computations.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -63,11 +64,9 @@ double byte_count(const ir::Instruction* x) { return double(x->shape.byte_count(
 
 std::string op_label(const ir::Instruction& source) {
   if (ir::is_manual_computation(source)) return "manual computation";
-  std::string label(ir::name(source.opcode));
-  if (source.is(ir::Opcode::custom_call)) {
-    label += " " + source.get<ir::CustomCallAttrs>().target;
-  }
-  return label;
+  std::string label(ir::text_name(source.opcode));
+  const std::string target = ir::custom_call_target(source);
+  return target.empty() ? label : label + " " + target;
 }
 
 Value* ComputationPartitioner::make(ir::Instruction* local, TensorSharding sharding,

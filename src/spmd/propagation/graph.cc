@@ -17,20 +17,6 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-/// A custom call that stops axes: which way they may still flow.
-bool is_barrier(const Instruction& i, bool* forward, bool* backward) {
-  if (!i.is(Opcode::custom_call)) return false;
-  if (i.get<ir::CustomCallAttrs>().target != "xla.sdy.PropagationBarrier") return false;
-  auto it = i.frontend_attributes->find("xla.sdy.allowed_direction");
-  const std::string text = it == i.frontend_attributes->end() ? "NONE" : it->second;
-  // By name, or by the number that stands first: none, forward, backward, both.
-  const char number = text.empty() ? '0' : text[0];
-  const bool both = text.find("BOTH") != std::string::npos || number == '3';
-  *forward = both || text.find("FORWARD") != std::string::npos || number == '1';
-  *backward = both || text.find("BACKWARD") != std::string::npos || number == '2';
-  return true;
-}
-
 class Builder {
  public:
   Builder(ir::Module* module, MeshRef mesh) : module_(module), mesh_(std::move(mesh)) {}
@@ -81,6 +67,10 @@ class Builder {
       case Opcode::get_tuple_element:
       case Opcode::opt_barrier:
       case Opcode::custom_call:
+      case Opcode::sharding_constraint:
+      case Opcode::propagation_barrier:
+      case Opcode::custom_partitioning:
+      case Opcode::manual_computation:
         return true;
       default:
         return i.has_sharding();
@@ -355,9 +345,11 @@ class Builder {
           edges(&i, i.operand(b + 1), i.called()[b]->parameter(0));
         }
         return;
-      case Opcode::custom_call:
+      case Opcode::manual_computation:
         if (ir::is_partly_manual(i)) return connect_manual(i);
-        if (const auto& partitioner = i.get<ir::CustomCallAttrs>().partitioner) {
+        break;
+      case Opcode::custom_partitioning:
+        if (const auto& partitioner = i.get<ir::CustomPartitioningAttrs>().partitioner) {
           if (partitioner->has_infer_callback() || partitioner->has_propagate_callback()) {
             CallbackOp op;
             op.instruction = &i;
@@ -460,11 +452,14 @@ class Builder {
       case Opcode::transpose:
         op.family = Family::same_layout;
         break;
-      case Opcode::custom_call:
-        op.family = ir::is_constraint(i) || is_barrier(i, &op.forward, &op.backward)
-                        ? Family::same_layout
-                        : Family::other;
-        op.elementwise = op.family == Family::same_layout;
+      case Opcode::propagation_barrier:
+        op.forward = i.get<ir::PropagationBarrierAttrs>().forward;
+        op.backward = i.get<ir::PropagationBarrierAttrs>().backward;
+        [[fallthrough]];
+      case Opcode::sharding_constraint:
+      case Opcode::pvary:
+        op.family = Family::same_layout;
+        op.elementwise = true;
         break;
       default:
         op.family = ir::is_elementwise(i.opcode) ? Family::same_layout : Family::other;

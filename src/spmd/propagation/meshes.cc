@@ -56,14 +56,12 @@ bool any_foreign(const ir::Instruction& i, const MeshRef& fine) {
 
 ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorSharding to) {
   auto made = std::make_unique<ir::Instruction>();
-  made->opcode = ir::Opcode::custom_call;
+  made->opcode = ir::Opcode::sharding_constraint;
   made->shape = x->shape;
   made->name = "order";
   made->set_operands({x});
   made->metadata = x->metadata;
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kShardingTarget;
-  made->attrs = std::move(attrs);
+  made->attrs = ir::ShardingConstraintAttrs{};
   made->sharding = {std::move(to)};
   return c->add(std::move(made));
 }
@@ -79,8 +77,8 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
   for (ir::Instruction* i : all) {
     if (!any_foreign(*i, fine) || ir::is_manual_computation(*i)) continue;
     const ir::UserList of_i = i->users();
-    const bool for_manual = i->is(ir::Opcode::custom_call) && of_i.size() == 1 &&
-                            ir::is_manual_computation(*of_i.front());
+    const bool for_manual =
+        ir::is_constraint(*i) && of_i.size() == 1 && ir::is_manual_computation(*of_i.front());
     if (for_manual) continue;
     const bool edge = is_entry && (i->is(ir::Opcode::parameter) || i == c->root());
     if (!edge) {

@@ -38,6 +38,11 @@ void join_group(ir::Instruction* i) {
   x->sharding.front().shard_group = group_of(*i);
 }
 
+bool says_result(const ir::Instruction& i) {
+  const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
+  return constraint && constraint->kind == ir::ShardingConstraintAttrs::Kind::result;
+}
+
 /// What says how a result lies says so of the result itself, as where a program has it in words.
 void read_results(ir::Computation* entry) {
   ir::Instruction* root = entry->root();
@@ -48,8 +53,7 @@ void read_results(ir::Computation* entry) {
   for (std::size_t k = 0; k < all->operands().size(); ++k) {
     const ir::Instruction& x = *all->operands()[k];
     if (!x.shape.is_array()) return;
-    const auto* call = x.attrs.get_if<ir::CustomCallAttrs>();
-    if (!call || call->target != ir::kResultShardingTarget || x.operands().size() != 1) continue;
+    if (!says_result(x)) continue;
     if (element && root->get<ir::GetTupleElementAttrs>().index != std::int64_t(k)) continue;
     const std::size_t leaf = element ? 0 : k, leaves = element ? 1 : all->operands().size();
     if (root->sharding.size() != leaves || x.sharding.size() != 1 ||
@@ -62,9 +66,7 @@ void read_results(ir::Computation* entry) {
   }
   if (!any) return;
   for (const auto& i : entry->instructions()) {
-    auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
-    if (call && call->target == ir::kResultShardingTarget)
-      i->edit<ir::CustomCallAttrs>().has_side_effect = false;
+    if (says_result(*i)) i->drop_side_effect();
   }
   entry->remove_dead();
 }
@@ -76,18 +78,16 @@ void normalize_custom_calls(ir::Module* module) {
   for (const auto& c : module->computations()) {
     bool groups = false;
     for (const auto& i : c->instructions()) {
-      if (!i->is(ir::Opcode::custom_call)) continue;
-      auto& attrs = i->edit<ir::CustomCallAttrs>();
-      if (attrs.target == kGroup) {
-        join_group(i.get());
-        attrs.has_side_effect = false;
-        groups = true;
-      } else if (attrs.target == ir::kShardingTarget) {
-        for (std::int64_t d : manual::unspecified_dims(*i)) {
+      if (const auto* constraint = i->attrs.get_if<ir::ShardingConstraintAttrs>()) {
+        for (std::int64_t d : constraint->unspecified_dims) {
           for (TensorSharding& s : i->sharding) {
             if (d < s.rank()) s.dims[std::size_t(d)].open = true;
           }
         }
+      } else if (i->is(ir::Opcode::custom_call) && i->get<ir::CustomCallAttrs>().target == kGroup) {
+        join_group(i.get());
+        i->drop_side_effect();
+        groups = true;
       }
     }
     if (groups) c->remove_dead();

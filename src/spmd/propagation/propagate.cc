@@ -256,7 +256,7 @@ class Schedule {
     bool any = false;
     for (CallbackOp& op : graph_.callbacks) {
       const ir::Instruction& i = *op.instruction;
-      ir::CustomPartitioner& hook = *i.get<ir::CustomCallAttrs>().partitioner;
+      ir::CustomPartitioner& hook = *i.get<ir::CustomPartitioningAttrs>().partitioner;
       std::vector<Shape> operand_shapes, result_shapes = flatten(i.shape);
       for (const ir::Instruction* o : i.operands()) {
         for (Shape& leaf : flatten(o->shape)) operand_shapes.push_back(std::move(leaf));
@@ -297,9 +297,9 @@ class Schedule {
     const ir::Instruction& i = *op.instruction;
     if (said.size() != op.results.size()) {
       throw ValueError("custom_partitioning of " +
-                           i.get<ir::CustomCallAttrs>().partitioner->name() + ": " + callback +
-                           " returned " + std::to_string(said.size()) + " shardings for " +
-                           std::to_string(op.results.size()) + " results",
+                           i.get<ir::CustomPartitioningAttrs>().partitioner->name() + ": " +
+                           callback + " returned " + std::to_string(said.size()) +
+                           " shardings for " + std::to_string(op.results.size()) + " results",
                        i.location());
     }
     bool any = false;
@@ -308,17 +308,17 @@ class Schedule {
       // What the program states stays.
       if (!v.active || v.given || said[r].kind != TensorSharding::Kind::axes) continue;
       if (said[r].dims.size() != v.dims.size()) {
-        throw ShardingError("custom_partitioning of " +
-                                i.get<ir::CustomCallAttrs>().partitioner->name() + ": " + callback +
-                                " returned " + said[r].to_spec_string() + " for result " +
-                                std::to_string(r) + " of rank " + std::to_string(v.dims.size()),
-                            i.location());
+        throw ShardingError(
+            "custom_partitioning of " + i.get<ir::CustomPartitioningAttrs>().partitioner->name() +
+                ": " + callback + " returned " + said[r].to_spec_string() + " for result " +
+                std::to_string(r) + " of rank " + std::to_string(v.dims.size()),
+            i.location());
       }
       if (said[r].mesh && !same_mesh(said[r].mesh, fine_)) {
-        throw ShardingError("custom_partitioning of " +
-                                i.get<ir::CustomCallAttrs>().partitioner->name() + ": " + callback +
-                                " returned a sharding on another mesh, " + said[r].to_string(),
-                            i.location());
+        throw ShardingError(
+            "custom_partitioning of " + i.get<ir::CustomPartitioningAttrs>().partitioner->name() +
+                ": " + callback + " returned a sharding on another mesh, " + said[r].to_string(),
+            i.location());
       }
       TensorSharding s = said[r].on(fine_).closed();
       s.manual = v.sharding.manual;

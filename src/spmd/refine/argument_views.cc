@@ -24,13 +24,11 @@ ArgumentViews add_views(ir::Module* module) {
     if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
     if (p->use_count() == 0) continue;
     auto view = std::make_unique<ir::Instruction>();
-    view->opcode = ir::Opcode::custom_call;
+    view->opcode = ir::Opcode::sharding_constraint;
     view->shape = p->shape;
     view->name = p->name + ".view";
     view->frontend_attributes.edit()[kView] = "true";
-    ir::CustomCallAttrs attrs;
-    attrs.target = ir::kShardingTarget;
-    view->attrs = std::move(attrs);
+    view->attrs = ir::ShardingConstraintAttrs{};
     view->metadata = p->metadata;
     ir::Instruction* added = entry->add(std::move(view));
     p->replace_all_uses_with(added);

@@ -584,7 +584,8 @@ class Refiner {
 bool calls_back(const ir::Module& module) {
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
-      if (i->is(Opcode::custom_call) && i->get<ir::CustomCallAttrs>().partitioner) return true;
+      const auto* call = i->attrs.get_if<ir::CustomPartitioningAttrs>();
+      if (call && call->partitioner) return true;
     }
   }
   return false;

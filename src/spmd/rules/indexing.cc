@@ -156,9 +156,13 @@ std::optional<FactorRule> scatter(const ir::Instruction& instruction) {
   return rule.finish();
 }
 
-std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
-  const auto& attrs = instruction.get<ir::CustomCallAttrs>();
-  if (attrs.partitioner) {
+std::optional<FactorRule> identity(const ir::Instruction& instruction) {
+  if (!instruction.shape.is_array()) return std::nullopt;
+  return elementwise(instruction);
+}
+
+std::optional<FactorRule> custom_partitioning(const ir::Instruction& instruction) {
+  if (const auto& hook = instruction.get<ir::CustomPartitioningAttrs>().partitioner) {
     std::vector<ir::ShapeWithSharding> args, results;
     for (const ir::Instruction* operand : instruction.operands()) {
       std::vector<Shape> leaves = flatten(operand->shape);
@@ -169,21 +173,19 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
     }
     for (const Shape& leaf : flatten(instruction.shape)) results.push_back({leaf, std::nullopt});
     const ir::Module* module = instruction.parent ? instruction.parent->module() : nullptr;
-    auto spec = attrs.partitioner->rule(module ? module->mesh : nullptr, args, results);
+    auto spec = hook->rule(module ? module->mesh : nullptr, args, results);
     if (!spec) return std::nullopt;
     return from_spec(*spec);
   }
-  static constexpr std::array<std::string_view, 11> kIdentities = {ir::kShardingTarget,
-                                                                   ir::kResultShardingTarget,
-                                                                   "xla.sdy.PropagationBarrier",
-                                                                   "LayoutConstraint",
-                                                                   "MoveToHost",
-                                                                   "MoveToDevice",
-                                                                   "X64Combine",
-                                                                   "X64SplitHigh",
-                                                                   "X64SplitLow",
-                                                                   "mhlo.erf",
-                                                                   "annotate_device_placement"};
+  if (auto spec = ir::custom_call_rule(instruction)) return from_spec(*spec);
+  return std::nullopt;
+}
+
+std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
+  const auto& attrs = instruction.get<ir::CustomCallAttrs>();
+  static constexpr std::array<std::string_view, 8> kIdentities = {
+      "LayoutConstraint", "MoveToHost",  "MoveToDevice", "X64Combine",
+      "X64SplitHigh",     "X64SplitLow", "mhlo.erf",     "annotate_device_placement"};
   if (std::find(kIdentities.begin(), kIdentities.end(), attrs.target) != kIdentities.end() &&
       instruction.shape.is_array()) {
     return elementwise(instruction);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/text/read/reader.h"
 
@@ -202,6 +203,8 @@ void Reader::custom_call(Operation& op) {
   if (const Attribute* rule = op.find("sdy.sharding_rule")) {
     i->frontend_attributes.edit()["xla.sdy.sharding_rule"] = std::string(expanded(rule->value));
   }
+  ir::raise_custom_call(i);
+  if (!i->is(Opcode::custom_call)) check_shape(op, *i);
   if (op.results.size() == 1) {
     op.values.push_back(i);
   } else {
@@ -281,9 +284,7 @@ void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& ca
 
 void Reader::sharding_constraint(Operation& op) {
   need_operands(op, 1, 1);
-  ir::CustomCallAttrs a;
-  a.target = ir::kShardingTarget;
-  set(op, Opcode::custom_call, op.operands, std::move(a));
+  set(op, Opcode::sharding_constraint, op.operands, ir::ShardingConstraintAttrs{});
   pend(op.values[0], expanded(need(op, "sharding").value), {});
 }
 
@@ -325,20 +326,6 @@ void Reader::manual_computation(Operation& op) {
   axes.front() = '[';
   axes.back() = ']';
   a.other.emplace_back(ir::kManualAxes, axes);
-  // A name stands for the module's mesh: several meshes are written out.
-  if (meshes_.size() > 1) {
-    for (auto& [key, text] : a.other) {
-      for (const auto& [name, mesh] : meshes_) {
-        std::string from = "@" + std::string(name);
-        for (std::size_t at = text.find(from); at != std::string::npos;
-             at = text.find(from, at + 1)) {
-          std::size_t after = at + from.size();
-          if (after < text.size() && is_id_char(text[after])) continue;
-          text.replace(at, from.size(), "mesh" + std::string(mesh));
-        }
-      }
-    }
-  }
   const ir::Computation& body = *op.regions[0];
   if (body.parameters().size() != op.operands.size()) {
     fail(op, "has " + std::to_string(op.operands.size()) + " operands and a body with " +

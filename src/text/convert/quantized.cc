@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/base/literal_util.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/text/read/reader.h"

@@ -31,7 +31,7 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   i->set_operands(std::move(operands));
   i->attrs = std::move(attributes);
   i->set_called(std::move(called));
-  std::string_view word = ir::name(opcode);
+  std::string_view word = ir::text_name(opcode);
   char name[48];
   std::memcpy(name, word.data(), word.size());
   name[word.size()] = '.';
@@ -44,19 +44,21 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
     i->metadata.edit().source_line = in_.line_at(op.at);
   }
   // Callees of calls may wait to be read; check_operands and the signature say what they give.
-  if (opcode != Opcode::call) {
-    try {
-      ir::infer_shape(opcode, i->operands(), i->attrs, i->called(), &i->shape, {},
-                      module_->num_partitions);
-    } catch (const NotImplementedError& e) {
-      in_.not_supported_at(op.at, std::string(op.name) + ": " + e.message());
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      in_.fail_at(op.at, std::string(op.name) + ": " + e.message());
-    }
-  }
+  if (opcode != Opcode::call) check_shape(op, *i);
   return current()->add(std::move(owned));
+}
+
+void Reader::check_shape(const Operation& op, const Instruction& i) {
+  try {
+    ir::infer_shape(i.opcode, i.operands(), i.attrs, i.called(), &i.shape, {},
+                    module_->num_partitions);
+  } catch (const NotImplementedError& e) {
+    in_.not_supported_at(op.at, std::string(op.name) + ": " + e.message());
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    in_.fail_at(op.at, std::string(op.name) + ": " + e.message());
+  }
 }
 
 void Reader::set(Operation& op, Opcode opcode, std::vector<Instruction*> operands,

@@ -295,6 +295,8 @@ class Reader {
   ir::Instruction* add(const Operation& op, ir::Opcode opcode, Shape shape,
                        std::vector<ir::Instruction*> operands, ir::Attributes attributes = {},
                        std::vector<ir::Computation*> called = {});
+  /// ParseError where the shape isn't what operands and attributes give.
+  void check_shape(const Operation& op, const ir::Instruction& i);
   /// The one result with the type that the text gives.
   void set(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
            ir::Attributes attributes = {}, std::vector<ir::Computation*> called = {});

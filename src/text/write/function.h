@@ -135,6 +135,10 @@ class Writer {
   Values reduce(const ir::Instruction& i, const Values& xs);
   Values composite(const ir::Instruction& i, const Values& xs, const std::string& name,
                    const std::string& attributes, const std::string& version);
+  /// What is printed as a custom call, as one.
+  const ir::Instruction& as_call(const ir::Instruction& i);
+  Values sharding_constraint(const ir::Instruction& i, const Values& xs);
+  Values custom_partitioning(const ir::Instruction& i, const Values& xs);
   Values custom_call(const ir::Instruction& i, const Values& xs);
   Values manual_computation(const ir::Instruction& i, const Values& xs);
   Values host_transfer(const ir::Instruction& i, const Values& xs);
@@ -157,6 +161,7 @@ class Writer {
   std::unordered_set<const ir::Instruction*> result_markers_;
   std::unordered_set<const ir::Instruction*> echoes_;  ///< say again what a marker says
   std::deque<Shape> owned_;
+  std::deque<ir::Instruction> calls_;
   std::size_t indent_ = 0;
   int depth_ = 0;
   std::int32_t next_value_ = 0, next_argument_ = 0;

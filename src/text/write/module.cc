@@ -2,7 +2,6 @@
 // Modules, functions and regions as StableHLO text.
 #include <algorithm>
 
-#include "src/ir/constraint.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/text_out.h"
 #include "src/ir/post_order.h"
@@ -46,8 +45,9 @@ std::int64_t leaf_at(const Shape& shape, const Dims& path) {
 }
 
 bool is_result_marker(const Instruction& i) {
-  const auto* call = i.attrs.get_if<ir::CustomCallAttrs>();
-  return call != nullptr && call->target == ir::kResultShardingTarget && i.sharding.size() == 1;
+  const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
+  return constraint != nullptr && constraint->kind == ir::ShardingConstraintAttrs::Kind::result &&
+         i.sharding.size() == 1;
 }
 
 /// The marker of a result's sharding that leaf `n` of the root comes from; null if there is none.

@@ -2,10 +2,10 @@
 // Ops with computations, calls out of the program, tokens, and what is started and ended.
 #include <algorithm>
 
-#include "src/ir/constraint.h"
 #include "src/ir/hlo/attribute_text.h"
 #include "src/ir/hlo/hlo_lexer.h"
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/text/read/cursor.h"
@@ -204,19 +204,29 @@ Values Writer::composite(const Instruction& i, const Values& xs, const std::stri
   return generic(i, {"stablehlo.composite", xs, p, leaves_of(i.shape), nullptr});
 }
 
+const Instruction& Writer::as_call(const Instruction& i) {
+  // Values keep pointers to shapes.
+  return calls_.emplace_back(ir::as_custom_call(i));
+}
+
+Values Writer::sharding_constraint(const Instruction& i, const Values& xs) {
+  using Kind = ir::ShardingConstraintAttrs::Kind;
+  if (result_markers_.count(&i) > 0) return xs;
+  const bool says = i.has_sharding() && xs.size() == i.sharding.size();
+  if (says || i.get<ir::ShardingConstraintAttrs>().kind == Kind::result) return constrained(i, xs);
+  return custom_call(as_call(i), xs);
+}
+
+Values Writer::custom_partitioning(const Instruction& i, const Values& xs) {
+  if (i.called().empty()) return custom_call(as_call(i), xs);
+  // The callbacks live in this process only; the name and the plain body can be said.
+  const auto& hook = i.get<ir::CustomPartitioningAttrs>().partitioner;
+  const std::string name = hook != nullptr ? hook->name() : "";
+  return composite(i, xs, "tessera.custom_partitioning", "{name = " + quoted(name) + "}", "");
+}
+
 Values Writer::custom_call(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::CustomCallAttrs>();
-  if (a.target == ir::kShardingTarget && i.has_sharding() && xs.size() == i.sharding.size()) {
-    return constrained(i, xs);
-  }
-  if (result_markers_.count(&i) > 0) return xs;
-  if (a.target == ir::kResultShardingTarget) return constrained(i, xs);
-  if (a.target == ir::kManualComputationTarget) return manual_computation(i, xs);
-  if (a.target == ir::kCustomPartitioningTarget && !i.called().empty()) {
-    // The callbacks live in this process only; the name and the plain body can be said.
-    const std::string name = a.partitioner != nullptr ? a.partitioner->name() : "";
-    return composite(i, xs, "tessera.custom_partitioning", "{name = " + quoted(name) + "}", "");
-  }
   Entries entries = decorations(i);
   if (a.target == "SPMDFullToShardShape" || a.target == "SPMDShardToFullShape") {
     // Their meaning is that of the tiling.
@@ -274,19 +284,14 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
 
 Values Writer::manual_computation(const Instruction& i, const Values& xs) {
   const ir::Computation& inside = *i.called().at(0);
-  std::string in = "[]", outs = "[]", axes = "{}";
-  for (const auto& [key, text] : i.get<ir::CustomCallAttrs>().other) {
-    if (key == ir::kManualInShardings) in = meshes_.renamed_list(i, text);
-    if (key == ir::kManualOutShardings) outs = meshes_.renamed_list(i, text);
-    if (key == ir::kManualAxes && text.size() >= 2) {
-      axes = "{" + text.substr(1, text.size() - 2) + "}";
-    }
-  }
+  const auto& attrs = i.get<ir::ManualComputationAttrs>();
   const Types types = leaves_of(i.shape);
   Values out = results(types);
   out_ += "sdy.manual_computation(";
   values(xs);
-  out_ += ") in_shardings=" + in + " out_shardings=" + outs + " manual_axes=" + axes + " ";
+  out_ += ") in_shardings=" + meshes_.list_text(attrs.in_shardings) +
+          " out_shardings=" + meshes_.list_text(attrs.out_shardings) + " manual_axes={" +
+          ir::axes_text(attrs.mesh, attrs.manual_axes) + "} ";
   Types local;
   for (const Instruction* p : inside.parameters()) append_leaves(p->shape, &local);
   const Values block = arguments(local);
@@ -356,6 +361,17 @@ Values Writer::control(Frame& f, const Instruction& i) {
     }
     case Opcode::custom_call:
       return custom_call(i, operands(f, i));
+    case Opcode::sharding_constraint:
+      return sharding_constraint(i, operands(f, i));
+    case Opcode::propagation_barrier:
+      return custom_call(as_call(i), operands(f, i));
+    case Opcode::pvary:
+      // As in text from JAX, values and collectives alone tell.
+      return constrained(i, operands(f, i));
+    case Opcode::manual_computation:
+      return manual_computation(i, operands(f, i));
+    case Opcode::custom_partitioning:
+      return custom_partitioning(i, operands(f, i));
     case Opcode::reduce:
       return reduce(i, operands(f, i));
     case Opcode::sort: {

@@ -59,9 +59,12 @@ TensorSharding hooks_sharding(ComputationPartitioner& p, const ir::Instruction& 
   return normal;
 }
 
-void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) {
-  const auto& attrs = source.get<ir::CustomCallAttrs>();
-  ir::CustomPartitioner& hook = *attrs.partitioner;
+}  // namespace
+
+void partition_custom_partitioning(ComputationPartitioner& p, const ir::Instruction& source) {
+  const auto& partitioner = source.get<ir::CustomPartitioningAttrs>().partitioner;
+  if (!partitioner) return partition_by_rule(p, source);
+  ir::CustomPartitioner& hook = *partitioner;
   const std::vector<Shape> results = flatten(source.shape);
   if (p.module().devices() == 1) {
     TESSERA_CHECK(!source.called().empty(), source.describe() + " has no plain body");
@@ -125,16 +128,8 @@ void partition_custom(ComputationPartitioner& p, const ir::Instruction& source) 
   p.define(source, values);
 }
 
-}  // namespace
-
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::CustomCallAttrs>();
-  if (attrs.partitioner) return partition_custom(p, source);
-  if (ir::is_constraint(source)) return partition_constraint(p, source);
-  if (ir::is_manual_computation(source)) return partition_manual(p, source);
-  if (attrs.target == "xla.sdy.PropagationBarrier" && source.operands().size() == 1) {
-    return p.define(source, p.raw_leaves(*source.operand(0)));
-  }
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
                              "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
     if (attrs.target == manual) {

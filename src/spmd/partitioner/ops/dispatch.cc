@@ -68,6 +68,15 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
       return partition_conditional(p, source);
     case Opcode::opt_barrier:
       return partition_barrier(p, source);
+    case Opcode::sharding_constraint:
+      return partition_constraint(p, source);
+    case Opcode::propagation_barrier:
+    case Opcode::pvary:
+      return p.define(source, p.raw_leaves(*source.operand(0)));
+    case Opcode::manual_computation:
+      return partition_manual(p, source);
+    case Opcode::custom_partitioning:
+      return partition_custom_partitioning(p, source);
     case Opcode::custom_call:
       return partition_custom_call(p, source);
     case Opcode::bitcast_convert:
