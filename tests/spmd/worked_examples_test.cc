@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/spmd/partitioner/layout/layout_search.h"
-#include "src/spmd/partitioner/row_exchange.h"
+#include "src/spmd/reshard/row_exchange.h"
 #include "src/spmd/propagation/factor_propagation.h"
 #include "src/spmd/reshard/planner.h"
 #include "tests/spmd/propagation_case.h"
@@ -88,7 +88,7 @@ TEST(WorkedExamples, AggressivePropagation) {
   EXPECT_EQ(step(kProduct, {{"a", "x|-"}, {"b", "-|x"}}, true), "x|- -|x -> x|-");
 }
 
-// ----- partitioner/row_exchange.h
+// ----- reshard/row_exchange.h
 
 void expect_move(const RowPermute& move, const Dims& target, const Dims& cut, const Dims& place,
                  std::int64_t rows) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which layout an op is computed: what its operands lie like and its users want, its work, and
-// the cheapest between them.
+// In which layout an op is computed: how its operands are laid out, what its users request, its
+// work, and the cheapest between them.
+#include "src/spmd/partitioner/layout_chooser.h"
+
 #include <algorithm>
 
 #include "src/ir/analysis/cost.h"
 #include "src/spmd/factor_rule.h"
-#include "src/spmd/partitioner/context.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
@@ -72,27 +73,28 @@ std::int64_t shares(const ComputeLayout& layout, const LogicalMesh& mesh) {
 
 }  // namespace
 
-ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
-                                                 const FactorRule& rule) {
+ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorRule& rule) {
   std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
-  std::vector<TensorSharding> operand_shardings, result_shardings = wanted(source);
+  std::vector<TensorSharding> operand_shardings,
+      result_shardings = source_.requested_shardings(source);
   operand_shapes.reserve(source.operands().size());
   operand_shardings.reserve(source.operands().size());
   for (const ir::Instruction* o : source.operands()) {
     operand_shapes.push_back(o->shape);
-    Value* v = operand_value(*o);
-    operand_shardings.push_back(v->original->recompute ? whole(o->shape.rank()) : v->sharding);
+    const Value* v = values_.operand(*o);
+    operand_shardings.push_back(v->is_recomputable() ? source_.replicated(o->shape.rank())
+                                                     : v->sharding);
   }
   const std::vector<double> shares_of_operands = operand_shares(source);
   ComputeLayout layout;
-  const std::vector<bool> used = used_elements(source, users(source));
+  const std::vector<bool> used = used_elements(source, source_.users(source));
   if (std::find(used.begin(), used.end(), false) != used.end() &&
       rule.results.size() == used.size() && result_shapes.size() == used.size()) {
     const std::vector<std::size_t> alike = alike_results(rule, used);
     FactorRule without = rule;
     without.results = those(rule.results, alike);
     layout = choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
-                           those(result_shardings, alike), search_work(source), cost(),
+                           those(result_shardings, alike), search_work(source), module_.cost(),
                            shares_of_operands);
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
@@ -103,23 +105,27 @@ ComputeLayout ComputationPartitioner::layout_for(const ir::Instruction& source,
     layout.results = std::move(all);
   } else {
     layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           search_work(source), cost(), shares_of_operands);
+                           search_work(source), module_.cost(), shares_of_operands);
     // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands().size(); ++k) {
-      Value* v = operand_value(*source.operand(k));
-      if (same_layout(operand_shardings[k], layout.operands[k]) || !needed_whole(v)) continue;
-      operand_shardings[k] = whole(v->shape.rank());
+      const Value* v = values_.operand(*source.operand(k));
+      if (same_layout(operand_shardings[k], layout.operands[k]) || !values_.needed_whole(*v))
+        continue;
+      operand_shardings[k] = source_.replicated(v->shape.rank());
       any = true;
     }
     if (any) {
       ComputeLayout other =
           choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                        search_work(source), cost(), shares_of_operands);
-      if (shares(other, *mesh()) >= shares(layout, *mesh())) layout = std::move(other);
+                        search_work(source), module_.cost(), shares_of_operands);
+      if (shares(other, *module_.mesh()) >= shares(layout, *module_.mesh()))
+        layout = std::move(other);
     }
   }
-  if (module_.options().alternatives) suggest_results(source, rule, operand_shardings, layout);
+  if (alternatives_.enabled()) {
+    alternatives_.suggest_results(source, rule, operand_shardings, layout);
+  }
   return layout;
 }
 

@@ -4,7 +4,7 @@
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/spmd/factor_rule.h"
-#include "src/spmd/partitioner/context.h"
+#include "src/spmd/partitioner/source_computation.h"
 
 namespace tessera::spmd {
 
@@ -25,27 +25,23 @@ bool needs_whole_operand(const ir::Instruction& op, std::size_t k) {
   return true;
 }
 
-bool ComputationPartitioner::needs_whole(const ir::Instruction& array, int views) const {
+bool SourceComputation::needed_whole(const ir::Instruction& array, int views) const {
   for (const ir::Instruction* u : users(array)) {
     for (std::size_t k = 0; k < u->operands().size(); ++k) {
       if (u->operands()[k] == &array && needs_whole_operand(*u, k)) return true;
     }
     const bool same =
         u->is(ir::Opcode::transpose) || u->is(ir::Opcode::reshape) || u->is(ir::Opcode::copy);
-    if (same && views > 0 && needs_whole(*u, views - 1)) return true;
+    if (same && views > 0 && needed_whole(*u, views - 1)) return true;
   }
   return false;
 }
 
-bool ComputationPartitioner::needed_whole(const Value* v) const {
-  const ir::Instruction* array = v->original->origin;
-  if (!array || array->parent != &source_ || !array->shape.is_array() || v->original->recompute ||
-      !v->sharding.unreduced.empty() || users(*array).size() < 2) {
-    return false;
-  }
+bool SourceComputation::needed_whole(const ir::Instruction& array) const {
+  if (users(array).size() < 2) return false;
   constexpr int kViews = 2;
-  const auto [it, added] = needed_whole_.try_emplace(array, false);
-  if (added) it->second = needs_whole(*array, kViews);
+  const auto [it, added] = needed_whole_.try_emplace(&array, false);
+  if (added) it->second = needed_whole(array, kViews);
   return it->second;
 }
 

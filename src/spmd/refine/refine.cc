@@ -14,7 +14,6 @@
 
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/partitioner/context.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/argument_views.h"
 #include "src/spmd/refine/given_work.h"

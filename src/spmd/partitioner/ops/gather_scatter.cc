@@ -15,19 +15,20 @@ namespace {
 using ir::Opcode;
 
 /// Indices as s32, those that s32 can't hold moved out of every range but kept on their side.
-ir::Instruction* narrow_indices(ComputationPartitioner& p, ir::Instruction* x) {
+ir::Instruction* narrow_indices(PartitionContext& p, ir::Instruction* x) {
   ir::Builder& b = p.b();
   const DType dtype = x->shape.dtype;
   if (dtype == s32 || byte_size(dtype) < 4) return b.convert(x, s32);
   const Dims& dims = x->shape.dims;
   const double limit = double(std::int64_t(1) << 30);
-  ir::Instruction* high = b.splat(p.constant_scalar(dtype, limit), dims);
-  ir::Instruction* low = b.splat(p.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
+  ir::Instruction* high = b.splat(p.emit.constant_scalar(dtype, limit), dims);
+  ir::Instruction* low =
+      b.splat(p.emit.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
   return b.convert(b.emit(Opcode::clamp, {low, x, high}), s32);
 }
 
 /// One scalar per index component, laid along the index vector dim of `like`.
-ir::Instruction* along_vector(ComputationPartitioner& p, const std::vector<ir::Instruction*>& parts,
+ir::Instruction* along_vector(PartitionContext& p, const std::vector<ir::Instruction*>& parts,
                               const Dims& like, std::int64_t vector_dim) {
   ir::Builder& b = p.b();
   if (vector_dim == std::int64_t(like.size())) return b.splat(parts.front(), like);
@@ -38,7 +39,7 @@ ir::Instruction* along_vector(ComputationPartitioner& p, const std::vector<ir::I
 }
 
 /// One component of the indices, without the index vector dim.
-ir::Instruction* component(ComputationPartitioner& p, ir::Instruction* x, std::size_t k,
+ir::Instruction* component(PartitionContext& p, ir::Instruction* x, std::size_t k,
                            std::int64_t vector_dim) {
   if (vector_dim == x->shape.rank()) return x;
   Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
@@ -52,23 +53,24 @@ ir::Instruction* component(ComputationPartitioner& p, ir::Instruction* x, std::s
 }
 
 /// Indices minus the shard offsets of the operand dims that they point into.
-ir::Instruction* localized(ComputationPartitioner& p, ir::Instruction* indices,
+ir::Instruction* localized(PartitionContext& p, ir::Instruction* indices,
                            const TensorSharding& layout, const Dims& global, const Dims& map,
                            std::int64_t vector_dim) {
   std::vector<ir::Instruction*> offsets;
   for (std::int64_t d : map) {
-    offsets.push_back(layout.shards(d) == 1 ? p.index(0)
-                                            : p.shard_offset(layout, d, global[std::size_t(d)]));
+    offsets.push_back(layout.shards(d) == 1
+                          ? p.emit.index(0)
+                          : p.emit.shard_offset(layout, d, global[std::size_t(d)]));
   }
   return p.b().binary(Opcode::subtract, indices,
                       along_vector(p, offsets, indices->shape.dims, vector_dim));
 }
 
 /// Indices plus a constant per component.
-ir::Instruction* shifted(ComputationPartitioner& p, ir::Instruction* indices, const Dims& by,
+ir::Instruction* shifted(PartitionContext& p, ir::Instruction* indices, const Dims& by,
                          std::int64_t vector_dim) {
   std::vector<ir::Instruction*> parts;
-  for (std::int64_t n : by) parts.push_back(p.index(n));
+  for (std::int64_t n : by) parts.push_back(p.emit.index(n));
   return p.b().binary(Opcode::add, indices,
                       along_vector(p, parts, indices->shape.dims, vector_dim));
 }
@@ -109,17 +111,17 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
 
 }  // namespace
 
-void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_gather(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
+  if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::GatherAttrs>();
   keep_only(&*rule, [](const Factor& f) {
     return f.kind == FactorKind::pass_through || f.kind == FactorKind::reduction;
   });
-  ComputeLayout layout = p.layout_for(source, *rule);
+  ComputeLayout layout = p.layouts.choose(source, *rule);
   const Shape& operand = source.operand(0)->shape;
   const TensorSharding& split = layout.operands[0];
-  std::vector<Value*> operands = p.operands_in(source, layout.operands);
+  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
   ir::Builder& b = p.b();
   ir::Instruction *x = operands[0]->local, *indices = operands[1]->local;
   ir::GatherAttrs local = attrs;
@@ -132,23 +134,23 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
     if (split.shards(d) == 1 || attrs.slice_sizes[std::size_t(d)] == operand.dim(d)) continue;
     served.push_back(k);
   }
-  const Shape result = p.local_shape(source.shape, layout.results[0]);
+  const Shape result = local_shape(source.shape, layout.results[0]);
   if (served.empty()) {
-    x = p.emit_local(source, {x, indices}, result, local);
-    return p.define(source, p.make(x, layout.results[0], source.shape));
+    x = p.emit.local_op(source, {x, indices}, result, local);
+    return p.values.define(source, p.values.make(x, layout.results[0], source.shape));
   }
   indices = narrow_indices(p, indices);
   std::vector<ir::Instruction*> low, high;
   for (std::int64_t d : attrs.start_index_map) {
-    low.push_back(p.index(0));
-    high.push_back(p.index(operand.dim(d) - attrs.slice_sizes[std::size_t(d)]));
+    low.push_back(p.emit.index(0));
+    high.push_back(p.emit.index(operand.dim(d) - attrs.slice_sizes[std::size_t(d)]));
   }
   const Dims& shape = indices->shape.dims;
   indices = b.emit(Opcode::clamp, {along_vector(p, low, shape, attrs.index_vector_dim), indices,
                                    along_vector(p, high, shape, attrs.index_vector_dim)});
   indices =
       localized(p, indices, split, operand.dims, attrs.start_index_map, attrs.index_vector_dim);
-  ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
+  ir::Instruction* zero = p.emit.constant_scalar(x->shape.dtype, 0);
   // A slice of several rows may lie across two shards: zeros on both sides stand for the others'.
   Dims margin(attrs.start_index_map.size(), 0);
   std::vector<ir::PadDim> padding(operand.dims.size());
@@ -167,28 +169,28 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
     const std::int64_t block = x->shape.dim(attrs.start_index_map[k]);
     const Dims& dims = at->shape.dims;
     ir::Instruction* owns =
-        b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, b.splat(p.index(0), dims)),
-                 b.compare(ir::Direction::lt, at, b.splat(p.index(block), dims)));
+        b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, b.splat(p.emit.index(0), dims)),
+                 b.compare(ir::Direction::lt, at, b.splat(p.emit.index(block), dims)));
     mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
   }
   if (padded) x = b.pad(x, zero, padding);
   local.indices_are_sorted = false;
-  x = p.emit_local(source, {x, indices}, Shape(x->shape.dtype, result.dims), local);
+  x = p.emit.local_op(source, {x, indices}, Shape(x->shape.dtype, result.dims), local);
   Dims batch;
   for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
     if (!contains(attrs.offset_dims, d)) batch.push_back(d);
   }
   if (mine) x = b.select(b.broadcast(mine, result.dims, batch), x, b.splat(zero, result.dims));
   x = as_bits(b, x);
-  Value* sum = p.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
-  sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
+  Value* sum = p.values.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
+  sum = p.values.reshard(sum, reduced(p.source.sharding(source)), "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
-  p.define(source, p.make(x, sum->sharding, source.shape));
+  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
 
-void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
+  if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::ScatterAttrs>();
   const std::size_t count = (source.operands().size() - 1) / 2;
   const std::vector<Place> places = places_of(source);
@@ -206,8 +208,8 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
       rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
     }
   }
-  ComputeLayout layout = p.layout_for(source, *rule);
-  std::vector<Value*> values = p.operands_in(source, layout.operands);
+  ComputeLayout layout = p.layouts.choose(source, *rule);
+  std::vector<Value*> values = p.values.operands_in(source, layout.operands);
   ir::Builder& b = p.b();
   std::vector<ir::Instruction*> locals;
   for (Value* v : values) locals.push_back(v->local);
@@ -238,12 +240,12 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
     // A window that leaves the whole array is dropped whole, by all who have a part of it.
     std::vector<ir::Instruction*> high;
     for (std::int64_t d : attrs.scatter_dims_to_operand_dims) {
-      high.push_back(p.index(global[std::size_t(d)] - window[std::size_t(d)]));
+      high.push_back(p.emit.index(global[std::size_t(d)] - window[std::size_t(d)]));
     }
     const Dims& dims = indices->shape.dims;
-    ir::Instruction* outside = b.splat(p.index(-(std::int64_t(1) << 30)), dims);
+    ir::Instruction* outside = b.splat(p.emit.index(-(std::int64_t(1) << 30)), dims);
     ir::Instruction* fits = b.binary(
-        Opcode::and_, b.compare(ir::Direction::ge, indices, b.splat(p.index(0), dims)),
+        Opcode::and_, b.compare(ir::Direction::ge, indices, b.splat(p.emit.index(0), dims)),
         b.compare(ir::Direction::le, indices, along_vector(p, high, dims, attrs.index_vector_dim)));
     indices = b.select(fits, indices, outside);
   }
@@ -265,28 +267,28 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
   }
   if (padded) {
     // Indices in the padding point nowhere.
-    Value* v = p.make(indices, index_layout, Shape(s32, values[count]->shape.dims));
+    Value* v = p.values.make(indices, index_layout, Shape(s32, values[count]->shape.dims));
     Dims all;
     for (std::int64_t d = 0; d < v->shape.rank(); ++d) all.push_back(d);
-    indices = p.masked(v, all, p.index(-1));
+    indices = p.values.masked(v, all, p.emit.index(-1));
   }
   const IndexList& axes = layout.results[0].unreduced;
   if (!axes.empty()) {
     // The operand counts once.
-    ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));
+    ir::Instruction* first = b.compare(ir::Direction::eq, p.emit.coordinate(axes), p.emit.index(0));
     const Dims& dims = locals[0]->shape.dims;
     locals[0] = b.select(b.splat(first, dims), locals[0], b.splat(b.constant(*identity), dims));
   }
-  Shape shape = p.local_tuple(source.shape, layout.results);
+  Shape shape = local_tuple(source.shape, layout.results);
   const Dims own = locals[0]->shape.dims;
   if (wide) {
     for (std::size_t i = 0; i < count; ++i) {
-      locals[i] = b.pad(locals[i], p.constant_scalar(locals[i]->shape.dtype, 0), margin);
+      locals[i] = b.pad(locals[i], p.emit.constant_scalar(locals[i]->shape.dtype, 0), margin);
       (shape.is_tuple ? shape.elements[i] : shape).dims = locals[i]->shape.dims;
     }
   }
-  ir::Instruction* x = p.emit_local(source, locals, shape, local);
-  std::vector<ir::Instruction*> parts = p.unpack(x);
+  ir::Instruction* x = p.emit.local_op(source, locals, shape, local);
+  std::vector<ir::Instruction*> parts = p.emit.unpack(x);
   std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -298,10 +300,10 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
       }
       parts[i] = b.slice(parts[i], starts, limits);
     }
-    results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
+    results.push_back(p.values.make(parts[i], layout.results[i], shapes[i]));
     if (op) results.back()->partial_op = *op;
   }
-  p.define(source, results);
+  p.values.define(source, results);
 }
 
 }  // namespace tessera::spmd

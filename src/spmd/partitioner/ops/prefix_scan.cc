@@ -50,7 +50,7 @@ std::optional<std::int64_t> scan_dim(const ir::Instruction& source, const Tensor
   return found;
 }
 
-std::vector<ir::Instruction*> prefix_scan(ComputationPartitioner& p, const ir::Instruction& source,
+std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruction& source,
                                           const std::vector<Value*>& values, std::int64_t dim) {
   ir::Builder& b = p.b();
   const std::size_t count = source.operands().size() / 2, d = std::size_t(dim);
@@ -58,7 +58,7 @@ std::vector<ir::Instruction*> prefix_scan(ComputationPartitioner& p, const ir::I
   std::vector<ir::Instruction*> inputs, neutral;
   for (std::size_t i = 0; i < count; ++i) {
     neutral.push_back(values[count + i]->local);
-    inputs.push_back(p.masked(values[i], {dim}, neutral[i]));
+    inputs.push_back(p.values.masked(values[i], {dim}, neutral[i]));
   }
   const Dims local = inputs.front()->shape.dims;
   ir::WindowAttrs window = source.get<ir::WindowAttrs>();
@@ -68,40 +68,37 @@ std::vector<ir::Instruction*> prefix_scan(ComputationPartitioner& p, const ir::I
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());
   const std::vector<TensorSharding> layouts(count, s);
   std::vector<ir::Instruction*> inner =
-      p.unpack(p.emit_local(source, inputs, p.local_tuple(source.shape, layouts), window));
+      p.emit.unpack(p.emit.local_op(source, inputs, local_tuple(source.shape, layouts), window));
   // The last row of the inner result is the device's total.
   Dims starts(inner[0]->shape.dims.size(), 0), limits = inner[0]->shape.dims;
   starts[d] = forward ? local[d] - 1 : 0;
   limits[d] = starts[d] + 1;
   const IndexList& axes = s.dims[d].axes;
-  const std::int64_t k = p.ways(axes);
+  const std::int64_t k = p.emit.ways(axes);
   Dims before, after;
   for (std::int64_t c = 0; c < k; ++c) {
     before.push_back(c);
     after.push_back(c + 1);
   }
-  const std::string spec = s.to_spec_string();
-  p.transfer = {spec, spec, "totals of " + op_label(source), false};
+  const ReshardReason reason = ReshardReason::within(s, "totals of " + op_label(source));
   std::vector<ir::Instruction*> totals;
   for (std::size_t i = 0; i < count; ++i) {
     ir::Instruction* total = b.slice(inner[i], starts, limits);
     Dims flat = total->shape.dims;
     flat.insert(flat.begin(), 1);
-    ir::Instruction* all =
-        b.all_gather(b.reshape(total, flat), 0, ir::DeviceGroups::over(p.mesh(), axes));
-    p.note(all);
+    ir::Instruction* all = b.all_gather(b.reshape(total, flat), 0, p.emit.groups(axes));
+    p.report.note(all, reason);
     ir::Instruction* others =
-        p.range_mask(all->shape.dims, 0, forward ? nullptr : p.lookup(after, axes),
-                     forward ? p.lookup(before, axes) : nullptr);
+        p.emit.range_mask(all->shape.dims, 0, forward ? nullptr : p.emit.lookup(after, axes),
+                          forward ? p.emit.lookup(before, axes) : nullptr);
     totals.push_back(b.select(others, all, b.splat(neutral[i], all->shape.dims)));
   }
-  p.transfer = {};
-  Shape carried = p.local_tuple(source.shape, layouts);
+  Shape carried = local_tuple(source.shape, layouts);
   if (!carried.is_tuple) carried.dims[d] = 1;
   for (Shape& leaf : carried.elements) leaf.dims[d] = 1;
   totals.insert(totals.end(), neutral.begin(), neutral.end());
-  std::vector<ir::Instruction*> carry = p.unpack(b.emit_shaped(
-      ir::Opcode::reduce, carried, totals, ir::DimensionsAttrs{{0}}, p.import_called(source)));
+  std::vector<ir::Instruction*> carry = p.emit.unpack(b.emit_shaped(
+      ir::Opcode::reduce, carried, totals, ir::DimensionsAttrs{{0}}, p.emit.import_called(source)));
   Dims rest = inner[0]->shape.dims, map;
   rest.erase(rest.begin() + dim);
   for (std::int64_t i = 0; i < std::int64_t(local.size()); ++i) {

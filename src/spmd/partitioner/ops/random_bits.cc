@@ -48,7 +48,7 @@ Blocks blocks_of(const Shape& out, bool three_fry) {
 
 class Generator {
  public:
-  Generator(ComputationPartitioner& p, ir::Instruction* state, bool three_fry)
+  Generator(PartitionContext& p, ir::Instruction* state, bool three_fry)
       : p_(p), b_(p.b()), three_fry_(three_fry) {
     for (std::int64_t i = 0; i < state->shape.dim(0); ++i) {
       state_.push_back(b_.reshape(b_.slice(state, {i}, {i + 1}), {}));
@@ -136,14 +136,14 @@ class Generator {
     return x;
   }
 
-  ComputationPartitioner& p_;
+  PartitionContext& p_;
   ir::Builder& b_;
   Words state_;
   bool three_fry_;
 };
 
 /// Places along a dim, in u64: the device's first plus 0, 1, ..., spread over the other dims.
-ir::Instruction* places(ComputationPartitioner& p, const Dims& dims, std::int64_t dim,
+ir::Instruction* places(PartitionContext& p, const Dims& dims, std::int64_t dim,
                         ir::Instruction* first) {
   ir::Builder& b = p.b();
   ir::Instruction* x = b.iota(Shape(u64, dims), dim);
@@ -151,7 +151,7 @@ ir::Instruction* places(ComputationPartitioner& p, const Dims& dims, std::int64_
 }
 
 /// Row-major numbers of elements (or blocks) of an array of `counts`, from their places.
-ir::Instruction* numbers(ComputationPartitioner& p, const Dims& counts, const Words& at) {
+ir::Instruction* numbers(PartitionContext& p, const Dims& counts, const Words& at) {
   ir::Builder& b = p.b();
   ir::Instruction* sum = at[0];
   for (std::size_t d = 1; d < at.size(); ++d) {
@@ -163,7 +163,7 @@ ir::Instruction* numbers(ComputationPartitioner& p, const Dims& counts, const Wo
 }
 
 /// The shard's blocks, each computed once and laid out as its elements lie.
-ir::Instruction* whole_blocks(ComputationPartitioner& p, Generator& generator, const Blocks& blocks,
+ir::Instruction* whole_blocks(PartitionContext& p, Generator& generator, const Blocks& blocks,
                               const TensorSharding& s, const Shape& global) {
   ir::Builder& b = p.b();
   const Dims local = s.shard_dims(global.dims);
@@ -174,7 +174,7 @@ ir::Instruction* whole_blocks(ComputationPartitioner& p, Generator& generator, c
   for (std::size_t d = 0; d < dims.size(); ++d) {
     Dims table;
     for (std::int64_t c = 0; c < s.shards(std::int64_t(d)); ++c) table.push_back(c * dims[d]);
-    at.push_back(places(p, dims, std::int64_t(d), p.lookup(table, s.dims[d].axes)));
+    at.push_back(places(p, dims, std::int64_t(d), p.emit.lookup(table, s.dims[d].axes)));
   }
   Words words = generator.words(numbers(p, blocks.counts, at), byte_size(global.dtype) == 8);
   Dims one = dims;
@@ -183,19 +183,18 @@ ir::Instruction* whole_blocks(ComputationPartitioner& p, Generator& generator, c
   words.resize(std::size_t(blocks.per_block));
   ir::Instruction* x = words.size() == 1 ? words[0] : b.concatenate(words, blocks.dim + 1);
   dims[g] *= blocks.per_block;
-  return p.resized(b.reshape(x, dims), blocks.dim, local[g]);
+  return p.emit.resized(b.reshape(x, dims), blocks.dim, local[g]);
 }
 
 /// Each element computes its block and takes one word of it.
-ir::Instruction* each_its_block(ComputationPartitioner& p, Generator& generator,
-                                const Blocks& blocks, const TensorSharding& s,
-                                const Shape& global) {
+ir::Instruction* each_its_block(PartitionContext& p, Generator& generator, const Blocks& blocks,
+                                const TensorSharding& s, const Shape& global) {
   ir::Builder& b = p.b();
   const Dims local = s.shard_dims(global.dims);
   Words at;
   for (std::size_t d = 0; d < local.size(); ++d) {
     const std::int64_t dim = std::int64_t(d);
-    at.push_back(places(p, local, dim, p.shard_offset(s, dim, global.dims[d])));
+    at.push_back(places(p, local, dim, p.emit.shard_offset(s, dim, global.dims[d])));
   }
   ir::Instruction* size = b.splat(generator.number(std::uint64_t(blocks.per_block)), local);
   ir::Instruction *side, *block;
@@ -239,31 +238,31 @@ std::optional<std::int64_t> run_of(const Blocks& blocks, const TensorSharding& s
 
 }  // namespace
 
-void partition_rng_bit_generator(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_rng_bit_generator(PartitionContext& p, const ir::Instruction& source) {
   const std::vector<Shape> shapes = flatten(source.shape);
   const Shape& out = shapes.back();
   const Shape& key = source.operand(0)->shape;
   const std::string& kind = source.get<ir::RngAttrs>().kind;
-  const TensorSharding s = reduced(p.declared(source).back());
+  const TensorSharding s = reduced(p.source.shardings(source).back());
   const bool three_fry = kind == "rng_three_fry";
   const bool known = three_fry || kind == "rng_philox" || kind == "rng_default";
   if (is_whole(s) || out.element_count() == 0 || !known || !is_integer(out.dtype) ||
       key.dtype != u64 || key.rank() != 1 || key.dim(0) < 2 || key.dim(0) > 3) {
-    return p.replicate(source, "random bits are made whole from a state that all devices share");
+    return replicate(p, source, "random bits are made whole from a state that all devices share");
   }
   ir::Builder& b = p.b();
   const Blocks blocks = blocks_of(out, three_fry);
-  Value* state = p.value(*source.operand(0));
-  state = p.reshard(state, p.whole(1), p.operand_reason(source, 0));
+  Value* state = p.values.declared(*source.operand(0));
+  state = p.values.reshard(state, p.source.replicated(1), operand_reason(source, 0));
   Generator generator(p, state->local, three_fry);
   const std::int64_t local = ceil_div(out.dims[std::size_t(blocks.dim)], s.shards(blocks.dim));
   const bool fits = s.shards(blocks.dim) == 1 || local % blocks.per_block == 0;
   ir::Instruction* x;
   if (std::optional<std::int64_t> skip = run_of(blocks, s, out)) {
-    ir::Instruction* part = b.convert(p.coordinate(used_axes(s)), u64);
+    ir::Instruction* part = b.convert(p.emit.coordinate(used_axes(s)), u64);
     part = b.binary(Opcode::multiply, part, generator.number(std::uint64_t(*skip)));
     ir::Instruction* from = generator.advanced(part, !three_fry);
-    const Shape shard = p.local_shape(out, s);
+    const Shape shard = local_shape(out, s);
     x = b.emit_shaped(Opcode::rng_bit_generator, Shape::tuple({from->shape, shard}), {from},
                       source.attrs);
     x = b.get_tuple_element(x, 1);
@@ -284,10 +283,10 @@ void partition_rng_bit_generator(ComputationPartitioner& p, const ir::Instructio
     if (three_fry && key.dim(0) == 3) {
       next = b.concatenate({next, b.slice(state->local, {2}, {3})}, 0);
     }
-    results.push_back(p.make(next, p.whole(1), shapes[0]));
+    results.push_back(p.values.make(next, p.source.replicated(1), shapes[0]));
   }
-  results.push_back(p.make(x, s, out));
-  p.define(source, results);
+  results.push_back(p.values.make(x, s, out));
+  p.values.define(source, results);
 }
 
 }  // namespace tessera::spmd

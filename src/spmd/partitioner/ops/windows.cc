@@ -24,11 +24,11 @@ struct Halo {
 
 /// Windows of `kernel` taps whose first output on the device at c begins `step` * c rows after that
 /// of the device before. `everywhere`: each device has all rows and only picks its own.
-Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const IndexList& axes,
-              std::int64_t size, const ir::WindowDim& w, std::int64_t step, std::int64_t outputs,
-              std::int64_t kernel, bool everywhere) {
+Halo halo_for(const PartitionContext& p, std::int64_t dim, const IndexList& axes, std::int64_t size,
+              const ir::WindowDim& w, std::int64_t step, std::int64_t outputs, std::int64_t kernel,
+              bool everywhere) {
   Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}, {}};
-  const std::int64_t ways = p.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
+  const std::int64_t ways = p.emit.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
   const std::int64_t rows = (outputs - 1) * w.stride + (kernel - 1) * w.rhs_dilation + 1;
   Dims begin;
   for (std::int64_t c = 0; c < ways; ++c) begin.push_back(c * step - w.pad_low);
@@ -52,14 +52,14 @@ TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halo
 
 /// Devices that differ along these axes only all have the whole dim, or can make it.
 bool is_everywhere(const Value& v, std::int64_t dim, const IndexList& axes) {
-  if (v.original->recompute) return true;
+  if (v.is_recomputable()) return true;
   if (!v.sharding.unreduced.empty() || v.sharding.shards(dim) > 1) return false;
   const IndexList used = used_axes(v.sharding);
   return std::none_of(axes.begin(), axes.end(),
                       [&](int a) { return std::find(used.begin(), used.end(), a) != used.end(); });
 }
 
-double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, const Shape& global,
+double price(const PartitionContext& p, const std::vector<Halo>& halos, const Shape& global,
              const TensorSharding& s) {
   double total = 0;
   for (const Halo& h : halos) {
@@ -68,25 +68,25 @@ double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, co
     for (std::size_t d = 0; d < local.size(); ++d) {
       if (std::int64_t(d) != h.dim) row *= double(local[d]);
     }
-    total += row * double(h.plan.rows_moved) + p.cost().transfer.latency_bytes * h.plan.permutes;
+    total +=
+        row * double(h.plan.rows_moved) + p.module.cost().transfer.latency_bytes * h.plan.permutes;
   }
   return total;
 }
 
-ir::Instruction* fetch(ComputationPartitioner& p, const ir::Instruction& source, ir::Instruction* x,
+ir::Instruction* fetch(PartitionContext& p, const ir::Instruction& source, ir::Instruction* x,
                        const std::vector<Halo>& halos, ir::Instruction* fill,
                        const TensorSharding& layout) {
-  const std::string spec = layout.to_spec_string();
-  p.transfer = {spec, spec, "rows that windows of " + op_label(source) + " reach", false};
+  const ReshardReason reason =
+      ReshardReason::within(layout, "rows that windows of " + op_label(source) + " reach");
   for (const Halo& h : halos) {
     if (h.interior > 0) {
       std::vector<ir::PadDim> spread(x->shape.dims.size());
       spread[std::size_t(h.dim)].interior = h.interior;
       x = p.b().pad(x, fill, spread);
     }
-    x = p.emit_row_exchange(h.plan, {x}, h.dim, h.axes, fill, flatten(source.shape).front());
+    x = p.rows.exchange(h.plan, {x}, h.dim, h.axes, fill, reason);
   }
-  p.transfer = {};
   return x;
 }
 
@@ -109,7 +109,7 @@ std::string key_of(const std::vector<Halo>& halos, const Dims& global, const Ten
 bool is_fetched(const Value& v, const TensorSharding& layout, const std::string& key) {
   return std::any_of(v.original->materializations.begin(), v.original->materializations.end(),
                      [&](const Value* form) {
-                       return same_layout(form->sharding, layout) && form->masked.count(key) > 0;
+                       return same_layout(form->sharding, layout) && form->derived.count(key) > 0;
                      });
 }
 
@@ -132,18 +132,18 @@ FactorRule without(FactorRule rule, FactorKind kind) {
 
 }  // namespace
 
-void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_reduce_window(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   if (!rule || source.operand(0)->shape.element_count() == 0) return partition_by_rule(p, source);
   const std::size_t count = source.operands().size() / 2;
   const Shape& in = source.operand(0)->shape;
   const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;
-  ComputeLayout split = p.layout_for(source, *rule);
+  ComputeLayout split = p.layouts.choose(source, *rule);
   const TensorSharding s = split.operands[0];
   auto everywhere = [&](std::size_t d) {
     for (std::size_t i = 0; i < count; ++i) {
-      const Value* v = p.operand_value(*source.operand(i));
+      const Value* v = p.values.operand(*source.operand(i));
       if (!is_everywhere(*v, std::int64_t(d), s.dims[d].axes)) return false;
     }
     return true;
@@ -155,7 +155,7 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
     Dims local = s.shard_dims(in.dims);
     local[std::size_t(*sums)] = s.shards(*sums);
     for (const Shape& x : out) {
-      cost += double(Shape(x.dtype, local).byte_count()) + p.cost().transfer.latency_bytes;
+      cost += double(Shape(x.dtype, local).byte_count()) + p.module.cost().transfer.latency_bytes;
     }
   } else {
     for (std::size_t d = 0; d < window.size(); ++d) {
@@ -168,13 +168,13 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
     for (const Shape& x : out) cost += price(p, halos, Shape(x.dtype, in.dims), s);
   }
   if (!sums && (halos.empty() ||
-                p.layout_for(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
+                p.layouts.choose(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
     return partition_by_rule(p, source);
   }
   for (std::size_t i = 0; i < count; ++i) {
     split.operands[i] = fetched_from(split.operands[i], halos);
   }
-  std::vector<Value*> values = p.operands_in(source, split.operands);
+  std::vector<Value*> values = p.values.operands_in(source, split.operands);
   std::vector<ir::Instruction*> parts;
   if (sums) {
     parts = prefix_scan(p, source, values, *sums);
@@ -190,19 +190,19 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
       ir::WindowDim& w = local.dims[std::size_t(h.dim)];
       w = bare(w, w.size);
     }
-    parts =
-        p.unpack(p.emit_local(source, inputs, p.local_tuple(source.shape, split.results), local));
+    parts = p.emit.unpack(
+        p.emit.local_op(source, inputs, local_tuple(source.shape, split.results), local));
   }
   std::vector<Value*> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    results.push_back(p.make(parts[i], split.results[i], out[i]));
+    results.push_back(p.values.make(parts[i], split.results[i], out[i]));
   }
-  p.define(source, results);
+  p.values.define(source, results);
 }
 
-void partition_convolution(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
+  if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::ConvolutionAttrs>();
   const Shape &lhs = source.operand(0)->shape, &rhs = source.operand(1)->shape;
   auto factor = [&](std::size_t operand, std::int64_t dim) {
@@ -226,7 +226,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   for (std::size_t f = 0; f < keep.size(); ++f) {
     if (!keep[f]) rule->factors[f].kind = FactorKind::need_replication;
   }
-  const Value* input = p.operand_value(*source.operand(0));
+  const Value* input = p.values.operand(*source.operand(0));
 
   auto halos_of = [&](const ComputeLayout& layout) {
     std::vector<Halo> halos;
@@ -249,7 +249,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
     }
     return halos;
   };
-  ComputeLayout layout = p.layout_for(source, *rule);
+  ComputeLayout layout = p.layouts.choose(source, *rule);
   std::vector<Halo> halos = halos_of(layout);
   if (!halos.empty()) {
     FactorRule still = *rule;
@@ -257,7 +257,7 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
       const int f = factor(0, attrs.input_spatial[s]);
       if (f >= 0) still.factors[std::size_t(f)].kind = FactorKind::need_replication;
     }
-    ComputeLayout other = p.layout_for(source, still);
+    ComputeLayout other = p.layouts.choose(source, still);
     const TensorSharding from = fetched_from(layout.operands[0], halos);
     const bool fetched =
         is_fetched(*input, from, key_of(halos, lhs.dims, from, attrs.input_feature));
@@ -269,15 +269,16 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   }
   const TensorSharding split = layout.operands[0];
   layout.operands[0] = fetched_from(split, halos);
-  std::vector<Value*> operands = p.operands_in(source, layout.operands);
-  ir::Instruction* zero = p.constant_scalar(lhs.dtype, 0);
-  ir::Instruction* x = p.masked(operands[0], {attrs.input_feature}, zero);
+  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
+  ir::Instruction* zero = p.emit.constant_scalar(lhs.dtype, 0);
+  ir::Instruction* x = p.values.masked(operands[0], {attrs.input_feature}, zero);
   Dims summed{attrs.kernel_input_feature};
   summed.insert(summed.end(), attrs.kernel_spatial.begin(), attrs.kernel_spatial.end());
-  ir::Instruction* kernel = p.masked(operands[1], summed, p.constant_scalar(rhs.dtype, 0));
+  ir::Instruction* kernel =
+      p.values.masked(operands[1], summed, p.emit.constant_scalar(rhs.dtype, 0));
   if (!halos.empty()) {
     ir::Instruction*& rows =
-        operands[0]->masked[key_of(halos, lhs.dims, layout.operands[0], attrs.input_feature)];
+        operands[0]->derived[key_of(halos, lhs.dims, layout.operands[0], attrs.input_feature)];
     if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
     x = rows;
   }
@@ -288,14 +289,16 @@ void partition_convolution(ComputationPartitioner& p, const ir::Instruction& sou
   }
   // The group is the major factor of the dims that it cuts: a device has some of the groups.
   auto ways_of_group = [&](std::int64_t dim) {
-    return p.ways(layout.factor_axes[std::size_t(rule->operands[0][std::size_t(dim)].front())]);
+    return p.emit.ways(
+        layout.factor_axes[std::size_t(rule->operands[0][std::size_t(dim)].front())]);
   };
   if (attrs.feature_group_count > 1) {
     local.feature_group_count /= ways_of_group(attrs.input_feature);
   }
   if (attrs.batch_group_count > 1) local.batch_group_count /= ways_of_group(attrs.input_batch);
-  x = p.emit_local(source, {x, kernel}, p.local_shape(source.shape, layout.results.front()), local);
-  p.define(source, p.make(x, layout.results.front(), source.shape));
+  x = p.emit.local_op(source, {x, kernel}, local_shape(source.shape, layout.results.front()),
+                      local);
+  p.values.define(source, p.values.make(x, layout.results.front(), source.shape));
 }
 
 }  // namespace tessera::spmd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans row redistribution: edge colouring groups the pieces into collective-permutes.
-#include "src/spmd/partitioner/row_exchange.h"
+#include "src/spmd/reshard/row_exchange.h"
 
 #include <algorithm>
 
