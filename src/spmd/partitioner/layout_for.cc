@@ -93,9 +93,9 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     const std::vector<std::size_t> alike = alike_results(rule, used);
     FactorRule without = rule;
     without.results = those(rule.results, alike);
-    layout = choose_layout(without, operand_shapes, operand_shardings, those(result_shapes, alike),
-                           those(result_shardings, alike), search_work(source), module_.cost(),
-                           shares_of_operands);
+    layout = module_.choose_layout(without, operand_shapes, operand_shardings,
+                                   those(result_shapes, alike), those(result_shardings, alike),
+                                   search_work(source), shares_of_operands);
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -104,8 +104,8 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     for (std::size_t k = 0; k < all.size(); ++k) all[k] = all[alike[k]];
     layout.results = std::move(all);
   } else {
-    layout = choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           search_work(source), module_.cost(), shares_of_operands);
+    layout = module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
+                                   result_shardings, search_work(source), shares_of_operands);
     // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands().size(); ++k) {
@@ -117,8 +117,8 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     }
     if (any) {
       ComputeLayout other =
-          choose_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                        search_work(source), module_.cost(), shares_of_operands);
+          module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
+                                result_shardings, search_work(source), shares_of_operands);
       if (shares(other, *module_.mesh()) >= shares(layout, *module_.mesh()))
         layout = std::move(other);
     }

@@ -13,7 +13,12 @@ namespace tessera::spmd {
 
 ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
                                      PartitionReport* report)
-    : source_(source), options_(options), log_(report, options.all_records), mesh_(source.mesh) {
+    : source_(source),
+      options_(options),
+      own_context_(options.context ? nullptr : std::make_unique<CompileContext>()),
+      context_(options.context ? *options.context : *own_context_),
+      log_(report, options.all_records),
+      mesh_(source.mesh) {
   if (!mesh_) {
     // Nothing is sharded: the devices, if there are several, all do the same.
     mesh_ = make_logical_mesh({{"devices", source.num_partitions}});
@@ -138,6 +143,29 @@ ir::Computation* ModulePartitioner::partitioned(const ir::Computation& source) {
   ir::Computation* target = target_->add_computation(source.name());
   ComputationPartitioner(*this, source, target).run(false);
   return partitioned_[&source] = target;
+}
+
+ReshardPlan ModulePartitioner::plan_reshard(const TensorSharding& from, const TensorSharding& to,
+                                            const Shape& shape) {
+  return context_.reshards.plan(from, to, shape.dims, std::int64_t(byte_size(shape.dtype)),
+                                cost().transfer);
+}
+
+double ModulePartitioner::reshard_cost(const TensorSharding& from, const TensorSharding& to,
+                                       const Shape& shape) {
+  return context_.reshards.price(from, to, shape.dims, std::int64_t(byte_size(shape.dtype)),
+                                 cost().transfer);
+}
+
+ComputeLayout ModulePartitioner::choose_layout(const FactorRule& rule,
+                                               const std::vector<Shape>& operand_shapes,
+                                               const std::vector<TensorSharding>& operand_shardings,
+                                               const std::vector<Shape>& result_shapes,
+                                               const std::vector<TensorSharding>& result_shardings,
+                                               double flops,
+                                               const std::vector<double>& operand_shares) {
+  return context_.layouts.choose(rule, operand_shapes, operand_shardings, result_shapes,
+                                 result_shardings, flops, cost(), operand_shares);
 }
 
 std::unique_ptr<ir::Module> ModulePartitioner::run() {

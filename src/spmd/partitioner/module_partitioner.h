@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/ir/module.h"
+#include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/emit/communication_log.h"
 #include "src/spmd/partitioner/emit/shard_builder.h"
 #include "src/spmd/partitioner/partition.h"
@@ -30,6 +31,19 @@ class ModulePartitioner {
   const PartitionOptions& options() const { return options_; }
   const CostModel& cost() const { return options_.cost; }
   CommunicationLog& log() { return log_; }
+
+  // ----- planning, at the cost of the options
+  ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to,
+                           const Shape& shape);
+  double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Shape& shape);
+  /// The cheapest layout of an op (layout/layout_search.h).
+  ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                              const std::vector<TensorSharding>& operand_shardings,
+                              const std::vector<Shape>& result_shapes,
+                              const std::vector<TensorSharding>& result_shardings, double flops,
+                              const std::vector<double>& operand_shares = {});
+
+  // ----- computations and their shardings
 
   /// The device program of a computation that is called once per device (body, branch, callee).
   ir::Computation* partitioned(const ir::Computation& source);
@@ -58,6 +72,8 @@ class ModulePartitioner {
 
   const ir::Module& source_;
   PartitionOptions options_;
+  std::unique_ptr<CompileContext> own_context_;
+  CompileContext& context_;
   CommunicationLog log_;
   std::unique_ptr<ir::Module> target_;
   std::optional<ImportedComputations> imported_;

@@ -22,8 +22,12 @@ struct LayoutAlternative {
   bool indirect = false;
 };
 
+struct CompileContext;
+
 struct PartitionOptions {
   CostModel cost;
+  /// What is worked out once for several partitionings (compile_context.h). Null: each has its own.
+  CompileContext* context = nullptr;
   /// If set, filled with what is worth trying.
   std::vector<LayoutAlternative>* alternatives = nullptr;
   /// The report has all records, also of collectives that the partitioner drops again, and each

@@ -17,8 +17,6 @@ bool adds_unreduced(const TensorSharding& before, const TensorSharding& after) {
   });
 }
 
-std::int64_t element_bytes(const Value& v) { return std::int64_t(byte_size(v.shape.dtype)); }
-
 }  // namespace
 
 std::string operand_reason(const ir::Instruction& source, std::size_t i) {
@@ -161,10 +159,7 @@ Value* Values::cheapest_materialization(Value* v, const TensorSharding& to, doub
         (!m->sharding.unreduced.empty() || m->partial_op != ir::Opcode::add)) {
       continue;
     }
-    double p = same_layout(m->sharding, to)
-                   ? 0
-                   : reshard_cost(m->sharding, to, v->shape.dims, element_bytes(*v),
-                                  module_.cost().transfer);
+    double p = same_layout(m->sharding, to) ? 0 : module_.reshard_cost(m->sharding, to, v->shape);
     if (!best || p < least) {
       best = m;
       least = p;
@@ -218,8 +213,7 @@ Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& 
     gather.text += "; it is needed whole";
     from = reshard(v, source_.replicated(v->shape.rank()), gather);
   }
-  const ReshardPlan plan =
-      plan_reshard(from->sharding, to, v->shape.dims, element_bytes(*v), module_.cost().transfer);
+  const ReshardPlan plan = module_.plan_reshard(from->sharding, to, v->shape);
   const bool known_leaf = alternatives_.enabled() || module_.log().all_records();
   const std::ptrdiff_t leaf = known_leaf ? leaf_of(*from) : -1;
   if (alternatives_.enabled() && plan.bytes_received > 0 && leaf >= 0) {

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <unordered_map>
 
 #include "src/base/check.h"
 #include "src/ir/analysis/cost.h"
@@ -375,18 +373,6 @@ std::string key_of(const Ends& ends, std::int64_t element_bytes, const TransferC
   return key;
 }
 
-const ReshardPlan& cached(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
-  static thread_local std::unordered_map<std::string, std::unique_ptr<ReshardPlan>> plans;
-  std::string key = key_of(ends, element_bytes, cost);
-  auto it = plans.find(key);
-  if (it != plans.end()) return *it->second;
-  if (plans.size() >= kCachedPlans) plans.clear();
-  auto plan = std::make_unique<ReshardPlan>(make_plan(ends, element_bytes, cost));
-  // The key doesn't know which mesh: only the placement is kept.
-  for (ReshardStep& step : plan->steps) step.after.mesh = nullptr;
-  return *plans.emplace(std::move(key), std::move(plan)).first->second;
-}
-
 void check(const TensorSharding& from, const TensorSharding& to, const Dims& dims) {
   TESSERA_CHECK(from.kind == TensorSharding::Kind::axes && to.kind == TensorSharding::Kind::axes,
                 "the reshard planner moves between shardings by axes only");
@@ -448,22 +434,42 @@ Dims padded_dims(const TensorSharding& sharding, const Dims& dims) {
   return padded;
 }
 
-ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                         std::int64_t element_bytes, const TransferCost& cost) {
+ReshardPlanner::ReshardPlanner() : plans_(kCachedPlans) {}
+
+const ReshardPlan& ReshardPlanner::planned(const TensorSharding& from, const TensorSharding& to,
+                                           const MeshRef& mesh, const Dims& dims,
+                                           std::int64_t element_bytes, const TransferCost& cost) {
+  const Ends ends{from, to, mesh.get(), dims};
+  std::string key = key_of(ends, element_bytes, cost);
+  if (const ReshardPlan* known = plans_.find(key)) return *known;
+  ++plans_made_;
+  ReshardPlan plan = make_plan(ends, element_bytes, cost);
+  // The key doesn't know which mesh: only the placement is kept.
+  for (ReshardStep& step : plan.steps) step.after.mesh = nullptr;
+  return plans_.add(std::move(key), std::move(plan));
+}
+
+ReshardPlan ReshardPlanner::plan(const TensorSharding& from, const TensorSharding& to,
+                                 const Dims& dims, std::int64_t element_bytes,
+                                 const TransferCost& cost) {
   check(from, to, dims);
   if (same_lists(from, to)) return {};
   const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
-  ReshardPlan plan = cached({from, to, mesh.get(), dims}, element_bytes, cost);
+  ReshardPlan plan = planned(from, to, mesh, dims, element_bytes, cost);
   for (ReshardStep& step : plan.steps) step.after.mesh = mesh;
   return plan;
 }
 
-double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                    std::int64_t element_bytes, const TransferCost& cost) {
+double ReshardPlanner::price(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                             std::int64_t element_bytes, const TransferCost& cost) {
   check(from, to, dims);
   if (same_lists(from, to)) return 0;
-  const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
-  return cached({from, to, mesh.get(), dims}, element_bytes, cost).cost;
+  return planned(from, to, to.mesh ? to.mesh : from.mesh, dims, element_bytes, cost).cost;
+}
+
+ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                         std::int64_t element_bytes, const TransferCost& cost) {
+  return ReshardPlanner().plan(from, to, dims, element_bytes, cost);
 }
 
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/sharding/axes/tensor_sharding.h"
+#include "src/spmd/bounded_cache.h"
 #include "src/spmd/cost.h"
 
 namespace tessera::spmd {
@@ -71,9 +72,29 @@ ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, c
 std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t first,
                              const TensorSharding& before, const Dims& dims);
 
-/// Only the price, cached per thread by (shardings, dims, element bytes, cost).
-double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                    std::int64_t element_bytes, const TransferCost& cost = {});
+/// Plans as plan_reshard does, and keeps the plans by all that they depend on.
+class ReshardPlanner {
+ public:
+  ReshardPlanner();
+  ReshardPlanner(const ReshardPlanner&) = delete;
+  ReshardPlanner& operator=(const ReshardPlanner&) = delete;
+
+  ReshardPlan plan(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                   std::int64_t element_bytes, const TransferCost& cost = {});
+  /// The plan's cost.
+  double price(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+               std::int64_t element_bytes, const TransferCost& cost = {});
+  /// How many plans had to be searched for.
+  std::int64_t plans_made() const { return plans_made_; }
+
+ private:
+  const ReshardPlan& planned(const TensorSharding& from, const TensorSharding& to,
+                             const MeshRef& mesh, const Dims& dims, std::int64_t element_bytes,
+                             const TransferCost& cost);
+
+  BoundedCache<ReshardPlan> plans_;
+  std::int64_t plans_made_ = 0;
+};
 
 /// A price that no plan is below, without a search.
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,

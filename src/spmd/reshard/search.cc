@@ -555,15 +555,8 @@ Reblock reblock(std::int64_t ways, std::int64_t size, std::int64_t from, std::in
   return r;
 }
 
-namespace {
-thread_local std::int64_t searches = 0;
-}
-
-std::int64_t searches_made() { return searches; }
-
 std::optional<SearchResult> search(const SearchProblem& problem, double peak_limit,
                                    int expansions) {
-  ++searches;
   return Search(problem, peak_limit).run(expansions);
 }
 

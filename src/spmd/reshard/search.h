@@ -56,8 +56,6 @@ struct SearchResult {
 
 /// A*: empty if `expansions` states were looked at, or no path keeps to `peak_limit` bytes.
 std::optional<SearchResult> search(const SearchProblem& problem, double peak_limit, int expansions);
-/// How often this thread has searched, for tests and measurements.
-std::int64_t searches_made();
 
 /// Moving an uneven dim from blocks of `from` rows on each of `ways` devices to blocks of `to`.
 struct Reblock {

@@ -75,12 +75,13 @@ bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
 /// nothing is split: half of the work is worth less than a gather of 8192 bytes.
 class LayoutSearch {
  public:
-  LayoutSearch(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+  LayoutSearch(ReshardPlanner& reshards, const FactorRule& rule,
+               const std::vector<Shape>& operand_shapes,
                const std::vector<TensorSharding>& operand_shardings,
                const std::vector<Shape>& result_shapes,
                const std::vector<TensorSharding>& result_shardings, double flops,
                const LayoutCost& cost, const std::vector<double>& operand_shares)
-      : rule_(rule), flops_(flops), cost_(cost) {
+      : reshards_(reshards), rule_(rule), flops_(flops), cost_(cost) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
       TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
@@ -487,8 +488,8 @@ class LayoutSearch {
       ++plans_;
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
-      c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
-                            dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
+      c.cost = reshards_.price(result ? c.sharding : have, result ? have : c.sharding,
+                               dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
                tensors_[c.tensor].share;
     }
     return c.cost;
@@ -535,12 +536,13 @@ class LayoutSearch {
     if (mesh_) layout.cost = work(axes);
     for (std::size_t i = 0; mesh_ && i < layout.results.size(); ++i) {
       const Tensor& t = tensors_[operand_count_ + i];
-      layout.cost += reshard_cost(layout.results[i], *t.sharding, t.shape->dims,
-                                  bytes_of(operand_count_ + i), cost_.transfer);
+      layout.cost += reshards_.price(layout.results[i], *t.sharding, t.shape->dims,
+                                     bytes_of(operand_count_ + i), cost_.transfer);
     }
     return layout;
   }
 
+  ReshardPlanner& reshards_;
   const FactorRule& rule_;
   const double flops_;
   double given_share_ = 0;  ///< flops of a device as the shardings stand; 0: nobody asks
@@ -575,13 +577,14 @@ LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand
   return cost;
 }
 
-ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
+                            const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const LayoutCost& cost, const std::vector<double>& operand_shares) {
-  return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                      flops, cost, operand_shares)
+  return LayoutSearch(reshards, rule, operand_shapes, operand_shardings, result_shapes,
+                      result_shardings, flops, cost, operand_shares)
       .run();
 }
 

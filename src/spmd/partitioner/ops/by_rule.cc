@@ -16,9 +16,7 @@ double gather_operand(PartitionContext& p, const ir::Instruction& source, std::s
   const TensorSharding all = p.source.replicated(v->shape.rank());
   double bytes = 0;
   if (!is_whole(v->sharding)) {
-    bytes = plan_reshard(v->sharding, all, v->shape.dims, std::int64_t(byte_size(v->shape.dtype)),
-                         p.module.cost().transfer)
-                .bytes_received;
+    bytes = p.module.plan_reshard(v->sharding, all, v->shape).bytes_received;
   }
   ReshardReason gather(operand_reason(source, i) + ": " + reason);
   gather.full_gather = true;

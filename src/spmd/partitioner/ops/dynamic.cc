@@ -126,7 +126,6 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   const Dims& sizes = source.get<ir::DynamicSliceAttrs>().sizes;
   const Dims changed = changed_dims(in, sizes);
   const TensorSharding wanted = reduced(p.source.sharding(source));
-  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   Value* v = p.values.operand(*source.operand(0));
   std::optional<double> least;
   TensorSharding layout, result;
@@ -135,8 +134,7 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
     out.unreduced = axes_of(s, changed);
     double shards = 1;
     for (std::int64_t n : out.shards()) shards *= double(n);
-    double price = p.values.reshard_price(v, s) +
-                   reshard_cost(out, wanted, source.shape.dims, width, p.module.cost().transfer) +
+    double price = p.values.reshard_price(v, s) + p.module.reshard_cost(out, wanted, source.shape) +
                    double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     if (least && price >= *least) continue;
     least = price;
@@ -212,7 +210,7 @@ void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& 
     for (std::int64_t n : s.shards()) shards *= double(n);
     double price = p.values.reshard_price(v, s) +
                    p.values.reshard_price(u, without_dims(s, changed)) +
-                   reshard_cost(s, wanted, in, width, p.module.cost().transfer) +
+                   p.module.reshard_cost(s, wanted, source.shape) +
                    double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     if (!least || price < *least) {
       least = price;

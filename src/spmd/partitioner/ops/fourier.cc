@@ -80,7 +80,7 @@ ComputeLayout layout_of(const PartitionContext& p, const Stage& stage, const Ten
   rule.operands = {operand};
   rule.results = {result};
   const double work = 16 * double(std::max(stage.in.element_count(), stage.out.element_count()));
-  return choose_layout(rule, {stage.in}, {from}, {stage.out}, {to}, work, p.module.cost());
+  return p.module.choose_layout(rule, {stage.in}, {from}, {stage.out}, {to}, work);
 }
 
 /// `s` with the axes of the stage's dims on the largest other dim, also where they cut it unevenly.
@@ -105,8 +105,7 @@ ComputeLayout cheapest(const PartitionContext& p, const Stage& stage, const Tens
   ComputeLayout best = layout_of(p, stage, from, to);
   const TensorSharding other = cleared(stage, reduced(from));
   ComputeLayout moved = layout_of(p, stage, other, to);
-  moved.cost += reshard_cost(from, other, stage.in.dims, std::int64_t(byte_size(stage.in.dtype)),
-                             p.module.cost().transfer);
+  moved.cost += p.module.reshard_cost(from, other, stage.in);
   return moved.cost < best.cost ? moved : best;
 }
 
@@ -130,10 +129,8 @@ std::vector<Stage> stages_of(PartitionContext& p, const ir::Instruction& source,
       both[0].layout = cheapest(p, both[0], from, reduced(between));
       const TensorSharding& reached = both[0].layout.results[0];
       both[1].layout = cheapest(p, both[1], reached, to);
-      const double total =
-          both[0].layout.cost + both[1].layout.cost -
-          reshard_cost(reached, reduced(between), middle.dims,
-                       std::int64_t(byte_size(middle.dtype)), p.module.cost().transfer);
+      const double total = both[0].layout.cost + both[1].layout.cost -
+                           p.module.reshard_cost(reached, reduced(between), middle);
       if (total < price) {
         price = total;
         best = both;

@@ -175,7 +175,6 @@ const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) 
 Candidate choose(PartitionContext& p, const ir::Instruction& source, const TensorSharding& wanted,
                  const std::vector<Source>& from, const Dims& changed, const Placer& placer,
                  bool mirrored, bool may_sum) {
-  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   Candidate best;
   std::vector<Value*> arrays;
   for (const Source& s : from) {
@@ -200,8 +199,7 @@ Candidate choose(PartitionContext& p, const ir::Instruction& source, const Tenso
       price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
                p.module.cost().transfer.latency_bytes * plan.permutes;
     }
-    price +=
-        reshard_cost(summed_layout(c), wanted, source.shape.dims, width, p.module.cost().transfer);
+    price += p.module.reshard_cost(summed_layout(c), wanted, source.shape);
     if (!c.summed.empty()) shards = 1;
     price += double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.

@@ -240,7 +240,7 @@ double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruct
              const TensorSharding& wanted) {
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   double total = p.values.reshard_price(v, plan.in);
-  total += reshard_cost(plan.out, wanted, source.shape.dims, width, p.module.cost().transfer);
+  total += p.module.reshard_cost(plan.out, wanted, source.shape);
   double shards = 1;
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {

@@ -149,9 +149,9 @@ ComputeLayout layout_of(PartitionContext& p, const Pooling& pool, const FactorRu
     shapes.push_back(o->shape);
     shardings.push_back(v->is_recomputable() ? p.source.replicated(o->shape.rank()) : v->sharding);
   }
-  return choose_layout(rule, shapes, shardings, {pool.result.shape},
-                       p.source.shardings(pool.result), double(pool.operand.shape.element_count()),
-                       p.module.cost());
+  return p.module.choose_layout(rule, shapes, shardings, {pool.result.shape},
+                                p.source.shardings(pool.result),
+                                double(pool.operand.shape.element_count()));
 }
 
 std::vector<Reach> reaches_of(const PartitionContext& p, const Pooling& pool,

@@ -62,8 +62,8 @@ bool wants(PartitionContext& p, const ir::Instruction& user, const ir::Instructi
     shardings.push_back(free ? p.source.replicated(o->shape.rank()) : declared(*o).front());
   }
   const ComputeLayout other =
-      choose_layout(*rule_for(user), shapes, shardings, flatten(user.shape), declared(user),
-                    16 * double(shapes.front().element_count()), p.module.cost());
+      p.module.choose_layout(*rule_for(user), shapes, shardings, flatten(user.shape),
+                             declared(user), 16 * double(shapes.front().element_count()));
   for (std::size_t j = 0; j < shapes.size(); ++j) {
     if (user.operand(j) == array && same_layout(other.operands[j], layout)) return true;
   }
@@ -98,8 +98,7 @@ double price_of(PartitionContext& p, const ir::Instruction& source, const Comput
     if (!v->shape.is_array() || v->is_recomputable()) continue;
     const bool shared = wanted_elsewhere(p, source, i, layout.operands[i]);
     price += (shared ? 0 : p.values.reshard_price(v, layout.operands[i])) -
-             reshard_cost(v->sharding, layout.operands[i], v->shape.dims,
-                          std::int64_t(byte_size(v->shape.dtype)), p.module.cost().transfer);
+             p.module.reshard_cost(v->sharding, layout.operands[i], v->shape);
   }
   return price;
 }
@@ -129,8 +128,8 @@ ComputeLayout layout_of_winners(PartitionContext& p, const ir::Instruction& sour
     shapes.back().dims[std::size_t(dim)] = candidates;
     work = 16 * double(shapes.back().element_count());
   }
-  return choose_layout(rule, shapes, shardings, results, p.source.requested_shardings(source), work,
-                       p.module.cost());
+  return p.module.choose_layout(rule, shapes, shardings, results,
+                                p.source.requested_shardings(source), work);
 }
 
 void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
@@ -158,8 +157,7 @@ void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
   double price = price_of(p, source, split) + last.cost;
   const std::vector<TensorSharding> wanted = p.source.requested_shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    price -= reshard_cost(split.results[i], wanted[i], results[i].dims,
-                          std::int64_t(byte_size(results[i].dtype)), p.module.cost().transfer);
+    price -= p.module.reshard_cost(split.results[i], wanted[i], results[i]);
   }
   if (price_of(p, source, p.layouts.choose(source, *rule)) <= price) {
     return partition_by_rule(p, source);
