@@ -105,8 +105,8 @@ std::optional<std::int64_t> known_start(const ir::Instruction& at, std::int64_t 
 }
 
 /// Rows [start, start + count) are those of the update, which is split as the array is.
-RowExchangePlan update_route(std::int64_t ways, std::int64_t size, std::int64_t start,
-                             std::int64_t count) {
+RowExchangePlan plan_update_exchange(std::int64_t ways, std::int64_t size, std::int64_t start,
+                                     std::int64_t count) {
   const std::int64_t block = ceil_div(size, ways);
   RowSource before = block_part(ways, size, block), after = before;
   for (std::int64_t& hi : before.hi) hi = std::min(hi, start);
@@ -117,6 +117,114 @@ RowExchangePlan update_route(std::int64_t ways, std::int64_t size, std::int64_t 
     for (std::int64_t& i : *list) i += start;
   }
   return plan_row_exchange({before, after, update}, ways, size, block);
+}
+
+/// A window of a sharded array as one device sees it.
+struct LocalWindow {
+  std::vector<ir::Instruction*> starts;
+  /// Whether it is on this device, as far as dims go of which it has one row; null: it is.
+  ir::Instruction* mine = nullptr;
+  /// Room on both sides of a shard for the rows of the window that other devices have.
+  std::vector<ir::PadDim> padding;
+
+  bool pads() const { return padding != std::vector<ir::PadDim>(padding.size()); }
+};
+
+/// Makes the start along dim `i` local, of which a shard has `block` rows. Clamped by the global
+/// size first.
+void localize_start(PartitionContext& p, const TensorSharding& layout, const Dims& global,
+                    const Dims& sizes, std::size_t i, std::int64_t block, LocalWindow* window) {
+  ir::Builder& b = p.b();
+  const std::int64_t d = std::int64_t(i);
+  ir::Instruction*& start = window->starts[i];
+  start = clamped(p, start, global[i] - sizes[i]);
+  if (layout.shards(d) == 1) return;
+  ir::Instruction* at =
+      b.binary(Opcode::subtract, start, p.emit.shard_offset(layout, d, global[i]));
+  if (sizes[i] == 1) {
+    ir::Instruction* owns = in_range(p, at, block);
+    window->mine = window->mine ? b.binary(Opcode::and_, window->mine, owns) : owns;
+    start = scalar_clamp(p, at, block - 1);
+  } else {
+    window->padding[i] = {sizes[i], sizes[i], 0};
+    start = scalar_clamp(p, b.binary(Opcode::add, at, p.emit.index(sizes[i])), block + sizes[i]);
+  }
+}
+
+/// How an update is done.
+struct UpdatePlan {
+  TensorSharding layout;  ///< of the array
+  /// Of the update's rows, where it is known who owns them: only they travel.
+  std::optional<RowExchangePlan> exchange;
+};
+
+/// The cheapest. `ends`: the layouts that the array has and is to have.
+UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const Dims& changed,
+                       const std::vector<TensorSharding>& ends, Value* array, Value* update) {
+  const Dims& in = source.shape.dims;
+  const Dims& sizes = update->shape.dims;
+  std::optional<std::int64_t> start;  // if it is known, along the only dim
+  if (changed.size() == 1 && source.shape.element_count() > 0) {
+    const std::size_t d = std::size_t(changed[0]);
+    start = known_start(*source.operand(2 + d), in[d] - sizes[d]);
+  }
+  std::optional<double> least;
+  UpdatePlan best;
+  for (const TensorSharding& s : layouts(p, in, changed, ends)) {
+    double shards = 1;
+    for (std::int64_t n : s.shards()) shards *= double(n);
+    double price = p.values.reshard_price(array, s) +
+                   p.values.reshard_price(update, without_dims(s, changed)) +
+                   p.module.reshard_cost(s, ends.front(), source.shape) +
+                   double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
+    if (!least || price < *least) {
+      least = price;
+      best = {s, std::nullopt};
+    }
+    if (!start || s.shards(changed[0]) == 1) continue;
+    const std::size_t d = std::size_t(changed[0]);
+    RowExchangePlan plan = plan_update_exchange(s.shards(changed[0]), in[d], *start, sizes[d]);
+    double row = double(byte_size(source.shape.dtype));
+    const Dims local = s.shard_dims(in);
+    for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
+    price += p.values.reshard_price(update, s) -
+             p.values.reshard_price(update, without_dims(s, changed)) +
+             row * double(plan.rows_moved) + p.module.cost().transfer.latency_bytes * plan.permutes;
+    if (price >= *least) continue;
+    least = price;
+    best = {s, std::move(plan)};
+  }
+  return best;
+}
+
+/// Each device writes what it owns of the update, all of which it has.
+ir::Instruction* update_own_rows(PartitionContext& p, const ir::Instruction& source,
+                                 const Dims& changed, const TensorSharding& layout, Value* array,
+                                 Value* value) {
+  const Dims& in = source.shape.dims;
+  const Dims& sizes = value->shape.dims;
+  LocalWindow window{start_operands(p, source, 2), nullptr, std::vector<ir::PadDim>(in.size())};
+  ir::Instruction* x = p.values.reshard(array, layout, operand_reason(source, 0))->local;
+  ir::Instruction* update =
+      p.values.reshard(value, without_dims(layout, changed), operand_reason(source, 1))->local;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (contains(changed, std::int64_t(i))) {
+      localize_start(p, layout, in, sizes, i, x->shape.dims[i], &window);
+    } else {
+      window.starts[i] = p.emit.index(0);
+    }
+  }
+  Dims begin, end;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    begin.push_back(window.padding[i].low);
+    end.push_back(window.padding[i].low + x->shape.dims[i]);
+  }
+  ir::Builder& b = p.b();
+  ir::Instruction* old = x;
+  if (window.pads()) x = b.pad(x, p.emit.constant_scalar(x->shape.dtype, 0), window.padding);
+  x = b.dynamic_update_slice(x, update, window.starts);
+  if (window.pads()) x = b.slice(x, begin, end);
+  return window.mine ? b.select(b.splat(window.mine, x->shape.dims), x, old) : x;
 }
 
 }  // namespace
@@ -156,33 +264,22 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
   ir::Instruction* zero = p.emit.constant_scalar(x->shape.dtype, 0);
-  ir::Instruction* mine = nullptr;
-  std::vector<ir::PadDim> padding(in.size());
+  LocalWindow window{starts, nullptr, std::vector<ir::PadDim>(in.size())};
   Dims local_sizes = x->shape.dims;
   for (std::int64_t d : changed) {
     const std::size_t i = std::size_t(d);
     const std::int64_t block = x->shape.dims[i];
     local_sizes[i] = sizes[i];
-    starts[i] = clamped(p, starts[i], in[i] - sizes[i]);
-    if (layout.shards(d) == 1) continue;
-    ir::Instruction* at =
-        b.binary(Opcode::subtract, starts[i], p.emit.shard_offset(layout, d, in[i]));
-    if (sizes[i] == 1) {
-      ir::Instruction* owns = in_range(p, at, block);
-      mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
-      starts[i] = scalar_clamp(p, at, block - 1);
-    } else {
-      padding[i] = {sizes[i], sizes[i], 0};
-      starts[i] =
-          scalar_clamp(p, b.binary(Opcode::add, at, p.emit.index(sizes[i])), block + sizes[i]);
-    }
+    localize_start(p, layout, in, sizes, i, block, &window);
   }
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (!contains(changed, std::int64_t(i))) starts[i] = p.emit.index(0);
+    if (!contains(changed, std::int64_t(i))) window.starts[i] = p.emit.index(0);
   }
-  if (padding != std::vector<ir::PadDim>(in.size())) x = b.pad(x, zero, padding);
-  x = b.dynamic_slice(x, starts, local_sizes);
-  if (mine) x = b.select(b.splat(mine, local_sizes), x, b.splat(zero, local_sizes));
+  if (window.pads()) x = b.pad(x, zero, window.padding);
+  x = b.dynamic_slice(x, window.starts, local_sizes);
+  if (window.mine) {
+    x = b.select(b.splat(window.mine, local_sizes), x, b.splat(zero, local_sizes));
+  }
   x = as_bits(b, x);
   Value* sum = p.values.make(x, result, Shape(x->shape.dtype, source.shape.dims));
   sum = p.values.reshard(sum, wanted, "result of " + op_label(source));
@@ -192,96 +289,30 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
 
 void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims& in = source.shape.dims;
-  const Dims& sizes = source.operand(1)->shape.dims;
-  const Dims changed = changed_dims(in, sizes);
+  const Dims changed = changed_dims(in, source.operand(1)->shape.dims);
   const TensorSharding wanted = reduced(p.source.sharding(source));
-  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  Value *v = p.values.operand(*source.operand(0)), *u = p.values.operand(*source.operand(1));
-  std::optional<std::int64_t> start;  // if it is known, along the only dim
-  if (changed.size() == 1 && source.shape.element_count() > 0) {
-    const std::size_t d = std::size_t(changed[0]);
-    start = known_start(*source.operand(2 + d), in[d] - sizes[d]);
-  }
-  std::optional<double> least;
-  std::optional<RowExchangePlan> exchange;
-  TensorSharding layout;
-  for (const TensorSharding& s : layouts(p, in, changed, {wanted, v->sharding})) {
-    double shards = 1;
-    for (std::int64_t n : s.shards()) shards *= double(n);
-    double price = p.values.reshard_price(v, s) +
-                   p.values.reshard_price(u, without_dims(s, changed)) +
-                   p.module.reshard_cost(s, wanted, source.shape) +
-                   double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
-    if (!least || price < *least) {
-      least = price;
-      layout = s;
-      exchange.reset();
-    }
-    if (!start || s.shards(changed[0]) == 1) continue;
-    // Where it is known who owns what, only that travels.
-    const std::size_t d = std::size_t(changed[0]);
-    RowExchangePlan plan = update_route(s.shards(changed[0]), in[d], *start, sizes[d]);
-    double row = double(width);
-    const Dims local = s.shard_dims(in);
-    for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
-    price += p.values.reshard_price(u, s) - p.values.reshard_price(u, without_dims(s, changed)) +
-             row * double(plan.rows_moved) + p.module.cost().transfer.latency_bytes * plan.permutes;
-    if (price >= *least) continue;
-    least = price;
-    layout = s;
-    exchange = std::move(plan);
-  }
-  if (p.values.reshard_price(v, layout) + p.values.reshard_price(u, without_dims(layout, changed)) >
+  Value *array = p.values.operand(*source.operand(0)),
+        *update = p.values.operand(*source.operand(1));
+  const UpdatePlan plan = plan_update(p, source, changed, {wanted, array->sharding}, array, update);
+  const TensorSharding& layout = plan.layout;
+  if (p.values.reshard_price(array, layout) +
+          p.values.reshard_price(update, without_dims(layout, changed)) >
       0) {
-    for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted, u->sharding})) {
+    for (const TensorSharding& s :
+         layouts(p, in, changed, {array->sharding, wanted, update->sharding})) {
       p.alternatives.suggest(*source.operand(0), s, double(source.operand(1)->shape.byte_count()));
     }
   }
-  ir::Builder& b = p.b();
-  if (exchange) {
-    ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
-    ir::Instruction* rows = p.values.reshard(u, layout, operand_reason(source, 1))->local;
-    x = p.rows.exchange(*exchange, {x, rows}, changed[0], layout.dims[std::size_t(changed[0])].axes,
-                        nullptr, ReshardReason::within(layout, "rows of " + op_label(source)));
-    return p.values.define(source, p.values.make(x, layout, source.shape));
+  ir::Instruction* x;
+  if (plan.exchange) {
+    x = p.values.reshard(array, layout, operand_reason(source, 0))->local;
+    ir::Instruction* rows = p.values.reshard(update, layout, operand_reason(source, 1))->local;
+    x = p.rows.exchange(*plan.exchange, {x, rows}, changed[0],
+                        layout.dims[std::size_t(changed[0])].axes, nullptr,
+                        ReshardReason::within(layout, "rows of " + op_label(source)));
+  } else {
+    x = update_own_rows(p, source, changed, layout, array, update);
   }
-  std::vector<ir::Instruction*> starts = start_operands(p, source, 2);
-  ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
-  ir::Instruction* update =
-      p.values.reshard(u, without_dims(layout, changed), operand_reason(source, 1))->local;
-  ir::Instruction* mine = nullptr;
-  std::vector<ir::PadDim> padding(in.size());
-  Dims begin(in.size(), 0), end = x->shape.dims;
-  bool pads = false;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    const std::int64_t d = std::int64_t(i), block = x->shape.dims[i];
-    if (!contains(changed, d)) {
-      starts[i] = p.emit.index(0);
-      continue;
-    }
-    starts[i] = clamped(p, starts[i], in[i] - sizes[i]);
-    if (layout.shards(d) == 1) continue;
-    ir::Instruction* at =
-        b.binary(Opcode::subtract, starts[i], p.emit.shard_offset(layout, d, in[i]));
-    if (sizes[i] == 1) {
-      ir::Instruction* owns = in_range(p, at, block);
-      mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
-      starts[i] = scalar_clamp(p, at, block - 1);
-    } else {
-      // Room on both sides for what belongs to others.
-      pads = true;
-      padding[i] = {sizes[i], sizes[i], 0};
-      begin[i] = sizes[i];
-      end[i] = sizes[i] + block;
-      starts[i] =
-          scalar_clamp(p, b.binary(Opcode::add, at, p.emit.index(sizes[i])), block + sizes[i]);
-    }
-  }
-  ir::Instruction* old = x;
-  if (pads) x = b.pad(x, p.emit.constant_scalar(x->shape.dtype, 0), padding);
-  x = b.dynamic_update_slice(x, update, starts);
-  if (pads) x = b.slice(x, begin, end);
-  if (mine) x = b.select(b.splat(mine, x->shape.dims), x, old);
   p.values.define(source, p.values.make(x, layout, source.shape));
 }
 

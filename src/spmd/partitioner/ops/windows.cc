@@ -200,105 +200,147 @@ void partition_reduce_window(PartitionContext& p, const ir::Instruction& source)
   p.values.define(source, results);
 }
 
-void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return replicate(p, source, "no rule is known");
-  const auto& attrs = source.get<ir::ConvolutionAttrs>();
-  const Shape &lhs = source.operand(0)->shape, &rhs = source.operand(1)->shape;
-  auto factor = [&](std::size_t operand, std::int64_t dim) {
-    const IndexList& f = rule->operands[operand][std::size_t(dim)];
-    return f.size() == 1 ? f.front() : -1;
-  };
-  std::vector<char> keep(rule->factors.size(), 0);
-  auto allow = [&](std::size_t operand, std::int64_t dim) {
-    for (int f : rule->operands[operand][std::size_t(dim)]) keep[std::size_t(f)] = 1;
-  };
-  allow(0, attrs.input_batch);
-  allow(0, attrs.input_feature);
-  allow(1, attrs.kernel_output_feature);
-  const bool empty =
-      lhs.element_count() == 0 || rhs.element_count() == 0 || source.shape.element_count() == 0;
-  for (std::size_t s = 0; s < attrs.input_spatial.size() && !empty; ++s) {
-    const int f = factor(0, attrs.input_spatial[s]);
-    const bool sums = f >= 0 && f == factor(1, attrs.kernel_spatial[s]);
-    if (!sums || !attrs.window[s].reversal) allow(0, attrs.input_spatial[s]);
-  }
-  for (std::size_t f = 0; f < keep.size(); ++f) {
-    if (!keep[f]) rule->factors[f].kind = FactorKind::need_replication;
-  }
-  const Value* input = p.values.operand(*source.operand(0));
+namespace {
 
-  auto halos_of = [&](const ComputeLayout& layout) {
-    std::vector<Halo> halos;
-    for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-      const std::int64_t in = attrs.input_spatial[s], kernel = attrs.kernel_spatial[s];
-      const std::int64_t ways = layout.operands[0].shards(in);
-      if (ways == 1) continue;
-      const ir::WindowDim& w = attrs.window[s];
-      const std::int64_t out = source.shape.dim(attrs.output_spatial[s]);
-      const IndexList& axes = layout.operands[0].dims[std::size_t(in)].axes;
-      if (layout.operands[1].shards(kernel) > 1) {
-        const std::int64_t block = ceil_div(w.size, ways);
-        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.rhs_dilation, out, block,
-                                 is_everywhere(*input, in, axes)));
-      } else {
-        const std::int64_t block = ceil_div(out, ways);
-        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.stride, block, w.size,
-                                 is_everywhere(*input, in, axes)));
-      }
+/// A convolution, and by which factors its work may be split.
+struct Convolution {
+  const ir::Instruction& source;
+  const ir::ConvolutionAttrs& attrs;
+  const Shape &lhs, &rhs;
+  FactorRule rule;
+
+  explicit Convolution(const ir::Instruction& op, FactorRule factors)
+      : source(op),
+        attrs(op.get<ir::ConvolutionAttrs>()),
+        lhs(op.operand(0)->shape),
+        rhs(op.operand(1)->shape),
+        rule(std::move(factors)) {
+    std::vector<char> keep(rule.factors.size(), 0);
+    auto allow = [&](std::size_t operand, std::int64_t dim) {
+      for (int f : rule.operands[operand][std::size_t(dim)]) keep[std::size_t(f)] = 1;
+    };
+    allow(0, attrs.input_batch);
+    allow(0, attrs.input_feature);
+    allow(1, attrs.kernel_output_feature);
+    const bool empty =
+        lhs.element_count() == 0 || rhs.element_count() == 0 || op.shape.element_count() == 0;
+    for (std::size_t s = 0; s < attrs.input_spatial.size() && !empty; ++s) {
+      const int f = only_factor(0, attrs.input_spatial[s]);
+      const bool sums = f >= 0 && f == only_factor(1, attrs.kernel_spatial[s]);
+      if (!sums || !attrs.window[s].reversal) allow(0, attrs.input_spatial[s]);
     }
-    return halos;
-  };
-  ComputeLayout layout = p.layouts.choose(source, *rule);
-  std::vector<Halo> halos = halos_of(layout);
-  if (!halos.empty()) {
-    FactorRule still = *rule;
-    for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-      const int f = factor(0, attrs.input_spatial[s]);
-      if (f >= 0) still.factors[std::size_t(f)].kind = FactorKind::need_replication;
-    }
-    ComputeLayout other = p.layouts.choose(source, still);
-    const TensorSharding from = fetched_from(layout.operands[0], halos);
-    const bool fetched =
-        is_fetched(*input, from, key_of(halos, lhs.dims, from, attrs.input_feature));
-    const double fetching = fetched ? 0 : price(p, halos, lhs, layout.operands[0]);
-    if (other.cost <= layout.cost + fetching) {
-      layout = other;
-      halos.clear();
+    for (std::size_t f = 0; f < keep.size(); ++f) {
+      if (!keep[f]) rule.factors[f].kind = FactorKind::need_replication;
     }
   }
-  const TensorSharding split = layout.operands[0];
-  layout.operands[0] = fetched_from(split, halos);
-  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
-  ir::Instruction* zero = p.emit.constant_scalar(lhs.dtype, 0);
-  ir::Instruction* x = p.values.masked(operands[0], {attrs.input_feature}, zero);
-  Dims summed{attrs.kernel_input_feature};
-  summed.insert(summed.end(), attrs.kernel_spatial.begin(), attrs.kernel_spatial.end());
-  ir::Instruction* kernel =
-      p.values.masked(operands[1], summed, p.emit.constant_scalar(rhs.dtype, 0));
-  if (!halos.empty()) {
-    ir::Instruction*& rows =
-        operands[0]->derived[key_of(halos, lhs.dims, layout.operands[0], attrs.input_feature)];
-    if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
-    x = rows;
+
+  /// The factor of a dim; -1 if it has several.
+  int only_factor(std::size_t operand, std::int64_t dim) const {
+    const IndexList& f = rule.operands[operand][std::size_t(dim)];
+    return f.size() == 1 ? f.front() : -1;
   }
-  ir::ConvolutionAttrs local = attrs;
-  for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-    if (split.shards(attrs.input_spatial[s]) == 1) continue;
-    local.window[s] = bare(attrs.window[s], kernel->shape.dim(attrs.kernel_spatial[s]));
+
+  /// The rule for windows that find all their rows on the device.
+  FactorRule without_halos() const {
+    FactorRule out = rule;
+    for (std::int64_t d : attrs.input_spatial) {
+      const int f = only_factor(0, d);
+      if (f >= 0) out.factors[std::size_t(f)].kind = FactorKind::need_replication;
+    }
+    return out;
+  }
+};
+
+std::vector<Halo> halos_of(const PartitionContext& p, const Convolution& c,
+                           const ComputeLayout& layout, const Value& input) {
+  std::vector<Halo> halos;
+  for (std::size_t s = 0; s < c.attrs.input_spatial.size(); ++s) {
+    const std::int64_t in = c.attrs.input_spatial[s];
+    const std::int64_t ways = layout.operands[0].shards(in);
+    if (ways == 1) continue;
+    const ir::WindowDim& w = c.attrs.window[s];
+    const std::int64_t out = c.source.shape.dim(c.attrs.output_spatial[s]);
+    const IndexList& axes = layout.operands[0].dims[std::size_t(in)].axes;
+    const bool everywhere = is_everywhere(input, in, axes);
+    if (layout.operands[1].shards(c.attrs.kernel_spatial[s]) > 1) {
+      const std::int64_t block = ceil_div(w.size, ways);
+      halos.push_back(
+          halo_for(p, in, axes, c.lhs.dim(in), w, block * w.rhs_dilation, out, block, everywhere));
+    } else {
+      const std::int64_t block = ceil_div(out, ways);
+      halos.push_back(
+          halo_for(p, in, axes, c.lhs.dim(in), w, block * w.stride, block, w.size, everywhere));
+    }
+  }
+  return halos;
+}
+
+/// The cheaper layout of windows along split dims, for which `halos` are fetched, and of none such.
+ComputeLayout layout_of(PartitionContext& p, const Convolution& c, std::vector<Halo>* halos) {
+  const Value& input = *p.values.operand(*c.source.operand(0));
+  ComputeLayout layout = p.layouts.choose(c.source, c.rule);
+  *halos = halos_of(p, c, layout, input);
+  if (halos->empty()) return layout;
+  ComputeLayout other = p.layouts.choose(c.source, c.without_halos());
+  const TensorSharding from = fetched_from(layout.operands[0], *halos);
+  const bool fetched =
+      is_fetched(input, from, key_of(*halos, c.lhs.dims, from, c.attrs.input_feature));
+  const double fetching = fetched ? 0 : price(p, *halos, c.lhs, layout.operands[0]);
+  if (other.cost > layout.cost + fetching) return layout;
+  halos->clear();
+  return other;
+}
+
+/// The attributes of the op on shards: windows that fit what was fetched, a device's own groups.
+ir::ConvolutionAttrs local_attrs(const PartitionContext& p, const Convolution& c,
+                                 const ComputeLayout& layout, const TensorSharding& input,
+                                 const Shape& kernel) {
+  ir::ConvolutionAttrs local = c.attrs;
+  for (std::size_t s = 0; s < c.attrs.input_spatial.size(); ++s) {
+    if (input.shards(c.attrs.input_spatial[s]) == 1) continue;
+    local.window[s] = bare(c.attrs.window[s], kernel.dim(c.attrs.kernel_spatial[s]));
   }
   // The group is the major factor of the dims that it cuts: a device has some of the groups.
   auto ways_of_group = [&](std::int64_t dim) {
-    return p.emit.ways(
-        layout.factor_axes[std::size_t(rule->operands[0][std::size_t(dim)].front())]);
+    const int group = c.rule.operands[0][std::size_t(dim)].front();
+    return p.emit.ways(layout.factor_axes[std::size_t(group)]);
   };
-  if (attrs.feature_group_count > 1) {
-    local.feature_group_count /= ways_of_group(attrs.input_feature);
+  if (c.attrs.feature_group_count > 1) {
+    local.feature_group_count /= ways_of_group(c.attrs.input_feature);
   }
-  if (attrs.batch_group_count > 1) local.batch_group_count /= ways_of_group(attrs.input_batch);
-  x = p.emit.local_op(source, {x, kernel}, local_shape(source.shape, layout.results.front()),
-                      local);
-  p.values.define(source, p.values.make(x, layout.results.front(), source.shape));
+  if (c.attrs.batch_group_count > 1) {
+    local.batch_group_count /= ways_of_group(c.attrs.input_batch);
+  }
+  return local;
+}
+
+}  // namespace
+
+void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return replicate(p, source, "no rule is known");
+  const Convolution c(source, std::move(*rule));
+  std::vector<Halo> halos;
+  ComputeLayout layout = layout_of(p, c, &halos);
+  const TensorSharding split = layout.operands[0];
+  layout.operands[0] = fetched_from(split, halos);
+  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
+  ir::Instruction* zero = p.emit.constant_scalar(c.lhs.dtype, 0);
+  ir::Instruction* x = p.values.masked(operands[0], {c.attrs.input_feature}, zero);
+  Dims summed{c.attrs.kernel_input_feature};
+  summed.insert(summed.end(), c.attrs.kernel_spatial.begin(), c.attrs.kernel_spatial.end());
+  ir::Instruction* kernel =
+      p.values.masked(operands[1], summed, p.emit.constant_scalar(c.rhs.dtype, 0));
+  if (!halos.empty()) {
+    ir::Instruction*& rows =
+        operands[0]->derived[key_of(halos, c.lhs.dims, layout.operands[0], c.attrs.input_feature)];
+    if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
+    x = rows;
+  }
+  const TensorSharding& result = layout.results.front();
+  x = p.emit.local_op(source, {x, kernel}, local_shape(source.shape, result),
+                      local_attrs(p, c, layout, split, kernel->shape));
+  p.values.define(source, p.values.make(x, result, source.shape));
 }
 
 }  // namespace tessera::spmd
