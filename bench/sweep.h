@@ -13,6 +13,7 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
+#include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/refine/refine.h"
 
@@ -51,15 +52,18 @@ inline bool for_each_case(const std::string& file, const std::function<void(Swee
     std::fprintf(stderr, "cannot read %s\n", file.c_str());
     return false;
   }
+  spmd::CompileContext context;
   for (std::string text; std::getline(in, text);) {
     SweepCase c;
     c.line = nlohmann::json::parse(text);
     c.global = ir::parse_hlo(c.line["hlo"].get<std::string>(), file);
     c.global->num_partitions = 8;
     auto start = std::chrono::steady_clock::now();
-    spmd::Refined refined = spmd::propagate_and_refine(std::move(c.global));
+    spmd::RefineOptions refine;
+    refine.partition.context = &context;
+    spmd::Refined refined = spmd::propagate_and_refine(std::move(c.global), refine);
     c.global = std::move(refined.module);
-    spmd::PartitionOptions options;
+    spmd::PartitionOptions options = refine.partition;
     options.cost = refined.cost;
     spmd::PartitionReport report;
     c.device = spmd::partition(*c.global, options, &report);

@@ -13,6 +13,7 @@
 #include "src/base/log.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/liveness.h"
+#include "src/compiler/context_pool.h"
 #include "src/compiler/dump.h"
 #include "src/compiler/explain/explain.h"
 #include "src/ir/analysis/layouts.h"
@@ -99,13 +100,14 @@ void expand_window_scatters(Compilation& c) {
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
-                      const Options& options);
+                      const Compilation& of);
 
 /// What the program computes twice may lie in two ways, each where it is used; or once, for all
 /// uses. Of a small program both are searched, and the better is had.
-spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Options& of) {
+spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Compilation& of) {
   spmd::RefineOptions options;
-  options.partition = of.partition;
+  options.partition = of.options.partition;
+  options.partition.context = of.context.get();
   if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
   if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
     options.size = std::int64_t(module->instruction_count());
@@ -137,7 +139,8 @@ void propagate(Compilation& c) {
     spmd::propagate(c.module.get());
     return;
   }
-  spmd::Refined refined = find_shardings(std::move(c.module), c.options);
+  if (!c.context) c.context = take_context();
+  spmd::Refined refined = find_shardings(std::move(c.module), c);
   c.module = std::move(refined.module);
   c.options.partition.cost = refined.cost;
   if (c.for_report) return;  // reports want all records
@@ -197,8 +200,11 @@ void partition(Compilation& c) {
   const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
   spmd::PartitionOptions options = c.options.partition;
   options.all_records = c.for_report;
+  if (!c.context) c.context = take_context();
+  options.context = c.context.get();
   std::unique_ptr<ir::Module> device = std::move(c.device);
   if (!device) device = spmd::partition(*c.module, options, &c.report);
+  c.context = nullptr;
   if (c.for_report) c.source = std::move(c.module);
   c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;
@@ -337,9 +343,10 @@ constexpr Stage kStages[] = {
 };
 
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
-                      const Options& options) {
+                      const Compilation& of) {
   Compilation trial;
-  trial.options = options;
+  trial.options = of.options;
+  trial.context = of.context;
   trial.options.keep_stages = false;
   trial.options.partition.cost = cost;
   trial.module = propagated.clone();

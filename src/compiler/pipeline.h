@@ -8,6 +8,7 @@
 
 #include "src/codegen/plan_builder.h"
 #include "src/compiler/compile.h"
+#include "src/spmd/partitioner/compile_context.h"
 
 namespace tessera::compiler {
 
@@ -29,6 +30,8 @@ struct Compilation {
   std::unique_ptr<ir::Module> source;
   /// What partitioning makes of `module`, where the search for shardings left it; with `report`.
   std::unique_ptr<ir::Module> device;
+  /// From propagation to partitioning: what they work out once.
+  std::shared_ptr<spmd::CompileContext> context;
   std::size_t next_stage = 0;
 };
 

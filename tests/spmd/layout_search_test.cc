@@ -10,10 +10,10 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/count.h"
+#include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/reshard/planner.h"
-#include "src/spmd/reshard/search.h"
 
 namespace tessera::spmd {
 namespace {
@@ -40,9 +40,9 @@ FactorRule dot_rule(std::int64_t m, std::int64_t k, std::int64_t n) {
 
 ComputeLayout dot(std::int64_t m, std::int64_t k, std::int64_t n, const TensorSharding& lhs,
                   const TensorSharding& rhs, const TensorSharding& out) {
-  return choose_layout(dot_rule(m, k, n), {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})},
-                       {lhs, rhs}, {Shape(DType::f32, {m, n})}, {out},
-                       2.0 * double(m) * double(k) * double(n));
+  return CompileContext().layouts.choose(
+      dot_rule(m, k, n), {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})}, {lhs, rhs},
+      {Shape(DType::f32, {m, n})}, {out}, 2.0 * double(m) * double(k) * double(n));
 }
 
 /// Bytes that one device receives, all reshards together.
@@ -64,9 +64,10 @@ TEST(LayoutSearch, WhatMovesOnceForManyRunsMayBeLarge) {
   // Both want the one axis: the rows of the small one, or what is summed over, of the large one.
   const TensorSharding rows = on({{0}, {}}), whole = on({{}, {}});
   auto weight = [&](const std::vector<double>& shares) {
-    return choose_layout(dot_rule(8, 64, 64),
-                         {Shape(DType::f32, {8, 64}), Shape(DType::f32, {64, 64})}, {rows, rows},
-                         {Shape(DType::f32, {8, 64})}, {rows}, 2.0 * 8 * 64 * 64, {}, shares)
+    return CompileContext()
+        .layouts
+        .choose(dot_rule(8, 64, 64), {Shape(DType::f32, {8, 64}), Shape(DType::f32, {64, 64})},
+                {rows, rows}, {Shape(DType::f32, {8, 64})}, {rows}, 2.0 * 8 * 64 * 64, {}, shares)
         .operands[1];
   };
   EXPECT_FALSE(weight({}).same_placement(whole));
@@ -80,8 +81,9 @@ TEST(LayoutSearch, CopiesAreSharedOutWhereThatIsAskedFor) {
     CostModel model;
     model.share_copies = share;
     model.bytes_per_dot_flop = price;
+    ReshardPlanner reshards;
     const ComputeLayout l = search_layout(
-        dot_rule(64, 64, 64), {Shape(DType::f32, {64, 64}), Shape(DType::f32, {64, 64})},
+        reshards, dot_rule(64, 64, 64), {Shape(DType::f32, {64, 64}), Shape(DType::f32, {64, 64})},
         {whole, whole}, {Shape(DType::f32, {64, 64})}, {whole}, 2.0 * 64 * 64 * 64,
         layout_cost(dot_rule(64, 64, 64),
                     {Shape(DType::f32, {64, 64}), Shape(DType::f32, {64, 64})}, model));
@@ -156,7 +158,8 @@ TEST(LayoutSearch, WorkOnAFewElementsIsNotRepeatedEither) {
   };
   for (int trial = 0; trial < 100; ++trial) {
     TensorSharding lhs = any(), rhs = any(), out = any();
-    ComputeLayout l = choose_layout(rule, {shape, shape}, {lhs, rhs}, {shape}, {out}, 16);
+    ComputeLayout l =
+        CompileContext().layouts.choose(rule, {shape, shape}, {lhs, rhs}, {shape}, {out}, 16);
     EXPECT_GE(l.factor_axes[0].size(), out.dims[0].axes.size())
         << lhs.to_string() << " " << rhs.to_string() << " " << out.to_string();
   }
@@ -175,8 +178,8 @@ TEST(LayoutSearch, FactorsThatAreNeededWholeGetNothing) {
   rule.operands = {{{0}, {1}}};
   rule.results = {{{0}, {1}}};
   Shape shape(DType::f32, {16, 64});
-  ComputeLayout l =
-      choose_layout(rule, {shape}, {on({{}, {0, 1}})}, {shape}, {on({{}, {0, 1}})}, 16 * 64);
+  ComputeLayout l = CompileContext().layouts.choose(rule, {shape}, {on({{}, {0, 1}})}, {shape},
+                                                    {on({{}, {0, 1}})}, 16 * 64);
   EXPECT_TRUE(l.factor_axes[1].empty());
   // The other dim takes over, rather than all devices doing all.
   for (int a : {0, 1}) {
@@ -190,8 +193,9 @@ TEST(LayoutSearch, DimsOfSeveralFactorsHaveNoHoles) {
   rule.factors = {{4}, {8}};
   rule.operands = {{{0, 1}}};
   rule.results = {{{0}, {1}}};
-  ComputeLayout l = choose_layout(rule, {Shape(DType::f32, {32})}, {on({{0}})},
-                                  {Shape(DType::f32, {4, 8})}, {on({{}, {1}})}, 32);
+  ComputeLayout l =
+      CompileContext().layouts.choose(rule, {Shape(DType::f32, {32})}, {on({{0}})},
+                                      {Shape(DType::f32, {4, 8})}, {on({{}, {1}})}, 32);
   std::int64_t ways = 1 << l.factor_axes[0].size();
   EXPECT_TRUE(l.factor_axes[1].empty() || ways == 4);
 }
@@ -274,34 +278,35 @@ ENTRY e {
 }
 
 /// Reshards that are planned for a dot at these prices.
-std::int64_t searches(const CostModel& model) {
+std::int64_t plans_made(CompileContext& context, const CostModel& model) {
   const TensorSharding rows = on({{0, 1, 2}, {}}), columns = on({{}, {2, 1, 0}});
-  const std::int64_t before = reshard::searches_made();
-  (void)choose_layout(
+  const std::int64_t before = context.reshards.plans_made();
+  (void)context.layouts.choose(
       dot_rule(72, 136, 200), {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
       {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns}, 2.0 * 72 * 136 * 200, model);
-  return reshard::searches_made() - before;
+  return context.reshards.plans_made() - before;
 }
 
 // A search tries many prices of work; what is moved costs the same in all of them.
 TEST(LayoutSearch, ReshardsArePlannedOnceWhateverWorkCosts) {
+  CompileContext context;
   CostModel model;
-  EXPECT_GT(searches(model), 0);
-  EXPECT_EQ(searches(model), 0);
+  EXPECT_GT(plans_made(context, model), 0);
+  EXPECT_EQ(plans_made(context, model), 0);
   // All layouts are looked at, so that the second price asks for no reshard that is new.
   model.bytes_per_dot_flop = 1;
-  (void)searches(model);
+  (void)plans_made(context, model);
   for (const double price : {0.003, 1.0}) {
     model.bytes_per_dot_flop = price;
     for (const double repeated : {0.0, 0.0001}) {
       model.bytes_per_repeated_flop = repeated;
       model.steady_moves_once = !model.steady_moves_once;
       model.bytes_per_flop *= 2;
-      EXPECT_EQ(searches(model), 0) << price << " " << repeated;
+      EXPECT_EQ(plans_made(context, model), 0) << price << " " << repeated;
     }
   }
   model.transfer.latency_bytes = 1;
-  EXPECT_GT(searches(model), 0);
+  EXPECT_GT(plans_made(context, model), 0);
 }
 
 TEST(LayoutSearch, AnOpsLayoutDependsOnThePriceOfItsOwnWork) {

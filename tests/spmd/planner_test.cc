@@ -393,7 +393,7 @@ void run(const TensorSharding& from, const TensorSharding& to, const Dims& dims)
   EXPECT_EQ(without_ones(simulation.now().unreduced, mesh), without_ones(to.unreduced, mesh));
   EXPECT_NEAR(plan.bytes_received, bytes, 1e-6 * (1 + bytes));
   EXPECT_EQ(plan.collectives, collectives);
-  EXPECT_DOUBLE_EQ(reshard_cost(from, to, dims, 4), plan.cost);
+  EXPECT_DOUBLE_EQ(ReshardPlanner().price(from, to, dims, 4), plan.cost);
 }
 
 TensorSharding random_sharding(const MeshRef& mesh, std::int64_t rank, std::mt19937& random,

@@ -3,21 +3,19 @@
 // groups that stay symbolic, and layouts and moves that are worked out once.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "bench/programs.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/reshard/search.h"
 
 namespace tessera::testing {
 namespace {
 
 struct Made {
   std::size_t instructions = 0, collectives = 0, records = 0;
-  std::size_t text = 0;  ///< without the pairs of permutes, which HLO has no symbols for
-  std::int64_t searches = 0;
+  std::size_t text = 0;    ///< without the pairs of permutes, which HLO has no symbols for
+  std::int64_t plans = 0;  ///< of reshards
 };
 
 std::size_t length_without_pairs(const std::string& text) {
@@ -32,19 +30,19 @@ std::size_t length_without_pairs(const std::string& text) {
 
 Made partitioned(std::unique_ptr<ir::Module> module) {
   Made made;
-  // A thread of its own: what is kept between programs is kept per thread.
-  std::thread([&] {
-    spmd::propagate(module.get());
-    spmd::PartitionReport report;
-    const auto device = spmd::partition(*module, {}, &report);
-    for (const auto& i : device->entry()->instructions()) {
-      ++made.instructions;
-      made.collectives += ir::is_collective(i->opcode);
-    }
-    made.records = report.records.size();
-    made.text = length_without_pairs(ir::to_string(*device));
-    made.searches = spmd::reshard::searches_made();
-  }).join();
+  spmd::propagate(module.get());
+  spmd::CompileContext context;
+  spmd::PartitionOptions options;
+  options.context = &context;
+  spmd::PartitionReport report;
+  const auto device = spmd::partition(*module, options, &report);
+  for (const auto& i : device->entry()->instructions()) {
+    ++made.instructions;
+    made.collectives += ir::is_collective(i->opcode);
+  }
+  made.records = report.records.size();
+  made.text = length_without_pairs(ir::to_string(*device));
+  made.plans = context.reshards.plans_made();
   return made;
 }
 
@@ -69,14 +67,14 @@ TEST(Size, OfADeviceProgramDoesNotGrowWithTheDevices) {
     expect_within(small.records, other->records, 1.5, "records");
     expect_within(small.text, other->text, 1.2, "text");
   }
-  // More pieces of axes, more ways to go: but by a few searches, not by the devices.
-  EXPECT_LE(large.searches, small.searches + 200);
+  // More pieces of axes, more ways to go: but by a few plans, not by the devices.
+  EXPECT_LE(large.plans, small.plans + 200);
 }
 
 TEST(Size, LayersThatAreAlikeAreSearchedOnce) {
   const Made few = step(2, 16, 16), many = step(6, 16, 16);
-  EXPECT_GT(few.searches, 0);
-  EXPECT_EQ(many.searches, few.searches);
+  EXPECT_GT(few.plans, 0);
+  EXPECT_EQ(many.plans, few.plans);
   // Three times the layers: three times the program, less what is there once.
   EXPECT_LE(many.instructions, 3 * few.instructions);
   EXPECT_LE(many.text, 3.1 * double(few.text));
@@ -86,7 +84,7 @@ TEST(Size, OfAChainIsLinear) {
   const Made small = partitioned(bench::chain(400, {16, 16}));
   const Made large = partitioned(bench::chain(4000, {16, 16}));
   EXPECT_LE(large.instructions, 11 * small.instructions);
-  EXPECT_EQ(large.searches, small.searches);
+  EXPECT_EQ(large.plans, small.plans);
 }
 
 }  // namespace

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/layout/layout_search.h"
-#include "src/spmd/partitioner/row_exchange.h"
 #include "src/spmd/propagation/factor_propagation.h"
 #include "src/spmd/reshard/planner.h"
+#include "src/spmd/reshard/row_exchange.h"
 #include "tests/spmd/propagation_case.h"
 
 namespace tessera::spmd {
@@ -88,7 +89,7 @@ TEST(WorkedExamples, AggressivePropagation) {
   EXPECT_EQ(step(kProduct, {{"a", "x|-"}, {"b", "-|x"}}, true), "x|- -|x -> x|-");
 }
 
-// ----- partitioner/row_exchange.h
+// ----- reshard/row_exchange.h
 
 void expect_move(const RowPermute& move, const Dims& target, const Dims& cut, const Dims& place,
                  std::int64_t rows) {
@@ -196,7 +197,7 @@ TEST(WorkedExamples, ReshardPlans) {
 TEST(WorkedExamples, ReshardBounds) {
   const TensorSharding from = on_mesh("x|-"), to = on_mesh("y|-");
   EXPECT_EQ(reshard_lower_bound(from, to, kSquare, 4), 512);
-  EXPECT_NEAR(reshard_cost(from, to, kSquare, 4), 768, 0.01);
+  EXPECT_NEAR(ReshardPlanner().price(from, to, kSquare, 4), 768, 0.01);
 }
 
 // ----- partitioner/layout/layout_search.cc
@@ -215,9 +216,9 @@ Chosen choose(std::int64_t m, std::int64_t k, std::int64_t n, const std::string&
   rule.operands = {{{0}, {2}}, {{2}, {1}}};
   rule.results = {{{0}, {1}}};
   const TensorSharding l = parse(mesh, lhs), r = parse(mesh, rhs), o = parse(mesh, out);
-  const ComputeLayout layout =
-      choose_layout(rule, {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})}, {l, r},
-                    {Shape(DType::f32, {m, n})}, {o}, 2.0 * double(m) * double(k) * double(n));
+  const ComputeLayout layout = CompileContext().layouts.choose(
+      rule, {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})}, {l, r},
+      {Shape(DType::f32, {m, n})}, {o}, 2.0 * double(m) * double(k) * double(n));
   Chosen chosen;
   for (std::size_t f = 0; f < 3; ++f) {
     if (!layout.factor_axes[f].empty()) chosen.split += "mnk"[f];

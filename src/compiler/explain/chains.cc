@@ -5,7 +5,7 @@
 #include <set>
 
 #include "src/compiler/explain/explain.h"
-#include "src/spmd/partitioner/context.h"
+#include "src/spmd/communication_report.h"
 
 namespace tessera::compiler::explain {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/collectives/count.h"
-#include "src/spmd/partitioner/context.h"
+#include "src/spmd/communication_report.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/argument_views.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "src/ir/constraint.h"
-#include "src/spmd/partitioner/context.h"
+#include "src/spmd/communication_report.h"
 
 namespace tessera::compiler::explain {
 namespace {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings with which less might move than with those that propagation chose.
+#include "src/spmd/partitioner/alternatives.h"
+
 #include <algorithm>
 
 #include "src/ir/rewrite/while_view.h"
-#include "src/spmd/partitioner/context.h"
 #include "src/spmd/rules/projection.h"
+#include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd {
 namespace {
@@ -41,40 +43,27 @@ bool stays(const ir::Instruction& parameter, std::size_t leaf) {
 
 }  // namespace
 
-void ComputationPartitioner::suggest(const ir::Instruction& array, const TensorSharding& s,
-                                     double bytes) {
-  if (std::vector<LayoutAlternative>* all = module_.options().alternatives) {
-    all->push_back({&array, 0, s, bytes});
-  }
+void AlternativeCollector::suggest(const ir::Instruction& array, const TensorSharding& s,
+                                   double bytes) {
+  if (out_) out_->push_back({&array, 0, s, bytes});
 }
 
-void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
-                                          const TensorSharding& to, double bytes) {
-  if (!v->origin) return;
-  const std::vector<Value*>* known = defined(*v->origin);
-  if (!known) return;
-  const std::vector<Value*>& all = *known;
-  auto at =
-      std::find_if(all.begin(), all.end(), [&](Value* x) { return x->original == v->original; });
-  if (at == all.end()) return;
-  auto suggest = [&](TensorSharding s) {
-    module_.options().alternatives->push_back(
-        {v->origin, std::size_t(at - all.begin()), std::move(s), bytes});
-  };
+void AlternativeCollector::suggest_ends(const ir::Instruction& value, std::size_t leaf,
+                                        const Shape& shape, const TensorSharding& from,
+                                        const TensorSharding& to, double bytes) {
+  auto suggest = [&](TensorSharding s) { out_->push_back({&value, leaf, std::move(s), bytes}); };
   suggest(reduced(to));
   suggest(reduced(from));
   // Several arrays that are made of one: it moves once, and they needn't.
-  const ir::Instruction* source = v->origin->shape.is_array() ? made_of(*v->origin) : nullptr;
+  const ir::Instruction* source = value.shape.is_array() ? made_of(value) : nullptr;
   for (int k = 0; source && k < kSteps; ++k, source = made_of(*source)) {
-    if (users(*source).size() > 1) {
-      module_.options().alternatives->push_back({source, 0, reduced(to), bytes, true});
+    if (source_.users(*source).size() > 1) {
+      out_->push_back({source, 0, reduced(to), bytes, true});
     }
   }
   // What a loop doesn't change may be gathered once, for all that happens to it there.
-  const std::size_t leaf = std::size_t(at - all.begin());
-  if (stays(*v->origin, leaf)) {
-    module_.options().alternatives->push_back(
-        {v->origin, leaf, whole(v->shape.rank()), bytes, true});
+  if (stays(value, leaf)) {
+    out_->push_back({&value, leaf, source_.replicated(shape.rank()), bytes, true});
   }
   // What is gathered, along another dim instead.
   const IndexList before = used_axes(from), after = used_axes(to);
@@ -85,42 +74,43 @@ void ComputationPartitioner::suggest_ends(Value* v, const TensorSharding& from,
   for (std::size_t d = 0; d < to.dims.size() && !dropped.empty(); ++d) {
     TensorSharding s = reduced(to);
     s.dims[d].axes.insert(s.dims[d].axes.end(), dropped.begin(), dropped.end());
-    if (v->shape.dims[d] % s.shards(std::int64_t(d)) == 0) suggest(std::move(s));
+    if (shape.dims[d] % s.shards(std::int64_t(d)) == 0) suggest(std::move(s));
   }
   // Partial sums that are scattered, rather than summed up on each device.
   for (std::size_t d = 0; d < from.dims.size() && !from.unreduced.empty(); ++d) {
     TensorSharding s = from;
     s.dims[d].axes.insert(s.dims[d].axes.end(), s.unreduced.begin(), s.unreduced.end());
-    if (v->shape.dims[d] % s.shards(std::int64_t(d)) == 0) suggest(reduced(std::move(s)));
+    if (shape.dims[d] % s.shards(std::int64_t(d)) == 0) suggest(reduced(std::move(s)));
   }
 }
 
-void ComputationPartitioner::suggest_results(const ir::Instruction& source, const FactorRule& rule,
-                                             const std::vector<TensorSharding>& operands,
-                                             const ComputeLayout& layout) {
+void AlternativeCollector::suggest_results(const ir::Instruction& op, const FactorRule& rule,
+                                           const std::vector<TensorSharding>& operands,
+                                           const ComputeLayout& layout) {
   bool moves = false;
   double bytes = 0;
   for (std::size_t t = 0; t < operands.size(); ++t) {
     if (same_layout(operands[t], layout.operands[t])) continue;
     moves = true;
-    bytes = std::max(bytes, double(source.operand(t)->shape.byte_count()));
+    bytes = std::max(bytes, double(op.operand(t)->shape.byte_count()));
   }
   if (!moves) return;
-  const std::vector<Shape> shapes = flatten(source.shape);
+  const std::vector<Shape> shapes = flatten(op.shape);
+  const LogicalMesh& mesh = *source_.mesh();
   for (std::size_t t = 0; t < operands.size(); ++t) {
     if (same_layout(operands[t], layout.operands[t])) continue;
-    const Projection seen = project(*mesh(), rule, rule.operands[t], operands[t]);
+    const Projection seen = project(mesh, rule, rule.operands[t], operands[t]);
     std::vector<IndexList> axes(rule.factors.size());
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (rule.factors[f].kind == FactorKind::pass_through) axes[f] = seen.factors[f].axes;
     }
     for (std::size_t r = 0; r < rule.results.size(); ++r) {
       if (!shapes[r].is_array()) continue;
-      TensorSharding s = whole(shapes[r].rank());
+      TensorSharding s = source_.replicated(shapes[r].rank());
       for (std::size_t d = 0; d < s.dims.size(); ++d) {
-        s.dims[d].axes = dim_axes(*mesh(), rule, rule.results[r][d], axes);
+        s.dims[d].axes = dim_axes(mesh, rule, rule.results[r][d], axes);
       }
-      module_.options().alternatives->push_back({&source, r, std::move(s), bytes / 8});
+      out_->push_back({&op, r, std::move(s), bytes / 8});
     }
   }
 }

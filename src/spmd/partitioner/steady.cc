@@ -4,7 +4,8 @@
 
 #include "src/ir/analysis/loop_invariance.h"
 #include "src/ir/rewrite/while_view.h"
-#include "src/spmd/partitioner/context.h"
+#include "src/spmd/partitioner/layout_chooser.h"
+#include "src/spmd/partitioner/module_partitioner.h"
 
 namespace tessera::spmd {
 namespace {
@@ -12,25 +13,25 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-/// A carry that the body gives back as it got it.
-bool is_kept(const ir::Computation& body, std::size_t carry) {
+/// A carry that the body hands on unchanged.
+bool is_invariant_carry(const ir::Computation& body, std::size_t carry) {
   const Instruction& root = *body.root();
   return root.is(Opcode::tuple) && ir::WhileView::carry_of(*root.operand(carry)) == carry;
 }
 
-/// By instruction of a loop's body.
-std::vector<char> steady_values(const ir::Computation& body) {
-  std::vector<char> steady(body.instructions().size(), 0);
+/// By instruction of a loop's body: whether it has the same value in all trips.
+std::vector<char> loop_invariant_values(const ir::Computation& body) {
+  std::vector<char> invariant(body.instructions().size(), 0);
   for (const auto& i : body.instructions()) {
     if (!i->shape.is_array()) continue;
     const auto carry = ir::WhileView::carry_of(*i);
-    bool same = carry ? is_kept(body, *carry) : ir::may_stand_outside(*i);
+    bool same = carry ? is_invariant_carry(body, *carry) : ir::may_stand_outside(*i);
     for (const Instruction* o : i->operands()) {
-      same = same && (carry || steady[std::size_t(o->index)] != 0);
+      same = same && (carry || invariant[std::size_t(o->index)] != 0);
     }
-    steady[std::size_t(i->index)] = same;
+    invariant[std::size_t(i->index)] = same;
   }
-  return steady;
+  return invariant;
 }
 
 }  // namespace
@@ -49,16 +50,16 @@ std::int64_t ModulePartitioner::trips_of(const ir::Computation& source) const {
   return it == trips_.end() ? 1 : std::max<std::int64_t>(it->second, 1);
 }
 
-std::vector<double> ComputationPartitioner::operand_shares(const Instruction& source) {
-  const std::int64_t trips = module_.trips_of(source_);
-  if (trips < 2 || !cost().steady_moves_once) return {};
-  if (steady_.empty()) steady_ = steady_values(source_);
+std::vector<double> LayoutChooser::operand_shares(const Instruction& source) {
+  const std::int64_t trips = source_.trips();
+  if (trips < 2 || !module_.cost().steady_moves_once) return {};
+  if (loop_invariant_.empty()) loop_invariant_ = loop_invariant_values(source_.computation());
   std::vector<double> shares;
   bool any = false;
   for (const Instruction* o : source.operands()) {
-    const bool steady = steady_[std::size_t(o->index)] != 0;
-    any = any || steady;
-    shares.push_back(steady ? 1 / double(trips) : 1);
+    const bool invariant = loop_invariant_[std::size_t(o->index)] != 0;
+    any = any || invariant;
+    shares.push_back(invariant ? 1 / double(trips) : 1);
   }
   return any ? shares : std::vector<double>();
 }

@@ -1,76 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-device index arithmetic, masks, tuples: what the op families build from.
+// The arrays of one computation as the device program has them, and their reshards.
+#include "src/spmd/partitioner/values.h"
+
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/base/literal.h"
-#include "src/ir/analysis/device_computations.h"
-#include "src/ir/hlo/typed_calls.h"
-#include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
 
 namespace {
 
-/// Axes of size 1 split nothing.
-IndexList wide_axes(const TensorSharding& s, IndexList axes) {
-  erase_if(axes, [&](int a) { return s.mesh->axes[std::size_t(a)].size == 1; });
-  return axes;
+/// Some axis is unreduced after, but not before.
+bool adds_unreduced(const TensorSharding& before, const TensorSharding& after) {
+  return std::any_of(after.unreduced.begin(), after.unreduced.end(), [&](int a) {
+    return std::find(before.unreduced.begin(), before.unreduced.end(), a) == before.unreduced.end();
+  });
 }
 
 }  // namespace
 
-bool same_layout(const TensorSharding& a, const TensorSharding& b) {
-  if (a.dims.size() != b.dims.size() || a.kind != b.kind) return false;
-  for (std::size_t i = 0; i < a.dims.size(); ++i) {
-    const IndexList &x = a.dims[i].axes, &y = b.dims[i].axes;
-    if (x != y && wide_axes(a, x) != wide_axes(b, y)) return false;
-  }
-  if (a.unreduced.empty() && b.unreduced.empty()) return true;
-  IndexList ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
-  std::sort(ua.begin(), ua.end());
-  std::sort(ub.begin(), ub.end());
-  return ua == ub;
+std::string operand_reason(const ir::Instruction& source, std::size_t i) {
+  return "operand " + std::to_string(i) + " of " + op_label(source);
 }
 
-bool uneven(const TensorSharding& s, const Dims& global) {
-  for (std::size_t d = 0; d < global.size(); ++d) {
-    if (global[d] % s.shards(std::int64_t(d)) != 0) return true;
-  }
-  return false;
-}
+Values::Values(ModulePartitioner& module, const SourceComputation& source, ShardBuilder& emit,
+               ReshardEmitter& reshards, AlternativeCollector& alternatives)
+    : module_(module),
+      source_(source),
+      emit_(emit),
+      reshards_(reshards),
+      alternatives_(alternatives),
+      values_(source.computation().instructions().size()) {}
 
-TensorSharding without_dims(TensorSharding s, const Dims& dims) {
-  for (std::int64_t d : dims) s.dims[std::size_t(d)].axes.clear();
-  return s;
-}
+// ----- definitions
 
-TensorSharding reduced(TensorSharding s) {
-  s.unreduced.clear();
-  return s;
-}
-
-bool contains(const Dims& dims, std::int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
-
-IndexList used_axes(const TensorSharding& s) {
-  IndexList axes;
-  for (const DimSharding& d : s.dims) axes.insert(axes.end(), d.axes.begin(), d.axes.end());
-  return axes;
-}
-
-double byte_count(const ir::Instruction* x) { return double(x->shape.byte_count()); }
-
-std::string op_label(const ir::Instruction& source) {
-  if (ir::is_manual_computation(source)) return "manual computation";
-  std::string label(ir::text_name(source.opcode));
-  const std::string target = ir::custom_call_target(source);
-  return target.empty() ? label : label + " " + target;
-}
-
-Value* ComputationPartitioner::make(ir::Instruction* local, TensorSharding sharding,
-                                    const Shape& global) {
+Value* Values::make(ir::Instruction* local, TensorSharding sharding, const Shape& global) {
   sharding.replicated.clear();
   Shape expected = local_shape(global, sharding);
   TESSERA_CHECK(local->shape == expected,
@@ -82,248 +46,203 @@ Value* ComputationPartitioner::make(ir::Instruction* local, TensorSharding shard
   v.sharding = std::move(sharding);
   v.shape = global;
   v.shape.layout.clear();
-  v.origin = current_;
+  v.origin = emit_.current();
   v.original = &v;
   v.materializations.push_back(&v);
   return &v;
 }
 
-Value* ComputationPartitioner::make_recomputable(
-    std::function<ir::Instruction*(const TensorSharding&)> recompute,
-    const TensorSharding& sharding, const Shape& global) {
+Value* Values::make_recomputable(std::function<ir::Instruction*(const TensorSharding&)> recompute,
+                                 const TensorSharding& sharding, const Shape& global) {
   Value* v = make(recompute(sharding), sharding, global);
   v->recompute = std::move(recompute);
   return v;
 }
 
-Shape ComputationPartitioner::local_shape(const Shape& global, const TensorSharding& s) const {
-  if (!global.is_array()) return global;
-  return Shape(global.dtype, s.shard_dims(global.dims));
+void Values::define(const ir::Instruction& source, std::vector<Value*> leaves) {
+  TESSERA_CHECK(leaves.size() == (source.shape.is_tuple ? flatten(source.shape).size() : 1),
+                "a wrong number of leaves for " + source.describe());
+  TESSERA_CHECK(source_.has(source), source.describe() + " is of another computation");
+  values_[std::size_t(source.index)] = {true, std::move(leaves)};
 }
 
-std::int64_t ComputationPartitioner::ways(const IndexList& axes) const {
-  std::int64_t n = 1;
-  for (int a : axes) n *= mesh()->axes[std::size_t(a)].size;
-  return n;
-}
-
-ir::Instruction* ComputationPartitioner::index(std::int64_t v) {
-  ir::Instruction*& i = indices_[v];
-  if (!i) {
-    TESSERA_CHECK(v == std::int64_t(std::int32_t(v)), "an index beyond 32 bits");
-    Cow<ir::Metadata> keep;
-    std::swap(keep, b().metadata);
-    i = b().scalar(s32, double(v));
-    std::swap(keep, b().metadata);
+void Values::define(const ir::Instruction& source, const std::vector<ir::Instruction*>& leaves,
+                    const std::vector<TensorSharding>& layouts) {
+  const std::vector<Shape> shapes = flatten(source.shape);
+  std::vector<Value*> values;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    values.push_back(make(leaves[i], layouts[i], shapes[i]));
   }
-  return i;
+  define(source, std::move(values));
 }
 
-ir::Instruction* ComputationPartitioner::constant_scalar(DType dtype, double v) {
-  ir::Instruction*& i = scalars_[{int(dtype), v}];
-  if (!i) i = b().scalar(dtype, v);
-  return i;
+const std::vector<Value*>* Values::find(const ir::Instruction& source) const {
+  if (!source_.has(source)) return nullptr;
+  const auto& [done, leaves] = values_[std::size_t(source.index)];
+  return done ? &leaves : nullptr;
 }
 
-ir::Instruction* ComputationPartitioner::position() {
-  if (position_) return position_;
-  Cow<ir::Metadata> keep;
-  std::swap(keep, b().metadata);
-  position_ = b().convert(b().partition_id(), s32);
-  if (!mesh()->device_ids.empty()) {
-    Literal table(Shape(s32, {module_.devices()}));
-    auto data = table.mutable_data<std::int32_t>();
-    for (std::int64_t d = 0; d < module_.devices(); ++d) {
-      data[std::size_t(d)] = std::int32_t(mesh()->position_of(d));
+std::ptrdiff_t Values::leaf_of(const Value& v) const {
+  const std::vector<Value*>* all = v.origin ? find(*v.origin) : nullptr;
+  for (std::size_t k = 0; all && k < all->size(); ++k) {
+    if ((*all)[k]->original == v.original) return std::ptrdiff_t(k);
+  }
+  return -1;
+}
+
+// ----- the values of source instructions
+
+Value* Values::as_declared(Value* v, const TensorSharding& layout) {
+  if (!v->shape.is_array()) return v;
+  if (Value* same = materialized_in(v, layout)) return same;
+  // The op that made the partial sum is the one that pays.
+  const ShardBuilder::OpScope scope(emit_, *v->origin);
+  return reshard(v, layout, "result of " + op_label(*v->origin));
+}
+
+std::vector<Value*> Values::declared_leaves(const ir::Instruction& source) {
+  std::vector<Value*> out = computed_leaves(source);
+  const std::vector<TensorSharding>& layouts = source_.shardings(source);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = as_declared(out[i], layouts[i]);
+  return out;
+}
+
+Value* Values::declared(const ir::Instruction& source) {
+  const std::vector<Value*>& all = computed_leaves(source);
+  TESSERA_CHECK(all.size() == 1, source.describe() + " is a tuple where an array is needed");
+  return as_declared(all.front(), source_.sharding(source));
+}
+
+const std::vector<Value*>& Values::computed_leaves(const ir::Instruction& source) const {
+  const std::vector<Value*>* all = find(source);
+  TESSERA_CHECK(all, source.describe() + " is used before it is defined");
+  return *all;
+}
+
+Value* Values::computed(const ir::Instruction& source) const {
+  const std::vector<Value*>& all = computed_leaves(source);
+  TESSERA_CHECK(all.size() == 1, source.describe() + " has no single value");
+  return all.front();
+}
+
+Value* Values::operand(const ir::Instruction& operand) {
+  Value* v = computed(operand);
+  if (source_.user_count(operand) == 1 || v->is_recomputable()) return v;
+  return declared(operand);
+}
+
+Value* Values::operand_in(const ir::Instruction& source, std::size_t i,
+                          const TensorSharding& layout) {
+  Value* v = operand(*source.operand(i));
+  Value* same = materialized_in(v, layout);
+  return same ? same : reshard(v, layout, operand_reason(source, i));
+}
+
+std::vector<Value*> Values::operands_in(const ir::Instruction& source,
+                                        const std::vector<TensorSharding>& layout) {
+  std::vector<Value*> out;
+  out.reserve(source.operands().size());
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    out.push_back(operand_in(source, i, layout[i]));
+  }
+  return out;
+}
+
+// ----- layouts
+
+Value* Values::cheapest_materialization(Value* v, const TensorSharding& to, double* price) const {
+  Value* best = nullptr;
+  double least = 0;
+  for (Value* m : v->original->materializations) {
+    // A replicated value becomes a partial sum by masking; a partial one gets no further axes.
+    if (adds_unreduced(m->sharding, to) &&
+        (!m->sharding.unreduced.empty() || m->partial_op != ir::Opcode::add)) {
+      continue;
     }
-    position_ = b().reshape(b().dynamic_slice(b().constant(table), {position_}, {1}), {});
-  }
-  std::swap(keep, b().metadata);
-  return position_;
-}
-
-ir::Instruction* ComputationPartitioner::coordinate(const IndexList& axes) {
-  if (ways(axes) == 1) return index(0);
-  if (auto it = coordinates_.find(axes); it != coordinates_.end()) return it->second;
-  ir::Instruction* at = position();
-  Cow<ir::Metadata> keep;
-  std::swap(keep, b().metadata);
-  Dims strides = mesh()->strides();
-  auto size = [&](std::size_t i) { return mesh()->axes[std::size_t(axes[i])].size; };
-  auto stride = [&](std::size_t i) { return strides[std::size_t(axes[i])]; };
-  ir::Instruction* sum = nullptr;
-  std::int64_t weight = 1;
-  for (std::size_t end = axes.size(); end > 0;) {
-    // Axes that lie side by side in the mesh are one mixed-radix digit.
-    std::size_t begin = end - 1;
-    std::int64_t product = size(begin);
-    while (begin > 0 && stride(begin - 1) == stride(end - 1) * product) {
-      --begin;
-      product *= size(begin);
+    double p = same_layout(m->sharding, to) ? 0 : module_.reshard_cost(m->sharding, to, v->shape);
+    if (!best || p < least) {
+      best = m;
+      least = p;
     }
-    ir::Instruction* digit = at;
-    std::int64_t s = stride(end - 1);
-    if (s != 1) digit = b().binary(ir::Opcode::divide, digit, index(s));
-    if (s * product != module_.devices()) {
-      digit = b().binary(ir::Opcode::remainder, digit, index(product));
-    }
-    if (weight != 1) digit = b().binary(ir::Opcode::multiply, digit, index(weight));
-    sum = sum ? b().binary(ir::Opcode::add, digit, sum) : digit;
-    weight *= product;
-    end = begin;
   }
-  std::swap(keep, b().metadata);
-  return coordinates_[axes] = sum;
+  TESSERA_CHECK(best, "no form of the value can be brought to " + to.to_spec_string());
+  *price = least;
+  return best;
 }
 
-ir::Instruction* ComputationPartitioner::lookup(const Dims& table, const IndexList& axes) {
-  TESSERA_CHECK(std::int64_t(table.size()) == ways(axes), "a table of a wrong size");
-  if (table.size() == 1) return index(table[0]);
-  std::int64_t step = table[1] - table[0];
-  bool affine = true;
-  for (std::size_t i = 1; i < table.size(); ++i) affine &= table[i] - table[i - 1] == step;
-  if (affine && step == 0) return index(table[0]);
-  auto key = std::pair(table, axes);
-  if (auto it = lookups_.find(key); it != lookups_.end()) return it->second;
-  ir::Instruction* c = coordinate(axes);
-  Cow<ir::Metadata> keep;
-  std::swap(keep, b().metadata);
-  ir::Instruction* out;
-  if (affine) {
-    out = step == 1 ? c : b().binary(ir::Opcode::multiply, c, index(step));
-    if (table[0] != 0) out = b().binary(ir::Opcode::add, out, index(table[0]));
-  } else {
-    Literal values(Shape(s32, {std::int64_t(table.size())}));
-    auto data = values.mutable_data<std::int32_t>();
-    for (std::size_t i = 0; i < table.size(); ++i) data[i] = std::int32_t(table[i]);
-    out = b().reshape(b().dynamic_slice(b().constant(values), {c}, {1}), {});
+double Values::reshard_price(Value* v, const TensorSharding& to) const {
+  if (v->is_recomputable() && to.unreduced.empty()) return 0;
+  double price = 0;
+  cheapest_materialization(v, to, &price);
+  return price;
+}
+
+Value* Values::materialized_in(Value* v, const TensorSharding& layout) const {
+  if (same_layout(v->sharding, layout)) return v;
+  for (Value* m : v->original->materializations) {
+    if (same_layout(m->sharding, layout)) return m;
   }
-  std::swap(keep, b().metadata);
-  return lookups_[key] = out;
+  return nullptr;
 }
 
-ir::Instruction* ComputationPartitioner::shard_offset(const TensorSharding& s, std::int64_t dim,
-                                                      std::int64_t size) {
-  const IndexList& axes = s.dims[std::size_t(dim)].axes;
-  std::int64_t n = ways(axes), block = ceil_div(size, n);
-  Dims table;
-  for (std::int64_t c = 0; c < n; ++c) table.push_back(c * block);
-  return lookup(table, axes);
+Value* Values::add_materialization(Value* v, ir::Instruction* local, const TensorSharding& layout) {
+  Value* made = make(local, layout, v->shape);
+  made->original = v->original;
+  made->origin = v->origin;
+  v->original->materializations.push_back(made);
+  return made;
 }
 
-ir::Instruction* ComputationPartitioner::range_mask(const Dims& dims, std::int64_t dim,
-                                                    ir::Instruction* lo, ir::Instruction* hi) {
-  std::int64_t n = dims[std::size_t(dim)];
-  ir::Instruction* at = b().iota(Shape(s32, {n}), 0);
-  ir::Instruction* mask = nullptr;
-  if (lo) mask = b().compare(ir::Direction::ge, at, b().splat(lo, {n}));
-  if (hi) {
-    ir::Instruction* below = b().compare(ir::Direction::lt, at, b().splat(hi, {n}));
-    mask = mask ? b().binary(ir::Opcode::and_, mask, below) : below;
+bool Values::requires_replication(const Value& v) const {
+  const ir::Instruction* array = v.original->origin;
+  return array && source_.has(*array) && array->shape.is_array() && !v.is_recomputable() &&
+         v.sharding.unreduced.empty() && source_.requires_replication(*array);
+}
+
+Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& reason) {
+  for (Value* m : v->original->materializations) {
+    if (same_layout(m->sharding, to)) return m;
   }
-  return b().broadcast(mask, dims, {dim});
+  if (v->is_recomputable() && to.unreduced.empty()) {
+    return add_materialization(v, v->original->recompute(to), to);
+  }
+  double price = 0;
+  Value* from = cheapest_materialization(v, to, &price);
+  if (price > 0 && !is_fully_replicated(from->sharding) && !is_fully_replicated(to) &&
+      requires_replication(*v)) {
+    ReshardReason gather = reason;
+    gather.text += "; an op needs it replicated";
+    from = reshard(v, source_.replicated(v->shape.rank()), gather);
+  }
+  const ReshardPlan plan = module_.plan_reshard(from->sharding, to, v->shape);
+  const bool known_leaf = alternatives_.enabled() || module_.log().all_records();
+  const std::ptrdiff_t leaf = known_leaf ? leaf_of(*from) : -1;
+  if (alternatives_.enabled() && plan.bytes_received > 0 && leaf >= 0) {
+    alternatives_.suggest_ends(*v->origin, std::size_t(leaf), v->shape, from->sharding, to,
+                               plan.bytes_received);
+  }
+  ReshardReason full = ReshardReason::between(from->sharding, to, reason.text);
+  full.full_gather = reason.full_gather;
+  if (module_.log().all_records()) {
+    full.array = {from->origin, std::size_t(std::max<std::ptrdiff_t>(leaf, 0)), from->shape,
+                  from->sharding, to};
+  }
+  ir::Instruction* x =
+      reshards_.emit(plan, from->local, from->sharding, to, v->shape, from->partial_op, full);
+  Value* made = add_materialization(v, x, to);
+  made->partial_op = from->partial_op;
+  return made;
 }
 
-ir::Instruction* ComputationPartitioner::masked(Value* v, const Dims& dims,
-                                                ir::Instruction* neutral) {
+ir::Instruction* Values::masked(Value* v, const Dims& dims, ir::Instruction* neutral) {
   Dims padded;
   for (std::int64_t d : dims) {
     if (v->shape.dim(d) % v->sharding.shards(d) != 0) padded.push_back(d);
   }
   if (padded.empty()) return v->local;
-  std::string key = join(padded) + ":" + neutral->name;
-  ir::Instruction*& out = v->masked[key];
-  if (out) return out;
-  ir::Instruction* mask = nullptr;
-  for (std::int64_t d : padded) {
-    std::int64_t n = v->shape.dim(d), count = v->sharding.shards(d), block = ceil_div(n, count);
-    Dims left;
-    for (std::int64_t c = 0; c < count; ++c) {
-      left.push_back(std::clamp<std::int64_t>(n - c * block, 0, block));
-    }
-    ir::Instruction* m = range_mask(v->local->shape.dims, d, nullptr,
-                                    lookup(left, v->sharding.dims[std::size_t(d)].axes));
-    mask = mask ? b().binary(ir::Opcode::and_, mask, m) : m;
-  }
-  out = b().select(mask, v->local, b().splat(neutral, v->local->shape.dims));
+  ir::Instruction*& out = v->derived[join(padded) + ":" + neutral->name];
+  if (!out) out = emit_.mask_padding(v->local, v->sharding, v->shape.dims, padded, neutral);
   return out;
-}
-
-ir::Instruction* ComputationPartitioner::resized(ir::Instruction* x, std::int64_t dim,
-                                                 std::int64_t size) {
-  std::int64_t now = x->shape.dim(dim);
-  if (now == size) return x;
-  if (now < size) {
-    std::vector<ir::PadDim> padding(x->shape.dims.size());
-    padding[std::size_t(dim)].high = size - now;
-    return b().pad(x, constant_scalar(x->shape.dtype, 0), padding);
-  }
-  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
-  limits[std::size_t(dim)] = size;
-  return b().slice(x, starts, limits, strides);
-}
-
-ir::Instruction* ComputationPartitioner::dynamic_slice_dim(ir::Instruction* x, std::int64_t dim,
-                                                           ir::Instruction* start,
-                                                           std::int64_t size) {
-  if (x->shape.dim(dim) == size) return x;
-  // A start that is known is a plain slice.
-  for (const auto& [value, constant] : indices_) {
-    if (constant != start) continue;
-    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
-    starts[std::size_t(dim)] = value;
-    limits[std::size_t(dim)] = value + size;
-    return b().slice(x, starts, limits, strides);
-  }
-  std::vector<ir::Instruction*> starts(x->shape.dims.size(), index(0));
-  starts[std::size_t(dim)] = start;
-  Dims sizes = x->shape.dims;
-  sizes[std::size_t(dim)] = size;
-  return b().dynamic_slice(x, starts, sizes);
-}
-
-std::vector<ir::Instruction*> ComputationPartitioner::unpack(ir::Instruction* local) {
-  if (!local->shape.is_tuple) return {local};
-  std::vector<ir::Instruction*> out;
-  for (std::size_t i = 0; i < local->shape.elements.size(); ++i) {
-    for (ir::Instruction* leaf : unpack(b().get_tuple_element(local, std::int64_t(i)))) {
-      out.push_back(leaf);
-    }
-  }
-  return out;
-}
-
-ir::Instruction* ComputationPartitioner::pack(const Shape& shape,
-                                              const std::vector<ir::Instruction*>& leaves) {
-  std::size_t next = 0;
-  return pack(shape, leaves, &next);
-}
-
-ir::Instruction* ComputationPartitioner::pack(const Shape& shape,
-                                              const std::vector<ir::Instruction*>& leaves,
-                                              std::size_t* next) {
-  if (!shape.is_tuple) return leaves[(*next)++];
-  std::vector<ir::Instruction*> elements;
-  for (const Shape& e : shape.elements) elements.push_back(pack(e, leaves, next));
-  return b().tuple(elements);
-}
-
-namespace {
-
-Shape local_tuple_at(const ComputationPartitioner& p, const Shape& shape,
-                     const std::vector<TensorSharding>& s, std::size_t* next) {
-  if (!shape.is_tuple) return p.local_shape(shape, s[(*next)++]);
-  std::vector<Shape> elements;
-  for (const Shape& e : shape.elements) elements.push_back(local_tuple_at(p, e, s, next));
-  return Shape::tuple(elements);
-}
-
-}  // namespace
-
-Shape ComputationPartitioner::local_tuple(const Shape& shape,
-                                          const std::vector<TensorSharding>& s) const {
-  std::size_t next = 0;
-  return local_tuple_at(*this, shape, s, &next);
 }
 
 }  // namespace tessera::spmd

@@ -14,7 +14,7 @@
 
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/partitioner/context.h"
+#include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/argument_views.h"
 #include "src/spmd/refine/given_work.h"
@@ -591,7 +591,10 @@ bool calls_back(const ir::Module& module) {
   return false;
 }
 
-Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options) {
+Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& given) {
+  CompileContext own;
+  RefineOptions options = given;
+  if (!options.partition.context) options.partition.context = &own;
   Refiner refiner(std::move(module), options);
   std::unique_ptr<ir::Module> propagated = refiner.run();
   Refined out = refiner.found();

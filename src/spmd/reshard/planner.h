@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/sharding/axes/tensor_sharding.h"
+#include "src/spmd/bounded_cache.h"
 #include "src/spmd/cost.h"
 
 namespace tessera::spmd {
@@ -42,11 +43,11 @@ struct ReshardPlan {
   bool full_gather = false;
 };
 
-/// Both shardings are on one mesh (the same LogicalMesh, refined alike) and closed. `dims` may be
-/// uneven: shards are padded to ceil(dim / ways). `unreduced` of `from` may shrink, never grow,
-/// except that a replicated value becomes unreduced by `slice`-like masking (free).
+/// Both shardings are on one mesh (the same LogicalMesh, refined in the same way) and closed.
+/// `dims` may be uneven: shards are padded to ceil(dim / ways). `unreduced` of `from` may shrink,
+/// never grow, except that a replicated value becomes unreduced by `slice`-like masking (free).
 ///
-/// Memory: no step holds more than the source and the target shard together, if any sequence of
+/// Memory: no step needs more than the source and the target shard together, if any sequence of
 /// steps can do with that; the cheapest such sequence is taken. all_gathers of several dims in a
 /// row count as one step there, as do slices in a row; a reduction counts its operand only.
 ///
@@ -60,7 +61,7 @@ struct ReshardPlan {
 ///    the new size;
 ///  - all_gather, and all_to_all on `dim`: last, from k joined blocks of the old size to one of the
 ///    new size.
-/// A dim that is whole on each device is only padded or cut at its end. What these moves receive is
+/// A dim that is unsplit is only padded or cut at its end. What these moves receive is
 /// part of the plan's figures, one permute for each distance that rows go.
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                          std::int64_t element_bytes, const TransferCost& cost = {});
@@ -71,16 +72,36 @@ ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, c
 std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t first,
                              const TensorSharding& before, const Dims& dims);
 
-/// Only the price, cached per thread by (shardings, dims, element bytes, cost).
-double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                    std::int64_t element_bytes, const TransferCost& cost = {});
+/// Plans as plan_reshard does, and keeps the plans by all that they depend on.
+class ReshardPlanner {
+ public:
+  ReshardPlanner();
+  ReshardPlanner(const ReshardPlanner&) = delete;
+  ReshardPlanner& operator=(const ReshardPlanner&) = delete;
+
+  ReshardPlan plan(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+                   std::int64_t element_bytes, const TransferCost& cost = {});
+  /// The plan's cost.
+  double price(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
+               std::int64_t element_bytes, const TransferCost& cost = {});
+  /// How many plans had to be searched for.
+  std::int64_t plans_made() const { return plans_made_; }
+
+ private:
+  const ReshardPlan& planned(const TensorSharding& from, const TensorSharding& to,
+                             const MeshRef& mesh, const Dims& dims, std::int64_t element_bytes,
+                             const TransferCost& cost);
+
+  BoundedCache<ReshardPlan> plans_;
+  std::int64_t plans_made_ = 0;
+};
 
 /// A price that no plan is below, without a search.
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                            std::int64_t element_bytes, const TransferCost& cost = {});
 
 /// No dim is split and nothing is a partial sum, as far as it isn't code per device anyhow.
-bool is_whole(const TensorSharding& sharding);
+bool is_fully_replicated(const TensorSharding& sharding);
 
 /// The dims as stored by a value of that sharding: ceil(dim / ways) * ways.
 Dims padded_dims(const TensorSharding& sharding, const Dims& dims);

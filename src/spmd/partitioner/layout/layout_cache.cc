@@ -2,7 +2,7 @@
 // The layouts that were found, by all that they depend on: programs repeat their layers.
 #include <cstring>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "src/spmd/partitioner/layout/layout_search.h"
 
@@ -68,28 +68,33 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
   };
   tensors(rule.operands, operand_shapes, operand_shardings);
   tensors(rule.results, result_shapes, result_shardings);
-  const auto number = [&](double x) {
+  const auto append_bits = [&](double x) {
     char raw[sizeof x];
     std::memcpy(raw, &x, sizeof raw);
     key.append(raw, sizeof raw);
   };
-  number(flops);
-  number(cost.transfer.latency_bytes);
-  number(cost.transfer.bytes_per_peak_byte);
-  number(cost.bytes_per_flop);
-  number(cost.bytes_per_repeated_flop);
+  append_bits(flops);
+  append_bits(cost.transfer.latency_bytes);
+  append_bits(cost.transfer.bytes_per_peak_byte);
+  append_bits(cost.bytes_per_flop);
+  append_bits(cost.bytes_per_repeated_flop);
   key.push_back(char(cost.share_copies));
-  for (const double share : operand_shares) number(share);
+  for (const double share : operand_shares) append_bits(share);
   return key;
 }
 
 }  // namespace
 
-ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                            const std::vector<TensorSharding>& operand_shardings,
-                            const std::vector<Shape>& result_shapes,
-                            const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model, const std::vector<double>& operand_shares) {
+LayoutPlanner::LayoutPlanner(ReshardPlanner& reshards)
+    : reshards_(reshards), layouts_(kCachedLayouts) {}
+
+ComputeLayout LayoutPlanner::choose(const FactorRule& rule,
+                                    const std::vector<Shape>& operand_shapes,
+                                    const std::vector<TensorSharding>& operand_shardings,
+                                    const std::vector<Shape>& result_shapes,
+                                    const std::vector<TensorSharding>& result_shardings,
+                                    double flops, const CostModel& model,
+                                    const std::vector<double>& operand_shares) {
   MeshRef mesh;
   for (const auto* list : {&operand_shardings, &result_shardings}) {
     for (const TensorSharding& s : *list) {
@@ -98,25 +103,23 @@ ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& op
   }
   const LayoutCost cost = layout_cost(rule, operand_shapes, model);
   const auto search = [&] {
-    return search_layout(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                         flops, cost, operand_shares);
+    return search_layout(reshards_, rule, operand_shapes, operand_shardings, result_shapes,
+                         result_shardings, flops, cost, operand_shares);
   };
   const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
                     tensors_fit(rule.results, result_shapes, result_shardings);
   if (!mesh || !fits) return search();
-  static thread_local std::unordered_map<std::string, ComputeLayout> layouts;
   std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
                            flops, cost, operand_shares, mesh);
-  auto it = layouts.find(key);
-  if (it == layouts.end()) {
-    if (layouts.size() >= kCachedLayouts) layouts.clear();
-    ComputeLayout layout = search();
-    for (auto* list : {&layout.operands, &layout.results}) {
+  const ComputeLayout* known = layouts_.find(key);
+  if (!known) {
+    ComputeLayout found = search();
+    for (auto* list : {&found.operands, &found.results}) {
       for (TensorSharding& s : *list) s.mesh = nullptr;
     }
-    it = layouts.emplace(std::move(key), std::move(layout)).first;
+    known = &layouts_.add(std::move(key), std::move(found));
   }
-  ComputeLayout layout = it->second;
+  ComputeLayout layout = *known;
   for (auto* list : {&layout.operands, &layout.results}) {
     for (TensorSharding& s : *list) s.mesh = mesh;
   }

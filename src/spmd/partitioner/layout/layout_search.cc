@@ -25,7 +25,7 @@ constexpr std::size_t kSingleAxes = 3;
 constexpr std::size_t kMaxBlocks = 8;
 constexpr int kMaxFactors = 30;
 constexpr std::size_t kMaxLayouts = 5000;
-// Reshards that are planned to tell layouts apart; the likeliest layouts come first.
+// Reshards that are planned to compare layouts; the likeliest layouts come first.
 constexpr int kMaxPlans = 300;
 
 using FactorAxes = std::vector<IndexList>;
@@ -64,7 +64,7 @@ bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
 /// reshards before and after it. The price is that of the reshards and of one device's work.
 ///
 /// Example: f32[m,k] times f32[k,n] on two devices, mesh <x=2>; the left operand is x|- (rows), the
-/// right one -|x (columns), the result is asked for as x|-. Candidates are x on m, n, k or none.
+/// right one -|x (columns), the result is requested as x|-. Candidates are x on m, n, k or none.
 /// Bytes received for left, right, result:
 ///                      x on m            x on n            x on k
 ///   m=64 k=64 n=8      0, 1024, 0        8192, 0, 512      4096, 512, 1024
@@ -75,12 +75,13 @@ bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
 /// nothing is split: half of the work is worth less than a gather of 8192 bytes.
 class LayoutSearch {
  public:
-  LayoutSearch(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+  LayoutSearch(ReshardPlanner& reshards, const FactorRule& rule,
+               const std::vector<Shape>& operand_shapes,
                const std::vector<TensorSharding>& operand_shardings,
                const std::vector<Shape>& result_shapes,
                const std::vector<TensorSharding>& result_shardings, double flops,
                const LayoutCost& cost, const std::vector<double>& operand_shares)
-      : rule_(rule), flops_(flops), cost_(cost) {
+      : reshards_(reshards), rule_(rule), flops_(flops), cost_(cost) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
       TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
@@ -347,7 +348,7 @@ class LayoutSearch {
 
   /// What one device may do: no more than in the layout of the largest tensor, the result's among
   /// equals; where operands are contracted with each other, no more than in the result's, nor than
-  /// in one that both have. Arrays of a few elements would otherwise be computed whole on each
+  /// in one that both have. Arrays of a few elements would otherwise be computed in full on each
   /// device to save a collective's latency.
   double allowed_work() const {
     std::vector<std::size_t> large_operands;
@@ -425,13 +426,13 @@ class LayoutSearch {
     return share * cost_.bytes_per_flop + repeated * cost_.bytes_per_repeated_flop;
   }
 
-  // --- what a layout asks of one tensor --------------------------------------------------------
+  // --- what a layout needs of one tensor -------------------------------------------------------
 
   struct Choice {
     std::size_t tensor;
     TensorSharding sharding;
     double bound = 0;
-    double cost = -1;  ///< exact, once asked for
+    double cost = -1;  ///< exact, once it was needed
   };
 
   std::int64_t choice_of(std::size_t t, const FactorAxes& axes) {
@@ -487,8 +488,8 @@ class LayoutSearch {
       ++plans_;
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
-      c.cost = reshard_cost(result ? c.sharding : have, result ? have : c.sharding,
-                            dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
+      c.cost = reshards_.price(result ? c.sharding : have, result ? have : c.sharding,
+                               dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
                tensors_[c.tensor].share;
     }
     return c.cost;
@@ -535,12 +536,13 @@ class LayoutSearch {
     if (mesh_) layout.cost = work(axes);
     for (std::size_t i = 0; mesh_ && i < layout.results.size(); ++i) {
       const Tensor& t = tensors_[operand_count_ + i];
-      layout.cost += reshard_cost(layout.results[i], *t.sharding, t.shape->dims,
-                                  bytes_of(operand_count_ + i), cost_.transfer);
+      layout.cost += reshards_.price(layout.results[i], *t.sharding, t.shape->dims,
+                                     bytes_of(operand_count_ + i), cost_.transfer);
     }
     return layout;
   }
 
+  ReshardPlanner& reshards_;
   const FactorRule& rule_;
   const double flops_;
   double given_share_ = 0;  ///< flops of a device as the shardings stand; 0: nobody asks
@@ -575,13 +577,14 @@ LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand
   return cost;
 }
 
-ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
+                            const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const LayoutCost& cost, const std::vector<double>& operand_shares) {
-  return LayoutSearch(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                      flops, cost, operand_shares)
+  return LayoutSearch(reshards, rule, operand_shapes, operand_shardings, result_shapes,
+                      result_shardings, flops, cost, operand_shares)
       .run();
 }
 

@@ -6,8 +6,10 @@
 
 #include "src/base/shape.h"
 #include "src/sharding/axes/tensor_sharding.h"
+#include "src/spmd/bounded_cache.h"
 #include "src/spmd/cost.h"
 #include "src/spmd/factor_rule.h"
+#include "src/spmd/reshard/planner.h"
 
 namespace tessera::spmd {
 
@@ -17,7 +19,7 @@ struct ComputeLayout {
   /// What each operand must be resharded to before the op.
   std::vector<TensorSharding> operands;
   /// What the op then yields. Axes on reduction factors are `unreduced`: the partial results are to
-  /// be combined by the op's own monoid (the reshard to the wanted sharding says where: its
+  /// be combined by the op's own monoid (the reshard to the requested sharding says where: its
   /// all_reduce and reduce_scatter steps).
   std::vector<TensorSharding> results;
   /// Of the reshards and the work, in bytes-equivalents.
@@ -45,20 +47,32 @@ LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
 /// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
 /// factors get no axes; permutation factors may get some (the op then has to exchange halos).
-/// `flops`: of the whole op, before it is shared out. `operand_shares`: what a byte moved of each
-/// operand counts, 1 if empty; less where an operand moves once for many runs of the op.
-ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                            const std::vector<TensorSharding>& operand_shardings,
-                            const std::vector<Shape>& result_shapes,
-                            const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& model = {},
-                            const std::vector<double>& operand_shares = {});
-
-/// The same, searched for anew (choose_layout remembers what it found).
-ComputeLayout search_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+/// `flops`: of the op before it is shared out. `operand_shares`: what a byte moved of each operand
+/// counts, 1 if empty; less where an operand moves once for many runs of the op. `reshards`: plans
+/// what the candidates have to move.
+ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
+                            const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const LayoutCost& cost, const std::vector<double>& operand_shares = {});
+
+/// Chooses layouts as search_layout does, and keeps them by all that they depend on.
+class LayoutPlanner {
+ public:
+  explicit LayoutPlanner(ReshardPlanner& reshards);
+  LayoutPlanner(const LayoutPlanner&) = delete;
+  LayoutPlanner& operator=(const LayoutPlanner&) = delete;
+
+  ComputeLayout choose(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                       const std::vector<TensorSharding>& operand_shardings,
+                       const std::vector<Shape>& result_shapes,
+                       const std::vector<TensorSharding>& result_shardings, double flops,
+                       const CostModel& model = {}, const std::vector<double>& operand_shares = {});
+
+ private:
+  ReshardPlanner& reshards_;
+  BoundedCache<ComputeLayout> layouts_;
+};
 
 }  // namespace tessera::spmd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reducers of any kind: on arrays at once, on elements of which some are not there, and the last
-// step of a reduction whose parts lie on several devices.
+// step of a reduction whose parts are on several devices.
 #include <algorithm>
 #include <unordered_map>
 
@@ -66,9 +66,9 @@ std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& r
   return done.at(reducer.root());
 }
 
-ir::Computation* flagged(ComputationPartitioner& p, const ir::Instruction& source) {
-  ir::Computation* reducer = p.import_called(source).front();
-  ir::Module* module = p.module().target();
+ir::Computation* flagged(PartitionContext& p, const ir::Instruction& source) {
+  ir::Computation* reducer = p.emit.import_called(source).front();
+  ir::Module* module = p.module.target();
   const std::size_t count = reducer->parameters().size() / 2;
   ir::Builder b(module->add_computation(reducer->name() + "_of_present"));
   std::vector<ir::Instruction*> sides[2], operands;
@@ -95,11 +95,11 @@ ir::Computation* flagged(ComputationPartitioner& p, const ir::Instruction& sourc
   return b.computation();
 }
 
-std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instruction& source,
+std::vector<Value*> reduce_parts(PartitionContext& p, const ir::Instruction& source,
                                  const std::vector<ir::Instruction*>& partial,
                                  const std::vector<TensorSharding>& layout, const IndexList& axes,
                                  const PartReducer& reduce) {
-  const std::int64_t k = p.ways(axes);
+  const std::int64_t k = p.emit.ways(axes);
   const std::vector<Shape> results = flatten(source.shape);
   FactorRule rule;
   rule.factors.push_back({k, FactorKind::need_replication});
@@ -122,21 +122,21 @@ std::vector<Value*> reduce_parts(ComputationPartitioner& p, const ir::Instructio
     shardings.back().dims.front().axes = axes;
     work = double(shapes.back().element_count());
   }
-  const ComputeLayout last =
-      choose_layout(rule, shapes, shardings, results, p.wanted(source), work, p.cost());
+  const ComputeLayout last = p.module.choose_layout(rule, shapes, shardings, results,
+                                                    p.source.requested_shardings(source), work);
   std::vector<ir::Instruction*> parts;
   for (std::size_t i = 0; i < results.size(); ++i) {
     Dims dims = partial[i]->shape.dims;
     dims.insert(dims.begin(), 1);
-    Value* own = p.make(p.b().reshape(partial[i], dims), shardings[i], shapes[i]);
+    Value* own = p.values.make(p.b().reshape(partial[i], dims), shardings[i], shapes[i]);
     parts.push_back(
-        p.reshard(own, last.operands[i], "partial results of " + op_label(source))->local);
+        p.values.reshard(own, last.operands[i], "partial results of " + op_label(source))->local);
   }
   std::vector<Value*> out;
-  for (ir::Instruction* x : p.unpack(reduce(parts, p.local_tuple(source.shape, last.results)))) {
+  for (ir::Instruction* x : p.emit.unpack(reduce(parts, local_tuple(source.shape, last.results)))) {
     const std::size_t i = out.size();
     if (i == results.size()) break;
-    out.push_back(p.make(x, last.results[i], results[i]));
+    out.push_back(p.values.make(x, last.results[i], results[i]));
   }
   return out;
 }

@@ -7,45 +7,84 @@
 
 namespace tessera::spmd {
 
-bool gathers_for_want_of_form(ComputationPartitioner& p, const ir::Instruction& source,
-                              std::size_t i, const Value& v, const ComputeLayout& layout) {
-  const std::vector<TensorSharding>& results = p.declared(source);
-  return !std::all_of(results.begin(), results.end(), is_whole) && !is_whole(v.sharding) &&
-         v.sharding.unreduced.empty() && is_whole(layout.operands[i]) &&
-         !needs_whole_operand(source, i);
+namespace {
+
+/// An operand gathered since the op needs all of it: in the report a full gather, or an error if
+/// the options say so. Returns the bytes that a device receives.
+double gather_operand(PartitionContext& p, const ir::Instruction& source, std::size_t i, Value* v,
+                      const std::string& reason, ir::Instruction** local) {
+  const TensorSharding all = p.source.replicated(v->shape.rank());
+  double bytes = 0;
+  if (!is_fully_replicated(v->sharding)) {
+    bytes = p.module.plan_reshard(v->sharding, all, v->shape).bytes_received;
+  }
+  ReshardReason gather(operand_reason(source, i) + ": " + reason);
+  gather.full_gather = true;
+  *local = p.values.reshard(v, all, gather)->local;
+  return bytes;
 }
 
-void partition_by_rule(ComputationPartitioner& p, const ir::Instruction& source) {
+}  // namespace
+
+void replicate(PartitionContext& p, const ir::Instruction& source, const std::string& reason) {
+  std::vector<ir::Instruction*> operands;
+  double bytes = 0;
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    const ir::Instruction& o = *source.operand(i);
+    std::vector<ir::Instruction*> parts;
+    for (Value* v : p.values.declared_leaves(o)) {
+      parts.push_back(v->local);
+      if (v->shape.is_array()) bytes += gather_operand(p, source, i, v, reason, &parts.back());
+    }
+    operands.push_back(p.emit.pack(o.shape, parts));
+  }
+  if (bytes > 0) {
+    std::string at = source.location().to_string();
+    p.module.log().add_replicated_op(op_label(source) + (at.empty() ? "" : " (" + at + ")") + ": " +
+                                     reason + "; each device receives " +
+                                     std::to_string(std::int64_t(bytes)) + " bytes");
+  }
+  ir::Instruction* x = p.emit.local_op(source, operands, source.shape);
+  std::vector<TensorSharding> layouts;
+  for (const Shape& leaf : flatten(source.shape)) {
+    layouts.push_back(p.source.replicated(leaf.rank()));
+  }
+  p.values.define(source, p.emit.unpack(x), layouts);
+}
+
+bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
+                              const Value& v, const ComputeLayout& layout) {
+  const std::vector<TensorSharding>& results = p.source.shardings(source);
+  return !std::all_of(results.begin(), results.end(), is_fully_replicated) &&
+         !is_fully_replicated(v.sharding) && v.sharding.unreduced.empty() &&
+         is_fully_replicated(layout.operands[i]) && !requires_replicated_operand(source, i);
+}
+
+void partition_by_rule(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   bool arrays = true;
   for (const ir::Instruction* o : source.operands()) arrays &= o->shape.is_array();
   for (const Shape& s : flatten(source.shape)) arrays &= s.is_array();
   if (!rule || !arrays) {
-    return p.replicate(source, "no partitioned form is known for it");
+    return replicate(p, source, "no partitioned form is known for it");
   }
   for (Factor& f : rule->factors) {
     if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
   }
-  ComputeLayout layout = p.layout_for(source, *rule);
+  ComputeLayout layout = p.layouts.choose(source, *rule);
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
-    Value* v = p.operand_value(o);
+    Value* v = p.values.operand(o);
     operands.push_back(nullptr);
-    if (gathers_for_want_of_form(p, source, i, *v, layout)) {
-      p.gathered(source, i, v, "it needs the dims whole that are split", &operands.back());
+    if (gathers_for_lack_of_form(p, source, i, *v, layout)) {
+      gather_operand(p, source, i, v, "it needs the dims unsplit that are split", &operands.back());
     } else {
-      operands.back() = p.reshard(v, layout.operands[i], p.operand_reason(source, i))->local;
+      operands.back() = p.values.reshard(v, layout.operands[i], operand_reason(source, i))->local;
     }
   }
-  ir::Instruction* x = p.emit_local(source, operands, p.local_tuple(source.shape, layout.results));
-  std::vector<ir::Instruction*> parts = p.unpack(x);
-  std::vector<Shape> shapes = flatten(source.shape);
-  std::vector<Value*> results;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
-  }
-  p.define(source, results);
+  ir::Instruction* x = p.emit.local_op(source, operands, local_tuple(source.shape, layout.results));
+  p.values.define(source, p.emit.unpack(x), layout.results);
 }
 
 }  // namespace tessera::spmd

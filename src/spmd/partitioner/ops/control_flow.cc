@@ -9,56 +9,57 @@ namespace tessera::spmd {
 namespace {
 
 /// The leaves of an operand in the layouts of a callee's parameter, packed.
-ir::Instruction* argument(ComputationPartitioner& p, const ir::Instruction& operand,
+ir::Instruction* argument(PartitionContext& p, const ir::Instruction& operand,
                           const ir::Instruction& parameter, const std::string& reason) {
-  std::vector<Value*> leaves = p.leaves(operand);
-  std::vector<TensorSharding> wanted = p.declared(parameter);
+  std::vector<Value*> leaves = p.values.declared_leaves(operand);
+  std::vector<TensorSharding> requested = p.source.shardings(parameter);
   std::vector<ir::Instruction*> parts;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    parts.push_back(leaves[i]->shape.is_array() ? p.reshard(leaves[i], wanted[i], reason)->local
-                                                : leaves[i]->local);
+    parts.push_back(leaves[i]->shape.is_array()
+                        ? p.values.reshard(leaves[i], requested[i], reason)->local
+                        : leaves[i]->local);
   }
-  return p.pack(operand.shape, parts);
+  return p.emit.pack(operand.shape, parts);
 }
 
 /// Defines the leaves of a call-like instruction, which have the callee's layouts.
-void define_results(ComputationPartitioner& p, const ir::Instruction& source,
-                    ir::Instruction* local, const std::vector<TensorSharding>& layouts) {
-  std::vector<ir::Instruction*> parts = p.unpack(local);
+void define_results(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
+                    const std::vector<TensorSharding>& layouts) {
+  std::vector<ir::Instruction*> parts = p.emit.unpack(local);
   std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> values;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    values.push_back(p.make(parts[i], layouts[i], shapes[i]));
+    values.push_back(p.values.make(parts[i], layouts[i], shapes[i]));
   }
-  p.define(source, values);
+  p.values.define(source, values);
 }
 
 }  // namespace
 
-void partition_tuple(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_tuple(PartitionContext& p, const ir::Instruction& source) {
   std::vector<Value*> out;
   for (const ir::Instruction* o : source.operands()) {
-    for (Value* v : p.raw_leaves(*o)) out.push_back(v);
+    for (Value* v : p.values.computed_leaves(*o)) out.push_back(v);
   }
-  p.define(source, std::move(out));
+  p.values.define(source, std::move(out));
 }
 
-void partition_get_tuple_element(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_get_tuple_element(PartitionContext& p, const ir::Instruction& source) {
   const ir::Instruction& tuple = *source.operand(0);
-  const std::vector<Value*>& all = p.raw_leaves(tuple);
+  const std::vector<Value*>& all = p.values.computed_leaves(tuple);
   std::size_t begin = 0;
   const std::int64_t index = source.get<ir::GetTupleElementAttrs>().index;
   for (std::int64_t i = 0; i < index; ++i) {
     begin += flatten(tuple.shape.elements[std::size_t(i)]).size();
   }
   std::size_t count = flatten(tuple.shape.elements[std::size_t(index)]).size();
-  p.define(source, std::vector<Value*>(all.begin() + std::ptrdiff_t(begin),
-                                       all.begin() + std::ptrdiff_t(begin + count)));
+  p.values.define(source, std::vector<Value*>(all.begin() + std::ptrdiff_t(begin),
+                                              all.begin() + std::ptrdiff_t(begin + count)));
 }
 
-void partition_call(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_call(PartitionContext& p, const ir::Instruction& source) {
   const ir::Computation& callee = *source.called().front();
-  ir::Computation* local = p.module().partitioned(callee);
+  ir::Computation* local = p.module.partitioned(callee);
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
     operands.push_back(argument(p, *source.operand(i), *callee.parameter(i),
@@ -66,13 +67,14 @@ void partition_call(ComputationPartitioner& p, const ir::Instruction& source) {
   }
   ir::Instruction* x = p.b().call(local, operands);
   x->backend_config = source.backend_config;
-  define_results(p, source, x, p.declared(*callee.root()));
+  define_results(p, source, x, p.source.shardings(*callee.root()));
 }
 
-void partition_while(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_while(PartitionContext& p, const ir::Instruction& source) {
   const ir::Computation &condition = *source.called()[0], &body = *source.called()[1];
-  const std::vector<TensorSharding> carried = p.declared(*body.parameter(0));
-  for (const auto& other : {p.declared(*body.root()), p.declared(*condition.parameter(0))}) {
+  const std::vector<TensorSharding> carried = p.source.shardings(*body.parameter(0));
+  for (const auto& other :
+       {p.source.shardings(*body.root()), p.source.shardings(*condition.parameter(0))}) {
     for (std::size_t i = 0; i < carried.size(); ++i) {
       TESSERA_CHECK(same_layout(carried[i], other[i]),
                     source.describe() + ": the layouts of carried value " + std::to_string(i) +
@@ -80,10 +82,10 @@ void partition_while(ComputationPartitioner& p, const ir::Instruction& source) {
                         other[i].to_spec_string());
     }
   }
-  TESSERA_CHECK(is_whole(p.declared_array(*condition.root())),
+  TESSERA_CHECK(is_fully_replicated(p.source.sharding(*condition.root())),
                 source.describe() + ": the loop's predicate is not replicated");
-  ir::Computation* local_condition = p.module().partitioned(condition);
-  ir::Computation* local_body = p.module().partitioned(body);
+  ir::Computation* local_condition = p.module.partitioned(condition);
+  ir::Computation* local_body = p.module.partitioned(body);
   ir::Instruction* init =
       argument(p, *source.operand(0), *body.parameter(0), "carried value of while");
   ir::Instruction* x = p.b().while_loop(local_condition, local_body, init,
@@ -93,21 +95,22 @@ void partition_while(ComputationPartitioner& p, const ir::Instruction& source) {
   define_results(p, source, x, carried);
 }
 
-void partition_conditional(ComputationPartitioner& p, const ir::Instruction& source) {
-  Value* selector = p.value(*source.operand(0));
-  selector = p.reshard(selector, p.whole(selector->shape.rank()), "predicate of conditional");
+void partition_conditional(PartitionContext& p, const ir::Instruction& source) {
+  Value* selector = p.values.declared(*source.operand(0));
+  selector = p.values.reshard(selector, p.source.replicated(selector->shape.rank()),
+                              "predicate of conditional");
   std::vector<ir::Instruction*> operands;
   std::vector<ir::Computation*> branches;
-  const std::vector<TensorSharding> results = p.declared(*source.called().front()->root());
+  const std::vector<TensorSharding> results = p.source.shardings(*source.called().front()->root());
   for (std::size_t i = 0; i < source.called().size(); ++i) {
     const ir::Computation& branch = *source.called()[i];
-    std::vector<TensorSharding> mine = p.declared(*branch.root());
+    std::vector<TensorSharding> mine = p.source.shardings(*branch.root());
     for (std::size_t k = 0; k < mine.size(); ++k) {
       TESSERA_CHECK(same_layout(mine[k], results[k]), source.describe() +
                                                           ": the branches' layouts of result " +
                                                           std::to_string(k) + " don't agree");
     }
-    branches.push_back(p.module().partitioned(branch));
+    branches.push_back(p.module.partitioned(branch));
     operands.push_back(argument(p, *source.operand(i + 1), *branch.parameter(0),
                                 "argument of branch " + std::to_string(i)));
   }
@@ -116,12 +119,12 @@ void partition_conditional(ComputationPartitioner& p, const ir::Instruction& sou
   define_results(p, source, x, results);
 }
 
-void partition_barrier(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_barrier(PartitionContext& p, const ir::Instruction& source) {
   const ir::Instruction& o = *source.operand(0);
   std::vector<ir::Instruction*> parts;
-  std::vector<TensorSharding> layouts = p.declared(o);
-  for (Value* v : p.leaves(o)) parts.push_back(v->local);
-  ir::Instruction* in = p.pack(o.shape, parts);
+  std::vector<TensorSharding> layouts = p.source.shardings(o);
+  for (Value* v : p.values.declared_leaves(o)) parts.push_back(v->local);
+  ir::Instruction* in = p.emit.pack(o.shape, parts);
   ir::Instruction* x = p.b().emit_shaped(ir::Opcode::opt_barrier, in->shape, {in});
   define_results(p, source, x, layouts);
 }

@@ -13,7 +13,7 @@ namespace tessera::spmd {
 namespace {
 
 /// Copies a computation of the device program into the one being built.
-ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
+ir::Instruction* inlined(PartitionContext& p, const ir::Computation& body,
                          const std::vector<ir::Instruction*>& arguments,
                          const std::string& reason) {
   ir::CloneOptions options;
@@ -25,11 +25,7 @@ ir::Instruction* inlined(ComputationPartitioner& p, const ir::Computation& body,
     if (i->is(ir::Opcode::parameter)) continue;
     ir::Instruction* copy = cloner.clone(*i);
     copy->sharding.clear();
-    if (ir::is_collective(i->opcode)) {
-      p.transfer = {"", "", reason, false};
-      p.note(copy);
-      p.transfer = {};
-    }
+    if (ir::is_collective(i->opcode)) p.report.note(copy, reason);
   }
   return cloner[body.root()];
 }
@@ -44,7 +40,7 @@ void check_tile(const ir::Instruction& source, const std::string& name, const st
                    source.location());
 }
 
-TensorSharding hooks_sharding(ComputationPartitioner& p, const ir::Instruction& source,
+TensorSharding hooks_sharding(PartitionContext& p, const ir::Instruction& source,
                               const std::string& name, const std::string& what,
                               const TensorSharding& s, const Shape& shape) {
   if (s.kind == TensorSharding::Kind::axes && s.rank() != shape.rank()) {
@@ -54,42 +50,43 @@ TensorSharding hooks_sharding(ComputationPartitioner& p, const ir::Instruction& 
                             shape.to_string(),
                         source.location());
   }
-  TensorSharding normal = p.module().normal(s, shape.rank());
-  normal.manual = p.manual_axes();
+  TensorSharding normal = p.module.on_module_mesh(s, shape.rank());
+  normal.manual = p.source.manual_axes();
   return normal;
 }
 
 }  // namespace
 
-void partition_custom_partitioning(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& source) {
   const auto& partitioner = source.get<ir::CustomPartitioningAttrs>().partitioner;
   if (!partitioner) return partition_by_rule(p, source);
   ir::CustomPartitioner& hook = *partitioner;
   const std::vector<Shape> results = flatten(source.shape);
-  if (p.module().devices() == 1) {
+  if (p.module.devices() == 1) {
     TESSERA_CHECK(!source.called().empty(), source.describe() + " has no plain body");
     std::vector<ir::Instruction*> arguments;
-    for (const ir::Instruction* o : source.operands()) arguments.push_back(p.value(*o)->local);
-    ir::Computation* body = p.module().partitioned(*source.called().front());
-    std::vector<ir::Instruction*> parts = p.unpack(inlined(p, *body, arguments, ""));
+    for (const ir::Instruction* o : source.operands())
+      arguments.push_back(p.values.declared(*o)->local);
+    ir::Computation* body = p.module.partitioned(*source.called().front());
+    std::vector<ir::Instruction*> parts = p.emit.unpack(inlined(p, *body, arguments, ""));
     std::vector<Value*> values;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      values.push_back(p.make(parts[i], p.whole(results[i].rank()), results[i]));
+      values.push_back(p.values.make(parts[i], p.source.replicated(results[i].rank()), results[i]));
     }
-    return p.define(source, values);
+    return p.values.define(source, values);
   }
   std::vector<ir::ShapeWithSharding> args, outs;
   // The callback knows the axes by their own names, whole where the program has them whole.
-  const MeshRef& program_mesh = p.module().source().mesh;
-  const MeshRef mesh = program_mesh ? program_mesh : p.mesh();
+  const MeshRef& program_mesh = p.module.source().mesh;
+  const MeshRef mesh = program_mesh ? program_mesh : p.module.mesh();
   for (const ir::Instruction* o : source.operands()) {
-    args.push_back({o->shape, propagation::coarsened(p.declared_array(*o), mesh)});
+    args.push_back({o->shape, propagation::coarsened(p.source.sharding(*o), mesh)});
   }
-  const std::vector<TensorSharding> wanted = p.declared(source);
+  const std::vector<TensorSharding> wanted = p.source.shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
     outs.push_back({results[i], propagation::coarsened(wanted[i], mesh)});
   }
-  ir::CustomPartitioner::Partition chosen = hook.partition(p.module().target(), mesh, args, outs);
+  ir::CustomPartitioner::Partition chosen = hook.partition(p.module.target(), mesh, args, outs);
   const std::string name = hook.name();
   if (chosen.args.size() != args.size() || chosen.results.size() != outs.size() || !chosen.body) {
     throw ValueError("custom_partitioning of " + name + ": partition returned " +
@@ -103,13 +100,13 @@ void partition_custom_partitioning(ComputationPartitioner& p, const ir::Instruct
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string what = "argument " + std::to_string(i);
     TensorSharding s = hooks_sharding(p, source, name, what, chosen.args[i], args[i].shape);
-    Value* v = p.reshard(p.value(*source.operand(i)), s, what + " of " + name);
+    Value* v = p.values.reshard(p.values.declared(*source.operand(i)), s, what + " of " + name);
     check_tile(source, name, "takes as " + what, chosen.body->parameter(i)->shape, args[i].shape, s,
                v->local->shape);
-    arguments.push_back(p.reordered(v->local, s, chosen.args[i], what + " of " + name));
+    arguments.push_back(p.reshards.reordered(v->local, s, chosen.args[i], what + " of " + name));
   }
   ir::Instruction* root = inlined(p, *chosen.body, arguments, "the per-shard function of " + name);
-  std::vector<ir::Instruction*> parts = p.unpack(root);
+  std::vector<ir::Instruction*> parts = p.emit.unpack(root);
   if (parts.size() != results.size()) {
     throw TypeError("custom_partitioning of " + name + ": the per-shard function returns " +
                         std::to_string(parts.size()) + " arrays, the function " +
@@ -121,14 +118,15 @@ void partition_custom_partitioning(ComputationPartitioner& p, const ir::Instruct
     const std::string what = "result " + std::to_string(i);
     TensorSharding s = hooks_sharding(p, source, name, what, chosen.results[i], results[i]);
     check_tile(source, name, "returns as " + what, parts[i]->shape, results[i], s,
-               p.local_shape(results[i], s));
-    ir::Instruction* part = p.reordered(parts[i], chosen.results[i], s, what + " of " + name);
-    values.push_back(p.make(part, s, results[i]));
+               local_shape(results[i], s));
+    ir::Instruction* part =
+        p.reshards.reordered(parts[i], chosen.results[i], s, what + " of " + name);
+    values.push_back(p.values.make(part, s, results[i]));
   }
-  p.define(source, values);
+  p.values.define(source, values);
 }
 
-void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_custom_call(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::CustomCallAttrs>();
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
                              "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {

@@ -16,7 +16,7 @@ using ir::Opcode;
 
 }  // namespace
 
-void partition_instruction(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_instruction(PartitionContext& p, const ir::Instruction& source) {
   switch (source.opcode) {
     case Opcode::constant:
       return partition_constant(p, source);
@@ -72,7 +72,7 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
       return partition_constraint(p, source);
     case Opcode::propagation_barrier:
     case Opcode::pvary:
-      return p.define(source, p.raw_leaves(*source.operand(0)));
+      return p.values.define(source, p.values.computed_leaves(*source.operand(0)));
     case Opcode::manual_computation:
       return partition_manual(p, source);
     case Opcode::custom_partitioning:
@@ -93,22 +93,22 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::rng_bit_generator:
       return partition_rng_bit_generator(p, source);
     case Opcode::partition_id:
-      if (p.manual_axes().empty() && p.module().devices() > 1) {
+      if (p.source.manual_axes().empty() && p.module.devices() > 1) {
         refuse(source, "which device it is belongs into per-device code");
       }
-      return p.replicate(source, "");
+      return replicate(p, source, "");
     default:
       break;
   }
   if (ir::is_collective(source.opcode)) {
-    if (!p.manual_axes().empty()) return partition_collective(p, source);
+    if (!p.source.manual_axes().empty()) return partition_collective(p, source);
     refuse(source, "collectives belong into per-device code");
   }
   if (ir::has_side_effect(source.opcode)) refuse(source, "it talks to the host");
   if (ir::is_elementwise(source.opcode)) return partition_elementwise(p, source);
   // Unchanged on shards of the factors that its rule passes through.
   if (rule_for(source)) return partition_by_rule(p, source);
-  p.replicate(source, "no partitioned form is known for it");
+  replicate(p, source, "no partitioned form is known for it");
 }
 
 }  // namespace tessera::spmd

@@ -14,19 +14,19 @@ namespace {
 using ir::Opcode;
 
 /// A start index clamped to [0, highest], as s32.
-ir::Instruction* clamped(ComputationPartitioner& p, ir::Instruction* at, std::int64_t highest) {
+ir::Instruction* clamped(PartitionContext& p, ir::Instruction* at, std::int64_t highest) {
   ir::Builder& b = p.b();
   if (byte_size(at->shape.dtype) < 4) at = b.convert(at, s32);
   const DType dtype = at->shape.dtype;
-  at = b.emit(Opcode::clamp,
-              {p.constant_scalar(dtype, 0), at, p.constant_scalar(dtype, double(highest))});
+  at = b.emit(Opcode::clamp, {p.emit.constant_scalar(dtype, 0), at,
+                              p.emit.constant_scalar(dtype, double(highest))});
   return b.convert(at, s32);
 }
 
-Dims changed_dims(const Dims& whole, const Dims& part) {
+Dims changed_dims(const Dims& full, const Dims& part) {
   Dims out;
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    if (whole[d] != part[d]) out.push_back(std::int64_t(d));
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    if (full[d] != part[d]) out.push_back(std::int64_t(d));
   }
   return out;
 }
@@ -41,7 +41,7 @@ IndexList axes_of(const TensorSharding& s, const Dims& dims) {
 }
 
 /// The ends' shardings, each also with the axes of `changed` on another dim or dropped.
-std::vector<TensorSharding> layouts(const ComputationPartitioner& p, const Dims& global,
+std::vector<TensorSharding> layouts(const PartitionContext& p, const Dims& global,
                                     const Dims& changed, const std::vector<TensorSharding>& ends) {
   std::vector<TensorSharding> out;
   auto add = [&](const TensorSharding& s) {
@@ -58,7 +58,7 @@ std::vector<TensorSharding> layouts(const ComputationPartitioner& p, const Dims&
     TensorSharding rest = without_dims(end, changed);
     for (std::size_t d = 0; d < global.size(); ++d) {
       if (contains(changed, std::int64_t(d))) continue;
-      if (global[d] % (end.shards(std::int64_t(d)) * p.ways(axes)) != 0) continue;
+      if (global[d] % (end.shards(std::int64_t(d)) * p.emit.ways(axes)) != 0) continue;
       TensorSharding moved = rest;
       moved.dims[d].axes.insert(moved.dims[d].axes.end(), axes.begin(), axes.end());
       add(moved);
@@ -69,22 +69,22 @@ std::vector<TensorSharding> layouts(const ComputationPartitioner& p, const Dims&
 }
 
 /// 0 <= at < size
-ir::Instruction* in_range(ComputationPartitioner& p, ir::Instruction* at, std::int64_t size) {
+ir::Instruction* in_range(PartitionContext& p, ir::Instruction* at, std::int64_t size) {
   ir::Builder& b = p.b();
-  return b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, p.index(0)),
-                  b.compare(ir::Direction::lt, at, p.index(size)));
+  return b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, p.emit.index(0)),
+                  b.compare(ir::Direction::lt, at, p.emit.index(size)));
 }
 
-ir::Instruction* scalar_clamp(ComputationPartitioner& p, ir::Instruction* at, std::int64_t high) {
-  return p.b().emit(Opcode::clamp, {p.index(0), at, p.index(high)});
+ir::Instruction* scalar_clamp(PartitionContext& p, ir::Instruction* at, std::int64_t high) {
+  return p.b().emit(Opcode::clamp, {p.emit.index(0), at, p.emit.index(high)});
 }
 
-std::vector<ir::Instruction*> start_operands(ComputationPartitioner& p,
-                                             const ir::Instruction& source, std::size_t first) {
+std::vector<ir::Instruction*> start_operands(PartitionContext& p, const ir::Instruction& source,
+                                             std::size_t first) {
   std::vector<ir::Instruction*> out;
   for (std::size_t i = first; i < source.operands().size(); ++i) {
-    Value* v = p.value(*source.operand(i));
-    out.push_back(p.reshard(v, p.whole(0), p.operand_reason(source, i))->local);
+    Value* v = p.values.declared(*source.operand(i));
+    out.push_back(p.values.reshard(v, p.source.replicated(0), operand_reason(source, i))->local);
   }
   return out;
 }
@@ -105,8 +105,8 @@ std::optional<std::int64_t> known_start(const ir::Instruction& at, std::int64_t 
 }
 
 /// Rows [start, start + count) are those of the update, which is split as the array is.
-RowExchangePlan update_route(std::int64_t ways, std::int64_t size, std::int64_t start,
-                             std::int64_t count) {
+RowExchangePlan plan_update_exchange(std::int64_t ways, std::int64_t size, std::int64_t start,
+                                     std::int64_t count) {
   const std::int64_t block = ceil_div(size, ways);
   RowSource before = block_part(ways, size, block), after = before;
   for (std::int64_t& hi : before.hi) hi = std::min(hi, start);
@@ -119,25 +119,132 @@ RowExchangePlan update_route(std::int64_t ways, std::int64_t size, std::int64_t 
   return plan_row_exchange({before, after, update}, ways, size, block);
 }
 
+/// A window of a sharded array as one device sees it.
+struct LocalWindow {
+  std::vector<ir::Instruction*> starts;
+  /// Whether it is on this device, as far as dims go of which it has one row; null: it is.
+  ir::Instruction* mine = nullptr;
+  /// Room on both sides of a shard for the rows of the window that other devices have.
+  std::vector<ir::PadDim> padding;
+
+  bool pads() const { return padding != std::vector<ir::PadDim>(padding.size()); }
+};
+
+/// Makes the start along dim `i` local, of which a shard has `block` rows. Clamped by the global
+/// size first.
+void localize_start(PartitionContext& p, const TensorSharding& layout, const Dims& global,
+                    const Dims& sizes, std::size_t i, std::int64_t block, LocalWindow* window) {
+  ir::Builder& b = p.b();
+  const std::int64_t d = std::int64_t(i);
+  ir::Instruction*& start = window->starts[i];
+  start = clamped(p, start, global[i] - sizes[i]);
+  if (layout.shards(d) == 1) return;
+  ir::Instruction* at =
+      b.binary(Opcode::subtract, start, p.emit.shard_offset(layout, d, global[i]));
+  if (sizes[i] == 1) {
+    ir::Instruction* owns = in_range(p, at, block);
+    window->mine = window->mine ? b.binary(Opcode::and_, window->mine, owns) : owns;
+    start = scalar_clamp(p, at, block - 1);
+  } else {
+    window->padding[i] = {sizes[i], sizes[i], 0};
+    start = scalar_clamp(p, b.binary(Opcode::add, at, p.emit.index(sizes[i])), block + sizes[i]);
+  }
+}
+
+/// How an update is done.
+struct UpdatePlan {
+  TensorSharding layout;  ///< of the array
+  /// Of the update's rows, where it is known who owns them: only they travel.
+  std::optional<RowExchangePlan> exchange;
+};
+
+/// The cheapest. `ends`: the layouts that the array has and is to have.
+UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const Dims& changed,
+                       const std::vector<TensorSharding>& ends, Value* array, Value* update) {
+  const Dims& in = source.shape.dims;
+  const Dims& sizes = update->shape.dims;
+  std::optional<std::int64_t> start;  // if it is known, along the only dim
+  if (changed.size() == 1 && source.shape.element_count() > 0) {
+    const std::size_t d = std::size_t(changed[0]);
+    start = known_start(*source.operand(2 + d), in[d] - sizes[d]);
+  }
+  std::optional<double> least;
+  UpdatePlan best;
+  for (const TensorSharding& s : layouts(p, in, changed, ends)) {
+    double shards = 1;
+    for (std::int64_t n : s.shards()) shards *= double(n);
+    double price = p.values.reshard_price(array, s) +
+                   p.values.reshard_price(update, without_dims(s, changed)) +
+                   p.module.reshard_cost(s, ends.front(), source.shape) +
+                   double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
+    if (!least || price < *least) {
+      least = price;
+      best = {s, std::nullopt};
+    }
+    if (!start || s.shards(changed[0]) == 1) continue;
+    const std::size_t d = std::size_t(changed[0]);
+    RowExchangePlan plan = plan_update_exchange(s.shards(changed[0]), in[d], *start, sizes[d]);
+    double row = double(byte_size(source.shape.dtype));
+    const Dims local = s.shard_dims(in);
+    for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
+    price += p.values.reshard_price(update, s) -
+             p.values.reshard_price(update, without_dims(s, changed)) +
+             row * double(plan.rows_moved) + p.module.cost().transfer.latency_bytes * plan.permutes;
+    if (price >= *least) continue;
+    least = price;
+    best = {s, std::move(plan)};
+  }
+  return best;
+}
+
+/// Each device writes what it owns of the update, all of which it has.
+ir::Instruction* update_own_rows(PartitionContext& p, const ir::Instruction& source,
+                                 const Dims& changed, const TensorSharding& layout, Value* array,
+                                 Value* value) {
+  const Dims& in = source.shape.dims;
+  const Dims& sizes = value->shape.dims;
+  LocalWindow window{start_operands(p, source, 2), nullptr, std::vector<ir::PadDim>(in.size())};
+  ir::Instruction* x = p.values.reshard(array, layout, operand_reason(source, 0))->local;
+  ir::Instruction* update =
+      p.values.reshard(value, without_dims(layout, changed), operand_reason(source, 1))->local;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (contains(changed, std::int64_t(i))) {
+      localize_start(p, layout, in, sizes, i, x->shape.dims[i], &window);
+    } else {
+      window.starts[i] = p.emit.index(0);
+    }
+  }
+  Dims begin, end;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    begin.push_back(window.padding[i].low);
+    end.push_back(window.padding[i].low + x->shape.dims[i]);
+  }
+  ir::Builder& b = p.b();
+  ir::Instruction* old = x;
+  if (window.pads()) x = b.pad(x, p.emit.constant_scalar(x->shape.dtype, 0), window.padding);
+  x = b.dynamic_update_slice(x, update, window.starts);
+  if (window.pads()) x = b.slice(x, begin, end);
+  return window.mine ? b.select(b.splat(window.mine, x->shape.dims), x, old) : x;
+}
+
 }  // namespace
 
-void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& sizes = source.get<ir::DynamicSliceAttrs>().sizes;
   const Dims changed = changed_dims(in, sizes);
-  const TensorSharding wanted = reduced(p.declared_array(source));
-  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  Value* v = p.operand_value(*source.operand(0));
+  const TensorSharding requested = reduced(p.source.sharding(source));
+  Value* v = p.values.operand(*source.operand(0));
   std::optional<double> least;
   TensorSharding layout, result;
-  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted})) {
+  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
     TensorSharding out = without_dims(s, changed);
     out.unreduced = axes_of(s, changed);
     double shards = 1;
     for (std::int64_t n : out.shards()) shards *= double(n);
-    double price = p.reshard_price(v, s) +
-                   reshard_cost(out, wanted, source.shape.dims, width, p.cost().transfer) +
-                   double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+    double price = p.values.reshard_price(v, s) +
+                   p.module.reshard_cost(out, requested, source.shape) +
+                   double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     if (least && price >= *least) continue;
     least = price;
     layout = s;
@@ -145,143 +252,70 @@ void partition_dynamic_slice(ComputationPartitioner& p, const ir::Instruction& s
   }
   ir::Builder& b = p.b();
   std::vector<ir::Instruction*> starts = start_operands(p, source, 1);
-  ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
+  ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
   if (result.unreduced.empty()) {
     std::vector<ir::Instruction*> operands{x};
     operands.insert(operands.end(), starts.begin(), starts.end());
-    const Shape local = p.local_shape(source.shape, result);
-    x = p.emit_local(source, operands, local, ir::DynamicSliceAttrs{local.dims});
-    return p.define(source, p.make(x, result, source.shape));
+    const Shape local = local_shape(source.shape, result);
+    x = p.emit.local_op(source, operands, local, ir::DynamicSliceAttrs{local.dims});
+    return p.values.define(source, p.values.make(x, result, source.shape));
   }
-  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted})) {
-    p.suggest(*source.operand(0), s, double(source.shape.byte_count()));
+  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
+    p.alternatives.suggest(*source.operand(0), s, double(source.shape.byte_count()));
   }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
-  ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
-  ir::Instruction* mine = nullptr;
-  std::vector<ir::PadDim> padding(in.size());
+  ir::Instruction* zero = p.emit.constant_scalar(x->shape.dtype, 0);
+  LocalWindow window{starts, nullptr, std::vector<ir::PadDim>(in.size())};
   Dims local_sizes = x->shape.dims;
   for (std::int64_t d : changed) {
     const std::size_t i = std::size_t(d);
     const std::int64_t block = x->shape.dims[i];
     local_sizes[i] = sizes[i];
-    starts[i] = clamped(p, starts[i], in[i] - sizes[i]);
-    if (layout.shards(d) == 1) continue;
-    ir::Instruction* at = b.binary(Opcode::subtract, starts[i], p.shard_offset(layout, d, in[i]));
-    if (sizes[i] == 1) {
-      ir::Instruction* owns = in_range(p, at, block);
-      mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
-      starts[i] = scalar_clamp(p, at, block - 1);
-    } else {
-      padding[i] = {sizes[i], sizes[i], 0};
-      starts[i] = scalar_clamp(p, b.binary(Opcode::add, at, p.index(sizes[i])), block + sizes[i]);
-    }
+    localize_start(p, layout, in, sizes, i, block, &window);
   }
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (!contains(changed, std::int64_t(i))) starts[i] = p.index(0);
+    if (!contains(changed, std::int64_t(i))) window.starts[i] = p.emit.index(0);
   }
-  if (padding != std::vector<ir::PadDim>(in.size())) x = b.pad(x, zero, padding);
-  x = b.dynamic_slice(x, starts, local_sizes);
-  if (mine) x = b.select(b.splat(mine, local_sizes), x, b.splat(zero, local_sizes));
+  if (window.pads()) x = b.pad(x, zero, window.padding);
+  x = b.dynamic_slice(x, window.starts, local_sizes);
+  if (window.mine) {
+    x = b.select(b.splat(window.mine, local_sizes), x, b.splat(zero, local_sizes));
+  }
   x = as_bits(b, x);
-  Value* sum = p.make(x, result, Shape(x->shape.dtype, source.shape.dims));
-  sum = p.reshard(sum, wanted, "result of " + op_label(source));
+  Value* sum = p.values.make(x, result, Shape(x->shape.dtype, source.shape.dims));
+  sum = p.values.reshard(sum, requested, "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
-  p.define(source, p.make(x, sum->sharding, source.shape));
+  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
 
-void partition_dynamic_update_slice(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims& in = source.shape.dims;
-  const Dims& sizes = source.operand(1)->shape.dims;
-  const Dims changed = changed_dims(in, sizes);
-  const TensorSharding wanted = reduced(p.declared_array(source));
-  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  Value *v = p.operand_value(*source.operand(0)), *u = p.operand_value(*source.operand(1));
-  std::optional<std::int64_t> start;  // if it is known, along the only dim
-  if (changed.size() == 1 && source.shape.element_count() > 0) {
-    const std::size_t d = std::size_t(changed[0]);
-    start = known_start(*source.operand(2 + d), in[d] - sizes[d]);
-  }
-  std::optional<double> least;
-  std::optional<RowExchangePlan> exchange;
-  TensorSharding layout;
-  for (const TensorSharding& s : layouts(p, in, changed, {wanted, v->sharding})) {
-    double shards = 1;
-    for (std::int64_t n : s.shards()) shards *= double(n);
-    double price = p.reshard_price(v, s) + p.reshard_price(u, without_dims(s, changed)) +
-                   reshard_cost(s, wanted, in, width, p.cost().transfer) +
-                   double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
-    if (!least || price < *least) {
-      least = price;
-      layout = s;
-      exchange.reset();
-    }
-    if (!start || s.shards(changed[0]) == 1) continue;
-    // Where it is known who owns what, only that travels.
-    const std::size_t d = std::size_t(changed[0]);
-    RowExchangePlan plan = update_route(s.shards(changed[0]), in[d], *start, sizes[d]);
-    double row = double(width);
-    const Dims local = s.shard_dims(in);
-    for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
-    price += p.reshard_price(u, s) - p.reshard_price(u, without_dims(s, changed)) +
-             row * double(plan.rows_moved) + p.cost().transfer.latency_bytes * plan.permutes;
-    if (price >= *least) continue;
-    least = price;
-    layout = s;
-    exchange = std::move(plan);
-  }
-  if (p.reshard_price(v, layout) + p.reshard_price(u, without_dims(layout, changed)) > 0) {
-    for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted, u->sharding})) {
-      p.suggest(*source.operand(0), s, double(source.operand(1)->shape.byte_count()));
+  const Dims changed = changed_dims(in, source.operand(1)->shape.dims);
+  const TensorSharding requested = reduced(p.source.sharding(source));
+  Value *array = p.values.operand(*source.operand(0)),
+        *update = p.values.operand(*source.operand(1));
+  const UpdatePlan plan =
+      plan_update(p, source, changed, {requested, array->sharding}, array, update);
+  const TensorSharding& layout = plan.layout;
+  if (p.values.reshard_price(array, layout) +
+          p.values.reshard_price(update, without_dims(layout, changed)) >
+      0) {
+    for (const TensorSharding& s :
+         layouts(p, in, changed, {array->sharding, requested, update->sharding})) {
+      p.alternatives.suggest(*source.operand(0), s, double(source.operand(1)->shape.byte_count()));
     }
   }
-  ir::Builder& b = p.b();
-  if (exchange) {
-    ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
-    ir::Instruction* rows = p.reshard(u, layout, p.operand_reason(source, 1))->local;
-    const std::string spec = layout.to_spec_string();
-    p.transfer = {spec, spec, "rows of " + op_label(source), false};
-    x = p.emit_row_exchange(*exchange, {x, rows}, changed[0],
-                            layout.dims[std::size_t(changed[0])].axes, nullptr, source.shape);
-    p.transfer = {};
-    return p.define(source, p.make(x, layout, source.shape));
+  ir::Instruction* x;
+  if (plan.exchange) {
+    x = p.values.reshard(array, layout, operand_reason(source, 0))->local;
+    ir::Instruction* rows = p.values.reshard(update, layout, operand_reason(source, 1))->local;
+    x = p.rows.exchange(*plan.exchange, {x, rows}, changed[0],
+                        layout.dims[std::size_t(changed[0])].axes, nullptr,
+                        ReshardReason::within(layout, "rows of " + op_label(source)));
+  } else {
+    x = update_own_rows(p, source, changed, layout, array, update);
   }
-  std::vector<ir::Instruction*> starts = start_operands(p, source, 2);
-  ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
-  ir::Instruction* update =
-      p.reshard(u, without_dims(layout, changed), p.operand_reason(source, 1))->local;
-  ir::Instruction* mine = nullptr;
-  std::vector<ir::PadDim> padding(in.size());
-  Dims begin(in.size(), 0), end = x->shape.dims;
-  bool pads = false;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    const std::int64_t d = std::int64_t(i), block = x->shape.dims[i];
-    if (!contains(changed, d)) {
-      starts[i] = p.index(0);
-      continue;
-    }
-    starts[i] = clamped(p, starts[i], in[i] - sizes[i]);
-    if (layout.shards(d) == 1) continue;
-    ir::Instruction* at = b.binary(Opcode::subtract, starts[i], p.shard_offset(layout, d, in[i]));
-    if (sizes[i] == 1) {
-      ir::Instruction* owns = in_range(p, at, block);
-      mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
-      starts[i] = scalar_clamp(p, at, block - 1);
-    } else {
-      // Room on both sides for what belongs to others.
-      pads = true;
-      padding[i] = {sizes[i], sizes[i], 0};
-      begin[i] = sizes[i];
-      end[i] = sizes[i] + block;
-      starts[i] = scalar_clamp(p, b.binary(Opcode::add, at, p.index(sizes[i])), block + sizes[i]);
-    }
-  }
-  ir::Instruction* old = x;
-  if (pads) x = b.pad(x, p.constant_scalar(x->shape.dtype, 0), padding);
-  x = b.dynamic_update_slice(x, update, starts);
-  if (pads) x = b.slice(x, begin, end);
-  if (mine) x = b.select(b.splat(mine, x->shape.dims), x, old);
-  p.define(source, p.make(x, layout, source.shape));
+  p.values.define(source, p.values.make(x, layout, source.shape));
 }
 
 }  // namespace tessera::spmd

@@ -10,102 +10,102 @@ namespace tessera::spmd {
 namespace {
 
 /// Partial sums over the same axes can be added before they are completed: one reduction, not two.
-bool adds_partial_sums(ComputationPartitioner& p, const ir::Instruction& source) {
+bool adds_partial_sums(PartitionContext& p, const ir::Instruction& source) {
   if (!source.is(ir::Opcode::add) && !source.is(ir::Opcode::subtract)) return false;
   if (source.shape.dtype == DType::pred) return false;
   const ir::Instruction &a = *source.operand(0), &b = *source.operand(1);
-  if (&a == &b || p.user_count(a) != 1 || p.user_count(b) != 1) return false;
-  Value *va = p.raw(a), *vb = p.raw(b);
+  if (&a == &b || p.source.user_count(a) != 1 || p.source.user_count(b) != 1) return false;
+  Value *va = p.values.computed(a), *vb = p.values.computed(b);
   return !va->sharding.unreduced.empty() && same_layout(va->sharding, vb->sharding) &&
          va->partial_op == ir::Opcode::add && vb->partial_op == ir::Opcode::add;
 }
 
 }  // namespace
 
-void partition_elementwise(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple || source.operands().empty()) {
     return partition_by_rule(p, source);
   }
   if (adds_partial_sums(p, source)) {
-    Value *a = p.raw(*source.operand(0)), *b = p.raw(*source.operand(1));
-    ir::Instruction* x = p.emit_local(source, {a->local, b->local}, a->local->shape);
-    return p.define(source, p.make(x, a->sharding, source.shape));
+    Value *a = p.values.computed(*source.operand(0)), *b = p.values.computed(*source.operand(1));
+    ir::Instruction* x = p.emit.local_op(source, {a->local, b->local}, a->local->shape);
+    return p.values.define(source, p.values.make(x, a->sharding, source.shape));
   }
-  const TensorSharding& wanted = p.declared_array(source);
-  bool agree = wanted.unreduced.empty();
+  const TensorSharding& requested = p.source.sharding(source);
+  bool agree = requested.unreduced.empty();
   for (const ir::Instruction* o : source.operands()) {
-    Value* v = p.operand_value(*o);
-    agree &= o->shape.rank() == 0 ? is_whole(v->sharding)
-                                  : v->original->recompute || same_layout(v->sharding, wanted);
+    Value* v = p.values.operand(*o);
+    agree &= o->shape.rank() == 0 ? is_fully_replicated(v->sharding)
+                                  : v->is_recomputable() || same_layout(v->sharding, requested);
   }
   ComputeLayout best;
-  const TensorSharding* result = &wanted;
+  const TensorSharding* result = &requested;
   if (!agree) {
     std::optional<FactorRule> rule = rule_for(source);
-    if (!rule) return p.replicate(source, "no rule is known");
-    best = p.layout_for(source, *rule);
+    if (!rule) return replicate(p, source, "no rule is known");
+    best = p.layouts.choose(source, *rule);
     result = &best.results.front();
   }
   std::vector<ir::Instruction*> operands;
   operands.reserve(source.operands().size());
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
     const bool scalar = source.operand(i)->shape.rank() == 0;
-    Value* v = !agree   ? p.operand_in(source, i, best.operands[i])
-               : scalar ? p.operand_in(source, i, p.whole(0))
-                        : p.operand_in(source, i, wanted);
+    Value* v = !agree   ? p.values.operand_in(source, i, best.operands[i])
+               : scalar ? p.values.operand_in(source, i, p.source.replicated(0))
+                        : p.values.operand_in(source, i, requested);
     operands.push_back(v->local);
   }
   ir::Instruction* x =
-      p.emit_local(source, std::move(operands), p.local_shape(source.shape, *result));
-  p.define(source, p.make(x, *result, source.shape));
+      p.emit.local_op(source, std::move(operands), local_shape(source.shape, *result));
+  p.values.define(source, p.values.make(x, *result, source.shape));
 }
 
-void partition_broadcast(ComputationPartitioner& p, const ir::Instruction& source) {
-  // The operand is the smaller one: it goes wherever the result is wanted.
-  const TensorSharding wanted = reduced(p.declared_array(source));
+void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
+  // The operand is the smaller one: it goes wherever the result is requested.
+  const TensorSharding requested = reduced(p.source.sharding(source));
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
-  TensorSharding s = p.whole(source.operand(0)->shape.rank());
+  TensorSharding s = p.source.replicated(source.operand(0)->shape.rank());
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    s.dims[i].axes = wanted.dims[std::size_t(dims[i])].axes;
+    s.dims[i].axes = requested.dims[std::size_t(dims[i])].axes;
   }
-  Value* v = p.operand_in(source, 0, s);
+  Value* v = p.values.operand_in(source, 0, s);
   if (source.operand(0)->shape.rank() == 0) {
     ir::Instruction* scalar = v->local;
     const Dims global = source.shape.dims;
-    return p.define(source, p.make_recomputable(
-                                [&p, scalar, global](const TensorSharding& to) {
-                                  return p.b().splat(scalar, to.shard_dims(global));
-                                },
-                                wanted, source.shape));
+    return p.values.define(source, p.values.make_recomputable(
+                                       [&p, scalar, global](const TensorSharding& to) {
+                                         return p.b().splat(scalar, to.shard_dims(global));
+                                       },
+                                       requested, source.shape));
   }
-  ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, wanted));
-  p.define(source, p.make(x, wanted, source.shape));
+  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, requested));
+  p.values.define(source, p.values.make(x, requested, source.shape));
 }
 
-void partition_transpose(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_transpose(PartitionContext& p, const ir::Instruction& source) {
   const Dims& perm = source.get<ir::DimensionsAttrs>().dims;
-  Value* v = p.operand_value(*source.operand(0));
-  if (v->original->recompute) {
-    TensorSharding s = p.whole(source.shape.rank());
-    const TensorSharding wanted = reduced(p.declared_array(source));
+  Value* v = p.values.operand(*source.operand(0));
+  if (v->is_recomputable()) {
+    TensorSharding s = p.source.replicated(source.shape.rank());
+    const TensorSharding requested = reduced(p.source.sharding(source));
     for (std::size_t i = 0; i < perm.size(); ++i) {
-      s.dims[std::size_t(perm[i])] = wanted.dims[i];
+      s.dims[std::size_t(perm[i])] = requested.dims[i];
     }
-    v = p.reshard(v, s, p.operand_reason(source, 0));
+    v = p.values.reshard(v, s, operand_reason(source, 0));
   }
   TensorSharding s = v->sharding;
   for (std::size_t i = 0; i < perm.size(); ++i) {
     s.dims[i] = v->sharding.dims[std::size_t(perm[i])];
   }
-  ir::Instruction* x = p.emit_local(source, {v->local}, p.local_shape(source.shape, s));
-  Value* made = p.make(x, s, source.shape);
+  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, s));
+  Value* made = p.values.make(x, s, source.shape);
   made->partial_op = v->partial_op;
-  p.define(source, made);
+  p.values.define(source, made);
 }
 
-void partition_constraint(ComputationPartitioner& p, const ir::Instruction& source) {
-  Value* v = p.operand_value(*source.operand(0));
-  p.define(source, p.reshard(v, p.declared_array(source), "sharding constraint"));
+void partition_constraint(PartitionContext& p, const ir::Instruction& source) {
+  Value* v = p.values.operand(*source.operand(0));
+  p.values.define(source, p.values.reshard(v, p.source.sharding(source), "sharding constraint"));
 }
 
 }  // namespace tessera::spmd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms along split dims. Those of several dims go dim by dim: first the ones that lie
-// whole, then, their axes moved, the others. A single dim is cut into two (Cooley and Tukey), with
-// an all-to-all before, between and after.
+// Fourier transforms along split dims. Those of several dims go dim by dim: first the ones that
+// are unsplit, then, their axes moved, the others. A single dim is cut into two (Cooley and Tukey),
+// with an all-to-all before, between and after.
 #include <algorithm>
 #include <array>
 
@@ -37,8 +37,8 @@ struct Stage {
   ComputeLayout layout;
 };
 
-/// The transforms along some dims, on a local array that has them whole.
-ir::Instruction* transformed(ComputationPartitioner& p, ir::Instruction* x, FftType type,
+/// The transforms along some dims, on a local array that has all of them.
+ir::Instruction* transformed(PartitionContext& p, ir::Instruction* x, FftType type,
                              const Stage& stage, const Dims& lengths, std::int64_t rank) {
   ir::Builder& b = p.b();
   const std::int64_t first = rank - std::int64_t(lengths.size());
@@ -65,8 +65,8 @@ ir::Instruction* transformed(ComputationPartitioner& p, ir::Instruction* x, FftT
   return x;
 }
 
-ComputeLayout layout_of(const ComputationPartitioner& p, const Stage& stage,
-                        const TensorSharding& from, const TensorSharding& to) {
+ComputeLayout layout_of(const PartitionContext& p, const Stage& stage, const TensorSharding& from,
+                        const TensorSharding& to) {
   FactorRule rule;
   TensorFactors operand, result;
   for (std::int64_t d = 0; d < stage.in.rank(); ++d) {
@@ -80,7 +80,7 @@ ComputeLayout layout_of(const ComputationPartitioner& p, const Stage& stage,
   rule.operands = {operand};
   rule.results = {result};
   const double work = 16 * double(std::max(stage.in.element_count(), stage.out.element_count()));
-  return choose_layout(rule, {stage.in}, {from}, {stage.out}, {to}, work, p.cost());
+  return p.module.choose_layout(rule, {stage.in}, {from}, {stage.out}, {to}, work);
 }
 
 /// `s` with the axes of the stage's dims on the largest other dim, also where they cut it unevenly.
@@ -100,18 +100,17 @@ TensorSharding cleared(const Stage& stage, TensorSharding s) {
 }
 
 /// The cheapest way to a stage, by the layouts that tensors have or by its own.
-ComputeLayout cheapest(const ComputationPartitioner& p, const Stage& stage,
-                       const TensorSharding& from, const TensorSharding& to) {
+ComputeLayout cheapest(const PartitionContext& p, const Stage& stage, const TensorSharding& from,
+                       const TensorSharding& to) {
   ComputeLayout best = layout_of(p, stage, from, to);
   const TensorSharding other = cleared(stage, reduced(from));
   ComputeLayout moved = layout_of(p, stage, other, to);
-  moved.cost += reshard_cost(from, other, stage.in.dims, std::int64_t(byte_size(stage.in.dtype)),
-                             p.cost().transfer);
+  moved.cost += p.module.reshard_cost(from, other, stage.in);
   return moved.cost < best.cost ? moved : best;
 }
 
 /// Two stages that together are the transform, the cheapest; empty if it is cheaper at once.
-std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& source,
+std::vector<Stage> stages_of(PartitionContext& p, const ir::Instruction& source,
                              const TensorSharding& from, const TensorSharding& to, double price) {
   const auto& attrs = source.get<ir::FftAttrs>();
   const Shape &in = source.operand(0)->shape, &out = source.shape;
@@ -131,8 +130,7 @@ std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& s
       const TensorSharding& reached = both[0].layout.results[0];
       both[1].layout = cheapest(p, both[1], reached, to);
       const double total = both[0].layout.cost + both[1].layout.cost -
-                           reshard_cost(reached, reduced(between), middle.dims,
-                                        std::int64_t(byte_size(middle.dtype)), p.cost().transfer);
+                           p.module.reshard_cost(reached, reduced(between), middle);
       if (total < price) {
         price = total;
         best = both;
@@ -142,15 +140,15 @@ std::vector<Stage> stages_of(ComputationPartitioner& p, const ir::Instruction& s
   return best;
 }
 
-ir::Instruction* swapped(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
-                         const IndexList& axes) {
-  x = p.b().all_to_all(x, dim, ir::DeviceGroups::over(p.mesh(), axes));
-  p.note(x);
+ir::Instruction* swapped(PartitionContext& p, ir::Instruction* x, std::int64_t dim,
+                         const IndexList& axes, const ReshardReason& reason) {
+  x = p.b().all_to_all(x, dim, p.emit.groups(axes));
+  p.report.note(x, reason);
   return x;
 }
 
 /// exp(2 pi i a b / n), or its conjugate, at [.., a, b]: b begins at `first`.
-ir::Instruction* twiddles(ComputationPartitioner& p, const Shape& shape, std::int64_t n,
+ir::Instruction* twiddles(PartitionContext& p, const Shape& shape, std::int64_t n,
                           ir::Instruction* first, bool inverse) {
   ir::Builder& b = p.b();
   const std::int64_t rank = shape.rank();
@@ -167,10 +165,10 @@ ir::Instruction* twiddles(ComputationPartitioner& p, const Shape& shape, std::in
 }
 
 /// A transform of the last dim, split into as many parts as devices; each ends with its own part.
-ir::Instruction* across(ComputationPartitioner& p, ir::Instruction* x, FftType type, std::int64_t n,
-                        const IndexList& axes) {
+ir::Instruction* across(PartitionContext& p, ir::Instruction* x, FftType type, std::int64_t n,
+                        const IndexList& axes, const ReshardReason& reason) {
   ir::Builder& b = p.b();
-  const std::int64_t k = p.ways(axes), rows = n / k, part = rows / k;
+  const std::int64_t k = p.emit.ways(axes), rows = n / k, part = rows / k;
   Dims batch = x->shape.dims;
   batch.pop_back();
   const std::int64_t d = std::int64_t(batch.size());
@@ -185,27 +183,27 @@ ir::Instruction* across(ComputationPartitioner& p, ir::Instruction* x, FftType t
   Dims starts;
   for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * part);
   // Element n1 * rows + n2 is on device n1; now n2 is split instead: [n1, n2].
-  x = swapped(p, b.reshape(x, with({k, part})), d, axes);
+  x = swapped(p, b.reshape(x, with({k, part})), d, axes, reason);
   x = b.transpose(b.fft(b.transpose(x, flip), type, {k}), flip);
   x = b.binary(Opcode::multiply, x,
-               twiddles(p, x->shape, n, p.lookup(starts, axes), is_inverse(type)));
+               twiddles(p, x->shape, n, p.emit.lookup(starts, axes), is_inverse(type)));
   // [k1, n2] with n2 split to k1 split; then k1 + k * k2 is where the results belong.
-  x = b.reshape(swapped(p, x, d, axes), with({rows}));
+  x = b.reshape(swapped(p, x, d, axes, reason), with({rows}));
   x = b.reshape(b.fft(x, type, {rows}), with({k, part}));
-  x = swapped(p, x, d, axes);
+  x = swapped(p, x, d, axes, reason);
   return b.reshape(b.transpose(x, flip), with({rows}));
 }
 
 }  // namespace
 
-void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_fft(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::FftAttrs>();
   const Shape &in = source.operand(0)->shape, &out = source.shape;
   std::optional<FactorRule> rule = rule_for(source);
-  Value* v = p.operand_value(*source.operand(0));
+  Value* v = p.values.operand(*source.operand(0));
   const std::int64_t rank = in.rank(), count = std::int64_t(attrs.lengths.size());
-  const TensorSharding from = v->original->recompute ? p.whole(rank) : v->sharding;
-  const TensorSharding to = p.declared_array(source);
+  const TensorSharding from = v->is_recomputable() ? p.source.replicated(rank) : v->sharding;
+  const TensorSharding to = p.source.sharding(source);
   bool split = false;
   for (std::int64_t d = rank - count; d < rank; ++d) {
     split |= from.shards(d) > 1 || to.shards(d) > 1;
@@ -213,7 +211,7 @@ void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
   if (!rule || !split || in.element_count() == 0 || out.element_count() == 0) {
     return partition_by_rule(p, source);
   }
-  const ComputeLayout at_once = p.layout_for(source, *rule);
+  const ComputeLayout at_once = p.layouts.choose(source, *rule);
   double price = at_once.cost;
   // Work that devices repeat is not to be had for somewhat fewer bytes.
   const std::int64_t parts = parts_of(at_once.results[0], rank);
@@ -222,30 +220,28 @@ void partition_fft(ComputationPartitioner& p, const ir::Instruction& source) {
   if (!stages.empty()) {
     const std::string reason = "dims of " + op_label(source);
     for (const Stage& stage : stages) {
-      v = p.reshard(v, stage.layout.operands[0], reason);
+      v = p.values.reshard(v, stage.layout.operands[0], reason);
       ir::Instruction* x = transformed(p, v->local, attrs.type, stage, attrs.lengths, rank);
-      v = p.make(x, stage.layout.results[0], stage.out);
+      v = p.values.make(x, stage.layout.results[0], stage.out);
     }
-    return p.define(source, v);
+    return p.values.define(source, v);
   }
   if (count != 1 || is_real(attrs.type)) return partition_by_rule(p, source);
   FactorRule halves = *rule;
   halves.factors[std::size_t(halves.operands[0].back().front())].kind = FactorKind::permutation;
-  const ComputeLayout layout = p.layout_for(source, halves);
+  const ComputeLayout layout = p.layouts.choose(source, halves);
   const TensorSharding& s = layout.operands[0];
   const std::int64_t k = s.shards(rank - 1), n = in.dims.back();
   const double bytes = ir::received_bytes(Opcode::all_to_all,
-                                          double(p.local_shape(in, s).byte_count()) * 3, double(k));
+                                          double(local_shape(in, s).byte_count()) * 3, double(k));
   if (k == 1 || n % (k * k) != 0 || n != std::int64_t(std::int32_t(n)) ||
-      price <= layout.cost + bytes + 3 * p.cost().transfer.latency_bytes) {
+      price <= layout.cost + bytes + 3 * p.module.cost().transfer.latency_bytes) {
     return partition_by_rule(p, source);
   }
-  v = p.reshard(v, s, p.operand_reason(source, 0));
-  const std::string spec = s.to_spec_string();
-  p.transfer = {spec, spec, "parts of " + op_label(source), false};
-  ir::Instruction* x = across(p, v->local, attrs.type, n, s.dims.back().axes);
-  p.transfer = {};
-  p.define(source, p.make(x, layout.results[0], out));
+  v = p.values.reshard(v, s, operand_reason(source, 0));
+  ir::Instruction* x = across(p, v->local, attrs.type, n, s.dims.back().axes,
+                              ReshardReason::within(s, "parts of " + op_label(source)));
+  p.values.define(source, p.values.make(x, layout.results[0], out));
 }
 
 }  // namespace tessera::spmd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter. Split batch dims and whole window dims need nothing. Along an operand dim
+// Gather and scatter. Split batch dims and full window dims need nothing. Along an operand dim
 // that indices point into, each device serves the rows it owns: gathers sum the answers (the others
 // gave zeros), scatters drop what is not theirs. Indices are clamped or dropped by the global
 // sizes.
@@ -15,19 +15,20 @@ namespace {
 using ir::Opcode;
 
 /// Indices as s32, those that s32 can't hold moved out of every range but kept on their side.
-ir::Instruction* narrow_indices(ComputationPartitioner& p, ir::Instruction* x) {
+ir::Instruction* narrow_indices(PartitionContext& p, ir::Instruction* x) {
   ir::Builder& b = p.b();
   const DType dtype = x->shape.dtype;
   if (dtype == s32 || byte_size(dtype) < 4) return b.convert(x, s32);
   const Dims& dims = x->shape.dims;
   const double limit = double(std::int64_t(1) << 30);
-  ir::Instruction* high = b.splat(p.constant_scalar(dtype, limit), dims);
-  ir::Instruction* low = b.splat(p.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
+  ir::Instruction* high = b.splat(p.emit.constant_scalar(dtype, limit), dims);
+  ir::Instruction* low =
+      b.splat(p.emit.constant_scalar(dtype, is_signed_integer(dtype) ? -1 : 0), dims);
   return b.convert(b.emit(Opcode::clamp, {low, x, high}), s32);
 }
 
-/// One scalar per index component, laid along the index vector dim of `like`.
-ir::Instruction* along_vector(ComputationPartitioner& p, const std::vector<ir::Instruction*>& parts,
+/// One scalar per index component, along the index vector dim of `like`.
+ir::Instruction* along_vector(PartitionContext& p, const std::vector<ir::Instruction*>& parts,
                               const Dims& like, std::int64_t vector_dim) {
   ir::Builder& b = p.b();
   if (vector_dim == std::int64_t(like.size())) return b.splat(parts.front(), like);
@@ -38,7 +39,7 @@ ir::Instruction* along_vector(ComputationPartitioner& p, const std::vector<ir::I
 }
 
 /// One component of the indices, without the index vector dim.
-ir::Instruction* component(ComputationPartitioner& p, ir::Instruction* x, std::size_t k,
+ir::Instruction* component(PartitionContext& p, ir::Instruction* x, std::size_t k,
                            std::int64_t vector_dim) {
   if (vector_dim == x->shape.rank()) return x;
   Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
@@ -52,23 +53,24 @@ ir::Instruction* component(ComputationPartitioner& p, ir::Instruction* x, std::s
 }
 
 /// Indices minus the shard offsets of the operand dims that they point into.
-ir::Instruction* localized(ComputationPartitioner& p, ir::Instruction* indices,
+ir::Instruction* localized(PartitionContext& p, ir::Instruction* indices,
                            const TensorSharding& layout, const Dims& global, const Dims& map,
                            std::int64_t vector_dim) {
   std::vector<ir::Instruction*> offsets;
   for (std::int64_t d : map) {
-    offsets.push_back(layout.shards(d) == 1 ? p.index(0)
-                                            : p.shard_offset(layout, d, global[std::size_t(d)]));
+    offsets.push_back(layout.shards(d) == 1
+                          ? p.emit.index(0)
+                          : p.emit.shard_offset(layout, d, global[std::size_t(d)]));
   }
   return p.b().binary(Opcode::subtract, indices,
                       along_vector(p, offsets, indices->shape.dims, vector_dim));
 }
 
 /// Indices plus a constant per component.
-ir::Instruction* shifted(ComputationPartitioner& p, ir::Instruction* indices, const Dims& by,
+ir::Instruction* shifted(PartitionContext& p, ir::Instruction* indices, const Dims& by,
                          std::int64_t vector_dim) {
   std::vector<ir::Instruction*> parts;
-  for (std::int64_t n : by) parts.push_back(p.index(n));
+  for (std::int64_t n : by) parts.push_back(p.emit.index(n));
   return p.b().binary(Opcode::add, indices,
                       along_vector(p, parts, indices->shape.dims, vector_dim));
 }
@@ -81,9 +83,9 @@ void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep)
 
 /// What a scatter's updates cover of one operand dim.
 enum class Place : std::uint8_t {
-  whole,  ///< all of it, or batch by batch
+  full,   ///< all of it, or batch by batch
   row,    ///< one row that an index names: who has it takes the update
-  rows,   ///< a window that an index names, and that may lie across two shards
+  rows,   ///< a window that an index names, and that may reach into two shards
   fixed,  ///< rows that no index names
 };
 
@@ -91,7 +93,7 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
   const auto& attrs = scatter.get<ir::ScatterAttrs>();
   const Dims& operand = scatter.operand(0)->shape.dims;
   const Dims& update = scatter.operands().back()->shape.dims;
-  std::vector<Place> places(operand.size(), Place::whole);
+  std::vector<Place> places(operand.size(), Place::full);
   std::size_t next = 0;
   for (std::size_t d = 0; d < operand.size(); ++d) {
     const std::int64_t dim = std::int64_t(d);
@@ -109,17 +111,17 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
 
 }  // namespace
 
-void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_gather(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
+  if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::GatherAttrs>();
   keep_only(&*rule, [](const Factor& f) {
     return f.kind == FactorKind::pass_through || f.kind == FactorKind::reduction;
   });
-  ComputeLayout layout = p.layout_for(source, *rule);
+  ComputeLayout layout = p.layouts.choose(source, *rule);
   const Shape& operand = source.operand(0)->shape;
   const TensorSharding& split = layout.operands[0];
-  std::vector<Value*> operands = p.operands_in(source, layout.operands);
+  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
   ir::Builder& b = p.b();
   ir::Instruction *x = operands[0]->local, *indices = operands[1]->local;
   ir::GatherAttrs local = attrs;
@@ -132,24 +134,24 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
     if (split.shards(d) == 1 || attrs.slice_sizes[std::size_t(d)] == operand.dim(d)) continue;
     served.push_back(k);
   }
-  const Shape result = p.local_shape(source.shape, layout.results[0]);
+  const Shape result = local_shape(source.shape, layout.results[0]);
   if (served.empty()) {
-    x = p.emit_local(source, {x, indices}, result, local);
-    return p.define(source, p.make(x, layout.results[0], source.shape));
+    x = p.emit.local_op(source, {x, indices}, result, local);
+    return p.values.define(source, p.values.make(x, layout.results[0], source.shape));
   }
   indices = narrow_indices(p, indices);
   std::vector<ir::Instruction*> low, high;
   for (std::int64_t d : attrs.start_index_map) {
-    low.push_back(p.index(0));
-    high.push_back(p.index(operand.dim(d) - attrs.slice_sizes[std::size_t(d)]));
+    low.push_back(p.emit.index(0));
+    high.push_back(p.emit.index(operand.dim(d) - attrs.slice_sizes[std::size_t(d)]));
   }
   const Dims& shape = indices->shape.dims;
   indices = b.emit(Opcode::clamp, {along_vector(p, low, shape, attrs.index_vector_dim), indices,
                                    along_vector(p, high, shape, attrs.index_vector_dim)});
   indices =
       localized(p, indices, split, operand.dims, attrs.start_index_map, attrs.index_vector_dim);
-  ir::Instruction* zero = p.constant_scalar(x->shape.dtype, 0);
-  // A slice of several rows may lie across two shards: zeros on both sides stand for the others'.
+  ir::Instruction* zero = p.emit.constant_scalar(x->shape.dtype, 0);
+  // A slice of several rows may reach into two shards: zeros on both sides stand for the others'.
   Dims margin(attrs.start_index_map.size(), 0);
   std::vector<ir::PadDim> padding(operand.dims.size());
   for (std::size_t k : served) {
@@ -167,28 +169,131 @@ void partition_gather(ComputationPartitioner& p, const ir::Instruction& source) 
     const std::int64_t block = x->shape.dim(attrs.start_index_map[k]);
     const Dims& dims = at->shape.dims;
     ir::Instruction* owns =
-        b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, b.splat(p.index(0), dims)),
-                 b.compare(ir::Direction::lt, at, b.splat(p.index(block), dims)));
+        b.binary(Opcode::and_, b.compare(ir::Direction::ge, at, b.splat(p.emit.index(0), dims)),
+                 b.compare(ir::Direction::lt, at, b.splat(p.emit.index(block), dims)));
     mine = mine ? b.binary(Opcode::and_, mine, owns) : owns;
   }
   if (padded) x = b.pad(x, zero, padding);
   local.indices_are_sorted = false;
-  x = p.emit_local(source, {x, indices}, Shape(x->shape.dtype, result.dims), local);
+  x = p.emit.local_op(source, {x, indices}, Shape(x->shape.dtype, result.dims), local);
   Dims batch;
   for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
     if (!contains(attrs.offset_dims, d)) batch.push_back(d);
   }
   if (mine) x = b.select(b.broadcast(mine, result.dims, batch), x, b.splat(zero, result.dims));
   x = as_bits(b, x);
-  Value* sum = p.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
-  sum = p.reshard(sum, reduced(p.declared_array(source)), "result of " + op_label(source));
+  Value* sum = p.values.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
+  sum = p.values.reshard(sum, reduced(p.source.sharding(source)), "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
-  p.define(source, p.make(x, sum->sharding, source.shape));
+  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
 
-void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source) {
+namespace {
+
+/// A scatter on shards of its operand.
+struct LocalScatter {
+  const ir::Instruction& source;
+  const ir::ScatterAttrs& attrs;
+  const ComputeLayout& layout;
+  const std::vector<Place>& places;
+  Dims window;  ///< rows of an update along each dim of the operand
+  /// Room on both sides of a shard for the parts of windows that other devices have.
+  std::vector<ir::PadDim> margin;
+  bool served = false;  ///< indices point into split dims
+
+  LocalScatter(const ir::Instruction& op, const ComputeLayout& by,
+               const std::vector<Place>& covered)
+      : source(op), attrs(op.get<ir::ScatterAttrs>()), layout(by), places(covered) {
+    const Shape& update = op.operands().back()->shape;
+    window.assign(places.size(), 1);
+    margin.resize(places.size());
+    for (std::size_t d = 0, next = 0; d < places.size(); ++d) {
+      const std::int64_t dim = std::int64_t(d);
+      if (!contains(attrs.input_batching_dims, dim) && !contains(attrs.inserted_window_dims, dim)) {
+        window[d] = update.dim(attrs.update_window_dims[next++]);
+      }
+      if (layout.operands[0].shards(dim) == 1 || places[d] == Place::full) continue;
+      served = true;
+      if (places[d] == Place::rows) margin[d] = {window[d], window[d], 0};
+    }
+  }
+
+  const Dims& global() const { return source.operand(0)->shape.dims; }
+  bool has_margin() const { return margin != std::vector<ir::PadDim>(margin.size()); }
+};
+
+/// Indices as the device's shard (with its margin) counts. `given`: their value.
+ir::Instruction* local_indices(PartitionContext& p, const LocalScatter& s, const Value& given) {
+  ir::Builder& b = p.b();
+  ir::Instruction* indices = given.local;
+  const bool padded = uneven(given.sharding, given.shape.dims);
+  const Dims& named = s.attrs.scatter_dims_to_operand_dims;
+  if (s.served || padded) indices = narrow_indices(p, indices);
+  if (s.has_margin()) {
+    // A window that leaves the array is dropped by all who have a part of it.
+    std::vector<ir::Instruction*> high;
+    for (std::int64_t d : named) {
+      high.push_back(p.emit.index(s.global()[std::size_t(d)] - s.window[std::size_t(d)]));
+    }
+    const Dims& dims = indices->shape.dims;
+    ir::Instruction* outside = b.splat(p.emit.index(-(std::int64_t(1) << 30)), dims);
+    ir::Instruction* fits = b.binary(
+        Opcode::and_, b.compare(ir::Direction::ge, indices, b.splat(p.emit.index(0), dims)),
+        b.compare(ir::Direction::le, indices,
+                  along_vector(p, high, dims, s.attrs.index_vector_dim)));
+    indices = b.select(fits, indices, outside);
+  }
+  if (s.served) {
+    TensorSharding mapped = s.layout.operands[0];
+    for (std::size_t d = 0; d < s.places.size(); ++d) {
+      // Windows of all rows start at 0 in each shard.
+      if (s.places[d] == Place::full) mapped.dims[d].axes.clear();
+    }
+    indices = localized(p, indices, mapped, s.global(), named, s.attrs.index_vector_dim);
+  }
+  if (s.has_margin()) {
+    Dims by;
+    for (std::int64_t d : named) by.push_back(s.margin[std::size_t(d)].low);
+    indices = shifted(p, indices, by, s.attrs.index_vector_dim);
+  }
+  if (padded) {
+    // Indices in the padding point nowhere.
+    Value* v = p.values.make(indices, given.sharding, Shape(s32, given.shape.dims));
+    Dims all;
+    for (std::int64_t d = 0; d < v->shape.rank(); ++d) all.push_back(d);
+    indices = p.values.masked(v, all, p.emit.index(-1));
+  }
+  return indices;
+}
+
+/// The op on local operands, with room for the margin while it runs.
+std::vector<ir::Instruction*> scatter_into_shards(PartitionContext& p, const LocalScatter& s,
+                                                  std::vector<ir::Instruction*> locals,
+                                                  ir::ScatterAttrs attrs) {
+  ir::Builder& b = p.b();
+  Shape shape = local_tuple(s.source.shape, s.layout.results);
+  if (!s.has_margin()) return p.emit.unpack(p.emit.local_op(s.source, locals, shape, attrs));
+  const Dims own = locals[0]->shape.dims;
+  for (std::size_t i = 0; 2 * i + 1 < locals.size(); ++i) {
+    locals[i] = b.pad(locals[i], p.emit.constant_scalar(locals[i]->shape.dtype, 0), s.margin);
+    (shape.is_tuple ? shape.elements[i] : shape).dims = locals[i]->shape.dims;
+  }
+  std::vector<ir::Instruction*> parts =
+      p.emit.unpack(p.emit.local_op(s.source, locals, shape, attrs));
+  Dims starts, limits;
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    starts.push_back(s.margin[d].low);
+    limits.push_back(s.margin[d].low + own[d]);
+  }
+  for (ir::Instruction*& part : parts) part = b.slice(part, starts, limits);
+  return parts;
+}
+
+}  // namespace
+
+void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
+  if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::ScatterAttrs>();
   const std::size_t count = (source.operands().size() - 1) / 2;
   const std::vector<Place> places = places_of(source);
@@ -206,102 +311,33 @@ void partition_scatter(ComputationPartitioner& p, const ir::Instruction& source)
       rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
     }
   }
-  ComputeLayout layout = p.layout_for(source, *rule);
-  std::vector<Value*> values = p.operands_in(source, layout.operands);
-  ir::Builder& b = p.b();
+  const ComputeLayout layout = p.layouts.choose(source, *rule);
+  const std::vector<Value*> values = p.values.operands_in(source, layout.operands);
+  const LocalScatter scatter(source, layout, places);
   std::vector<ir::Instruction*> locals;
   for (Value* v : values) locals.push_back(v->local);
-  ir::Instruction*& indices = locals[count];
-  const Dims& global = source.operand(0)->shape.dims;
-  const TensorSharding& split = layout.operands[0];
-  bool served = false;
-  std::vector<ir::PadDim> margin(global.size());  // room for the parts of windows that others have
-  Dims window(global.size(), 1);
-  for (std::size_t d = 0, next = 0; d < places.size(); ++d) {
-    const std::int64_t dim = std::int64_t(d);
-    if (!contains(attrs.input_batching_dims, dim) && !contains(attrs.inserted_window_dims, dim)) {
-      window[d] = source.operands().back()->shape.dim(attrs.update_window_dims[next++]);
-    }
-    if (split.shards(dim) == 1 || places[d] == Place::whole) continue;
-    served = true;
-    if (places[d] == Place::rows) margin[d] = {window[d], window[d], 0};
-  }
-  const bool wide = margin != std::vector<ir::PadDim>(global.size());
-  const TensorSharding& index_layout = values[count]->sharding;
-  const bool padded = uneven(index_layout, values[count]->shape.dims);
+  locals[count] = local_indices(p, scatter, *values[count]);
   ir::ScatterAttrs local = attrs;
-  if (served || padded) {
-    indices = narrow_indices(p, indices);
+  if (scatter.served || uneven(values[count]->sharding, values[count]->shape.dims)) {
     local.indices_are_sorted = false;
-  }
-  if (wide) {
-    // A window that leaves the whole array is dropped whole, by all who have a part of it.
-    std::vector<ir::Instruction*> high;
-    for (std::int64_t d : attrs.scatter_dims_to_operand_dims) {
-      high.push_back(p.index(global[std::size_t(d)] - window[std::size_t(d)]));
-    }
-    const Dims& dims = indices->shape.dims;
-    ir::Instruction* outside = b.splat(p.index(-(std::int64_t(1) << 30)), dims);
-    ir::Instruction* fits = b.binary(
-        Opcode::and_, b.compare(ir::Direction::ge, indices, b.splat(p.index(0), dims)),
-        b.compare(ir::Direction::le, indices, along_vector(p, high, dims, attrs.index_vector_dim)));
-    indices = b.select(fits, indices, outside);
-  }
-  if (served) {
-    TensorSharding mapped = split;
-    for (std::size_t d = 0; d < global.size(); ++d) {
-      // Whole windows start at 0 in each shard.
-      if (places[d] == Place::whole) mapped.dims[d].axes.clear();
-    }
-    indices = localized(p, indices, mapped, global, attrs.scatter_dims_to_operand_dims,
-                        attrs.index_vector_dim);
-  }
-  if (wide) {
-    Dims by;
-    for (std::int64_t d : attrs.scatter_dims_to_operand_dims) {
-      by.push_back(margin[std::size_t(d)].low);
-    }
-    indices = shifted(p, indices, by, attrs.index_vector_dim);
-  }
-  if (padded) {
-    // Indices in the padding point nowhere.
-    Value* v = p.make(indices, index_layout, Shape(s32, values[count]->shape.dims));
-    Dims all;
-    for (std::int64_t d = 0; d < v->shape.rank(); ++d) all.push_back(d);
-    indices = p.masked(v, all, p.index(-1));
   }
   const IndexList& axes = layout.results[0].unreduced;
   if (!axes.empty()) {
     // The operand counts once.
-    ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));
+    ir::Builder& b = p.b();
+    ir::Instruction* first = b.compare(ir::Direction::eq, p.emit.coordinate(axes), p.emit.index(0));
     const Dims& dims = locals[0]->shape.dims;
     locals[0] = b.select(b.splat(first, dims), locals[0], b.splat(b.constant(*identity), dims));
   }
-  Shape shape = p.local_tuple(source.shape, layout.results);
-  const Dims own = locals[0]->shape.dims;
-  if (wide) {
-    for (std::size_t i = 0; i < count; ++i) {
-      locals[i] = b.pad(locals[i], p.constant_scalar(locals[i]->shape.dtype, 0), margin);
-      (shape.is_tuple ? shape.elements[i] : shape).dims = locals[i]->shape.dims;
-    }
-  }
-  ir::Instruction* x = p.emit_local(source, locals, shape, local);
-  std::vector<ir::Instruction*> parts = p.unpack(x);
-  std::vector<Shape> shapes = flatten(source.shape);
+  const std::vector<ir::Instruction*> parts =
+      scatter_into_shards(p, scatter, std::move(locals), std::move(local));
+  const std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (wide) {
-      Dims starts, limits;
-      for (std::size_t d = 0; d < own.size(); ++d) {
-        starts.push_back(margin[d].low);
-        limits.push_back(margin[d].low + own[d]);
-      }
-      parts[i] = b.slice(parts[i], starts, limits);
-    }
-    results.push_back(p.make(parts[i], layout.results[i], shapes[i]));
+    results.push_back(p.values.make(parts[i], layout.results[i], shapes[i]));
     if (op) results.back()->partial_op = *op;
   }
-  p.define(source, results);
+  p.values.define(source, results);
 }
 
 }  // namespace tessera::spmd

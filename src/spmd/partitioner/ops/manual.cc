@@ -44,34 +44,27 @@ bool settle_groups(ir::Instruction* i, std::int64_t devices) {
   return true;
 }
 
-void set_channel(ComputationPartitioner& p, ir::Instruction* i) {
+void set_channel(PartitionContext& p, ir::Instruction* i) {
   if (auto* c = i->attrs.edit_if<ir::CollectiveAttrs>()) {
-    c->channel_id = ir::next_channel_id(p.module().target());
+    c->channel_id = ir::next_channel_id(p.module.target());
   } else if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
-    permute->channel_id = ir::next_channel_id(p.module().target());
+    permute->channel_id = ir::next_channel_id(p.module.target());
   }
 }
 
-void note_own(ComputationPartitioner& p, ir::Instruction* collective, const std::string& reason) {
-  const Transfer keep = p.transfer;
-  p.transfer = {"", "", reason, false};
-  p.note(collective);
-  p.transfer = keep;
-}
-
 /// Collectives of a body that was taken over: each gets a channel and stands in the report.
-void settle_collectives(ComputationPartitioner& p, ir::Computation* body,
+void settle_collectives(PartitionContext& p, ir::Computation* body,
                         std::unordered_set<ir::Computation*>* seen) {
   if (!seen->insert(body).second) return;
   std::unordered_map<ir::Instruction*, ir::Instruction*> dropped;
   for (const auto& i : body->instructions()) {
     if (ir::is_collective(i->opcode)) {
-      if (!settle_groups(i.get(), p.module().devices()) && i->operands().size() == 1) {
+      if (!settle_groups(i.get(), p.module.devices()) && i->operands().size() == 1) {
         dropped[i.get()] = i->operand(0);
         continue;
       }
       set_channel(p, i.get());
-      note_own(p, i.get(), "the body of a manual computation");
+      p.report.note(i.get(), "the body of a manual computation");
       continue;
     }
     for (ir::Computation* callee : i->called()) settle_collectives(p, callee, seen);
@@ -79,38 +72,38 @@ void settle_collectives(ComputationPartitioner& p, ir::Computation* body,
   if (!dropped.empty()) body->replace_all_uses(dropped);
 }
 
-void define_results(ComputationPartitioner& p, const ir::Instruction& source,
+void define_results(PartitionContext& p, const ir::Instruction& source,
                     const std::vector<ir::Instruction*>& parts,
                     const std::vector<TensorSharding>& layouts) {
   const std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> values;
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    values.push_back(p.make(parts[k], layouts[k], shapes[k]));
+    values.push_back(p.values.make(parts[k], layouts[k], shapes[k]));
   }
-  p.define(source, values);
+  p.values.define(source, values);
 }
 
 /// All axes are manual: the body is the device program.
-void partition_whole(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_whole(PartitionContext& p, const ir::Instruction& source) {
   std::vector<ir::Instruction*> arguments;
   for (std::size_t k = 0; k < source.operands().size(); ++k) {
     const ir::Instruction& o = *source.operand(k);
-    Value* v = p.value(o);
+    Value* v = p.values.declared(o);
     ir::Instruction* x = v->local;
     if (!o.sharding.empty()) {
-      x = p.reordered(x, v->sharding, o.sharding.front(), "operand of manual computation");
+      x = p.reshards.reordered(x, v->sharding, o.sharding.front(), "operand of manual computation");
     }
     arguments.push_back(x);
   }
-  ir::Computation* body = p.module().imported(*source.called()[0]);
+  ir::Computation* body = p.module.imported().of(*source.called()[0]);
   std::unordered_set<ir::Computation*> seen;
   settle_collectives(p, body, &seen);
-  std::vector<ir::Instruction*> parts = p.unpack(p.b().call(body, arguments));
-  const std::vector<TensorSharding> layouts = p.module().shardings_of(source);
+  std::vector<ir::Instruction*> parts = p.emit.unpack(p.b().call(body, arguments));
+  const std::vector<TensorSharding> layouts = p.module.shardings_of(source);
   for (std::size_t k = 0; k < parts.size(); ++k) {
     if (k >= source.sharding.size()) continue;
-    parts[k] =
-        p.reordered(parts[k], source.sharding[k], layouts[k], "result of manual computation");
+    parts[k] = p.reshards.reordered(parts[k], source.sharding[k], layouts[k],
+                                    "result of manual computation");
   }
   define_results(p, source, parts, layouts);
 }
@@ -135,22 +128,23 @@ void check_even(const ir::Instruction& source, const TensorSharding& s, const Sh
                             source.location());
 }
 
-void partition_partly(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_partly(PartitionContext& p, const ir::Instruction& source) {
   const ir::Computation& body = *source.called()[0];
-  const IndexList& inner = p.module().manual_axes(body);
+  const IndexList& inner = p.module.manual_axes(body);
   std::vector<ir::Instruction*> arguments;
   for (std::size_t k = 0; k < source.operands().size(); ++k) {
     const ir::Instruction& parameter = *body.parameter(k);
-    const TensorSharding local = p.module().shardings_of(parameter).front();
+    const TensorSharding local = p.module.shardings_of(parameter).front();
     check_even(source, local, parameter.shape);
-    const TensorSharding wanted = crossing(p.declared_array(*source.operand(k)), local, inner);
+    const TensorSharding wanted = crossing(p.source.sharding(*source.operand(k)), local, inner);
     arguments.push_back(
-        p.reshard(p.value(*source.operand(k)), wanted, p.operand_reason(source, k))->local);
+        p.values.reshard(p.values.declared(*source.operand(k)), wanted, operand_reason(source, k))
+            ->local);
   }
-  ir::Computation* target = p.module().partitioned(body);
-  const std::vector<ir::Instruction*> parts = p.unpack(p.b().call(target, arguments));
-  const std::vector<TensorSharding> locals = p.module().shardings_of(*body.root());
-  std::vector<TensorSharding> layouts = p.declared(source);
+  ir::Computation* target = p.module.partitioned(body);
+  const std::vector<ir::Instruction*> parts = p.emit.unpack(p.b().call(target, arguments));
+  const std::vector<TensorSharding> locals = p.module.shardings_of(*body.root());
+  std::vector<TensorSharding> layouts = p.source.shardings(source);
   const std::vector<Shape> shapes = flatten(body.root()->shape);
   for (std::size_t k = 0; k < layouts.size(); ++k) {
     check_even(source, locals[k], shapes[k]);
@@ -160,23 +154,23 @@ void partition_partly(ComputationPartitioner& p, const ir::Instruction& source) 
 }
 
 /// Groups must lie along the manual axes: what is automatic has no device numbers.
-void check_groups(ComputationPartitioner& p, const ir::Instruction& source) {
+void check_groups(PartitionContext& p, const ir::Instruction& source) {
   std::vector<std::vector<std::int64_t>> groups;
   if (const auto* permute = source.attrs.get_if<ir::PermuteAttrs>()) {
     for (const auto& [from, to] : permute->source_target_pairs) groups.push_back({from, to});
   } else if (const auto* attrs = source.attrs.get_if<ir::CollectiveAttrs>()) {
-    groups = attrs->groups.expand(p.module().devices());
+    groups = attrs->groups.expand(p.module.devices());
   }
-  const LogicalMesh& mesh = *p.mesh();
+  const LogicalMesh& mesh = *p.module.mesh();
   for (const auto& group : groups) {
     for (std::int64_t device : group) {
-      if (device < 0 || device >= p.module().devices()) {
+      if (device < 0 || device >= p.module.devices()) {
         throw ValueError(op_label(source) + " names device " + std::to_string(device) + " of " +
-                             std::to_string(p.module().devices()),
+                             std::to_string(p.module.devices()),
                          source.location());
       }
       for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-        if (holds(p.manual_axes(), int(a)) ||
+        if (holds(p.source.manual_axes(), int(a)) ||
             mesh.coordinate(device, int(a)) == mesh.coordinate(group[0], int(a))) {
           continue;
         }
@@ -192,7 +186,7 @@ void check_groups(ComputationPartitioner& p, const ir::Instruction& source) {
 
 }  // namespace
 
-void partition_manual(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_manual(PartitionContext& p, const ir::Instruction& source) {
   if (source.called().size() != 1 ||
       source.operands().size() != source.called()[0]->parameters().size()) {
     throw ValueError("the manual computation " + source.name + " has no body for its operands",
@@ -202,7 +196,7 @@ void partition_manual(ComputationPartitioner& p, const ir::Instruction& source) 
   partition_whole(p, source);
 }
 
-void partition_collective(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_collective(PartitionContext& p, const ir::Instruction& source) {
   switch (source.opcode) {
     case Opcode::all_reduce:
     case Opcode::all_gather:
@@ -218,21 +212,21 @@ void partition_collective(ComputationPartitioner& p, const ir::Instruction& sour
                                 source.location());
   }
   ir::Instruction settled = source;
-  if (!settle_groups(&settled, p.module().devices())) {
+  if (!settle_groups(&settled, p.module.devices())) {
     std::vector<Value*> same;
-    for (const ir::Instruction* o : source.operands()) same.push_back(p.value(*o));
-    return p.define(source, same);
+    for (const ir::Instruction* o : source.operands()) same.push_back(p.values.declared(*o));
+    return p.values.define(source, same);
   }
   check_groups(p, settled);
-  if (!rule_for(source)) return p.replicate(source, "its operands don't fit its results");
-  const ComputeLayout layout = p.layout_for(source, *rule_for(source));
+  if (!rule_for(source)) return replicate(p, source, "its operands don't fit its results");
+  const ComputeLayout layout = p.layouts.choose(source, *rule_for(source));
   std::vector<ir::Instruction*> operands;
-  for (Value* v : p.operands_in(source, layout.operands)) operands.push_back(v->local);
-  ir::Instruction* x = p.emit_local(source, operands, p.local_tuple(source.shape, layout.results),
-                                    std::move(settled.attrs));
+  for (Value* v : p.values.operands_in(source, layout.operands)) operands.push_back(v->local);
+  ir::Instruction* x = p.emit.local_op(source, operands, local_tuple(source.shape, layout.results),
+                                       std::move(settled.attrs));
   set_channel(p, x);
-  note_own(p, x, "the body of a manual computation");
-  define_results(p, source, p.unpack(x), layout.results);
+  p.report.note(x, "the body of a manual computation");
+  define_results(p, source, p.emit.unpack(x), layout.results);
 }
 
 }  // namespace tessera::spmd

@@ -18,7 +18,7 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) {
 }
 std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
-/// What a shard becomes before its rows are sent on, and where these then lie in the result.
+/// What a shard becomes before its rows are sent on, and where these are in the result then.
 struct Placed {
   RowSource part;
   Dims skip;  ///< slices with strides: first row to take
@@ -75,10 +75,10 @@ struct Source {
   std::int64_t first = 0, count = 0, offset = 0;
 };
 
-/// A way to compute: one sharding for result and operands alike, along all dims.
+/// A way to compute: one sharding for the result and all operands, along all dims.
 struct Candidate {
   TensorSharding layout;
-  /// Operands of a concatenation that are whole along the changed dim.
+  /// Operands of a concatenation that are unsplit along the changed dim.
   std::vector<char> everywhere;
   /// Changed dims over whose axes the result is summed: of what each device puts into zeros.
   Dims summed;
@@ -87,8 +87,7 @@ struct Candidate {
 };
 
 /// Shardings worth a look: those of the ends, and these with the axes of changed dims elsewhere.
-std::vector<TensorSharding> layouts_to_try(const ComputationPartitioner& p,
-                                           const ir::Instruction& source,
+std::vector<TensorSharding> layouts_to_try(const PartitionContext& p, const ir::Instruction& source,
                                            const std::vector<TensorSharding>& ends,
                                            const Dims& changed) {
   std::vector<TensorSharding> out;
@@ -110,7 +109,7 @@ std::vector<TensorSharding> layouts_to_try(const ComputationPartitioner& p,
     TensorSharding rest = without_dims(end, changed);
     for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
       if (contains(changed, d)) continue;
-      if (source.shape.dim(d) % (end.shards(d) * p.ways(axes)) != 0) continue;
+      if (source.shape.dim(d) % (end.shards(d) * p.emit.ways(axes)) != 0) continue;
       TensorSharding moved = rest;
       IndexList& to = moved.dims[std::size_t(d)].axes;
       to.insert(to.end(), axes.begin(), axes.end());
@@ -173,25 +172,24 @@ const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) 
 }
 
 /// The cheapest candidate.
-Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
-                 const TensorSharding& wanted, const std::vector<Source>& from, const Dims& changed,
-                 const Placer& placer, bool mirrored, bool may_sum) {
-  const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
+Candidate choose(PartitionContext& p, const ir::Instruction& source,
+                 const TensorSharding& requested, const std::vector<Source>& from,
+                 const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
   Candidate best;
   std::vector<Value*> arrays;
   for (const Source& s : from) {
     if (s.array == arrays.size()) arrays.push_back(s.value);
   }
-  std::vector<TensorSharding> ends{wanted};
+  std::vector<TensorSharding> ends{requested};
   for (Value* v : arrays) ends.push_back(v->sharding);
-  bool split_ends = !is_whole(wanted);
-  for (Value* v : arrays) split_ends &= !is_whole(v->sharding);
+  bool split_ends = !is_fully_replicated(requested);
+  for (Value* v : arrays) split_ends &= !is_fully_replicated(v->sharding);
   constexpr double last_resort = 1e30;
   bool first = true;
   auto consider = [&](Candidate c) {
     double price = 0, shards = 1;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      price += p.reshard_price(arrays[i], array_layout(c, i, changed));
+      price += p.values.reshard_price(arrays[i], array_layout(c, i, changed));
     }
     c.operands_price = price;
     for (std::int64_t n : c.layout.shards()) shards *= double(n);
@@ -199,13 +197,13 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
       if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
       RowExchangePlan plan = route_for(source, c, d, placer, from, mirrored);
       price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
-               p.cost().transfer.latency_bytes * plan.permutes;
+               p.module.cost().transfer.latency_bytes * plan.permutes;
     }
-    price += reshard_cost(summed_layout(c), wanted, source.shape.dims, width, p.cost().transfer);
+    price += p.module.reshard_cost(summed_layout(c), requested, source.shape);
     if (!c.summed.empty()) shards = 1;
-    price += double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+    price += double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.
-    if (is_whole(c.layout) && split_ends) price += last_resort;
+    if (is_fully_replicated(c.layout) && split_ends) price += last_resort;
     c.price = price;
     if (first || price < best.price) best = std::move(c);
     first = false;
@@ -235,18 +233,18 @@ Candidate choose(ComputationPartitioner& p, const ir::Instruction& source,
 }
 
 /// Takes every stride-th row of a shard, from a row that depends on the device.
-ir::Instruction* take_strided(ComputationPartitioner& p, ir::Instruction* x, std::int64_t dim,
+ir::Instruction* take_strided(PartitionContext& p, ir::Instruction* x, std::int64_t dim,
                               const IndexList& axes, const Placed& placed, std::int64_t stride) {
   if (stride == 1) return x;
   const std::int64_t rows = placed.part.rows;
-  x = p.resized(x, dim, rows * stride);
-  x = p.dynamic_slice_dim(x, dim, p.lookup(placed.skip, axes), (rows - 1) * stride + 1);
+  x = p.emit.resized(x, dim, rows * stride);
+  x = p.emit.dynamic_slice_dim(x, dim, p.emit.lookup(placed.skip, axes), (rows - 1) * stride + 1);
   Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
   strides[std::size_t(dim)] = stride;
   return p.b().slice(x, starts, limits, strides);
 }
 
-/// A plan in which each device puts its rows where they belong in the whole result.
+/// A plan in which each device puts its rows where they belong in the full result.
 RowExchangePlan deposit_plan(const RowSource& part, std::int64_t ways, std::int64_t size) {
   RowExchangePlan plan;
   plan.block = size;
@@ -267,9 +265,8 @@ RowExchangePlan deposit_plan(const RowSource& part, std::int64_t ways, std::int6
   return plan;
 }
 
-Transfer transfer_of(const ir::Instruction& source, const Candidate& c, const char* what) {
-  std::string spec = c.layout.to_spec_string();
-  return {spec, spec, std::string(what) + " of " + op_label(source), false};
+ReshardReason rows_of(const ir::Instruction& source, const TensorSharding& layout) {
+  return ReshardReason::within(layout, "rows of " + op_label(source));
 }
 
 }  // namespace
@@ -291,11 +288,11 @@ std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
   return strides.empty() ? 1 : strides[std::size_t(d)];
 }
 
-/// How a slice is to lie. What is taken out of a dim that is dropped then (as by `a[:, 5]`) is
-/// wanted wherever the rest is: split it would be with its owner, and be gathered from there.
-TensorSharding wanted_of_slice(ComputationPartitioner& p, const ir::Instruction& slice) {
-  TensorSharding s = reduced(p.declared_array(slice));
-  const auto users = p.users(slice);
+/// How a slice is to be sharded. What is taken out of a dim that is dropped then (as by `a[:, 5]`)
+/// is requested wherever the rest is: split it would be with its owner, and be gathered from there.
+TensorSharding requested_layout(PartitionContext& p, const ir::Instruction& slice) {
+  TensorSharding s = reduced(p.source.sharding(slice));
+  const auto users = p.source.users(slice);
   const bool dropped =
       !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Instruction* user) {
         return user->is(ir::Opcode::reshape);
@@ -306,9 +303,9 @@ TensorSharding wanted_of_slice(ComputationPartitioner& p, const ir::Instruction&
   return s;
 }
 
-Candidate choose_slice(ComputationPartitioner& p, const ir::Instruction& source,
-                       const Placer& placer, const std::vector<Source>& from) {
-  return choose(p, source, wanted_of_slice(p, source), from, sliced_dims(source), placer, false,
+Candidate choose_slice(PartitionContext& p, const ir::Instruction& source, const Placer& placer,
+                       const std::vector<Source>& from) {
+  return choose(p, source, requested_layout(p, source), from, sliced_dims(source), placer, false,
                 true);
 }
 
@@ -322,32 +319,32 @@ Placer slice_placer(const ir::Instruction& source) {
 
 /// Only concatenations along the dim that it cuts use it: they take the rows from where it does, so
 /// that it needn't be anywhere.
-bool is_taken_through(const ComputationPartitioner& p, const ir::Instruction& slice) {
+bool is_taken_through(const PartitionContext& p, const ir::Instruction& slice) {
   const Dims changed = sliced_dims(slice);
   if (changed.size() != 1 || !sliced_along(slice, changed[0])) return false;
-  const auto& users = p.users(slice);
-  return !users.empty() && users.size() == p.user_count(slice) &&
+  const auto& users = p.source.users(slice);
+  return !users.empty() && users.size() == p.source.user_count(slice) &&
          std::all_of(users.begin(), users.end(), [&](const ir::Instruction* user) {
            return user->is(ir::Opcode::concatenate) &&
                   user->get<ir::DimensionsAttrs>().dims.front() == changed[0];
          });
 }
 
-/// Slices of one array along one split dim, all wanted split the same way (as of jnp.split): their
+/// Slices of one array along one split dim, all to be split the same way (as of jnp.split): their
 /// rows travel in the same permutes, in which each device then has something to send. Defines them
 /// all if that is cheaper than one by one.
-bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
+bool slice_together(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
-  const TensorSharding layout = wanted_of_slice(p, source);
+  const TensorSharding layout = requested_layout(p, source);
   if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
   const std::int64_t dim = changed[0], ways = layout.shards(dim);
   const ir::Instruction& operand = *source.operand(0);
   constexpr std::size_t most = 64;
   std::vector<const ir::Instruction*> slices;
-  for (const ir::Instruction* user : p.users(operand)) {
+  for (const ir::Instruction* user : p.source.users(operand)) {
     if (!user->is(ir::Opcode::slice) || sliced_dims(*user) != changed ||
         stride_of(*user, dim) != 1 || is_taken_through(p, *user) ||
-        !same_layout(wanted_of_slice(p, *user), layout)) {
+        !same_layout(requested_layout(p, *user), layout)) {
       continue;
     }
     // The first of them has tried.
@@ -356,9 +353,9 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
     if (slices.size() > most) return false;
   }
   if (slices.size() < 2) return false;
-  Value* v = p.operand_value(operand);
+  Value* v = p.values.operand(operand);
   const std::int64_t size = operand.shape.dim(dim), in_block = ceil_div(size, ways);
-  // In each device's block of the results, one slice's rows lie behind the other's.
+  // In each device's block of the results, one slice's rows follow the other's.
   std::vector<RowRun> pieces;
   std::int64_t block = 0;
   double apart = 0, shared = 0;
@@ -379,27 +376,25 @@ bool slice_together(ComputationPartitioner& p, const ir::Instruction& source) {
     if (s != slices.front()) shared += c.operands_price;
   }
   const RowExchangePlan plan = plan_pieces(pieces, ways, block);
-  double together = p.reshard_price(v, layout) +
+  double together = p.values.reshard_price(v, layout) +
                     double(plan.rows_moved) * row_bytes(source.shape, layout, dim) +
-                    p.cost().transfer.latency_bytes * plan.permutes;
+                    p.module.cost().transfer.latency_bytes * plan.permutes;
   if (together >= apart - shared) return false;
-  ir::Instruction* x = p.reshard(v, layout, p.operand_reason(source, 0))->local;
-  p.transfer = transfer_of(source, {layout, {}, {}, 0, 0}, "rows");
+  ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
   Dims blocks;
   for (const ir::Instruction* s : slices) blocks.push_back(ceil_div(s->shape.dim(dim), ways));
-  const std::vector<ir::Instruction*> parts =
-      p.emit_row_exchanges(plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, blocks);
-  p.transfer = {};
+  const std::vector<ir::Instruction*> parts = p.rows.exchange_blocks(
+      plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, blocks, rows_of(source, layout));
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    p.define(*slices[i], p.make(parts[i], layout, slices[i]->shape));
+    p.values.define(*slices[i], p.values.make(parts[i], layout, slices[i]->shape));
   }
   return true;
 }
 
 }  // namespace
 
-void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
-  if (p.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
+void partition_slice(PartitionContext& p, const ir::Instruction& source) {
+  if (p.values.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
   if (is_taken_through(p, source) || slice_together(p, source)) return;
   const auto& attrs = source.get<ir::SliceAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
@@ -407,9 +402,9 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
   auto stride = [&](std::int64_t d) { return stride_of(source, d); };
   const Placer placer = slice_placer(source);
-  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
+  const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
   const Candidate c = choose_slice(p, source, placer, from);
-  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
+  ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
   const Dims zeros(in.size(), 0), ones(in.size(), 1);
   ir::SliceAttrs local{zeros, x->shape.dims, ones};
   for (std::int64_t d : changed) {
@@ -423,7 +418,6 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     x = p.b().slice(x, local.starts, local.limits, local.strides);
   }
   const DType dtype = source.shape.dtype;
-  p.transfer = transfer_of(source, c, "rows");
   for (std::int64_t d : changed) {
     const std::int64_t ways = c.layout.shards(d);
     if (ways == 1) continue;
@@ -432,23 +426,22 @@ void partition_slice(ComputationPartitioner& p, const ir::Instruction& source) {
     x = take_strided(p, x, d, axes, placed, stride(d));
     if (contains(c.summed, d)) {
       RowExchangePlan plan = deposit_plan(placed.part, ways, out[std::size_t(d)]);
-      x = p.emit_row_exchange(plan, {x}, d, axes, p.constant_scalar(x->shape.dtype, 0),
-                              source.shape);
+      x = p.rows.exchange(plan, {x}, d, axes, p.emit.constant_scalar(x->shape.dtype, 0),
+                          rows_of(source, c.layout));
     } else {
-      x = p.emit_row_exchange(route_for(source, c, d, placer, from, false), {x}, d, axes, nullptr,
-                              source.shape);
+      x = p.rows.exchange(route_for(source, c, d, placer, from, false), {x}, d, axes, nullptr,
+                          rows_of(source, c.layout));
     }
   }
-  p.transfer = {};
-  if (c.summed.empty()) return p.define(source, p.make(x, c.layout, source.shape));
+  if (c.summed.empty()) return p.values.define(source, p.values.make(x, c.layout, source.shape));
   x = as_bits(p.b(), x);
-  Value* sum = p.make(x, summed_layout(c), Shape(x->shape.dtype, out));
-  sum = p.reshard(sum, wanted_of_slice(p, source), "result of " + op_label(source));
+  Value* sum = p.values.make(x, summed_layout(c), Shape(x->shape.dtype, out));
+  sum = p.values.reshard(sum, requested_layout(p, source), "result of " + op_label(source));
   x = from_bits(p.b(), sum->local, dtype);
-  p.define(source, p.make(x, sum->sharding, source.shape));
+  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
 
-void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_pad(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::PadAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& out = source.shape.dims;
@@ -460,19 +453,18 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
     const std::size_t i = std::size_t(d);
     return Placed{spread_part(ways, in[i], attrs.dims[i].low, attrs.dims[i].interior, out[i]), {}};
   };
-  Value* fill = p.value(*source.operand(1));
-  fill = p.reshard(fill, p.whole(0), p.operand_reason(source, 1));
+  Value* fill = p.values.declared(*source.operand(1));
+  fill = p.values.reshard(fill, p.source.replicated(0), operand_reason(source, 1));
   if (source.operand(0)->shape.element_count() == 0) {
     // Nothing but the filling.
-    const TensorSharding wanted = reduced(p.declared_array(source));
-    ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
-    return p.define(source, p.make(x, wanted, source.shape));
+    const TensorSharding requested = reduced(p.source.sharding(source));
+    ir::Instruction* x = p.b().splat(fill->local, requested.shard_dims(out));
+    return p.values.define(source, p.values.make(x, requested, source.shape));
   }
-  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
+  const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
   const Candidate c =
-      choose(p, source, reduced(p.declared_array(source)), from, changed, placer, false, false);
-  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
-  p.transfer = transfer_of(source, c, "rows");
+      choose(p, source, reduced(p.source.sharding(source)), from, changed, placer, false, false);
+  ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
   std::vector<ir::PadDim> local(in.size());
   bool pads = false;
   for (std::int64_t d : changed) {
@@ -487,35 +479,32 @@ void partition_pad(ComputationPartitioner& p, const ir::Instruction& source) {
       spread[i].interior = attrs.dims[i].interior;
       x = p.b().pad(x, fill->local, spread);
     }
-    x = p.emit_row_exchange(route_for(source, c, d, placer, from, false), {x}, d,
-                            c.layout.dims[i].axes, fill->local, source.shape);
+    x = p.rows.exchange(route_for(source, c, d, placer, from, false), {x}, d, c.layout.dims[i].axes,
+                        fill->local, rows_of(source, c.layout));
   }
-  p.transfer = {};
   if (pads) x = p.b().pad(x, fill->local, local);
-  p.define(source, p.make(x, c.layout, source.shape));
+  p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
-void partition_reverse(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_reverse(PartitionContext& p, const ir::Instruction& source) {
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
     return place_reverse(ways, source.shape.dim(d));
   };
-  const std::vector<Source> from{{p.operand_value(*source.operand(0))}};
+  const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
   const Candidate c =
-      choose(p, source, reduced(p.declared_array(source)), from, dims, placer, true, false);
-  ir::Instruction* x = p.reshard(from[0].value, c.layout, p.operand_reason(source, 0))->local;
-  x = p.emit_local(source, {x}, x->shape);
-  p.transfer = transfer_of(source, c, "rows");
+      choose(p, source, reduced(p.source.sharding(source)), from, dims, placer, true, false);
+  ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
+  x = p.emit.local_op(source, {x}, x->shape);
   for (std::int64_t d : dims) {
     if (c.layout.shards(d) == 1) continue;
-    x = p.emit_row_exchange(route_for(source, c, d, placer, from, true), {x}, d,
-                            c.layout.dims[std::size_t(d)].axes, nullptr, source.shape);
+    x = p.rows.exchange(route_for(source, c, d, placer, from, true), {x}, d,
+                        c.layout.dims[std::size_t(d)].axes, nullptr, rows_of(source, c.layout));
   }
-  p.transfer = {};
-  p.define(source, p.make(x, c.layout, source.shape));
+  p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
-void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
   std::vector<Source> from;
   std::vector<const ir::Instruction*> arrays;
@@ -535,17 +524,18 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
     from.push_back(s);
   }
   std::vector<Value*> values;
-  for (const ir::Instruction* o : arrays) values.push_back(p.operand_value(*o));
+  for (const ir::Instruction* o : arrays) values.push_back(p.values.operand(*o));
   for (Source& s : from) s.value = values[s.array];
   Placer placer = [&](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
     return place_concat(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
   };
   const Candidate c =
-      choose(p, source, reduced(p.declared_array(source)), from, {dim}, placer, false, false);
+      choose(p, source, reduced(p.source.sharding(source)), from, {dim}, placer, false, false);
   std::vector<ir::Instruction*> locals;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     locals.push_back(
-        p.reshard(values[i], array_layout(c, i, {dim}), "operand of " + op_label(source))->local);
+        p.values.reshard(values[i], array_layout(c, i, {dim}), "operand of " + op_label(source))
+            ->local);
   }
   ir::Instruction* x;
   if (c.layout.shards(dim) == 1) {
@@ -560,14 +550,12 @@ void partition_concatenate(ComputationPartitioner& p, const ir::Instruction& sou
       }
       parts.push_back(part);
     }
-    x = p.emit_local(source, parts, p.local_shape(source.shape, c.layout));
+    x = p.emit.local_op(source, parts, local_shape(source.shape, c.layout));
   } else {
-    p.transfer = transfer_of(source, c, "rows");
-    x = p.emit_row_exchange(route_for(source, c, dim, placer, from, false), locals, dim,
-                            c.layout.dims[std::size_t(dim)].axes, nullptr, source.shape);
-    p.transfer = {};
+    x = p.rows.exchange(route_for(source, c, dim, placer, from, false), locals, dim,
+                        c.layout.dims[std::size_t(dim)].axes, nullptr, rows_of(source, c.layout));
   }
-  p.define(source, p.make(x, c.layout, source.shape));
+  p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
 }  // namespace tessera::spmd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums and other folds along a split dim: each device folds its own rows and receives one
+// Prefix sums and other scans along a split dim: each device scans its own rows and receives one
 // total from each of the others.
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
@@ -9,7 +9,7 @@ namespace tessera::spmd {
 namespace {
 
 /// A window that holds all elements up to its own (1), from its own on (-1), or none such (0).
-int running(const ir::WindowDim& w, std::int64_t size) {
+int scan_direction(const ir::WindowDim& w, std::int64_t size) {
   if (w.size != size || w.stride != 1 || w.lhs_dilation != 1 || w.rhs_dilation != 1) return 0;
   if (w.pad_low == size - 1 && w.pad_high == 0) return 1;
   if (w.pad_low == 0 && w.pad_high == size - 1) return -1;
@@ -44,13 +44,13 @@ std::optional<std::int64_t> scan_dim(const ir::Instruction& source, const Tensor
   for (std::size_t d = 0; d < window.size(); ++d) {
     if (window[d] == ir::WindowDim{}) continue;
     if (s.shards(std::int64_t(d)) == 1) continue;
-    if (found || running(window[d], dims[d]) == 0) return std::nullopt;
+    if (found || scan_direction(window[d], dims[d]) == 0) return std::nullopt;
     found = std::int64_t(d);
   }
   return found;
 }
 
-std::vector<ir::Instruction*> prefix_scan(ComputationPartitioner& p, const ir::Instruction& source,
+std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruction& source,
                                           const std::vector<Value*>& values, std::int64_t dim) {
   ir::Builder& b = p.b();
   const std::size_t count = source.operands().size() / 2, d = std::size_t(dim);
@@ -58,50 +58,47 @@ std::vector<ir::Instruction*> prefix_scan(ComputationPartitioner& p, const ir::I
   std::vector<ir::Instruction*> inputs, neutral;
   for (std::size_t i = 0; i < count; ++i) {
     neutral.push_back(values[count + i]->local);
-    inputs.push_back(p.masked(values[i], {dim}, neutral[i]));
+    inputs.push_back(p.values.masked(values[i], {dim}, neutral[i]));
   }
   const Dims local = inputs.front()->shape.dims;
   ir::WindowAttrs window = source.get<ir::WindowAttrs>();
-  const bool forward = running(window.dims[d], source.operand(0)->shape.dims[d]) > 0;
+  const bool forward = scan_direction(window.dims[d], source.operand(0)->shape.dims[d]) > 0;
   window.dims[d].size = local[d];
   (forward ? window.dims[d].pad_low : window.dims[d].pad_high) = local[d] - 1;
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());
   const std::vector<TensorSharding> layouts(count, s);
   std::vector<ir::Instruction*> inner =
-      p.unpack(p.emit_local(source, inputs, p.local_tuple(source.shape, layouts), window));
+      p.emit.unpack(p.emit.local_op(source, inputs, local_tuple(source.shape, layouts), window));
   // The last row of the inner result is the device's total.
   Dims starts(inner[0]->shape.dims.size(), 0), limits = inner[0]->shape.dims;
   starts[d] = forward ? local[d] - 1 : 0;
   limits[d] = starts[d] + 1;
   const IndexList& axes = s.dims[d].axes;
-  const std::int64_t k = p.ways(axes);
+  const std::int64_t k = p.emit.ways(axes);
   Dims before, after;
   for (std::int64_t c = 0; c < k; ++c) {
     before.push_back(c);
     after.push_back(c + 1);
   }
-  const std::string spec = s.to_spec_string();
-  p.transfer = {spec, spec, "totals of " + op_label(source), false};
+  const ReshardReason reason = ReshardReason::within(s, "totals of " + op_label(source));
   std::vector<ir::Instruction*> totals;
   for (std::size_t i = 0; i < count; ++i) {
     ir::Instruction* total = b.slice(inner[i], starts, limits);
     Dims flat = total->shape.dims;
     flat.insert(flat.begin(), 1);
-    ir::Instruction* all =
-        b.all_gather(b.reshape(total, flat), 0, ir::DeviceGroups::over(p.mesh(), axes));
-    p.note(all);
+    ir::Instruction* all = b.all_gather(b.reshape(total, flat), 0, p.emit.groups(axes));
+    p.report.note(all, reason);
     ir::Instruction* others =
-        p.range_mask(all->shape.dims, 0, forward ? nullptr : p.lookup(after, axes),
-                     forward ? p.lookup(before, axes) : nullptr);
+        p.emit.range_mask(all->shape.dims, 0, forward ? nullptr : p.emit.lookup(after, axes),
+                          forward ? p.emit.lookup(before, axes) : nullptr);
     totals.push_back(b.select(others, all, b.splat(neutral[i], all->shape.dims)));
   }
-  p.transfer = {};
-  Shape carried = p.local_tuple(source.shape, layouts);
+  Shape carried = local_tuple(source.shape, layouts);
   if (!carried.is_tuple) carried.dims[d] = 1;
   for (Shape& leaf : carried.elements) leaf.dims[d] = 1;
   totals.insert(totals.end(), neutral.begin(), neutral.end());
-  std::vector<ir::Instruction*> carry = p.unpack(b.emit_shaped(
-      ir::Opcode::reduce, carried, totals, ir::DimensionsAttrs{{0}}, p.import_called(source)));
+  std::vector<ir::Instruction*> carry = p.emit.unpack(b.emit_shaped(
+      ir::Opcode::reduce, carried, totals, ir::DimensionsAttrs{{0}}, p.emit.import_called(source)));
   Dims rest = inner[0]->shape.dims, map;
   rest.erase(rest.begin() + dim);
   for (std::int64_t i = 0; i < std::int64_t(local.size()); ++i) {

@@ -74,20 +74,20 @@ std::optional<Monoids> monoids_of(const ir::Instruction& source) {
 }
 
 /// Makes values of the leaves of a local result.
-std::vector<Value*> made(ComputationPartitioner& p, const ir::Instruction& source,
-                         ir::Instruction* local, const std::vector<TensorSharding>& layout) {
+std::vector<Value*> made(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
+                         const std::vector<TensorSharding>& layout) {
   const std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> out;
-  for (ir::Instruction* x : p.unpack(local)) {
+  for (ir::Instruction* x : p.emit.unpack(local)) {
     const std::size_t i = out.size();
     if (i == shapes.size()) break;
-    out.push_back(p.make(x, layout[i], shapes[i]));
+    out.push_back(p.values.make(x, layout[i], shapes[i]));
   }
   return out;
 }
 
 /// Partial results are partial sums (or products, ...); the user's initial value enters last.
-std::vector<Value*> reduce_monoids(ComputationPartitioner& p, const ir::Instruction& source,
+std::vector<Value*> reduce_monoids(PartitionContext& p, const ir::Instruction& source,
                                    const Monoids& monoids, const std::vector<Value*>& values,
                                    const std::vector<TensorSharding>& layout) {
   ir::Builder& b = p.b();
@@ -96,33 +96,33 @@ std::vector<Value*> reduce_monoids(ComputationPartitioner& p, const ir::Instruct
   std::vector<ir::Instruction*> inputs, neutral;
   for (std::size_t i = 0; i < count; ++i) {
     neutral.push_back(b.constant(monoids.identities[i]));
-    inputs.push_back(p.masked(values[i], dims, neutral[i]));
+    inputs.push_back(p.values.masked(values[i], dims, neutral[i]));
   }
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());
-  ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, layout));
+  ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, layout));
   std::vector<Value*> out = made(p, source, x, layout);
-  const std::vector<TensorSharding> wanted = p.declared(source);
+  const std::vector<TensorSharding> requested = p.source.shardings(source);
   for (std::size_t i = 0; i < count; ++i) {
     out[i]->partial_op = monoids.ops[i];
     if (is_literal(*source.operand(count + i), monoids.identities[i])) continue;
-    Value* sum = p.reshard(out[i], reduced(wanted[i]), "result of " + op_label(source));
+    Value* sum = p.values.reshard(out[i], reduced(requested[i]), "result of " + op_label(source));
     ir::Instruction* init = b.splat(values[count + i]->local, sum->local->shape.dims);
     x = b.binary(monoids.ops[i], init, sum->local);
-    out[i] = p.make(x, sum->sharding, out[i]->shape);
+    out[i] = p.values.make(x, sum->sharding, out[i]->shape);
   }
   return out;
 }
 
 /// The rows that aren't padding, as preds.
-ir::Instruction* presence(ComputationPartitioner& p, Value* v, const Dims& dims) {
-  ir::Instruction* all = p.b().splat(p.constant_scalar(DType::pred, 1), v->local->shape.dims);
-  Value* flags = p.make(all, v->sharding, Shape(DType::pred, v->shape.dims));
-  return p.masked(flags, dims, p.constant_scalar(DType::pred, 0));
+ir::Instruction* presence(PartitionContext& p, Value* v, const Dims& dims) {
+  ir::Instruction* all = p.b().splat(p.emit.constant_scalar(DType::pred, 1), v->local->shape.dims);
+  Value* flags = p.values.make(all, v->sharding, Shape(DType::pred, v->shape.dims));
+  return p.values.masked(flags, dims, p.emit.constant_scalar(DType::pred, 0));
 }
 
 /// Nothing is known of the reducer but that it is associative: absent elements stand for its
 /// neutral one, and the first device alone has the initial values.
-std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction& source,
+std::vector<Value*> reduce_any(PartitionContext& p, const ir::Instruction& source,
                                const std::vector<Value*>& values,
                                const std::vector<TensorSharding>& layout, const IndexList& axes) {
   ir::Builder& b = p.b();
@@ -133,7 +133,7 @@ std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction&
   for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
   inputs.push_back(presence(p, values[0], dims));
   for (std::size_t i = 0; i < count; ++i) inits.push_back(values[count + i]->local);
-  std::vector<Shape> leaves = flatten(p.local_tuple(source.shape, layout));
+  std::vector<Shape> leaves = flatten(local_tuple(source.shape, layout));
   leaves.push_back(Shape(DType::pred, leaves.front().dims));
   auto emit = [&](std::vector<ir::Instruction*> operands, const Dims& over, const Shape& shape,
                   ir::Instruction* flag) {
@@ -141,12 +141,13 @@ std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction&
     operands.push_back(flag);
     return b.emit_shaped(ir::Opcode::reduce, shape, operands, ir::DimensionsAttrs{over}, {reducer});
   };
-  ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(axes), p.index(0));
-  std::vector<ir::Instruction*> own = p.unpack(emit(inputs, dims, Shape::tuple(leaves), first));
+  ir::Instruction* first = b.compare(ir::Direction::eq, p.emit.coordinate(axes), p.emit.index(0));
+  std::vector<ir::Instruction*> own =
+      p.emit.unpack(emit(inputs, dims, Shape::tuple(leaves), first));
   // Which parts hold anything is known to all.
   const TensorSharding& s = values[0]->sharding;
-  Literal holding(Shape(DType::pred, {p.ways(axes)}));
-  for (std::int64_t c = 0; c < p.ways(axes); ++c) {
+  Literal holding(Shape(DType::pred, {p.emit.ways(axes)}));
+  for (std::int64_t c = 0; c < p.emit.ways(axes); ++c) {
     bool any = true;
     std::int64_t rest = c;
     for (std::size_t d = s.dims.size(); d-- > 0;) {
@@ -163,15 +164,15 @@ std::vector<Value*> reduce_any(ComputationPartitioner& p, const ir::Instruction&
         parts.push_back(b.broadcast(b.constant(holding), parts.front()->shape.dims, {0}));
         std::vector<Shape> all = flatten(shape);
         all.push_back(Shape(DType::pred, all.front().dims));
-        return emit(parts, {0}, Shape::tuple(all), p.constant_scalar(DType::pred, 0));
+        return emit(parts, {0}, Shape::tuple(all), p.emit.constant_scalar(DType::pred, 0));
       });
 }
 
 }  // namespace
 
-void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_reduce(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
+  if (!rule) return replicate(p, source, "no rule is known");
   const std::size_t count = source.operands().size() / 2;
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   const std::optional<Monoids> monoids = monoids_of(source);
@@ -184,8 +185,8 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
     if (!first) f.kind = FactorKind::need_replication;
     if (f.size > 1) first = false;
   }
-  ComputeLayout layout = p.layout_for(source, *rule);
-  std::vector<Value*> values = p.operands_in(source, layout.operands);
+  ComputeLayout layout = p.layouts.choose(source, *rule);
+  std::vector<Value*> values = p.values.operands_in(source, layout.operands);
   IndexList axes;  // in the order of the reduced elements
   for (std::size_t d = 0; d < layout.operands[0].dims.size(); ++d) {
     if (!contains(dims, std::int64_t(d))) continue;
@@ -197,26 +198,27 @@ void partition_reduce(ComputationPartitioner& p, const ir::Instruction& source) 
   if (axes.empty()) {
     for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
     inputs.insert(inputs.end(), inits.begin(), inits.end());
-    ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, layout.results));
-    return p.define(source, made(p, source, x, layout.results));
+    ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, layout.results));
+    return p.values.define(source, made(p, source, x, layout.results));
   }
   if (monoids) {
-    return p.define(source, reduce_monoids(p, source, *monoids, values, layout.results));
+    return p.values.define(source, reduce_monoids(p, source, *monoids, values, layout.results));
   }
   std::vector<TensorSharding> partial;
   for (const TensorSharding& s : layout.results) partial.push_back(reduced(s));
   if (!selects) {
-    return p.define(source, reduce_any(p, source, values, partial, axes));
+    return p.values.define(source, reduce_any(p, source, values, partial, axes));
   }
-  for (std::size_t i = 0; i < count; ++i) inputs.push_back(p.masked(values[i], dims, inits[i]));
+  for (std::size_t i = 0; i < count; ++i)
+    inputs.push_back(p.values.masked(values[i], dims, inits[i]));
   inputs.insert(inputs.end(), inits.begin(), inits.end());
-  ir::Instruction* x = p.emit_local(source, inputs, p.local_tuple(source.shape, partial));
-  p.define(source, reduce_parts(p, source, p.unpack(x), partial, axes,
-                                [&](std::vector<ir::Instruction*> parts, const Shape& shape) {
-                                  parts.insert(parts.end(), inits.begin(), inits.end());
-                                  return p.emit_local(source, parts, shape,
-                                                      ir::DimensionsAttrs{{0}});
-                                }));
+  ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, partial));
+  p.values.define(
+      source, reduce_parts(p, source, p.emit.unpack(x), partial, axes,
+                           [&](std::vector<ir::Instruction*> parts, const Shape& shape) {
+                             parts.insert(parts.end(), inits.begin(), inits.end());
+                             return p.emit.local_op(source, parts, shape, ir::DimensionsAttrs{{0}});
+                           }));
 }
 
 }  // namespace tessera::spmd

@@ -112,19 +112,19 @@ IndexList axes_of(const TensorSharding& s, const Dims& dims) {
 }
 
 /// The coordinate along `to` of each coordinate along `from`, if these are the same axes.
-std::optional<std::vector<std::int64_t>> reordered(const ComputationPartitioner& p,
-                                                   const IndexList& from, const IndexList& to) {
+std::optional<std::vector<std::int64_t>> reordered(const PartitionContext& p, const IndexList& from,
+                                                   const IndexList& to) {
   if (from.empty() || !std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
     return std::nullopt;
   }
   std::vector<std::int64_t> out;
-  for (std::int64_t c = 0; c < p.ways(from); ++c) {
+  for (std::int64_t c = 0; c < p.emit.ways(from); ++c) {
     std::int64_t at = 0;
     for (int axis : to) {
       // The axis's digit of c.
       std::int64_t stride = 1, size = 1;
       for (std::size_t k = from.size(); k-- > 0;) {
-        size = p.ways({from[k]});
+        size = p.emit.ways({from[k]});
         if (from[k] == axis) break;
         stride *= size;
       }
@@ -135,7 +135,7 @@ std::optional<std::vector<std::int64_t>> reordered(const ComputationPartitioner&
   return out;
 }
 
-/// How far the elements from `at` on of some dims, taken as one, lie in a row in one shard; whose
+/// How far the elements from `at` on of some dims, taken as one, are contiguous in one shard; whose
 /// shard that is along these dims' axes, and where in it they begin.
 struct Run {
   std::int64_t owner = 0, local = 0, length = 0;
@@ -189,7 +189,7 @@ std::optional<RowExchangePlan> plan_segment(const Segment& s, const TensorShardi
 
 /// Where a segment is one dim on each side, one side takes the axes of the other; other segments
 /// keep theirs if they agree (or can be shifted) and lose them if not.
-Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
+Plan plan_for(const PartitionContext& p, const Dims& in, const Dims& out,
               const TensorSharding& in_layout, const TensorSharding& out_layout, bool forward,
               bool by_pieces = false) {
   Plan plan{without_ones(reduced(in_layout), in), without_ones(reduced(out_layout), out), {}};
@@ -206,7 +206,7 @@ Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
       const IndexList* a = major_axes(plan.in, s.in);
       const IndexList* b = major_axes(plan.out, s.out);
       if (a && b && *a == *b) {
-        const std::int64_t n = p.ways(*a), inner = inner_count(s.in, in);
+        const std::int64_t n = p.emit.ways(*a), inner = inner_count(s.in, in);
         const std::int64_t size = in[std::size_t(s.in[0])] * inner;
         const std::int64_t from_block = ceil_div(in[std::size_t(s.in[0])], n) * inner;
         const std::int64_t to_block =
@@ -236,57 +236,58 @@ Plan plan_for(const ComputationPartitioner& p, const Dims& in, const Dims& out,
   return plan;
 }
 
-double price(ComputationPartitioner& p, Value* v, const Plan& plan, const ir::Instruction& source,
-             const TensorSharding& wanted) {
+double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruction& source,
+             const TensorSharding& requested) {
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
-  double total = p.reshard_price(v, plan.in);
-  total += reshard_cost(plan.out, wanted, source.shape.dims, width, p.cost().transfer);
+  double total = p.values.reshard_price(v, plan.in);
+  total += p.module.reshard_cost(plan.out, requested, source.shape);
   double shards = 1;
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {
     const double local = double(source.shape.element_count() * width) / shards;
     total += local * double(s.plan.rows_moved) / double(s.from_block) +
-             p.cost().transfer.latency_bytes * s.plan.permutes;
+             p.module.cost().transfer.latency_bytes * s.plan.permutes;
   }
-  // Work that several devices do alike is paid as if it were bytes, to break ties.
-  return total + double(source.shape.element_count()) / shards * p.cost().bytes_per_flop;
+  // Work that several devices repeat is paid as if it were bytes, to break ties.
+  return total + double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
 }
 
 }  // namespace
 
-void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
   const ir::Instruction& operand = *source.operand(0);
   const Dims &in = operand.shape.dims, &out = source.shape.dims;
-  Value* v = p.operand_value(operand);
-  const TensorSharding wanted = reduced(p.declared_array(source));
+  Value* v = p.values.operand(operand);
+  const TensorSharding requested = reduced(p.source.sharding(source));
   std::vector<Plan> candidates;
   bool settled = false;  // nothing has to move
-  const TensorSharding whole_in = p.whole(operand.shape.rank());
+  const TensorSharding replicated_in = p.source.replicated(operand.shape.rank());
   if (source.shape.element_count() > 0) {
     if (std::optional<FactorRule> rule = rule_for(source)) {
       for (Factor& f : rule->factors) {
         if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
       }
-      ComputeLayout layout = p.layout_for(source, *rule);
+      ComputeLayout layout = p.layouts.choose(source, *rule);
       candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
       const Plan& first = candidates.front();
       settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
-                same_layout(first.out, wanted) && same_layout(layout.operands[0], v->sharding) &&
-                same_layout(layout.results[0], wanted);
+                same_layout(first.out, requested) && same_layout(layout.operands[0], v->sharding) &&
+                same_layout(layout.results[0], requested);
     }
     if (!settled) {
-      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
-      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
-      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, false));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, true, true));
     }
   }
-  if (!settled) candidates.push_back({whole_in, p.whole(source.shape.rank()), {}});
+  if (!settled) candidates.push_back({replicated_in, p.source.replicated(source.shape.rank()), {}});
   const Plan* best = nullptr;
   double least = 0;
   for (const Plan& c : candidates) {
-    double cost = settled ? 0 : price(p, v, c, source, wanted);
+    double cost = settled ? 0 : price(p, v, c, source, requested);
     // Gathering what is split at both ends is the last resort.
-    if (is_whole(c.in) && !is_whole(v->sharding) && !is_whole(wanted)) {
+    if (is_fully_replicated(c.in) && !is_fully_replicated(v->sharding) &&
+        !is_fully_replicated(requested)) {
       cost += 1e30;
     }
     if (!best || cost < least) {
@@ -294,11 +295,11 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
       least = cost;
     }
   }
-  ir::Instruction* x = p.reshard(v, best->in, p.operand_reason(source, 0))->local;
+  ir::Instruction* x = p.values.reshard(v, best->in, operand_reason(source, 0))->local;
   ir::Builder& b = p.b();
   Dims local_out = best->out.shard_dims(out);
   for (const Shift& s : best->shifts) {
-    // The segment as one dim, rows moved, then the whole in the result's dims below.
+    // The segment as one dim, rows moved, then all of it in the result's dims below.
     Dims dims = x->shape.dims, joined;
     std::int64_t at = -1;
     const std::int64_t first = s.segment.in.front(), last = s.segment.in.back();
@@ -311,16 +312,15 @@ void partition_reshape(ComputationPartitioner& p, const ir::Instruction& source)
       }
     }
     x = b.reshape(x, joined);
-    p.transfer = {best->in.to_spec_string(), best->out.to_spec_string(), "rows of reshape", false};
-    x = p.emit_row_exchange(s.plan, {x}, at, s.axes, nullptr, source.shape);
-    p.transfer = {};
+    x = p.rows.exchange(s.plan, {x}, at, s.axes, nullptr,
+                        ReshardReason::between(best->in, best->out, "rows of reshape"));
     // Back to the operand's rank, so that the dims of other segments are found again.
     Dims spread = x->shape.dims;
     spread.insert(spread.begin() + at + 1, std::size_t(last - first), 1);
     x = b.reshape(x, spread);
   }
   x = b.reshape(x, local_out);
-  p.define(source, p.make(x, best->out, source.shape));
+  p.values.define(source, p.values.make(x, best->out, source.shape));
 }
 
 }  // namespace tessera::spmd

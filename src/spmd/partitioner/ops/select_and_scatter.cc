@@ -25,20 +25,20 @@ struct Reach {
 };
 
 /// `size` rows of an array that is padded by `padding` first.
-Reach reach_of(const ComputationPartitioner& p, std::int64_t dim, const IndexList& axes,
+Reach reach_of(const PartitionContext& p, std::int64_t dim, const IndexList& axes,
                const ir::WindowDim& w, std::int64_t size, const ir::PadDim& padding,
                std::int64_t windows) {
   Reach r;
   r.dim = dim;
   r.axes = axes;
-  const std::int64_t ways = p.ways(axes), block = ceil_div(size, ways);
+  const std::int64_t ways = p.emit.ways(axes), block = ceil_div(size, ways);
   Dims first;
   std::int64_t most = 1;
   for (std::int64_t c = 0; c < ways; ++c) {
     const std::int64_t begin = padding.low + c * block;
     const std::int64_t end = std::min(begin + block, padding.low + size);
     // Windows that reach rows begin .. end - 1. There may be none such at the ends: then nothing
-    // comes from them, and all devices do alike.
+    // comes from them, and all devices do the same.
     const std::int64_t lo = floor_div(begin + w.pad_low - w.size + w.stride, w.stride);
     const std::int64_t hi = begin < end ? floor_div(end - 1 + w.pad_low, w.stride) + 1 : lo;
     first.push_back(lo);
@@ -77,7 +77,7 @@ std::optional<Literal> never_selected(const ir::Computation& select, DType dtype
   }
 }
 
-double price(const ComputationPartitioner& p, const std::vector<Reach>& reaches, Dims operand,
+double price(const PartitionContext& p, const std::vector<Reach>& reaches, Dims operand,
              Dims source, DType dtype) {
   double total = 0;
   for (const Reach& r : reaches) {
@@ -86,7 +86,7 @@ double price(const ComputationPartitioner& p, const std::vector<Reach>& reaches,
     total +=
         double(byte_size(dtype)) * (double(element_count(operand)) * double(r.operand.rows_moved) +
                                     double(element_count(source)) * double(r.source.rows_moved));
-    total += p.cost().transfer.latency_bytes * (r.operand.permutes + r.source.permutes);
+    total += p.module.cost().transfer.latency_bytes * (r.operand.permutes + r.source.permutes);
     operand[d] = r.rows;
     source[d] = r.source.block;
   }
@@ -112,11 +112,12 @@ std::optional<Literal> fill_of(const ir::Instruction& op) {
 }
 
 /// The slice that cuts a result back to what was padded for the op; null if there is none.
-const ir::Instruction* cut_of(const ComputationPartitioner& p, const ir::Instruction& op) {
+const ir::Instruction* cut_of(const PartitionContext& p, const ir::Instruction& op) {
   const ir::Instruction& pad = *op.operand(0);
-  if (!pad.is(ir::Opcode::pad) || p.user_count(pad) != 1 || p.user_count(op) != 1) return nullptr;
-  if (p.users(op).empty() || !fill_of(op) || !rule_for(op)) return nullptr;
-  const ir::Instruction& cut = *p.users(op).front();
+  if (!pad.is(ir::Opcode::pad) || p.source.user_count(pad) != 1 || p.source.user_count(op) != 1)
+    return nullptr;
+  if (p.source.users(op).empty() || !fill_of(op) || !rule_for(op)) return nullptr;
+  const ir::Instruction& cut = *p.source.users(op).front();
   if (!cut.is(ir::Opcode::slice) || cut.shape.dims != pad.operand(0)->shape.dims) return nullptr;
   const auto& window = op.get<ir::WindowAttrs>().dims;
   const auto& attrs = cut.get<ir::SliceAttrs>();
@@ -139,20 +140,21 @@ struct Pooling {
   const ir::Instruction* value = nullptr;  ///< null: nothing is padded
 };
 
-ComputeLayout layout_of(ComputationPartitioner& p, const Pooling& pool, const FactorRule& rule) {
+ComputeLayout layout_of(PartitionContext& p, const Pooling& pool, const FactorRule& rule) {
   const ir::Instruction* operands[] = {&pool.operand, pool.op.operand(1), pool.op.operand(2)};
   std::vector<Shape> shapes;
   std::vector<TensorSharding> shardings;
   for (const ir::Instruction* o : operands) {
-    const Value* v = p.operand_value(*o);
+    const Value* v = p.values.operand(*o);
     shapes.push_back(o->shape);
-    shardings.push_back(v->original->recompute ? p.whole(o->shape.rank()) : v->sharding);
+    shardings.push_back(v->is_recomputable() ? p.source.replicated(o->shape.rank()) : v->sharding);
   }
-  return choose_layout(rule, shapes, shardings, {pool.result.shape}, p.declared(pool.result),
-                       double(pool.operand.shape.element_count()), p.cost());
+  return p.module.choose_layout(rule, shapes, shardings, {pool.result.shape},
+                                p.source.shardings(pool.result),
+                                double(pool.operand.shape.element_count()));
 }
 
-std::vector<Reach> reaches_of(const ComputationPartitioner& p, const Pooling& pool,
+std::vector<Reach> reaches_of(const PartitionContext& p, const Pooling& pool,
                               const TensorSharding& s) {
   const auto& window = pool.op.get<ir::WindowAttrs>().dims;
   std::vector<Reach> reaches;
@@ -166,11 +168,11 @@ std::vector<Reach> reaches_of(const ComputationPartitioner& p, const Pooling& po
   return reaches;
 }
 
-void emit(ComputationPartitioner& p, const Pooling& pool, const ComputeLayout& layout,
+void emit(PartitionContext& p, const Pooling& pool, const ComputeLayout& layout,
           const std::vector<Reach>& reaches) {
   const ir::Instruction& op = pool.op;
   auto operand = [&](const ir::Instruction& o, std::size_t i) {
-    return p.reshard(p.operand_value(o), layout.operands[i], p.operand_reason(op, i))->local;
+    return p.values.reshard(p.values.operand(o), layout.operands[i], operand_reason(op, i))->local;
   };
   ir::Builder& b = p.b();
   ir::Instruction* x = operand(pool.operand, 0);
@@ -178,14 +180,14 @@ void emit(ComputationPartitioner& p, const Pooling& pool, const ComputeLayout& l
   ir::Instruction* init = operand(*op.operand(2), 2);
   ir::Instruction* hidden;
   if (pool.value) {
-    Value* v = p.value(*pool.value);
-    hidden = p.reshard(v, p.whole(0), "padding of " + op_label(op))->local;
+    Value* v = p.values.declared(*pool.value);
+    hidden = p.values.reshard(v, p.source.replicated(0), "padding of " + op_label(op))->local;
   } else {
     hidden = b.constant(*fill_of(op));
   }
-  ir::Instruction* zero = p.constant_scalar(y->shape.dtype, 0);
-  const std::string spec = layout.operands[0].to_spec_string();
-  p.transfer = {spec, spec, "rows that windows of " + op_label(op) + " reach", false};
+  ir::Instruction* zero = p.emit.constant_scalar(y->shape.dtype, 0);
+  const ReshardReason reason =
+      ReshardReason::within(layout.operands[0], "rows that windows of " + op_label(op) + " reach");
   ir::WindowAttrs local = op.get<ir::WindowAttrs>();
   std::vector<ir::PadDim> rest = pool.padding;
   Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
@@ -194,18 +196,17 @@ void emit(ComputationPartitioner& p, const Pooling& pool, const ComputeLayout& l
     limits[d] += rest[d].low;
   }
   for (const Reach& r : reaches) {
-    x = p.emit_row_exchange(r.operand, {x}, r.dim, r.axes, hidden, pool.operand.shape);
-    y = p.emit_row_exchange(r.source, {y}, r.dim, r.axes, zero, op.operand(1)->shape);
+    x = p.rows.exchange(r.operand, {x}, r.dim, r.axes, hidden, reason);
+    y = p.rows.exchange(r.source, {y}, r.dim, r.axes, zero, reason);
     const std::size_t d = std::size_t(r.dim);
     local.dims[d].pad_low = local.dims[d].pad_high = 0;
     rest[d] = {};
     starts[d] = 0;
     limits[d] = r.rows;
   }
-  p.transfer = {};
   const bool padded = rest != std::vector<ir::PadDim>(rest.size());
   if (padded) x = b.pad(x, hidden, rest);
-  x = p.emit_local(op, {x, y, init}, x->shape, local);
+  x = p.emit.local_op(op, {x, y, init}, x->shape, local);
   if (padded) x = b.slice(x, starts, limits);
   for (const Reach& r : reaches) {
     const auto [least, most] = std::minmax_element(r.own.begin(), r.own.end());
@@ -216,13 +217,13 @@ void emit(ComputationPartitioner& p, const Pooling& pool, const ComputeLayout& l
     if (pad.low > 0 || pad.high > 0) x = b.pad(x, init, padding);
     Dims at;
     for (std::int64_t own : r.own) at.push_back(own + pad.low);
-    x = p.dynamic_slice_dim(x, r.dim, p.lookup(at, r.axes), r.block);
+    x = p.emit.dynamic_slice_dim(x, r.dim, p.emit.lookup(at, r.axes), r.block);
   }
-  p.define(pool.result, p.make(x, layout.results[0], pool.result.shape));
+  p.values.define(pool.result, p.values.make(x, layout.results[0], pool.result.shape));
 }
 
 /// The cheaper of windows along split dims and of none such.
-void partition_pooling(ComputationPartitioner& p, const Pooling& pool, FactorRule rule,
+void partition_pooling(PartitionContext& p, const Pooling& pool, FactorRule rule,
                        bool may_replicate) {
   for (std::size_t d = 0; d < pool.padding.size(); ++d) {
     for (int f : rule.operands[0][d]) {
@@ -247,7 +248,7 @@ void partition_pooling(ComputationPartitioner& p, const Pooling& pool, FactorRul
 
 }  // namespace
 
-bool partition_cut_of_select_and_scatter(ComputationPartitioner& p, const ir::Instruction& slice) {
+bool partition_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction& slice) {
   const ir::Instruction& op = *slice.operand(0);
   if (!op.is(ir::Opcode::select_and_scatter) || cut_of(p, op) != &slice) return false;
   const ir::Instruction& pad = *op.operand(0);
@@ -256,7 +257,7 @@ bool partition_cut_of_select_and_scatter(ComputationPartitioner& p, const ir::In
   return true;
 }
 
-void partition_select_and_scatter(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_select_and_scatter(PartitionContext& p, const ir::Instruction& source) {
   if (cut_of(p, source)) return;  // the slice does it all
   const std::optional<FactorRule> rule = rule_for(source);
   if (!rule || !fill_of(source)) return partition_by_rule(p, source);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts along a split dim. Leighton's columnsort: four sorts of each device's own rows, two
-// all-to-alls between them and an exchange of halves with the neighbours order the whole, on any
+// all-to-alls between them and an exchange of halves with the neighbours order all of it, on any
 // data, with never more than a shard on a device. Shards of few rows are merged two by two, as in
 // Batcher's bitonic sort. Where only the first rows of a sort are used, each device sends its own
 // first rows.
@@ -68,17 +68,17 @@ int places_operand(const ir::Instruction& source, std::int64_t dim) {
 /// A sort of one device's arrays: by the user's comparator and then, so that no two rows are equal,
 /// by their places. Rows whose place is `size` or beyond are padding and come last.
 struct LocalSort {
-  ComputationPartitioner& p;
+  PartitionContext& p;
   const ir::Instruction& source;
   std::int64_t dim = 0, size = 0;
-  int places = -1;      ///< among the arrays; -1: rows need not be told apart
+  int places = -1;      ///< among the arrays; -1: rows may be equal
   bool padded = false;  ///< some rows are padding
   ir::Computation* made = nullptr;
 
   ir::Computation* comparator(const std::vector<ir::Instruction*>& xs) {
     if (made) return made;
     const ir::Computation& theirs = *source.called().front();
-    ir::Builder b(p.module().target()->add_computation(theirs.name() + "_then_place"));
+    ir::Builder b(p.module.target()->add_computation(theirs.name() + "_then_place"));
     std::vector<ir::Instruction*> forth, back;
     ir::Instruction* place[2] = {nullptr, nullptr};
     for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -109,7 +109,7 @@ struct LocalSort {
   }
 
   std::vector<ir::Instruction*> operator()(const std::vector<ir::Instruction*>& xs) {
-    return p.unpack(p.b().sort(xs, dim, places < 0, comparator(xs)));
+    return p.emit.unpack(p.b().sort(xs, dim, places < 0, comparator(xs)));
   }
 };
 
@@ -143,7 +143,7 @@ std::vector<ir::Instruction*> chosen(ir::Builder& b, ir::Instruction* condition,
   return out;
 }
 
-/// How the rows of a sort lie and travel.
+/// How the rows of a sort are laid out, and how they travel.
 struct Exchange {
   std::int64_t dim = 0, size = 0, ways = 1;
   IndexList axes;
@@ -155,6 +155,7 @@ struct Exchange {
   DType place_type = s32;
   double bytes = 0;
   int collectives = 0;
+  ReshardReason reason = "";
 };
 
 /// How often each of `ways` blocks meets another until all are in order.
@@ -217,25 +218,25 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
 }
 
 /// The device's own rows, made `e.block` many, with their places behind them if they need some.
-std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vector<Value*>& values,
+std::vector<ir::Instruction*> rows_of(PartitionContext& p, const std::vector<Value*>& values,
                                       const Exchange& e) {
   ir::Builder& b = p.b();
-  const std::int64_t shard = values.front()->local->shape.dim(e.dim), beyond = e.block * e.ways;
+  const std::int64_t shard = values.front()->local->shape.dim(e.dim), past_end = e.block * e.ways;
   std::vector<ir::Instruction*> out;
   for (Value* v : values) {
     ir::Instruction *x = v->local, *fill = nullptr;
     if (e.plain != 0 && e.padded) {
       fill = last_of_all(p, x->shape.dtype, e.plain < 0);
-      x = p.masked(v, {e.dim}, fill);
+      x = p.values.masked(v, {e.dim}, fill);
     } else if (int(out.size()) == e.places) {
-      fill = b.scalar(x->shape.dtype, double(beyond));
+      fill = b.scalar(x->shape.dtype, double(past_end));
     }
     if (fill && e.block != shard) {
       std::vector<ir::PadDim> padding(x->shape.dims.size());
       padding[std::size_t(e.dim)].high = e.block - shard;
       x = b.pad(x, fill, padding);
     } else {
-      x = p.resized(x, e.dim, e.block);
+      x = p.emit.resized(x, e.dim, e.block);
     }
     out.push_back(x);
   }
@@ -243,11 +244,12 @@ std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vect
   const Dims dims = out.front()->shape.dims;
   const Dims line{e.block};
   ir::Instruction* row = b.iota(Shape(s32, line), 0);
-  ir::Instruction* place = b.binary(
-      Opcode::add, row, b.splat(p.shard_offset(values.front()->sharding, e.dim, e.size), line));
+  ir::Instruction* place =
+      b.binary(Opcode::add, row,
+               b.splat(p.emit.shard_offset(values.front()->sharding, e.dim, e.size), line));
   if (e.block != shard) {
-    ir::Instruction* real = b.compare(ir::Direction::lt, row, b.splat(p.index(shard), line));
-    place = b.select(real, place, b.splat(p.index(beyond), line));
+    ir::Instruction* real = b.compare(ir::Direction::lt, row, b.splat(p.emit.index(shard), line));
+    place = b.select(real, place, b.splat(p.emit.index(past_end), line));
   }
   out.push_back(b.broadcast(b.convert(place, e.place_type), dims, {e.dim}));
   return out;
@@ -255,10 +257,11 @@ std::vector<ir::Instruction*> rows_of(ComputationPartitioner& p, const std::vect
 
 /// Device pairs along axes: to which coordinate each of n sends.
 template <class To>
-std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(ComputationPartitioner& p,
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(PartitionContext& p,
                                                                const IndexList& axes, To to) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  for (const auto& group : ir::DeviceGroups::over(p.mesh(), axes).expand(p.module().devices())) {
+  for (const auto& group :
+       ir::DeviceGroups::over(p.module.mesh(), axes).expand(p.module.devices())) {
     const auto n = std::int64_t(group.size());
     for (std::int64_t c = 0; c < n; ++c) {
       pairs.emplace_back(group[std::size_t(c)], group[std::size_t(to(c, n))]);
@@ -269,22 +272,23 @@ std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(ComputationPartit
 }
 
 /// To the next but `step` - 1, the first after the last.
-std::vector<std::pair<std::int64_t, std::int64_t>> ring(ComputationPartitioner& p,
-                                                        const IndexList& axes, int step) {
+std::vector<std::pair<std::int64_t, std::int64_t>> ring(PartitionContext& p, const IndexList& axes,
+                                                        int step) {
   return pairs_along(p, axes, [&](std::int64_t c, std::int64_t n) { return (c + step + n) % n; });
 }
 
-std::vector<ir::Instruction*> sent(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
-                                   const std::vector<std::pair<std::int64_t, std::int64_t>>& to) {
+std::vector<ir::Instruction*> sent(PartitionContext& p, std::vector<ir::Instruction*> xs,
+                                   const std::vector<std::pair<std::int64_t, std::int64_t>>& to,
+                                   const ReshardReason& reason) {
   for (ir::Instruction*& x : xs) {
     x = p.b().collective_permute(x, to);
-    p.note(x);
+    p.report.note(x, reason);
   }
   return xs;
 }
 
 /// Block j of each array goes to device j. `dealt`: blocks are dealt out row by row.
-std::vector<ir::Instruction*> swapped(ComputationPartitioner& p, std::vector<ir::Instruction*> xs,
+std::vector<ir::Instruction*> swapped(PartitionContext& p, std::vector<ir::Instruction*> xs,
                                       const Exchange& e, bool dealt) {
   ir::Builder& b = p.b();
   for (ir::Instruction*& x : xs) {
@@ -298,46 +302,46 @@ std::vector<ir::Instruction*> swapped(ComputationPartitioner& p, std::vector<ir:
       std::swap(perm[d], perm[d + 1]);
       x = b.reshape(b.transpose(b.reshape(x, split), perm), dims);
     }
-    x = b.all_to_all(x, e.dim, ir::DeviceGroups::over(p.mesh(), e.axes));
-    p.note(x);
+    x = b.all_to_all(x, e.dim, p.emit.groups(e.axes));
+    p.report.note(x, e.reason);
   }
   return xs;
 }
 
 /// Blocks in runs of 2, 4, ... devices, every other run the other way round, so that two runs make
 /// one that rises and falls, which halves again and again put in order.
-std::vector<ir::Instruction*> merge_across(ComputationPartitioner& p,
-                                           std::vector<ir::Instruction*> xs, const Exchange& e,
-                                           LocalSort& sort) {
+std::vector<ir::Instruction*> merge_across(PartitionContext& p, std::vector<ir::Instruction*> xs,
+                                           const Exchange& e, LocalSort& sort) {
   ir::Builder& b = p.b();
   for (std::int64_t run = 2; run <= e.ways; run *= 2) {
     for (std::int64_t apart = run / 2; apart > 0; apart /= 2) {
       std::vector<ir::Instruction*> other = sent(
-          p, xs, pairs_along(p, e.axes, [&](std::int64_t c, std::int64_t) { return c ^ apart; }));
+          p, xs, pairs_along(p, e.axes, [&](std::int64_t c, std::int64_t) { return c ^ apart; }),
+          e.reason);
       std::vector<std::int64_t> keeps;
       for (std::int64_t c = 0; c < e.ways; ++c) {
         const bool lower = (c & apart) == 0, rising = (c & run) == 0;
         keeps.push_back(lower == rising ? 0 : e.block);
       }
       if (e.places < 0 && e.plain == 0) {
-        // Of rows that are alike the lower device's come first: it has two blocks, its own first.
-        ir::Instruction* first = b.compare(ir::Direction::eq, p.coordinate(e.axes), p.index(0));
+        // Of rows that are equal the lower device's come first: it has two blocks, its own first.
+        ir::Instruction* first =
+            b.compare(ir::Direction::eq, p.emit.coordinate(e.axes), p.emit.index(0));
         std::vector<ir::Instruction*> own = xs;
         xs = chosen(b, first, own, other);
         other = chosen(b, first, other, own);
       }
       xs = sort(joined(b, xs, other, e.dim));
       for (ir::Instruction*& x : xs) {
-        x = p.dynamic_slice_dim(x, e.dim, p.lookup(keeps, e.axes), e.block);
+        x = p.emit.dynamic_slice_dim(x, e.dim, p.emit.lookup(keeps, e.axes), e.block);
       }
     }
   }
   return xs;
 }
 
-std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
-                                          std::vector<ir::Instruction*> xs, const Exchange& e,
-                                          LocalSort& sort) {
+std::vector<ir::Instruction*> sort_across(PartitionContext& p, std::vector<ir::Instruction*> xs,
+                                          const Exchange& e, LocalSort& sort) {
   ir::Builder& b = p.b();
   if (e.by_merging) return merge_across(p, std::move(xs), e, sort);
   const std::int64_t half = e.block / 2;
@@ -347,24 +351,25 @@ std::vector<ir::Instruction*> sort_across(ComputationPartitioner& p,
   // and the upper half of the one before. The first gets the last's rows, which come after its own
   // and go back as they are, so that nobody keeps halves for a case of its own.
   std::vector<ir::Instruction*> border =
-      sent(p, sliced(b, xs, e.dim, half, e.block), ring(p, e.axes, 1));
+      sent(p, sliced(b, xs, e.dim, half, e.block), ring(p, e.axes, 1), e.reason);
   border = sort(joined(b, border, sliced(b, xs, e.dim, 0, half), e.dim));
   std::vector<std::int64_t> keeps(std::size_t(e.ways), half), returns(std::size_t(e.ways), 0);
   std::swap(keeps.front(), returns.front());
   auto halves = [&](const std::vector<std::int64_t>& starts) {
     std::vector<ir::Instruction*> out;
     for (ir::Instruction* x : border) {
-      out.push_back(p.dynamic_slice_dim(x, e.dim, p.lookup(starts, e.axes), half));
+      out.push_back(p.emit.dynamic_slice_dim(x, e.dim, p.emit.lookup(starts, e.axes), half));
     }
     return out;
   };
-  const std::vector<ir::Instruction*> back = sent(p, halves(returns), ring(p, e.axes, -1));
+  const std::vector<ir::Instruction*> back =
+      sent(p, halves(returns), ring(p, e.axes, -1), e.reason);
   return joined(b, halves(keeps), back, e.dim);
 }
 
 }  // namespace
 
-void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_sort(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   const std::int64_t dim = source.get<ir::SortAttrs>().dim;
   const std::size_t d = std::size_t(dim);
@@ -374,23 +379,22 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
   }
   FactorRule across = *rule;
   across.factors[std::size_t(across.operands[0][d].front())].kind = FactorKind::permutation;
-  const ComputeLayout split = p.layout_for(source, across);
+  const ComputeLayout split = p.layouts.choose(source, across);
   const TensorSharding& s = split.operands[0];
   if (s.shards(dim) == 1) return partition_by_rule(p, source);
-  const std::optional<Exchange> e = exchange_for(source, s);
+  std::optional<Exchange> e = exchange_for(source, s);
   if (!e) return partition_by_rule(p, source);
-  const double price =
-      price_of(p, source, split) + e->bytes + p.cost().transfer.latency_bytes * e->collectives;
-  const ComputeLayout kept = p.layout_for(source, *rule);
+  const double price = price_of(p, source, split) + e->bytes +
+                       p.module.cost().transfer.latency_bytes * e->collectives;
+  const ComputeLayout kept = p.layouts.choose(source, *rule);
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
-    gathers |= gathers_for_want_of_form(p, source, i, *p.operand_value(*source.operand(i)), kept);
+    gathers |= gathers_for_lack_of_form(p, source, i, *p.values.operand(*source.operand(i)), kept);
   }
   if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
-  const std::string spec = s.to_spec_string();
-  const std::vector<Value*> values = p.operands_in(source, split.operands);
-  p.transfer = {spec, spec, "rows of " + op_label(source), false};
+  const std::vector<Value*> values = p.values.operands_in(source, split.operands);
+  e->reason = ReshardReason::within(s, "rows of " + op_label(source));
   LocalSort sort{p, source, dim, e->size, e->places, e->padded};
   std::vector<ir::Instruction*> xs = sort_across(p, rows_of(p, values, *e), *e, sort);
   const std::int64_t shard = ceil_div(e->size, e->ways);
@@ -400,12 +404,11 @@ void partition_sort(ComputationPartitioner& p, const ir::Instruction& source) {
     if (e->block != shard) {
       const RowExchangePlan plan =
           plan_row_exchange({block_part(e->ways, e->size, e->block)}, e->ways, e->size, shard);
-      xs[i] = p.emit_row_exchange(plan, {xs[i]}, dim, e->axes, nullptr, shapes[i]);
+      xs[i] = p.rows.exchange(plan, {xs[i]}, dim, e->axes, nullptr, e->reason);
     }
-    results.push_back(p.make(xs[i], split.results[i], shapes[i]));
+    results.push_back(p.values.make(xs[i], split.results[i], shapes[i]));
   }
-  p.transfer = {};
-  p.define(source, results);
+  p.values.define(source, results);
 }
 
 }  // namespace tessera::spmd

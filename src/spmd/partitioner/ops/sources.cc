@@ -20,101 +20,76 @@ bool is_splat(const Literal& l) {
 
 }  // namespace
 
-DType bits_type(DType dtype) {
-  if (is_complex(dtype)) return dtype;
-  switch (byte_size(dtype)) {
-    case 1:
-      return is_floating(dtype) || dtype == DType::pred ? u8 : dtype;
-    case 2:
-      return u16;
-    case 4:
-      return u32;
-    default:
-      return u64;
-  }
-}
-
-ir::Instruction* as_bits(ir::Builder& b, ir::Instruction* x) {
-  const DType from = x->shape.dtype, to = bits_type(from);
-  if (from == to) return x;
-  if (from == DType::pred) return b.convert(x, to);
-  return b.emit_shaped(ir::Opcode::bitcast_convert, Shape(to, x->shape.dims), {x});
-}
-
-ir::Instruction* from_bits(ir::Builder& b, ir::Instruction* x, DType dtype) {
-  if (x->shape.dtype == dtype) return x;
-  if (dtype == DType::pred) return b.convert(x, dtype);
-  return b.emit_shaped(ir::Opcode::bitcast_convert, Shape(dtype, x->shape.dims), {x});
-}
-
-void partition_constant(ComputationPartitioner& p, const ir::Instruction& source) {
-  if (source.shape.is_tuple) return p.replicate(source, "a constant tuple");
+void partition_constant(PartitionContext& p, const ir::Instruction& source) {
+  if (source.shape.is_tuple) return replicate(p, source, "a constant tuple");
   const auto& attrs = source.get<ir::ConstantAttrs>();
-  const TensorSharding& wanted = p.declared_array(source);
+  const TensorSharding& requested = p.source.sharding(source);
   const Literal& l = attrs.value;
-  if (attrs.elided && !is_whole(wanted)) {
+  if (attrs.elided && !is_fully_replicated(requested)) {
     throw CompileError("the elements of constant " + source.name +
                            " were left out of the text ({...}), so that it can't be cut up by " +
-                           wanted.to_spec_string(),
+                           requested.to_spec_string(),
                        source.location());
   }
   if (!attrs.elided && source.shape.rank() > 0 && is_splat(l)) {
     Literal one(Shape(l.dtype(), {}), std::span(l.bytes(), byte_size(l.dtype())));
     ir::Instruction* scalar = p.b().constant(one);
     const Dims global = source.shape.dims;
-    return p.define(source, p.make_recomputable(
-                                [&p, scalar, global](const TensorSharding& to) {
-                                  return p.b().splat(scalar, to.shard_dims(global));
-                                },
-                                wanted, source.shape));
+    return p.values.define(source, p.values.make_recomputable(
+                                       [&p, scalar, global](const TensorSharding& to) {
+                                         return p.b().splat(scalar, to.shard_dims(global));
+                                       },
+                                       requested, source.shape));
   }
-  ir::Instruction* x = attrs.elided ? p.emit_local(source, {}, source.shape) : p.b().constant(l);
-  if (attrs.elided) return p.define(source, p.make(x, wanted, source.shape));
-  Value* whole = p.make(x, p.whole(source.shape.rank()), source.shape);
-  p.define(source, p.make_recomputable(
-                       [&p, whole](const TensorSharding& to) {
-                         return p.reshard(whole, to, "constant")->local;
-                       },
-                       wanted, source.shape));
+  ir::Instruction* x = attrs.elided ? p.emit.local_op(source, {}, source.shape) : p.b().constant(l);
+  if (attrs.elided) return p.values.define(source, p.values.make(x, requested, source.shape));
+  Value* full = p.values.make(x, p.source.replicated(source.shape.rank()), source.shape);
+  p.values.define(source, p.values.make_recomputable(
+                              [&p, full](const TensorSharding& to) {
+                                return p.values.reshard(full, to, "constant")->local;
+                              },
+                              requested, source.shape));
 }
 
-void partition_iota(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_iota(PartitionContext& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::IotaAttrs>().dim;
   const Shape global = source.shape;
   auto made = [&p, dim, global](const TensorSharding& to) {
-    const Shape local = p.local_shape(global, to);
+    const Shape local = local_shape(global, to);
     ir::Builder& b = p.b();
     if (to.shards(dim) == 1) return b.iota(local, dim);
     // Sums are exact in integers only, so that others are converted at the end.
     const bool wide = is_integer(local.dtype) && byte_size(local.dtype) >= 4;
     const DType exact = wide ? local.dtype : s32;
     ir::Instruction* x = b.iota(Shape(exact, local.dims), dim);
-    ir::Instruction* offset = b.convert(p.shard_offset(to, dim, global.dim(dim)), exact);
+    ir::Instruction* offset = b.convert(p.emit.shard_offset(to, dim, global.dim(dim)), exact);
     x = b.binary(ir::Opcode::add, x, b.splat(offset, local.dims));
     return b.convert(x, local.dtype);
   };
-  p.define(source, p.make_recomputable(made, p.declared_array(source), global));
+  p.values.define(source, p.values.make_recomputable(made, p.source.sharding(source), global));
 }
 
-void partition_rng(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_rng(PartitionContext& p, const ir::Instruction& source) {
   // Generators differ between devices: the first device's numbers go to all.
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
-    Value* v = p.value(*source.operand(i));
-    operands.push_back(p.reshard(v, p.whole(v->shape.rank()), p.operand_reason(source, i))->local);
+    Value* v = p.values.declared(*source.operand(i));
+    operands.push_back(
+        p.values.reshard(v, p.source.replicated(v->shape.rank()), operand_reason(source, i))
+            ->local);
   }
-  ir::Instruction* bits = as_bits(p.b(), p.emit_local(source, operands, source.shape));
-  Value* v = p.make(bits, p.whole(source.shape.rank()), bits->shape);
+  ir::Instruction* bits = as_bits(p.b(), p.emit.local_op(source, operands, source.shape));
+  Value* v = p.values.make(bits, p.source.replicated(source.shape.rank()), bits->shape);
   TensorSharding partial = v->sharding;
-  for (int a = 0; a < int(p.mesh()->axes.size()); ++a) {
-    const IndexList& manual = p.manual_axes();
+  for (int a = 0; a < int(p.module.mesh()->axes.size()); ++a) {
+    const IndexList& manual = p.source.manual_axes();
     if (std::find(manual.begin(), manual.end(), a) == manual.end()) partial.unreduced.push_back(a);
   }
-  v = p.reshard(v, partial, "random numbers of the first device");
-  Value* sum = p.make(v->local, partial, v->shape);
-  sum = p.reshard(sum, p.declared_array(source), "random numbers of the first device");
-  p.define(source,
-           p.make(from_bits(p.b(), sum->local, source.shape.dtype), sum->sharding, source.shape));
+  v = p.values.reshard(v, partial, "random numbers of the first device");
+  Value* sum = p.values.make(v->local, partial, v->shape);
+  sum = p.values.reshard(sum, p.source.sharding(source), "random numbers of the first device");
+  p.values.define(source, p.values.make(from_bits(p.b(), sum->local, source.shape.dtype),
+                                        sum->sharding, source.shape));
 }
 
 }  // namespace tessera::spmd

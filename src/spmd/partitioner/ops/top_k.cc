@@ -11,7 +11,7 @@
 
 namespace tessera::spmd {
 
-ir::Instruction* last_of_all(ComputationPartitioner& p, DType dtype, bool largest) {
+ir::Instruction* last_of_all(PartitionContext& p, DType dtype, bool largest) {
   if (!is_floating(dtype)) {
     const ir::Opcode op = largest ? ir::Opcode::maximum : ir::Opcode::minimum;
     return p.b().constant(*ir::identity_of(op, dtype));
@@ -51,38 +51,38 @@ namespace {
 bool orders(const ir::Instruction& x) { return x.is(ir::Opcode::sort) || x.is(ir::Opcode::topk); }
 
 /// The sort or selection takes `array` in that layout if it is computed by its batch.
-bool wants(ComputationPartitioner& p, const ir::Instruction& user, const ir::Instruction* array,
-           const TensorSharding& layout) {
+bool takes_in_layout(PartitionContext& p, const ir::Instruction& user, const ir::Instruction* array,
+                     const TensorSharding& layout) {
   std::vector<Shape> shapes;
   std::vector<TensorSharding> shardings;
-  auto declared = [&](const ir::Instruction& x) { return p.module().shardings_of(x); };
+  auto declared = [&](const ir::Instruction& x) { return p.module.shardings_of(x); };
   for (const ir::Instruction* o : user.operands()) {
     shapes.push_back(o->shape);
     const bool free = o->is(ir::Opcode::iota);
-    shardings.push_back(free ? p.whole(o->shape.rank()) : declared(*o).front());
+    shardings.push_back(free ? p.source.replicated(o->shape.rank()) : declared(*o).front());
   }
   const ComputeLayout other =
-      choose_layout(*rule_for(user), shapes, shardings, flatten(user.shape), declared(user),
-                    16 * double(shapes.front().element_count()), p.cost());
+      p.module.choose_layout(*rule_for(user), shapes, shardings, flatten(user.shape),
+                             declared(user), 16 * double(shapes.front().element_count()));
   for (std::size_t j = 0; j < shapes.size(); ++j) {
     if (user.operand(j) == array && same_layout(other.operands[j], layout)) return true;
   }
   return false;
 }
 
-/// Another op will want the operand in that layout too, so that both share the way there.
-bool wanted_elsewhere(ComputationPartitioner& p, const ir::Instruction& source, std::size_t i,
+/// Another op takes the operand in that layout too, so that both share the way there.
+bool is_shared_layout(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                       const TensorSharding& layout) {
   const ir::Instruction* array = source.operand(i);
-  for (const ir::Instruction* user : p.users(*array)) {
+  for (const ir::Instruction* user : p.source.users(*array)) {
     if (user == &source) continue;
-    if (orders(*user) && wants(p, *user, array, layout)) return true;
+    if (orders(*user) && takes_in_layout(p, *user, array, layout)) return true;
     for (std::size_t j = 0; user->is(ir::Opcode::call) && j < user->operands().size(); ++j) {
       if (user->operand(j) != array) continue;
       const ir::Computation& callee = *user->called().front();
       for (const auto& x : callee.instructions()) {
         const bool takes = orders(*x) && x->operand(0) == callee.parameter(j);
-        if (takes && wants(p, *x, callee.parameter(j), layout)) return true;
+        if (takes && takes_in_layout(p, *x, callee.parameter(j), layout)) return true;
       }
     }
   }
@@ -91,21 +91,19 @@ bool wanted_elsewhere(ComputationPartitioner& p, const ir::Instruction& source, 
 
 }  // namespace
 
-double price_of(ComputationPartitioner& p, const ir::Instruction& source,
-                const ComputeLayout& layout) {
+double price_of(PartitionContext& p, const ir::Instruction& source, const ComputeLayout& layout) {
   double price = layout.cost;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
-    Value* v = p.operand_value(*source.operand(i));
-    if (!v->shape.is_array() || v->original->recompute) continue;
-    const bool shared = wanted_elsewhere(p, source, i, layout.operands[i]);
-    price += (shared ? 0 : p.reshard_price(v, layout.operands[i])) -
-             reshard_cost(v->sharding, layout.operands[i], v->shape.dims,
-                          std::int64_t(byte_size(v->shape.dtype)), p.cost().transfer);
+    Value* v = p.values.operand(*source.operand(i));
+    if (!v->shape.is_array() || v->is_recomputable()) continue;
+    const bool shared = is_shared_layout(p, source, i, layout.operands[i]);
+    price += (shared ? 0 : p.values.reshard_price(v, layout.operands[i])) -
+             p.module.reshard_cost(v->sharding, layout.operands[i], v->shape);
   }
   return price;
 }
 
-ComputeLayout layout_of_winners(ComputationPartitioner& p, const ir::Instruction& source,
+ComputeLayout layout_of_winners(PartitionContext& p, const ir::Instruction& source,
                                 std::int64_t dim, std::int64_t candidates,
                                 const std::vector<TensorSharding>& shardings,
                                 const std::vector<Shape>& results) {
@@ -130,10 +128,11 @@ ComputeLayout layout_of_winners(ComputationPartitioner& p, const ir::Instruction
     shapes.back().dims[std::size_t(dim)] = candidates;
     work = 16 * double(shapes.back().element_count());
   }
-  return choose_layout(rule, shapes, shardings, results, p.wanted(source), work, p.cost());
+  return p.module.choose_layout(rule, shapes, shardings, results,
+                                p.source.requested_shardings(source), work);
 }
 
-void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   if (!rule || !source.shape.is_tuple) return partition_by_rule(p, source);
   const ir::Instruction& operand = *source.operand(0);
@@ -147,7 +146,7 @@ void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
   const std::size_t d = std::size_t(dim);
   FactorRule parts = *rule;
   parts.factors[std::size_t(parts.operands[0][d].front())].kind = FactorKind::reduction;
-  const ComputeLayout split = p.layout_for(source, parts);
+  const ComputeLayout split = p.layouts.choose(source, parts);
   const TensorSharding& s = split.operands[0];
   const std::int64_t ways = s.shards(dim), block = ceil_div(n, ways);
   const std::vector<Shape> results = flatten(source.shape);
@@ -156,40 +155,41 @@ void partition_top_k(ComputationPartitioner& p, const ir::Instruction& source) {
   const ComputeLayout last =
       layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
   double price = price_of(p, source, split) + last.cost;
-  const std::vector<TensorSharding> wanted = p.wanted(source);
+  const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    price -= reshard_cost(split.results[i], wanted[i], results[i].dims,
-                          std::int64_t(byte_size(results[i].dtype)), p.cost().transfer);
+    price -= p.module.reshard_cost(split.results[i], requested[i], results[i]);
   }
-  if (price_of(p, source, p.layout_for(source, *rule)) <= price) {
+  if (price_of(p, source, p.layouts.choose(source, *rule)) <= price) {
     return partition_by_rule(p, source);
   }
 
   ir::Builder& b = p.b();
-  Value* v = p.operands_in(source, split.operands).front();
-  ir::Instruction* x = p.masked(v, {dim}, last_of_all(p, in.dtype, attrs.largest));
+  Value* v = p.values.operands_in(source, split.operands).front();
+  ir::Instruction* x = p.values.masked(v, {dim}, last_of_all(p, in.dtype, attrs.largest));
   Shape picked = x->shape, places(s32, x->shape.dims);
   picked.dims[d] = places.dims[d] = k;
-  std::vector<ir::Instruction*> own = p.unpack(b.emit_shaped(
+  std::vector<ir::Instruction*> own = p.emit.unpack(b.emit_shaped(
       ir::Opcode::topk, Shape::tuple({picked, places}), {x}, ir::TopKAttrs{k, attrs.largest}));
-  own[1] = b.binary(ir::Opcode::add, own[1], b.splat(p.shard_offset(s, dim, n), places.dims));
+  own[1] = b.binary(ir::Opcode::add, own[1], b.splat(p.emit.shard_offset(s, dim, n), places.dims));
   // Parts stand in the order of their indices, and a stable sort leaves equals so.
   std::vector<ir::Instruction*> all;
   for (std::size_t i = 0; i < own.size(); ++i) {
     Shape candidates = results[i];
     candidates.dims[d] = ways * k;
-    all.push_back(
-        p.reshard(p.make(own[i], s, candidates), last.operands[i], "winners of " + op_label(source))
-            ->local);
+    all.push_back(p.values
+                      .reshard(p.values.make(own[i], s, candidates), last.operands[i],
+                               "winners of " + op_label(source))
+                      ->local);
   }
   ir::Instruction* sorted =
-      b.sort(all, dim, true, order_of(p.module().target(), in.dtype, attrs.largest));
+      b.sort(all, dim, true, order_of(p.module.target(), in.dtype, attrs.largest));
   std::vector<Value*> values;
-  for (ir::Instruction* part : p.unpack(sorted)) {
+  for (ir::Instruction* part : p.emit.unpack(sorted)) {
     const std::size_t i = values.size();
-    values.push_back(p.make(p.resized(part, dim, attrs.k), last.results[i], results[i]));
+    values.push_back(
+        p.values.make(p.emit.resized(part, dim, attrs.k), last.results[i], results[i]));
   }
-  p.define(source, values);
+  p.values.define(source, values);
 }
 
 }  // namespace tessera::spmd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows that glide along split dims (convolutions, pooling): each device fetches the rows that
-// its windows reach beyond its own. Folds over a whole dim are in prefix_scan.cc.
+// its windows reach beyond its own. Reductions of all earlier elements are in prefix_scan.cc.
 #include <algorithm>
 #include <optional>
 
@@ -24,11 +24,11 @@ struct Halo {
 
 /// Windows of `kernel` taps whose first output on the device at c begins `step` * c rows after that
 /// of the device before. `everywhere`: each device has all rows and only picks its own.
-Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const IndexList& axes,
-              std::int64_t size, const ir::WindowDim& w, std::int64_t step, std::int64_t outputs,
-              std::int64_t kernel, bool everywhere) {
+Halo halo_for(const PartitionContext& p, std::int64_t dim, const IndexList& axes, std::int64_t size,
+              const ir::WindowDim& w, std::int64_t step, std::int64_t outputs, std::int64_t kernel,
+              bool everywhere) {
   Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}, {}};
-  const std::int64_t ways = p.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
+  const std::int64_t ways = p.emit.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
   const std::int64_t rows = (outputs - 1) * w.stride + (kernel - 1) * w.rhs_dilation + 1;
   Dims begin;
   for (std::int64_t c = 0; c < ways; ++c) begin.push_back(c * step - w.pad_low);
@@ -42,7 +42,7 @@ Halo halo_for(const ComputationPartitioner& p, std::int64_t dim, const IndexList
   return halo;
 }
 
-/// The layout in which an operand's rows are fetched: dims that each device has whole stay so.
+/// The layout in which an operand's rows are fetched: dims of which each device has all stay so.
 TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halos) {
   for (const Halo& h : halos) {
     if (h.everywhere) layout = without_dims(layout, {h.dim});
@@ -50,16 +50,16 @@ TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halo
   return layout;
 }
 
-/// Devices that differ along these axes only all have the whole dim, or can make it.
+/// Devices that differ along these axes only have all of the dim, or can make it.
 bool is_everywhere(const Value& v, std::int64_t dim, const IndexList& axes) {
-  if (v.original->recompute) return true;
+  if (v.is_recomputable()) return true;
   if (!v.sharding.unreduced.empty() || v.sharding.shards(dim) > 1) return false;
   const IndexList used = used_axes(v.sharding);
   return std::none_of(axes.begin(), axes.end(),
                       [&](int a) { return std::find(used.begin(), used.end(), a) != used.end(); });
 }
 
-double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, const Shape& global,
+double price(const PartitionContext& p, const std::vector<Halo>& halos, const Shape& global,
              const TensorSharding& s) {
   double total = 0;
   for (const Halo& h : halos) {
@@ -68,30 +68,30 @@ double price(const ComputationPartitioner& p, const std::vector<Halo>& halos, co
     for (std::size_t d = 0; d < local.size(); ++d) {
       if (std::int64_t(d) != h.dim) row *= double(local[d]);
     }
-    total += row * double(h.plan.rows_moved) + p.cost().transfer.latency_bytes * h.plan.permutes;
+    total +=
+        row * double(h.plan.rows_moved) + p.module.cost().transfer.latency_bytes * h.plan.permutes;
   }
   return total;
 }
 
-ir::Instruction* fetch(ComputationPartitioner& p, const ir::Instruction& source, ir::Instruction* x,
+ir::Instruction* fetch(PartitionContext& p, const ir::Instruction& source, ir::Instruction* x,
                        const std::vector<Halo>& halos, ir::Instruction* fill,
                        const TensorSharding& layout) {
-  const std::string spec = layout.to_spec_string();
-  p.transfer = {spec, spec, "rows that windows of " + op_label(source) + " reach", false};
+  const ReshardReason reason =
+      ReshardReason::within(layout, "rows that windows of " + op_label(source) + " reach");
   for (const Halo& h : halos) {
     if (h.interior > 0) {
       std::vector<ir::PadDim> spread(x->shape.dims.size());
       spread[std::size_t(h.dim)].interior = h.interior;
       x = p.b().pad(x, fill, spread);
     }
-    x = p.emit_row_exchange(h.plan, {x}, h.dim, h.axes, fill, flatten(source.shape).front());
+    x = p.rows.exchange(h.plan, {x}, h.dim, h.axes, fill, reason);
   }
-  p.transfer = {};
   return x;
 }
 
 /// What the rows that a convolution fetches are known by among the local arrays made of a value
-/// (see Value::masked): the gradient of a kernel wants those again that the convolution had.
+/// (see Value::derived): the gradient of a kernel needs those again that the convolution had.
 /// `features`: the dim whose padding was masked before.
 std::string key_of(const std::vector<Halo>& halos, const Dims& global, const TensorSharding& layout,
                    std::int64_t features) {
@@ -109,7 +109,7 @@ std::string key_of(const std::vector<Halo>& halos, const Dims& global, const Ten
 bool is_fetched(const Value& v, const TensorSharding& layout, const std::string& key) {
   return std::any_of(v.original->materializations.begin(), v.original->materializations.end(),
                      [&](const Value* form) {
-                       return same_layout(form->sharding, layout) && form->masked.count(key) > 0;
+                       return same_layout(form->sharding, layout) && form->derived.count(key) > 0;
                      });
 }
 
@@ -132,18 +132,18 @@ FactorRule without(FactorRule rule, FactorKind kind) {
 
 }  // namespace
 
-void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& source) {
+void partition_reduce_window(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   if (!rule || source.operand(0)->shape.element_count() == 0) return partition_by_rule(p, source);
   const std::size_t count = source.operands().size() / 2;
   const Shape& in = source.operand(0)->shape;
   const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;
-  ComputeLayout split = p.layout_for(source, *rule);
+  ComputeLayout split = p.layouts.choose(source, *rule);
   const TensorSharding s = split.operands[0];
   auto everywhere = [&](std::size_t d) {
     for (std::size_t i = 0; i < count; ++i) {
-      const Value* v = p.operand_value(*source.operand(i));
+      const Value* v = p.values.operand(*source.operand(i));
       if (!is_everywhere(*v, std::int64_t(d), s.dims[d].axes)) return false;
     }
     return true;
@@ -155,7 +155,7 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
     Dims local = s.shard_dims(in.dims);
     local[std::size_t(*sums)] = s.shards(*sums);
     for (const Shape& x : out) {
-      cost += double(Shape(x.dtype, local).byte_count()) + p.cost().transfer.latency_bytes;
+      cost += double(Shape(x.dtype, local).byte_count()) + p.module.cost().transfer.latency_bytes;
     }
   } else {
     for (std::size_t d = 0; d < window.size(); ++d) {
@@ -168,13 +168,13 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
     for (const Shape& x : out) cost += price(p, halos, Shape(x.dtype, in.dims), s);
   }
   if (!sums && (halos.empty() ||
-                p.layout_for(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
+                p.layouts.choose(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
     return partition_by_rule(p, source);
   }
   for (std::size_t i = 0; i < count; ++i) {
     split.operands[i] = fetched_from(split.operands[i], halos);
   }
-  std::vector<Value*> values = p.operands_in(source, split.operands);
+  std::vector<Value*> values = p.values.operands_in(source, split.operands);
   std::vector<ir::Instruction*> parts;
   if (sums) {
     parts = prefix_scan(p, source, values, *sums);
@@ -190,112 +190,157 @@ void partition_reduce_window(ComputationPartitioner& p, const ir::Instruction& s
       ir::WindowDim& w = local.dims[std::size_t(h.dim)];
       w = bare(w, w.size);
     }
-    parts =
-        p.unpack(p.emit_local(source, inputs, p.local_tuple(source.shape, split.results), local));
+    parts = p.emit.unpack(
+        p.emit.local_op(source, inputs, local_tuple(source.shape, split.results), local));
   }
   std::vector<Value*> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    results.push_back(p.make(parts[i], split.results[i], out[i]));
+    results.push_back(p.values.make(parts[i], split.results[i], out[i]));
   }
-  p.define(source, results);
+  p.values.define(source, results);
 }
 
-void partition_convolution(ComputationPartitioner& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return p.replicate(source, "no rule is known");
-  const auto& attrs = source.get<ir::ConvolutionAttrs>();
-  const Shape &lhs = source.operand(0)->shape, &rhs = source.operand(1)->shape;
-  auto factor = [&](std::size_t operand, std::int64_t dim) {
-    const IndexList& f = rule->operands[operand][std::size_t(dim)];
-    return f.size() == 1 ? f.front() : -1;
-  };
-  std::vector<char> keep(rule->factors.size(), 0);
-  auto allow = [&](std::size_t operand, std::int64_t dim) {
-    for (int f : rule->operands[operand][std::size_t(dim)]) keep[std::size_t(f)] = 1;
-  };
-  allow(0, attrs.input_batch);
-  allow(0, attrs.input_feature);
-  allow(1, attrs.kernel_output_feature);
-  const bool empty =
-      lhs.element_count() == 0 || rhs.element_count() == 0 || source.shape.element_count() == 0;
-  for (std::size_t s = 0; s < attrs.input_spatial.size() && !empty; ++s) {
-    const int f = factor(0, attrs.input_spatial[s]);
-    const bool sums = f >= 0 && f == factor(1, attrs.kernel_spatial[s]);
-    if (!sums || !attrs.window[s].reversal) allow(0, attrs.input_spatial[s]);
-  }
-  for (std::size_t f = 0; f < keep.size(); ++f) {
-    if (!keep[f]) rule->factors[f].kind = FactorKind::need_replication;
-  }
-  const Value* input = p.operand_value(*source.operand(0));
+namespace {
 
-  auto halos_of = [&](const ComputeLayout& layout) {
-    std::vector<Halo> halos;
-    for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-      const std::int64_t in = attrs.input_spatial[s], kernel = attrs.kernel_spatial[s];
-      const std::int64_t ways = layout.operands[0].shards(in);
-      if (ways == 1) continue;
-      const ir::WindowDim& w = attrs.window[s];
-      const std::int64_t out = source.shape.dim(attrs.output_spatial[s]);
-      const IndexList& axes = layout.operands[0].dims[std::size_t(in)].axes;
-      if (layout.operands[1].shards(kernel) > 1) {
-        const std::int64_t block = ceil_div(w.size, ways);
-        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.rhs_dilation, out, block,
-                                 is_everywhere(*input, in, axes)));
-      } else {
-        const std::int64_t block = ceil_div(out, ways);
-        halos.push_back(halo_for(p, in, axes, lhs.dim(in), w, block * w.stride, block, w.size,
-                                 is_everywhere(*input, in, axes)));
-      }
+/// A convolution, and by which factors its work may be split.
+struct Convolution {
+  const ir::Instruction& source;
+  const ir::ConvolutionAttrs& attrs;
+  const Shape &lhs, &rhs;
+  FactorRule rule;
+
+  explicit Convolution(const ir::Instruction& op, FactorRule factors)
+      : source(op),
+        attrs(op.get<ir::ConvolutionAttrs>()),
+        lhs(op.operand(0)->shape),
+        rhs(op.operand(1)->shape),
+        rule(std::move(factors)) {
+    std::vector<char> keep(rule.factors.size(), 0);
+    auto allow = [&](std::size_t operand, std::int64_t dim) {
+      for (int f : rule.operands[operand][std::size_t(dim)]) keep[std::size_t(f)] = 1;
+    };
+    allow(0, attrs.input_batch);
+    allow(0, attrs.input_feature);
+    allow(1, attrs.kernel_output_feature);
+    const bool empty =
+        lhs.element_count() == 0 || rhs.element_count() == 0 || op.shape.element_count() == 0;
+    for (std::size_t s = 0; s < attrs.input_spatial.size() && !empty; ++s) {
+      const int f = only_factor(0, attrs.input_spatial[s]);
+      const bool sums = f >= 0 && f == only_factor(1, attrs.kernel_spatial[s]);
+      if (!sums || !attrs.window[s].reversal) allow(0, attrs.input_spatial[s]);
     }
-    return halos;
-  };
-  ComputeLayout layout = p.layout_for(source, *rule);
-  std::vector<Halo> halos = halos_of(layout);
-  if (!halos.empty()) {
-    FactorRule still = *rule;
-    for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-      const int f = factor(0, attrs.input_spatial[s]);
-      if (f >= 0) still.factors[std::size_t(f)].kind = FactorKind::need_replication;
-    }
-    ComputeLayout other = p.layout_for(source, still);
-    const TensorSharding from = fetched_from(layout.operands[0], halos);
-    const bool fetched =
-        is_fetched(*input, from, key_of(halos, lhs.dims, from, attrs.input_feature));
-    const double fetching = fetched ? 0 : price(p, halos, lhs, layout.operands[0]);
-    if (other.cost <= layout.cost + fetching) {
-      layout = other;
-      halos.clear();
+    for (std::size_t f = 0; f < keep.size(); ++f) {
+      if (!keep[f]) rule.factors[f].kind = FactorKind::need_replication;
     }
   }
-  const TensorSharding split = layout.operands[0];
-  layout.operands[0] = fetched_from(split, halos);
-  std::vector<Value*> operands = p.operands_in(source, layout.operands);
-  ir::Instruction* zero = p.constant_scalar(lhs.dtype, 0);
-  ir::Instruction* x = p.masked(operands[0], {attrs.input_feature}, zero);
-  Dims summed{attrs.kernel_input_feature};
-  summed.insert(summed.end(), attrs.kernel_spatial.begin(), attrs.kernel_spatial.end());
-  ir::Instruction* kernel = p.masked(operands[1], summed, p.constant_scalar(rhs.dtype, 0));
-  if (!halos.empty()) {
-    ir::Instruction*& rows =
-        operands[0]->masked[key_of(halos, lhs.dims, layout.operands[0], attrs.input_feature)];
-    if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
-    x = rows;
+
+  /// The factor of a dim; -1 if it has several.
+  int only_factor(std::size_t operand, std::int64_t dim) const {
+    const IndexList& f = rule.operands[operand][std::size_t(dim)];
+    return f.size() == 1 ? f.front() : -1;
   }
-  ir::ConvolutionAttrs local = attrs;
-  for (std::size_t s = 0; s < attrs.input_spatial.size(); ++s) {
-    if (split.shards(attrs.input_spatial[s]) == 1) continue;
-    local.window[s] = bare(attrs.window[s], kernel->shape.dim(attrs.kernel_spatial[s]));
+
+  /// The rule for windows that find all their rows on the device.
+  FactorRule without_halos() const {
+    FactorRule out = rule;
+    for (std::int64_t d : attrs.input_spatial) {
+      const int f = only_factor(0, d);
+      if (f >= 0) out.factors[std::size_t(f)].kind = FactorKind::need_replication;
+    }
+    return out;
+  }
+};
+
+std::vector<Halo> halos_of(const PartitionContext& p, const Convolution& c,
+                           const ComputeLayout& layout, const Value& input) {
+  std::vector<Halo> halos;
+  for (std::size_t s = 0; s < c.attrs.input_spatial.size(); ++s) {
+    const std::int64_t in = c.attrs.input_spatial[s];
+    const std::int64_t ways = layout.operands[0].shards(in);
+    if (ways == 1) continue;
+    const ir::WindowDim& w = c.attrs.window[s];
+    const std::int64_t out = c.source.shape.dim(c.attrs.output_spatial[s]);
+    const IndexList& axes = layout.operands[0].dims[std::size_t(in)].axes;
+    const bool everywhere = is_everywhere(input, in, axes);
+    if (layout.operands[1].shards(c.attrs.kernel_spatial[s]) > 1) {
+      const std::int64_t block = ceil_div(w.size, ways);
+      halos.push_back(
+          halo_for(p, in, axes, c.lhs.dim(in), w, block * w.rhs_dilation, out, block, everywhere));
+    } else {
+      const std::int64_t block = ceil_div(out, ways);
+      halos.push_back(
+          halo_for(p, in, axes, c.lhs.dim(in), w, block * w.stride, block, w.size, everywhere));
+    }
+  }
+  return halos;
+}
+
+/// The cheaper layout of windows along split dims, for which `halos` are fetched, and of none such.
+ComputeLayout layout_of(PartitionContext& p, const Convolution& c, std::vector<Halo>* halos) {
+  const Value& input = *p.values.operand(*c.source.operand(0));
+  ComputeLayout layout = p.layouts.choose(c.source, c.rule);
+  *halos = halos_of(p, c, layout, input);
+  if (halos->empty()) return layout;
+  ComputeLayout other = p.layouts.choose(c.source, c.without_halos());
+  const TensorSharding from = fetched_from(layout.operands[0], *halos);
+  const bool fetched =
+      is_fetched(input, from, key_of(*halos, c.lhs.dims, from, c.attrs.input_feature));
+  const double fetching = fetched ? 0 : price(p, *halos, c.lhs, layout.operands[0]);
+  if (other.cost > layout.cost + fetching) return layout;
+  halos->clear();
+  return other;
+}
+
+/// The attributes of the op on shards: windows that fit what was fetched, a device's own groups.
+ir::ConvolutionAttrs local_attrs(const PartitionContext& p, const Convolution& c,
+                                 const ComputeLayout& layout, const TensorSharding& input,
+                                 const Shape& kernel) {
+  ir::ConvolutionAttrs local = c.attrs;
+  for (std::size_t s = 0; s < c.attrs.input_spatial.size(); ++s) {
+    if (input.shards(c.attrs.input_spatial[s]) == 1) continue;
+    local.window[s] = bare(c.attrs.window[s], kernel.dim(c.attrs.kernel_spatial[s]));
   }
   // The group is the major factor of the dims that it cuts: a device has some of the groups.
   auto ways_of_group = [&](std::int64_t dim) {
-    return p.ways(layout.factor_axes[std::size_t(rule->operands[0][std::size_t(dim)].front())]);
+    const int group = c.rule.operands[0][std::size_t(dim)].front();
+    return p.emit.ways(layout.factor_axes[std::size_t(group)]);
   };
-  if (attrs.feature_group_count > 1) {
-    local.feature_group_count /= ways_of_group(attrs.input_feature);
+  if (c.attrs.feature_group_count > 1) {
+    local.feature_group_count /= ways_of_group(c.attrs.input_feature);
   }
-  if (attrs.batch_group_count > 1) local.batch_group_count /= ways_of_group(attrs.input_batch);
-  x = p.emit_local(source, {x, kernel}, p.local_shape(source.shape, layout.results.front()), local);
-  p.define(source, p.make(x, layout.results.front(), source.shape));
+  if (c.attrs.batch_group_count > 1) {
+    local.batch_group_count /= ways_of_group(c.attrs.input_batch);
+  }
+  return local;
+}
+
+}  // namespace
+
+void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return replicate(p, source, "no rule is known");
+  const Convolution c(source, std::move(*rule));
+  std::vector<Halo> halos;
+  ComputeLayout layout = layout_of(p, c, &halos);
+  const TensorSharding split = layout.operands[0];
+  layout.operands[0] = fetched_from(split, halos);
+  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
+  ir::Instruction* zero = p.emit.constant_scalar(c.lhs.dtype, 0);
+  ir::Instruction* x = p.values.masked(operands[0], {c.attrs.input_feature}, zero);
+  Dims summed{c.attrs.kernel_input_feature};
+  summed.insert(summed.end(), c.attrs.kernel_spatial.begin(), c.attrs.kernel_spatial.end());
+  ir::Instruction* kernel =
+      p.values.masked(operands[1], summed, p.emit.constant_scalar(c.rhs.dtype, 0));
+  if (!halos.empty()) {
+    ir::Instruction*& rows =
+        operands[0]->derived[key_of(halos, c.lhs.dims, layout.operands[0], c.attrs.input_feature)];
+    if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
+    x = rows;
+  }
+  const TensorSharding& result = layout.results.front();
+  x = p.emit.local_op(source, {x, kernel}, local_shape(source.shape, result),
+                      local_attrs(p, c, layout, split, kernel->shape));
+  p.values.define(source, p.values.make(x, result, source.shape));
 }
 
 }  // namespace tessera::spmd

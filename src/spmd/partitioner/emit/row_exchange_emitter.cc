@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device program of a exchange: the rows that each device sends, the permutes, and how what it
-// has then becomes its part of the destination. Where all devices put the same rows in the same
+// The device program of a row exchange: the rows that each device sends, the permutes, and how what
+// it has then becomes its part of the destination. Where all devices put the same rows in the same
 // places that is a concatenation; where each finds its rows in a row there, a window of it; else
 // rows are picked by a table; tables that would be large are replaced by shifting and masking.
+#include "src/spmd/partitioner/emit/row_exchange_emitter.h"
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
-
-#include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
 
@@ -103,7 +103,7 @@ struct Windows {
   Dims starts;                       ///< by coordinate
 };
 
-/// Nothing if some device's rows don't lie in a row in any order of the moves. `filled`: rows that
+/// Nothing if some device's rows aren't contiguous in any order of the moves. `filled`: rows that
 /// no move brings must be of the filling.
 class WindowSearch {
  public:
@@ -243,52 +243,58 @@ Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
 
 }  // namespace
 
-ir::Instruction* ComputationPartitioner::moved_rows(const RowPermute& m,
-                                                    const std::vector<ir::Instruction*>& arrays,
-                                                    std::int64_t dim, const IndexList& axes,
-                                                    double share) {
+ir::Instruction* RowExchangeEmitter::moved_rows(const RowPermute& m,
+                                                const std::vector<ir::Instruction*>& arrays,
+                                                std::int64_t dim, const IndexList& axes,
+                                                double share, const ReshardReason& reason) {
   // Each device takes the rows from the array that it sends of.
   Dims used = m.array;
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
+  ir::Builder& b = emit_.b();
   ir::Instruction* x = nullptr;
   for (std::int64_t a : used) {
     ir::Instruction* rows_of = arrays[std::size_t(a)];
-    if (rows_of->shape.dim(dim) < m.rows) rows_of = resized(rows_of, dim, m.rows);
-    rows_of = dynamic_slice_dim(rows_of, dim, lookup(m.cut, axes), m.rows);
+    if (rows_of->shape.dim(dim) < m.rows) rows_of = emit_.resized(rows_of, dim, m.rows);
+    rows_of = emit_.dynamic_slice_dim(rows_of, dim, emit_.lookup(m.cut, axes), m.rows);
     if (!x) {
       x = rows_of;
       continue;
     }
-    ir::Instruction* is_this = b().compare(ir::Direction::eq, lookup(m.array, axes), index(a));
-    x = b().select(b().splat(is_this, x->shape.dims), rows_of, x);
+    ir::Instruction* is_this =
+        b.compare(ir::Direction::eq, emit_.lookup(m.array, axes), emit_.index(a));
+    x = b.select(b.splat(is_this, x->shape.dims), rows_of, x);
   }
   if (!m.travels) return x;
-  x = b().collective_permute(x, pairs_along(*module_.mesh(), axes, m.target));
-  // All permutes of a exchange together: what the busiest device receives.
+  x = b.collective_permute(x, pairs_along(*emit_.mesh(), axes, m.target));
+  // All permutes of an exchange together: what the busiest device receives.
   const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
-  note(x,
-       byte_count(x) * share * double(std::int64_t(m.target.size()) - idle) / double(ways(axes)));
+  const double senders = double(std::int64_t(m.target.size()) - idle);
+  report_.note(x, reason,
+               double(x->shape.byte_count()) * share * senders / double(emit_.ways(axes)));
   return x;
 }
 
-ir::Instruction* ComputationPartitioner::emit_row_exchange(
-    const RowExchangePlan& plan, const std::vector<ir::Instruction*>& arrays, std::int64_t dim,
-    const IndexList& axes, ir::Instruction* fill, const Shape& /*global*/) {
-  return emit_row_exchanges(plan, arrays, dim, axes, fill, {plan.block}).front();
+ir::Instruction* RowExchangeEmitter::exchange(const RowExchangePlan& plan,
+                                              const std::vector<ir::Instruction*>& arrays,
+                                              std::int64_t dim, const IndexList& axes,
+                                              ir::Instruction* fill, const ReshardReason& reason) {
+  return exchange_blocks(plan, arrays, dim, axes, fill, {plan.block}, reason).front();
 }
 
-std::vector<ir::Instruction*> ComputationPartitioner::emit_row_exchanges(
+std::vector<ir::Instruction*> RowExchangeEmitter::exchange_blocks(
     const RowExchangePlan& plan, const std::vector<ir::Instruction*>& arrays, std::int64_t dim,
-    const IndexList& axes, ir::Instruction* fill, const Dims& blocks) {
+    const IndexList& axes, ir::Instruction* fill, const Dims& blocks, const ReshardReason& reason) {
   double rows = 0;
   for (const RowPermute& m : plan.moves) {
     const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
     if (m.travels) rows += double(m.rows) * double(std::int64_t(m.target.size()) - idle);
   }
-  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(ways(axes)) / rows;
+  const double share = rows == 0 ? 0 : double(plan.rows_received) * double(emit_.ways(axes)) / rows;
   std::vector<ir::Instruction*> moved;
-  for (const RowPermute& m : plan.moves) moved.push_back(moved_rows(m, arrays, dim, axes, share));
+  for (const RowPermute& m : plan.moves) {
+    moved.push_back(moved_rows(m, arrays, dim, axes, share, reason));
+  }
   std::vector<ir::Instruction*> out;
   std::int64_t begin = 0;
   for (std::int64_t block : blocks) {
@@ -309,122 +315,144 @@ std::vector<ir::Instruction*> ComputationPartitioner::emit_row_exchanges(
       part.moves.push_back(std::move(m));
       landed.push_back(moved[i]);
     }
-    const Dims dims = with_dim(arrays.front()->shape.dims, dim, block);
-    out.push_back(
-        placed_rows(part, landed, dim, axes, fill, Shape(arrays.front()->shape.dtype, dims)));
+    const Shape& array = arrays.front()->shape;
+    ir::Instruction* other = fill ? fill : emit_.constant_scalar(array.dtype, 0);
+    const Destination to{dim, axes, fill, other, with_dim(array.dims, dim, block)};
+    out.push_back(placed_rows(part, landed, to));
     begin += block;
   }
   return out;
 }
 
-ir::Instruction* ComputationPartitioner::placed_rows(const RowExchangePlan& plan,
-                                                     std::vector<ir::Instruction*> moved,
-                                                     std::int64_t dim, const IndexList& axes,
-                                                     ir::Instruction* fill, const Shape& shape) {
-  const std::int64_t block = plan.block;
-  const Dims& out = shape.dims;
-  ir::Instruction* other = fill ? fill : constant_scalar(shape.dtype, 0);
-  if (plan.moves.empty() || block == 0) return b().splat(other, out);
-  auto rows_between = [&](ir::Instruction* x, std::int64_t lo, std::int64_t hi) {
-    Dims starts(x->shape.dims.size(), 0);
-    starts[std::size_t(dim)] = lo;
-    if (lo == 0 && hi == x->shape.dim(dim)) return x;
-    return b().slice(x, starts, with_dim(x->shape.dims, dim, hi));
-  };
-  auto joined = [&](const std::vector<ir::Instruction*>& parts) {
-    return parts.size() == 1 ? parts.front() : b().concatenate(parts, dim);
-  };
-  if (const auto slots = slots_of(plan)) {
-    std::vector<ir::Instruction*> parts;
-    std::int64_t at = 0;
-    auto fill_to = [&](std::int64_t end) {
-      if (end > at) parts.push_back(b().splat(other, with_dim(out, dim, end - at)));
-    };
-    for (const Slot& slot : *slots) {
-      fill_to(slot.lo);
-      at = slot.hi;
-      const Dims dims = with_dim(out, dim, slot.hi - slot.lo);
-      // Devices to which nothing comes have the filling; a permute gives them zeros.
-      ir::Instruction* x = nullptr;
-      for (std::size_t i : slot.moves) {
-        const RowPermute& m = plan.moves[i];
-        Dims mine;
-        std::int64_t place = 0;
-        for (std::size_t t = 0; t < m.lo.size(); ++t) {
-          mine.push_back(takes_part(m, t) ? 1 : 0);
-          if (mine.back()) place = m.place[t];
-        }
-        ir::Instruction* rows_here = rows_between(moved[i], slot.lo - place, slot.hi - place);
-        if (!x) {
-          const bool all = std::count(mine.begin(), mine.end(), 0) == 0;
-          if (all || !fill || (m.travels && is_zero(*fill))) {
-            x = rows_here;
-            continue;
-          }
-          x = b().splat(fill, dims);
-        }
-        ir::Instruction* is_mine = b().compare(ir::Direction::eq, lookup(mine, axes), index(1));
-        x = b().select(b().splat(is_mine, dims), rows_here, x);
-      }
-      parts.push_back(x);
-    }
-    fill_to(block);
-    return joined(parts);
-  }
-  if (const auto windows = WindowSearch(plan, fill != nullptr).run()) {
-    std::vector<ir::Instruction*> parts;
-    auto add_other = [&](std::int64_t n) {
-      if (n > 0) parts.push_back(b().splat(other, with_dim(out, dim, n)));
-    };
-    add_other(windows->front);
-    for (const std::size_t i : windows->order) parts.push_back(moved[i]);
-    add_other(windows->back);
-    return dynamic_slice_dim(joined(parts), dim, lookup(windows->starts, axes), block);
-  }
-  std::int64_t count = 0;
-  for (const RowPermute& m : plan.moves) count += m.rows;
-  if (const auto table = table_of(plan, fill ? count : -1)) {
-    if (fill) {
-      moved.push_back(b().splat(fill, with_dim(out, dim, table->chunk)));
-      count += table->chunk;
-    }
-    ir::Instruction* x = joined(moved);
-    const std::int64_t chunks = block / table->chunk;
-    Dims dims = with_dim(x->shape.dims, dim, count / table->chunk);
-    if (table->chunk > 1) dims.insert(dims.begin() + dim + 1, table->chunk);
-    if (table->chunk > 1) x = b().reshape(x, dims);
-    Literal values(Shape(s32, {std::int64_t(table->rows.size())}));
-    auto data = values.mutable_data<std::int32_t>();
-    for (std::size_t i = 0; i < table->rows.size(); ++i) data[i] = std::int32_t(table->rows[i]);
-    Dims starts;
-    for (std::int64_t c = 0; c < ways(axes); ++c) starts.push_back(c * chunks);
-    ir::Instruction* picks =
-        b().dynamic_slice(b().constant(values), {lookup(starts, axes)}, {chunks});
-    ir::GatherAttrs attrs;
-    attrs.start_index_map = attrs.collapsed_slice_dims = {dim};
-    attrs.index_vector_dim = 1;
-    attrs.slice_sizes = with_dim(dims, dim, 1);
-    for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
-      if (d != dim) attrs.offset_dims.push_back(d);
-    }
-    x = b().emit(ir::Opcode::gather, {x, picks}, attrs);
-    return x->shape.dims == out ? x : b().reshape(x, out);
-  }
-  return shifted_rows(plan, moved, dim, axes, fill, out);
+ir::Instruction* RowExchangeEmitter::joined(const std::vector<ir::Instruction*>& parts,
+                                            std::int64_t dim) {
+  return parts.size() == 1 ? parts.front() : emit_.b().concatenate(parts, dim);
 }
 
-ir::Instruction* ComputationPartitioner::shifted_rows(const RowExchangePlan& plan,
-                                                      const std::vector<ir::Instruction*>& moved,
-                                                      std::int64_t dim, const IndexList& axes,
-                                                      ir::Instruction* fill, const Dims& out) {
+ir::Instruction* RowExchangeEmitter::placed_rows(const RowExchangePlan& plan,
+                                                 const std::vector<ir::Instruction*>& moved,
+                                                 const Destination& to) {
+  if (plan.moves.empty() || plan.block == 0) return emit_.b().splat(to.other, to.dims);
+  if (ir::Instruction* x = concatenated_rows(plan, moved, to)) return x;
+  if (ir::Instruction* x = window_of_rows(plan, moved, to)) return x;
+  if (ir::Instruction* x = gathered_rows(plan, moved, to)) return x;
+  return shifted_rows(plan, moved, to);
+}
+
+ir::Instruction* RowExchangeEmitter::concatenated_rows(const RowExchangePlan& plan,
+                                                       const std::vector<ir::Instruction*>& moved,
+                                                       const Destination& to) {
+  const auto slots = slots_of(plan);
+  if (!slots) return nullptr;
+  ir::Builder& b = emit_.b();
+  auto rows_between = [&](ir::Instruction* x, std::int64_t lo, std::int64_t hi) {
+    Dims starts(x->shape.dims.size(), 0);
+    starts[std::size_t(to.dim)] = lo;
+    if (lo == 0 && hi == x->shape.dim(to.dim)) return x;
+    return b.slice(x, starts, with_dim(x->shape.dims, to.dim, hi));
+  };
+  std::vector<ir::Instruction*> parts;
+  std::int64_t at = 0;
+  auto fill_to = [&](std::int64_t end) {
+    if (end > at) parts.push_back(b.splat(to.other, with_dim(to.dims, to.dim, end - at)));
+  };
+  for (const Slot& slot : *slots) {
+    fill_to(slot.lo);
+    at = slot.hi;
+    const Dims dims = with_dim(to.dims, to.dim, slot.hi - slot.lo);
+    // Devices to which nothing comes have the filling; a permute gives them zeros.
+    ir::Instruction* x = nullptr;
+    for (std::size_t i : slot.moves) {
+      const RowPermute& m = plan.moves[i];
+      Dims mine;
+      std::int64_t place = 0;
+      for (std::size_t t = 0; t < m.lo.size(); ++t) {
+        mine.push_back(takes_part(m, t) ? 1 : 0);
+        if (mine.back()) place = m.place[t];
+      }
+      ir::Instruction* rows_here = rows_between(moved[i], slot.lo - place, slot.hi - place);
+      if (!x) {
+        const bool all = std::count(mine.begin(), mine.end(), 0) == 0;
+        if (all || !to.fill || (m.travels && is_zero(*to.fill))) {
+          x = rows_here;
+          continue;
+        }
+        x = b.splat(to.fill, dims);
+      }
+      ir::Instruction* is_mine =
+          b.compare(ir::Direction::eq, emit_.lookup(mine, to.axes), emit_.index(1));
+      x = b.select(b.splat(is_mine, dims), rows_here, x);
+    }
+    parts.push_back(x);
+  }
+  fill_to(plan.block);
+  return joined(parts, to.dim);
+}
+
+ir::Instruction* RowExchangeEmitter::window_of_rows(const RowExchangePlan& plan,
+                                                    const std::vector<ir::Instruction*>& moved,
+                                                    const Destination& to) {
+  const auto windows = WindowSearch(plan, to.fill != nullptr).run();
+  if (!windows) return nullptr;
+  std::vector<ir::Instruction*> parts;
+  auto add_other = [&](std::int64_t n) {
+    if (n > 0) parts.push_back(emit_.b().splat(to.other, with_dim(to.dims, to.dim, n)));
+  };
+  add_other(windows->front);
+  for (const std::size_t i : windows->order) parts.push_back(moved[i]);
+  add_other(windows->back);
+  return emit_.dynamic_slice_dim(joined(parts, to.dim), to.dim,
+                                 emit_.lookup(windows->starts, to.axes), plan.block);
+}
+
+ir::Instruction* RowExchangeEmitter::gathered_rows(const RowExchangePlan& plan,
+                                                   std::vector<ir::Instruction*> moved,
+                                                   const Destination& to) {
+  std::int64_t count = 0;
+  for (const RowPermute& m : plan.moves) count += m.rows;
+  const auto table = table_of(plan, to.fill ? count : -1);
+  if (!table) return nullptr;
+  ir::Builder& b = emit_.b();
+  const std::int64_t dim = to.dim;
+  if (to.fill) {
+    moved.push_back(b.splat(to.fill, with_dim(to.dims, dim, table->chunk)));
+    count += table->chunk;
+  }
+  ir::Instruction* x = joined(moved, dim);
+  const std::int64_t chunks = plan.block / table->chunk;
+  Dims dims = with_dim(x->shape.dims, dim, count / table->chunk);
+  if (table->chunk > 1) dims.insert(dims.begin() + dim + 1, table->chunk);
+  if (table->chunk > 1) x = b.reshape(x, dims);
+  Literal values(Shape(s32, {std::int64_t(table->rows.size())}));
+  auto data = values.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < table->rows.size(); ++i) data[i] = std::int32_t(table->rows[i]);
+  Dims starts;
+  for (std::int64_t c = 0; c < emit_.ways(to.axes); ++c) starts.push_back(c * chunks);
+  ir::Instruction* picks =
+      b.dynamic_slice(b.constant(values), {emit_.lookup(starts, to.axes)}, {chunks});
+  ir::GatherAttrs attrs;
+  attrs.start_index_map = attrs.collapsed_slice_dims = {dim};
+  attrs.index_vector_dim = 1;
+  attrs.slice_sizes = with_dim(dims, dim, 1);
+  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+    if (d != dim) attrs.offset_dims.push_back(d);
+  }
+  x = b.emit(ir::Opcode::gather, {x, picks}, attrs);
+  return x->shape.dims == to.dims ? x : b.reshape(x, to.dims);
+}
+
+ir::Instruction* RowExchangeEmitter::shifted_rows(const RowExchangePlan& plan,
+                                                  const std::vector<ir::Instruction*>& moved,
+                                                  const Destination& to) {
+  ir::Builder& b = emit_.b();
   const std::int64_t block = plan.block;
-  // Without a fill the largest move may lie under the others, unmasked.
+  // Without a fill the largest move may be under the others, unmasked.
   std::vector<std::size_t> order(plan.moves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return plan.moves[a].rows > plan.moves[b].rows;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+    return plan.moves[x].rows > plan.moves[y].rows;
   });
-  ir::Instruction* acc = fill ? b().splat(fill, out) : nullptr;
+  ir::Instruction* acc = to.fill ? b.splat(to.fill, to.dims) : nullptr;
   for (std::size_t i : order) {
     const RowPermute& m = plan.moves[i];
     ir::Instruction* x = moved[i];
@@ -436,20 +464,23 @@ ir::Instruction* ComputationPartitioner::shifted_rows(const RowExchangePlan& pla
     if (high_place != 0 || low_place != 0 || m.rows != block) {
       std::int64_t low = std::max<std::int64_t>(high_place, 0);
       std::int64_t high = std::max<std::int64_t>(block - (low_place + m.rows), 0);
-      std::vector<ir::PadDim> padding(out.size());
-      padding[std::size_t(dim)] = {low, high, 0};
+      std::vector<ir::PadDim> padding(to.dims.size());
+      padding[std::size_t(to.dim)] = {low, high, 0};
       if (low != 0 || high != 0) {
-        x = b().pad(x, fill ? fill : constant_scalar(x->shape.dtype, 0), padding);
+        x = b.pad(x, to.fill ? to.fill : emit_.constant_scalar(x->shape.dtype, 0), padding);
       }
       Dims starts;
       for (std::int64_t place : m.place) starts.push_back(low - place);
-      if (x->shape.dim(dim) != block) x = dynamic_slice_dim(x, dim, lookup(starts, axes), block);
+      if (x->shape.dim(to.dim) != block) {
+        x = emit_.dynamic_slice_dim(x, to.dim, emit_.lookup(starts, to.axes), block);
+      }
     }
     if (!acc || covers) {
       acc = x;
     } else {
-      ir::Instruction* mask = range_mask(out, dim, lookup(m.lo, axes), lookup(m.hi, axes));
-      acc = b().select(mask, x, acc);
+      ir::Instruction* mask = emit_.range_mask(to.dims, to.dim, emit_.lookup(m.lo, to.axes),
+                                               emit_.lookup(m.hi, to.axes));
+      acc = b.select(mask, x, acc);
     }
   }
   return acc;

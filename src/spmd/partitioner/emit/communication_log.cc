@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The partitioner's records of the collectives that it emits.
+#include "src/spmd/partitioner/emit/communication_log.h"
+
+#include <utility>
+
+#include "src/ir/analysis/cost.h"
+
+namespace tessera::spmd {
+
+void CommunicationLog::add(CommunicationRecord record, ir::Instruction* collective) {
+  if (!report_) return;
+  record.id = std::int64_t(records_.size());
+  set_record_id(collective, record.id);
+  records_.push_back(std::move(record));
+}
+
+void CommunicationLog::add_replicated_op(const std::string& line) {
+  if (report_) report_->replicated_ops.push_back(line);
+}
+
+void CommunicationLog::finish(const ir::Module& program) {
+  if (!report_) return;
+  std::vector<char> alive(records_.size(), char(all_records_));
+  for (const auto& c : program.computations()) {
+    for (const auto& i : c->instructions()) {
+      const auto record = std::size_t(record_id(*i));
+      if (record < alive.size()) alive[record] = 1;
+    }
+  }
+  for (std::size_t k = 0; k < records_.size(); ++k) {
+    if (alive[k]) report_->records.push_back(std::move(records_[k]));
+  }
+}
+
+void CommunicationReporter::note(ir::Instruction* collective, const ReshardReason& reason) {
+  note(collective, reason, ir::received_bytes(*collective, emit_.devices()));
+}
+
+void CommunicationReporter::note(ir::Instruction* collective, const ReshardReason& reason,
+                                 double bytes) {
+  CommunicationRecord r;
+  r.kind = std::string(ir::name(collective->opcode));
+  r.instruction = collective->name;
+  if (const ir::Instruction* op = emit_.current()) {
+    r.for_op = op_label(*op);
+    if (!op->metadata->op_name.empty()) r.for_op += " " + op->metadata->op_name;
+    r.location = op->location();
+  }
+  r.from = reason.from;
+  r.to = reason.to;
+  r.reason = reason.text;
+  r.full_gather = reason.full_gather;
+  r.bytes_received = bytes;
+  if (log_.all_records()) r.op = emit_.current();
+  if (reason.array) {
+    r.value = reason.array->value;
+    r.leaf = reason.array->leaf;
+    r.shape = reason.array->shape;
+    r.from_sharding = reason.array->from;
+    r.to_sharding = reason.array->to;
+  }
+  log_.add(std::move(r), collective);
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects the records of all collectives that are emitted into a module.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/ir/module.h"
+#include "src/spmd/communication_report.h"
+#include "src/spmd/partitioner/emit/reshard_reason.h"
+#include "src/spmd/partitioner/emit/shard_builder.h"
+
+namespace tessera::spmd {
+
+/// Of a module. Without a report nothing is recorded.
+class CommunicationLog {
+ public:
+  /// `all_records`: see PartitionOptions.
+  CommunicationLog(PartitionReport* report, bool all_records)
+      : report_(report), all_records_(all_records) {}
+
+  bool all_records() const { return all_records_; }
+  void add(CommunicationRecord record, ir::Instruction* collective);
+  void add_replicated_op(const std::string& line);
+  /// Hands over the records of those collectives that are left in the program, or all of them.
+  void finish(const ir::Module& program);
+
+ private:
+  PartitionReport* report_;
+  bool all_records_;
+  std::vector<CommunicationRecord> records_;
+};
+
+/// Of one computation: knows for which op a collective is emitted.
+class CommunicationReporter {
+ public:
+  CommunicationReporter(CommunicationLog& log, const ShardBuilder& emit) : log_(log), emit_(emit) {}
+
+  bool all_records() const { return log_.all_records(); }
+  void note(ir::Instruction* collective, const ReshardReason& reason);
+  /// The same of one of several that together move something: `bytes` is its share of what is
+  /// received.
+  void note(ir::Instruction* collective, const ReshardReason& reason, double bytes);
+
+ private:
+  CommunicationLog& log_;
+  const ShardBuilder& emit_;
+};
+
+}  // namespace tessera::spmd

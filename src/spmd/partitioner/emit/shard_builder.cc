@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-device index arithmetic, masks, tuples: what the op families build from.
+#include "src/spmd/partitioner/emit/shard_builder.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/base/literal.h"
+#include "src/ir/custom_calls/custom_call.h"
+
+namespace tessera::spmd {
+
+namespace {
+
+/// While it lives, new instructions carry no metadata: they are shared by several ops.
+class WithoutMetadata {
+ public:
+  explicit WithoutMetadata(ir::Builder& b) : b_(b) { std::swap(kept_, b_.metadata); }
+  ~WithoutMetadata() { std::swap(kept_, b_.metadata); }
+  WithoutMetadata(const WithoutMetadata&) = delete;
+  WithoutMetadata& operator=(const WithoutMetadata&) = delete;
+
+ private:
+  ir::Builder& b_;
+  Cow<ir::Metadata> kept_;
+};
+
+}  // namespace
+
+ir::Computation* ImportedComputations::of(const ir::Computation& source) {
+  ir::Computation*& c = imported_[&source];
+  if (!c) c = target_->import(source);
+  return c;
+}
+
+ShardBuilder::OpScope::OpScope(ShardBuilder& emit, const ir::Instruction& op)
+    : emit_(emit), outer_(emit.current_), metadata_(std::move(emit.builder_.metadata)) {
+  emit_.current_ = &op;
+  emit_.builder_.metadata = op.metadata;
+}
+
+ShardBuilder::OpScope::~OpScope() {
+  emit_.current_ = outer_;
+  emit_.builder_.metadata = std::move(metadata_);
+}
+
+std::int64_t ShardBuilder::ways(const IndexList& axes) const {
+  std::int64_t n = 1;
+  for (int a : axes) n *= mesh_->axes[std::size_t(a)].size;
+  return n;
+}
+
+ir::Instruction* ShardBuilder::index(std::int64_t v) {
+  ir::Instruction*& i = indices_[v];
+  if (!i) {
+    TESSERA_CHECK(v == std::int64_t(std::int32_t(v)), "an index beyond 32 bits");
+    const WithoutMetadata scope(b());
+    i = b().scalar(s32, double(v));
+  }
+  return i;
+}
+
+ir::Instruction* ShardBuilder::constant_scalar(DType dtype, double v) {
+  ir::Instruction*& i = scalars_[{int(dtype), v}];
+  if (!i) i = b().scalar(dtype, v);
+  return i;
+}
+
+ir::Instruction* ShardBuilder::position() {
+  if (position_) return position_;
+  const WithoutMetadata scope(b());
+  position_ = b().convert(b().partition_id(), s32);
+  if (!mesh_->device_ids.empty()) {
+    Literal table(Shape(s32, {devices_}));
+    auto data = table.mutable_data<std::int32_t>();
+    for (std::int64_t d = 0; d < devices_; ++d) {
+      data[std::size_t(d)] = std::int32_t(mesh_->position_of(d));
+    }
+    position_ = b().reshape(b().dynamic_slice(b().constant(table), {position_}, {1}), {});
+  }
+  return position_;
+}
+
+ir::Instruction* ShardBuilder::coordinate(const IndexList& axes) {
+  if (ways(axes) == 1) return index(0);
+  if (auto it = coordinates_.find(axes); it != coordinates_.end()) return it->second;
+  ir::Instruction* at = position();
+  const WithoutMetadata scope(b());
+  Dims strides = mesh_->strides();
+  auto size = [&](std::size_t i) { return mesh_->axes[std::size_t(axes[i])].size; };
+  auto stride = [&](std::size_t i) { return strides[std::size_t(axes[i])]; };
+  ir::Instruction* sum = nullptr;
+  std::int64_t weight = 1;
+  for (std::size_t end = axes.size(); end > 0;) {
+    // Axes that are neighbours in the mesh are one mixed-radix digit.
+    std::size_t begin = end - 1;
+    std::int64_t product = size(begin);
+    while (begin > 0 && stride(begin - 1) == stride(end - 1) * product) {
+      --begin;
+      product *= size(begin);
+    }
+    ir::Instruction* digit = at;
+    std::int64_t s = stride(end - 1);
+    if (s != 1) digit = b().binary(ir::Opcode::divide, digit, index(s));
+    if (s * product != devices_) {
+      digit = b().binary(ir::Opcode::remainder, digit, index(product));
+    }
+    if (weight != 1) digit = b().binary(ir::Opcode::multiply, digit, index(weight));
+    sum = sum ? b().binary(ir::Opcode::add, digit, sum) : digit;
+    weight *= product;
+    end = begin;
+  }
+  return coordinates_[axes] = sum;
+}
+
+ir::Instruction* ShardBuilder::lookup(const Dims& table, const IndexList& axes) {
+  TESSERA_CHECK(std::int64_t(table.size()) == ways(axes), "a table of a wrong size");
+  if (table.size() == 1) return index(table[0]);
+  std::int64_t step = table[1] - table[0];
+  bool affine = true;
+  for (std::size_t i = 1; i < table.size(); ++i) affine &= table[i] - table[i - 1] == step;
+  if (affine && step == 0) return index(table[0]);
+  auto key = std::pair(table, axes);
+  if (auto it = lookups_.find(key); it != lookups_.end()) return it->second;
+  ir::Instruction* c = coordinate(axes);
+  const WithoutMetadata scope(b());
+  ir::Instruction* out;
+  if (affine) {
+    out = step == 1 ? c : b().binary(ir::Opcode::multiply, c, index(step));
+    if (table[0] != 0) out = b().binary(ir::Opcode::add, out, index(table[0]));
+  } else {
+    Literal values(Shape(s32, {std::int64_t(table.size())}));
+    auto data = values.mutable_data<std::int32_t>();
+    for (std::size_t i = 0; i < table.size(); ++i) data[i] = std::int32_t(table[i]);
+    out = b().reshape(b().dynamic_slice(b().constant(values), {c}, {1}), {});
+  }
+  return lookups_[key] = out;
+}
+
+ir::Instruction* ShardBuilder::shard_offset(const TensorSharding& s, std::int64_t dim,
+                                            std::int64_t size) {
+  const IndexList& axes = s.dims[std::size_t(dim)].axes;
+  std::int64_t n = ways(axes), block = ceil_div(size, n);
+  Dims table;
+  for (std::int64_t c = 0; c < n; ++c) table.push_back(c * block);
+  return lookup(table, axes);
+}
+
+ir::Instruction* ShardBuilder::range_mask(const Dims& dims, std::int64_t dim, ir::Instruction* lo,
+                                          ir::Instruction* hi) {
+  std::int64_t n = dims[std::size_t(dim)];
+  ir::Instruction* at = b().iota(Shape(s32, {n}), 0);
+  ir::Instruction* mask = nullptr;
+  if (lo) mask = b().compare(ir::Direction::ge, at, b().splat(lo, {n}));
+  if (hi) {
+    ir::Instruction* below = b().compare(ir::Direction::lt, at, b().splat(hi, {n}));
+    mask = mask ? b().binary(ir::Opcode::and_, mask, below) : below;
+  }
+  return b().broadcast(mask, dims, {dim});
+}
+
+ir::Instruction* ShardBuilder::mask_padding(ir::Instruction* shard, const TensorSharding& s,
+                                            const Dims& global, const Dims& dims,
+                                            ir::Instruction* neutral) {
+  ir::Instruction* mask = nullptr;
+  for (std::int64_t d : dims) {
+    std::int64_t n = global[std::size_t(d)], count = s.shards(d), block = ceil_div(n, count);
+    Dims left;
+    for (std::int64_t c = 0; c < count; ++c) {
+      left.push_back(std::clamp<std::int64_t>(n - c * block, 0, block));
+    }
+    ir::Instruction* m =
+        range_mask(shard->shape.dims, d, nullptr, lookup(left, s.dims[std::size_t(d)].axes));
+    mask = mask ? b().binary(ir::Opcode::and_, mask, m) : m;
+  }
+  return b().select(mask, shard, b().splat(neutral, shard->shape.dims));
+}
+
+ir::Instruction* ShardBuilder::resized(ir::Instruction* x, std::int64_t dim, std::int64_t size) {
+  std::int64_t now = x->shape.dim(dim);
+  if (now == size) return x;
+  if (now < size) {
+    std::vector<ir::PadDim> padding(x->shape.dims.size());
+    padding[std::size_t(dim)].high = size - now;
+    return b().pad(x, constant_scalar(x->shape.dtype, 0), padding);
+  }
+  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
+  limits[std::size_t(dim)] = size;
+  return b().slice(x, starts, limits, strides);
+}
+
+ir::Instruction* ShardBuilder::dynamic_slice_dim(ir::Instruction* x, std::int64_t dim,
+                                                 ir::Instruction* start, std::int64_t size) {
+  if (x->shape.dim(dim) == size) return x;
+  // A start that is known is a plain slice.
+  for (const auto& [value, constant] : indices_) {
+    if (constant != start) continue;
+    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
+    starts[std::size_t(dim)] = value;
+    limits[std::size_t(dim)] = value + size;
+    return b().slice(x, starts, limits, strides);
+  }
+  std::vector<ir::Instruction*> starts(x->shape.dims.size(), index(0));
+  starts[std::size_t(dim)] = start;
+  Dims sizes = x->shape.dims;
+  sizes[std::size_t(dim)] = size;
+  return b().dynamic_slice(x, starts, sizes);
+}
+
+ir::Instruction* ShardBuilder::local_op(const ir::Instruction& source,
+                                        std::vector<ir::Instruction*> operands, const Shape& shape,
+                                        ir::Attributes attrs) {
+  ir::Instruction* x = b().emit_shaped(source.opcode, shape, std::move(operands), std::move(attrs),
+                                       import_called(source));
+  x->backend_config = source.backend_config;
+  for (const auto& [key, text] : *source.frontend_attributes) {
+    if (key.rfind("xla.sdy", 0) != 0) x->frontend_attributes.edit()[key] = text;
+  }
+  if (x->attrs.call_attrs()) ir::keep_call_layouts(source, x);
+  return x;
+}
+
+std::vector<ir::Computation*> ShardBuilder::import_called(const ir::Instruction& source) {
+  std::vector<ir::Computation*> out;
+  for (const ir::Computation* c : source.called()) out.push_back(imported_.of(*c));
+  return out;
+}
+
+std::vector<ir::Instruction*> ShardBuilder::unpack(ir::Instruction* local) {
+  if (!local->shape.is_tuple) return {local};
+  std::vector<ir::Instruction*> out;
+  for (std::size_t i = 0; i < local->shape.elements.size(); ++i) {
+    for (ir::Instruction* leaf : unpack(b().get_tuple_element(local, std::int64_t(i)))) {
+      out.push_back(leaf);
+    }
+  }
+  return out;
+}
+
+ir::Instruction* ShardBuilder::pack(const Shape& shape,
+                                    const std::vector<ir::Instruction*>& leaves) {
+  std::size_t next = 0;
+  return pack(shape, leaves, &next);
+}
+
+ir::Instruction* ShardBuilder::pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
+                                    std::size_t* next) {
+  if (!shape.is_tuple) return leaves[(*next)++];
+  std::vector<ir::Instruction*> elements;
+  for (const Shape& e : shape.elements) elements.push_back(pack(e, leaves, next));
+  return b().tuple(elements);
+}
+
+Shape local_shape(const Shape& global, const TensorSharding& s) {
+  if (!global.is_array()) return global;
+  return Shape(global.dtype, s.shard_dims(global.dims));
+}
+
+namespace {
+
+Shape local_tuple_at(const Shape& shape, const std::vector<TensorSharding>& s, std::size_t* next) {
+  if (!shape.is_tuple) return local_shape(shape, s[(*next)++]);
+  std::vector<Shape> elements;
+  for (const Shape& e : shape.elements) elements.push_back(local_tuple_at(e, s, next));
+  return Shape::tuple(elements);
+}
+
+}  // namespace
+
+Shape local_tuple(const Shape& shape, const std::vector<TensorSharding>& s) {
+  std::size_t next = 0;
+  return local_tuple_at(shape, s, &next);
+}
+
+DType bits_type(DType dtype) {
+  if (is_complex(dtype)) return dtype;
+  switch (byte_size(dtype)) {
+    case 1:
+      return is_floating(dtype) || dtype == DType::pred ? u8 : dtype;
+    case 2:
+      return u16;
+    case 4:
+      return u32;
+    default:
+      return u64;
+  }
+}
+
+ir::Instruction* as_bits(ir::Builder& b, ir::Instruction* x) {
+  const DType from = x->shape.dtype, to = bits_type(from);
+  if (from == to) return x;
+  if (from == DType::pred) return b.convert(x, to);
+  return b.emit_shaped(ir::Opcode::bitcast_convert, Shape(to, x->shape.dims), {x});
+}
+
+ir::Instruction* from_bits(ir::Builder& b, ir::Instruction* x, DType dtype) {
+  if (x->shape.dtype == dtype) return x;
+  if (dtype == DType::pred) return b.convert(x, dtype);
+  return b.emit_shaped(ir::Opcode::bitcast_convert, Shape(dtype, x->shape.dims), {x});
+}
+
+}  // namespace tessera::spmd

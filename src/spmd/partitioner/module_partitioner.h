@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The partitioner of a module: its computations, its mesh, its shardings.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "src/ir/module.h"
+#include "src/spmd/partitioner/compile_context.h"
+#include "src/spmd/partitioner/emit/communication_log.h"
+#include "src/spmd/partitioner/emit/shard_builder.h"
+#include "src/spmd/partitioner/partition.h"
+
+namespace tessera::spmd {
+
+/// Its computations, its mesh, and the shardings of its values on that mesh.
+class ModulePartitioner {
+ public:
+  ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
+                    PartitionReport* report);
+  std::unique_ptr<ir::Module> run();
+
+  const ir::Module& source() const { return source_; }
+  ir::Module* target() { return target_.get(); }
+  const MeshRef& mesh() const { return mesh_; }
+  std::int64_t devices() const { return devices_; }
+  const PartitionOptions& options() const { return options_; }
+  const CostModel& cost() const { return options_.cost; }
+  CommunicationLog& log() { return log_; }
+
+  // ----- planning, at the cost of the options
+  ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to,
+                           const Shape& shape);
+  double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Shape& shape);
+  /// The cheapest layout of an op (layout/layout_search.h).
+  ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
+                              const std::vector<TensorSharding>& operand_shardings,
+                              const std::vector<Shape>& result_shapes,
+                              const std::vector<TensorSharding>& result_shardings, double flops,
+                              const std::vector<double>& operand_shares = {});
+
+  // ----- computations and their shardings
+
+  /// The device program of a computation that is called once per device (body, branch, callee).
+  ir::Computation* partitioned(const ir::Computation& source);
+  /// Computations taken over as they are.
+  ImportedComputations& imported() { return *imported_; }
+  /// Shardings of the leaves of an instruction of the source module. Stays where it is.
+  const std::vector<TensorSharding>& shardings_of(const ir::Instruction& instruction) const;
+  /// On the module's mesh; a sharding on another order of the devices is replaced by an equivalent
+  /// one (reshard/device_orders.h), which a permute leads to.
+  TensorSharding on_module_mesh(const TensorSharding& sharding, std::int64_t rank) const;
+  /// Axes that are manual in a computation.
+  const IndexList& manual_axes(const ir::Computation& source) const;
+  /// How often a loop's body runs; 1 if that isn't known, and for all others.
+  std::int64_t trips_of(const ir::Computation& source) const;
+
+ private:
+  /// What shardings on another mesh are on this one.
+  struct MeshView {
+    MeshRef mesh;
+    bool representable = false;     ///< as representable_on (reshard/device_orders.h)
+    std::vector<IndexList> pieces;  ///< by axis of `mesh`: axes of this module's
+  };
+  const MeshView& view_of(const MeshRef& mesh) const;
+  void find_manual_axes();
+  void find_trip_counts();
+
+  const ir::Module& source_;
+  PartitionOptions options_;
+  std::unique_ptr<CompileContext> own_context_;
+  CompileContext& context_;
+  CommunicationLog log_;
+  std::unique_ptr<ir::Module> target_;
+  std::optional<ImportedComputations> imported_;
+  MeshRef mesh_;
+  std::int64_t devices_ = 1;
+  std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_;
+  std::unordered_map<const ir::Computation*, IndexList> manual_;
+  std::unordered_map<const ir::Computation*, std::int64_t> trips_;  ///< of loops' bodies
+  /// By computation, then by instruction; empty: not requested yet.
+  mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
+      shardings_;
+  mutable std::deque<MeshView> views_;
+};
+
+}  // namespace tessera::spmd

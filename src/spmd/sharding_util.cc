@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small questions about shardings, and shardings made from others.
+#include "src/spmd/sharding_util.h"
+
+#include <algorithm>
+
+namespace tessera::spmd {
+
+namespace {
+
+/// Axes of size 1 split nothing.
+IndexList wide_axes(const TensorSharding& s, IndexList axes) {
+  erase_if(axes, [&](int a) { return s.mesh->axes[std::size_t(a)].size == 1; });
+  return axes;
+}
+
+}  // namespace
+
+bool same_layout(const TensorSharding& a, const TensorSharding& b) {
+  if (a.dims.size() != b.dims.size() || a.kind != b.kind) return false;
+  for (std::size_t i = 0; i < a.dims.size(); ++i) {
+    const IndexList &x = a.dims[i].axes, &y = b.dims[i].axes;
+    if (x != y && wide_axes(a, x) != wide_axes(b, y)) return false;
+  }
+  if (a.unreduced.empty() && b.unreduced.empty()) return true;
+  IndexList ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
+  std::sort(ua.begin(), ua.end());
+  std::sort(ub.begin(), ub.end());
+  return ua == ub;
+}
+
+bool uneven(const TensorSharding& s, const Dims& global) {
+  for (std::size_t d = 0; d < global.size(); ++d) {
+    if (global[d] % s.shards(std::int64_t(d)) != 0) return true;
+  }
+  return false;
+}
+
+TensorSharding without_dims(TensorSharding s, const Dims& dims) {
+  for (std::int64_t d : dims) s.dims[std::size_t(d)].axes.clear();
+  return s;
+}
+
+TensorSharding reduced(TensorSharding s) {
+  s.unreduced.clear();
+  return s;
+}
+
+bool contains(const Dims& dims, std::int64_t d) {
+  return std::find(dims.begin(), dims.end(), d) != dims.end();
+}
+
+IndexList used_axes(const TensorSharding& s) {
+  IndexList axes;
+  for (const DimSharding& d : s.dims) axes.insert(axes.end(), d.axes.begin(), d.axes.end());
+  return axes;
+}
+
+}  // namespace tessera::spmd

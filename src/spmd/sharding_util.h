@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small questions about shardings, and shardings made from others.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/shape.h"
+#include "src/sharding/axes/tensor_sharding.h"
+
+namespace tessera::spmd {
+
+/// Same axes on the same dims and the same unreduced axes, but for axes of size 1.
+bool same_layout(const TensorSharding& a, const TensorSharding& b);
+/// Some dim of the array is split unevenly.
+bool uneven(const TensorSharding& s, const Dims& global);
+/// The sharding without axes on these dims.
+TensorSharding without_dims(TensorSharding s, const Dims& dims);
+/// Without partial sums.
+TensorSharding reduced(TensorSharding s);
+bool contains(const Dims& dims, std::int64_t d);
+/// Axes of `s` on any dim.
+IndexList used_axes(const TensorSharding& s);
+
+}  // namespace tessera::spmd
