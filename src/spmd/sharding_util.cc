@@ -46,10 +46,6 @@ TensorSharding reduced(TensorSharding s) {
   return s;
 }
 
-bool contains(const Dims& dims, std::int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
-
 IndexList used_axes(const TensorSharding& s) {
   IndexList axes;
   for (const DimSharding& d : s.dims) axes.insert(axes.end(), d.axes.begin(), d.axes.end());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "src/base/contains.h"
 #include "src/base/shape.h"
 #include "src/sharding/axes/tensor_sharding.h"
 
@@ -17,7 +18,6 @@ bool uneven(const TensorSharding& s, const Dims& global);
 TensorSharding without_dims(TensorSharding s, const Dims& dims);
 /// Without partial sums.
 TensorSharding reduced(TensorSharding s);
-bool contains(const Dims& dims, std::int64_t d);
 /// Axes of `s` on any dim.
 IndexList used_axes(const TensorSharding& s);
 

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-TEST(Box, CopiesWhatTwoPartsHaveInCommon) {
+TEST(Box, CopiesTheIntersectionOfTwoParts) {
   std::mt19937 bits(7);
   const auto below = [&](int n) { return std::int64_t(bits() % unsigned(n)); };
   for (int trial = 0; trial < 500; ++trial) {
@@ -28,7 +28,7 @@ TEST(Box, CopiesWhatTwoPartsHaveInCommon) {
     copy_common(reinterpret_cast<const std::byte*>(source.data()), from,
                 reinterpret_cast<std::byte*>(target.data()), to, sizeof(std::int32_t));
     for (std::size_t i = 0; i < target.size(); ++i) {
-      // The element's place in the whole array, and from there in the source.
+      // The element's position in the entire array, and from there in the source.
       std::int64_t rest = std::int64_t(i), place = 0, stride = 1;
       bool held = true;
       for (std::size_t d = rank; d-- > 0;) {
@@ -44,7 +44,7 @@ TEST(Box, CopiesWhatTwoPartsHaveInCommon) {
 }
 
 TEST(Box, CoversItself) {
-  const Box whole = Box::whole({4, 6}), padded{{2, 0}, {4, 6}}, part{{2, 1}, {2, 3}};
+  const Box whole = Box::entire({4, 6}), padded{{2, 0}, {4, 6}}, part{{2, 1}, {2, 3}};
   EXPECT_TRUE(covers(whole, whole));
   EXPECT_TRUE(covers(whole, part));
   EXPECT_FALSE(covers(whole, padded));

@@ -62,7 +62,7 @@ std::string joined(const std::vector<ExplainChain>& chains) {
   return out;
 }
 
-TEST(Explain, NothingToTellOfAProgramThatStaysApart) {
+TEST(Explain, AProgramWithoutCommunicationHasNoEntries) {
   const auto module = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({"data"}, {"model"})"));
   const Explanation e = explain_module(*module);
   EXPECT_TRUE(e.entries().empty()) << e.to_text();
@@ -98,7 +98,7 @@ TEST(Explain, NamesOpLineSpecsBytesChainAndAnnotation) {
   EXPECT_EQ(joined(d.to_because),
             "\"data\" on dim 0 <- tanh at net.cc:13 <- result 0 P(\"data\", None) at net.mlir:4\n");
   EXPECT_EQ(d.from_because[1].steps[0].how, "sums over dim 0 of operand 1");
-  // The annotation named was tried: with it the program communicates as little as is said.
+  // The suggested annotation was tried: with it the program communicates as many bytes as stated.
   ASSERT_TRUE(d.suggestion) << e.to_text();
   EXPECT_LT(d.suggestion->total_bytes, e.total_bytes());
   EXPECT_EQ(d.suggestion->total_bytes + d.suggestion->saved_bytes, e.total_bytes());
@@ -125,7 +125,7 @@ TEST(Explain, SuggestionsHold) {
   EXPECT_EQ(text_bytes(*better), s->total_bytes);
 }
 
-TEST(Explain, SaysWhichAxesAreInEachOthersWay) {
+TEST(Explain, NamesConflictingAxes) {
   // Both operands want "model", on different dims of the result.
   const auto module = parse(layer(R"({"model"}, {})", R"({}, {"model"})", R"({"model"}, {})"));
   const Explanation e = explain_module(*module);
@@ -201,7 +201,7 @@ ENTRY main {
 }
 )";
 
-TEST(Explain, OfBranchesTheDearestCounts) {
+TEST(Explain, OnlyTheMostExpensiveBranchCounts) {
   const auto module = ir::parse_hlo(kBranches);
   const Explanation e = explain_module(*module);
   double counted = 0, left_out = 0;
@@ -213,7 +213,7 @@ TEST(Explain, OfBranchesTheDearestCounts) {
   EXPECT_GT(left_out, 0) << e.to_text();
   EXPECT_EQ(counted, e.total_bytes());
   EXPECT_EQ(counted, text_bytes(*module));
-  EXPECT_TRUE(has(e.to_text(), "isn't the dearest"));
+  EXPECT_TRUE(has(e.to_text(), "isn't the most expensive one"));
 }
 
 TEST(Explain, ConstraintsAndResultsEndChains) {
@@ -236,7 +236,7 @@ ENTRY main {
   EXPECT_EQ(e.entries()[0].suggestion->total_bytes, 0) << e.to_text();
 }
 
-TEST(Explain, EveryValueSaysWhy) {
+TEST(Explain, EveryValueHasTheCausesOfItsSharding) {
   const auto module = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({?}, {?})"));
   const Explanation e = explain_module(*module);
   std::size_t with_both = 0;
@@ -388,7 +388,7 @@ Explanation long_program(int n) {
   return Explanation(std::move(parts));
 }
 
-TEST(ExplainDrawing, LaysOperandsAboveUsersAndNoneOverAnother) {
+TEST(ExplainDrawing, DrawsOperandsAboveUsersWithoutOverlaps) {
   using compiler::explain::Drawing;
   const Explanation e = long_program(1500);
   const std::vector<Drawing> all = compiler::explain::draw(e);
@@ -409,7 +409,7 @@ TEST(ExplainDrawing, LaysOperandsAboveUsersAndNoneOverAnother) {
   }
 }
 
-TEST(ExplainDrawing, LongProgramsAreCutDownToWhatMatters) {
+TEST(ExplainDrawing, LongProgramsAreReducedToMovementsAndAnnotations) {
   const auto all = compiler::explain::draw(long_program(20000));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].all, 20000u);
@@ -457,7 +457,7 @@ TEST(FullGather, AsAnErrorNamesLineSpecsBytesAndArgument) {
   EXPECT_EQ(explain_module(*ir::parse_hlo(kGather)).full_gathers().size(), 1u);
 }
 
-TEST(FullGather, CanBeSilentAndOthersAreNoErrors) {
+TEST(FullGather, CanBeSilencedAndNecessaryGathersAreNoErrors) {
   for (const char* value : {"off", "allow", "warn"}) {
     const Policy policy(value);
     std::string said;
@@ -465,9 +465,9 @@ TEST(FullGather, CanBeSilentAndOthersAreNoErrors) {
     // Nobody can compute the call: that is what is wrong then.
     EXPECT_THROW(compiler::compile(ir::parse_hlo(kGather)), NotImplementedError) << value;
     set_log_sink({});
-    EXPECT_EQ(has(said, "gathers the whole array"), std::string(value) == "warn") << said;
+    EXPECT_EQ(has(said, "gathers the entire array"), std::string(value) == "warn") << said;
   }
-  // A gather that the user asked for is none.
+  // A gather that the user requested isn't reported.
   const Policy policy("error");
   EXPECT_NO_THROW(
       compiler::compile(parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({}, {})"))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each op that the op table calls linear is linear, on random numbers; and no elementwise op is
-// that the table does not call so.
+// Each op that the op table declares linear is linear on random numbers, and each elementwise op
+// that is linear is declared so.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -271,7 +271,7 @@ bool is_linear(const ir::Module& module, std::uint32_t operands, Values& values)
   return true;
 }
 
-TEST(Linearity, WhatTheTableSaysHolds) {
+TEST(Linearity, OpsAreAsLinearAsTheTableStates) {
   Values values;
   for (int n = 0; n < ir::opcode_count(); ++n) {
     const auto op = Opcode(n);
@@ -303,7 +303,7 @@ TEST(Linearity, WhatTheTableSaysHolds) {
   }
 }
 
-TEST(Linearity, NoElementwiseOpIsLinearUnsaid) {
+TEST(Linearity, LinearElementwiseOpsAreDeclaredLinear) {
   Values values;
   const Shape reals(DType::f64, {8});
   for (int n = 0; n < ir::opcode_count(); ++n) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 79 to 118 of docs/behaviours.md: arrays and where they lie.
+// Behaviours 79 to 118 of docs/behaviours.md: arrays and their placement.
 #include <tessera/array.h>
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>
@@ -278,7 +278,7 @@ TEST(Arrays, Behaviour_108_Copies) {
   expect_error<RuntimeError>([&] { (void)copy(x); }, {"delete", kNear});
 }
 
-TEST(Arrays, Behaviour_109_OperandsThatLieDifferently) {
+TEST(Arrays, Behaviour_109_OperandsWithDifferentShardings) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   const Array a = put(counting({8, 8}), mesh, P("x", "y")),
               b = put(counting({8, 8}), mesh, P("y", "x"));

@@ -45,7 +45,7 @@ TEST(ShardMap, Behaviour_290_AllGather) {
         shard_map([=](Array a) { return all_gather(a, names, {.axis = dim, .tiled = true}); },
                   {.mesh = cube(), .in_specs = spec, .out_specs = spec}))(x);
   };
-  // Each device now has what all along z had, so that the whole is twice as tall.
+  // Each device now has the parts of all devices along z, so the global array is twice as tall.
   const Array rows = gather("z", 0);
   EXPECT_EQ(rows.shape(), (Array::Dims{16, 8}));
   expect_close(part(rows, 0), part(rows, 1));
@@ -138,7 +138,8 @@ TEST(ShardMap, Behaviour_293_Ppermute) {
 
 TEST(ShardMap, Behaviour_294_AllToAll) {
   const Array x = counting({8, 8});
-  // Rows split over both become columns split over both: values stay where they are in the whole.
+  // Rows split over both become columns split over both: positions in the global array stay the
+  // same.
   auto swap = shard_map(
       [](Array a) {
         return all_to_all(a, {"x", "y"}, 1, 0, true);
@@ -349,7 +350,7 @@ TEST(ShardMap, Behaviour_302_NestedOverTheRemainingAxes) {
                            {"the mesh in scope, Mesh('a': 8", "Mesh('x': 2", kNear});
 }
 
-TEST(ShardMap, Behaviour_303_ConstraintsSpeakOfAutomaticAxes) {
+TEST(ShardMap, Behaviour_303_ConstraintsMayOnlyNameAutomaticAxes) {
   const Array x = counting({8, 8});
   auto f = [&](PartitionSpec spec, std::vector<std::string> names) {
     return jit(shard_map(
@@ -404,7 +405,7 @@ TEST(ShardMap, Behaviour_305_AMeshIsNeeded) {
       {"non-empty mesh", kNear});
 }
 
-TEST(ShardMap, Behaviour_308_LoopsCarryWhatVariesAlike) {
+TEST(ShardMap, Behaviour_308_LoopsCarryValuesThatVaryOverTheSameAxes) {
   const Mesh mesh = mesh_of({{"x", 8}});
   const Array x = counting({8});
   auto f = [&](auto body) {
@@ -459,7 +460,7 @@ TEST(ShardMap, Behaviour_308_LoopsCarryWhatVariesAlike) {
   expect_close(f(leave)(x), x);
 }
 
-TEST(ShardMap, Behaviour_309_BranchesReturnWhatVariesAlike) {
+TEST(ShardMap, Behaviour_309_BranchesReturnValuesThatVaryOverTheSameAxes) {
   const Array x = counting({8});
   auto f = [&](bool cast) {
     return shard_map(

@@ -73,7 +73,7 @@ class SealedExecutable final : public compiler::Executable {
     for (auto& argument : args) {
       for (DeviceBuffer& b : argument) {
         const std::vector<std::byte> bytes = plain(b);
-        const Box box = Box::whole({std::int64_t(bytes.size())});
+        const Box box = Box::entire({std::int64_t(bytes.size())});
         b = host.copy_in(bytes.data(), box, box, 1, {&device, 1})[0];
       }
     }
@@ -81,7 +81,7 @@ class SealedExecutable final : public compiler::Executable {
     for (auto& result : results) {
       for (DeviceBuffer& b : result) {
         std::vector<std::byte> bytes(b.bytes());
-        const Box box = Box::whole({std::int64_t(bytes.size())});
+        const Box box = Box::entire({std::int64_t(bytes.size())});
         host.copy_out(b, box, bytes.data(), box, 1);
         b = seal(std::move(bytes));
       }
@@ -162,7 +162,7 @@ std::size_t blocks(const Array& a) {
   return out.size();
 }
 
-TEST(Engine, ArraysLieOnDevicesThatTheHostCantRead) {
+TEST(Engine, ArraysAreOnDevicesThatTheHostCantRead) {
   const Mesh mesh = sealed_mesh();
   const Array whole = counting({4, 6});
   for (const PartitionSpec& spec : {P(), P("x"), P("x", "y"), P(nullptr, "y")}) {
@@ -182,7 +182,7 @@ TEST(Engine, ArraysLieOnDevicesThatTheHostCantRead) {
   }
 }
 
-TEST(Engine, ProgramsRunWhereTheirArgumentsLie) {
+TEST(Engine, ProgramsRunOnTheDevicesOfTheirArguments) {
   const Mesh mesh = sealed_mesh();
   const Array x = device_put(counting({4, 6}), NamedSharding(mesh, P("x")));
   const auto f = jit([](Array a) { return sum(a * 2.0f, 0); });
@@ -217,7 +217,7 @@ TEST(Engine, PartsOfCallbacksAreCopiedToEachDevice) {
   EXPECT_EQ(floats(a), (std::vector<float>{0, 0, 0, 0, 2, 2, 2, 2}));
 }
 
-TEST(Engine, TheHostsDevicesShareWhatTheyHoldAlike) {
+TEST(Engine, TheHostsDevicesShareEqualParts) {
   const Mesh mesh = make_mesh({{"x", 2}, {"y", 2}});
   EXPECT_EQ(blocks(device_put(counting({4, 6}), NamedSharding(mesh, P()))), 1u);
   const Array rows = device_put(counting({4, 6}), NamedSharding(mesh, P("x")));
@@ -225,13 +225,13 @@ TEST(Engine, TheHostsDevicesShareWhatTheyHoldAlike) {
   EXPECT_EQ(blocks(copy(rows)), 2u);
 }
 
-TEST(Engine, ItsMemoryIsNoOtherEngines) {
+TEST(Engine, ItsMemoryIsRefusedByOtherEngines) {
   const auto f = jit([](Array a) { return a + 1.0f; });
   const auto host = compiler::find_engine("cpu");
   const Array x = device_put(counting({4}), sealed_devices()[1]);
   const auto buffers = internal::shared_buffers(internal::impl_of(x), {});
   std::vector<float> out(4);
-  const Box box = Box::whole({4});
+  const Box box = Box::entire({4});
   EXPECT_THROW(
       host->copy_out(buffers[0], box, reinterpret_cast<std::byte*>(out.data()), box, sizeof(float)),
       RuntimeError);

@@ -105,7 +105,7 @@ TEST(Load, ACallCompilesOnceAndRuns) {
   EXPECT_EQ(f(both)[1].item<float>(), 4);
 }
 
-TEST(Load, MisfitsNameParameterFileAndLine) {
+TEST(Load, WrongArgumentsNameParameterFileAndLine) {
   const TextFile file(kAffine);
   const LoadedFunction f = load_hlo(file.path());
   const auto number = error_of<TypeError>([&] { f(ones({8, 4})); });
@@ -193,7 +193,7 @@ TEST(Load, ShardingsOfTheFileHold) {
   EXPECT_EQ(free.to_vector<float>(), want);
   EXPECT_EQ(free.sharding(), NamedSharding(mesh, P(nullptr, "x")));
   EXPECT_TRUE(free.committed());
-  // An argument that lies otherwise is brought there.
+  // An argument with another sharding is resharded.
   const Array otherwise = device_put(x, NamedSharding(mesh, P(nullptr, "x")));
   const Array second = f(otherwise, b)[0];
   EXPECT_EQ(second.to_vector<float>(), want);
@@ -258,7 +258,7 @@ ENTRY main {
   }
 }
 
-TEST(Load, TooFewDevicesAreSaidAtTheCall) {
+TEST(Load, TooFewDevicesAreAnErrorAtTheCall) {
   const TextFile file(R"(HloModule many, num_partitions=4096
 
 ENTRY main {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the op table: what it says of each op hangs together, and holds for a program that has all
-// of them.
+// For each row of the op table: its columns are consistent, and hold for a program that has all
+// ops.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -42,7 +42,7 @@ void each_op(F check) {
   }
 }
 
-TEST(OpTable, NamesLeadBack) {
+TEST(OpTable, NamesAreParsedToTheirOpcode) {
   each_op([](Opcode op, const OpcodeInfo& i) {
     EXPECT_EQ(opcode_from_name(i.text), op);
     EXPECT_LE(i.operands, 5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verifier finds in modules that were changed by hand, and canonical text.
+// Faults that the verifier finds in modules changed by hand, and canonical text.
 #include <functional>
 
 #include "src/base/literal_util.h"
@@ -124,7 +124,7 @@ std::string canonical(const Module& m) {
   return to_string(m, options);
 }
 
-TEST(CanonicalText, IsOfTheProgramAlone) {
+TEST(CanonicalText, DependsOnTheProgramOnly) {
   auto base = parse_hlo(kText);
   const std::string text_of_base = canonical(*base);
   std::string renamed = kText;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// custom_partitioning calls: the callback's layouts and its per-device function are what runs.
+// custom_partitioning calls: the program uses the callback's layouts and per-device function.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -135,7 +135,7 @@ TEST(PartitionCustom, SuggestedLayoutsNeedNoCommunication) {
   EXPECT_EQ(count(*device, Opcode::dynamic_slice), 0);
 }
 
-TEST(PartitionCustom, OverriddenLayoutsAreMet) {
+TEST(PartitionCustom, OverriddenLayoutsCauseReshards) {
   // Replicated in and out: gathered before, cut after.
   spmd::PartitionReport report;
   auto device = run(std::make_shared<Hook>(

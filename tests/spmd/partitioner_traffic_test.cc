@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that move elements along split dims: each must compute what one device does, and receive
-// no more than is named here.
+// Programs that move elements along split dims: each must compute the same as on one device, and
+// receive no more than the bounds here.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
@@ -172,7 +172,7 @@ TEST(Traffic, EmbeddingOnOneAxis) {
   EXPECT_LE(elements(c), 58240) << c.text;
 }
 
-TEST(Traffic, ASmallTableIsBroughtToWhatLooksItUp) {
+TEST(Traffic, ASmallTableIsGatheredForItsLookups) {
   // Its 7 other rows are fewer bytes than a sum of 98.
   PartitionCase c = check_partition(
       parameter("t", "f32[8,2]", 0, kRows) + parameter("i", "s32[98,1]", 1, kWhole) +
@@ -202,7 +202,7 @@ TEST(Traffic, WindowsAcrossShards) {
               "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=" +
               combine + ", " + kRows,
           0, {counting({std::stoi(n), 4}), at, counting({8, 3, 4}, 3)});
-      // What leaves the whole array is dropped whole; nothing travels.
+      // Windows that leave the global array are dropped entirely; nothing is communicated.
       EXPECT_EQ(c.collectives(), 0) << c.text;
     }
   }
@@ -269,7 +269,7 @@ TEST(Traffic, GroupedConvolution) {
   EXPECT_EQ(elements(c), 2 * 9 * 16 * 7 / 8) << c.text;
 }
 
-TEST(Traffic, WindowsOverAnArrayThatAllHave) {
+TEST(Traffic, WindowsOverAReplicatedArray) {
   const std::string out = "sharding={devices=[1,8,1,1]<=[8]}";
   PartitionCase c = check_partition(
       parameter("x", "f32[1,66,4,2]", 0, kWhole) + parameter("k", "f32[3,3,2,2]", 1, kWhole) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes the compiler's time independent of the number of devices, and linear in the program:
-// groups that stay symbolic, and layouts and moves that are worked out once.
+// The compiler's time doesn't depend on the number of devices and is linear in the program: groups
+// stay symbolic, and layouts and reshards are computed once.
 #include <gtest/gtest.h>
 
 #include "bench/programs.h"
@@ -71,7 +71,7 @@ TEST(Size, OfADeviceProgramDoesNotGrowWithTheDevices) {
   EXPECT_LE(large.plans, small.plans + 200);
 }
 
-TEST(Size, LayersThatAreAlikeAreSearchedOnce) {
+TEST(Size, EqualLayersAreSearchedOnce) {
   const Made few = step(2, 16, 16), many = step(6, 16, 16);
   EXPECT_GT(few.plans, 0);
   EXPECT_EQ(many.plans, few.plans);

@@ -15,7 +15,7 @@ namespace tessera::internal {
 
 namespace {
 
-/// Numbers exactly, NaNs by their bits.
+/// The exact value as text; NaNs by their bits.
 template <class T>
 std::string exact_text(T v) {
   char text[64];
@@ -23,7 +23,7 @@ std::string exact_text(T v) {
     std::snprintf(text, sizeof text, "%La", static_cast<long double>(v));
     return text;
   }
-  // An 80-bit number is padded.
+  // 80-bit floats have padding bytes.
   constexpr std::size_t bytes = std::numeric_limits<T>::digits == 64 ? 10 : sizeof(T);
   unsigned char bits[sizeof(T)];
   std::memcpy(bits, &v, sizeof(T));
@@ -129,9 +129,9 @@ std::string TypeKey::name() const {
   return text.substr(start + 4, end - start - 4);
 }
 
-void throw_kept_type(TypeKey kept, TypeKey asked) {
-  throw InternalError("a tree of type " + kept.name() + " was kept, and " + asked.name() +
-                      " is asked for");
+void throw_kept_type(TypeKey kept, TypeKey requested) {
+  throw InternalError("a tree of type " + kept.name() + " was kept, and " + requested.name() +
+                      " was requested");
 }
 
 std::string_view kept_text(std::string_view text) {

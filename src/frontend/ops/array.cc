@@ -203,7 +203,7 @@ void Array::read(DType dtype, void* out, Location location) const {
     return;
   }
   throw TypeError("to_vector: the array is " + type_string() +
-                      ", and its elements were asked for as " + std::string(name(dtype)) +
+                      ", and its elements were requested as " + std::string(name(dtype)) +
                       "; convert with astype first, or ask for the C++ "
                       "type of " +
                       std::string(name(have)),
@@ -254,7 +254,7 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sha
 
 namespace {
 
-/// The sign of a NaN means nothing and differs between machines: it isn't shown.
+/// The sign of a NaN has no meaning and differs between machines: it isn't printed.
 template <class T>
 void print_float(std::ostream& out, T v) {
   if (std::isnan(v)) {

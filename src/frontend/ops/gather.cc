@@ -13,7 +13,7 @@
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -42,8 +42,8 @@ Array from_the_end(const Array& positions, std::int64_t size, Location location)
   const DType t = positions.dtype();
   if (is_unsigned_integer(t)) return positions;
   const Operand p{positions, location};
-  const Operand wrapped{add(p, {fixed(Literal::scalar(t, size)), location}), location};
-  return where({less(p, {fixed(t, 0), location}), location}, wrapped, p);
+  const Operand wrapped{add(p, {program_constant(Literal::scalar(t, size)), location}), location};
+  return where({less(p, {program_constant(t, 0), location}), location}, wrapped, p);
 }
 
 Array gathered(const Array& x, const std::vector<Array>& positions, const Dims& dims,
@@ -89,20 +89,20 @@ Literal filler(DType t) {
     return Literal::scalar(t, std::numeric_limits<double>::quiet_NaN());
   }
   if (t == DType::pred) return Literal::scalar(t, true);
-  // The least signed, the greatest unsigned number.
+  // The smallest signed or the largest unsigned number.
   return *ir::identity_of(is_unsigned_integer(t) ? ir::Opcode::minimum : ir::Opcode::maximum, t);
 }
 
-/// Indices made ready for a mode; `valid` becomes the mask of mode fill.
+/// Indices adjusted for a mode; `valid` becomes the mask of mode fill.
 Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location location,
                Array& valid) {
   const DType t = indices.dtype();
-  const Operand zero{frontend::fixed(t, 0), location};
-  const Operand n{frontend::fixed(Literal::scalar(t, size)), location};
+  const Operand zero{frontend::program_constant(t, 0), location};
+  const Operand n{frontend::program_constant(Literal::scalar(t, size)), location};
   Operand at{indices, location};
   if (mode == TakeMode::wrap) return remainder(at, n);
   if (mode == TakeMode::clip) {
-    // The gather itself clamps, and reads all of an unsigned number as too large.
+    // The gather itself clamps, and treats unsigned numbers beyond the signed range as too large.
     return indices;
   }
   at.array = frontend::from_the_end(indices, size, location);
@@ -113,12 +113,12 @@ Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location 
   return at.array;
 }
 
-/// x where valid, else the filler; `mapping`: where the dims of valid stand in x.
+/// x where valid, elsewhere the fill value; `mapping` maps the dims of `valid` to those of x.
 Array filled(const Array& x, const Array& valid, const Dims& mapping, Location location,
              const std::string& name) {
   const std::vector<Array> operands{
-      frontend::spread(valid, x.shape(), mapping, location, name), x,
-      frontend::broadcasted(frontend::fixed(filler(x.dtype())), x.shape(), location)};
+      frontend::broadcast_in_dim(valid, x.shape(), mapping, location, name), x,
+      frontend::broadcasted(frontend::program_constant(filler(x.dtype())), x.shape(), location)};
   return frontend::apply(ir::Opcode::select, operands, {}, location, name, nullptr, nullptr,
                          x.weak_type());
 }
@@ -149,7 +149,7 @@ Array take(Operand x, Operand indices, std::optional<std::int64_t> axis, TakeMod
       Dims dims = shape.dims;
       dims.erase(dims.begin() + dim);
       dims.insert(dims.begin() + dim, at.shape().begin(), at.shape().end());
-      return frontend::broadcasted(frontend::fixed(shape.dtype, 0), dims, location);
+      return frontend::broadcasted(frontend::program_constant(shape.dtype, 0), dims, location);
     }
     Array valid;
     const Array ready = prepared(at, shape.dim(dim), mode, location, valid);
@@ -183,7 +183,7 @@ Array take_along_axis(Operand x, Operand indices, std::optional<std::int64_t> ax
   need_elements("take_along_axis", shape, dim, indices.array, location);
   return composed("take_along_axis", location, [&] {
     Array at = frontend::index_arrays("take_along_axis", {indices.array}, location)[0];
-    // Dims but the axis broadcast.
+    // All dims except the axis broadcast.
     Dims from = shape.dims, to = at.shape();
     from[std::size_t(dim)] = to[std::size_t(dim)] = 1;
     const Dims common = frontend::broadcast_shapes("take_along_axis", from, to, location);

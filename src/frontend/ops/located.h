@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on arrays inside of composite operations: written as formulas, with the user's line
-// kept in what they stage.
+// Operators for composite operations, which attach the user's line to the instructions that they
+// stage.
 #pragma once
 
 #include <tessera/ops/elementwise.h>
@@ -9,7 +9,8 @@
 
 namespace tessera::frontend {
 
-/// An array and the user's line. Numbers next to it become constants of its dtype in the program.
+/// An array and the user's line. Numbers combined with it become constants of its dtype in the
+/// program.
 struct Located {
   Array array;
   Location location;
@@ -17,15 +18,15 @@ struct Located {
   operator Operand() const { return {array, location}; }  // NOLINT: implicit by design
   DType dtype() const { return array.dtype(); }
   Located with(Array other) const { return {std::move(other), location}; }
-  Located number(double value) const { return with(fixed(dtype(), value)); }
+  Located constant(double value) const { return with(program_constant(dtype(), value)); }
 };
 
-#define TESSERA_LOCATED(symbol, function)                                                     \
-  inline Located operator symbol(const Located& a, const Located& b) {                        \
-    return a.with(function(Operand(a), Operand(b)));                                          \
-  }                                                                                           \
-  inline Located operator symbol(const Located& a, double b) { return a symbol a.number(b); } \
-  inline Located operator symbol(double a, const Located& b) { return b.number(a) symbol b; }
+#define TESSERA_LOCATED(symbol, function)                                                       \
+  inline Located operator symbol(const Located& a, const Located& b) {                          \
+    return a.with(function(Operand(a), Operand(b)));                                            \
+  }                                                                                             \
+  inline Located operator symbol(const Located& a, double b) { return a symbol a.constant(b); } \
+  inline Located operator symbol(double a, const Located& b) { return b.constant(a) symbol b; }
 TESSERA_LOCATED(+, add)
 TESSERA_LOCATED(-, subtract)
 TESSERA_LOCATED(*, multiply)
@@ -46,10 +47,10 @@ inline Located choose(const Located& condition, const Located& a, const Located&
   return a.with(where(Operand(condition), Operand(a), Operand(b)));
 }
 inline Located shifted_left(const Located& a, std::uint32_t bits) {
-  return a.with(left_shift(Operand(a), Operand(a.number(bits))));
+  return a.with(left_shift(Operand(a), Operand(a.constant(bits))));
 }
 inline Located shifted_right(const Located& a, std::uint32_t bits) {
-  return a.with(right_shift(Operand(a), Operand(a.number(bits))));
+  return a.with(right_shift(Operand(a), Operand(a.constant(bits))));
 }
 inline Located as_type(const Located& a, DType dtype) {
   return a.with(converted(a.array, dtype, a.location));

@@ -12,7 +12,7 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -22,11 +22,11 @@ namespace {
 
 const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
-/// A number that takes the other operand's dtype.
+/// A weakly typed number, which adopts the other operand's dtype.
 Operand number(double value, Location location) { return {Array(value), location}; }
 Operand number(int value, Location location) { return {Array(value), location}; }
 
-/// Integers as f32.
+/// x, with integers converted to f32.
 Operand inexact(const Operand& x) {
   const DType t = shape_of(x).dtype;
   return {frontend::converted(x.array, frontend::to_inexact(t), x.location, x.array.weak_type()),
@@ -84,7 +84,7 @@ Array elu(Operand x, Operand alpha) {
   return composed("elu", l, [&] {
     const Operand v = inexact(x);
     const Operand above{greater(v, number(0, l)), l};
-    // exp is made of small numbers only: no overflow that the choice would hide.
+    // exp is only applied to numbers up to 0, so the value that isn't selected doesn't overflow.
     const Operand safe{where(above, number(0, l), v), l};
     return where(above, v, {multiply({alpha.array, l}, {expm1(safe), l}), l});
   });
@@ -177,11 +177,12 @@ Array one_hot(Operand x, std::int64_t num_classes, DType dtype, std::int64_t axi
     std::iota(mapping.begin(), mapping.end(), 0);
     for (std::int64_t& d : mapping) d += d >= axis ? 1 : 0;
     const DType t = shape.dtype == DType::pred ? s32 : shape.dtype;
-    const Array wanted = frontend::spread(frontend::converted(x.array, t, x.location), dims,
-                                          mapping, x.location, "one_hot");
-    const Array here = is_integer(t) && byte_size(t) < 4 ? iota(s32, dims, axis, x.location)
-                                                         : iota(t, dims, axis, x.location);
-    return frontend::converted(equal({wanted, x.location}, {here, x.location}), dtype, x.location);
+    const Array repeated = frontend::broadcast_in_dim(frontend::converted(x.array, t, x.location),
+                                                      dims, mapping, x.location, "one_hot");
+    const Array positions = is_integer(t) && byte_size(t) < 4 ? iota(s32, dims, axis, x.location)
+                                                              : iota(t, dims, axis, x.location);
+    return frontend::converted(equal({repeated, x.location}, {positions, x.location}), dtype,
+                               x.location);
   });
 }
 

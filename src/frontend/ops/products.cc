@@ -10,7 +10,7 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -75,17 +75,17 @@ ir::DotAttrs with_precision(ir::DotAttrs attrs, Precision precision) {
 void check_preferred(const std::string& op, DType t, const std::optional<DType>& preferred,
                      Location location) {
   if (!preferred || *preferred == t) return;
-  const bool alike =
+  const bool convertible =
       (is_floating(t) && is_floating(*preferred)) || (is_integer(t) && is_integer(*preferred)) ||
       (is_complex(t) && is_complex(*preferred)) || (is_integer(t) && is_floating(*preferred));
-  if (!alike || byte_size(*preferred) < byte_size(t)) {
-    throw DTypeError(op + " of " + std::string(name(t)) + " can't be asked for as " +
+  if (!convertible || byte_size(*preferred) < byte_size(t)) {
+    throw DTypeError(op + " of " + std::string(name(t)) + " can't have the preferred dtype " +
                          std::string(name(*preferred)) + "; valid are wider types of the same kind",
                      location);
   }
 }
 
-/// Pairs of dims of one size; both in range and without repeats.
+/// Checks that paired dims have equal sizes, are in range and occur once.
 void check_pairs(const std::string& op, const char* what, const Shape& a, Dims& a_dims,
                  const Shape& b, Dims& b_dims, Location location) {
   if (a_dims.size() != b_dims.size()) {
@@ -143,8 +143,8 @@ Array dot_general(Operand lhs, Operand rhs, const DotDims& dims) {
 
 namespace {
 
-/// How a matmul's leading dims meet. A dim of size 1 against another one is dropped: the other
-/// operand's dim is then a free dim of the product, and nothing is repeated in memory.
+/// How the leading dims of a matmul broadcast. A dim of size 1 paired with a larger one is dropped:
+/// the larger one becomes a free dim of the product, and nothing is repeated in memory.
 struct MatmulPlan {
   Dims a_dims, b_dims;  ///< after dropping
   ir::DotAttrs attrs;
@@ -309,7 +309,7 @@ Array kron(Operand a, Operand b) {
     for (std::size_t d = 0; d < rank; ++d) {
       a_dims.insert(a_dims.end(), {left[d], 1});
       b_dims.insert(b_dims.end(), {1, right[d]});
-      out.push_back(frontend::multiplied("kron", left[d], right[d], location));
+      out.push_back(frontend::multiply_sizes("kron", left[d], right[d], location));
     }
     const Array product = multiply({frontend::reshaped(a.array, a_dims, location), location},
                                    {frontend::reshaped(b.array, b_dims, location), location});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, the threefry hash, bits.
+// Keys, the threefry hash, random bits.
 #include <tessera/ops/creation.h>
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/shape_ops.h>
@@ -48,7 +48,7 @@ void check_random_shape(const std::string& op, const Dims& dims, Location locati
 
 namespace {
 
-/// (k0, k1, x0, x1) to the two words of the hash; keys are scalars.
+/// Computation from (k0, k1, x0, x1) to the two words of the hash; keys are scalars.
 ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
   ir::Builder b(module->add_computation("threefry2x32"));
   b.metadata.edit().op_name = "threefry2x32";
@@ -104,18 +104,20 @@ std::pair<Located, Located> hashed_positions(const KeyWords& key, const Dims& di
   const Location l = key.first.location;
   const bool large = element_count(dims) > (std::int64_t(1) << 32);
   const DType t = large ? u64 : u32;
-  // The number of an element, from its positions: split arrays compute their own part.
+  // The row-major index of an element is computed from iotas, so that devices compute only their
+  // parts of split arrays.
   const Dims strides = row_major_strides(dims);
-  Located number{broadcasted(fixed(t, 0), dims, l), l};
+  Located number{broadcasted(program_constant(t, 0), dims, l), l};
   bool first = true;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 1) continue;
     Located at{iota(t, dims, std::int64_t(d), l), l};
-    if (strides[d] != 1) at = at * at.with(fixed(Literal::scalar(t, strides[d])));
+    if (strides[d] != 1) at = at * at.with(program_constant(Literal::scalar(t, strides[d])));
     number = first ? at : number + at;
     first = false;
   }
-  if (!large) return threefry(key, number.with(broadcasted(fixed(u32, 0), dims, l)), number);
+  if (!large)
+    return threefry(key, number.with(broadcasted(program_constant(u32, 0), dims, l)), number);
   return threefry(key, as_type(shifted_right(number, 32), u32), as_type(number, u32));
 }
 
@@ -156,13 +158,13 @@ Array key(Operand seed) {
   }
   return composed("random_key", seed.location, [&] {
     Located s{seed.array, seed.location};
-    // A plain number stands for all its 64 bits, also if a narrow type holds it.
+    // All 64 bits of a plain number count, even if it has a narrower type.
     if (seed.array.weak_type()) s = frontend::as_type(s, s64);
     const bool wide = byte_size(s.dtype()) == 8;
     if (wide) s = frontend::same_bits(s, u64);
     const Located low = frontend::as_type(s, u32);
     const Located high =
-        wide ? frontend::as_type(frontend::shifted_right(s, 32), u32) : low.number(0);
+        wide ? frontend::as_type(frontend::shifted_right(s, 32), u32) : low.constant(0);
     return stack({high.array, low.array}, 0, seed.location);
   });
 }
@@ -187,7 +189,7 @@ Array fold_in(Operand key, Operand data) {
   }
   return composed("random_fold_in", key.location, [&] {
     const Located low = frontend::as_type({data.array, key.location}, u32);
-    const auto [a, b] = frontend::threefry(frontend::key_words(key), low.number(0), low);
+    const auto [a, b] = frontend::threefry(frontend::key_words(key), low.constant(0), low);
     return stack({a.array, b.array}, 0, key.location);
   });
 }

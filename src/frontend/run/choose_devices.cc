@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices that arguments, results and meshes used inside agree on.
+// Finds the devices that arguments, results and meshes used inside agree on.
 #include "src/frontend/run/choose_devices.h"
 
 #include <set>
@@ -46,13 +46,13 @@ class DeviceChooser {
                          device_text(choice_.devices) + ", and " + who + " is on " +
                          device_text(list) +
                          (a == b ? " (the same devices in another order)" : "") +
-                         "; all must lie on the same devices in the same order (device_put moves "
+                         "; all must be on the same devices in the same order (device_put moves "
                          "an array)",
                      where.known() ? where : location_);
   }
   const Choice& choice() const { return choice_; }
 
-  /// Abstract meshes stand for the devices of the others, if there are others.
+  /// Abstract meshes adopt the devices of the others, if there are any.
   Choice with_abstract(Choice choice) const {
     for (const Abstract& a : abstract_) {
       if (choice.devices.empty()) {
@@ -62,7 +62,7 @@ class DeviceChooser {
       }
       const Mesh mesh = mesh_of(a.sharding);
       const auto count = std::int64_t(choice.devices.size());
-      const bool both_abstract = internal::is_stand_in(choice.devices[0]);
+      const bool both_abstract = internal::is_placeholder_device(choice.devices[0]);
       if (a.sharding.num_devices() == count &&
           (both_abstract || choice.mesh.empty() || mesh.shape() == choice.mesh.shape())) {
         continue;
@@ -100,9 +100,9 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
   for (std::size_t i : kept) {
     const ArrayImpl& impl = impl_of(args[i], program.location);
     const std::string who = program.parameters[i].who + " (" + impl.shape.to_string() + ")";
-    const auto& asked = program.parameters[i].sharding;
-    if (asked) chooser.add(*asked, who);
-    if (impl.committed && (!asked || asked->is_abstract())) chooser.add(impl.sharding, who);
+    const auto& requested = program.parameters[i].sharding;
+    if (requested) chooser.add(*requested, who);
+    if (impl.committed && (!requested || requested->is_abstract())) chooser.add(impl.sharding, who);
   }
   for (const Placement& result : program.results) {
     if (result.sharding) chooser.add(*result.sharding, result.who);
@@ -111,7 +111,7 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
     chooser.add(use.sharding, "the sharding used inside at " + use.location.to_string(),
                 use.location);
   }
-  // Single operations outside of jit stay where their operands are.
+  // Single operations outside of jit run on the devices of their operands.
   const Mesh context = program.is_jit ? current_mesh() : Mesh();
   Choice choice = chooser.choice();
   if (context.is_abstract() && !context.empty()) {

@@ -88,7 +88,8 @@ std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
 namespace frontend {
 
 namespace {
-/// In per-device code constraints speak of the axes that are left automatic; empty: there are none.
+/// In per-device code, constraints refer to the axes that are still automatic; empty if there are
+/// none.
 std::optional<Sharding> automatic_part(const Sharding& sharding, const ManualScope& scope,
                                        const std::string& who, Location location) {
   const Mesh& mesh = scope.user_mesh;
@@ -192,11 +193,11 @@ void check_process_local(const std::vector<Array>& leaves,
   }
   const std::vector<std::string> paths = leaf_paths(walk);
   for (std::size_t i = 0; i < leaves.size() && n > 0; ++i) {
-    const Dims& wanted = global_shapes[n == 1 ? 0 : i];
+    const Dims& global = global_shapes[n == 1 ? 0 : i];
     const Shape& shape = impl_of(leaves[i], location).shape;
-    if (shape.dims == wanted) continue;
+    if (shape.dims == global) continue;
     throw ShapeError(api + ": the data of x" + paths[i] + " is " + shape.to_string() +
-                         ", and its global shape is to be " + tessera::to_string(wanted) +
+                         ", and its global shape is to be " + tessera::to_string(global) +
                          "; this process holds all devices, so the two are the same",
                      location);
   }
@@ -299,12 +300,12 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
     }
     const std::vector<Device> where = a.sharding(location).device_list();
     if (where.size() != 1) {
-      throw ValueError(api + ": each array must lie on one device, got one with " +
+      throw ValueError(api + ": each array must be on one device, got one with " +
                            std::to_string(where.size()) + " shards",
                        location);
     }
     if (!by_device.emplace(where[0], a).second) {
-      throw ValueError(api + ": two arrays lie on device " + where[0].to_string(), location);
+      throw ValueError(api + ": two arrays are on device " + where[0].to_string(), location);
     }
     if (a.dtype() != arrays[0].dtype()) {
       throw DTypeError(api + ": arrays of different dtypes: " + arrays[0].type_string() + " and " +
@@ -320,7 +321,7 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
   }
   Dims missing, foreign;
   std::vector<DeviceBuffer> buffers;
-  const std::set<Device> wanted(list.begin(), list.end());
+  const std::set<Device> expected(list.begin(), list.end());
   for (const Device& d : list) {
     auto found = by_device.find(d);
     if (found == by_device.end()) {
@@ -330,11 +331,11 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
     }
   }
   for (const auto& [d, a] : by_device) {
-    if (!wanted.count(d)) foreign.push_back(d.id);
+    if (!expected.count(d)) foreign.push_back(d.id);
   }
   if (!missing.empty() || !foreign.empty()) {
     throw ValueError(api + ": devices " + to_string(missing) +
-                         " of the sharding have no array, and arrays lie on devices " +
+                         " of the sharding have no array, and there are arrays on devices " +
                          to_string(foreign) + " that the sharding lacks",
                      location);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values between the host and devices, and between shardings.
+// Transfers of values between the host and devices, and between shardings.
 #include <map>
 
 #include "src/base/box.h"
@@ -27,7 +27,7 @@ Box box_of(const Index& index, const Dims& global) {
   return box;
 }
 
-/// Devices by the part that they hold, each with its place in the list.
+/// Devices grouped by the part that they hold, each with its position in the list.
 struct Holders {
   std::vector<std::size_t> places;
   std::vector<Device> devices;
@@ -57,7 +57,7 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
   (void)sharding.shard_shape(global, location);
   const std::vector<Device> list = sharding.device_list();
   const compiler::Engine& engine = compiler::engine_of(list);
-  const Box whole = Box::whole(global);
+  const Box whole = Box::entire(global);
   const std::size_t element = byte_size(literal.dtype());
   if (sharding.is_fully_replicated()) {
     return engine.copy_in(literal.bytes(), whole, whole, element, list);
@@ -71,7 +71,7 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
 
 namespace {
 
-/// A sharding with partial sums as it is once they are added up.
+/// The sharding of the array after its partial sums are added up.
 Sharding summed(const Sharding& s) {
   if (!NamedSharding::is(s)) return GSPMDSharding::get_replicated(s.device_list());
   const NamedSharding named(s);
@@ -79,7 +79,7 @@ Sharding summed(const Sharding& s) {
                        s.memory_kind(), Location{});
 }
 
-/// The devices stay: the planner's collectives, not a detour through the host.
+/// The devices stay the same: reshards by collectives, not through the host.
 Array resharded(const Array& array, const Sharding& sharding, Location location) {
   const ArrayImpl& impl = impl_of(array, location);
   Program program;
@@ -100,13 +100,13 @@ Array resharded(const Array& array, const Sharding& sharding, Location location)
   return run_program(bind_program(std::move(program), args), args, location)[0];
 }
 
-/// The devices' parts put together.
+/// Assembles the devices' parts.
 Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buffers,
                Location location) {
   Literal out(impl.shape);
   std::byte* bytes = out.mutable_bytes();
   if (out.byte_count() == 0) return out;
-  const Box whole = Box::whole(impl.shape.dims);
+  const Box whole = Box::entire(impl.shape.dims);
   const std::size_t element = byte_size(impl.shape.dtype);
   const auto& list = impl.sharding.impl().devices();
   const compiler::Engine& engine = compiler::engine_of(list.front());
@@ -140,7 +140,7 @@ std::optional<Literal> literal_if_alive(const Array& array, Location location) {
       throw TracerError(
           "the value of a traced array (" + impl.shape.to_string() +
               (impl.created.known() ? ", made at " + impl.created.to_string() : std::string()) +
-              ") was asked for: inside jit and other transformations arrays have no values; use "
+              ") was requested: inside jit and other transformations arrays have no values; use "
               "where, cond or while_loop, or pass the value as a static argument",
           location);
     case ArrayImpl::Kind::abstract:
@@ -181,8 +181,8 @@ namespace {
 
 const std::string& platform_of(const Sharding& s) { return s.impl().devices().front().platform; }
 
-/// Parts for other devices, taken from the parts that there are: equal ones are shared, others put
-/// together once each.
+/// The parts for other devices, made of the existing parts: equal ones are shared, each other part
+/// is assembled once.
 std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
                                       const internal::ArrayMemory::Buffers& parts,
                                       const Sharding& sharding, Location location) {

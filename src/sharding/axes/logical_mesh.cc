@@ -12,13 +12,13 @@
 namespace tessera {
 namespace {
 
-// Each of 20 axes at least halves what a device holds; the others have size 1.
+// Far above what is useful: with kMaxDevices devices at most 20 axes can have a size above 1.
 constexpr std::size_t kMaxMeshAxes = 256;
 
 }  // namespace
 
 std::string MeshAxis::to_string() const {
-  if (whole()) return name;
+  if (is_full()) return name;
   return name + ":(" + std::to_string(pre) + ")" + std::to_string(size);
 }
 
@@ -50,7 +50,7 @@ std::int64_t LogicalMesh::coordinate(std::int64_t device, int axis) const {
 
 int LogicalMesh::find(const std::string& axis_name) const {
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].name == axis_name && axes[i].whole()) return int(i);
+    if (axes[i].name == axis_name && axes[i].is_full()) return int(i);
   }
   return -1;
 }
@@ -106,7 +106,7 @@ MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes
     for (std::size_t i = 0; i < device_ids.size(); ++i) {
       identity = identity && device_ids[i] == std::int64_t(i);
     }
-    // One form per mesh, so that equal meshes compare equal.
+    // Canonical, so that equal meshes compare equal.
     if (identity) device_ids.clear();
     mesh->device_ids = std::move(device_ids);
   }

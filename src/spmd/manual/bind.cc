@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/constraint.h"
 #include "src/ir/hlo/typed_calls.h"
@@ -23,10 +24,6 @@ struct Axes {
   MeshRef mesh;
   IndexList axes;
 };
-
-bool contains(const IndexList& list, int a) {
-  return std::find(list.begin(), list.end(), a) != list.end();
-}
 
 /// What one call says.
 struct Boundary {

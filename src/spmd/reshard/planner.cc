@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/ir/analysis/cost.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/search.h"
@@ -65,10 +66,6 @@ std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes) {
   std::int64_t n = 1;
   for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
   return n;
-}
-
-bool contains(const IndexList& list, int axis) {
-  return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
 /// False if the array or mesh is too large for the search.
@@ -406,8 +403,8 @@ std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t 
   for (std::size_t i = first; i < steps.size(); ++i) {
     const ReshardStep& step = steps[i];
     if (step.kind != Kind::all_to_all || step.padded != dims) break;
-    if (holds(given_out, step.dim) || holds(put_together, step.to_dim)) break;
-    if (std::any_of(step.axes.begin(), step.axes.end(), [&](int a) { return holds(axes, a); })) {
+    if (contains(given_out, step.dim) || contains(put_together, step.to_dim)) break;
+    if (std::any_of(step.axes.begin(), step.axes.end(), [&](int a) { return contains(axes, a); })) {
       break;
     }
     put_together.push_back(step.dim);

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "src/base/contains.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
