@@ -393,9 +393,6 @@ bool same_lists(const TensorSharding& a, const TensorSharding& b) {
 
 std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t first,
                              const TensorSharding& before, const Dims& dims) {
-  const auto holds = [](const auto& list, int n) {
-    return std::find(list.begin(), list.end(), n) != list.end();
-  };
   std::vector<int> given_out, put_together;
   IndexList axes;
   if (padded_dims(before, dims) != dims) return 1;
