@@ -17,7 +17,7 @@ bool converts(const Shape& shape, DType to) {
   ir::Instruction convert;
   convert.opcode = ir::Opcode::convert;
   convert.shape = Shape(to, shape.dims);
-  FusedLoopBuilder probe;
+  LoopBuilder probe;
   return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
 }
 
@@ -100,11 +100,11 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
 
 bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   if (i.is(ir::Opcode::map)) {
-    KernelSpec spec = map_kernel(i);
-    if (!spec) return false;
+    KernelDescriptor kernel = map_kernel(i);
+    if (!kernel) return false;
     std::vector<SlotId> inputs;
     for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
-    e.task(i, std::move(spec), std::move(inputs), {e.result(i)});
+    e.task(i, std::move(kernel), std::move(inputs), {e.result(i)});
     return true;
   }
   std::vector<SlotId> inputs;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/codegen/emitter.h"
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/owned.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/evaluator/evaluator.h"
@@ -68,9 +69,8 @@ Exchange::Kind kind_of(const ir::Instruction& i) {
   }
 }
 
-/// A reducer that has no block functions, element by element on the evaluator.
-void combine_slowly(const void* attributes, std::byte* into, const std::byte* value,
-                    std::int64_t count) {
+void run_slowly(const void* attributes, std::byte* into, const std::byte* value,
+                std::int64_t count) {
   const auto& reducer = *static_cast<const ir::Computation*>(attributes);
   const Shape shape(reducer.parameters().at(0)->shape.dtype, {});
   const auto bytes = byte_size(shape.dtype);
@@ -79,6 +79,13 @@ void combine_slowly(const void* attributes, std::byte* into, const std::byte* va
     const Literal result = evaluator::evaluate(reducer, operands);
     std::copy_n(result.bytes(), bytes, into);
   }
+}
+
+/// A reducer that has no block functions, element by element on the evaluator.
+CombineDescriptor combine_slowly(const ir::Computation& reducer) {
+  auto copy = owned_copy(reducer);
+  std::string key = kernel_key("evaluator-combine", canonical_text(*copy));
+  return {std::move(key), [copy] { return runtime::Combiner{run_slowly, copy}; }};
 }
 
 }  // namespace
@@ -128,14 +135,12 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
     if (!attrs.dims.empty()) dim = attrs.dims[0];
   }
   if (x.kind == Exchange::Kind::all_reduce || x.kind == Exchange::Kind::reduce_scatter) {
-    const Combine c = combine_function(*i.called().at(0));
-    x.combine = c.function;
-    x.combine_attributes = c.attributes;
-    if (x.combine == nullptr) {
-      x.combine = combine_slowly;
-      x.combine_attributes = owned_copy(*i.called()[0]);
+    CombineDescriptor combine = combine_function(*i.called().at(0));
+    if (!combine) {
+      combine = combine_slowly(*i.called()[0]);
       e.state().built->evaluator_ops.push_back(i.describe() + ", its reducer");
     }
+    x.combiner = e.state().kernels->add(combine);
   }
   if (!one_view && !x.groups.empty()) group_size = std::int64_t(x.groups[0].size());
   const std::vector<Shape> leaves = flatten(i.shape);

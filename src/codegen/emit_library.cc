@@ -12,12 +12,12 @@
 namespace tessera::codegen {
 namespace {
 
-bool emit(Emitter& e, const ir::Instruction& i, KernelSpec spec,
+bool emit(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel,
           std::vector<runtime::KernelTask::Reuse> reuse = {}) {
-  if (!spec) return false;
+  if (!kernel) return false;
   std::vector<SlotId> inputs;
   for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
-  e.task(i, std::move(spec), std::move(inputs), e.results(i), std::move(reuse));
+  e.task(i, std::move(kernel), std::move(inputs), e.results(i), std::move(reuse));
   return true;
 }
 
@@ -38,9 +38,9 @@ bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   Loop loop(e, array.shape.dims);
   auto program = loop.program(loop.value(array));
   std::vector<SlotId> inputs = loop.inputs();
-  KernelSpec spec = reduce_window_kernel(i, std::move(program), int(inputs.size()));
+  KernelDescriptor kernel = reduce_window_kernel(i, std::move(program), int(inputs.size()));
   inputs.push_back(e.slot(*i.operand(1)));
-  e.task(i, std::move(spec), std::move(inputs), e.results(i));
+  e.task(i, std::move(kernel), std::move(inputs), e.results(i));
   return true;
 }
 bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {

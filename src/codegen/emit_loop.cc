@@ -4,33 +4,20 @@
 
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
 namespace {
 
 using ir::Opcode;
-using Value = FusedLoopBuilder::Value;
+using Value = LoopBuilder::Value;
 
 std::string key_of(DType t, const ComposedView& m) {
-  std::string out;
-  const auto add = [&](std::int64_t v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); };
-  add(int(t));
-  add(m.fill);
-  add(std::int64_t(m.dims.size()));
-  for (const std::int64_t d : m.dims) add(d);
-  for (const ComposedView::Piece& p : m.pieces) {
-    add(p.input);
-    add(p.base);
-    for (const ComposedView::Side& s : p.sides) {
-      for (const std::int64_t v : {s.low, s.high, s.origin, s.size, s.stride}) add(v);
-    }
-    add(std::int64_t(p.starts.size()));
-    for (const ComposedView::Start& s : p.starts) {
-      add(s.dim), add(s.input), add(int(s.dtype)), add(s.limit), add(s.scale), add(s.window);
-    }
-  }
-  return out;
+  KeyWriter key("read");
+  key.add(t);
+  add_to_key(m, &key);
+  return key.take();
 }
 
 /// Of an element of a gather, in nanoseconds: each index vector is looked at.
@@ -109,7 +96,7 @@ Value Loop::with_producers(const ir::Instruction& i, int stack) {
   auto indices = loop.program(loop.value(of));
   add_input(e_.slot(*i.operand(0)));
   for (const SlotId s : loop.inputs()) add_input(s);
-  const double each = finding_rows(i) + indices->nanoseconds() * double(of.shape.element_count()) /
+  const double each = finding_rows(i) + indices->nanoseconds * double(of.shape.element_count()) /
                                             std::max<double>(1, double(i.shape.element_count()));
   return builder_.source(i.shape.dtype, gathered_rows(i, std::move(indices)),
                          1 + int(loop.inputs().size()), each);
@@ -135,7 +122,7 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
     p.program = part.program(part.value(*o, stack == 0 ? 0 : part.push(0, *turn)));
     p.inputs = int(part.inputs().size());
     for (const SlotId s : part.inputs()) add_input(s);
-    nanoseconds += p.program->nanoseconds() * double(o->shape.element_count());
+    nanoseconds += p.program->nanoseconds * double(o->shape.element_count());
     inputs += p.inputs;
     parts.push_back(std::move(p));
   }
@@ -217,7 +204,7 @@ Value Loop::read(DType t, ComposedView m) {
   return v;
 }
 
-std::shared_ptr<const FusedLoop> Loop::program(Value v) {
+std::shared_ptr<const LoopExpr> Loop::program(Value v) {
   builder_.output(v);
   return builder_.finish();
 }

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "src/codegen/custom_calls/call_kernel.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
 #include "src/codegen/kernels/fused_loop.h"
-#include "src/codegen/liveness.h"
-#include "src/codegen/multi_axis_gathers.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/owned.h"
 #include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::codegen {
@@ -81,7 +80,7 @@ std::optional<Literal> Emitter::splat(const ir::Instruction& i, std::size_t leaf
 
 SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
                        ClassesId classes) {
-  FusedLoopBuilder builder;
+  LoopBuilder builder;
   builder.output(builder.constant(element));
   const SlotId out = temporary(shape.byte_count(), classes);
   task(i, loop_kernel(builder.finish(), shape.element_count()), {}, {out});
@@ -147,13 +146,12 @@ void Emitter::step(
   block_->steps.push_back(std::move(s));
 }
 
-void Emitter::task(const ir::Instruction& i, KernelSpec spec, std::vector<SlotId> inputs,
+void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
                    std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse) {
   runtime::KernelTask t;
-  t.function = spec.function;
-  t.attributes = std::move(spec.attributes);
-  t.units = spec.units;
-  t.nanoseconds = spec.nanoseconds;
+  t.kernel = state_->kernels->add(kernel);
+  t.units = kernel.units;
+  t.nanoseconds = kernel.nanoseconds;
   t.inputs = std::move(inputs);
   t.outputs = std::move(outputs);
   t.reuse = std::move(reuse);
@@ -182,7 +180,7 @@ SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& sh
   ir::Instruction convert;
   convert.opcode = Opcode::convert;
   convert.shape = Shape(to, shape.dims);
-  FusedLoopBuilder builder;
+  LoopBuilder builder;
   const auto v = builder.apply(convert, {builder.contiguous(shape.dtype)});
   TESSERA_CHECK(v.has_value(), "no conversion for an operand of " + i.name);
   builder.output(*v);
@@ -315,139 +313,20 @@ void Emitter::emit(const ir::Instruction& i) {
   // What partitioning leaves none of, or a call that lacks its body.
   const bool calls = i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
   if (calls) ir::need_custom_call(i);
-  if (i.is(Opcode::custom_call)) {
-    KernelSpec spec = call_kernel(i);
-    return task(i, std::move(spec), std::move(inputs), results(i));
-  }
-  task(i, evaluator_kernel(i), std::move(inputs), results(i));
-  state_->built->evaluator_ops.push_back(i.describe());
+  task(i, whole_kernel(i), std::move(inputs), results(i));
+  if (!i.is(Opcode::custom_call)) state_->built->evaluator_ops.push_back(i.describe());
 }
 
-namespace {
-
-/// `options`: which way to build it; afterwards, which of them made a difference.
-BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
-                const passes::ClassesTable& table, FusionOptions* options) {
-  BuiltPlan built;
-  PlanState state;
-  state.module = &module;
-  state.built = &built;
-  state.fusion = *options;
-  state.mattered = FusionOptions::none();
-  runtime::Plan& plan = built.plan;
-  plan.num_devices = table.num_devices();
-  plan.classes = table.list();
-  const ir::Computation& entry = *module.entry();
-  std::vector<std::vector<SlotId>> parameters;
-  for (const ir::Instruction* p : entry.parameters()) {
-    std::vector<SlotId> slots;
-    const std::vector<Shape> leaves = flatten(p->shape);
-    for (std::size_t k = 0; k < leaves.size(); ++k) {
-      slots.push_back(
-          state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
-      plan.parameters.push_back(slots.back());
-    }
-    parameters.push_back(std::move(slots));
-  }
-  Emitter emitter(&state, entry, facts, &plan.entry);
-  plan.results = emitter.run(parameters);
-  merge_all_gathers(&plan);
-  *options = state.mattered;
-  return built;
+KernelDescriptor Emitter::whole_kernel(const ir::Instruction& i) {
+  const bool call = i.is(Opcode::custom_call);
+  const std::shared_ptr<const ir::Instruction> copy = owned_copy(i);
+  const Location at = i.location();
+  std::string key = kernel_key(call ? "call" : "evaluator", canonical_text(*copy->parent),
+                               at.file == nullptr ? std::string() : std::string(at.file), at.line);
+  if (const KernelDescriptor* known = state_->kernels->find(key)) return *known;
+  KernelDescriptor kernel = call ? call_kernel(i) : evaluator_kernel(copy);
+  kernel.key = std::move(key);
+  return kernel;
 }
-
-std::int64_t peak_of(runtime::Plan plan) {
-  plan_memory(&plan);
-  runtime::finalize(&plan);
-  return estimate_memory(plan, {}).peak;
-}
-
-/// Larger modules are not built once more for what seldom helps.
-constexpr std::size_t kMaxTried = 1500;
-/// What is computed again must not take so much more time.
-constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
-/// Of the memory, what is less at all.
-constexpr double kAnyLess = 0.99;
-
-/// Estimate, in nanoseconds; loops as often as if they ran so many times.
-double time_of(const runtime::Block& block) {
-  constexpr double kTrips = 16;
-  double sum = 0;
-  for (const runtime::Step& s : block.steps) {
-    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
-      sum += task->nanoseconds;
-    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
-      sum += kTrips * (time_of(loop->condition) + time_of(loop->body));
-    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
-      double longest = 0;
-      for (const runtime::Branch& b : conditional->branches) {
-        longest = std::max(longest, time_of(b.block));
-      }
-      sum += longest;
-    }
-  }
-  return sum;
-}
-
-BuiltPlan build_best(const ir::Module& module, std::int64_t devices) {
-  passes::ClassesTable table(devices);
-  const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
-  FusionOptions mattered;
-  BuiltPlan best = build(module, facts, table, &mattered);
-  if (!mattered.any()) return best;
-  // Reading through views is fast, but may keep an array for longer; making values twice takes
-  // time: it has to be worth it.
-  std::int64_t peak = peak_of(best.plan);
-  std::int64_t least = 0;
-  for (const SlotId s : std::set<SlotId>(best.plan.results.begin(), best.plan.results.end())) {
-    const auto& all = best.plan.parameters;
-    if (std::find(all.begin(), all.end(), s) == all.end()) {
-      least += best.plan.slots[std::size_t(s)].bytes;
-    }
-  }
-  for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
-  const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
-    if (double(least) >= kAnyLess * double(peak)) return false;
-    BuiltPlan other = build(module, facts, table, &options);
-    const std::int64_t its_peak = peak_of(other.plan);
-    const double less = double(its_peak) / double(peak);
-    const double slower = time_of(other.plan.entry) / time_of(best.plan.entry);
-    const bool for_little = less < kAnyLess && slower <= kHardlySlower;
-    if (!for_little && (less >= worth || slower > most_slower)) return false;
-    peak = its_peak;
-    best = std::move(other);
-    return true;
-  };
-  FusionOptions options;
-  // What the parts are computed from may be larger than they are.
-  if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
-  // What they are computed from may be read in no other order.
-  if (mattered.operand_transposes) {
-    FusionOptions apart = options;
-    apart.operand_transposes = false;
-    options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
-  }
-  options.recompute = true;
-  if (mattered.recompute) attempt(options, 0.95, kAnyTime);
-  if (module.instruction_count() <= kMaxTried) {
-    FusionOptions more = options;
-    more.recompute_widely = true;
-    if (mattered.recompute_widely) attempt(more, 0.95, kMaxSlower);
-    options.recompute_expensive = true;
-    if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
-    options.recompute_long = true;
-    if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
-    options.recompute_widely = true;
-    const bool dear = mattered.recompute_expensive || mattered.recompute_long;
-    if (mattered.recompute_widely && dear) attempt(options, 0.9, kMaxSlower);
-  }
-  if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
-  return best;
-}
-
-}  // namespace
-
-BuiltPlan build_plan(const ir::Module& module) { return build_best(module, module.num_partitions); }
-BuiltPlan build_plan_of_one_device(const ir::Module& module) { return build_best(module, 1); }
 
 }  // namespace tessera::codegen

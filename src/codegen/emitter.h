@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "src/codegen/fusion.h"
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernel_table.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/codegen/plan_builder.h"
 #include "src/passes/analysis/uniformity.h"
 #include "src/runtime/plan.h"
@@ -23,6 +24,7 @@ using runtime::SlotId;
 struct PlanState {
   const ir::Module* module = nullptr;
   BuiltPlan* built = nullptr;
+  KernelTable* kernels = nullptr;
   FusionOptions fusion, mattered;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
   // Device lists of collectives met so far; looked up, never walked.
@@ -56,7 +58,7 @@ class Emitter {
   std::vector<SlotId> results(const ir::Instruction& i);
   void alias(const ir::Instruction& i, std::vector<SlotId> slots);
   SlotId temporary(std::int64_t bytes, ClassesId classes);
-  void task(const ir::Instruction& i, KernelSpec spec, std::vector<SlotId> inputs,
+  void task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
             std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse = {});
   void step(
       const ir::Instruction& i,
@@ -80,6 +82,8 @@ class Emitter {
 
  private:
   void emit(const ir::Instruction& i);
+  /// A custom call's, or that of an op that runs on the evaluator. Messages name its line.
+  KernelDescriptor whole_kernel(const ir::Instruction& i);
   SlotId filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
                 ClassesId classes);
 

@@ -12,8 +12,8 @@
 #include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
-#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/loop_expr.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/codegen/kernels/reduce_window.h"
 

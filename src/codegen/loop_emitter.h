@@ -16,7 +16,7 @@ namespace tessera::codegen {
 
 class Loop : private ViewScalars {
  public:
-  using Value = FusedLoopBuilder::Value;
+  using Value = LoopBuilder::Value;
 
   Loop(Emitter& e, const Dims& dims) : e_(e), count_(element_count(dims)) {}
 
@@ -33,7 +33,7 @@ class Loop : private ViewScalars {
   void finish(const ir::Instruction& root, Value v);
   /// The same in any place, for a step of `of`.
   void store(const ir::Instruction& of, Value v, SlotId to);
-  std::shared_ptr<const FusedLoop> program(Value v);
+  std::shared_ptr<const LoopExpr> program(Value v);
   const std::vector<SlotId>& inputs() const { return inputs_; }
 
  private:
@@ -57,7 +57,7 @@ class Loop : private ViewScalars {
 
   Emitter& e_;
   std::int64_t count_;
-  FusedLoopBuilder builder_;
+  LoopBuilder builder_;
   std::vector<Frame> frames_{Frame{}};
   std::map<std::pair<const ir::Instruction*, int>, int> frame_ids_;  // looked up, never walked
   std::map<std::pair<const ir::Instruction*, int>, Value> values_;   // likewise

@@ -15,7 +15,6 @@
 #include "src/codegen/liveness.h"
 #include "src/compiler/context_pool.h"
 #include "src/compiler/dump.h"
-#include "src/compiler/explain/explain.h"
 #include "src/ir/analysis/layouts.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/hlo_text.h"
@@ -174,27 +173,6 @@ void keep_shardings(Compilation& c) {
   if (c.options.keep_stages) c.propagated = c.module->clone();
 }
 
-/// TESSERA_FULL_GATHER=error. All of them at once, each with what would avoid it.
-void refuse_full_gathers(const Compilation& c) {
-  const auto& records = c.report.records;
-  const auto first = std::find_if(records.begin(), records.end(),
-                                  [](const spmd::CommunicationRecord& r) { return r.full_gather; });
-  if (first == records.end()) return;
-  std::string message = "an entire array is gathered on each device without need";
-  if (c.input) {
-    for (const ExplainEntry& e : explain_module(*c.input, c.options).full_gathers()) {
-      message += "\n" + e.to_text();
-    }
-  } else {
-    message +=
-        fmt::format(": {} from {} to {} for {} ({}), {:.0f} bytes received", first->kind,
-                    first->from, first->to, first->for_op, first->reason, first->bytes_received);
-  }
-  throw CompileError(
-      message + "\n(because of TESSERA_FULL_GATHER=error; warn and off are valid, too)",
-      first->location);
-}
-
 void partition(Compilation& c) {
   if (!is_global(c)) return;
   const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
@@ -210,7 +188,7 @@ void partition(Compilation& c) {
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
   if (c.for_report || c.on_trial) return;
-  if (policy == "error") refuse_full_gathers(c);
+  if (policy == "error" && c.refuse_full_gathers) c.refuse_full_gathers(c);
   if (policy != "warn") return;
   for (const spmd::CommunicationRecord& r : c.report.records) {
     if (!r.full_gather) continue;
@@ -250,7 +228,7 @@ double peak_bytes(const ir::Module& module) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice)
     return spmd::estimated_peak_bytes(module);
   try {
-    codegen::BuiltPlan built = codegen::build_plan(module);
+    codegen::BuiltPlan built = codegen::plan_program(module).built;
     codegen::plan_memory(&built.plan);
     runtime::finalize(&built.plan);
     return double(codegen::estimate_memory(built.plan, {}).peak);

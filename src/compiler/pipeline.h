@@ -2,6 +2,7 @@
 // The compiler pipeline, run as a whole or up to a stage.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Compilation {
   bool for_report = false;
   /// Only to see what comes of it: nothing is said about full gathers.
   bool on_trial = false;
+  /// TESSERA_FULL_GATHER=error: throws if the report has full gathers.
+  std::function<void(const Compilation&)> refuse_full_gathers;
   std::unique_ptr<ir::Module> source;
   /// What partitioning makes of `module`, where the search for shardings left it; with `report`.
   std::unique_ptr<ir::Module> device;

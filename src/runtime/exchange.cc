@@ -231,12 +231,14 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
             copy_rows(out + p.begin * row_bytes, row_bytes, base + p.begin * from_stride,
                       from_stride, row_bytes, count);
           } else if (by_element) {
-            exchange.combine(exchange.combine_attributes.get(), out + p.begin * row_bytes,
-                             base + p.begin * row_bytes, count);
+            const Combiner& c = plan_.combiners[std::size_t(exchange.combiner)];
+            c.function(c.attributes.get(), out + p.begin * row_bytes, base + p.begin * row_bytes,
+                       count);
           } else {
+            const Combiner& c = plan_.combiners[std::size_t(exchange.combiner)];
             for (std::int64_t r = p.begin; r < p.end; ++r) {
-              exchange.combine(exchange.combine_attributes.get(), out + r * chunk,
-                               base + r * from_stride, chunk / exchange.element_bytes);
+              c.function(c.attributes.get(), out + r * chunk, base + r * from_stride,
+                         chunk / exchange.element_bytes);
             }
           }
         }

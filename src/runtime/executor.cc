@@ -175,7 +175,8 @@ void PlanExecutor::run_class(const Step& step, std::int32_t cls, std::int32_t de
   const auto& task = std::get<KernelTask>(step.what);
   Pointers pointers(task.inputs.size(), task.outputs.size());
   prepare(task, cls, device, pointers.inputs(), pointers.outputs());
-  task.function({task.attributes.get(), pointers.inputs(), pointers.outputs(), 0, task.units});
+  const Kernel& kernel = plan_.kernels[std::size_t(task.kernel)];
+  kernel.function({kernel.attributes.get(), pointers.inputs(), pointers.outputs(), 0, task.units});
   for (const SlotId s : step.release) buffer(s, cls).reset();
 }
 
@@ -198,11 +199,12 @@ void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   for (std::size_t i = 0; i < who.size(); ++i) {
     prepare(task, who.classes[i], who.devices[i], in.data() + i * inputs, out.data() + i * outputs);
   }
+  const Kernel& kernel = plan_.kernels[std::size_t(task.kernel)];
   parallel_for(n * per_class, [&](std::int64_t k) {
     const std::int64_t c = k / per_class, tile = k % per_class;
-    task.function({task.attributes.get(), in.data() + std::size_t(c) * inputs,
-                   out.data() + std::size_t(c) * outputs, task.units * tile / per_class,
-                   task.units * (tile + 1) / per_class});
+    kernel.function({kernel.attributes.get(), in.data() + std::size_t(c) * inputs,
+                     out.data() + std::size_t(c) * outputs, task.units * tile / per_class,
+                     task.units * (tile + 1) / per_class});
   });
   for (const std::int32_t c : who.classes) {
     for (const SlotId s : step.release) buffer(s, c).reset();

@@ -39,10 +39,15 @@ struct KernelCall {
 };
 using KernelFunction = void (*)(const KernelCall&);
 
-/// The outputs' classes are the join of the inputs'.
-struct KernelTask {
+/// What a task runs. Equal tasks share one.
+struct Kernel {
   KernelFunction function = nullptr;
   std::shared_ptr<const void> attributes;
+};
+
+/// The outputs' classes are the join of the inputs'.
+struct KernelTask {
+  std::int32_t kernel = -1;  ///< index into Plan::kernels
   std::vector<SlotId> inputs, outputs;
   /// Number of units of work, which may run at the same time on several workers.
   std::int64_t units = 1;
@@ -62,6 +67,10 @@ struct KernelTask {
 /// into[i] = combine(into[i], value[i]).
 using CombineFunction = void (*)(const void* attributes, std::byte* into, const std::byte* value,
                                  std::int64_t count);
+struct Combiner {
+  CombineFunction function = nullptr;
+  std::shared_ptr<const void> attributes;
+};
 
 /// Lists of devices. Copies share them, as most exchanges of a program have the same groups.
 class DeviceLists {
@@ -102,8 +111,7 @@ struct Exchange {
     std::int64_t outer = 1, chunk = 0;
   };
   std::vector<Part> parts;
-  CombineFunction combine = nullptr;  ///< for all-reduce and reduce-scatter
-  std::shared_ptr<const void> combine_attributes;
+  std::int32_t combiner = -1;  ///< for all-reduce and reduce-scatter: index into Plan::combiners
   std::int64_t element_bytes = 1;
   /// The output may take the memory of the group's first member (all-reduce whose input dies).
   bool input_dies = false;
@@ -190,6 +198,9 @@ struct Plan {
     std::vector<std::shared_ptr<Storage>> values;
   };
   std::vector<Constant> constants;
+  /// What steps run. A plan that is only measured has none.
+  std::vector<Kernel> kernels;
+  std::vector<Combiner> combiners;
   Block entry;
   std::int32_t num_buffers = 0;       ///< set by finalize
   std::vector<std::int32_t> numbers;  ///< 0, 1, 2, ..., one per device; set by finalize

@@ -16,7 +16,7 @@ TEST(Executor, ComputesOncePerClass) {
   PlanMaker m(4);
   const ClassesId pairs = m.classes({{0}, {0}, {1}, {1}});
   const SlotId x = m.parameter(2, pairs), y = m.slot(8, pairs);
-  m.plan.entry.steps.push_back(PlanMaker::kernel("inc", increment_kernel, {x}, y, 2));
+  m.plan.entry.steps.push_back(m.kernel("inc", increment_kernel, {x}, y, 2));
   m.plan.results = {y};
   finalize(&m.plan);
   const DeviceBuffer a = floats({1, 2}), b = floats({5, 6});
@@ -31,7 +31,7 @@ TEST(Executor, ComputesOncePerClass) {
 Plan increment_in_place(std::int64_t devices) {
   PlanMaker m(devices);
   const SlotId x = m.parameter(2, 1), y = m.slot(8, 1);
-  Step s = PlanMaker::kernel("inc", increment_kernel, {x}, y, 2);
+  Step s = m.kernel("inc", increment_kernel, {x}, y, 2);
   std::get<KernelTask>(s.what).reuse = {{0, 0, false, true}};
   s.release = {x};
   m.plan.entry.steps.push_back(std::move(s));
@@ -69,8 +69,8 @@ TEST(Executor, LargeWorkIsTiled) {
     PlanMaker m(devices);
     const std::int64_t n = 100'003;
     const SlotId x = m.parameter(n, 1), y = m.slot(4 * n, 1), z = m.slot(4 * n, 1);
-    m.plan.entry.steps.push_back(PlanMaker::kernel("a", increment_kernel, {x}, y, n, 1e6));
-    m.plan.entry.steps.push_back(PlanMaker::kernel("b", add_kernel, {x, y}, z, n, 1e6));
+    m.plan.entry.steps.push_back(m.kernel("a", increment_kernel, {x}, y, n, 1e6));
+    m.plan.entry.steps.push_back(m.kernel("b", add_kernel, {x, y}, z, n, 1e6));
     m.plan.results = {z};
     finalize(&m.plan);
     std::vector<std::vector<DeviceBuffer>> args(1);
@@ -212,10 +212,9 @@ Plan counting_loop(std::int64_t devices, std::vector<std::vector<std::int32_t>> 
                predicate = m.slot(1, 1), next = m.slot(4, 1), reduced = m.slot(4, 1);
   While loop;
   loop.init = {{x, carried, false}};
-  loop.condition.steps.push_back(
-      PlanMaker::kernel("less", less_kernel, {carried, limit}, predicate, 1));
+  loop.condition.steps.push_back(m.kernel("less", less_kernel, {carried, limit}, predicate, 1));
   loop.predicate = predicate;
-  loop.body.steps.push_back(PlanMaker::kernel("inc", increment_kernel, {carried}, next, 1));
+  loop.body.steps.push_back(m.kernel("inc", increment_kernel, {carried}, next, 1));
   if (!groups.empty()) {
     loop.body.steps.push_back(
         PlanMaker::exchange("sum.2", 7, Kind::all_reduce, next, reduced, std::move(groups), 1, 4));
@@ -268,21 +267,21 @@ Plan branching(bool with_exchange) {
   PlanMaker m(2);
   const SlotId selector = m.slot(1, 1), x = m.parameter(1, 1), zero = m.parameter(1, 1),
                result = m.slot(4, 1);
-  m.plan.entry.steps.push_back(PlanMaker::kernel("less", less_kernel, {x, zero}, selector, 1));
+  m.plan.entry.steps.push_back(m.kernel("less", less_kernel, {x, zero}, selector, 1));
   Conditional c;
   c.selector = selector;
   for (int b = 0; b < 2; ++b) {
     Branch branch;
     const SlotId own = m.slot(4, 1), more = m.slot(4, 1), last = m.slot(4, 1);
     branch.parameters = {{x, own, true}};
-    branch.block.steps.push_back(PlanMaker::kernel("a", increment_kernel, {own}, more, 1));
+    branch.block.steps.push_back(m.kernel("a", increment_kernel, {own}, more, 1));
     if (b == 1 && with_exchange) {
       branch.block.steps.push_back(
           PlanMaker::exchange("sum", 7, Kind::all_reduce, more, last, {{0, 1}}, 1, 4));
     } else {
-      branch.block.steps.push_back(PlanMaker::kernel(
-          "b", b == 0 ? increment_kernel : add_kernel,
-          b == 0 ? std::vector<SlotId>{more} : std::vector<SlotId>{more, more}, last, 1));
+      branch.block.steps.push_back(
+          m.kernel("b", b == 0 ? increment_kernel : add_kernel,
+                   b == 0 ? std::vector<SlotId>{more} : std::vector<SlotId>{more, more}, last, 1));
     }
     branch.results = {{last, result, true}};
     c.branches.push_back(std::move(branch));

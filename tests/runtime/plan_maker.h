@@ -54,6 +54,7 @@ struct PlanMaker {
 
   explicit PlanMaker(std::int64_t devices) {
     plan.num_devices = devices;
+    plan.combiners = {{add_floats, nullptr}};
     plan.classes = {DeviceClasses::uniform(devices), DeviceClasses::distinct(devices)};
   }
   ClassesId classes(const std::vector<std::vector<std::int64_t>>& keys) {
@@ -74,11 +75,12 @@ struct PlanMaker {
     s.location = Location{"model.cc", line};
     return s;
   }
-  static Step kernel(const std::string& name, KernelFunction f, std::vector<SlotId> in, SlotId out,
-                     std::int64_t units, double nanoseconds = 10) {
+  Step kernel(const std::string& name, KernelFunction f, std::vector<SlotId> in, SlotId out,
+              std::int64_t units, double nanoseconds = 10) {
     Step s = step(name, 1);
     KernelTask t;
-    t.function = f;
+    t.kernel = std::int32_t(plan.kernels.size());
+    plan.kernels.push_back({f, nullptr});
     t.inputs = std::move(in);
     t.outputs = {out};
     t.units = units;
@@ -94,7 +96,7 @@ struct PlanMaker {
     x.kind = kind;
     x.groups = std::move(groups);
     x.parts = {{in, out, outer, chunk}};
-    x.combine = add_floats;
+    x.combiner = 0;
     x.element_bytes = 4;
     s.what = std::move(x);
     return s;

@@ -31,19 +31,18 @@ void run_call(const runtime::KernelCall& call) {
 
 }  // namespace
 
-KernelSpec call_kernel(const ir::Instruction& call) {
-  auto attrs = std::make_shared<CallAttrs>();
-  attrs->call = prepare_call(call);
+KernelDescriptor call_kernel(const ir::Instruction& call) {
+  CallAttrs attrs;
+  attrs.call = prepare_call(call);
   for (const ir::Instruction* o : call.operands()) {
-    for (Shape& leaf : flatten(o->shape)) attrs->operands.push_back(std::move(leaf));
+    for (Shape& leaf : flatten(o->shape)) attrs.operands.push_back(std::move(leaf));
   }
-  attrs->results = flatten(call.shape);
-  KernelSpec spec;
-  spec.function = run_call;
-  spec.units = attrs->call.units;
-  spec.nanoseconds = attrs->call.nanoseconds;
-  spec.attributes = std::move(attrs);
-  return spec;
+  attrs.results = flatten(call.shape);
+  KernelDescriptor kernel;
+  kernel.units = attrs.call.units;
+  kernel.nanoseconds = attrs.call.nanoseconds;
+  kernel.make = kernel_maker(run_call, std::move(attrs));
+  return kernel;
 }
 
 }  // namespace tessera::codegen

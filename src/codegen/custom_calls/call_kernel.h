@@ -2,13 +2,14 @@
 // The kernel of a custom call.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
 
 /// Computes the call on buffers; batches run in parallel. Inputs and outputs are the leaves of its
-/// operands and result. An unknown target is a NotImplementedError.
-KernelSpec call_kernel(const ir::Instruction& call);
+/// operands and result. The key is left to whoever knows the call's program. An unknown target is a
+/// NotImplementedError.
+KernelDescriptor call_kernel(const ir::Instruction& call);
 
 }  // namespace tessera::codegen

@@ -40,6 +40,31 @@ BlockFunction copy_block(std::size_t element_bytes);
 /// ir::ReducePrecisionAttrs are the attributes.
 BlockFunction reduce_precision_block(DType operand);
 
+/// An instruction of a fused loop, as data: what it is, and of which types.
+struct BlockOp {
+  enum class Kind : std::uint8_t {
+    unary,
+    binary,
+    clamp,
+    compare,
+    convert,
+    lift,
+    round,
+    select,
+    copy,
+    reduce_precision
+  };
+  Kind kind = Kind::unary;
+  ir::Opcode opcode = ir::Opcode::copy;         ///< of unary and binary
+  DType type = DType::f32, to = DType::f32;     ///< of the operands; `to` is for conversions
+  ir::Direction direction = ir::Direction::eq;  ///< of compare, as the next
+  ir::ComparisonType comparison = {};
+  std::int32_t element_bytes = 0;  ///< of select and copy
+  ir::ReducePrecisionAttrs precision = {};
+};
+/// Null if there is none.
+BlockFunction block_function(const BlockOp& op);
+
 // By family of types, used by the functions above.
 BlockFunction float_unary_block(ir::Opcode op, DType operand);
 BlockFunction float_binary_block(ir::Opcode op, DType operand);

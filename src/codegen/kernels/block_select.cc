@@ -194,4 +194,30 @@ BlockFunction binary_block(ir::Opcode op, DType t) {
   return integer_binary_block(op, t);
 }
 
+BlockFunction block_function(const BlockOp& op) {
+  switch (op.kind) {
+    case BlockOp::Kind::unary:
+      return unary_block(op.opcode, op.type);
+    case BlockOp::Kind::binary:
+      return binary_block(op.opcode, op.type);
+    case BlockOp::Kind::clamp:
+      return clamp_block(op.type);
+    case BlockOp::Kind::compare:
+      return compare_block(op.direction, op.comparison, op.type);
+    case BlockOp::Kind::convert:
+      return convert_block(op.type, op.to);
+    case BlockOp::Kind::lift:
+      return lift_block(op.type);
+    case BlockOp::Kind::round:
+      return round_block(op.type);
+    case BlockOp::Kind::select:
+      return select_block(std::size_t(op.element_bytes));
+    case BlockOp::Kind::copy:
+      return copy_block(std::size_t(op.element_bytes));
+    case BlockOp::Kind::reduce_precision:
+      return reduce_precision_block(op.type);
+  }
+  return nullptr;
+}
+
 }  // namespace tessera::codegen

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/kernel_key.h"
+
 namespace tessera::codegen {
 namespace {
 
@@ -19,9 +22,10 @@ void spread(const std::byte* from, std::int64_t n, std::int64_t step, std::byte*
 
 class Concatenation : public ElementSource {
  public:
-  Concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts)
-      : parts_(std::move(parts)), bytes_(std::int64_t(byte_size(type))) {
-    for (const ConcatenationPart& part : parts_) {
+  Concatenation(DType type, std::size_t dim, const std::vector<ConcatenationPart>& parts)
+      : bytes_(std::int64_t(byte_size(type))) {
+    for (const ConcatenationPart& part : parts) {
+      parts_.push_back({make_loop(part.program), part.inputs});
       std::int64_t run = 1;
       for (std::size_t d = dim; d < part.dims.size(); ++d) run *= part.dims[d];
       firsts_.push_back(row_);
@@ -78,7 +82,11 @@ class Concatenation : public ElementSource {
     }
   }
 
-  std::vector<ConcatenationPart> parts_;
+  struct Part {
+    std::shared_ptr<const FusedLoop> program;
+    int inputs = 0;
+  };
+  std::vector<Part> parts_;
   std::int64_t bytes_;
   std::int64_t row_ = 0;            ///< elements of all parts along the dim and those after it
   std::vector<std::int64_t> runs_;  ///< those of each part
@@ -87,9 +95,13 @@ class Concatenation : public ElementSource {
 
 }  // namespace
 
-std::shared_ptr<const ElementSource> concatenation(DType type, std::size_t dim,
-                                                   std::vector<ConcatenationPart> parts) {
-  return std::make_shared<Concatenation>(type, dim, std::move(parts));
+SourceDescriptor concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts) {
+  KeyWriter key("concatenation");
+  key.add_all(type, dim, parts.size());
+  for (const ConcatenationPart& p : parts) key.add_all(p.program->key(), p.inputs, p.dims);
+  return {key.take(), [type, dim, parts = std::move(parts)] {
+            return std::make_shared<const Concatenation>(type, dim, parts);
+          }};
 }
 
 }  // namespace tessera::codegen

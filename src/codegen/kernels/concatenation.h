@@ -5,18 +5,17 @@
 #include <memory>
 #include <vector>
 
-#include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/loop_expr.h"
 
 namespace tessera::codegen {
 
 struct ConcatenationPart {
-  std::shared_ptr<const FusedLoop> program;  ///< of its elements, row-major
-  int inputs = 0;                            ///< how many of the source's inputs are its own
+  std::shared_ptr<const LoopExpr> program;  ///< of its elements, row-major
+  int inputs = 0;                           ///< how many of the source's inputs are its own
   Dims dims;
 };
 
 /// Of parts that follow one another along `dim`, as their inputs do.
-std::shared_ptr<const ElementSource> concatenation(DType type, std::size_t dim,
-                                                   std::vector<ConcatenationPart> parts);
+SourceDescriptor concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts);
 
 }  // namespace tessera::codegen

@@ -9,6 +9,7 @@
 
 #include "src/base/shape.h"
 #include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/kernel_key.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
@@ -154,8 +155,8 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
   if (function == nullptr) return plan;
   keep_blas_to_one_thread();
 
-  auto a = std::make_shared<ConvolutionAttrs>();
-  a->window = c.window;
+  ConvolutionAttrs a;
+  a.window = c.window;
   plan.input = {c.input_batch};
   plan.made = {in.shape.dim(c.output_batch)};
   Dims made_order = {c.output_batch};  // the op's dim of each dim made
@@ -164,9 +165,9 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     plan.filter.push_back(c.kernel_spatial[d]);
     plan.made.push_back(in.shape.dim(c.output_spatial[d]));
     made_order.push_back(c.output_spatial[d]);
-    a->in.push_back(x.dim(c.input_spatial[d]));
-    a->out.push_back(in.shape.dim(c.output_spatial[d]));
-    a->taps *= c.window[d].size;
+    a.in.push_back(x.dim(c.input_spatial[d]));
+    a.out.push_back(in.shape.dim(c.output_spatial[d]));
+    a.taps *= c.window[d].size;
   }
   plan.input.push_back(c.input_feature);
   plan.filter.push_back(c.kernel_input_feature);
@@ -181,21 +182,21 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
   plan.filter = unless_identity(std::move(plan.filter));
   plan.result = unless_identity(std::move(plan.result));
 
-  a->features = x.dim(c.input_feature);
-  a->per_group = w.dim(c.kernel_input_feature);
-  a->out_features = w.dim(c.kernel_output_feature);
-  a->groups_split_batch = c.batch_group_count > 1;
-  a->groups = a->groups_split_batch ? c.batch_group_count : c.feature_group_count;
-  a->batch = plan.made.front();
-  a->whole_rows =
-      a->groups == 1 && std::all_of(c.window.begin(), c.window.end(), [](ir::WindowDim d) {
+  a.features = x.dim(c.input_feature);
+  a.per_group = w.dim(c.kernel_input_feature);
+  a.out_features = w.dim(c.kernel_output_feature);
+  a.groups_split_batch = c.batch_group_count > 1;
+  a.groups = a.groups_split_batch ? c.batch_group_count : c.feature_group_count;
+  a.batch = plan.made.front();
+  a.whole_rows =
+      a.groups == 1 && std::all_of(c.window.begin(), c.window.end(), [](ir::WindowDim d) {
         d.reversal = false;  // of one tap
         return d == ir::WindowDim();
       });
-  const std::int64_t width = a->taps * a->per_group, limit = std::int64_t(1) << 31;
+  const std::int64_t width = a.taps * a.per_group, limit = std::int64_t(1) << 31;
   const std::int64_t positions =
-      std::accumulate(a->out.begin(), a->out.end(), a->batch, std::multiplies<>());
-  if (std::max({width, a->out_features, a->features, positions}) >= limit) {
+      std::accumulate(a.out.begin(), a.out.end(), a.batch, std::multiplies<>());
+  if (std::max({width, a.out_features, a.features, positions}) >= limit) {
     throw CompileError(
         "convolution " + in.describe() + " has 2^31 or more of one kind: BLAS lacks that",
         in.location());
@@ -203,13 +204,16 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
   const auto element = std::int64_t(byte_size(type));
   const std::int64_t held =
       element * (x.element_count() + w.element_count()) + element * in.shape.element_count();
-  a->rows = rows_at_once(width, held, element);
-  plan.kernel.function = in.shape.element_count() == 0 ? run_nothing : function;
+  a.rows = rows_at_once(width, held, element);
   plan.kernel.units = in.shape.element_count() == 0 ? 0 : positions;
-  plan.kernel.nanoseconds = 200 + double(positions) * double(width) *
-                                      (0.5 + 0.05 * double(a->out_features) /
-                                                 double(std::max<std::int64_t>(a->groups, 1)));
-  plan.kernel.attributes = std::move(a);
+  plan.kernel.nanoseconds =
+      200 + double(positions) * double(width) *
+                (0.5 + 0.05 * double(a.out_features) / double(std::max<std::int64_t>(a.groups, 1)));
+  const bool empty = in.shape.element_count() == 0;
+  plan.kernel.key = kernel_key("convolution", type, empty, a.window, a.in, a.out, a.features,
+                               a.per_group, a.out_features, a.groups, a.groups_split_batch, a.batch,
+                               a.taps, a.rows, a.whole_rows);
+  plan.kernel.make = kernel_maker(empty ? run_nothing : function, std::move(a));
   return plan;
 }
 

@@ -2,7 +2,7 @@
 // Convolutions as matrix products of patches.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -14,7 +14,7 @@ struct ConvolutionPlan {
   /// The result's dims as the kernel makes them, and the order that makes the op's of them.
   Dims made;
   Dims result;
-  KernelSpec kernel;  ///< units: positions of the result, batch by batch
+  KernelDescriptor kernel;  ///< units: positions of the result, batch by batch
 };
 
 /// Both operands and the result must have type `type`, which is f32 for the 16-bit floats.

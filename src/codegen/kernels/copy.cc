@@ -8,6 +8,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/bytes16.h"
+#include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
 namespace {
@@ -204,19 +205,20 @@ double copy_cost(std::int64_t elements, std::size_t element_bytes) {
   return 20 + double(elements) * double(element_bytes) * 0.15;
 }
 
-KernelSpec dynamic_kernel(const DynamicStarts& starts, std::size_t element_bytes,
-                          runtime::KernelFunction function) {
-  auto attrs = std::make_shared<DynamicAttrs>();
-  attrs->starts = starts;
-  attrs->strides = byte_strides(starts.dims, element_bytes);
-  attrs->part_strides = byte_strides(starts.sizes, element_bytes);
-  attrs->element_bytes = element_bytes;
-  KernelSpec spec;
-  spec.function = function;
-  spec.units = starts.sizes.empty() ? 1 : starts.sizes[0];
-  spec.nanoseconds = copy_cost(element_count(starts.sizes), element_bytes);
-  spec.attributes = std::move(attrs);
-  return spec;
+KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& starts,
+                                std::size_t element_bytes, runtime::KernelFunction function) {
+  DynamicAttrs attrs;
+  attrs.starts = starts;
+  attrs.strides = byte_strides(starts.dims, element_bytes);
+  attrs.part_strides = byte_strides(starts.sizes, element_bytes);
+  attrs.element_bytes = element_bytes;
+  KernelDescriptor kernel;
+  kernel.key =
+      kernel_key(family, starts.first, starts.dims, starts.sizes, starts.dtype, element_bytes);
+  kernel.units = starts.sizes.empty() ? 1 : starts.sizes[0];
+  kernel.nanoseconds = copy_cost(element_count(starts.sizes), element_bytes);
+  kernel.make = kernel_maker(function, std::move(attrs));
+  return kernel;
 }
 
 }  // namespace
@@ -268,10 +270,10 @@ void copy_box(std::byte* to, const std::byte* from, const Dims& dims, const Dims
   }
 }
 
-KernelSpec copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) {
-  KernelSpec spec;
+KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) {
+  KernelDescriptor kernel;
   std::int64_t elements = 0;
-  spec.units = 0;
+  kernel.units = 0;
   for (Box& box : boxes) {
     // Units are the first dim: let it be a long one, and no transposed block shorter than a tile.
     std::size_t longest = 0;
@@ -283,57 +285,64 @@ KernelSpec copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) {
       std::swap(box.from_strides[0], box.from_strides[longest]);
       std::swap(box.to_strides[0], box.to_strides[longest]);
     }
-    spec.units += box.dims.empty() ? 1 : box.dims[0];
+    kernel.units += box.dims.empty() ? 1 : box.dims[0];
     elements += element_count(box.dims);
   }
-  spec.units = std::max<std::int64_t>(spec.units, 1);
-  spec.function = run_copy;
-  spec.nanoseconds = copy_cost(elements, element_bytes);
-  spec.attributes = std::make_shared<CopyAttrs>(CopyAttrs{std::move(boxes), element_bytes});
-  return spec;
+  kernel.units = std::max<std::int64_t>(kernel.units, 1);
+  kernel.nanoseconds = copy_cost(elements, element_bytes);
+  KeyWriter key("copy");
+  key.add_all(element_bytes, boxes.size());
+  for (const Box& b : boxes) {
+    key.add_all(b.input, b.from, b.to, b.dims, b.from_strides, b.to_strides);
+  }
+  kernel.key = key.take();
+  kernel.make = kernel_maker(run_copy, CopyAttrs{std::move(boxes), element_bytes});
+  return kernel;
 }
 
-KernelSpec pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad,
-                      std::size_t element_bytes) {
-  auto attrs = std::make_shared<PadAttrs>();
-  attrs->element_bytes = element_bytes;
-  Box& box = attrs->box;
+KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad,
+                            std::size_t element_bytes) {
+  PadAttrs attrs;
+  attrs.element_bytes = element_bytes;
+  Box& box = attrs.box;
   box.dims = dims;
   box.from_strides = byte_strides(dims, element_bytes);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int64_t step = pad[d].interior + 1;
     const std::int64_t inner = dims[d] == 0 ? 0 : (dims[d] - 1) * step + 1;
-    attrs->out_dims.push_back(pad[d].low + inner + pad[d].high);
+    attrs.out_dims.push_back(pad[d].low + inner + pad[d].high);
   }
-  const Dims strides = byte_strides(attrs->out_dims, element_bytes);
+  const Dims strides = byte_strides(attrs.out_dims, element_bytes);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int64_t step = pad[d].interior + 1;
     // Negative padding cuts rows away, on either side.
     const std::int64_t begin = std::min(dims[d], pad[d].low >= 0 ? 0 : ceil_div(-pad[d].low, step));
     std::int64_t end = dims[d];
-    while (end > begin && pad[d].low + (end - 1) * step >= attrs->out_dims[d]) --end;
+    while (end > begin && pad[d].low + (end - 1) * step >= attrs.out_dims[d]) --end;
     box.dims[d] = end - begin;
     box.from += begin * box.from_strides[d];
     box.to += (pad[d].low + begin * step) * strides[d];
     box.to_strides.push_back(strides[d] * step);
     if (d == 0) {
-      attrs->low = pad[d].low + begin * step;
-      attrs->step = step;
+      attrs.low = pad[d].low + begin * step;
+      attrs.step = step;
     }
   }
-  KernelSpec spec;
-  spec.function = run_pad;
-  spec.units = attrs->out_dims.empty() ? 1 : attrs->out_dims[0];
-  spec.nanoseconds = 2 * copy_cost(element_count(attrs->out_dims), element_bytes);
-  spec.attributes = std::move(attrs);
-  return spec;
+  KernelDescriptor kernel;
+  kernel.units = attrs.out_dims.empty() ? 1 : attrs.out_dims[0];
+  kernel.nanoseconds = 2 * copy_cost(element_count(attrs.out_dims), element_bytes);
+  kernel.key = kernel_key("pad", attrs.out_dims, box.from, box.to, box.dims, box.from_strides,
+                          box.to_strides, attrs.low, attrs.step, element_bytes);
+  kernel.make = kernel_maker(run_pad, std::move(attrs));
+  return kernel;
 }
 
-KernelSpec dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes) {
-  return dynamic_kernel(starts, element_bytes, run_dynamic_slice);
+KernelDescriptor dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes) {
+  return dynamic_kernel("dynamic-slice", starts, element_bytes, run_dynamic_slice);
 }
-KernelSpec dynamic_update_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes) {
-  return dynamic_kernel(starts, element_bytes, run_dynamic_update_slice);
+KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
+                                             std::size_t element_bytes) {
+  return dynamic_kernel("dynamic-update-slice", starts, element_bytes, run_dynamic_update_slice);
 }
 
 std::int64_t read_index(const std::byte* scalar, DType dtype) {

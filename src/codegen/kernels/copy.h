@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/base/shape.h"
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/attributes.h"
 
 namespace tessera::codegen {
@@ -18,10 +18,10 @@ struct Box {
 };
 
 /// out.box = in.box for each box; the boxes of the output don't overlap.
-KernelSpec copy_kernel(std::vector<Box> boxes, std::size_t element_bytes);
+KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes);
 /// Inputs: array, padding value.
-KernelSpec pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad,
-                      std::size_t element_bytes);
+KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad,
+                            std::size_t element_bytes);
 
 /// Where a dynamic slice begins: inputs[first + d] is an integer scalar for dim d, clamped so that
 /// the slice lies inside.
@@ -31,9 +31,10 @@ struct DynamicStarts {
   Dims dims, sizes;
 };
 /// Inputs: array, starts...
-KernelSpec dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes);
+KernelDescriptor dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes);
 /// Inputs: array (its bytes are in the output already), update, starts...
-KernelSpec dynamic_update_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes);
+KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
+                                             std::size_t element_bytes);
 
 /// An index of any integer type.
 std::int64_t read_index(const std::byte* scalar, DType dtype);

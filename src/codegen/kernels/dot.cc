@@ -9,6 +9,7 @@
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/kernel_key.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
@@ -213,36 +214,37 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   const bool blas = is_floating(t) || is_complex(t);
   plan.lhs = side(l.rank(), attrs.lhs_batch, attrs.lhs_contracting, false, true);
   plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true, blas);
-  auto a = std::make_shared<DotAttrs>();
-  a->batch = product(l.dims, attrs.lhs_batch);
-  a->k = product(l.dims, attrs.lhs_contracting);
-  a->m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
-  a->n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
-  a->lhs_transposed = plan.lhs.transposed;
-  a->rhs_transposed = !plan.rhs.transposed;
-  a->split_columns = a->m < 64 && a->n > a->m && a->batch == 1;
-  KernelSpec& spec = plan.kernel;
+  DotAttrs a;
+  a.batch = product(l.dims, attrs.lhs_batch);
+  a.k = product(l.dims, attrs.lhs_contracting);
+  a.m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
+  a.n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
+  a.lhs_transposed = plan.lhs.transposed;
+  a.rhs_transposed = !plan.rhs.transposed;
+  a.split_columns = a.m < 64 && a.n > a.m && a.batch == 1;
+  KernelDescriptor& kernel = plan.kernel;
   const auto bytes = byte_size(t);
   if (dot.shape.element_count() == 0) {
-    spec.function = run_zero;
-  } else if (a->k == 0) {
-    spec.function = bytes == 1   ? run_empty<1>
-                    : bytes == 2 ? run_empty<2>
-                    : bytes == 4 ? run_empty<4>
-                    : bytes == 8 ? run_empty<8>
-                                 : run_empty<16>;
+    function = run_zero;
+  } else if (a.k == 0) {
+    function = bytes == 1   ? run_empty<1>
+               : bytes == 2 ? run_empty<2>
+               : bytes == 4 ? run_empty<4>
+               : bytes == 8 ? run_empty<8>
+                            : run_empty<16>;
   } else {
     const std::int64_t limit = std::int64_t(1) << 31;
-    if (std::max({a->m, a->n, a->k}) >= limit) {
+    if (std::max({a.m, a.n, a.k}) >= limit) {
       throw CompileError("dot " + dot.describe() + " has a dim of 2^31 or more, which BLAS lacks",
                          dot.location());
     }
-    spec.function = function;
-    spec.units = a->split_columns ? a->batch * a->n : a->batch * a->m;
+    kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
     const double rate = t == DType::f32 ? 0.025 : t == DType::f64 ? 0.05 : blas ? 0.15 : 0.5;
-    spec.nanoseconds = 100 + rate * double(a->batch) * double(a->m) * double(a->n) * double(a->k);
+    kernel.nanoseconds = 100 + rate * double(a.batch) * double(a.m) * double(a.n) * double(a.k);
   }
-  spec.attributes = std::move(a);
+  kernel.key = kernel_key("dot", t, a.batch, a.m, a.n, a.k, a.lhs_transposed, a.rhs_transposed,
+                          a.split_columns);
+  kernel.make = kernel_maker(function, a);
   return plan;
 }
 

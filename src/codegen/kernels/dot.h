@@ -2,7 +2,7 @@
 // Matrix products, by BLAS where it has the type.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -16,7 +16,7 @@ struct DotSide {
 
 struct DotPlan {
   DotSide lhs, rhs;
-  KernelSpec kernel;
+  KernelDescriptor kernel;
 };
 
 /// The kernel's inputs: both operands after their transposes. Its output is row-major.

@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "src/codegen/kernels/owned.h"
 #include "src/evaluator/evaluator.h"
 
 namespace tessera::codegen {
@@ -41,15 +40,14 @@ void run_evaluator(const runtime::KernelCall& call) {
 
 }  // namespace
 
-KernelSpec evaluator_kernel(const ir::Instruction& instruction) {
-  KernelSpec spec;
-  spec.function = run_evaluator;
-  spec.attributes = owned_copy(instruction);
-  spec.nanoseconds = 2000;
-  for (const ir::Instruction* o : instruction.operands()) {
-    spec.nanoseconds += double(o->shape.byte_count()) * 5;
+KernelDescriptor evaluator_kernel(std::shared_ptr<const ir::Instruction> instruction) {
+  KernelDescriptor kernel;
+  kernel.nanoseconds = 2000;
+  for (const ir::Instruction* o : instruction->operands()) {
+    kernel.nanoseconds += double(o->shape.byte_count()) * 5;
   }
-  return spec;
+  kernel.make = [instruction] { return runtime::Kernel{run_evaluator, instruction}; };
+  return kernel;
 }
 
 }  // namespace tessera::codegen

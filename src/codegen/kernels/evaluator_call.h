@@ -2,13 +2,16 @@
 // The fallback kernel for ops without a kernel of their own.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include <memory>
+
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
 
 /// Runs one instruction on the evaluator: right and slow, for ops that have no kernel. Inputs are
-/// the operands' leaves, outputs the result's. The instruction must outlive the kernel.
-KernelSpec evaluator_kernel(const ir::Instruction& instruction);
+/// the operands' leaves, outputs the result's. The key is left to whoever has the instruction's
+/// text.
+KernelDescriptor evaluator_kernel(std::shared_ptr<const ir::Instruction> instruction);
 
 }  // namespace tessera::codegen

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "src/base/machine_memory.h"
+#include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
 namespace {
@@ -34,7 +35,7 @@ class Line {
 
   Line(std::int64_t n, bool inverse) : n_(n) {
     if (n <= 1) return;
-    if (largest_factor(n) <= 64) {
+    if (!convolves(n)) {
       direct_ = std::make_unique<kissfft<T>>(std::size_t(n), inverse);
       writes_itself_ = largest_factor(n) > 5;
       return;
@@ -64,7 +65,7 @@ class Line {
     direct_ = std::make_unique<kissfft<T>>(*line.direct_);
   }
 
-  bool convolves() const { return m_ > 0; }
+  static bool convolves(std::int64_t n) { return n > 1 && largest_factor(n) > 64; }
   /// kissfft keeps what it works on in itself for factors that it has no code of their own for:
   /// several threads need a copy each.
   bool writes_itself() const { return writes_itself_; }
@@ -199,37 +200,44 @@ void run_fft(const KernelCall& call) {
 }
 
 template <class T>
-KernelSpec make(const ir::Instruction& fft) {
-  const auto& attrs = fft.get<ir::FftAttrs>();
-  const Shape& operand = fft.operand(0)->shape;
-  auto f = std::make_shared<FftAttrs<T>>();
-  f->type = attrs.type;
-  f->lengths = attrs.lengths;
-  f->in_last = operand.dims.back();
-  f->out_last = fft.shape.dims.back();
-  for (std::size_t d = 0; d + 1 < attrs.lengths.size(); ++d) f->rows *= attrs.lengths[d];
-  const bool inverse = attrs.type == ir::FftType::ifft || attrs.type == ir::FftType::irfft;
+runtime::Kernel make_kernel(FftAttrs<T> f, bool inverse) {
   std::map<std::int64_t, std::shared_ptr<Line<T>>> made;
-  double per_batch = 0;
-  for (const std::int64_t n : attrs.lengths) {
+  for (const std::int64_t n : f.lengths) {
     auto& line = made[n];
     if (!line) line = std::make_shared<Line<T>>(n, inverse);
-    f->lines.push_back(line);
-    per_batch += (line->convolves() ? 10 : 1) * std::log2(double(std::max<std::int64_t>(2, n)));
+    f.lines.push_back(line);
   }
-  if (inverse) f->scale = T(1.0 / double(element_count(attrs.lengths)));
-  const std::int64_t per = f->rows * f->out_last;
-  KernelSpec spec;
-  spec.function = run_fft<T>;
-  spec.units = per == 0 ? 0 : fft.shape.element_count() / per;
-  spec.nanoseconds = 50 + 1.5 * per_batch * double(fft.shape.element_count());
-  spec.attributes = std::move(f);
-  return spec;
+  return {run_fft<T>, std::make_shared<const FftAttrs<T>>(std::move(f))};
+}
+
+template <class T>
+KernelDescriptor describe(const ir::Instruction& fft) {
+  const auto& attrs = fft.get<ir::FftAttrs>();
+  const Shape& operand = fft.operand(0)->shape;
+  FftAttrs<T> f;
+  f.type = attrs.type;
+  f.lengths = attrs.lengths;
+  f.in_last = operand.dims.back();
+  f.out_last = fft.shape.dims.back();
+  for (std::size_t d = 0; d + 1 < attrs.lengths.size(); ++d) f.rows *= attrs.lengths[d];
+  const bool inverse = attrs.type == ir::FftType::ifft || attrs.type == ir::FftType::irfft;
+  double per_batch = 0;
+  for (const std::int64_t n : attrs.lengths) {
+    per_batch += (Line<T>::convolves(n) ? 10 : 1) * std::log2(double(std::max<std::int64_t>(2, n)));
+  }
+  if (inverse) f.scale = T(1.0 / double(element_count(attrs.lengths)));
+  const std::int64_t per = f.rows * f.out_last;
+  KernelDescriptor kernel;
+  kernel.units = per == 0 ? 0 : fft.shape.element_count() / per;
+  kernel.nanoseconds = 50 + 1.5 * per_batch * double(fft.shape.element_count());
+  kernel.key = kernel_key("fft", sizeof(T), f.type, f.lengths, f.in_last, f.out_last);
+  kernel.make = [f = std::move(f), inverse] { return make_kernel(f, inverse); };
+  return kernel;
 }
 
 }  // namespace
 
-KernelSpec fft_kernel(const ir::Instruction& fft) {
+KernelDescriptor fft_kernel(const ir::Instruction& fft) {
   const DType t = real_type(fft.operand(0)->shape.dtype);
   const Dims& lengths = fft.get<ir::FftAttrs>().lengths;
   if (lengths.empty()) return {};
@@ -237,7 +245,9 @@ KernelSpec fft_kernel(const ir::Instruction& fft) {
     // Neither its array nor its table of angles fits: whoever runs it says so.
     if (std::uint64_t(n) > machine_memory() / (2 * byte_size(t))) return {};
   }
-  return t == DType::f32 ? make<float>(fft) : t == DType::f64 ? make<double>(fft) : KernelSpec();
+  return t == DType::f32   ? describe<float>(fft)
+         : t == DType::f64 ? describe<double>(fft)
+                           : KernelDescriptor();
 }
 
 }  // namespace tessera::codegen

@@ -7,6 +7,8 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/kernels/copy.h"
+#include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/reduce.h"
 
 namespace tessera::codegen {
@@ -35,6 +37,11 @@ struct Windows {
   Dims strides;                                                ///< of the array, in bytes
   Dims part_strides;  ///< of a window in the other array, in bytes
   std::size_t element = 4;
+
+  std::string key() const {
+    return kernel_key("windows", index_type, batch_dims, index_strides, batch_strides, vector_step,
+                      mapped, batching, dims, sizes, strides, part_strides, element);
+  }
 
   struct Place {
     Dims start;
@@ -178,7 +185,7 @@ struct ScatterAttrs {
   Windows windows;
   std::int64_t count = 0;
   bool assigns = false;
-  Combine combine;
+  runtime::Combiner combine;
 };
 
 void run_scatter(const KernelCall& call) {
@@ -226,64 +233,74 @@ Windows gather_windows(const ir::Instruction& gather) {
 
 }  // namespace
 
-KernelSpec gather_kernel(const ir::Instruction& gather) {
-  auto w = std::make_shared<Windows>(gather_windows(gather));
-  KernelSpec spec;
-  spec.function = run_gather;
-  spec.units = gather.shape.element_count() == 0 ? 0 : element_count(w->batch_dims);
-  spec.nanoseconds = 20 + 100 * double(spec.units) + 0.3 * double(gather.shape.byte_count());
-  spec.attributes = std::move(w);
-  return spec;
+KernelDescriptor gather_kernel(const ir::Instruction& gather) {
+  Windows w = gather_windows(gather);
+  KernelDescriptor kernel;
+  kernel.units = gather.shape.element_count() == 0 ? 0 : element_count(w.batch_dims);
+  kernel.nanoseconds = 20 + 100 * double(kernel.units) + 0.3 * double(gather.shape.byte_count());
+  kernel.key = kernel_key("gather", w.key());
+  kernel.make = kernel_maker(run_gather, std::move(w));
+  return kernel;
 }
 
-std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather) {
+SourceDescriptor gathered_rows(const ir::Instruction& gather) {
   return gathered_rows(gather, nullptr);
 }
 
 bool indices_in_order(const ir::Instruction& gather) {
   return gather.get<ir::GatherAttrs>().index_vector_dim >= gather.operand(1)->shape.rank() - 1 &&
-         gathered_rows(gather) != nullptr;
+         bool(gathered_rows(gather));
 }
 
-std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather,
-                                                   std::shared_ptr<const FusedLoop> indices) {
+SourceDescriptor gathered_rows(const ir::Instruction& gather,
+                               std::shared_ptr<const LoopExpr> indices) {
   const auto& g = gather.get<ir::GatherAttrs>();
   const Shape& array = gather.operand(0)->shape;
-  if (gather.shape.element_count() == 0 || !g.operand_batching_dims.empty()) return nullptr;
+  if (gather.shape.element_count() == 0 || !g.operand_batching_dims.empty()) return {};
   // The windows' dims come last in the result, and are one run of the array.
   for (std::size_t k = 0; k < g.offset_dims.size(); ++k) {
     if (g.offset_dims[k] != gather.shape.rank() - std::int64_t(g.offset_dims.size() - k)) {
-      return nullptr;
+      return {};
     }
   }
   bool inside = false;
   for (std::size_t d = 0; d < g.slice_sizes.size(); ++d) {
-    if (inside && g.slice_sizes[d] != array.dims[d]) return nullptr;
+    if (inside && g.slice_sizes[d] != array.dims[d]) return {};
     inside = inside || g.slice_sizes[d] != 1;
   }
-  return std::make_shared<GatheredRows>(gather_windows(gather), element_count(g.slice_sizes),
-                                        std::int64_t(g.start_index_map.size()), std::move(indices));
+  Windows w = gather_windows(gather);
+  const std::int64_t row = element_count(g.slice_sizes);
+  const auto vector = std::int64_t(g.start_index_map.size());
+  std::string key =
+      kernel_key("gathered-rows", w.key(), row, vector, indices ? indices->key() : std::string());
+  return {std::move(key), [w = std::move(w), row, vector, indices = std::move(indices)] {
+            return std::make_shared<const GatheredRows>(w, row, vector, make_loop(indices));
+          }};
 }
 
-KernelSpec scatter_kernel(const ir::Instruction& scatter) {
-  KernelSpec spec;
-  if (scatter.operands().size() != 3) return spec;
+KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
+  KernelDescriptor kernel;
+  if (scatter.operands().size() != 3) return kernel;
   const auto& s = scatter.get<ir::ScatterAttrs>();
   const Shape& updates = scatter.operand(2)->shape;
-  auto attrs = std::make_shared<ScatterAttrs>();
-  attrs->windows =
+  ScatterAttrs attrs;
+  attrs.windows =
       windows(scatter.operand(0)->shape, scatter.operand(1)->shape, updates, s.index_vector_dim,
               s.scatter_dims_to_operand_dims, s.input_batching_dims,
               s.scatter_indices_batching_dims, s.update_window_dims, s.inserted_window_dims);
   const ir::Computation& combiner = *scatter.called().at(0);
-  attrs->assigns = combiner.root() == combiner.parameter(1);
-  attrs->combine = combine_function(combiner);
-  if (!attrs->assigns && attrs->combine.function == nullptr) return spec;
-  attrs->count = updates.element_count() == 0 ? 0 : element_count(attrs->windows.batch_dims);
-  spec.function = run_scatter;
-  spec.nanoseconds = 50 + 200 * double(attrs->count) + double(updates.byte_count());
-  spec.attributes = std::move(attrs);
-  return spec;
+  attrs.assigns = combiner.root() == combiner.parameter(1);
+  const CombineDescriptor combine = combine_function(combiner);
+  if (!attrs.assigns && !combine) return kernel;
+  attrs.count = updates.element_count() == 0 ? 0 : element_count(attrs.windows.batch_dims);
+  kernel.nanoseconds = 50 + 200 * double(attrs.count) + double(updates.byte_count());
+  kernel.key = kernel_key("scatter", attrs.windows.key(), attrs.assigns, combine.key, attrs.count);
+  kernel.make = [attrs = std::move(attrs), combine] {
+    auto made = std::make_shared<ScatterAttrs>(attrs);
+    if (combine) made->combine = combine.make();
+    return runtime::Kernel{run_scatter, std::move(made)};
+  };
+  return kernel;
 }
 
 }  // namespace tessera::codegen

@@ -4,25 +4,25 @@
 
 #include <memory>
 
-#include "src/codegen/kernels/fused_loop.h"
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
+#include "src/codegen/kernels/loop_expr.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
 
 /// Inputs: array, indices. Units are the index vectors.
-KernelSpec gather_kernel(const ir::Instruction& gather);
+KernelDescriptor gather_kernel(const ir::Instruction& gather);
 /// The same as a source of elements, if each index vector gives one run of the array and of the
-/// result; else null.
-std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather);
+/// result; else empty.
+SourceDescriptor gathered_rows(const ir::Instruction& gather);
 /// The same with indices that `indices` computes a block at a time; its inputs follow the array.
 /// Only if indices_in_order.
-std::shared_ptr<const ElementSource> gathered_rows(const ir::Instruction& gather,
-                                                   std::shared_ptr<const FusedLoop> indices);
+SourceDescriptor gathered_rows(const ir::Instruction& gather,
+                               std::shared_ptr<const LoopExpr> indices);
 /// Whether there are gathered_rows, and the index vectors lie one after the other as the rows do.
 bool indices_in_order(const ir::Instruction& gather);
 /// Inputs: array (its bytes are in the output already), indices, updates. Empty for several arrays
 /// or a combiner without block functions.
-KernelSpec scatter_kernel(const ir::Instruction& scatter);
+KernelDescriptor scatter_kernel(const ir::Instruction& scatter);
 
 }  // namespace tessera::codegen

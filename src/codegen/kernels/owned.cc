@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -33,6 +34,13 @@ std::shared_ptr<const ir::Computation> owned_copy(const ir::Computation& computa
   ir::Computation* copy = module->import(computation);
   module->set_entry(copy);
   return {std::move(module), copy};
+}
+
+std::string canonical_text(const ir::Computation& owned) {
+  ir::PrintOptions options;
+  options.metadata = false;
+  options.canonical = true;
+  return ir::to_string(*owned.module(), options);
 }
 
 }  // namespace tessera::codegen

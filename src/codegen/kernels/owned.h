@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "src/ir/module.h"
 
@@ -12,5 +13,7 @@ namespace tessera::codegen {
 /// parameters of their shapes.
 std::shared_ptr<const ir::Instruction> owned_copy(const ir::Instruction& instruction);
 std::shared_ptr<const ir::Computation> owned_copy(const ir::Computation& computation);
+/// For keys of kernels: equal programs, equal text.
+std::string canonical_text(const ir::Computation& owned);
 
 }  // namespace tessera::codegen

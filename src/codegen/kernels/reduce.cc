@@ -9,6 +9,7 @@
 
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
@@ -20,6 +21,12 @@ using runtime::KernelCall;
 
 // -- One commutative op ---------------------------------------------------------------------------
 
+/// An operand as the kernel has it: see ReduceOperand.
+struct OperandLoop {
+  int first_input = 0;
+  std::shared_ptr<const FusedLoop> program;
+};
+
 struct SingleAttrs {
   ReduceShape shape;
   DType dtype = DType::f32;  ///< of the elements
@@ -27,7 +34,7 @@ struct SingleAttrs {
   BlockFunction op = nullptr;
   bool by_rows = false;      ///< units are rows of a, else columns of b
   std::int64_t columns = 1;  ///< of a unit; the last one may have more
-  ReduceOperand operand;
+  OperandLoop operand;
   int init = 1;
 };
 
@@ -215,7 +222,7 @@ struct GeneralAttrs {
   ReduceShape shape;
   std::shared_ptr<const FusedLoop> program;
   std::vector<std::int64_t> bytes;  ///< element size of each operand
-  std::vector<ReduceOperand> operands;
+  std::vector<OperandLoop> operands;
   int init = 0;
 };
 
@@ -457,68 +464,90 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
   const auto elements = double(shape.a) * double(shape.reduced) * double(shape.b);
   double making = 0;
   for (const ReduceOperand& o : operands) {
-    if (o.program) making += elements * o.program->nanoseconds();
+    if (o.program) making += elements * o.program->nanoseconds;
   }
-  KernelSpec& spec = plan.kernel;
+  KernelDescriptor& kernel = plan.kernel;
+  const auto operand_keys = [&] {
+    KeyWriter key("operands");
+    for (const ReduceOperand& o : operands) {
+      key.add_all(o.first_input, o.program ? o.program->key() : std::string());
+    }
+    return key.take();
+  };
   if (is_single(reduce)) {
-    auto s = std::make_shared<SingleAttrs>();
-    s->shape = shape;
-    s->dtype = operand.dtype;
-    s->held = held_type(operand.dtype);
-    s->op = single_op(*reduce.called()[0], s->held);
-    s->by_rows = shape.b == 1 || shape.a >= 8;
-    s->operand = operands[0];
-    s->init = first_init;
-    spec.function = run_single;
+    SingleAttrs s;
+    s.shape = shape;
+    s.dtype = operand.dtype;
+    s.held = held_type(operand.dtype);
+    s.op = single_op(*reduce.called()[0], s.held);
+    s.by_rows = shape.b == 1 || shape.a >= 8;
+    s.operand.first_input = operands[0].first_input;
+    s.init = first_init;
     // Short runs are no use to a program.
-    if (s->operand.program) s->columns = std::min<std::int64_t>(shape.b, 64);
-    spec.units = s->by_rows ? shape.a : shape.b / s->columns;
-    spec.nanoseconds = 50 + elements * double(byte_size(s->dtype)) * 0.1 + making;
-    spec.attributes = std::move(s);
+    if (operands[0].program) s.columns = std::min<std::int64_t>(shape.b, 64);
+    kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
+    kernel.nanoseconds = 50 + elements * double(byte_size(s.dtype)) * 0.1 + making;
+    kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
+                            *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
+                            operand_keys(), s.init);
+    kernel.make = [s, program = operands[0].program] {
+      auto made = std::make_shared<SingleAttrs>(s);
+      made->operand.program = make_loop(program);
+      return runtime::Kernel{run_single, std::move(made)};
+    };
     return plan;
   }
-  auto g = std::make_shared<GeneralAttrs>();
-  g->program = program_of(*reduce.called()[0]);
-  if (!g->program) return plan;
+  const std::shared_ptr<const LoopExpr> reducer = program_of(*reduce.called()[0]);
+  if (!reducer) return plan;
+  GeneralAttrs g;
   for (std::size_t i = 0; i < k; ++i) {
     const DType t = reduce.operand(i)->shape.dtype;
     // Sums of another type than the elements would need a conversion first.
     const Shape& out = reduce.shape.is_tuple ? reduce.shape.elements[i] : reduce.shape;
     if (out.dtype != t) return plan;
-    g->bytes.push_back(std::int64_t(byte_size(t)));
+    g.bytes.push_back(std::int64_t(byte_size(t)));
   }
-  g->shape = shape;
-  g->operands = operands;
-  g->init = first_init;
-  const bool made = std::any_of(operands.begin(), operands.end(),
-                                [](const ReduceOperand& o) { return o.program != nullptr; });
-  spec.function = made ? run_general_made : run_general;
-  spec.units = made ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
-  if (shape.a * shape.b == 0) spec.units = 0;
-  spec.nanoseconds = 200 + elements * (g->program->nanoseconds() + double(k)) + making;
-  spec.attributes = std::move(g);
+  g.shape = shape;
+  g.init = first_init;
+  const bool made_here = std::any_of(operands.begin(), operands.end(),
+                                     [](const ReduceOperand& o) { return o.program != nullptr; });
+  kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
+  if (shape.a * shape.b == 0) kernel.units = 0;
+  kernel.nanoseconds = 200 + elements * (reducer->nanoseconds + double(k)) + making;
+  kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
+                          reducer->key(), operand_keys(), g.init);
+  kernel.make = [g = std::move(g), reducer, operands, made_here] {
+    auto made = std::make_shared<GeneralAttrs>(g);
+    made->program = make_loop(reducer);
+    for (const ReduceOperand& o : operands) {
+      made->operands.push_back({o.first_input, make_loop(o.program)});
+    }
+    return runtime::Kernel{made_here ? run_general_made : run_general, std::move(made)};
+  };
   return plan;
 }
 
-KernelSpec map_kernel(const ir::Instruction& map) {
+KernelDescriptor map_kernel(const ir::Instruction& map) {
   auto program = program_of(*map.called()[0]);
   if (!program || map.shape.is_tuple) return {};
   return loop_kernel(std::move(program), map.shape.element_count());
 }
 
-Combine combine_function(const ir::Computation& reducer) {
-  auto attrs = std::make_shared<CombineAttrs>();
+CombineDescriptor combine_function(const ir::Computation& reducer) {
   const DType t = reducer.parameters().at(0)->shape.dtype;
-  Combine out;
-  if (held_type(t) == t && (attrs->op = single_op(reducer, t)) != nullptr) {
-    out.function = combine_op;
-  } else if ((attrs->program = program_of(reducer)) != nullptr) {
-    out.function = combine_program;
-  } else {
-    return out;
+  if (const BlockFunction op = held_type(t) == t ? single_op(reducer, t) : nullptr) {
+    return {kernel_key("combine", t, *ir::as_binary_reducer(reducer)), [op] {
+              return runtime::Combiner{
+                  combine_op, std::make_shared<const CombineAttrs>(CombineAttrs{op, nullptr})};
+            }};
   }
-  out.attributes = std::move(attrs);
-  return out;
+  std::shared_ptr<const LoopExpr> program = program_of(reducer);
+  if (!program) return {};
+  return {kernel_key("combine-by", program->key()), [program] {
+            return runtime::Combiner{
+                combine_program,
+                std::make_shared<const CombineAttrs>(CombineAttrs{nullptr, make_loop(program)})};
+          }};
 }
 
 }  // namespace tessera::codegen

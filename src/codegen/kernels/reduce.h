@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "src/codegen/kernels/fused_loop.h"
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
+#include "src/codegen/kernels/loop_expr.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -18,13 +18,13 @@ struct ReduceShape {
 struct ReducePlan {
   /// Order of dims that the kernel needs first; empty: as it stands.
   Dims transpose;
-  KernelSpec kernel;
+  KernelDescriptor kernel;
 };
 
 /// An array to be reduced: one input, or what a program of one output makes of several.
 struct ReduceOperand {
   int first_input = 0;
-  std::shared_ptr<const FusedLoop> program;
+  std::shared_ptr<const LoopExpr> program;
 };
 
 /// Inputs: the arrays after their transposes, then the initial values. Empty kernel if the reducer
@@ -39,13 +39,16 @@ Dims reduce_order(const ir::Instruction& reduce);
 /// Whether arrays may be made while they are reduced.
 bool reduce_takes_programs(const ir::Instruction& reduce);
 /// Inputs: as many arrays as the mapped computation has parameters.
-KernelSpec map_kernel(const ir::Instruction& map);
+KernelDescriptor map_kernel(const ir::Instruction& map);
 
-struct Combine {
-  runtime::CombineFunction function = nullptr;
-  std::shared_ptr<const void> attributes;
+/// Of a combining function, as KernelDescriptor of a kernel.
+struct CombineDescriptor {
+  std::string key;
+  std::function<runtime::Combiner()> make;
+
+  explicit operator bool() const { return make != nullptr; }
 };
-/// into = reducer(into, value), element by element. Null if there are no block functions for it.
-Combine combine_function(const ir::Computation& reducer);
+/// into = reducer(into, value), element by element. Empty if there are no block functions for it.
+CombineDescriptor combine_function(const ir::Computation& reducer);
 
 }  // namespace tessera::codegen

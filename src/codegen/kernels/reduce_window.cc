@@ -10,6 +10,8 @@
 
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -135,8 +137,9 @@ void run_scan(const KernelCall& call) {
   }
 }
 
-std::optional<KernelSpec> scan(const Shape& shape, const Shape& result,
-                               const std::vector<WindowDim>& window, Opcode op, BlockFunction f) {
+std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
+                                     const std::vector<WindowDim>& window, Opcode op,
+                                     BlockFunction f) {
   if (!(shape == result)) return std::nullopt;
   std::int64_t dim = -1;
   for (std::int64_t d = 0; d < shape.rank(); ++d) {
@@ -152,19 +155,19 @@ std::optional<KernelSpec> scan(const Shape& shape, const Shape& result,
   forward.size = backward.size = n;
   forward.pad_low = backward.pad_high = n - 1;
   if (!(w == forward) && !(w == backward)) return std::nullopt;
-  auto s = std::make_shared<ScanAttrs>(shape.dtype);
-  s->op = f;
-  s->sums = op == Opcode::add;
-  s->backward = !(w == forward);
-  s->n = n;
-  for (std::int64_t d = 0; d < dim; ++d) s->a *= shape.dim(d);
-  for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s->b *= shape.dim(d);
-  KernelSpec spec;
-  spec.function = run_scan;
-  spec.units = shape.element_count() == 0 ? 0 : s->a * ceil_div(s->b, 512);
-  spec.nanoseconds = 100 + 2 * double(shape.element_count());
-  spec.attributes = std::move(s);
-  return spec;
+  ScanAttrs s(shape.dtype);
+  s.op = f;
+  s.sums = op == Opcode::add;
+  s.backward = !(w == forward);
+  s.n = n;
+  for (std::int64_t d = 0; d < dim; ++d) s.a *= shape.dim(d);
+  for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s.b *= shape.dim(d);
+  KernelDescriptor kernel;
+  kernel.units = shape.element_count() == 0 ? 0 : s.a * ceil_div(s.b, 512);
+  kernel.nanoseconds = 100 + 2 * double(shape.element_count());
+  kernel.key = kernel_key("scan", shape.dtype, op, s.backward, s.a, s.n, s.b);
+  kernel.make = kernel_maker(run_scan, std::move(s));
+  return kernel;
 }
 
 // -- Other windows ------------------------------------------------------------------------------
@@ -272,52 +275,77 @@ void run_windows(const KernelCall& call) {
 
 }  // namespace
 
-KernelSpec reduce_window_kernel(const ir::Instruction& in) {
+KernelDescriptor reduce_window_kernel(const ir::Instruction& in) {
   return reduce_window_kernel(in, nullptr, 1);
 }
 
-bool reduce_window_takes_programs(const ir::Instruction& in) {
-  const KernelSpec spec = reduce_window_kernel(in);
-  return spec.function == run_windows && in.operand(0)->shape.element_count() > 0;
-}
+namespace {
 
-KernelSpec reduce_window_kernel(const ir::Instruction& in, std::shared_ptr<const FusedLoop> program,
-                                int inputs) {
-  KernelSpec spec;
-  if (in.operands().size() != 2 || in.shape.is_tuple) return spec;
+/// The op of a window that a kernel can run.
+std::optional<Opcode> window_op(const ir::Instruction& in) {
+  if (in.operands().size() != 2 || in.shape.is_tuple) return std::nullopt;
   const Shape& shape = in.operand(0)->shape;
   const auto op = ir::as_binary_reducer(*in.called().at(0));
-  if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0) return spec;
-  const BlockFunction f = binary_block(*op, held_type(shape.dtype));
-  if (f == nullptr) return spec;
-  const auto& window = in.get<ir::WindowAttrs>().dims;
-  for (const WindowDim& w : window) {
-    if (w.reversal) return spec;
+  if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0 ||
+      binary_block(*op, held_type(shape.dtype)) == nullptr) {
+    return std::nullopt;
   }
-  if (auto running = scan(shape, in.shape, window, *op, f)) return *running;
-  auto attrs = std::make_shared<WindowAttrs>(shape.dtype);
-  attrs->op = f;
-  attrs->dims = shape.dims;
-  attrs->out_dims = in.shape.dims;
-  attrs->strides = row_major_strides(shape.dims);
-  attrs->window = window;
-  spec.function = run_windows;
+  double taps = 1;
+  for (const WindowDim& w : in.get<ir::WindowAttrs>().dims) {
+    if (w.reversal) return std::nullopt;
+    taps *= double(w.size);
+  }
+  // Without taps all results are the initial value: left to the evaluator.
+  return taps == 0 ? std::nullopt : op;
+}
+
+std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
+  const Shape& shape = in.operand(0)->shape;
+  return scan(shape, in.shape, in.get<ir::WindowAttrs>().dims, op,
+              binary_block(op, held_type(shape.dtype)));
+}
+
+}  // namespace
+
+bool reduce_window_takes_programs(const ir::Instruction& in) {
+  const auto op = window_op(in);
+  return op && !scan(in, *op) && in.operand(0)->shape.element_count() > 0;
+}
+
+KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
+                                      std::shared_ptr<const LoopExpr> program, int inputs) {
+  const auto op = window_op(in);
+  if (!op) return {};
+  if (auto running = scan(in, *op)) return *running;
+  const Shape& shape = in.operand(0)->shape;
+  const auto& window = in.get<ir::WindowAttrs>().dims;
+  WindowAttrs attrs(shape.dtype);
+  attrs.op = binary_block(*op, held_type(shape.dtype));
+  attrs.dims = shape.dims;
+  attrs.out_dims = in.shape.dims;
+  attrs.strides = row_major_strides(shape.dims);
+  attrs.window = window;
+  attrs.init = std::size_t(inputs);
+  KernelDescriptor kernel;
   const std::int64_t length = in.shape.dims.back();
-  spec.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
+  kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
   double taps = 1;
   for (const WindowDim& w : window) taps *= double(w.size);
-  if (taps == 0) return KernelSpec();  // all results are the initial value: left to the evaluator
   double each = 3;
   if (program) {
     // A row for each window of it that is not the row's own.
-    each += program->nanoseconds() * double(shape.dims.back()) /
+    each += program->nanoseconds * double(shape.dims.back()) /
             double(std::max<std::int64_t>(1, length * window.back().size));
   }
-  spec.nanoseconds = 100 + each * taps * double(in.shape.element_count());
-  attrs->program = std::move(program);
-  attrs->init = std::size_t(inputs);
-  spec.attributes = std::move(attrs);
-  return spec;
+  kernel.nanoseconds = 100 + each * taps * double(in.shape.element_count());
+  kernel.key = kernel_key("reduce-window", shape.dtype, *op, attrs.dims, attrs.out_dims, window,
+                          program ? program->key() : std::string(), attrs.init);
+  kernel.make = [attrs = std::move(attrs), program = std::move(program)] {
+    auto made = std::make_shared<WindowAttrs>(attrs);
+    made->program = make_loop(program);
+    return runtime::Kernel{run_windows, std::move(made)};
+  };
+  return kernel;
 }
 
 }  // namespace tessera::codegen

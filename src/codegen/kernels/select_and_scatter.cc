@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/literal_util.h"
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -135,54 +136,58 @@ std::optional<Direction> as_comparison(const ir::Computation& c) {
 
 }  // namespace
 
-KernelSpec select_and_scatter_kernel(const ir::Instruction& in) {
-  KernelSpec spec;
+KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
+  KernelDescriptor kernel;
+  runtime::KernelFunction function = nullptr;
   const auto direction = as_comparison(*in.called().at(0));
   const auto combine = ir::as_binary_reducer(*in.called().at(1));
-  if (!direction || combine != ir::Opcode::add) return spec;
+  if (!direction || combine != ir::Opcode::add) return kernel;
   switch (in.shape.dtype) {
     case DType::f32:
-      spec.function = function_for<float>(*direction);
+      function = function_for<float>(*direction);
       break;
     case DType::f64:
-      spec.function = function_for<double>(*direction);
+      function = function_for<double>(*direction);
       break;
     case DType::s32:
-      spec.function = function_for<std::int32_t>(*direction);
+      function = function_for<std::int32_t>(*direction);
       break;
     default:
       break;
   }
-  if (!spec.function) return spec;
+  if (!function) return kernel;
   const Shape& source = in.operand(1)->shape;
   const Dims in_strides = row_major_strides(in.shape.dims);
   const Dims out_strides = row_major_strides(source.dims);
   const auto& window = in.get<ir::WindowAttrs>().dims;
-  auto a = std::make_shared<Attrs>();
+  Attrs a;
   double taps = 1;
   for (std::size_t d = 0; d < window.size(); ++d) {
     const ir::WindowDim& w = window[d];
     if (w.lhs_dilation != 1 || w.rhs_dilation != 1 || w.reversal) return {};
     if (w == ir::WindowDim()) {
-      a->unit_dims.push_back(in.shape.dims[d]);
-      a->unit_in_strides.push_back(in_strides[d]);
-      a->unit_out_strides.push_back(out_strides[d]);
-      spec.units *= in.shape.dims[d];
+      a.unit_dims.push_back(in.shape.dims[d]);
+      a.unit_in_strides.push_back(in_strides[d]);
+      a.unit_out_strides.push_back(out_strides[d]);
+      kernel.units *= in.shape.dims[d];
     } else {
-      a->window.push_back(w);
-      a->in.push_back(in.shape.dims[d]);
-      a->out.push_back(source.dims[d]);
-      a->in_strides.push_back(in_strides[d]);
-      a->out_strides.push_back(out_strides[d]);
+      a.window.push_back(w);
+      a.in.push_back(in.shape.dims[d]);
+      a.out.push_back(source.dims[d]);
+      a.in_strides.push_back(in_strides[d]);
+      a.out_strides.push_back(out_strides[d]);
       taps *= double(w.size);
     }
   }
   if (taps == 0) return {};
-  if (in.shape.element_count() == 0) spec.units = 0;
-  spec.nanoseconds =
+  if (in.shape.element_count() == 0) kernel.units = 0;
+  kernel.nanoseconds =
       100 + 3 * taps * double(source.element_count()) + double(in.shape.element_count());
-  spec.attributes = std::move(a);
-  return spec;
+  kernel.key =
+      kernel_key("select-and-scatter", in.shape.dtype, *direction, a.window, a.in, a.out,
+                 a.in_strides, a.out_strides, a.unit_dims, a.unit_in_strides, a.unit_out_strides);
+  kernel.make = kernel_maker(function, std::move(a));
+  return kernel;
 }
 
 }  // namespace tessera::codegen

@@ -2,13 +2,13 @@
 // The kernel of select-and-scatter.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
 
 /// Inputs: array, source, initial value. Empty unless the selection is a comparison of numbers and
 /// the updates are added.
-KernelSpec select_and_scatter_kernel(const ir::Instruction& select_and_scatter);
+KernelDescriptor select_and_scatter_kernel(const ir::Instruction& select_and_scatter);
 
 }  // namespace tessera::codegen

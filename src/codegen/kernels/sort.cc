@@ -12,6 +12,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
 namespace {
@@ -24,7 +25,8 @@ using runtime::KernelCall;
 struct KeyOrder {
   int operand = 0;
   DType type = DType::f32;                   ///< of the keys
-  std::shared_ptr<const FusedLoop> program;  ///< key of an element; null: the element itself
+  std::shared_ptr<const LoopExpr> expr;      ///< key of an element; null: the element itself
+  std::shared_ptr<const FusedLoop> program;  ///< made of it
   bool descending = false, total_order = false;
   int places = -1;  ///< the integer operand that tells equal keys apart, if any
   DType place_type = DType::s32;
@@ -61,11 +63,11 @@ const Instruction* first_parameter(const Instruction& i) {
   return nullptr;
 }
 
-std::optional<FusedLoopBuilder::Value> key_value(FusedLoopBuilder& builder, const Instruction& i,
-                                                 FusedLoopBuilder::Value parameter) {
+std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruction& i,
+                                            LoopBuilder::Value parameter) {
   if (i.is(Opcode::parameter)) return parameter;
   if (i.is(Opcode::constant)) return builder.constant(i.get<ir::ConstantAttrs>().value);
-  std::vector<FusedLoopBuilder::Value> operands;
+  std::vector<LoopBuilder::Value> operands;
   for (const Instruction* o : i.operands()) {
     const auto v = key_value(builder, *o, parameter);
     if (!v) return std::nullopt;
@@ -93,11 +95,11 @@ std::optional<KeyOrder> key_order(const Instruction& root) {
   order.descending = (attrs.direction == ir::Direction::gt) != swapped;
   order.total_order = attrs.type == ir::ComparisonType::total_order;
   if (!left->is(Opcode::parameter)) {
-    FusedLoopBuilder builder;
+    LoopBuilder builder;
     const auto v = key_value(builder, *left, builder.contiguous(p->shape.dtype));
     if (!v) return std::nullopt;
     builder.output(*v);
-    order.program = builder.finish();
+    order.expr = builder.finish();
   }
   return order;
 }
@@ -341,26 +343,37 @@ void run_sort(const KernelCall& call) {
 
 }  // namespace
 
-KernelSpec sort_kernel(const ir::Instruction& sort) {
-  KernelSpec spec;
+KernelDescriptor sort_kernel(const ir::Instruction& sort) {
+  KernelDescriptor kernel;
   const Shape& first = sort.operand(0)->shape;
   const std::int64_t dim = sort.get<ir::SortAttrs>().dim;
-  auto attrs = std::make_shared<SortAttrs>();
-  attrs->n = first.dim(dim);
-  for (std::int64_t d = dim + 1; d < first.rank(); ++d) attrs->inner *= first.dim(d);
+  SortAttrs attrs;
+  attrs.n = first.dim(dim);
+  for (std::int64_t d = dim + 1; d < first.rank(); ++d) attrs.inner *= first.dim(d);
   for (const Instruction* o : sort.operands()) {
-    attrs->bytes.push_back(std::int64_t(byte_size(o->shape.dtype)));
+    attrs.bytes.push_back(std::int64_t(byte_size(o->shape.dtype)));
   }
-  attrs->comparator = program_of(*sort.called().at(0));
-  if (!attrs->comparator || attrs->n > std::int64_t(UINT32_MAX)) return spec;
-  attrs->order = order_of(*sort.called()[0]);
-  const double n = double(std::max<std::int64_t>(2, attrs->n));
-  spec.function = run_sort;
-  spec.units = attrs->n == 0 ? 0 : first.element_count() / attrs->n;
-  spec.nanoseconds = 100 + double(first.element_count()) * std::log2(n) *
-                               (attrs->order ? 3 : 30 + attrs->comparator->nanoseconds());
-  spec.attributes = std::move(attrs);
-  return spec;
+  std::shared_ptr<const LoopExpr> comparator = program_of(*sort.called().at(0));
+  if (!comparator || attrs.n > std::int64_t(UINT32_MAX)) return kernel;
+  attrs.order = order_of(*sort.called()[0]);
+  const double n = double(std::max<std::int64_t>(2, attrs.n));
+  kernel.units = attrs.n == 0 ? 0 : first.element_count() / attrs.n;
+  kernel.nanoseconds = 100 + double(first.element_count()) * std::log2(n) *
+                                 (attrs.order ? 3 : 30 + comparator->nanoseconds);
+  KeyWriter key("sort");
+  key.add_all(attrs.n, attrs.inner, attrs.bytes, comparator->key(), attrs.order.has_value());
+  if (const auto& o = attrs.order) {
+    key.add_all(o->operand, o->type, o->expr ? o->expr->key() : std::string(), o->descending,
+                o->total_order, o->places, o->place_type, o->limit);
+  }
+  kernel.key = key.take();
+  kernel.make = [attrs = std::move(attrs), comparator] {
+    auto made = std::make_shared<SortAttrs>(attrs);
+    made->comparator = make_loop(comparator);
+    if (made->order) made->order->program = make_loop(made->order->expr);
+    return runtime::Kernel{run_sort, std::move(made)};
+  };
+  return kernel;
 }
 
 }  // namespace tessera::codegen

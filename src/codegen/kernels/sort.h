@@ -2,12 +2,12 @@
 // The kernel of sort.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
 
 /// Stable sorts along one dim; units are the rows. Empty if the comparator has no block functions.
-KernelSpec sort_kernel(const ir::Instruction& sort);
+KernelDescriptor sort_kernel(const ir::Instruction& sort);
 
 }  // namespace tessera::codegen

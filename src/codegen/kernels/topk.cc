@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/literal.h"
+#include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
 namespace {
@@ -82,18 +83,18 @@ void run_topk(const KernelCall& call) {
 
 }  // namespace
 
-KernelSpec topk_kernel(const ir::Instruction& topk) {
+KernelDescriptor topk_kernel(const ir::Instruction& topk) {
   const Shape& x = topk.operand(0)->shape;
   const auto& attrs = topk.get<ir::TopKAttrs>();
   if (x.dims.empty() || is_complex(x.dtype) || (is_floating(x.dtype) && byte_size(x.dtype) == 1)) {
     return {};
   }
-  auto run = std::make_shared<TopKRun>();
-  run->n = x.dims.back();
-  run->k = attrs.k;
-  run->largest = attrs.largest;
-  KernelSpec spec;
-  spec.function = dispatch_dtype(x.dtype, [](auto tag) -> runtime::KernelFunction {
+  TopKRun run;
+  run.n = x.dims.back();
+  run.k = attrs.k;
+  run.largest = attrs.largest;
+  KernelDescriptor kernel;
+  const auto function = dispatch_dtype(x.dtype, [](auto tag) -> runtime::KernelFunction {
     using T = typename decltype(tag)::type;
     if constexpr (sizeof(T) == 16 || std::is_same_v<T, std::complex<float>>) {
       return nullptr;
@@ -101,11 +102,12 @@ KernelSpec topk_kernel(const ir::Instruction& topk) {
       return run_topk<T>;
     }
   });
-  spec.units = run->n == 0 ? 0 : x.element_count() / run->n;
-  spec.nanoseconds = 50 + double(x.element_count()) *
-                              (2 + 0.3 * std::log2(double(std::max<std::int64_t>(2, run->k))));
-  spec.attributes = std::move(run);
-  return spec;
+  kernel.units = run.n == 0 ? 0 : x.element_count() / run.n;
+  kernel.nanoseconds = 50 + double(x.element_count()) *
+                                (2 + 0.3 * std::log2(double(std::max<std::int64_t>(2, run.k))));
+  kernel.key = kernel_key("topk", x.dtype, run.n, run.k, run.largest);
+  if (function != nullptr) kernel.make = kernel_maker(function, run);
+  return kernel;
 }
 
 }  // namespace tessera::codegen

@@ -2,13 +2,13 @@
 // The kernel of top-k.
 #pragma once
 
-#include "src/codegen/kernels/kernel_spec.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
 
 /// The k greatest (or least) of the last dim with their places; units are the rows. Floats are in
 /// their total order, equal ones by place. Empty for complex numbers and floats of a byte.
-KernelSpec topk_kernel(const ir::Instruction& topk);
+KernelDescriptor topk_kernel(const ir::Instruction& topk);
 
 }  // namespace tessera::codegen

@@ -9,6 +9,7 @@
 #include "src/codegen/liveness.h"
 #include "src/compiler/compile.h"
 #include "src/compiler/cost_analysis.h"
+#include "src/compiler/execution/full_gathers.h"
 #include "src/compiler/pipeline.h"
 #include "src/runtime/executor.h"
 
@@ -106,6 +107,7 @@ std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
   Compilation c;
   c.options = options;
   c.module = std::move(module);
+  c.refuse_full_gathers = refuse_full_gathers;
   run_pipeline(&c);
   return std::make_shared<PlannedExecutable>(std::move(c));
 }

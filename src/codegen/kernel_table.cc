@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels by key, and how a settled plan gets its own.
+#include "src/codegen/kernel_table.h"
+
+#include "src/base/check.h"
+
+namespace tessera::codegen {
+
+template <class Descriptor>
+std::int32_t KernelTable::ByKey<Descriptor>::add(const Descriptor& d) {
+  TESSERA_CHECK(!d.key.empty() && d.make != nullptr, "a kernel without a key or a maker");
+  const auto [it, added] = numbers.try_emplace(d.key, std::int32_t(list.size()));
+  if (added) list.push_back(d);
+  return it->second;
+}
+
+template <class Descriptor>
+const Descriptor* KernelTable::ByKey<Descriptor>::find(const std::string& key) const {
+  const auto it = numbers.find(key);
+  return it == numbers.end() ? nullptr : &list[std::size_t(it->second)];
+}
+
+std::int32_t KernelTable::add(const KernelDescriptor& kernel) { return kernels_.add(kernel); }
+std::int32_t KernelTable::add(const CombineDescriptor& combiner) {
+  return combiners_.add(combiner);
+}
+const KernelDescriptor* KernelTable::find(const std::string& key) const {
+  return kernels_.find(key);
+}
+const CombineDescriptor* KernelTable::find_combiner(const std::string& key) const {
+  return combiners_.find(key);
+}
+
+namespace {
+
+/// Places of those that are used, in the order of their first use.
+template <class Made>
+class Used {
+ public:
+  explicit Used(std::size_t described) : places_(described, -1) {}
+
+  template <class Descriptor>
+  void place(std::int32_t* number, const std::vector<Descriptor>& all, std::vector<Made>* made) {
+    std::int32_t& place = places_.at(std::size_t(*number));
+    if (place < 0) {
+      place = std::int32_t(made->size());
+      made->push_back(all[std::size_t(*number)].make());
+    }
+    *number = place;
+  }
+
+ private:
+  std::vector<std::int32_t> places_;
+};
+
+template <class F>
+void for_each_step(runtime::Block* block, F&& f) {
+  for (runtime::Step& step : block->steps) {
+    f(&step);
+    if (auto* loop = std::get_if<runtime::While>(&step.what)) {
+      for_each_step(&loop->condition, f);
+      for_each_step(&loop->body, f);
+    } else if (auto* conditional = std::get_if<runtime::Conditional>(&step.what)) {
+      for (runtime::Branch& b : conditional->branches) for_each_step(&b.block, f);
+    }
+  }
+}
+
+}  // namespace
+
+void KernelTable::materialize(runtime::Plan* plan) {
+  Used<runtime::Kernel> kernels(kernels_.size());
+  Used<runtime::Combiner> combiners(combiners_.size());
+  for_each_step(&plan->entry, [&](runtime::Step* step) {
+    if (auto* task = std::get_if<runtime::KernelTask>(&step->what)) {
+      kernels.place(&task->kernel, kernels_.list, &plan->kernels);
+    } else if (auto* exchange = std::get_if<runtime::Exchange>(&step->what)) {
+      if (exchange->combiner < 0) return;
+      combiners.place(&exchange->combiner, combiners_.list, &plan->combiners);
+    }
+  });
+  made_ += std::int64_t(plan->kernels.size());
+}
+
+}  // namespace tessera::codegen

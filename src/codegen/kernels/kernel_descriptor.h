@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What planning knows of a kernel: what it computes, what it costs, and how it is made. The kernel
+// itself is made when the plan is settled, once for all steps that have equal keys.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "src/runtime/plan.h"
+
+namespace tessera::codegen {
+
+struct KernelDescriptor {
+  /// What the kernel computes, completely (see KeyWriter). It does not depend on addresses.
+  std::string key;
+  /// Makes the function and its attributes. Owns what it reads: the module may be gone by then.
+  std::function<runtime::Kernel()> make;
+  std::int64_t units = 1;
+  double nanoseconds = 0;
+
+  explicit operator bool() const { return make != nullptr; }
+};
+
+/// For kernels whose attributes are plain numbers.
+template <class Attributes>
+std::function<runtime::Kernel()> kernel_maker(runtime::KernelFunction function,
+                                              Attributes attributes) {
+  return [function, attributes = std::move(attributes)] {
+    return runtime::Kernel{function, std::make_shared<const Attributes>(attributes)};
+  };
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register programs of loops: their builder, and their keys.
+#include "src/codegen/kernels/loop_expr.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "src/base/literal_util.h"
+#include "src/codegen/kernels/kernel_key.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+
+bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+bool has_blocks(DType t) {
+  switch (t) {
+    case DType::pred:
+    case DType::s8:
+    case DType::s16:
+    case DType::s32:
+    case DType::s64:
+    case DType::u8:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32:
+    case DType::f64:
+    case DType::c64:
+    case DType::c128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// About the nanoseconds of one element.
+double cost_of(Opcode op, DType t) {
+  if (is_integer(t) || t == DType::pred) {
+    return op == Opcode::divide || op == Opcode::remainder || op == Opcode::power ? 4 : 0.3;
+  }
+  switch (ir::info(op).work) {
+    case ir::Work::simple:
+      return 0.3;
+    case ir::Work::moderate:
+      return 1;
+    case ir::Work::division:
+      return 1.5;
+    default:
+      return is_complex(t) ? 40 : 8;
+  }
+}
+
+BlockOp copy_of(DType t) {
+  return {.kind = BlockOp::Kind::copy, .element_bytes = std::int32_t(byte_size(t))};
+}
+
+}  // namespace
+
+LoopBuilder::LoopBuilder() : program_(std::make_shared<LoopExpr>()) {}
+LoopBuilder::~LoopBuilder() = default;
+
+LoopBuilder::Value LoopBuilder::add_register(LoopExpr::Register r, DType t, bool lifted) {
+  r.element_bytes = int(byte_size(lifted ? DType::f32 : t));
+  program_->registers.push_back(std::move(r));
+  return {int(program_->registers.size()) - 1, t, lifted};
+}
+
+LoopBuilder::Value LoopBuilder::contiguous(DType t, std::int64_t offset) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::contiguous;
+  r.offset = offset;
+  r.index = inputs_++;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::scalar(DType t, std::int64_t offset) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::scalar;
+  r.offset = offset;
+  r.index = inputs_++;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides, std::int64_t offset) {
+  LoopExpr::Register r;
+  // Fewer and longer dims make longer runs.
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    if (!r.dims.empty() && r.strides.back() == strides[d] * dims[d]) {
+      r.dims.back() *= dims[d];
+      r.strides.back() = strides[d];
+    } else {
+      r.dims.push_back(dims[d]);
+      r.strides.push_back(strides[d]);
+    }
+  }
+  if (r.dims.empty() || (r.dims.size() == 1 && r.strides[0] == 0)) {
+    return scalar(t, offset);
+  }
+  if (r.dims.size() == 1 && r.strides[0] == 1) return contiguous(t, offset);
+  r.kind = LoopExpr::Kind::broadcast;
+  r.index = inputs_++;
+  r.offset = offset;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::composed(DType t, ComposedView m) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::composed;
+  r.index = int(program_->views.size());
+  program_->views.push_back(std::move(m));
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::source(DType t, SourceDescriptor source, int inputs,
+                                       double nanoseconds) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::source;
+  r.index = int(program_->sources.size());
+  program_->sources.emplace_back(std::move(source), inputs_);
+  inputs_ += inputs;
+  program_->nanoseconds += nanoseconds;
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::constant(const Literal& scalar) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::constant;
+  auto& bytes = program_->constants;
+  r.constant = std::int64_t((bytes.size() + 15) / 16 * 16);
+  bytes.resize(std::size_t(r.constant) + 16);
+  std::memcpy(bytes.data() + r.constant, scalar.bytes(), scalar.byte_count());
+  return add_register(std::move(r), scalar.dtype());
+}
+
+LoopBuilder::Value LoopBuilder::iota(DType t, const Dims& dims, std::int64_t dim) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::iota;
+  r.dtype = t;
+  r.dims = {1, dims[std::size_t(dim)], 1};
+  for (auto d = dim + 1; d < std::int64_t(dims.size()); ++d) r.dims[2] *= dims[std::size_t(d)];
+  return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::emit(const BlockOp& op, const std::vector<Value>& operands,
+                                     DType result, bool lifted, double nanoseconds) {
+  const Value out = add_register({}, result, lifted);
+  LoopExpr::Op added;
+  added.op = op;
+  added.out = out.reg;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    added.operands.push_back(operands[k].reg);
+    if (program_->registers[std::size_t(operands[k].reg)].scalar()) added.scalars |= 1u << k;
+  }
+  program_->ops.push_back(std::move(added));
+  program_->nanoseconds += nanoseconds;
+  return out;
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::emit_if_known(const BlockOp& op,
+                                                             const std::vector<Value>& operands,
+                                                             DType result, bool lifted,
+                                                             double nanoseconds) {
+  if (block_function(op) == nullptr) return std::nullopt;
+  return emit(op, operands, result, lifted, nanoseconds);
+}
+
+LoopBuilder::Value LoopBuilder::lift(Value v) {
+  if (!is_half(v.dtype) || v.lifted) return v;
+  return emit({.kind = BlockOp::Kind::lift, .type = v.dtype}, {v}, v.dtype, true, 1);
+}
+
+LoopBuilder::Value LoopBuilder::raw(Value v) {
+  if (!v.lifted) return v;
+  return emit({.kind = BlockOp::Kind::convert, .type = DType::f32, .to = v.dtype}, {v}, v.dtype,
+              false, 1);
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& instruction,
+                                                     const std::vector<Value>& operands) {
+  const Opcode op = instruction.opcode;
+  const DType result = instruction.shape.dtype;
+  if (!instruction.shape.is_array() || !has_blocks(result) || operands.empty()) return std::nullopt;
+  for (const Value& v : operands) {
+    if (!has_blocks(v.dtype)) return std::nullopt;
+  }
+  const DType type = operands[0].dtype;
+  const DType held = is_half(type) ? DType::f32 : type;
+  const double cost = cost_of(op, held);
+  BlockOp block = {.opcode = op, .type = held};
+  // Operands are lifted only for a function that exists.
+  const auto known = [&] { return block_function(block) != nullptr; };
+  switch (op) {
+    case Opcode::copy:
+      return operands[0];
+    case Opcode::convert: {
+      if (type == result) return operands[0];
+      const Value v = lift(operands[0]);
+      if (held == result) return Value{v.reg, result, false};
+      return emit_if_known({.kind = BlockOp::Kind::convert, .type = held, .to = result}, {v},
+                           result, false, 1);
+    }
+    case Opcode::bitcast_convert: {
+      if (byte_size(type) != byte_size(result)) return std::nullopt;
+      return Value{raw(operands[0]).reg, result, false};
+    }
+    case Opcode::select: {
+      Value a = operands[1], b = operands[2];
+      if (a.lifted != b.lifted) a = lift(a), b = lift(b);
+      return emit_if_known({.kind = BlockOp::Kind::select,
+                            .element_bytes = std::int32_t(a.lifted ? 4 : byte_size(result))},
+                           {operands[0], a, b}, result, a.lifted, cost);
+    }
+    case Opcode::compare: {
+      const auto& attrs = instruction.get<ir::CompareAttrs>();
+      block.kind = BlockOp::Kind::compare;
+      block.direction = attrs.direction;
+      block.comparison = attrs.type;
+      if (!known()) return std::nullopt;
+      return emit(block, {lift(operands[0]), lift(operands[1])}, result, false, cost);
+    }
+    case Opcode::clamp: {
+      block.kind = BlockOp::Kind::clamp;
+      if (!known()) return std::nullopt;
+      return emit(block, {lift(operands[0]), lift(operands[1]), lift(operands[2])}, result,
+                  is_half(result), cost);
+    }
+    default:
+      break;
+  }
+  if (op == Opcode::reduce_precision) {
+    block.kind = BlockOp::Kind::reduce_precision;
+    block.precision = instruction.get<ir::ReducePrecisionAttrs>();
+  } else if (operands.size() == 1) {
+    block.kind = BlockOp::Kind::unary;
+  } else if (operands.size() == 2 && (op == Opcode::complex || operands[1].dtype == type)) {
+    block.kind = BlockOp::Kind::binary;
+  } else {
+    return std::nullopt;
+  }
+  if (!known()) return std::nullopt;
+  std::vector<Value> lifted;
+  for (const Value& v : operands) lifted.push_back(lift(v));
+  const bool half = is_half(result);
+  Value out = emit(block, lifted, result, half, cost);
+  if (half && !ir::has_trait(op, ir::traits::exact)) {
+    out = emit({.kind = BlockOp::Kind::round, .type = result}, {out}, result, true, 1);
+  }
+  return out;
+}
+
+void LoopBuilder::output(Value v) { outputs_.push_back(raw(v)); }
+
+std::shared_ptr<const LoopExpr> LoopBuilder::finish() {
+  LoopExpr& p = *program_;
+  auto kind = [&](int reg) -> LoopExpr::Kind& { return p.registers[std::size_t(reg)].kind; };
+  // Results are written by the last ops, when no input is read any more: inputs may be overwritten.
+  const bool direct = outputs_.size() == 1 && !p.ops.empty() && p.ops.back().out == outputs_[0].reg;
+  if (outputs_.size() == 1 && p.ops.empty() && kind(outputs_[0].reg) == LoopExpr::Kind::source) {
+    p.only_source = outputs_[0].reg;
+  } else if (direct) {
+    kind(outputs_[0].reg) = LoopExpr::Kind::output;
+  } else {
+    if (outputs_.size() > 1) {
+      for (Value& v : outputs_) {
+        if (kind(v.reg) != LoopExpr::Kind::contiguous) continue;
+        v = emit(copy_of(v.dtype), {v}, v.dtype, false, 0.3);
+      }
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const Value v = outputs_[i];
+      const Value o = emit(copy_of(v.dtype), {v}, v.dtype, false, 0.3);
+      kind(o.reg) = LoopExpr::Kind::output;
+      p.registers[std::size_t(o.reg)].index = int(i);
+    }
+  }
+  for (const LoopExpr::Register& r : p.registers) {
+    if (r.generated()) p.nanoseconds += 0.3;
+  }
+  return program_;
+}
+
+double operation_cost(const ir::Instruction& instruction) {
+  const DType t = instruction.operand(0)->shape.dtype;
+  return cost_of(instruction.opcode, is_half(t) ? DType::f32 : t);
+}
+
+bool is_loop_op(const ir::Instruction& instruction) {
+  if (!instruction.shape.is_array() || instruction.operands().empty() ||
+      instruction.operands().size() > 3) {
+    return false;
+  }
+  if (!ir::is_elementwise(instruction.opcode) || instruction.is(Opcode::copy)) return false;
+  LoopBuilder probe;
+  std::vector<LoopBuilder::Value> operands;
+  for (const ir::Instruction* o : instruction.operands()) {
+    if (!o->shape.is_array()) return false;
+    operands.push_back(probe.contiguous(o->shape.dtype));
+  }
+  return probe.apply(instruction, operands).has_value();
+}
+
+std::shared_ptr<const LoopExpr> program_of(const ir::Computation& computation) {
+  LoopBuilder builder;
+  std::unordered_map<const ir::Instruction*, LoopBuilder::Value> values;
+  for (const ir::Instruction* p : computation.parameters()) {
+    if (!p->shape.is_scalar() || !has_blocks(p->shape.dtype)) return nullptr;
+    values[p] = builder.contiguous(p->shape.dtype);
+  }
+  for (const auto& i : computation.instructions()) {
+    if (i->is(Opcode::parameter) || (i.get() == computation.root() && i->is(Opcode::tuple))) {
+      continue;
+    }
+    if (!i->shape.is_scalar()) return nullptr;
+    if (i->is(Opcode::constant)) {
+      if (!has_blocks(i->shape.dtype)) return nullptr;
+      values[i.get()] = builder.constant(i->get<ir::ConstantAttrs>().value);
+      continue;
+    }
+    if (i->is(Opcode::reshape) || i->is(Opcode::broadcast) || i->is(Opcode::bitcast)) {
+      values[i.get()] = values.at(i->operand(0));
+      continue;
+    }
+    std::vector<LoopBuilder::Value> operands;
+    for (const ir::Instruction* o : i->operands()) operands.push_back(values.at(o));
+    const auto v = builder.apply(*i, operands);
+    if (!v) return nullptr;
+    values[i.get()] = *v;
+  }
+  const ir::Instruction* root = computation.root();
+  if (root->is(Opcode::tuple)) {
+    for (const ir::Instruction* o : root->operands()) builder.output(values.at(o));
+  } else {
+    builder.output(values.at(root));
+  }
+  return builder.finish();
+}
+
+void add_to_key(const ComposedView& view, KeyWriter* key) {
+  key->add_all(view.fill, view.dims, view.pieces.size());
+  for (const ComposedView::Piece& p : view.pieces) {
+    key->add_all(p.input, p.base, p.sides.size(), p.starts.size());
+    for (const ComposedView::Side& s : p.sides) {
+      key->add_all(s.low, s.high, s.origin, s.size, s.stride);
+    }
+    for (const ComposedView::Start& s : p.starts) {
+      key->add_all(s.dim, s.input, s.dtype, s.limit, s.scale, s.window);
+    }
+  }
+}
+
+std::string LoopExpr::key() const {
+  KeyWriter key("expr");
+  key.add(registers.size());
+  for (const Register& r : registers) {
+    key.add_all(r.kind, r.index, r.element_bytes, r.offset, r.constant, r.dims, r.strides, r.dtype);
+  }
+  key.add(ops.size());
+  for (const Op& o : ops) {
+    key.add_all(o.op.kind, o.op.opcode, o.op.type, o.op.to, o.op.direction, o.op.comparison,
+                o.op.element_bytes, o.op.precision.exponent_bits, o.op.precision.mantissa_bits,
+                o.operands, o.out, o.scalars);
+  }
+  key.add(views.size());
+  for (const ComposedView& view : views) add_to_key(view, &key);
+  key.add(sources.size());
+  for (const auto& [source, first_input] : sources) key.add_all(source.key, first_input);
+  key.add_all(constants, only_source);
+  return key.take();
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise programs as plain data: several ops over the elements of equally long arrays. Made
+// from fused ops, and from scalar computations (reducers, comparators). What runs them, block by
+// block, is made of them when a plan is settled (fused_loop.h); a compiler of loops could take that
+// place.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/literal.h"
+#include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/composed_view.h"
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+class ElementSource;
+class KeyWriter;
+
+/// An array that is made where it is read, and how: as KernelDescriptor is to a kernel.
+struct SourceDescriptor {
+  std::string key;
+  std::function<std::shared_ptr<const ElementSource>()> make;
+
+  explicit operator bool() const { return make != nullptr; }
+};
+
+struct LoopExpr {
+  enum class Kind : std::uint8_t {
+    contiguous,
+    scalar,
+    constant,
+    broadcast,
+    composed,
+    source,
+    iota,
+    temporary,
+    output
+  };
+  struct Register {
+    Kind kind = Kind::temporary;
+    int index = 0;  ///< of the input, the output, or in `views` or `sources`
+    int element_bytes = 0;
+    std::int64_t offset = 0;    ///< of an input's first element
+    std::int64_t constant = 0;  ///< offset into `constants`
+    Dims dims, strides;         ///< of broadcast: extents, and strides of the source in elements
+    DType dtype = DType::f32;   ///< of iota: dims = {outer, size, inner}
+    bool scalar() const { return kind == Kind::scalar || kind == Kind::constant; }
+    bool generated() const {
+      return kind == Kind::broadcast || kind == Kind::composed || kind == Kind::source ||
+             kind == Kind::iota;
+    }
+  };
+  struct Op {
+    BlockOp op;
+    std::vector<int> operands;
+    int out = 0;
+    unsigned scalars = 0;
+  };
+
+  std::vector<Register> registers;
+  std::vector<Op> ops;
+  std::vector<ComposedView> views;
+  std::vector<std::pair<SourceDescriptor, int>> sources;  ///< with the first input
+  std::vector<std::byte> constants;
+  int only_source = -1;    ///< register of the source that is all of the output
+  double nanoseconds = 0;  ///< estimate for one element
+
+  /// Equal keys, equal programs.
+  std::string key() const;
+};
+
+class LoopBuilder {
+ public:
+  LoopBuilder();
+  ~LoopBuilder();
+  /// A value: a register and the type it stands for. f16 and bf16 may be lifted: held as f32.
+  struct Value {
+    int reg = -1;
+    DType dtype = DType::f32;
+    bool lifted = false;
+  };
+  // Inputs are numbered in the order of these calls (constants and iotas are none).
+  Value contiguous(DType t, std::int64_t offset = 0);
+  Value scalar(DType t, std::int64_t offset = 0);
+  /// Element i is source[offset + sum of coordinates(i) * strides], i row-major over dims.
+  Value broadcast(DType t, Dims dims, Dims strides, std::int64_t offset = 0);
+  /// Its inputs are numbers that input() gave.
+  Value composed(DType t, ComposedView m);
+  int input() { return inputs_++; }
+  /// It has the next `inputs` inputs; an element takes so many nanoseconds.
+  Value source(DType t, SourceDescriptor source, int inputs, double nanoseconds = 0);
+  Value constant(const Literal& scalar);
+  Value iota(DType t, const Dims& dims, std::int64_t dim);
+  /// Empty if there is no block function for it.
+  std::optional<Value> apply(const ir::Instruction& instruction,
+                             const std::vector<Value>& operands);
+  void output(Value v);
+  std::shared_ptr<const LoopExpr> finish();
+  int input_count() const { return inputs_; }
+
+ private:
+  Value add_register(LoopExpr::Register r, DType t, bool lifted = false);
+  Value emit(const BlockOp& op, const std::vector<Value>& operands, DType result, bool lifted,
+             double nanoseconds);
+  std::optional<Value> emit_if_known(const BlockOp& op, const std::vector<Value>& operands,
+                                     DType result, bool lifted, double nanoseconds);
+  Value lift(Value v);
+  Value raw(Value v);
+
+  std::shared_ptr<LoopExpr> program_;
+  std::vector<Value> outputs_;
+  int inputs_ = 0;
+};
+
+/// Estimate for one element of an elementwise op, in nanoseconds.
+double operation_cost(const ir::Instruction& instruction);
+/// True for ops that LoopBuilder::apply can do on these types.
+bool is_loop_op(const ir::Instruction& instruction);
+/// A computation on scalars as a loop: inputs are its parameters, outputs its result's leaves. Null
+/// if something in it has no block function.
+std::shared_ptr<const LoopExpr> program_of(const ir::Computation& computation);
+
+/// Which fields of a composed view say what it reads.
+void add_to_key(const ComposedView& view, KeyWriter* key);
+
+}  // namespace tessera::codegen
