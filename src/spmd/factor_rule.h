@@ -15,7 +15,7 @@ namespace tessera::spmd {
 enum class FactorKind : std::uint8_t {
   pass_through,      ///< the op is independent along it
   reduction,         ///< in operands only; results are partial sums if it is split
-  need_replication,  ///< the op needs it whole
+  need_replication,  ///< the op needs all of it
   permutation,       ///< results need neighbours along it (halo)
 };
 

@@ -23,13 +23,13 @@ using ir::Opcode;
 
 /// Open groups of one kind that a further collective may join: the last ones.
 constexpr std::size_t kOpenGroups = 8;
-/// Below this, places can't be told apart.
+/// Below this, places count as equal.
 constexpr double kShortest = 1e-7;
 /// For how many instructions a user may be made to wait, how many may wait for one collective that
 /// joins others, and how many bytes they may make.
 constexpr double kLongestWait = 100;
 constexpr std::size_t kMaxWaiting = 32;
-constexpr std::int64_t kMaxHeld = std::int64_t(1) << 16;
+constexpr std::int64_t kMaxLiveBytes = std::int64_t(1) << 16;
 
 /// These have a form of several arrays in every dialect; the others are packed into one array.
 bool has_several_results(Opcode op) { return op == Opcode::all_reduce || op == Opcode::all_gather; }
@@ -172,7 +172,7 @@ class Combiner {
     std::set<std::int64_t> waits;
     std::vector<const Instruction*> work = members;
     double next = from + 1;
-    std::int64_t held = 0;
+    std::int64_t live_bytes = 0;
     while (!work.empty()) {
       const Instruction* x = work.back();
       work.pop_back();
@@ -184,8 +184,8 @@ class Combiner {
         }
         if (!may_wait(*u)) return false;
         if (!waits.insert(u->index).second) continue;
-        held += u->shape.byte_count();
-        if (waits.size() > kMaxWaiting || held > kMaxHeld) return false;
+        live_bytes += u->shape.byte_count();
+        if (waits.size() > kMaxWaiting || live_bytes > kMaxLiveBytes) return false;
         work.push_back(u);
       }
     }
@@ -247,7 +247,8 @@ class Combiner {
     computation_->set_order(order);
   }
 
-  /// Arrays are gathered flat: only of those does XLA's CPU backend know how they lie in memory.
+  /// Arrays are gathered flat: only of those does XLA's CPU backend know how they are laid out in
+  /// memory.
   void several(ir::Builder& b, const Group& g, std::unordered_map<Instruction*, Instruction*>* to) {
     const bool flat = g.members[0]->is(Opcode::all_gather);
     std::vector<Instruction*> operands;

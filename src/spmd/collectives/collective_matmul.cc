@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots in parts ("collective matmul", Wang et al. 2023): what would be gathered for one goes round
-// the devices while each multiplies the part that it has, and a sum that would be scattered grows
-// as it goes round. Nobody ever holds the whole array, and a part's move doesn't wait for its dot.
+// Dots in parts ("collective matmul", Wang et al. 2023): what would be gathered for one travels
+// around the ring of devices while each multiplies the part that it has, and a sum that would be
+// scattered grows as it travels. No device ever has the full array, and a part's move doesn't wait
+// for its dot.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -125,7 +126,8 @@ class Windowed {
     const std::int64_t size = part->shape.dim(d);
 
     const auto multiply = [&](ir::Builder& b, const Carried& in, Instruction* sum) {
-      Instruction* start = b.binary(Opcode::multiply, chunk(b, in, 0, ring->size), number(b, size));
+      Instruction* start =
+          b.binary(Opcode::multiply, chunk(b, in, 0, ring->size), index_constant(b, size));
       Instruction* other = in.other;
       if (role.in_other >= 0) other = cut(b, other, role.in_other, start, size);
       Instruction* x = *side == 0 ? in.travels : other;
@@ -134,13 +136,14 @@ class Windowed {
       if (!sums) shape.dims[std::size_t(role.in_result)] = size;
       Instruction* product = b.emit_shaped(Opcode::dot, shape, {x, y}, dot->attrs);
       if (sums) return b.binary(Opcode::add, sum, product);
-      std::vector<Instruction*> starts(dot->shape.dims.size(), number(b, 0));
+      std::vector<Instruction*> starts(dot->shape.dims.size(), index_constant(b, 0));
       starts[std::size_t(role.in_result)] = start;
       return b.dynamic_update_slice(sum, product, starts);
     };
     ir::Builder& b = r_.builder(dot);
     Instruction* nothing = b.splat(b.zero(dot->shape.dtype), dot->shape.dims);
-    const Carried first{number(b, 0), member(b, *ring), part, dot->operand(1 - *side), nothing};
+    const Carried first{index_constant(b, 0), member(b, *ring), part, dot->operand(1 - *side),
+                        nothing};
     const Carried last =
         loop(b, first, 0, *ring, gather->metadata, [&](ir::Builder& in_loop, const Carried& in) {
           Carried next = in;
@@ -171,7 +174,8 @@ class Windowed {
     }
     // The chunk that is the receiver's in the end has then been with everyone.
     const auto multiply = [&](ir::Builder& b, const Carried& in) {
-      Instruction* start = b.binary(Opcode::multiply, chunk(b, in, 1, ring->size), number(b, size));
+      Instruction* start =
+          b.binary(Opcode::multiply, chunk(b, in, 1, ring->size), index_constant(b, size));
       Instruction* x[2] = {in.travels, in.other};
       for (std::size_t side = 0; side < 2; ++side) {
         if (from[side] >= 0) x[side] = cut(b, x[side], from[side], start, size);
@@ -179,9 +183,10 @@ class Windowed {
       return b.emit_shaped(Opcode::dot, scatter->shape, {x[0], x[1]}, dot->attrs);
     };
     ir::Builder& b = r_.builder(scatter);
-    Carried first{number(b, 0), member(b, *ring), dot->operand(0), dot->operand(1), nullptr};
+    Carried first{index_constant(b, 0), member(b, *ring), dot->operand(0), dot->operand(1),
+                  nullptr};
     first.sum = multiply(b, first);
-    first.step = number(b, 1);
+    first.step = index_constant(b, 1);
     const Carried last =
         loop(b, first, 1, *ring, scatter->metadata, [&](ir::Builder& in_loop, const Carried& in) {
           Carried next = in;
@@ -202,7 +207,7 @@ class Windowed {
     Instruction* sum;
   };
 
-  static Instruction* number(ir::Builder& b, std::int64_t n) {
+  static Instruction* index_constant(ir::Builder& b, std::int64_t n) {
     return b.scalar(DType::s32, double(n));
   }
 
@@ -210,13 +215,13 @@ class Windowed {
   static Instruction* chunk(ir::Builder& b, const Carried& in, std::int64_t ahead,
                             std::int64_t size) {
     Instruction* sum = b.binary(Opcode::add, in.member, in.step);
-    if (ahead != 0) sum = b.binary(Opcode::add, sum, number(b, ahead));
-    return b.binary(Opcode::remainder, sum, number(b, size));
+    if (ahead != 0) sum = b.binary(Opcode::add, sum, index_constant(b, ahead));
+    return b.binary(Opcode::remainder, sum, index_constant(b, size));
   }
 
   static Instruction* cut(ir::Builder& b, Instruction* x, std::int64_t d, Instruction* start,
                           std::int64_t size) {
-    std::vector<Instruction*> starts(x->shape.dims.size(), number(b, 0));
+    std::vector<Instruction*> starts(x->shape.dims.size(), index_constant(b, 0));
     starts[std::size_t(d)] = start;
     Dims sizes = x->shape.dims;
     sizes[std::size_t(d)] = size;
@@ -242,9 +247,9 @@ class Windowed {
         digit = ring.member[p] == std::int64_t(p) / stride % ring.size;
       }
       if (!digit) continue;
-      if (stride > 1) id = b.binary(Opcode::divide, id, number(b, stride));
+      if (stride > 1) id = b.binary(Opcode::divide, id, index_constant(b, stride));
       if (stride * ring.size == groups_.devices()) return id;
-      return b.binary(Opcode::remainder, id, number(b, ring.size));
+      return b.binary(Opcode::remainder, id, index_constant(b, ring.size));
     }
     Literal table(Shape(DType::s32, {std::int64_t(ring.member.size())}));
     auto data = table.mutable_data<std::int32_t>();
@@ -268,12 +273,12 @@ class Windowed {
     ir::Builder test(b.module()->add_computation("windowed_dot_condition"));
     Instruction* seen = test.parameter(0, init->shape);
     test.computation()->set_root(test.compare(ir::Direction::lt, test.get_tuple_element(seen, 0),
-                                              number(test, begin + ring.size - 1)));
+                                              index_constant(test, begin + ring.size - 1)));
     ir::Builder trip(b.module()->add_computation("windowed_dot_body"));
     trip.metadata = metadata;
     const Carried in = unpack(trip, trip.parameter(0, init->shape));
     Carried next = body(trip, in);
-    next.step = trip.binary(Opcode::add, in.step, number(trip, 1));
+    next.step = trip.binary(Opcode::add, in.step, index_constant(trip, 1));
     trip.computation()->set_root(pack(trip, next));
     Instruction* out = b.while_loop(test.computation(), trip.computation(), init, ring.size - 1);
     return unpack(b, out);

@@ -9,7 +9,7 @@
 namespace tessera::spmd {
 
 /// One reduce-scatter, all-to-all or collective-permute for several of the same groups and type:
-/// their arrays lie side by side in one. Returns what each of them gives.
+/// their arrays are side by side in one. Returns what each of them gives.
 std::vector<ir::Instruction*> combined_collective(ir::Builder& b,
                                                   const std::vector<ir::Instruction*>& members,
                                                   std::int64_t group_size);

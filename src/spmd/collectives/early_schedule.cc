@@ -15,8 +15,8 @@ class Early {
  public:
   explicit Early(ir::Computation* c)
       : computation_(c),
-        held_(live_bytes(*c)),
-        most_(*std::max_element(held_.begin(), held_.end())),
+        live_(live_bytes(*c)),
+        most_(*std::max_element(live_.begin(), live_.end())),
         last_use_(c->instructions().size(), -1),
         behind_(c->instructions().size()),
         moves_(c->instructions().size(), 0) {
@@ -42,7 +42,7 @@ class Early {
   }
 
  private:
-  /// Behind its last operand, or as far before its place as what is held there allows.
+  /// Behind its last operand, or as far before its place as what is live there allows.
   bool consider(Instruction* i) {
     if (!ir::is_collective(i->opcode) || !i->control_predecessors().empty() ||
         i == computation_->root()) {
@@ -51,25 +51,25 @@ class Early {
     std::int64_t first = -1;
     for (const Instruction* o : i->operands()) first = std::max(first, o->index);
     if (first < 0) return false;
-    double more = double(i->shape.byte_count());
+    double growth = double(i->shape.byte_count());
     for (const Instruction* o : i->operands()) {
       const bool dies =
           last_use_[std::size_t(o->index)] == i->index && o->opcode != ir::Opcode::parameter;
-      if (dies) more -= double(o->shape.byte_count());
+      if (dies) growth -= double(o->shape.byte_count());
     }
     std::int64_t at = i->index - 1;
-    while (at > first && held_[std::size_t(at)] + more <= most_) --at;
+    while (at > first && live_[std::size_t(at)] + growth <= most_) --at;
     // What moves itself has a place of its own in the order, not this one.
     while (at < i->index && moves_[std::size_t(at)] && at != first) ++at;
     if (at >= i->index - 1) return false;
-    for (std::int64_t n = at + 1; n < i->index; ++n) held_[std::size_t(n)] += more;
+    for (std::int64_t n = at + 1; n < i->index; ++n) live_[std::size_t(n)] += growth;
     behind_[std::size_t(at)].push_back(i);
     moves_[std::size_t(i->index)] = 1;
     return true;
   }
 
   ir::Computation* computation_;
-  std::vector<double> held_;
+  std::vector<double> live_;
   double most_ = 0;
   std::vector<std::int64_t> last_use_;
   /// Behind which instruction the collectives go that move.

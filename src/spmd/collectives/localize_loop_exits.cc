@@ -36,7 +36,7 @@ class Sameness {
       const auto [x, y] = open.back();
       open.pop_back();
       if (x == y || !met.insert({x, y}).second) continue;
-      if (met.size() > kMaxPairs || !alike(*x, *y)) return false;
+      if (met.size() > kMaxPairs || !same_but_operands(*x, *y)) return false;
       for (std::size_t o = 0; o < x->operands().size(); ++o) {
         open.emplace_back(x->operand(o), y->operand(o));
       }
@@ -50,7 +50,7 @@ class Sameness {
   }
 
  private:
-  static bool alike(const Instruction& x, const Instruction& y) {
+  static bool same_but_operands(const Instruction& x, const Instruction& y) {
     if (x.opcode != y.opcode || !(x.shape == y.shape) ||
         x.operands().size() != y.operands().size() || x.called().size() != y.called().size() ||
         !ir::same_attributes(x.attrs, y.attrs)) {
@@ -108,15 +108,15 @@ class LoopExit {
  public:
   explicit LoopExit(Instruction* loop) : test_(loop->called()[0]), body_(loop->called()[1]) {}
 
-  bool stop_alone(const std::function<void(const ir::Instruction&)>& removed) {
+  bool localize(const std::function<void(const ir::Instruction&)>& removed) {
     // any(go), or not all(done).
     Instruction* root = test_->root();
     done_is_true_ = root->is(Opcode::not_);
     const Opcode op = done_is_true_ ? Opcode::and_ : Opcode::or_;
-    Instruction* asked = done_is_true_ ? root->operand(0) : root;
-    if (!asked->is(Opcode::all_reduce) || asked->operands().size() != 1 ||
-        !asked->control_predecessors().empty() || asked->shape.rank() != 0 ||
-        !reduces_by(*asked->called()[0], op)) {
+    Instruction* predicate = done_is_true_ ? root->operand(0) : root;
+    if (!predicate->is(Opcode::all_reduce) || predicate->operands().size() != 1 ||
+        !predicate->control_predecessors().empty() || predicate->shape.rank() != 0 ||
+        !reduces_by(*predicate->called()[0], op)) {
       return false;
     }
     std::vector<Instruction*> all;
@@ -124,7 +124,7 @@ class LoopExit {
     collectives_of(*test_, 1, &seen, &all);
     collectives_of(*body_, 1, &seen, &all);
     if (all.size() != 1) return false;
-    Instruction* own = asked->operand(0);
+    Instruction* own = predicate->operand(0);
     const Instruction* reduced = own;
     while (keeps_elements(*reduced) && !reduced->is(Opcode::broadcast)) {
       reduced = reduced->operand(0);
@@ -136,8 +136,8 @@ class LoopExit {
     }
     rows_ = reduced->operand(0);
     if (!changes_only_rows()) return false;
-    if (removed) removed(*asked);
-    asked->replace_all_uses_with(own);
+    if (removed) removed(*predicate);
+    predicate->replace_all_uses_with(own);
     test_->remove_dead();
     return true;
   }
@@ -211,9 +211,9 @@ std::size_t localize_loop_exits(ir::Module* module,
     }
   }
   std::size_t count = 0;
-  for (const auto& [number, alike] : loops) {
+  for (const auto& [number, exits] : loops) {
     // A test of several loops would change for all.
-    if (alike.size() == 1 && LoopExit(alike.front()).stop_alone(removed)) ++count;
+    if (exits.size() == 1 && LoopExit(exits.front()).localize(removed)) ++count;
   }
   return count;
 }

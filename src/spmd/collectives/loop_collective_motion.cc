@@ -42,7 +42,7 @@ class Loop {
         inits_(view_.size(), nullptr),
         hoisted_(view_.body(), loop->parent, fresh_channels()) {}
 
-  /// Carried arrays can be told apart.
+  /// Carried arrays are distinct.
   bool simple() const {
     if (!out_->is(Opcode::tuple) || out_ == in_ || !loop_->shape.is_tuple) return false;
     if (!loop_->control_predecessors().empty()) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another order of a computation's instructions, in which less is held at a time: each is computed
+// Another order of a computation's instructions, in which less is live at a time: each is computed
 // when its user is, of the operands first the one that needs the most besides what it leaves
 // (Sethi and Ullman, 1970, for trees; values with several users are computed for the first).
 #include <algorithm>
@@ -43,12 +43,12 @@ class Order {
   std::vector<Instruction*> run() {
     for (const auto& i : c_.instructions()) {
       std::vector<std::size_t> inputs = sorted_operands(*i);
-      double held = 0, most = 0;
+      double live = 0, most = 0;
       for (const std::size_t o : inputs) {
-        most = std::max(most, held + need_[o]);
-        held += bytes_of(*c_.instructions()[o]);
+        most = std::max(most, live + need_[o]);
+        live += bytes_of(*c_.instructions()[o]);
       }
-      need_[std::size_t(i->index)] = std::max(most, held + bytes_of(*i));
+      need_[std::size_t(i->index)] = std::max(most, live + bytes_of(*i));
     }
     std::vector<Instruction*> order;
     for (Instruction* p : c_.parameters()) {
@@ -153,7 +153,7 @@ class Order {
   double rest(std::size_t n) const { return need_[n] - bytes_of(*c_.instructions()[n]); }
 
   const ir::Computation& c_;
-  std::vector<double> need_;  ///< by index: what is held at most while it is computed
+  std::vector<double> need_;  ///< by index: what is live at most while it is computed
   std::vector<char> done_;
   bool shrink_early_;
 };

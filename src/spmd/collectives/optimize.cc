@@ -52,13 +52,13 @@ class Steps {
     std::unique_ptr<ir::Module> before = module_->clone();
     if (step(module_.get()) == 0) return true;
     clean();
-    if (held_ < 0) held_ = options_.peak(*before);
+    if (peak_ < 0) peak_ = options_.peak(*before);
     const double now = options_.peak(*module_);
-    if (now > held_ * factor + kTrifle) {
+    if (now > peak_ * factor + kTrifle) {
       module_ = std::move(before);
       return false;
     }
-    held_ = now;
+    peak_ = now;
     return true;
   }
 
@@ -78,7 +78,7 @@ class Steps {
     if (!large()) return attempt(1, step);
     if (step(module_.get()) > 0) {
       clean();
-      held_ = -1;
+      peak_ = -1;
     }
     return true;
   }
@@ -91,7 +91,7 @@ class Steps {
 
   std::unique_ptr<ir::Module>& module_;
   const CollectiveOptions& options_;
-  double held_ = -1;  ///< not asked yet
+  double peak_ = -1;  ///< not known yet
 };
 
 /// What came out of a loop may meet its like there.
@@ -109,7 +109,7 @@ void merge_equal(Steps& steps, ir::Module* module, const CollectiveOptions& opti
 
 void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveOptions& options) {
   dedupe_collectives(module->get());
-  // No device holds more for it, though fewer hold the same.
+  // No device needs more memory for it, though fewer need as much.
   localize_loop_exits(module->get(), options.removed);
   steps.take(reassociate_collectives);
   steps.take(create_reduce_scatters);

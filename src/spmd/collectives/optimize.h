@@ -23,9 +23,9 @@ std::size_t create_reduce_scatters(ir::Module* module);
 /// is reduced and added up in each trip is reduced once, after it.
 std::size_t move_collectives_out_of_loops(ir::Module* module);
 
-/// Loops whose predicate asks whether any row of any device has work left, and whose rows without
-/// work keep what they carry: each device asks its own rows only. `removed`, if set, is told of
-/// each all-reduce that goes.
+/// Loops whose predicate is whether any row of any device has work left, and whose rows without
+/// work keep what they carry: each device looks at its own rows only. `removed`, if set, is called
+/// with each all-reduce that goes.
 std::size_t localize_loop_exits(ir::Module* module,
                                 const std::function<void(const ir::Instruction&)>& removed = {});
 
@@ -36,10 +36,10 @@ struct CombineOptions {
   std::int64_t max_copied_bytes = std::int64_t(1) << 14;
 };
 /// Independent collectives of the same kind and groups become one: all-reduces and all-gathers with
-/// several results, the others of one array in which theirs lie side by side.
+/// several results, the others of one array in which theirs are side by side.
 std::size_t combine_collectives(ir::Module* module, const CombineOptions& options = {});
 /// Dots of what is gathered for them alone, or whose sum is scattered, become loops in which the
-/// parts go round, where the whole array has `from_bytes` or more.
+/// parts travel around a ring, where the full array has `from_bytes` or more.
 std::size_t expand_collective_matmuls(ir::Module* module, std::int64_t from_bytes);
 /// Each instruction when its user is computed, that of the operands first that needs most memory.
 /// `shrink_early`: what leaves less than it takes away as soon as it can be. Computations with side
@@ -54,7 +54,7 @@ struct CollectiveOptions {
   std::int64_t collective_matmul_from_bytes = std::int64_t(64) << 20;
   /// Leave them one by one: each belongs to one op in a report.
   bool combine_any = true;
-  /// The most bytes that a device holds; nothing is kept that raises it. About (peak_memory.h) if
+  /// Peak memory of a device; nothing is kept that raises it. About (peak_memory.h) if
   /// not set.
   std::function<double(const ir::Module&)> peak;
   /// Told of collectives that were found needless, if set.

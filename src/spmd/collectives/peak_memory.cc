@@ -45,7 +45,7 @@ class Held {
       double inside = 0;
       if (ir::runs_program(i.opcode)) {
         for (const ir::Computation* callee : i.called()) inside = std::max(inside, of(*callee));
-        // What goes in lies there already.
+        // What goes in is there already.
         for (const Instruction* o : i.operands()) inside -= double(o->shape.byte_count());
         inside = std::max(0.0, inside);
       }

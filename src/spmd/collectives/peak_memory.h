@@ -8,8 +8,8 @@
 
 namespace tessera::spmd {
 
-/// About the most bytes that one device holds when the instructions run in the order that stands,
-/// each array from where it is made to its last use. To compare two forms of a program.
+/// About the most bytes that are live on one device when the instructions run in the order that
+/// stands, each array from where it is made to its last use. To compare two forms of a program.
 double estimated_peak_bytes(const ir::Module& module);
 /// The same of one computation, while each of its instructions runs.
 std::vector<double> live_bytes(const ir::Computation& computation);

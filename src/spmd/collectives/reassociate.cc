@@ -84,7 +84,7 @@ class Reassociation {
 
   /// Down through ops that only move elements: the instruction that they move, `chain` from the
   /// last to the first.
-  Instruction* moved(Instruction* i, std::vector<Instruction*>* chain) const {
+  Instruction* through_moves(Instruction* i, std::vector<Instruction*>* chain) const {
     while (only_moves(*i) && r_.has_one_use(i)) {
       chain->push_back(i);
       i = i->operand(0);
@@ -213,9 +213,9 @@ class Reassociation {
   Leaf leaf_of(Instruction* value, Opcode op) const {
     Leaf leaf{value, {}, nullptr};
     std::vector<Instruction*> chain;
-    Instruction* i = moved(value, &chain);
+    Instruction* i = through_moves(value, &chain);
     if (!ir::is_plain_collective(*i) || !r_.has_one_use(i) || reduction_of(*i) != op) return leaf;
-    // A part of a scattered array lies elsewhere once it is moved.
+    // A part of a scattered array is another one once it is moved.
     if (i->is(Opcode::reduce_scatter) && !chain.empty()) return leaf;
     leaf.chain = std::move(chain);
     leaf.collective = i;
@@ -244,17 +244,17 @@ class Reassociation {
       }
     }
     if (!work.empty()) return false;
-    std::map<Key, std::vector<std::size_t>> alike;
+    std::map<Key, std::vector<std::size_t>> by_kind;
     for (std::size_t n = 0; n < leaves.size(); ++n) {
-      if (leaves[n].collective) alike[key_of(*leaves[n].collective)].push_back(n);
+      if (leaves[n].collective) by_kind[key_of(*leaves[n].collective)].push_back(n);
     }
-    std::erase_if(alike, [](const auto& a) { return a.second.size() < 2; });
-    if (alike.empty()) return false;
+    std::erase_if(by_kind, [](const auto& a) { return a.second.size() < 2; });
+    if (by_kind.empty()) return false;
     ir::Builder& b = r_.builder(top);
     std::vector<char> done(leaves.size(), 0);
     std::vector<Instruction*> terms, touched = inner;
     std::vector<Instruction*> reduced;
-    for (const auto& [key, members] : alike) {
+    for (const auto& [key, members] : by_kind) {
       Instruction* all = nullptr;
       for (const std::size_t n : members) {
         const Leaf& leaf = leaves[n];

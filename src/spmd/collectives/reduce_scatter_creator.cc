@@ -159,12 +159,12 @@ class OwnShards {
     const auto& attrs = all->get<ir::CollectiveAttrs>();
     const Dims& dims = slice->operand(0)->shape.dims;
     DeviceLists left = groups_.lists(attrs.groups);
-    const DeviceLists whole = left;
+    const DeviceLists unsplit = left;
     std::vector<std::size_t> before;
     std::vector<Scatter> scatters;
     for (std::size_t k = 0; k < use->cut.dims.size(); ++k) {
       const Cut::Dim& d = use->cut.dims[k];
-      if (same_in_groups(d, whole)) {
+      if (same_in_groups(d, unsplit)) {
         before.push_back(k);
         continue;
       }
@@ -202,7 +202,7 @@ class OwnShards {
     Dims sizes = x->shape.dims;
     for (const std::size_t k : which) sizes[std::size_t(cut.dims[k].dim)] = cut.dims[k].size;
     if (slice.is(Opcode::dynamic_slice)) {
-      // Starts of the other dims are clamped to 0, since these are taken whole.
+      // Starts of the other dims are clamped to 0, since all of them is taken.
       return b.dynamic_slice(x, {slice.operands().begin() + 1, slice.operands().end()}, sizes);
     }
     const auto& a = slice.get<ir::SliceAttrs>();

@@ -15,7 +15,7 @@ namespace tessera::spmd {
 
 class AlternativeCollector {
  public:
-  /// `out`: null if nobody wants to know.
+  /// `out`: null: nothing is collected.
   AlternativeCollector(const SourceComputation& source, std::vector<LayoutAlternative>* out)
       : source_(source), out_(out) {}
 

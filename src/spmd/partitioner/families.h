@@ -20,8 +20,8 @@ void partition_constraint(PartitionContext& p, const ir::Instruction& source);
 // by_rule.cc: ops that run unchanged on shards of their pass-through factors
 void partition_by_rule(PartitionContext& p, const ir::Instruction& source);
 /// Whether an operand, `v`, would be gathered for that layout although it is split, and a result as
-/// well, and the op doesn't take it whole by its nature: for want of a form.
-bool gathers_for_want_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
+/// well, and the op could do with a part of it: only for lack of a partitioned form.
+bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                               const Value& v, const ComputeLayout& layout);
 /// Operands gathered, the op computed in full on each device.
 void replicate(PartitionContext& p, const ir::Instruction& source, const std::string& reason);

@@ -14,7 +14,7 @@ namespace {
 
 /// What an op weighs when its layouts are compared: flops where they are known well, and for the
 /// others an estimate that is larger than the elements that it reads or makes, so that the search
-/// shares out data movement, too, and keeps sorts, transforms and factorizations whole on few
+/// shares out data movement, too, and leaves sorts, transforms and factorizations to few
 /// devices only where that saves much.
 double search_work(const ir::Instruction& source) {
   const ir::Work work = ir::info(source.opcode).work;
@@ -42,24 +42,27 @@ std::vector<bool> used_elements(const ir::Instruction& source,
   return used;
 }
 
-/// By result of a tuple, the result that it lies like: itself, or, where nobody uses it (the keys
-/// of a sort that was for its values), a used one with the same factors, so that it costs nothing.
-std::vector<std::size_t> alike_results(const FactorRule& rule, const std::vector<bool>& used) {
-  std::vector<std::size_t> alike(rule.results.size());
-  for (std::size_t k = 0; k < alike.size(); ++k) {
-    alike[k] = k;
-    for (std::size_t j = 0; j < used.size() && !used[k] && alike[k] == k; ++j) {
-      if (used[j] && rule.results[j] == rule.results[k]) alike[k] = j;
+/// By result of a tuple, the result that it is laid out like: itself, or, where nobody uses it (the
+/// keys of a sort that was for its values), a used one with the same factors, so that it costs
+/// nothing.
+std::vector<std::size_t> layout_sources(const FactorRule& rule, const std::vector<bool>& used) {
+  std::vector<std::size_t> source_of(rule.results.size());
+  for (std::size_t k = 0; k < source_of.size(); ++k) {
+    source_of[k] = k;
+    for (std::size_t j = 0; j < used.size() && !used[k] && source_of[k] == k; ++j) {
+      if (used[j] && rule.results[j] == rule.results[k]) source_of[k] = j;
     }
   }
-  return alike;
+  return source_of;
 }
 
+/// The entries of those results that have a layout of their own.
 template <class T>
-std::vector<T> those(const std::vector<T>& list, const std::vector<std::size_t>& alike) {
+std::vector<T> select_independent(const std::vector<T>& list,
+                                  const std::vector<std::size_t>& source_of) {
   std::vector<T> out;
   for (std::size_t k = 0; k < list.size(); ++k) {
-    if (alike[k] == k) out.push_back(list[k]);
+    if (source_of[k] == k) out.push_back(list[k]);
   }
   return out;
 }
@@ -90,18 +93,18 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
   const std::vector<bool> used = used_elements(source, source_.users(source));
   if (std::find(used.begin(), used.end(), false) != used.end() &&
       rule.results.size() == used.size() && result_shapes.size() == used.size()) {
-    const std::vector<std::size_t> alike = alike_results(rule, used);
+    const std::vector<std::size_t> source_of = layout_sources(rule, used);
     FactorRule without = rule;
-    without.results = those(rule.results, alike);
-    layout = module_.choose_layout(without, operand_shapes, operand_shardings,
-                                   those(result_shapes, alike), those(result_shardings, alike),
-                                   search_work(source), shares_of_operands);
+    without.results = select_independent(rule.results, source_of);
+    layout = module_.choose_layout(
+        without, operand_shapes, operand_shardings, select_independent(result_shapes, source_of),
+        select_independent(result_shardings, source_of), search_work(source), shares_of_operands);
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
-      if (alike[k] == k) all[k] = layout.results[next++];
+      if (source_of[k] == k) all[k] = layout.results[next++];
     }
-    for (std::size_t k = 0; k < all.size(); ++k) all[k] = all[alike[k]];
+    for (std::size_t k = 0; k < all.size(); ++k) all[k] = all[source_of[k]];
     layout.results = std::move(all);
   } else {
     layout = module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
@@ -110,7 +113,8 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     bool any = false;
     for (std::size_t k = 0; k < source.operands().size(); ++k) {
       const Value* v = values_.operand(*source.operand(k));
-      if (same_layout(operand_shardings[k], layout.operands[k]) || !values_.needed_whole(*v))
+      if (same_layout(operand_shardings[k], layout.operands[k]) ||
+          !values_.requires_replication(*v))
         continue;
       operand_shardings[k] = source_.replicated(v->shape.rank());
       any = true;

@@ -23,7 +23,7 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
     // Nothing is sharded: the devices, if there are several, all do the same.
     mesh_ = make_logical_mesh({{"devices", source.num_partitions}});
   }
-  // Pieces of axes may go different ways within an op, also where all shardings take axes whole.
+  // Pieces of axes may go different ways within an op, also where no sharding cuts an axis.
   MeshRef pieces = refine_to_primes(mesh_);
   if (pieces->axes != mesh_->axes) mesh_ = pieces;
   devices_ = mesh_->num_devices();
@@ -38,7 +38,7 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   target_->buffer_donor = source.buffer_donor;
   target_->frontend_attributes = source.frontend_attributes;
   for (const auto& item : source.other) {
-    // The layout names whole shapes, which the device program doesn't have.
+    // The layout names global shapes, which the device program doesn't have.
     if (item.first != "entry_computation_layout") target_->other.push_back(item);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module that is partitioned, as a whole.
+// The partitioner of a module: its computations, its mesh, its shardings.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ struct LayoutAlternative {
   const ir::Instruction* instruction = nullptr;  ///< in the propagated module
   std::size_t leaf = 0;
   TensorSharding sharding;
-  double bytes = 0;  ///< that move for want of it, per execution
+  double bytes = 0;  ///< that move without it, per execution
   /// Not this array would move less, but what is made of it, or it would in a loop's trips.
   bool indirect = false;
 };

@@ -43,11 +43,11 @@ class SourceComputation {
   std::int64_t trips() const { return module_.trips_of(source_); }
   /// Whether an op can only be computed from all of the array, among several that use it: it will
   /// be gathered, and any other layout of it is then for nothing (needed_whole.cc).
-  bool needed_whole(const ir::Instruction& array) const;
+  bool requires_replication(const ir::Instruction& array) const;
 
  private:
   /// Whether an op needs it so, or what shows it through so many views.
-  bool needed_whole(const ir::Instruction& array, int views) const;
+  bool requires_replication(const ir::Instruction& array, int views) const;
 
   const ModulePartitioner& module_;
   const ir::Computation& source_;
@@ -58,10 +58,10 @@ class SourceComputation {
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> constraint_of_;
   /// What is only returned: which leaf of the root it is.
   std::unordered_map<const ir::Instruction*, std::size_t> result_of_;
-  mutable std::unordered_map<const ir::Instruction*, bool> needed_whole_;  ///< by array
+  mutable std::unordered_map<const ir::Instruction*, bool> requires_replication_;  ///< by array
 };
 
 /// Whether what the op computes takes all of its k-th operand: a matrix that is decomposed.
-bool needs_whole_operand(const ir::Instruction& op, std::size_t k);
+bool requires_replicated_operand(const ir::Instruction& op, std::size_t k);
 
 }  // namespace tessera::spmd

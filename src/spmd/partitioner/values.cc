@@ -193,10 +193,10 @@ Value* Values::add_materialization(Value* v, ir::Instruction* local, const Tenso
   return made;
 }
 
-bool Values::needed_whole(const Value& v) const {
+bool Values::requires_replication(const Value& v) const {
   const ir::Instruction* array = v.original->origin;
   return array && source_.has(*array) && array->shape.is_array() && !v.is_recomputable() &&
-         v.sharding.unreduced.empty() && source_.needed_whole(*array);
+         v.sharding.unreduced.empty() && source_.requires_replication(*array);
 }
 
 Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& reason) {
@@ -208,9 +208,10 @@ Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& 
   }
   double price = 0;
   Value* from = cheapest_materialization(v, to, &price);
-  if (price > 0 && !is_whole(from->sharding) && !is_whole(to) && needed_whole(*v)) {
+  if (price > 0 && !is_fully_replicated(from->sharding) && !is_fully_replicated(to) &&
+      requires_replication(*v)) {
     ReshardReason gather = reason;
-    gather.text += "; it is needed whole";
+    gather.text += "; an op needs it replicated";
     from = reshard(v, source_.replicated(v->shape.rank()), gather);
   }
   const ReshardPlan plan = module_.plan_reshard(from->sharding, to, v->shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of mesh axes that need not be told apart: searches over axes shrink by them.
+// Runs of mesh axes that move together: searches over axes shrink by them.
 #pragma once
 
 #include <vector>

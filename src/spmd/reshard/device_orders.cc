@@ -10,10 +10,10 @@
 namespace tessera::spmd {
 namespace {
 
-// Shards that are compared while a stand-in is looked for.
+// Shards that are compared while an equivalent sharding is looked for.
 constexpr std::int64_t kWork = 1 << 20;
 
-/// The shard that each device holds, row-major.
+/// The shard that each device has, row-major.
 std::vector<std::int64_t> shards_of(const TensorSharding& s, std::int64_t devices) {
   const Dims counts = s.shards();
   std::vector<std::int64_t> out;
@@ -49,7 +49,7 @@ class StandIn {
     if (dim == counts_.size()) {
       --budget_;
       const std::int64_t score = shards_of(trial_, devices_) == wanted_ ? kSame
-                                 : takes_whole_axes()                   ? 1
+                                 : keeps_named_axes()                   ? 1
                                                                         : 0;
       if (score > best_) {
         best_ = score;
@@ -74,8 +74,8 @@ class StandIn {
 
   static constexpr std::int64_t kSame = 2;
 
-  /// Named axes stand whole, their pieces side by side: as other shardings of a program do.
-  bool takes_whole_axes() const {
+  /// Named axes are not cut, their pieces side by side: as other shardings of a program do.
+  bool keeps_named_axes() const {
     for (const DimSharding& d : trial_.dims) {
       std::int64_t end = 1;
       const MeshAxis* last = nullptr;
@@ -138,7 +138,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> reorder_pairs(const TensorSha
   TESSERA_CHECK(from.shards() == to.shards() && to.mesh->num_devices() == devices,
                 "no permute leads from " + from.to_string() + " to " + to.to_string());
   const std::vector<std::int64_t> has = shards_of(from, devices), wants = shards_of(to, devices);
-  // Those that keep theirs don't send: as many copies are left as are wanted.
+  // Those that keep theirs don't send: as many copies are left as are needed.
   std::map<std::int64_t, std::vector<std::int64_t>> holders;
   for (std::int64_t d = devices; d-- > 0;) {
     if (has[std::size_t(d)] != wants[std::size_t(d)]) holders[has[std::size_t(d)]].push_back(d);

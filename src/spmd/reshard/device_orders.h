@@ -11,12 +11,12 @@
 
 namespace tessera::spmd {
 
-/// The sharding can be said with axes of `mesh` by TensorSharding::on.
+/// The sharding can be expressed by axes of `mesh` by TensorSharding::on.
 bool representable_on(const TensorSharding& sharding, const MeshRef& mesh);
 
 /// A sharding on `mesh`, whose axes are prime, that cuts each dim into as many parts: shards of
-/// both have the same shapes, and one permute of devices lies between them. Of several such
-/// shardings one that leaves all devices their shards, else one that takes named axes whole. Open
+/// both have the same shapes, and one permute of devices leads from one to the other. Of several
+/// such shardings one that leaves all devices their shards, else one that cuts no named axis. Open
 /// flags, priorities and groups are kept.
 /// ShardingError if the meshes have different numbers of devices.
 TensorSharding equivalent_on(const TensorSharding& sharding, const MeshRef& mesh);

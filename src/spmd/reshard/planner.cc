@@ -14,16 +14,16 @@
 
 // The problem of "Memory-efficient array redistribution through portable collective communication"
 // (Rink et al., 2021): a redistribution as a sequence of all-gathers, all-to-alls, permutes and
-// slices in which what a device holds is bounded by the two ends; here by source and target
+// slices in which the memory of a device is bounded by the two ends; here by source and target
 // together, with partial sums (all-reduce, reduce-scatter) and uneven dims as well, and by search.
 //
 // Examples: f32[16,16], 1024 bytes, on a mesh <x=2, y=4>. Bytes are those that a device receives; a
 // collective is charged 256 bytes more (TransferCost::latency_bytes).
 //   y|-   -> -|y    all_to_all of a shard of 256 bytes: 192 received.
 //   x|-   -> y|-    slice y (free, to x,y|-), permute to y,x|- (128 received), all_gather x (128).
-//                   To gather x and then slice y costs as much, 512 and one collective, but holds
+//                   To gather x and then slice y costs as much, 512 and one collective, but takes
 //                   512 + 1024 bytes in between; source and target are 512 + 256, and this plan
-//                   holds 640 at most.
+//                   takes 640 at most.
 //   x,y|- -> y|x    permute to y,x|- (128 received), then all_to_all x (64).
 //   sum over y -> y|-   reduce_scatter: 3/4 of 1024 bytes, 768.
 //   sum over y -> -|-   all_reduce: twice that.
@@ -39,7 +39,7 @@ using reshard::SearchStep;
 using Kind = ReshardStep::Kind;
 
 // On meshes of so many axes those that neither end uses take part too: what is equal on devices can
-// be cut in their midst before it moves. Sums stay whole: reductions of pieces save little.
+// be cut in their midst before it moves. Sums stay full: reductions of pieces save little.
 constexpr int kSmallMesh = 3;
 // Beyond so many axes, runs of axes that move together count as one.
 constexpr int kFewAxes = 4;
@@ -221,8 +221,8 @@ void join_slices(const SearchProblem& problem, std::vector<SearchStep>* steps) {
       joined.push_back(std::move(step));
     }
   }
-  // What a row of slices holds is its source and its last result.
-  double held = reshard::shard_bytes(problem, problem.source);
+  // The memory of a row of slices is its source and its last result.
+  double live = reshard::shard_bytes(problem, problem.source);
   for (std::size_t i = 0; i < joined.size(); ++i) {
     std::size_t last = i;
     while (last + 1 < joined.size() && joined[i].kind == Kind::slice &&
@@ -231,10 +231,10 @@ void join_slices(const SearchProblem& problem, std::vector<SearchStep>* steps) {
     }
     double after = reshard::shard_bytes(problem, joined[last].after);
     for (; joined[i].kind == Kind::slice; ++i) {
-      joined[i].peak = held + after;
+      joined[i].peak = live + after;
       if (i == last) break;
     }
-    held = reshard::shard_bytes(problem, joined[i].after);
+    live = reshard::shard_bytes(problem, joined[i].after);
   }
   *steps = std::move(joined);
 }
@@ -313,7 +313,7 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const Transf
   join_slices(problem, &result.steps);
   plan.cost = result.cost;
 
-  bool replicated_end = is_whole(ends.from) || is_whole(ends.to);
+  bool replicated_end = is_fully_replicated(ends.from) || is_fully_replicated(ends.to);
   for (SearchStep& step : result.steps) {
     ReshardStep out;
     out.kind = step.kind;
@@ -328,7 +328,7 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const Transf
     plan.bytes_received += step.bytes;
     plan.collectives += step.collectives;
     if (step.kind != Kind::slice) {
-      if (!replicated_end && ends.mesh->num_devices() > 1 && is_whole(out.after)) {
+      if (!replicated_end && ends.mesh->num_devices() > 1 && is_fully_replicated(out.after)) {
         plan.full_gather = true;
       }
     }
@@ -418,7 +418,7 @@ std::size_t exchanges_in_one(const std::vector<ReshardStep>& steps, std::size_t 
   return std::max<std::size_t>(count, 1);
 }
 
-bool is_whole(const TensorSharding& sharding) {
+bool is_fully_replicated(const TensorSharding& sharding) {
   if (sharding.manual.empty()) return sharding.is_replicated();
   TensorSharding s = sharding;
   s.manual.clear();
@@ -474,7 +474,7 @@ ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, c
 
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                            std::int64_t element_bytes, const TransferCost& cost) {
-  // What a device needs and may lack. Shards of which neither holds the other can lie apart.
+  // What a device needs and may lack. Shards of which neither contains the other can be disjoint.
   double target = double(element_bytes), overlap = double(element_bytes);
   bool nested = std::all_of(from.unreduced.begin(), from.unreduced.end(),
                             [&](int a) { return contains(to.unreduced, a); });

@@ -43,11 +43,11 @@ struct ReshardPlan {
   bool full_gather = false;
 };
 
-/// Both shardings are on one mesh (the same LogicalMesh, refined alike) and closed. `dims` may be
-/// uneven: shards are padded to ceil(dim / ways). `unreduced` of `from` may shrink, never grow,
-/// except that a replicated value becomes unreduced by `slice`-like masking (free).
+/// Both shardings are on one mesh (the same LogicalMesh, refined in the same way) and closed.
+/// `dims` may be uneven: shards are padded to ceil(dim / ways). `unreduced` of `from` may shrink,
+/// never grow, except that a replicated value becomes unreduced by `slice`-like masking (free).
 ///
-/// Memory: no step holds more than the source and the target shard together, if any sequence of
+/// Memory: no step needs more than the source and the target shard together, if any sequence of
 /// steps can do with that; the cheapest such sequence is taken. all_gathers of several dims in a
 /// row count as one step there, as do slices in a row; a reduction counts its operand only.
 ///
@@ -61,7 +61,7 @@ struct ReshardPlan {
 ///    the new size;
 ///  - all_gather, and all_to_all on `dim`: last, from k joined blocks of the old size to one of the
 ///    new size.
-/// A dim that is whole on each device is only padded or cut at its end. What these moves receive is
+/// A dim that is unsplit is only padded or cut at its end. What these moves receive is
 /// part of the plan's figures, one permute for each distance that rows go.
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
                          std::int64_t element_bytes, const TransferCost& cost = {});
@@ -101,7 +101,7 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
                            std::int64_t element_bytes, const TransferCost& cost = {});
 
 /// No dim is split and nothing is a partial sum, as far as it isn't code per device anyhow.
-bool is_whole(const TensorSharding& sharding);
+bool is_fully_replicated(const TensorSharding& sharding);
 
 /// The dims as stored by a value of that sharding: ceil(dim / ways) * ways.
 Dims padded_dims(const TensorSharding& sharding, const Dims& dims);

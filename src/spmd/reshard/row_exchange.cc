@@ -80,9 +80,9 @@ std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t 
     for (Bundle& b : bundles) {
       if (b.sends[std::size_t(e.source)] || b.receives[std::size_t(e.target)]) continue;
       const Edge& first = b.edges.front();
-      const bool alike = 2 * std::min(e.rows, b.rows) >= std::max(e.rows, b.rows);
-      const bool lands_alike = first.to == e.to && first.rows == e.rows;
-      if (same_place ? lands_alike : alike || first.key == e.key) {
+      const bool similar = 2 * std::min(e.rows, b.rows) >= std::max(e.rows, b.rows);
+      const bool lands_together = first.to == e.to && first.rows == e.rows;
+      if (same_place ? lands_together : similar || first.key == e.key) {
         home = &b;
         break;
       }

@@ -26,13 +26,13 @@
 
 namespace tessera::spmd {
 
-/// A local array that is laid along the destination's index space: on the device at coordinate c,
+/// A local array along the destination's index space: on the device at coordinate c,
 /// row r is row start[c] + r of the destination, and rows lo[c] <= i < hi[c] of it are valid.
 struct RowSource {
   std::size_t array = 0;    ///< which of the local arrays
   std::int64_t rows = 0;    ///< of the local array
   Dims start, lo, hi;       ///< one per coordinate
-  bool everywhere = false;  ///< each device holds it all: nothing travels
+  bool everywhere = false;  ///< each device has all of it: nothing travels
 };
 
 /// Rows of one part that travel in one permute: each device sends to one other at most and receives

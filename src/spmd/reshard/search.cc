@@ -69,7 +69,7 @@ struct Move {
   const std::uint8_t* axes = nullptr;
   int axis_count = 0;
   double bytes = 0;  ///< received
-  double held = 0;   ///< bytes of the operand
+  double operand_bytes = 0;
   int collectives = 0;
 };
 
@@ -91,7 +91,7 @@ struct Node {
 /// A* (Hart, Nilsson and Raphael 1968). A state is a Placement: for each axis the dim and the place
 /// in that dim's list, or that it is unused or unreduced. Edges are collectives and slices, their
 /// price the bytes that the busiest device receives, a charge per collective and one for memory; an
-/// edge that holds more than the limit is left out. The estimate is what the busiest device lacks
+/// edge that needs more than the limit is left out. The estimate is what the busiest device lacks
 /// of its target shard, and the charge of one collective if it lacks anything: never more than what
 /// the rest of the path costs.
 ///
@@ -146,7 +146,7 @@ class Search {
     if (parent >= 0) {
       // A sum is formed in its operand's place.
       bool in_place = move.kind == Kind::all_reduce || move.kind == Kind::reduce_scatter;
-      peak = in_place ? move.held : move.held + shard_bytes(problem_, state);
+      peak = in_place ? move.operand_bytes : move.operand_bytes + shard_bytes(problem_, state);
       if (move.kind != Kind::slice && peak > limit_ * (1 + 1e-9)) return;
       step = kStepCharge + move.bytes + problem_.cost.latency_bytes * move.collectives;
       if (move.kind != Kind::slice) {
@@ -197,7 +197,7 @@ class Search {
     for (int d = 0; d < problem_.dims; ++d) all_to_alls(index, state, s, bytes, d);
     Move gather;
     gather.kind = Kind::all_gather;
-    gather.held = bytes;
+    gather.operand_bytes = bytes;
     gathers(index, state, s, 0, bytes, gather);
     if (unsigned clear = s.unreduced & ~target_.unreduced; clear != 0) {
       reductions(index, state, s, bytes, clear);
@@ -240,7 +240,7 @@ class Search {
     move.dim = move.to_dim = d;
     move.axes = axes;
     move.axis_count = count;
-    move.held = bytes;
+    move.operand_bytes = bytes;
     std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * parts);
     add_reblock(&move, d, s.ways[d], rows(s, d), parts * block, row(s, d, bytes));
     reach(next, index, move);
@@ -248,16 +248,16 @@ class Search {
 
   /// A copied value becomes a sum: one device along the axis keeps it, the others have zeros.
   void masks(int index, const Placement& state, const Lists& s, double bytes) {
-    unsigned wanted = s.unused & target_.unreduced;
+    unsigned requested = s.unused & target_.unreduced;
     for (int a = 0; a < problem_.axes; ++a) {
-      if (!(wanted >> a & 1)) continue;
+      if (!(requested >> a & 1)) continue;
       Placement next = state;
       next.axis[a] = Placement::kUnreduced;
       std::uint8_t axis = std::uint8_t(a);
       Move move;
       move.axes = &axis;
       move.axis_count = 1;
-      move.held = bytes;
+      move.operand_bytes = bytes;
       reach(next, index, move);
     }
   }
@@ -282,9 +282,9 @@ class Search {
         move.to_dim = to;
         move.axes = axes;
         move.axis_count = moved;
-        move.held = bytes;
+        move.operand_bytes = bytes;
         move.collectives = 1;
-        // What travels is padded to whole blocks.
+        // What travels is padded to full blocks.
         std::int64_t block = ceil_div(problem_.size[to], s.ways[to] * parts);
         add_reblock(&move, to, s.ways[to], rows(s, to), parts * block, row(s, to, bytes));
         double sent = row(s, to, bytes) * double(parts * block);
@@ -297,7 +297,7 @@ class Search {
     }
   }
 
-  /// Gathers of one or more dims, which count as one: what lies between is not held against them.
+  /// Gathers of one or more dims, which count as one: what is between them doesn't count.
   void gathers(int index, const Placement& state, const Lists& s, int from_dim, double bytes,
                const Move& before) {
     for (int d = from_dim; d < problem_.dims; ++d) {
@@ -327,7 +327,7 @@ class Search {
     Move move;
     move.kind = Kind::all_reduce;
     move.axes = axes.data();
-    move.held = bytes;
+    move.operand_bytes = bytes;
     move.collectives = 1;
     double parts = 1;
     Placement next = state;
@@ -364,7 +364,7 @@ class Search {
       move.dim = move.to_dim = d;
       move.axes = axes.data();
       move.axis_count = count + 1;
-      move.held = bytes;
+      move.operand_bytes = bytes;
       move.collectives = 1;
       std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * all_parts);
       add_reblock(&move, d, s.ways[d], rows(s, d), all_parts * block, row(s, d, bytes));
@@ -402,7 +402,7 @@ class Search {
       --budget;
       Move move;
       move.kind = Kind::permute;
-      move.bytes = move.held = bytes;
+      move.bytes = move.operand_bytes = bytes;
       move.collectives = 1;
       reach(next, index, move);
       return;
@@ -454,8 +454,8 @@ class Search {
     return result;
   }
 
-  /// One step a dim, last first. The dims that grow least come first, so that little is held
-  /// between, unless padding makes that dearer.
+  /// One step a dim, last first. The dims that grow least come first, so that little is live
+  /// between, unless padding makes that more expensive.
   void trace_gathers(const Node& n, std::vector<SearchStep>* steps) const {
     const Lists before(problem_, nodes_[n.parent].state), after(problem_, n.state);
     IndexList dims;

@@ -33,7 +33,7 @@ struct SearchProblem {
   /// Parts that a dim is always in, by axes that stay where they are.
   std::array<std::int64_t, kMaxDims> fixed_ways{};
   double element_bytes = 4;  ///< times the extents of dims that are left out
-  /// Gathers of several dims in a row count as one: what lies between is not held against them.
+  /// Gathers of several dims in a row count as one: what is between them doesn't count.
   bool joint_gathers = true;
   Placement source, target;
   TransferCost cost;
@@ -45,7 +45,7 @@ struct SearchStep {
   std::vector<std::uint8_t> axes;
   Placement after;
   double bytes = 0;  ///< received by one device
-  double peak = 0;   ///< bytes held before and after
+  double peak = 0;   ///< bytes live before and after
   int collectives = 0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace tessera::spmd::rules {
 
-/// Along which dims a collective works alike on each part.
+/// Along which dims a collective treats each part the same.
 std::optional<FactorRule> collective(const ir::Instruction& source) {
   if (source.operands().size() != flatten(source.shape).size()) return std::nullopt;
   FactorRule rule;

@@ -43,10 +43,10 @@ std::string FactorRule::to_string() const {
     text += factor_name(int(f)) + "=" + std::to_string(factors[f].size);
   }
   text += "}";
-  auto list = [&](const char* label, auto wanted) {
+  auto list = [&](const char* label, auto is_listed) {
     std::string names;
     for (std::size_t f = 0; f < factors.size(); ++f) {
-      if (wanted(factors[f])) names += (names.empty() ? "" : ", ") + factor_name(int(f));
+      if (is_listed(factors[f])) names += (names.empty() ? "" : ", ") + factor_name(int(f));
     }
     if (!names.empty()) text += std::string(" ") + label + "={" + names + "}";
   };

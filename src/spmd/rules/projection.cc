@@ -54,7 +54,7 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
       if (rest % size == 0) {
         rest /= size;
       } else if (last) {
-        // Uneven: what remains can't be told any more.
+        // Uneven: what remains isn't known any more.
         rest = rest / size > 0 ? rest / size : 1;
       } else {
         stuck = true;

@@ -9,7 +9,7 @@
 namespace tessera::spmd::rules {
 
 /// Collects factors and hangs them on dims. Dims that get none by the end get a private one each,
-/// which need not be whole (`finish`).
+/// which need not be complete (`finish`).
 class RuleBuilder {
  public:
   /// Tensors are the operands, then the leaves of the result.
@@ -37,7 +37,7 @@ class RuleBuilder {
   std::vector<Shape> operand_shapes_, result_shapes_;
 };
 
-/// The rule of ops that have none: they are computed whole on every device.
+/// The rule of ops that have none: they are computed in full on every device.
 inline std::optional<FactorRule> none(const ir::Instruction&) { return std::nullopt; }
 
 // The rules that the op table names; nullopt for an instruction that has none after all.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why data moves, as what causes it tells those that emit the collectives.
+// Why data moves: an argument of all that emits collectives, for the report.
 #pragma once
 
 #include <optional>

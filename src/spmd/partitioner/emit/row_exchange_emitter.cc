@@ -103,7 +103,7 @@ struct Windows {
   Dims starts;                       ///< by coordinate
 };
 
-/// Nothing if some device's rows don't lie in a row in any order of the moves. `filled`: rows that
+/// Nothing if some device's rows aren't contiguous in any order of the moves. `filled`: rows that
 /// no move brings must be of the filling.
 class WindowSearch {
  public:

@@ -92,7 +92,7 @@ ir::Instruction* ShardBuilder::coordinate(const IndexList& axes) {
   ir::Instruction* sum = nullptr;
   std::int64_t weight = 1;
   for (std::size_t end = axes.size(); end > 0;) {
-    // Axes that lie side by side in the mesh are one mixed-radix digit.
+    // Axes that are neighbours in the mesh are one mixed-radix digit.
     std::size_t begin = end - 1;
     std::int64_t product = size(begin);
     while (begin > 0 && stride(begin - 1) == stride(end - 1) * product) {

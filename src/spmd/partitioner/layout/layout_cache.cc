@@ -68,18 +68,18 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
   };
   tensors(rule.operands, operand_shapes, operand_shardings);
   tensors(rule.results, result_shapes, result_shardings);
-  const auto number = [&](double x) {
+  const auto append_bits = [&](double x) {
     char raw[sizeof x];
     std::memcpy(raw, &x, sizeof raw);
     key.append(raw, sizeof raw);
   };
-  number(flops);
-  number(cost.transfer.latency_bytes);
-  number(cost.transfer.bytes_per_peak_byte);
-  number(cost.bytes_per_flop);
-  number(cost.bytes_per_repeated_flop);
+  append_bits(flops);
+  append_bits(cost.transfer.latency_bytes);
+  append_bits(cost.transfer.bytes_per_peak_byte);
+  append_bits(cost.bytes_per_flop);
+  append_bits(cost.bytes_per_repeated_flop);
   key.push_back(char(cost.share_copies));
-  for (const double share : operand_shares) number(share);
+  for (const double share : operand_shares) append_bits(share);
   return key;
 }
 

@@ -25,7 +25,7 @@ constexpr std::size_t kSingleAxes = 3;
 constexpr std::size_t kMaxBlocks = 8;
 constexpr int kMaxFactors = 30;
 constexpr std::size_t kMaxLayouts = 5000;
-// Reshards that are planned to tell layouts apart; the likeliest layouts come first.
+// Reshards that are planned to compare layouts; the likeliest layouts come first.
 constexpr int kMaxPlans = 300;
 
 using FactorAxes = std::vector<IndexList>;
@@ -64,7 +64,7 @@ bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
 /// reshards before and after it. The price is that of the reshards and of one device's work.
 ///
 /// Example: f32[m,k] times f32[k,n] on two devices, mesh <x=2>; the left operand is x|- (rows), the
-/// right one -|x (columns), the result is asked for as x|-. Candidates are x on m, n, k or none.
+/// right one -|x (columns), the result is requested as x|-. Candidates are x on m, n, k or none.
 /// Bytes received for left, right, result:
 ///                      x on m            x on n            x on k
 ///   m=64 k=64 n=8      0, 1024, 0        8192, 0, 512      4096, 512, 1024
@@ -348,7 +348,7 @@ class LayoutSearch {
 
   /// What one device may do: no more than in the layout of the largest tensor, the result's among
   /// equals; where operands are contracted with each other, no more than in the result's, nor than
-  /// in one that both have. Arrays of a few elements would otherwise be computed whole on each
+  /// in one that both have. Arrays of a few elements would otherwise be computed in full on each
   /// device to save a collective's latency.
   double allowed_work() const {
     std::vector<std::size_t> large_operands;
@@ -426,13 +426,13 @@ class LayoutSearch {
     return share * cost_.bytes_per_flop + repeated * cost_.bytes_per_repeated_flop;
   }
 
-  // --- what a layout asks of one tensor --------------------------------------------------------
+  // --- what a layout needs of one tensor -------------------------------------------------------
 
   struct Choice {
     std::size_t tensor;
     TensorSharding sharding;
     double bound = 0;
-    double cost = -1;  ///< exact, once asked for
+    double cost = -1;  ///< exact, once it was needed
   };
 
   std::int64_t choice_of(std::size_t t, const FactorAxes& axes) {

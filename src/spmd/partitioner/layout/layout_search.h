@@ -19,7 +19,7 @@ struct ComputeLayout {
   /// What each operand must be resharded to before the op.
   std::vector<TensorSharding> operands;
   /// What the op then yields. Axes on reduction factors are `unreduced`: the partial results are to
-  /// be combined by the op's own monoid (the reshard to the wanted sharding says where: its
+  /// be combined by the op's own monoid (the reshard to the requested sharding says where: its
   /// all_reduce and reduce_scatter steps).
   std::vector<TensorSharding> results;
   /// Of the reshards and the work, in bytes-equivalents.

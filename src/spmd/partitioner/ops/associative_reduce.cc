@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reducers of any kind: on arrays at once, on elements of which some are not there, and the last
-// step of a reduction whose parts lie on several devices.
+// step of a reduction whose parts are on several devices.
 #include <algorithm>
 #include <unordered_map>
 

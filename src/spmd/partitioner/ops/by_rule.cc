@@ -15,7 +15,7 @@ double gather_operand(PartitionContext& p, const ir::Instruction& source, std::s
                       const std::string& reason, ir::Instruction** local) {
   const TensorSharding all = p.source.replicated(v->shape.rank());
   double bytes = 0;
-  if (!is_whole(v->sharding)) {
+  if (!is_fully_replicated(v->sharding)) {
     bytes = p.module.plan_reshard(v->sharding, all, v->shape).bytes_received;
   }
   ReshardReason gather(operand_reason(source, i) + ": " + reason);
@@ -52,12 +52,12 @@ void replicate(PartitionContext& p, const ir::Instruction& source, const std::st
   p.values.define(source, p.emit.unpack(x), layouts);
 }
 
-bool gathers_for_want_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
+bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                               const Value& v, const ComputeLayout& layout) {
   const std::vector<TensorSharding>& results = p.source.shardings(source);
-  return !std::all_of(results.begin(), results.end(), is_whole) && !is_whole(v.sharding) &&
-         v.sharding.unreduced.empty() && is_whole(layout.operands[i]) &&
-         !needs_whole_operand(source, i);
+  return !std::all_of(results.begin(), results.end(), is_fully_replicated) &&
+         !is_fully_replicated(v.sharding) && v.sharding.unreduced.empty() &&
+         is_fully_replicated(layout.operands[i]) && !requires_replicated_operand(source, i);
 }
 
 void partition_by_rule(PartitionContext& p, const ir::Instruction& source) {
@@ -77,8 +77,8 @@ void partition_by_rule(PartitionContext& p, const ir::Instruction& source) {
     const ir::Instruction& o = *source.operand(i);
     Value* v = p.values.operand(o);
     operands.push_back(nullptr);
-    if (gathers_for_want_of_form(p, source, i, *v, layout)) {
-      gather_operand(p, source, i, v, "it needs the dims whole that are split", &operands.back());
+    if (gathers_for_lack_of_form(p, source, i, *v, layout)) {
+      gather_operand(p, source, i, v, "it needs the dims unsplit that are split", &operands.back());
     } else {
       operands.back() = p.values.reshard(v, layout.operands[i], operand_reason(source, i))->local;
     }

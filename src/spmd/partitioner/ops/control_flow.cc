@@ -12,11 +12,11 @@ namespace {
 ir::Instruction* argument(PartitionContext& p, const ir::Instruction& operand,
                           const ir::Instruction& parameter, const std::string& reason) {
   std::vector<Value*> leaves = p.values.declared_leaves(operand);
-  std::vector<TensorSharding> wanted = p.source.shardings(parameter);
+  std::vector<TensorSharding> requested = p.source.shardings(parameter);
   std::vector<ir::Instruction*> parts;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     parts.push_back(leaves[i]->shape.is_array()
-                        ? p.values.reshard(leaves[i], wanted[i], reason)->local
+                        ? p.values.reshard(leaves[i], requested[i], reason)->local
                         : leaves[i]->local);
   }
   return p.emit.pack(operand.shape, parts);
@@ -82,7 +82,7 @@ void partition_while(PartitionContext& p, const ir::Instruction& source) {
                         other[i].to_spec_string());
     }
   }
-  TESSERA_CHECK(is_whole(p.source.sharding(*condition.root())),
+  TESSERA_CHECK(is_fully_replicated(p.source.sharding(*condition.root())),
                 source.describe() + ": the loop's predicate is not replicated");
   ir::Computation* local_condition = p.module.partitioned(condition);
   ir::Computation* local_body = p.module.partitioned(body);

@@ -23,10 +23,10 @@ ir::Instruction* clamped(PartitionContext& p, ir::Instruction* at, std::int64_t 
   return b.convert(at, s32);
 }
 
-Dims changed_dims(const Dims& whole, const Dims& part) {
+Dims changed_dims(const Dims& full, const Dims& part) {
   Dims out;
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    if (whole[d] != part[d]) out.push_back(std::int64_t(d));
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    if (full[d] != part[d]) out.push_back(std::int64_t(d));
   }
   return out;
 }
@@ -233,16 +233,17 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& sizes = source.get<ir::DynamicSliceAttrs>().sizes;
   const Dims changed = changed_dims(in, sizes);
-  const TensorSharding wanted = reduced(p.source.sharding(source));
+  const TensorSharding requested = reduced(p.source.sharding(source));
   Value* v = p.values.operand(*source.operand(0));
   std::optional<double> least;
   TensorSharding layout, result;
-  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted})) {
+  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
     TensorSharding out = without_dims(s, changed);
     out.unreduced = axes_of(s, changed);
     double shards = 1;
     for (std::int64_t n : out.shards()) shards *= double(n);
-    double price = p.values.reshard_price(v, s) + p.module.reshard_cost(out, wanted, source.shape) +
+    double price = p.values.reshard_price(v, s) +
+                   p.module.reshard_cost(out, requested, source.shape) +
                    double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     if (least && price >= *least) continue;
     least = price;
@@ -259,7 +260,7 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
     x = p.emit.local_op(source, operands, local, ir::DynamicSliceAttrs{local.dims});
     return p.values.define(source, p.values.make(x, result, source.shape));
   }
-  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, wanted})) {
+  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
     p.alternatives.suggest(*source.operand(0), s, double(source.shape.byte_count()));
   }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
@@ -282,7 +283,7 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   }
   x = as_bits(b, x);
   Value* sum = p.values.make(x, result, Shape(x->shape.dtype, source.shape.dims));
-  sum = p.values.reshard(sum, wanted, "result of " + op_label(source));
+  sum = p.values.reshard(sum, requested, "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
   p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
@@ -290,16 +291,17 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
 void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims& in = source.shape.dims;
   const Dims changed = changed_dims(in, source.operand(1)->shape.dims);
-  const TensorSharding wanted = reduced(p.source.sharding(source));
+  const TensorSharding requested = reduced(p.source.sharding(source));
   Value *array = p.values.operand(*source.operand(0)),
         *update = p.values.operand(*source.operand(1));
-  const UpdatePlan plan = plan_update(p, source, changed, {wanted, array->sharding}, array, update);
+  const UpdatePlan plan =
+      plan_update(p, source, changed, {requested, array->sharding}, array, update);
   const TensorSharding& layout = plan.layout;
   if (p.values.reshard_price(array, layout) +
           p.values.reshard_price(update, without_dims(layout, changed)) >
       0) {
     for (const TensorSharding& s :
-         layouts(p, in, changed, {array->sharding, wanted, update->sharding})) {
+         layouts(p, in, changed, {array->sharding, requested, update->sharding})) {
       p.alternatives.suggest(*source.operand(0), s, double(source.operand(1)->shape.byte_count()));
     }
   }

@@ -31,15 +31,15 @@ void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
     ir::Instruction* x = p.emit.local_op(source, {a->local, b->local}, a->local->shape);
     return p.values.define(source, p.values.make(x, a->sharding, source.shape));
   }
-  const TensorSharding& wanted = p.source.sharding(source);
-  bool agree = wanted.unreduced.empty();
+  const TensorSharding& requested = p.source.sharding(source);
+  bool agree = requested.unreduced.empty();
   for (const ir::Instruction* o : source.operands()) {
     Value* v = p.values.operand(*o);
-    agree &= o->shape.rank() == 0 ? is_whole(v->sharding)
-                                  : v->is_recomputable() || same_layout(v->sharding, wanted);
+    agree &= o->shape.rank() == 0 ? is_fully_replicated(v->sharding)
+                                  : v->is_recomputable() || same_layout(v->sharding, requested);
   }
   ComputeLayout best;
-  const TensorSharding* result = &wanted;
+  const TensorSharding* result = &requested;
   if (!agree) {
     std::optional<FactorRule> rule = rule_for(source);
     if (!rule) return replicate(p, source, "no rule is known");
@@ -52,7 +52,7 @@ void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
     const bool scalar = source.operand(i)->shape.rank() == 0;
     Value* v = !agree   ? p.values.operand_in(source, i, best.operands[i])
                : scalar ? p.values.operand_in(source, i, p.source.replicated(0))
-                        : p.values.operand_in(source, i, wanted);
+                        : p.values.operand_in(source, i, requested);
     operands.push_back(v->local);
   }
   ir::Instruction* x =
@@ -61,12 +61,12 @@ void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
 }
 
 void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
-  // The operand is the smaller one: it goes wherever the result is wanted.
-  const TensorSharding wanted = reduced(p.source.sharding(source));
+  // The operand is the smaller one: it goes wherever the result is requested.
+  const TensorSharding requested = reduced(p.source.sharding(source));
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   TensorSharding s = p.source.replicated(source.operand(0)->shape.rank());
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    s.dims[i].axes = wanted.dims[std::size_t(dims[i])].axes;
+    s.dims[i].axes = requested.dims[std::size_t(dims[i])].axes;
   }
   Value* v = p.values.operand_in(source, 0, s);
   if (source.operand(0)->shape.rank() == 0) {
@@ -76,10 +76,10 @@ void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
                                        [&p, scalar, global](const TensorSharding& to) {
                                          return p.b().splat(scalar, to.shard_dims(global));
                                        },
-                                       wanted, source.shape));
+                                       requested, source.shape));
   }
-  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, wanted));
-  p.values.define(source, p.values.make(x, wanted, source.shape));
+  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, requested));
+  p.values.define(source, p.values.make(x, requested, source.shape));
 }
 
 void partition_transpose(PartitionContext& p, const ir::Instruction& source) {
@@ -87,9 +87,9 @@ void partition_transpose(PartitionContext& p, const ir::Instruction& source) {
   Value* v = p.values.operand(*source.operand(0));
   if (v->is_recomputable()) {
     TensorSharding s = p.source.replicated(source.shape.rank());
-    const TensorSharding wanted = reduced(p.source.sharding(source));
+    const TensorSharding requested = reduced(p.source.sharding(source));
     for (std::size_t i = 0; i < perm.size(); ++i) {
-      s.dims[std::size_t(perm[i])] = wanted.dims[i];
+      s.dims[std::size_t(perm[i])] = requested.dims[i];
     }
     v = p.values.reshard(v, s, operand_reason(source, 0));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms along split dims. Those of several dims go dim by dim: first the ones that lie
-// whole, then, their axes moved, the others. A single dim is cut into two (Cooley and Tukey), with
-// an all-to-all before, between and after.
+// Fourier transforms along split dims. Those of several dims go dim by dim: first the ones that
+// are unsplit, then, their axes moved, the others. A single dim is cut into two (Cooley and Tukey),
+// with an all-to-all before, between and after.
 #include <algorithm>
 #include <array>
 
@@ -37,7 +37,7 @@ struct Stage {
   ComputeLayout layout;
 };
 
-/// The transforms along some dims, on a local array that has them whole.
+/// The transforms along some dims, on a local array that has all of them.
 ir::Instruction* transformed(PartitionContext& p, ir::Instruction* x, FftType type,
                              const Stage& stage, const Dims& lengths, std::int64_t rank) {
   ir::Builder& b = p.b();

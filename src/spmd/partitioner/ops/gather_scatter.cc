@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter. Split batch dims and whole window dims need nothing. Along an operand dim
+// Gather and scatter. Split batch dims and full window dims need nothing. Along an operand dim
 // that indices point into, each device serves the rows it owns: gathers sum the answers (the others
 // gave zeros), scatters drop what is not theirs. Indices are clamped or dropped by the global
 // sizes.
@@ -27,7 +27,7 @@ ir::Instruction* narrow_indices(PartitionContext& p, ir::Instruction* x) {
   return b.convert(b.emit(Opcode::clamp, {low, x, high}), s32);
 }
 
-/// One scalar per index component, laid along the index vector dim of `like`.
+/// One scalar per index component, along the index vector dim of `like`.
 ir::Instruction* along_vector(PartitionContext& p, const std::vector<ir::Instruction*>& parts,
                               const Dims& like, std::int64_t vector_dim) {
   ir::Builder& b = p.b();
@@ -85,7 +85,7 @@ void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep)
 enum class Place : std::uint8_t {
   full,   ///< all of it, or batch by batch
   row,    ///< one row that an index names: who has it takes the update
-  rows,   ///< a window that an index names, and that may lie across two shards
+  rows,   ///< a window that an index names, and that may reach into two shards
   fixed,  ///< rows that no index names
 };
 
@@ -151,7 +151,7 @@ void partition_gather(PartitionContext& p, const ir::Instruction& source) {
   indices =
       localized(p, indices, split, operand.dims, attrs.start_index_map, attrs.index_vector_dim);
   ir::Instruction* zero = p.emit.constant_scalar(x->shape.dtype, 0);
-  // A slice of several rows may lie across two shards: zeros on both sides stand for the others'.
+  // A slice of several rows may reach into two shards: zeros on both sides stand for the others'.
   Dims margin(attrs.start_index_map.size(), 0);
   std::vector<ir::PadDim> padding(operand.dims.size());
   for (std::size_t k : served) {

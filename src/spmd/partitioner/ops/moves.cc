@@ -18,7 +18,7 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) {
 }
 std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
-/// What a shard becomes before its rows are sent on, and where these then lie in the result.
+/// What a shard becomes before its rows are sent on, and where these are in the result then.
 struct Placed {
   RowSource part;
   Dims skip;  ///< slices with strides: first row to take
@@ -75,10 +75,10 @@ struct Source {
   std::int64_t first = 0, count = 0, offset = 0;
 };
 
-/// A way to compute: one sharding for result and operands alike, along all dims.
+/// A way to compute: one sharding for the result and all operands, along all dims.
 struct Candidate {
   TensorSharding layout;
-  /// Operands of a concatenation that are whole along the changed dim.
+  /// Operands of a concatenation that are unsplit along the changed dim.
   std::vector<char> everywhere;
   /// Changed dims over whose axes the result is summed: of what each device puts into zeros.
   Dims summed;
@@ -172,18 +172,18 @@ const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) 
 }
 
 /// The cheapest candidate.
-Candidate choose(PartitionContext& p, const ir::Instruction& source, const TensorSharding& wanted,
-                 const std::vector<Source>& from, const Dims& changed, const Placer& placer,
-                 bool mirrored, bool may_sum) {
+Candidate choose(PartitionContext& p, const ir::Instruction& source,
+                 const TensorSharding& requested, const std::vector<Source>& from,
+                 const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
   Candidate best;
   std::vector<Value*> arrays;
   for (const Source& s : from) {
     if (s.array == arrays.size()) arrays.push_back(s.value);
   }
-  std::vector<TensorSharding> ends{wanted};
+  std::vector<TensorSharding> ends{requested};
   for (Value* v : arrays) ends.push_back(v->sharding);
-  bool split_ends = !is_whole(wanted);
-  for (Value* v : arrays) split_ends &= !is_whole(v->sharding);
+  bool split_ends = !is_fully_replicated(requested);
+  for (Value* v : arrays) split_ends &= !is_fully_replicated(v->sharding);
   constexpr double last_resort = 1e30;
   bool first = true;
   auto consider = [&](Candidate c) {
@@ -199,11 +199,11 @@ Candidate choose(PartitionContext& p, const ir::Instruction& source, const Tenso
       price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
                p.module.cost().transfer.latency_bytes * plan.permutes;
     }
-    price += p.module.reshard_cost(summed_layout(c), wanted, source.shape);
+    price += p.module.reshard_cost(summed_layout(c), requested, source.shape);
     if (!c.summed.empty()) shards = 1;
     price += double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
     // Gathering what is split at both ends is the last resort.
-    if (is_whole(c.layout) && split_ends) price += last_resort;
+    if (is_fully_replicated(c.layout) && split_ends) price += last_resort;
     c.price = price;
     if (first || price < best.price) best = std::move(c);
     first = false;
@@ -244,7 +244,7 @@ ir::Instruction* take_strided(PartitionContext& p, ir::Instruction* x, std::int6
   return p.b().slice(x, starts, limits, strides);
 }
 
-/// A plan in which each device puts its rows where they belong in the whole result.
+/// A plan in which each device puts its rows where they belong in the full result.
 RowExchangePlan deposit_plan(const RowSource& part, std::int64_t ways, std::int64_t size) {
   RowExchangePlan plan;
   plan.block = size;
@@ -288,9 +288,9 @@ std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
   return strides.empty() ? 1 : strides[std::size_t(d)];
 }
 
-/// How a slice is to lie. What is taken out of a dim that is dropped then (as by `a[:, 5]`) is
-/// wanted wherever the rest is: split it would be with its owner, and be gathered from there.
-TensorSharding wanted_of_slice(PartitionContext& p, const ir::Instruction& slice) {
+/// How a slice is to be sharded. What is taken out of a dim that is dropped then (as by `a[:, 5]`)
+/// is requested wherever the rest is: split it would be with its owner, and be gathered from there.
+TensorSharding requested_layout(PartitionContext& p, const ir::Instruction& slice) {
   TensorSharding s = reduced(p.source.sharding(slice));
   const auto users = p.source.users(slice);
   const bool dropped =
@@ -305,7 +305,7 @@ TensorSharding wanted_of_slice(PartitionContext& p, const ir::Instruction& slice
 
 Candidate choose_slice(PartitionContext& p, const ir::Instruction& source, const Placer& placer,
                        const std::vector<Source>& from) {
-  return choose(p, source, wanted_of_slice(p, source), from, sliced_dims(source), placer, false,
+  return choose(p, source, requested_layout(p, source), from, sliced_dims(source), placer, false,
                 true);
 }
 
@@ -330,12 +330,12 @@ bool is_taken_through(const PartitionContext& p, const ir::Instruction& slice) {
          });
 }
 
-/// Slices of one array along one split dim, all wanted split the same way (as of jnp.split): their
+/// Slices of one array along one split dim, all to be split the same way (as of jnp.split): their
 /// rows travel in the same permutes, in which each device then has something to send. Defines them
 /// all if that is cheaper than one by one.
 bool slice_together(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
-  const TensorSharding layout = wanted_of_slice(p, source);
+  const TensorSharding layout = requested_layout(p, source);
   if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
   const std::int64_t dim = changed[0], ways = layout.shards(dim);
   const ir::Instruction& operand = *source.operand(0);
@@ -344,7 +344,7 @@ bool slice_together(PartitionContext& p, const ir::Instruction& source) {
   for (const ir::Instruction* user : p.source.users(operand)) {
     if (!user->is(ir::Opcode::slice) || sliced_dims(*user) != changed ||
         stride_of(*user, dim) != 1 || is_taken_through(p, *user) ||
-        !same_layout(wanted_of_slice(p, *user), layout)) {
+        !same_layout(requested_layout(p, *user), layout)) {
       continue;
     }
     // The first of them has tried.
@@ -355,7 +355,7 @@ bool slice_together(PartitionContext& p, const ir::Instruction& source) {
   if (slices.size() < 2) return false;
   Value* v = p.values.operand(operand);
   const std::int64_t size = operand.shape.dim(dim), in_block = ceil_div(size, ways);
-  // In each device's block of the results, one slice's rows lie behind the other's.
+  // In each device's block of the results, one slice's rows follow the other's.
   std::vector<RowRun> pieces;
   std::int64_t block = 0;
   double apart = 0, shared = 0;
@@ -436,7 +436,7 @@ void partition_slice(PartitionContext& p, const ir::Instruction& source) {
   if (c.summed.empty()) return p.values.define(source, p.values.make(x, c.layout, source.shape));
   x = as_bits(p.b(), x);
   Value* sum = p.values.make(x, summed_layout(c), Shape(x->shape.dtype, out));
-  sum = p.values.reshard(sum, wanted_of_slice(p, source), "result of " + op_label(source));
+  sum = p.values.reshard(sum, requested_layout(p, source), "result of " + op_label(source));
   x = from_bits(p.b(), sum->local, dtype);
   p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
@@ -457,9 +457,9 @@ void partition_pad(PartitionContext& p, const ir::Instruction& source) {
   fill = p.values.reshard(fill, p.source.replicated(0), operand_reason(source, 1));
   if (source.operand(0)->shape.element_count() == 0) {
     // Nothing but the filling.
-    const TensorSharding wanted = reduced(p.source.sharding(source));
-    ir::Instruction* x = p.b().splat(fill->local, wanted.shard_dims(out));
-    return p.values.define(source, p.values.make(x, wanted, source.shape));
+    const TensorSharding requested = reduced(p.source.sharding(source));
+    ir::Instruction* x = p.b().splat(fill->local, requested.shard_dims(out));
+    return p.values.define(source, p.values.make(x, requested, source.shape));
   }
   const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
   const Candidate c =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ops share whose elements along a dim depend on each other: sorts, the k greatest,
-// running folds, reductions by any reducer.
+// prefix scans, reductions by any reducer.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ ir::Instruction* last_of_all(PartitionContext& p, DType dtype, bool largest);
 /// The cost of a layout where operands come from whichever layout others need them in, too.
 double price_of(PartitionContext& p, const ir::Instruction& source, const ComputeLayout& layout);
 /// How the last step of a selection is computed: each device's candidates, `candidates` of them
-/// along `dim` and lying by `shardings`, come together for it.
+/// along `dim` and laid out by `shardings`, come together for it.
 ComputeLayout layout_of_winners(PartitionContext& p, const ir::Instruction& source,
                                 std::int64_t dim, std::int64_t candidates,
                                 const std::vector<TensorSharding>& shardings,
@@ -44,7 +44,7 @@ std::vector<Value*> reduce_parts(PartitionContext& p, const ir::Instruction& sou
                                  const PartReducer& reduce);
 
 // prefix_scan.cc
-/// The dim along which a reduce-window folds all elements up to its own (or from its own on) and
+/// The dim along which a reduce-window reduces all elements up to its own (or from its own on) and
 /// which the layout splits, if it is such.
 std::optional<std::int64_t> scan_dim(const ir::Instruction& source, const TensorSharding& s);
 std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruction& source,

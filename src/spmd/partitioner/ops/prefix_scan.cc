@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums and other folds along a split dim: each device folds its own rows and receives one
+// Prefix sums and other scans along a split dim: each device scans its own rows and receives one
 // total from each of the others.
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
@@ -9,7 +9,7 @@ namespace tessera::spmd {
 namespace {
 
 /// A window that holds all elements up to its own (1), from its own on (-1), or none such (0).
-int running(const ir::WindowDim& w, std::int64_t size) {
+int scan_direction(const ir::WindowDim& w, std::int64_t size) {
   if (w.size != size || w.stride != 1 || w.lhs_dilation != 1 || w.rhs_dilation != 1) return 0;
   if (w.pad_low == size - 1 && w.pad_high == 0) return 1;
   if (w.pad_low == 0 && w.pad_high == size - 1) return -1;
@@ -44,7 +44,7 @@ std::optional<std::int64_t> scan_dim(const ir::Instruction& source, const Tensor
   for (std::size_t d = 0; d < window.size(); ++d) {
     if (window[d] == ir::WindowDim{}) continue;
     if (s.shards(std::int64_t(d)) == 1) continue;
-    if (found || running(window[d], dims[d]) == 0) return std::nullopt;
+    if (found || scan_direction(window[d], dims[d]) == 0) return std::nullopt;
     found = std::int64_t(d);
   }
   return found;
@@ -62,7 +62,7 @@ std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruc
   }
   const Dims local = inputs.front()->shape.dims;
   ir::WindowAttrs window = source.get<ir::WindowAttrs>();
-  const bool forward = running(window.dims[d], source.operand(0)->shape.dims[d]) > 0;
+  const bool forward = scan_direction(window.dims[d], source.operand(0)->shape.dims[d]) > 0;
   window.dims[d].size = local[d];
   (forward ? window.dims[d].pad_low : window.dims[d].pad_high) = local[d] - 1;
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random bits of a counter: each device computes the blocks that its own elements come from, so
-// that bits depend on an element's place in the whole and not on the mesh. A shard that is one run
-// of the whole is made by the same op from an advanced counter; of any other the blocks are
+// that bits depend on an element's place in the array and not on the mesh. A shard that is one run
+// of the array is made by the same op from an advanced counter; of any other the blocks are
 // computed here.
 #include <algorithm>
 #include <array>
@@ -55,13 +55,13 @@ class Generator {
     }
   }
 
-  ir::Instruction* number(std::uint64_t v) { return b_.constant(Literal::scalar(u64, v)); }
+  ir::Instruction* u64_constant(std::uint64_t v) { return b_.constant(Literal::scalar(u64, v)); }
 
-  /// The state that begins `blocks` (u64[]) later; `whole`: with the counter's upper half.
-  ir::Instruction* advanced(ir::Instruction* blocks, bool whole) {
+  /// The state that begins `blocks` (u64[]) later; `full`: with the counter's upper half.
+  ir::Instruction* advanced(ir::Instruction* blocks, bool full) {
     ir::Instruction* low = b_.binary(Opcode::add, state_[1], blocks);
     Words parts{state_[0], low};
-    if (whole) {
+    if (full) {
       ir::Instruction* carry = b_.convert(b_.compare(ir::Direction::lt, low, state_[1]), u64);
       parts.push_back(b_.binary(Opcode::add, state_.size() == 3 ? state_[2] : state_[0], carry));
     }
@@ -75,7 +75,8 @@ class Generator {
     if (!wide) return w;
     Words out;
     for (std::size_t i = 0; i + 1 < w.size(); i += 2) {
-      ir::Instruction* high = binary(Opcode::shift_left, b_.convert(w[i + 1], u64), number(32));
+      ir::Instruction* high =
+          binary(Opcode::shift_left, b_.convert(w[i + 1], u64), u64_constant(32));
       out.push_back(b_.binary(Opcode::or_, b_.convert(w[i], u64), high));
     }
     return out;
@@ -88,7 +89,7 @@ class Generator {
   ir::Instruction* word(std::uint32_t v) { return b_.constant(Literal::scalar(u32, v)); }
   ir::Instruction* low(ir::Instruction* x) { return b_.convert(x, u32); }
   ir::Instruction* high(ir::Instruction* x) {
-    return b_.convert(binary(Opcode::shift_right_logical, x, number(32)), u32);
+    return b_.convert(binary(Opcode::shift_right_logical, x, u64_constant(32)), u32);
   }
 
   /// Threefry-2x32 of 20 rounds.
@@ -126,8 +127,10 @@ class Generator {
     Words x = {low(lower), high(lower), low(upper), high(upper)};
     std::array<ir::Instruction*, 2> key = {low(state_[0]), high(state_[0])};
     for (int round = 0; round < 10; ++round) {
-      ir::Instruction* p = binary(Opcode::multiply, b_.convert(x[0], u64), number(0xD2511F53u));
-      ir::Instruction* q = binary(Opcode::multiply, b_.convert(x[2], u64), number(0xCD9E8D57u));
+      ir::Instruction* p =
+          binary(Opcode::multiply, b_.convert(x[0], u64), u64_constant(0xD2511F53u));
+      ir::Instruction* q =
+          binary(Opcode::multiply, b_.convert(x[2], u64), u64_constant(0xCD9E8D57u));
       x = {binary(Opcode::xor_, b_.binary(Opcode::xor_, high(q), x[1]), key[0]), low(q),
            binary(Opcode::xor_, b_.binary(Opcode::xor_, high(p), x[3]), key[1]), low(p)};
       key[0] = b_.binary(Opcode::add, key[0], word(0x9E3779B9u));
@@ -162,9 +165,9 @@ ir::Instruction* numbers(PartitionContext& p, const Dims& counts, const Words& a
   return sum;
 }
 
-/// The shard's blocks, each computed once and laid out as its elements lie.
-ir::Instruction* whole_blocks(PartitionContext& p, Generator& generator, const Blocks& blocks,
-                              const TensorSharding& s, const Shape& global) {
+/// The shard's blocks, each computed once and laid out as its elements are.
+ir::Instruction* aligned_blocks(PartitionContext& p, Generator& generator, const Blocks& blocks,
+                                const TensorSharding& s, const Shape& global) {
   ir::Builder& b = p.b();
   const Dims local = s.shard_dims(global.dims);
   const std::size_t g = std::size_t(blocks.dim);
@@ -196,7 +199,7 @@ ir::Instruction* each_its_block(PartitionContext& p, Generator& generator, const
     const std::int64_t dim = std::int64_t(d);
     at.push_back(places(p, local, dim, p.emit.shard_offset(s, dim, global.dims[d])));
   }
-  ir::Instruction* size = b.splat(generator.number(std::uint64_t(blocks.per_block)), local);
+  ir::Instruction* size = b.splat(generator.u64_constant(std::uint64_t(blocks.per_block)), local);
   ir::Instruction *side, *block;
   if (blocks.three_fry) {
     ir::Instruction*& along = at[std::size_t(blocks.dim)];
@@ -211,13 +214,13 @@ ir::Instruction* each_its_block(PartitionContext& p, Generator& generator, const
   const Words words = generator.words(block, byte_size(global.dtype) == 8);
   ir::Instruction* x = words[0];
   for (std::int64_t i = 1; i < blocks.per_block; ++i) {
-    ir::Instruction* mine = b.splat(generator.number(std::uint64_t(i)), local);
+    ir::Instruction* mine = b.splat(generator.u64_constant(std::uint64_t(i)), local);
     x = b.select(b.compare(ir::Direction::eq, side, mine), words[std::size_t(i)], x);
   }
   return b.convert(x, global.dtype);
 }
 
-/// Blocks that a device skips if its shard is one run of whole blocks of the array, else none.
+/// Blocks that a device skips if its shard is one run of blocks of the array, else none.
 std::optional<std::int64_t> run_of(const Blocks& blocks, const TensorSharding& s,
                                    const Shape& global) {
   const Dims local = s.shard_dims(global.dims);
@@ -246,9 +249,9 @@ void partition_rng_bit_generator(PartitionContext& p, const ir::Instruction& sou
   const TensorSharding s = reduced(p.source.shardings(source).back());
   const bool three_fry = kind == "rng_three_fry";
   const bool known = three_fry || kind == "rng_philox" || kind == "rng_default";
-  if (is_whole(s) || out.element_count() == 0 || !known || !is_integer(out.dtype) ||
+  if (is_fully_replicated(s) || out.element_count() == 0 || !known || !is_integer(out.dtype) ||
       key.dtype != u64 || key.rank() != 1 || key.dim(0) < 2 || key.dim(0) > 3) {
-    return replicate(p, source, "random bits are made whole from a state that all devices share");
+    return replicate(p, source, "random bits are made in full from a state that all devices share");
   }
   ir::Builder& b = p.b();
   const Blocks blocks = blocks_of(out, three_fry);
@@ -260,14 +263,14 @@ void partition_rng_bit_generator(PartitionContext& p, const ir::Instruction& sou
   ir::Instruction* x;
   if (std::optional<std::int64_t> skip = run_of(blocks, s, out)) {
     ir::Instruction* part = b.convert(p.emit.coordinate(used_axes(s)), u64);
-    part = b.binary(Opcode::multiply, part, generator.number(std::uint64_t(*skip)));
+    part = b.binary(Opcode::multiply, part, generator.u64_constant(std::uint64_t(*skip)));
     ir::Instruction* from = generator.advanced(part, !three_fry);
     const Shape shard = local_shape(out, s);
     x = b.emit_shaped(Opcode::rng_bit_generator, Shape::tuple({from->shape, shard}), {from},
                       source.attrs);
     x = b.get_tuple_element(x, 1);
   } else {
-    x = blocks.aligned && fits ? whole_blocks(p, generator, blocks, s, out)
+    x = blocks.aligned && fits ? aligned_blocks(p, generator, blocks, s, out)
                                : each_its_block(p, generator, blocks, s, out);
   }
   std::vector<Value*> results;
@@ -278,8 +281,8 @@ void partition_rng_bit_generator(PartitionContext& p, const ir::Instruction& sou
     } else {
       used = ceil_div(out.element_count(), blocks.per_block);
     }
-    ir::Instruction* next =
-        generator.advanced(generator.number(std::uint64_t(used)), !three_fry && key.dim(0) == 3);
+    ir::Instruction* next = generator.advanced(generator.u64_constant(std::uint64_t(used)),
+                                               !three_fry && key.dim(0) == 3);
     if (three_fry && key.dim(0) == 3) {
       next = b.concatenate({next, b.slice(state->local, {2}, {3})}, 0);
     }

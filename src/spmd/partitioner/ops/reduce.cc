@@ -101,11 +101,11 @@ std::vector<Value*> reduce_monoids(PartitionContext& p, const ir::Instruction& s
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());
   ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, layout));
   std::vector<Value*> out = made(p, source, x, layout);
-  const std::vector<TensorSharding> wanted = p.source.shardings(source);
+  const std::vector<TensorSharding> requested = p.source.shardings(source);
   for (std::size_t i = 0; i < count; ++i) {
     out[i]->partial_op = monoids.ops[i];
     if (is_literal(*source.operand(count + i), monoids.identities[i])) continue;
-    Value* sum = p.values.reshard(out[i], reduced(wanted[i]), "result of " + op_label(source));
+    Value* sum = p.values.reshard(out[i], reduced(requested[i]), "result of " + op_label(source));
     ir::Instruction* init = b.splat(values[count + i]->local, sum->local->shape.dims);
     x = b.binary(monoids.ops[i], init, sum->local);
     out[i] = p.values.make(x, sum->sharding, out[i]->shape);

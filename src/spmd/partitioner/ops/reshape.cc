@@ -135,7 +135,7 @@ std::optional<std::vector<std::int64_t>> reordered(const PartitionContext& p, co
   return out;
 }
 
-/// How far the elements from `at` on of some dims, taken as one, lie in a row in one shard; whose
+/// How far the elements from `at` on of some dims, taken as one, are contiguous in one shard; whose
 /// shard that is along these dims' axes, and where in it they begin.
 struct Run {
   std::int64_t owner = 0, local = 0, length = 0;
@@ -237,10 +237,10 @@ Plan plan_for(const PartitionContext& p, const Dims& in, const Dims& out,
 }
 
 double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruction& source,
-             const TensorSharding& wanted) {
+             const TensorSharding& requested) {
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   double total = p.values.reshard_price(v, plan.in);
-  total += p.module.reshard_cost(plan.out, wanted, source.shape);
+  total += p.module.reshard_cost(plan.out, requested, source.shape);
   double shards = 1;
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {
@@ -248,7 +248,7 @@ double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruct
     total += local * double(s.plan.rows_moved) / double(s.from_block) +
              p.module.cost().transfer.latency_bytes * s.plan.permutes;
   }
-  // Work that several devices do alike is paid as if it were bytes, to break ties.
+  // Work that several devices repeat is paid as if it were bytes, to break ties.
   return total + double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
 }
 
@@ -258,10 +258,10 @@ void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
   const ir::Instruction& operand = *source.operand(0);
   const Dims &in = operand.shape.dims, &out = source.shape.dims;
   Value* v = p.values.operand(operand);
-  const TensorSharding wanted = reduced(p.source.sharding(source));
+  const TensorSharding requested = reduced(p.source.sharding(source));
   std::vector<Plan> candidates;
   bool settled = false;  // nothing has to move
-  const TensorSharding whole_in = p.source.replicated(operand.shape.rank());
+  const TensorSharding replicated_in = p.source.replicated(operand.shape.rank());
   if (source.shape.element_count() > 0) {
     if (std::optional<FactorRule> rule = rule_for(source)) {
       for (Factor& f : rule->factors) {
@@ -271,22 +271,23 @@ void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
       candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
       const Plan& first = candidates.front();
       settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
-                same_layout(first.out, wanted) && same_layout(layout.operands[0], v->sharding) &&
-                same_layout(layout.results[0], wanted);
+                same_layout(first.out, requested) && same_layout(layout.operands[0], v->sharding) &&
+                same_layout(layout.results[0], requested);
     }
     if (!settled) {
-      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true));
-      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, false));
-      candidates.push_back(plan_for(p, in, out, v->sharding, wanted, true, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, false));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, true, true));
     }
   }
-  if (!settled) candidates.push_back({whole_in, p.source.replicated(source.shape.rank()), {}});
+  if (!settled) candidates.push_back({replicated_in, p.source.replicated(source.shape.rank()), {}});
   const Plan* best = nullptr;
   double least = 0;
   for (const Plan& c : candidates) {
-    double cost = settled ? 0 : price(p, v, c, source, wanted);
+    double cost = settled ? 0 : price(p, v, c, source, requested);
     // Gathering what is split at both ends is the last resort.
-    if (is_whole(c.in) && !is_whole(v->sharding) && !is_whole(wanted)) {
+    if (is_fully_replicated(c.in) && !is_fully_replicated(v->sharding) &&
+        !is_fully_replicated(requested)) {
       cost += 1e30;
     }
     if (!best || cost < least) {
@@ -298,7 +299,7 @@ void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
   ir::Builder& b = p.b();
   Dims local_out = best->out.shard_dims(out);
   for (const Shift& s : best->shifts) {
-    // The segment as one dim, rows moved, then the whole in the result's dims below.
+    // The segment as one dim, rows moved, then all of it in the result's dims below.
     Dims dims = x->shape.dims, joined;
     std::int64_t at = -1;
     const std::int64_t first = s.segment.in.front(), last = s.segment.in.back();

@@ -38,7 +38,7 @@ Reach reach_of(const PartitionContext& p, std::int64_t dim, const IndexList& axe
     const std::int64_t begin = padding.low + c * block;
     const std::int64_t end = std::min(begin + block, padding.low + size);
     // Windows that reach rows begin .. end - 1. There may be none such at the ends: then nothing
-    // comes from them, and all devices do alike.
+    // comes from them, and all devices do the same.
     const std::int64_t lo = floor_div(begin + w.pad_low - w.size + w.stride, w.stride);
     const std::int64_t hi = begin < end ? floor_div(end - 1 + w.pad_low, w.stride) + 1 : lo;
     first.push_back(lo);

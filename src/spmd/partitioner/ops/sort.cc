@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts along a split dim. Leighton's columnsort: four sorts of each device's own rows, two
-// all-to-alls between them and an exchange of halves with the neighbours order the whole, on any
+// all-to-alls between them and an exchange of halves with the neighbours order all of it, on any
 // data, with never more than a shard on a device. Shards of few rows are merged two by two, as in
 // Batcher's bitonic sort. Where only the first rows of a sort are used, each device sends its own
 // first rows.
@@ -71,7 +71,7 @@ struct LocalSort {
   PartitionContext& p;
   const ir::Instruction& source;
   std::int64_t dim = 0, size = 0;
-  int places = -1;      ///< among the arrays; -1: rows need not be told apart
+  int places = -1;      ///< among the arrays; -1: rows may be equal
   bool padded = false;  ///< some rows are padding
   ir::Computation* made = nullptr;
 
@@ -143,7 +143,7 @@ std::vector<ir::Instruction*> chosen(ir::Builder& b, ir::Instruction* condition,
   return out;
 }
 
-/// How the rows of a sort lie and travel.
+/// How the rows of a sort are laid out, and how they travel.
 struct Exchange {
   std::int64_t dim = 0, size = 0, ways = 1;
   IndexList axes;
@@ -221,7 +221,7 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
 std::vector<ir::Instruction*> rows_of(PartitionContext& p, const std::vector<Value*>& values,
                                       const Exchange& e) {
   ir::Builder& b = p.b();
-  const std::int64_t shard = values.front()->local->shape.dim(e.dim), beyond = e.block * e.ways;
+  const std::int64_t shard = values.front()->local->shape.dim(e.dim), past_end = e.block * e.ways;
   std::vector<ir::Instruction*> out;
   for (Value* v : values) {
     ir::Instruction *x = v->local, *fill = nullptr;
@@ -229,7 +229,7 @@ std::vector<ir::Instruction*> rows_of(PartitionContext& p, const std::vector<Val
       fill = last_of_all(p, x->shape.dtype, e.plain < 0);
       x = p.values.masked(v, {e.dim}, fill);
     } else if (int(out.size()) == e.places) {
-      fill = b.scalar(x->shape.dtype, double(beyond));
+      fill = b.scalar(x->shape.dtype, double(past_end));
     }
     if (fill && e.block != shard) {
       std::vector<ir::PadDim> padding(x->shape.dims.size());
@@ -249,7 +249,7 @@ std::vector<ir::Instruction*> rows_of(PartitionContext& p, const std::vector<Val
                b.splat(p.emit.shard_offset(values.front()->sharding, e.dim, e.size), line));
   if (e.block != shard) {
     ir::Instruction* real = b.compare(ir::Direction::lt, row, b.splat(p.emit.index(shard), line));
-    place = b.select(real, place, b.splat(p.emit.index(beyond), line));
+    place = b.select(real, place, b.splat(p.emit.index(past_end), line));
   }
   out.push_back(b.broadcast(b.convert(place, e.place_type), dims, {e.dim}));
   return out;
@@ -324,7 +324,7 @@ std::vector<ir::Instruction*> merge_across(PartitionContext& p, std::vector<ir::
         keeps.push_back(lower == rising ? 0 : e.block);
       }
       if (e.places < 0 && e.plain == 0) {
-        // Of rows that are alike the lower device's come first: it has two blocks, its own first.
+        // Of rows that are equal the lower device's come first: it has two blocks, its own first.
         ir::Instruction* first =
             b.compare(ir::Direction::eq, p.emit.coordinate(e.axes), p.emit.index(0));
         std::vector<ir::Instruction*> own = xs;
@@ -390,7 +390,7 @@ void partition_sort(PartitionContext& p, const ir::Instruction& source) {
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
-    gathers |= gathers_for_want_of_form(p, source, i, *p.values.operand(*source.operand(i)), kept);
+    gathers |= gathers_for_lack_of_form(p, source, i, *p.values.operand(*source.operand(i)), kept);
   }
   if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
   const std::vector<Value*> values = p.values.operands_in(source, split.operands);

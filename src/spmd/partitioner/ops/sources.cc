@@ -23,12 +23,12 @@ bool is_splat(const Literal& l) {
 void partition_constant(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple) return replicate(p, source, "a constant tuple");
   const auto& attrs = source.get<ir::ConstantAttrs>();
-  const TensorSharding& wanted = p.source.sharding(source);
+  const TensorSharding& requested = p.source.sharding(source);
   const Literal& l = attrs.value;
-  if (attrs.elided && !is_whole(wanted)) {
+  if (attrs.elided && !is_fully_replicated(requested)) {
     throw CompileError("the elements of constant " + source.name +
                            " were left out of the text ({...}), so that it can't be cut up by " +
-                           wanted.to_spec_string(),
+                           requested.to_spec_string(),
                        source.location());
   }
   if (!attrs.elided && source.shape.rank() > 0 && is_splat(l)) {
@@ -39,16 +39,16 @@ void partition_constant(PartitionContext& p, const ir::Instruction& source) {
                                        [&p, scalar, global](const TensorSharding& to) {
                                          return p.b().splat(scalar, to.shard_dims(global));
                                        },
-                                       wanted, source.shape));
+                                       requested, source.shape));
   }
   ir::Instruction* x = attrs.elided ? p.emit.local_op(source, {}, source.shape) : p.b().constant(l);
-  if (attrs.elided) return p.values.define(source, p.values.make(x, wanted, source.shape));
-  Value* whole = p.values.make(x, p.source.replicated(source.shape.rank()), source.shape);
+  if (attrs.elided) return p.values.define(source, p.values.make(x, requested, source.shape));
+  Value* full = p.values.make(x, p.source.replicated(source.shape.rank()), source.shape);
   p.values.define(source, p.values.make_recomputable(
-                              [&p, whole](const TensorSharding& to) {
-                                return p.values.reshard(whole, to, "constant")->local;
+                              [&p, full](const TensorSharding& to) {
+                                return p.values.reshard(full, to, "constant")->local;
                               },
-                              wanted, source.shape));
+                              requested, source.shape));
 }
 
 void partition_iota(PartitionContext& p, const ir::Instruction& source) {

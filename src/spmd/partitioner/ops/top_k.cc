@@ -51,8 +51,8 @@ namespace {
 bool orders(const ir::Instruction& x) { return x.is(ir::Opcode::sort) || x.is(ir::Opcode::topk); }
 
 /// The sort or selection takes `array` in that layout if it is computed by its batch.
-bool wants(PartitionContext& p, const ir::Instruction& user, const ir::Instruction* array,
-           const TensorSharding& layout) {
+bool takes_in_layout(PartitionContext& p, const ir::Instruction& user, const ir::Instruction* array,
+                     const TensorSharding& layout) {
   std::vector<Shape> shapes;
   std::vector<TensorSharding> shardings;
   auto declared = [&](const ir::Instruction& x) { return p.module.shardings_of(x); };
@@ -70,19 +70,19 @@ bool wants(PartitionContext& p, const ir::Instruction& user, const ir::Instructi
   return false;
 }
 
-/// Another op will want the operand in that layout too, so that both share the way there.
-bool wanted_elsewhere(PartitionContext& p, const ir::Instruction& source, std::size_t i,
+/// Another op takes the operand in that layout too, so that both share the way there.
+bool is_shared_layout(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                       const TensorSharding& layout) {
   const ir::Instruction* array = source.operand(i);
   for (const ir::Instruction* user : p.source.users(*array)) {
     if (user == &source) continue;
-    if (orders(*user) && wants(p, *user, array, layout)) return true;
+    if (orders(*user) && takes_in_layout(p, *user, array, layout)) return true;
     for (std::size_t j = 0; user->is(ir::Opcode::call) && j < user->operands().size(); ++j) {
       if (user->operand(j) != array) continue;
       const ir::Computation& callee = *user->called().front();
       for (const auto& x : callee.instructions()) {
         const bool takes = orders(*x) && x->operand(0) == callee.parameter(j);
-        if (takes && wants(p, *x, callee.parameter(j), layout)) return true;
+        if (takes && takes_in_layout(p, *x, callee.parameter(j), layout)) return true;
       }
     }
   }
@@ -96,7 +96,7 @@ double price_of(PartitionContext& p, const ir::Instruction& source, const Comput
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
     Value* v = p.values.operand(*source.operand(i));
     if (!v->shape.is_array() || v->is_recomputable()) continue;
-    const bool shared = wanted_elsewhere(p, source, i, layout.operands[i]);
+    const bool shared = is_shared_layout(p, source, i, layout.operands[i]);
     price += (shared ? 0 : p.values.reshard_price(v, layout.operands[i])) -
              p.module.reshard_cost(v->sharding, layout.operands[i], v->shape);
   }
@@ -155,9 +155,9 @@ void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
   const ComputeLayout last =
       layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
   double price = price_of(p, source, split) + last.cost;
-  const std::vector<TensorSharding> wanted = p.source.requested_shardings(source);
+  const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    price -= p.module.reshard_cost(split.results[i], wanted[i], results[i]);
+    price -= p.module.reshard_cost(split.results[i], requested[i], results[i]);
   }
   if (price_of(p, source, p.layouts.choose(source, *rule)) <= price) {
     return partition_by_rule(p, source);

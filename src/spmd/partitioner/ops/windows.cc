@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows that glide along split dims (convolutions, pooling): each device fetches the rows that
-// its windows reach beyond its own. Folds over a whole dim are in prefix_scan.cc.
+// its windows reach beyond its own. Reductions of all earlier elements are in prefix_scan.cc.
 #include <algorithm>
 #include <optional>
 
@@ -42,7 +42,7 @@ Halo halo_for(const PartitionContext& p, std::int64_t dim, const IndexList& axes
   return halo;
 }
 
-/// The layout in which an operand's rows are fetched: dims that each device has whole stay so.
+/// The layout in which an operand's rows are fetched: dims of which each device has all stay so.
 TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halos) {
   for (const Halo& h : halos) {
     if (h.everywhere) layout = without_dims(layout, {h.dim});
@@ -50,7 +50,7 @@ TensorSharding fetched_from(TensorSharding layout, const std::vector<Halo>& halo
   return layout;
 }
 
-/// Devices that differ along these axes only all have the whole dim, or can make it.
+/// Devices that differ along these axes only have all of the dim, or can make it.
 bool is_everywhere(const Value& v, std::int64_t dim, const IndexList& axes) {
   if (v.is_recomputable()) return true;
   if (!v.sharding.unreduced.empty() || v.sharding.shards(dim) > 1) return false;
@@ -91,7 +91,7 @@ ir::Instruction* fetch(PartitionContext& p, const ir::Instruction& source, ir::I
 }
 
 /// What the rows that a convolution fetches are known by among the local arrays made of a value
-/// (see Value::masked): the gradient of a kernel wants those again that the convolution had.
+/// (see Value::derived): the gradient of a kernel needs those again that the convolution had.
 /// `features`: the dim whose padding was masked before.
 std::string key_of(const std::vector<Halo>& halos, const Dims& global, const TensorSharding& layout,
                    std::int64_t features) {
