@@ -142,10 +142,10 @@ ir::DeviceGroups as_groups(DeviceLists lists, const MeshRef& mesh, std::int64_t 
   IndexList chosen;
   for (const auto& a : axes) chosen.push_back(a.second);
   const ir::DeviceGroups symbolic = ir::DeviceGroups::over(mesh, chosen);
-  DeviceLists is = symbolic.expand(devices), lists = plain.lists;
+  DeviceLists is = symbolic.expand(devices), sorted = plain.lists;
   std::sort(is.begin(), is.end());
-  std::sort(lists.begin(), lists.end());
-  return is == lists ? symbolic : plain;
+  std::sort(sorted.begin(), sorted.end());
+  return is == sorted ? symbolic : plain;
 }
 
 }  // namespace tessera::spmd

@@ -159,12 +159,12 @@ class OwnShards {
     const auto& attrs = all->get<ir::CollectiveAttrs>();
     const Dims& dims = slice->operand(0)->shape.dims;
     DeviceLists left = groups_.lists(attrs.groups);
-    const DeviceLists all = left;
+    const DeviceLists unsplit = left;
     std::vector<std::size_t> before;
     std::vector<Scatter> scatters;
     for (std::size_t k = 0; k < use->cut.dims.size(); ++k) {
       const Cut::Dim& d = use->cut.dims[k];
-      if (same_in_groups(d, all)) {
+      if (same_in_groups(d, unsplit)) {
         before.push_back(k);
         continue;
       }
