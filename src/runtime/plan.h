@@ -122,7 +122,7 @@ struct Exchange {
   using Memberships = std::shared_ptr<const std::vector<Membership>>;
   Memberships memberships;
 
-  /// A gather done before this one in the same step, so that what lies between is never held.
+  /// A gather done before this one in the same step, so that what is in between is never held.
   struct Gather {
     DeviceLists groups;
     std::int64_t outer = 1, chunk = 0;  ///< as in Part

@@ -99,8 +99,8 @@ std::size_t rounded_size(std::size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }
 
-// What no machine of this size can hold is refused before the system is asked: with memory
-// overcommitted it would say yes, and end the process at the first use.
+// What no machine of this size can hold is refused before the system is requested to allocate it:
+// with memory overcommitted it would grant it, and end the process at the first use.
 std::byte* new_block(std::size_t rounded) {
   if (rounded > machine_memory()) return nullptr;
   void* block = ::operator new(rounded, kAlignment, std::nothrow);
