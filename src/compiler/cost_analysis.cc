@@ -143,10 +143,10 @@ class Analysis {
       }
       out.communicated += ir::received_bytes(*i, devices_);
       if (i->is(Opcode::conditional)) {
-        Totals dearest;
-        for (const ir::Computation* branch : i->called()) dearest.at_least(totals_[branch]);
-        out.add(dearest, 1);
-        line.run(*i, dearest.overlapped_seconds);
+        Totals costliest;
+        for (const ir::Computation* branch : i->called()) costliest.at_least(totals_[branch]);
+        out.add(costliest, 1);
+        line.run(*i, costliest.overlapped_seconds);
       } else if (ir::runs_program(i->opcode)) {
         double seconds = 0;
         for (const ir::Computation* callee : i->called()) {
@@ -253,13 +253,13 @@ class Analysis {
     for (const auto& i : c.instructions()) {
       if (i->is(Opcode::conditional)) {
         // As the count does: the branch that communicates most.
-        const ir::Computation* dearest = nullptr;
+        const ir::Computation* costliest = nullptr;
         for (const ir::Computation* branch : i->called()) {
-          if (!dearest || totals_[branch].communicated > totals_[dearest].communicated) {
-            dearest = branch;
+          if (!costliest || totals_[branch].communicated > totals_[costliest].communicated) {
+            costliest = branch;
           }
         }
-        if (dearest) times_[dearest] += times;
+        if (costliest) times_[costliest] += times;
       } else if (ir::runs_program(i->opcode)) {
         for (const ir::Computation* callee : i->called()) times_[callee] += times * trips(*i);
       }

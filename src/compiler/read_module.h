@@ -24,7 +24,7 @@ std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string
                                         std::optional<TextForm> form = std::nullopt);
 std::string write_module(const ir::Module& module, TextForm form);
 
-/// The whole of a file. IoError.
+/// All of a file. IoError.
 std::string read_file(const std::string& path);
 
 }  // namespace tessera::compiler

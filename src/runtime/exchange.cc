@@ -50,12 +50,6 @@ std::string at(const Step& step) {
                                : step.name;
 }
 
-/// A task of one exchange: rows [begin, end) of the result of one class.
-struct Piece {
-  std::size_t output;  ///< index into the list of active output classes
-  std::int64_t begin, end;
-};
-
 }  // namespace
 
 void PlanExecutor::check_groups(const Step& step, Exchange::Kind kind,
@@ -123,47 +117,44 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
   }
 }
 
-void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part& part,
-                                 const ActiveSet& active) {
-  const Slot& output = slot(part.output);
-  const ActiveSet::Classes who = active.of(output.classes);
-  // For each receiving class: its group, and the position in it of the class's representative.
-  std::vector<const std::vector<std::int32_t>*> group(who.size());
-  std::vector<std::int64_t> place(who.size());
-  for (std::size_t i = 0; i < who.size(); ++i) {
-    const auto& member = (*exchange.memberships)[std::size_t(who.devices[i])];
+PlanExecutor::Receivers PlanExecutor::receivers_of(const Exchange& exchange,
+                                                   const Exchange::Part& part,
+                                                   const ActiveSet& active) const {
+  Receivers out;
+  out.who = active.of(slot(part.output).classes);
+  out.group.resize(out.who.size());
+  out.place.resize(out.who.size());
+  for (std::size_t i = 0; i < out.who.size(); ++i) {
+    const auto& member = (*exchange.memberships)[std::size_t(out.who.devices[i])];
     if (member.group < 0) continue;
-    group[i] = &exchange.groups[std::size_t(member.group)];
-    place[i] = member.place;
+    out.group[i] = &exchange.groups[std::size_t(member.group)];
+    out.place[i] = member.place;
   }
-  const auto zeros = [&] {
-    BufferRef z = Storage::allocate(std::size_t(output.bytes));
-    std::memset(z->data(), 0, z->bytes());
-    return z;
-  };
+  return out;
+}
 
-  // Data that is only handed on is not copied.
-  if (exchange.kind == Kind::collective_permute || exchange.kind == Kind::collective_broadcast ||
-      exchange.kind == Kind::all_to_all_tuple) {
-    std::vector<BufferRef> taken(who.size());
-    for (std::size_t i = 0; i < who.size(); ++i) {
-      if (group[i] == nullptr) {
-        taken[i] = zeros();
-      } else if (exchange.kind != Kind::all_to_all_tuple) {
-        taken[i] = buffer_of(part.input, (*group[i])[0]);
-      } else {
-        // Part `place` of member q becomes part q of the member at `place`.
-        const auto q = std::size_t(&part - exchange.parts.data());
-        taken[i] = buffer_of(exchange.parts[std::size_t(place[i])].input, (*group[i])[q]);
-      }
+void PlanExecutor::pass_on(const Exchange& exchange, const Exchange::Part& part,
+                           const Receivers& r) {
+  std::vector<BufferRef> taken(r.who.size());
+  for (std::size_t i = 0; i < r.who.size(); ++i) {
+    if (r.group[i] == nullptr) {
+      taken[i] = Storage::allocate(std::size_t(slot(part.output).bytes));
+      std::memset(taken[i]->data(), 0, taken[i]->bytes());
+    } else if (exchange.kind != Kind::all_to_all_tuple) {
+      taken[i] = buffer_of(part.input, (*r.group[i])[0]);
+    } else {
+      // Member q's part `place` comes to the member at `place` as its part q.
+      const auto q = std::size_t(&part - exchange.parts.data());
+      taken[i] = buffer_of(exchange.parts[std::size_t(r.place[i])].input, (*r.group[i])[q]);
     }
-    for (std::size_t i = 0; i < who.size(); ++i) {
-      buffer(part.output, who.classes[i]) = std::move(taken[i]);
-    }
-    return;
   }
+  for (std::size_t i = 0; i < r.who.size(); ++i) {
+    buffer(part.output, r.who.classes[i]) = std::move(taken[i]);
+  }
+}
 
-  const std::int64_t outer = part.outer, chunk = part.chunk;
+void PlanExecutor::allocate_results(const Exchange& exchange, const Exchange::Part& part,
+                                    Receivers* r) {
   const DeviceClasses& sources = classes(slot(part.input).classes);
   const auto source_class = [&](std::int32_t device) {
     return sources.class_of[std::size_t(device)];
@@ -171,22 +162,22 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
   std::vector<std::int32_t> readers;  // number per input class, where its memory might be reused
   if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
     readers.resize(std::size_t(sources.count()));
-    for (const auto* g : group) {
+    for (const auto* g : r->group) {
       if (g == nullptr) {
         throw RuntimeError("a device is in no group of an all-reduce; each must be in one");
       }
       for (const std::int32_t m : *g) ++readers[std::size_t(source_class(m))];
     }
   }
-  std::vector<std::byte*> to(who.size());
-  std::vector<std::uint8_t> in_place(who.size());
-  for (std::size_t i = 0; i < who.size(); ++i) {
-    if (group[i] == nullptr) {
+  r->to.resize(r->who.size());
+  r->in_place.resize(r->who.size());
+  for (std::size_t i = 0; i < r->who.size(); ++i) {
+    if (r->group[i] == nullptr) {
       throw RuntimeError("a device is in no group of an exchange; each must be in one");
     }
-    BufferRef& target = buffer(part.output, who.classes[i]);
-    const std::int32_t first = (*group[i])[0];
-    if (group[i]->size() == 1) {
+    BufferRef& target = buffer(part.output, r->who.classes[i]);
+    const std::int32_t first = (*r->group[i])[0];
+    if (r->group[i]->size() == 1) {
       target = buffer_of(part.input, first);
       continue;
     }
@@ -194,77 +185,108 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
       BufferRef& source = buffer_of(part.input, first);
       if (sole_owner(source)) {
         target = source;  // both slots hold it until the input is released
-        in_place[i] = 1;
+        r->in_place[i] = 1;
       }
     }
-    if (in_place[i] == 0) target = Storage::allocate(std::size_t(output.bytes));
-    to[i] = target->data();
+    if (r->in_place[i] == 0) {
+      target = Storage::allocate(std::size_t(slot(part.output).bytes));
+    }
+    r->to[i] = target->data();
   }
+}
 
-  const bool reduces = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
-  // Tasks are split by rows: the outer dims, or the elements of a reduction without outer dims.
-  const bool by_element = reduces && outer == 1;
-  const std::int64_t rows = by_element ? chunk / exchange.element_bytes : outer;
+void PlanExecutor::gather_rows(const Exchange::Part& part, const Receivers& r, const Piece& p) {
+  const std::vector<std::int32_t>& members = *r.group[p.receiver];
+  const auto n = std::int64_t(members.size());
+  const std::int64_t chunk = part.chunk;
+  for (std::int64_t m = 0; m < n; ++m) {
+    const std::byte* from = buffer_of(part.input, members[std::size_t(m)])->data();
+    copy_rows(r.to[p.receiver] + (p.begin * n + m) * chunk, n * chunk, from + p.begin * chunk,
+              chunk, chunk, p.end - p.begin);
+  }
+}
+
+void PlanExecutor::transpose_rows(const Exchange::Part& part, const Receivers& r, const Piece& p) {
+  const std::vector<std::int32_t>& members = *r.group[p.receiver];
+  const auto n = std::int64_t(members.size());
+  const std::int64_t chunk = part.chunk, own = r.place[p.receiver];
+  for (std::int64_t m = 0; m < n; ++m) {
+    const std::byte* from = buffer_of(part.input, members[std::size_t(m)])->data();
+    copy_rows(r.to[p.receiver] + (p.begin * n + m) * chunk, n * chunk,
+              from + (p.begin * n + own) * chunk, n * chunk, chunk, p.end - p.begin);
+  }
+}
+
+namespace {
+
+/// Rows of the pieces of a reduction: its elements if there are no outer dims, else those.
+bool goes_by_element(const Exchange::Part& part) { return part.outer == 1; }
+
+}  // namespace
+
+void PlanExecutor::reduce_rows(const Exchange& exchange, const Exchange::Part& part,
+                               const Receivers& r, const Piece& p) {
+  const std::vector<std::int32_t>& members = *r.group[p.receiver];
+  const auto n = std::int64_t(members.size());
+  const bool by_element = goes_by_element(part), scatter = exchange.kind == Kind::reduce_scatter;
+  const std::int64_t chunk = part.chunk, count = p.end - p.begin;
   const std::int64_t row_bytes = by_element ? exchange.element_bytes : chunk;
-  const auto work = [&](const Piece& p) {
-    const auto& members = *group[p.output];
-    const auto n = std::int64_t(members.size());
-    std::byte* out = to[p.output];
-    const std::int64_t count = p.end - p.begin, own = place[p.output];
-    for (std::int64_t m = 0; m < n; ++m) {
-      const std::byte* from = buffer_of(part.input, members[std::size_t(m)])->data();
-      switch (exchange.kind) {
-        case Kind::all_gather:
-          copy_rows(out + (p.begin * n + m) * chunk, n * chunk, from + p.begin * chunk, chunk,
-                    chunk, count);
-          break;
-        case Kind::all_to_all:
-          copy_rows(out + (p.begin * n + m) * chunk, n * chunk, from + (p.begin * n + own) * chunk,
-                    n * chunk, chunk, count);
-          break;
-        default: {
-          const bool scatter = exchange.kind == Kind::reduce_scatter;
-          const std::byte* base = from + (scatter ? own * chunk : 0);
-          const std::int64_t from_stride = by_element ? row_bytes : (scatter ? n : 1) * chunk;
-          if (m == 0) {
-            if (in_place[p.output] != 0) break;
-            copy_rows(out + p.begin * row_bytes, row_bytes, base + p.begin * from_stride,
-                      from_stride, row_bytes, count);
-          } else if (by_element) {
-            const Combiner& c = plan_.combiners[std::size_t(exchange.combiner)];
-            c.function(c.attributes.get(), out + p.begin * row_bytes, base + p.begin * row_bytes,
-                       count);
-          } else {
-            const Combiner& c = plan_.combiners[std::size_t(exchange.combiner)];
-            for (std::int64_t r = p.begin; r < p.end; ++r) {
-              c.function(c.attributes.get(), out + r * chunk, base + r * from_stride,
-                         chunk / exchange.element_bytes);
-            }
-          }
-        }
+  const std::int64_t from_stride = by_element ? row_bytes : (scatter ? n : 1) * chunk;
+  const Combiner& combiner = plan_.combiners[std::size_t(exchange.combiner)];
+  std::byte* out = r.to[p.receiver];
+  for (std::int64_t m = 0; m < n; ++m) {
+    const std::byte* base = buffer_of(part.input, members[std::size_t(m)])->data() +
+                            (scatter ? r.place[p.receiver] * chunk : 0);
+    if (m == 0) {
+      if (r.in_place[p.receiver] != 0) continue;
+      copy_rows(out + p.begin * row_bytes, row_bytes, base + p.begin * from_stride, from_stride,
+                row_bytes, count);
+    } else if (by_element) {
+      combiner.function(combiner.attributes.get(), out + p.begin * row_bytes,
+                        base + p.begin * row_bytes, count);
+    } else {
+      for (std::int64_t row = p.begin; row < p.end; ++row) {
+        combiner.function(combiner.attributes.get(), out + row * chunk, base + row * from_stride,
+                          chunk / exchange.element_bytes);
       }
     }
-  };
+  }
+}
 
-  std::vector<Piece> pieces;
+void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part& part,
+                                 const ActiveSet& active) {
+  Receivers r = receivers_of(exchange, part, active);
+  if (exchange.kind == Kind::collective_permute || exchange.kind == Kind::collective_broadcast ||
+      exchange.kind == Kind::all_to_all_tuple) {
+    return pass_on(exchange, part, r);
+  }
+  allocate_results(exchange, part, &r);
+  const bool reduces = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
+  const auto run = [&](const Piece& p) {
+    if (reduces) return reduce_rows(exchange, part, r, p);
+    if (exchange.kind == Kind::all_gather) return gather_rows(part, r, p);
+    transpose_rows(part, r, p);
+  };
+  const std::int64_t rows =
+      reduces && goes_by_element(part) ? part.chunk / exchange.element_bytes : part.outer;
   const double nanoseconds =
-      double(who.size()) * double(output.bytes) * (reduces ? 0.3 : 0.1) *
+      double(r.who.size()) * double(slot(part.output).bytes) * (reduces ? 0.3 : 0.1) *
       double(exchange.groups.empty() ? 1 : (reduces ? exchange.groups[0].size() : 1));
-  const bool inline_ = workers_ == 1 || nanoseconds < kInlineNanoseconds;
-  const auto tiles_per_class =
-      inline_ ? 1 : std::max<std::int64_t>(1, 4 * workers_ / std::int64_t(who.size()));
-  for (std::size_t i = 0; i < who.size(); ++i) {
-    if (group[i]->size() == 1) continue;
-    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(tiles_per_class, rows));
+  const bool is_inline = workers_ == 1 || nanoseconds < kInlineNanoseconds;
+  const auto wanted =
+      is_inline ? 1 : std::max<std::int64_t>(1, 4 * workers_ / std::int64_t(r.who.size()));
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < r.who.size(); ++i) {
+    if (r.group[i]->size() == 1) continue;
+    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(wanted, rows));
     for (std::int64_t t = 0; t < tiles; ++t) {
       pieces.push_back({i, rows * t / tiles, rows * (t + 1) / tiles});
     }
   }
-  if (inline_) {
-    for (const Piece& p : pieces) work(p);
+  if (is_inline) {
+    for (const Piece& p : pieces) run(p);
   } else {
-    parallel_for(std::int64_t(pieces.size()),
-                 [&](std::int64_t i) { work(pieces[std::size_t(i)]); });
+    parallel_for(std::int64_t(pieces.size()), [&](std::int64_t i) { run(pieces[std::size_t(i)]); });
   }
 }
 

@@ -123,8 +123,7 @@ struct Exchange {
   using Memberships = std::shared_ptr<const std::vector<Membership>>;
   Memberships memberships;
 
-  /// A gather done before this one in the same step, so that the intermediate array is never
-  /// stored.
+  /// A gather done before this one in the same step, so that what is in between is never held.
   struct Gather {
     DeviceLists groups;
     std::int64_t outer = 1, chunk = 0;  ///< as in Part

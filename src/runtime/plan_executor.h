@@ -61,7 +61,30 @@ class PlanExecutor {
   void check_groups(const Step& step, Exchange::Kind kind,
                     const std::vector<std::vector<std::int32_t>>& groups,
                     const ActiveSet& active) const;
+  /// Per class that receives a part: its group, and the place of the device that stands for it
+  /// there.
+  struct Receivers {
+    ActiveSet::Classes who;
+    std::vector<const std::vector<std::int32_t>*> group;
+    std::vector<std::int64_t> place;
+    std::vector<std::byte*> to;          ///< the result's memory
+    std::vector<std::uint8_t> in_place;  ///< whether that is the first member's
+  };
+  /// Rows [begin, end) of what one class receives.
+  struct Piece {
+    std::size_t receiver;
+    std::int64_t begin, end;
+  };
+  Receivers receivers_of(const Exchange& exchange, const Exchange::Part& part,
+                         const ActiveSet& active) const;
   void exchange_part(const Exchange& exchange, const Exchange::Part& part, const ActiveSet& active);
+  /// Permutes, broadcasts and all-to-alls of tuples: what only changes hands is not copied.
+  void pass_on(const Exchange& exchange, const Exchange::Part& part, const Receivers& receivers);
+  void allocate_results(const Exchange& exchange, const Exchange::Part& part, Receivers* receivers);
+  void gather_rows(const Exchange::Part& part, const Receivers& receivers, const Piece& piece);
+  void transpose_rows(const Exchange::Part& part, const Receivers& receivers, const Piece& piece);
+  void reduce_rows(const Exchange& exchange, const Exchange::Part& part, const Receivers& receivers,
+                   const Piece& piece);
   // multi_axis_gather.cc
   void multi_axis_gather(const Exchange& exchange, const ActiveSet& active);
 

@@ -186,11 +186,8 @@ std::string misfit_ormqr(const Batch& b) {
 #define TESSERA_FOR_ALL(f) \
   { f<float>, f<double>, f<C64>, f<C128> }
 
-}  // namespace
-
-std::vector<Routine> solvers() {
-  std::vector<Routine> out;
-  auto add = [&](Routine r) { out.push_back(std::move(r)); };
+void add_factorizations(std::vector<Routine>* out) {
+  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
   add({.name = "lapack_?potrf_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n i1:",
@@ -233,6 +230,10 @@ std::vector<Routine> solvers() {
        .decode = decode_nothing,
        .run = TESSERA_FOR_ALL(run_geqp3),
        .cost = 4});
+}
+
+void add_products_of_reflectors(std::vector<Routine>* out) {
+  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
   add({.name = "lapack_?orgqr_ffi",
        .complex_name = "lapack_?ungqr_ffi",
        .operands = "T0:m,n T1:t",
@@ -257,6 +258,10 @@ std::vector<Routine> solvers() {
        .misfit = misfit_ormqr,
        .run = TESSERA_FOR_ALL(run_ormqr),
        .cost = 4});
+}
+
+void add_substitutions(std::vector<Routine>* out) {
+  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
   add({.name = "lapack_?trsm_ffi",
        .operands = "T0:a,a T1:m,n",
        .results = "T0:m,n",
@@ -281,6 +286,15 @@ std::vector<Routine> solvers() {
        .decode = decode_nothing,
        .run = {run_perturbed<float>, run_perturbed<double>, nullptr, nullptr},
        .cost = 0.1});
+}
+
+}  // namespace
+
+std::vector<Routine> solvers() {
+  std::vector<Routine> out;
+  add_factorizations(&out);
+  add_products_of_reflectors(&out);
+  add_substitutions(&out);
   return out;
 }
 

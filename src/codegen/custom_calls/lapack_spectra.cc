@@ -283,11 +283,8 @@ std::string misfit_uplo(const Batch& b) {
 #define TESSERA_FOR_ALL(f) \
   { f<float>, f<double>, f<C64>, f<C128> }
 
-}  // namespace
-
-std::vector<Routine> spectra() {
-  std::vector<Routine> out;
-  auto add = [&](Routine r) { out.push_back(std::move(r)); };
+void add_singular_values(std::vector<Routine>* out) {
+  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
   for (const char* name : {"lapack_?gesdd_ffi", "lapack_?gesvd_ffi"}) {
     Routine r{.name = name,
               .operands = "T0:m,n",
@@ -307,6 +304,10 @@ std::vector<Routine> spectra() {
        .misfit = misfit_svd,
        .run = TESSERA_FOR_ALL(run_gesdd),
        .cost = 20});
+}
+
+void add_eigenvalues(std::vector<Routine>* out) {
+  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
   add({.name = "lapack_?syevd_ffi",
        .complex_name = "lapack_?heevd_ffi",
        .operands = "T0:n,n",
@@ -340,6 +341,10 @@ std::vector<Routine> spectra() {
        .misfit = misfit_geev,
        .run = TESSERA_FOR_ALL(run_geev),
        .cost = 25});
+}
+
+void add_schur_forms(std::vector<Routine>* out) {
+  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
   add({.name = "lapack_?gees_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n T1:n,n T2:n T3:n i4: i5:",
@@ -386,6 +391,15 @@ std::vector<Routine> spectra() {
        .misfit = misfit_uplo,
        .run = TESSERA_FOR_ALL(run_sytrd),
        .cost = 3});
+}
+
+}  // namespace
+
+std::vector<Routine> spectra() {
+  std::vector<Routine> out;
+  add_singular_values(&out);
+  add_eigenvalues(&out);
+  add_schur_forms(&out);
   return out;
 }
 

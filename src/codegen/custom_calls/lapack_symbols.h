@@ -13,7 +13,7 @@ using C64 = std::complex<float>;
 using C128 = std::complex<double>;
 using Len = std::size_t;
 
-// What all four types have alike; orgqr, ormqr, sytrd and syevd are named by the type.
+// What is named equally for all four types; orgqr, ormqr, sytrd and syevd are named by the type.
 #define TESSERA_LAPACK_ALIKE(p, T, R, orgqr_name, ormqr_name, sytrd_name)                          \
   extern "C" {                                                                                     \
   void p##trsm_(const char*, const char*, const char*, const char*, const Int*, const Int*,        \

@@ -320,9 +320,9 @@ class Chains {
                std::to_string(operand_) + " whole";
       }
     }
-    std::string said;
+    std::string reason;
     others([&](int other, const spmd::TensorFactors& factors) {
-      for (std::size_t d = 0; d < factors.size() && said.empty(); ++d) {
+      for (std::size_t d = 0; d < factors.size() && reason.empty(); ++d) {
         const bool related = std::any_of(factors[d].begin(), factors[d].end(), [&](int f) {
           return contains((*own)[std::size_t(dim)], f);
         });
@@ -333,25 +333,25 @@ class Chains {
         chain.dim = int(d);
         chain.steps = why_.steps(other, int(d), axis, &end);
         take_end(end);
-        said = name + " splits " + why_.place(*op_, other, int(d)) + ", another dimension of the " +
-               op + ": " + chain.to_string();
+        reason = name + " splits " + why_.place(*op_, other, int(d)) +
+                 ", another dimension of the " + op + ": " + chain.to_string();
       }
     });
-    if (!said.empty()) return said;
+    if (!reason.empty()) return reason;
     others([&](int other, const spmd::TensorFactors& factors) {
-      for (std::size_t d = 0; d < factors.size() && said.empty(); ++d) {
+      for (std::size_t d = 0; d < factors.size() && reason.empty(); ++d) {
         const bool related = std::any_of(factors[d].begin(), factors[d].end(), [&](int f) {
           return contains((*own)[std::size_t(dim)], f);
         });
         if (!related || has(other, int(d), axis)) continue;
         const auto a = why_.statement(other);
         if (!a) continue;
-        said = why_.place(*op_, other, int(d)) + " is kept without " + name + ": " +
-               why_.label(*a) + " states " + why_.stated(other).spec;
+        reason = why_.place(*op_, other, int(d)) + " is kept without " + name + ": " +
+                 why_.label(*a) + " states " + why_.stated(other).spec;
         take_end(*a);
       }
     });
-    return said;
+    return reason;
   }
 
   /// Where the tensors of the op are split differently along one dimension of it.

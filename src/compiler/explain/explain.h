@@ -46,7 +46,7 @@ std::vector<Found> find_entries(const Run& run, const Why& why);
 std::vector<ExplainValue> list_values(const Run& run, const Why& why);
 /// Fills the chains, conflicts and annotations of an entry with a record.
 void explain_entry(const Why& why, Found* found);
-/// Tries annotations, dearest entries first.
+/// Tries annotations, costliest entries first.
 void suggest(const Run& run, const Why& why, const Options& options, const ExplainOptions& what,
              std::vector<Found>* entries);
 

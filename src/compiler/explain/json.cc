@@ -10,7 +10,7 @@ namespace compiler::explain {
 namespace {
 
 /// Bytes are whole numbers, nearly always.
-Json number(double v) {
+Json json_number(double v) {
   if (std::abs(v) < 9e15 && v == std::floor(v)) return std::int64_t(v);
   return v;
 }
@@ -36,10 +36,13 @@ Json chain_json(const ExplainChain& c) {
 }
 
 Json collective_json(const ExplainCollective& c) {
-  return {
-      {"kind", c.kind},           {"instruction", c.instruction}, {"computation", c.computation},
-      {"bytes", number(c.bytes)}, {"times", number(c.times)},     {"trips_known", c.trips_known},
-      {"counted", c.counted}};
+  return {{"kind", c.kind},
+          {"instruction", c.instruction},
+          {"computation", c.computation},
+          {"bytes", json_number(c.bytes)},
+          {"times", json_number(c.times)},
+          {"trips_known", c.trips_known},
+          {"counted", c.counted}};
 }
 
 Json suggestion_json(const ExplainSuggestion& s) {
@@ -47,9 +50,9 @@ Json suggestion_json(const ExplainSuggestion& s) {
           {"location", s.location},
           {"spec", s.spec},
           {"was", s.was},
-          {"total_bytes", number(s.total_bytes)},
-          {"saved_bytes", number(s.saved_bytes)},
-          {"more_held_bytes", number(s.more_held_bytes)},
+          {"total_bytes", json_number(s.total_bytes)},
+          {"saved_bytes", json_number(s.saved_bytes)},
+          {"more_held_bytes", json_number(s.more_held_bytes)},
           {"text", s.to_string()}};
 }
 
@@ -63,7 +66,7 @@ Json entry_json(const ExplainEntry& e) {
           {"to", e.to},
           {"reason", e.reason},
           {"full_gather", e.full_gather},
-          {"bytes", number(e.bytes)},
+          {"bytes", json_number(e.bytes)},
           {"collectives", list(e.collectives, collective_json)},
           {"from_because", list(e.from_because, chain_json)},
           {"to_because", list(e.to_because, chain_json)},
@@ -87,7 +90,7 @@ Json value_json(const ExplainValue& v) {
                                     {"location", c.location}, {"how", c.how},   {"from", c.from}};
                           })},
           {"entries", v.entries},
-          {"bytes", number(v.bytes)}};
+          {"bytes", json_number(v.bytes)}};
 }
 
 }  // namespace
@@ -97,7 +100,7 @@ Json report_json(const Explanation& e) {
           {"devices", e.num_devices()},
           {"mesh", e.mesh()},
           {"layouts", to_string(e.layouts())},
-          {"total_bytes", number(e.total_bytes())},
+          {"total_bytes", json_number(e.total_bytes())},
           {"entries", list(e.entries(), entry_json)},
           {"values", list(e.values(), value_json)}};
 }
