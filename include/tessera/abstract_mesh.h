@@ -17,9 +17,9 @@ namespace tessera {
 ///
 /// It can be used wherever a Mesh names axes: in NamedSharding, in_shardings, constraints and
 /// shard_map. A program for it can be lowered, compiled, explained and measured, for thousands of
-/// devices on any machine, but it can't run, and arrays can't be placed on it. Together with arrays
-/// on a mesh with as many devices it stands for those devices. An abstract mesh never equals a mesh
-/// with devices.
+/// devices on any machine, but it can't run, and arrays can't be placed on it. When a program's
+/// arguments are arrays on a mesh of the same size, the abstract mesh refers to the devices of that
+/// mesh. An abstract mesh never equals a mesh with devices.
 /// @code
 /// AbstractMesh pod({{"data", 64}, {"model", 32}});
 /// NamedSharding s(pod, P("data", "model"));
@@ -68,8 +68,7 @@ class AbstractMesh : public Mesh {
 
 /// Makes an abstract mesh the current mesh of this thread until the scope ends
 /// (jax.sharding.use_abstract_mesh): PartitionSpecs given without a mesh refer to its axes. Within
-/// the scope of another mesh it renames or retypes that mesh's axes and stands for the same
-/// devices.
+/// the scope of another mesh it renames or retypes that mesh's axes and refers to the same devices.
 class AbstractMeshScope {
  public:
   /// Begins the scope.

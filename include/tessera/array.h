@@ -179,7 +179,7 @@ struct Shard {
   Device device;
   /// Which part of the array it is.
   Index index;
-  /// Number of the copy among those of the same part.
+  /// Which copy of the part this is, counted from 0 in the order of the devices.
   std::int64_t replica_id = 0;
   /// The part, as an array on the device.
   Array data;
@@ -202,8 +202,8 @@ struct Operand {
       : array(value), location(l) {}
 };
 
-/// Prints the values, abridged for large arrays, or what the array is if it has none, for example
-/// "Tracer(f32[8])".
+/// Prints the values, abridged for large arrays, or a description of an array without values, for
+/// example "Tracer(f32[8])".
 std::ostream& operator<<(std::ostream&, const Array&);
 /// Returns what `operator<<` prints.
 std::string to_string(const Array&);

@@ -41,8 +41,8 @@ bool stores(DType dtype) {
   }
 }
 
-/// TypeError: the buffer's dtype is asked for as another C++ type.
-[[noreturn]] void wrong_buffer_type(DType dtype, std::size_t asked_bytes, Location location);
+/// Throws a TypeError: elements of this dtype were requested as a C++ type that doesn't store them.
+[[noreturn]] void wrong_buffer_type(DType dtype, std::size_t requested_bytes, Location location);
 
 }  // namespace internal
 

@@ -105,8 +105,8 @@ class CallAttributes {
       : entries_(entries) {}
   /// Attributes with these names and values.
   explicit CallAttributes(Entries entries) : entries_(std::move(entries)) {}
-  /// Parses HLO text: a dictionary. Any other text is kept as the opaque string of older
-  /// interfaces.
+  /// Parses HLO text: a dictionary. Any other text is kept as an opaque string, as custom calls of
+  /// older interfaces have it.
   /// @throws ParseError, with the character, for a malformed dictionary.
   static CallAttributes parse(std::string_view text, Location location = {});
 
@@ -119,7 +119,7 @@ class CallAttributes {
 
   /// Returns the value as T: bool, any integer type, float, double, std::string, or a std::vector
   /// of std::int64_t or double.
-  /// @throws ValueError if there is no such attribute, it is of another kind, or doesn't fit into
+  /// @throws ValueError if there is no such attribute, or its value is of another kind or doesn't fit into
   ///   T.
   template <class T>
   T get(const std::string& name, Location location = Location::current()) const {

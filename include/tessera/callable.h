@@ -16,7 +16,7 @@ namespace tessera {
 /// Type of `static_argnums`.
 template <int... I>
 struct StaticArgnums {
-  /// True if position i is static.
+  /// True if the parameter at position i is static.
   static constexpr bool contains(int i) { return ((i == I) || ...); }
   /// The largest position; -1 if there are none.
   static constexpr int largest() {
@@ -56,7 +56,7 @@ template <class F>
 concept PlainFunctor = requires {
   &F::operator();
 };
-/// What jit and shard_map return has the parameters of the function that it wraps.
+/// The objects that jit and shard_map return have the parameters of the function that they wrap.
 template <class F>
 struct has_known_signature : std::bool_constant<PlainFunction<F> || PlainFunctor<F>> {};
 template <class F>
@@ -80,11 +80,12 @@ struct args_of<F> {
   using type = typename signature_of<decltype(&F::operator())>::args;
 };
 
-/// What a traced parameter holds while tracing: Operand is an Array.
+/// The type of a traced parameter while tracing: Array in place of Operand.
 template <class T>
 using traced_type = std::conditional_t<std::is_same_v<T, Operand>, Array, T>;
 
-/// For generic callables: the argument as the callable receives it. A literal is a const char*.
+/// For generic callables: the type of an argument as the callable receives it. String literals are
+/// const char*.
 template <class T, bool is_static>
 struct deduced_arg {
   using Value = std::conditional_t<std::is_array_v<T>, std::decay_t<const T>, T>;
@@ -127,7 +128,8 @@ constexpr bool check_argument() {
   return true;
 }
 
-/// Whether arguments of these types fit parameters of those, in number and by implicit conversion.
+/// Whether arguments of types Given are as many as the parameters Args and convert to them
+/// implicitly.
 template <class Args, class... Given>
 struct arguments_fit : std::false_type {};
 template <class... A, class... Given>
@@ -135,12 +137,12 @@ requires(sizeof...(A) == sizeof...(Given)) struct arguments_fit<std::tuple<A...>
     : std::bool_constant<(std::is_convertible_v<Given, const A&> && ...)> {
 };
 
-/// Fails with words of ours.
+/// Fails with a readable message in place of the compiler's.
 template <class Args, class... Given>
 constexpr void explain_misfit() {
   constexpr bool same_number = sizeof...(Given) == std::tuple_size_v<Args>;
   static_assert(same_number,
-                "tessera: the function is called with another number of arguments than it takes");
+                "tessera: the function is called with a different number of arguments than it takes");
   static_assert(!same_number || arguments_fit<Args, Given...>::value,
                 "tessera: an argument of the call doesn't convert to the function's parameter");
 }
@@ -152,7 +154,7 @@ constexpr bool check_arguments(std::index_sequence<I...>) {
   return (check_argument<std::tuple_element_t<I, Args>, Statics::contains(int(I))>() && ...);
 }
 
-/// The types of the traced arguments; Operand is an Array.
+/// The types of the traced arguments, with Array in place of Operand.
 template <class Args, class Statics, class Seq = std::make_index_sequence<std::tuple_size_v<Args>>>
 struct traced_args;
 template <class Args, class Statics, std::size_t... I>
@@ -163,8 +165,8 @@ struct traced_args<Args, Statics, std::index_sequence<I...>> {
   using type = decltype(std::tuple_cat(std::declval<one<I>>()...));
 };
 
-/// The calls of a wrapped function, `D::call_at(location, arguments...)` behind them. A call knows
-/// its place in the user's code: with stated parameter types by a defaulted last parameter, for
+/// The call operators of a wrapped function, which forward to `D::call_at(location, arguments...)`.
+/// They record the user's line: by a defaulted last parameter if the parameter types are known, for
 /// generic callables by one overload per number of arguments.
 template <class D, class F>
 class Calls {
@@ -187,7 +189,7 @@ class Calls {
     return self().call_at(l, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
                           std::forward<E>(e));
   }
-  /// Five arguments and more: the place is that where the function was wrapped.
+  /// Five arguments or more: messages name the line where the function was wrapped.
   template <class A, class B, class C, class E, class... G>
   requires(sizeof...(G) > 0) auto operator()(A&& a, B&& b, C&& c, E&& e, G&&... rest) const {
     return self().call_at(Location(), std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),

@@ -46,7 +46,7 @@ class AxisNames {
   std::vector<std::string> names_;
 };
 
-/// A partition of the positions along the axes into groups of one size that communicate among
+/// A partition of the positions along the axes into groups of equal size that communicate among
 /// themselves, for example {{0, 1}, {2, 3}}. Empty: one group of all positions.
 using AxisIndexGroups = std::vector<std::vector<std::int64_t>>;
 
@@ -130,14 +130,13 @@ struct ScatterOptions {
   /// Groups that reduce separately.
   AxisIndexGroups axis_index_groups{};
 };
-/// Reduce-scatter: the sum of the devices' values along the axes, of which each device gets its
-/// part.
+/// Reduce-scatter: the sum of the devices' values along the axes, split among them.
 ///
 /// For dimension 0: [N, ..] -> [..], or [D0, ..] -> [D0 / N, ..] if tiled.
 Array psum_scatter(Operand x, const AxisNames& axis_name, const ScatterOptions& options = {});
 
 /// All-to-all: splits `split_axis` into N parts, sends the i-th to the device at position i, and
-/// joins what arrives along `concat_axis`.
+/// concatenates the parts received along `concat_axis`.
 ///
 /// Tiled, for split 0 and concat 1: [A, B] -> [A / N, N * B]. Not tiled, split_axis has size N and
 /// is removed, and a new dimension of size N is inserted at concat_axis.
@@ -180,7 +179,7 @@ struct PcastOptions {
 /// @throws ValueError if the value varies over one of the axes already.
 /// @throws NotImplementedError if `to` is "reduced" or "unreduced".
 Array pcast(Operand x, const AxisNames& axis_name, const PcastOptions& options = {});
-/// `pcast` to "varying" over those of the axes over which the value doesn't vary yet.
+/// `pcast` to "varying" over those of the given axes over which the value doesn't vary yet.
 Array pvary(Operand x, const AxisNames& axis_name);
 /// Returns the axes over which a value may differ between devices (jax.typeof(x).vma), sorted.
 /// Empty outside of per-device code.

@@ -42,8 +42,8 @@ struct ScanCore {
   bool reverse = false;
   const char* name = "scan";  ///< in messages
 };
-/// Returns the carry's leaves, then the stacked outputs'. `carry_count` leaves of f's result are
-/// the carry.
+/// Returns the carry's leaves, then those of the stacked outputs. The first `init.size()` leaves of
+/// f's result are the carry.
 std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<std::string>& paths,
                              const std::vector<Array>& xs, const FlatFunction& f,
                              const ScanCore& options, Location location);
@@ -60,7 +60,7 @@ template <class T>
 std::vector<std::string> paths_of(const T& value) {
   return leaf_paths([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });
 }
-/// A plain number stands for an array.
+/// The type in which a value is carried: Array for a plain number.
 template <class T>
 using carried_t = std::conditional_t<ScalarLike<T>, Array, T>;
 template <class T>
@@ -73,8 +73,8 @@ FlatFunction flat(const T& prototype, F f) {
     return tree_leaves(f(tree_unflatten(prototype, leaves)));
   };
 }
-/// The leaves of what a loop's function returns. TypeError for another tree of as many arrays than
-/// what is carried: other keys, other static values.
+/// The leaves of the next carried value that a loop's function returns. TypeError if its tree has
+/// as many arrays as that of `carried`, but other keys or static values.
 template <class T>
 std::vector<Array> next_leaves(const T& carried, const T& next, const char* loop,
                                Location location) {
@@ -90,7 +90,7 @@ std::vector<Array> next_leaves(const T& carried, const T& next, const char* loop
   }
   return leaves;
 }
-/// Branches of one C++ type that return the same tree.
+/// Collects the results of branches, which have one C++ type, and checks that their trees agree.
 template <class R>
 class BranchResults {
  public:
@@ -197,7 +197,8 @@ internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body bo
 /// @param on_false  Takes the operands; returns the same tree, shapes and dtypes as `on_true`.
 ///   Where one returns a plain number it adopts the other's dtype.
 /// @param operands  Trees of arrays.
-/// @throws TypeError if the predicate is no such scalar, or the results differ.
+/// @throws TypeError if the predicate is neither, or the branches' results differ in tree, shape or
+///   dtype.
 template <class OnTrue, class OnFalse, class... T>
 auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... operands) {
   static_assert((TreeLike<internal::carried_t<T>> && ...),
@@ -230,7 +231,8 @@ auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... opera
 /// @param branches  Take the operands and return the same shapes and dtypes.
 /// @param operands  Trees of arrays.
 /// @throws ValueError if there are no branches.
-/// @throws TypeError if the index isn't an integer scalar, or the results differ.
+/// @throws TypeError if the index isn't an integer scalar, or the branches' results differ in tree,
+///   shape or dtype.
 template <class R, TreeLike... T>
 R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches,
               const std::type_identity_t<T>&... operands) {

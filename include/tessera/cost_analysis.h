@@ -35,7 +35,7 @@ struct Network {
   /// The link between neighbours along an axis.
   struct Link {
     double bytes_per_second = 100e9;  ///< what one device can receive in a second
-    double latency_seconds = 1e-6;    ///< time of each step besides
+    double latency_seconds = 1e-6;    ///< additional time of each step
     friend bool operator==(const Link&, const Link&) = default;
   };
   /// Links by the names of the mesh's axes.
@@ -49,7 +49,8 @@ struct Network {
 
   /// Parses a description: items separated by commas or newlines, with `#` before comments, as in
   /// `data=50GB/s:1us, model=300GB/s:500ns, *=100GB/s:2us, flops=200T, memory=1.5TB/s`. An axis has
-  /// a bandwidth and, after a colon, a latency; `*` is `other`. What isn't given keeps its default.
+  /// a bandwidth and, after a colon, a latency; `*` is `other`. What isn't listed keeps its
+  /// default.
   /// @throws ValueError, with the item, if one can't be parsed or is given twice.
   static Network parse(const std::string& text, Location location = Location::current());
   /// Returns the link of an axis, or `other`.
@@ -64,8 +65,8 @@ struct CollectiveCost {
   std::string kind;         ///< kind: "all-gather", ...
   std::string instruction;  ///< name of the instruction
   std::string location;     ///< "file:line" of the operation that needs it
-  /// The mesh axes it communicates over and how many devices of each take part; empty if its groups
-  /// aren't those of axes.
+  /// The mesh axes it communicates over, with the number of devices along each that take part;
+  /// empty if its groups aren't those of mesh axes.
   std::vector<std::pair<std::string, std::int64_t>> axes;
   std::int64_t group_size = 1;  ///< number of devices of a group
   double bytes = 0;             ///< bytes received by one device, each time
@@ -77,8 +78,8 @@ struct CollectiveCost {
 struct CostAnalysis {
   /// Floating-point operations, and bytes received from other devices.
   double flops = 0, bytes_received = 0;
-  /// Number of elements that exp, log, tanh, sqrt and the like are applied to; `flops` counts each
-  /// as one.
+  /// Number of elements that exp, log, tanh, sqrt and similar functions are applied to; `flops`
+  /// counts each as one.
   double transcendentals = 0;
   /// Bytes read from and written to the device's memory, with elementwise operations fused into
   /// their users.

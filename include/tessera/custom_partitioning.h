@@ -26,7 +26,7 @@ namespace tessera {
 struct ShapeInfo {
   std::vector<std::int64_t> shape;  ///< global shape
   DType dtype = DType::f32;         ///< dtype
-  /// The sharding suggested; not `valid()` if there is none, as for results in
+  /// The suggested sharding; not `valid()` if there is none, as for results in
   /// infer_sharding_from_operands.
   Sharding sharding;
 };
@@ -121,7 +121,7 @@ class PerDeviceFunction {
 
 /// The result of a `partition` callback.
 struct Partition {
-  /// The mesh whose axis names `lower_fn` may use; must have the program's devices.
+  /// The mesh whose axis names `lower_fn` may use; it must have the program's devices.
   Mesh mesh;
   /// The per-device function. The shapes of its results must be those of the shards.
   PerDeviceFunction lower_fn;
@@ -152,8 +152,8 @@ struct PartitionCallbacks {
   std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&,
                                       const ShapeInfos&)>
       infer_sharding_from_operands{};
-  /// Returns the shardings of the results that propagation is to pass on, given the mesh and the
-  /// results with the shardings that their users suggest.
+  /// Returns shardings of the results for propagation to use, given the mesh and the results with
+  /// the shardings that their users suggest.
   std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&)>
       propagate_user_sharding{};
   /// Pass NamedShardings to callbacks where possible, with specs padded to full rank. False:
@@ -432,8 +432,8 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
 /// When a program is compiled, results of callbacks are checked:
 /// @throws ValueError if the number of shardings is wrong, one is empty, or one is on other devices
 ///   than the program.
-/// @throws ShapeError if the per-device function's results haven't the shapes of the shards.
-/// @throws TypeError if it has another number of arguments or results than the plain function.
+/// @throws ShapeError if the per-device function's results don't have the shapes of the shards.
+/// @throws TypeError if it has a different number of arguments or results than the plain function.
 /// @throws NotImplementedError if a sharding can't be expressed by the axes of the program's mesh.
 template <class F>
 auto custom_partitioning(F f, std::string name = "custom_partitioning_fn",

@@ -40,7 +40,8 @@ std::vector<Device> local_devices();
 /// Returns the number of devices.
 std::int64_t device_count();
 /// Sets the number of virtual devices, before anything uses devices. Overrides TESSERA_NUM_DEVICES.
-/// @throws ValueError if `n` isn't from 1 to 1048576, or devices in another number are in use.
+/// @throws ValueError if `n` isn't from 1 to 1048576, or a different number of devices is in use
+///   already.
 void set_num_devices(std::int64_t n, Location location = Location::current());
 
 }  // namespace tessera

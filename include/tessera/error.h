@@ -30,7 +30,7 @@ struct Location {
   }
   /// True if there is a file and a line.
   constexpr bool known() const { return file != nullptr && line != 0; }
-  /// "file:line", or "" when unknown.
+  /// Returns "file:line", or "" if unknown.
   std::string to_string() const;
 };
 
@@ -56,7 +56,7 @@ class Error : public std::runtime_error {
   Location location_;
 };
 
-/// An argument has the right type and an invalid value.
+/// An argument has the right type but an invalid value.
 class ValueError : public Error {
  public:
   using Error::Error;

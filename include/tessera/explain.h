@@ -16,7 +16,7 @@ namespace tessera {
 struct ExplainStep {
   std::string tensor;    ///< the array, by its name in the program
   std::string spec;      ///< its sharding
-  std::string op;        ///< operation that gave it the axes: "dot"; at the end "argument 2 (w)"
+  std::string op;        ///< operation that propagated the axes to it: "dot"; at the end "argument 2 (w)"
   std::string location;  ///< "file:line" of that operation
   std::string how;       ///< "from dim 1 of operand 1"; at the end "stated" or "chosen by cost"
 };
@@ -38,10 +38,10 @@ struct ExplainCollective {
   std::string instruction;  ///< name of the instruction
   std::string computation;  ///< the computation that contains it
   double bytes = 0;         ///< bytes received by one device, each time it runs
-  double times = 1;         ///< number of times it runs, as far as trip counts are known
-  bool trips_known = true;  ///< whether they are
-  /// False in a branch that communicates less than another one of its conditional: totals count the
-  /// most expensive branch.
+  double times = 1;         ///< number of times it runs; loops of unknown trip count count once
+  bool trips_known = true;  ///< whether all trip counts around it are known
+  /// False in a branch that communicates less than another branch of the same conditional: totals
+  /// count the most expensive branch.
   bool counted = true;
 };
 
@@ -49,11 +49,11 @@ struct ExplainCollective {
 /// it.
 struct ExplainSuggestion {
   std::string target;      ///< "argument 2 (w)", "result 0", "a constraint on the result of dot"
-  std::string location;    ///< line of the constraint, or of the operation that one is to follow
+  std::string location;    ///< line of the constraint, or of the operation after which to add one
   std::string spec;        ///< the new spec: P("data", None)
-  std::string was;         ///< the present spec; empty if there is none
-  double total_bytes = 0;  ///< bytes that a device then receives in all
-  double saved_bytes = 0;  ///< by how much that is less than now
+  std::string was;         ///< the current spec; empty if there is none
+  double total_bytes = 0;  ///< total bytes that a device would receive
+  double saved_bytes = 0;  ///< bytes fewer than at present
   /// Additional memory for arguments and results on a device, in bytes.
   double more_held_bytes = 0;
   /// Returns one sentence.

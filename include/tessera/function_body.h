@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a C++ function of trees to a function of arrays, for what traces functions.
+// Adapts a C++ function of trees to a function of lists of arrays, for jit and shard_map.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace tessera::internal {
 
 template <class R, class Args>
 struct call_type;
-/// R(A...) as a type, to be asked for its key.
+/// The function type R(A...), of which the TypeKey is taken.
 template <class R, class... A>
 struct call_type<R, std::tuple<A...>> {
   using type = R(A...);
@@ -29,7 +29,7 @@ TypeKey call_key() {
   return TypeKey::of<typename call_type<R, Args>::type>();
 }
 
-/// What the typed wrapper tells the core about one call.
+/// One call, as the typed wrapper describes it to the untyped core.
 struct CallInfo {
   std::vector<Array> leaves;                    ///< of all traced arguments
   std::vector<std::pair<int, int>> arg_ranges;  ///< (position, number of leaves) of each traced one
@@ -52,19 +52,19 @@ class LeafCounter final : public TreeVisitor {
   int count = 0;
 };
 
-/// A function that is to be traced, and how a call of it with C++ arguments becomes a call with
-/// arrays. Copies share the function.
+/// A function to be traced, with the conversion of its C++ arguments and result to lists of arrays.
+/// Copies share the function.
 template <class F, class Statics>
 class FunctionBody {
  public:
   explicit FunctionBody(F f) : f_(std::make_shared<F>(std::move(f))) {}
 
-  /// `then(info, std::type_identity<Result>)` for a call with these arguments.
+  /// Returns `then(info, std::type_identity<Result>)` for a call with these arguments.
   template <class Args, class Then, class... Given>
   auto with_args(Then&& then, Given&&... given) const {
     constexpr bool same_number = sizeof...(Given) == std::tuple_size_v<Args>;
     static_assert(same_number,
-                  "tessera: the function is called with another number of arguments than it takes");
+                  "tessera: the function is called with a different number of arguments than it takes");
     if constexpr (same_number) {
       using Seq = std::make_index_sequence<std::tuple_size_v<Args>>;
       if constexpr (check_arguments<Args, Statics>(Seq{})) {
@@ -74,8 +74,8 @@ class FunctionBody {
     }
   }
 
-  /// What `core.call(info, &prototype, location)` returns for a call with these arguments, as the
-  /// function's result.
+  /// Returns the arrays of `core.call(info, &prototype, location)` for a call with these arguments,
+  /// as the function's result type.
   template <class Core, class... Given>
   auto call_with(const Core& core, Location location, Given&&... given) const {
     return with_args<call_args_t<F, Statics, Given...>>(
@@ -89,7 +89,8 @@ class FunctionBody {
   }
 
  private:
-  /// A wrapped function that is wrapped again takes the place where it was wrapped for its own.
+  /// A function that jit or shard_map has wrapped already is called without a location: its
+  /// messages name the line that wrapped it.
   template <class... A>
   static decltype(auto) run(F& f, A&... args) {
     if constexpr (requires { f.call_at(Location(), args...); }) {

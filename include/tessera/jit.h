@@ -31,19 +31,19 @@ struct JitOptions {
   /// compiler.
   ShardingTree out_shardings{};
   /// Positions of arguments whose memory results may reuse. An array whose memory is reused is
-  /// deleted by the call; one that no result can take over stays, with a warning.
+  /// deleted by the call; one whose memory no result can use stays alive, with a warning.
   std::vector<int> donate_argnums{};
   /// Name of the function in messages and in the text of programs.
   std::string name{};
   /// Names of the arguments in messages, from the first on.
   std::vector<std::string> arg_names{};
   /// Keep parameters that the function doesn't use in the compiled program; by default they are
-  /// left out.
+  /// removed.
   bool keep_unused = false;
-  /// How intermediate arrays are sharded: Layouts::propagated as the annotations imply, which
-  /// compiles fast, Layouts::searched as a search finds to be cheaper. If it isn't set,
-  /// TESSERA_LAYOUTS says it when a program is compiled, else it is searched. Where one jitted
-  /// function calls another, what is asked of the outer one holds.
+  /// How intermediate arrays are sharded: as propagation of the annotations implies
+  /// (Layouts::propagated), which compiles fast, or as a search for the cheapest program finds
+  /// (Layouts::searched). If unset, TESSERA_LAYOUTS decides when a program is compiled; its default
+  /// is `searched`. When one jitted function calls another, the outer function's option applies.
   std::optional<Layouts> layouts{};
 };
 
@@ -67,7 +67,7 @@ class JitCore {
 
 namespace internal {
 
-/// A function and its programs; what calling and lowering share.
+/// A function and its cache of programs, shared by calls and `lower`.
 template <class F, class Statics>
 class JitBody : public FunctionBody<F, Statics> {
  public:
@@ -159,16 +159,16 @@ class DisableJit {
 /// (jax.clear_caches). Later calls trace and compile again.
 ///
 /// It is seldom needed: a function keeps the 4096 programs called last until it is destroyed, and
-/// equal programs of several functions are compiled once.
+/// equal programs of different functions are compiled once.
 void clear_caches();
 
 /// Wraps a function of arrays so that calls trace, compile and run it (jax.jit).
 ///
 /// The first call for a combination of argument types, shardings and static values traces the
 /// function: it runs once, with tracers for arrays, and records its operations. The program is
-/// compiled for the devices of the committed arguments and of the shardings given, or the default
-/// device, and partitioned among them. Later calls run the compiled program. Within another traced
-/// function a call becomes part of that program.
+/// compiled for the devices of the committed arguments and of the given shardings, or else the
+/// default device, and partitioned among them. Later calls run the compiled program. Within another
+/// traced function a call becomes part of that program.
 ///
 /// Parameters are trees of Array (or `auto`). Parameters of arithmetic, string or enum type must be
 /// listed in `static_argnums`; otherwise the call doesn't compile. For an overloaded function pass

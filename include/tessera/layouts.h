@@ -9,23 +9,23 @@
 
 namespace tessera {
 
-/// Who decides how intermediate arrays, and results that are left open, are sharded. What the
-/// program states (arguments, constraints, stated results) holds in either case, and so do the
-/// values that it computes.
+/// How the shardings of intermediate arrays, and of results without a requested sharding, are
+/// chosen. Either way, shardings that the program states (of arguments, results and constraints)
+/// are kept, and results are the same up to the order in which floats are summed.
 enum class Layouts : std::uint8_t {
-  /// Propagation is where the compiler starts from. It then looks for shardings with which each
-  /// device receives less and computes no more, by compiling the program in many ways: the default.
+  /// The default. Starting from propagation, the compiler searches for shardings with which each
+  /// device receives fewer bytes and computes no more, by compiling the program in many ways.
   searched,
-  /// What the annotations imply by propagation, with the semantics of Shardy, and nothing else.
-  /// Programs compile several times faster, and lie as their annotations say, for better or worse.
+  /// Shardings are propagated from the annotations with Shardy's semantics, and nothing else is
+  /// done. Programs compile several times faster, and their shardings are predictable.
   propagated,
 };
 
-/// "searched", "propagated".
-/// @throws ValueError if it is neither, which takes a cast.
+/// Returns "searched" or "propagated".
+/// @throws ValueError if `layouts` isn't one of the enumerators.
 std::string to_string(Layouts layouts);
-/// The other way round.
-/// @throws ValueError that lists what is valid.
+/// Returns the policy of that name, as `to_string` prints it.
+/// @throws ValueError, which lists the valid names, for any other text.
 Layouts parse_layouts(const std::string& text, Location location = Location::current());
 
 }  // namespace tessera

@@ -24,8 +24,8 @@ struct LoadOptions {
   /// Keep the shardings in the file. If false, they are dropped and the program is partitioned
   /// according to its arguments' shardings, as any function under `jit`.
   bool shardings = true;
-  /// As JitOptions::layouts, for calls outside of any trace. Under jit that function's is what
-  /// counts.
+  /// As JitOptions::layouts, for calls outside of traced functions. Under `jit` the option of the
+  /// jitted function applies.
   std::optional<Layouts> layouts{};
 };
 
@@ -42,9 +42,9 @@ struct AnyArguments {};
 ///
 /// The first call for a combination of arguments' shardings compiles the program. Within a traced
 /// function a call becomes part of that program. With the file's shardings the program runs on the
-/// first devices, as many as its mesh has; arguments are placed or resharded as its parameters say,
-/// and results are sharded as it says. Arguments that the file marks as donated stay alive;
-/// `donate_argnums` of `jit` donates them.
+/// first devices, as many as its mesh has; arguments are placed or resharded to match its
+/// parameters, and results have the shardings that it states. Arguments that the file marks as
+/// donated stay alive; `donate_argnums` of `jit` donates them.
 /// @code
 /// auto model = load_stablehlo("model.mlir");
 /// Array y = model(x, w)[0];
@@ -64,7 +64,7 @@ class LoadedFunction : public internal::Calls<LoadedFunction, internal::AnyArgum
   /// Describes the results, as `parameters`.
   std::vector<ValueInfo> results(Location location = Location::current()) const;
   /// The file's mesh, over the first devices; empty if the file has none or its order of devices
-  /// isn't that of a mesh.
+  /// can't be that of a mesh.
   /// @throws ValueError if it needs more devices than there are.
   Mesh mesh(Location location = Location::current()) const;
   /// Number of compiled programs kept for calls outside of traced functions.
@@ -122,7 +122,7 @@ class TypedLoadedFunction<R(A...)>
       const std::size_t want = tree_leaves(R{}).size(), met = f_.results(location).size();
       if (want != met) {
         throw TypeError("'" + f_.name() + "' has " + std::to_string(met) +
-                            " results, and the type asked for holds " + std::to_string(want) +
+                            " results, and the requested type has " + std::to_string(want) +
                             " arrays",
                         location);
       }

@@ -74,7 +74,7 @@ T device_put(const T& value, const Device& device, DevicePutOptions options = {}
 ///
 /// Dimensions whose entry is UNCONSTRAINED are left to propagation; missing and null entries mean
 /// not split. Inside traced functions sizes needn't divide evenly; eagerly it reshards the arrays.
-/// In code that is per device over some axes of a mesh it may name the others only.
+/// In code that is per device over some axes of a mesh it may name only the other axes.
 /// @code
 /// auto f = jit([&](Array x, Array w) {
 ///   const NamedSharding rows(mesh, P("data", UNCONSTRAINED));
@@ -148,7 +148,7 @@ T make_array_from_process_local_data(
 ///   return full({1, 4}, float(part[0].start.value_or(0)));
 /// });
 /// @endcode
-/// @throws ShapeError if a part isn't of the shard's shape, or has another dtype than the others.
+/// @throws ShapeError if a part doesn't have the shard's shape, or the parts have different dtypes.
 /// @throws ShardingError if the sharding doesn't fit the shape.
 /// @throws TracerError while a function is traced.
 Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
@@ -159,7 +159,7 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
 /// of the sharding, each on that device, in any order. The parts' memory is shared.
 /// @throws ValueError if their number is wrong, two are on one device, one is on several devices,
 ///   or their devices aren't those of the sharding.
-/// @throws ShapeError if a part hasn't the shard's shape.
+/// @throws ShapeError if a part doesn't have the shard's shape.
 /// @throws DTypeError if the parts have different dtypes.
 Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shape,
                                            const Sharding& sharding,

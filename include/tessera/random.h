@@ -19,7 +19,7 @@
 /// Array x = random::normal(index(keys, {0}), {8, 16});
 /// @endcode
 /// @throws DTypeError if a key isn't u32 or the requested dtype isn't supported. Floating-point
-///   distributions have f16, bf16, f32 and f64.
+///   distributions support f16, bf16, f32 and f64.
 /// @throws ShapeError if a key isn't u32[2], a size is negative, or a parameter doesn't broadcast
 ///   to the shape.
 ///
@@ -39,7 +39,7 @@ Array key(Operand seed);
 Array split(Operand key, std::int64_t n = 2);
 /// Derives an array of new keys: u32[shape.., 2].
 Array split(Operand key, Shape shape);
-/// Derives a new key from a key and a number, of which the lower 32 bits count.
+/// Derives a new key from a key and the lower 32 bits of a number.
 /// @throws TypeError if the number isn't an integer scalar.
 Array fold_in(Operand key, Operand data);
 
@@ -57,7 +57,8 @@ Array normal(Operand key, Shape shape = {}, DType dtype = DType::f32);
 /// Normal distribution truncated to (lower, upper).
 Array truncated_normal(Operand key, Operand lower, Operand upper, Shape shape = {},
                        DType dtype = DType::f32);
-/// Bernoulli distribution: true with probability p (pred). Of p's shape unless one is given.
+/// Bernoulli distribution: true with probability p (pred). The result has p's shape unless one is
+/// given.
 Array bernoulli(Operand key, Operand p = 0.5, std::optional<Shape> shape = {});
 /// Exponential distribution with rate 1.
 Array exponential(Operand key, Shape shape = {}, DType dtype = DType::f32);

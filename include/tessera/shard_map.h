@@ -18,8 +18,8 @@ namespace tessera {
 /// Options of `shard_map`: how arguments are split and results joined, and what is checked.
 struct ShardMapOptions {
   /// The mesh whose devices run the function. By default that of an enclosing shard_map, or the
-  /// mesh in scope; if there is one, a mesh given here must equal it. An AbstractMesh stands for
-  /// the devices of the arguments.
+  /// mesh in scope; if there is one, a mesh given here must equal it. An AbstractMesh refers to the
+  /// devices of the arguments.
   std::optional<Mesh> mesh{};
   /// Specs of the arguments: one for all, or `tree(...)` with one per argument, static ones left
   /// out; each is a prefix of the argument's tree. A dimension is split over the axes of its entry,
@@ -30,8 +30,8 @@ struct ShardMapOptions {
   /// each dimension's entry. Leaving an axis out promises that the devices along it hold equal
   /// values.
   ShardingTree out_specs{};
-  /// The axes over which the function is per device (manual); empty means all that aren't already.
-  /// Over the other axes it is written for global arrays and partitioned automatically.
+  /// The axes over which the function is per device (manual); empty means all that aren't manual
+  /// already. Over the other axes it is written for global arrays and partitioned automatically.
   std::vector<std::string> axis_names{};
   /// Check the promises of `out_specs`, from the axes over which each value varies.
   bool check_vma = true;
@@ -54,7 +54,7 @@ class ShardMapCore {
   std::shared_ptr<const State> state_;
 };
 
-/// The axes of the mesh that are not among those; ShardingError if it lacks one of them.
+/// The axes of the mesh that aren't in `axes`; ShardingError if the mesh lacks one of `axes`.
 std::vector<std::string> other_axes(const Mesh& mesh, const std::vector<std::string>& axes,
                                     Location location);
 
@@ -92,10 +92,10 @@ class ShardMapFunction : public internal::Calls<ShardMapFunction<F, Statics>, F>
 /// it captures are replicated.
 ///
 /// Each value in it has a set of axes over which it *varies* between devices (`varying_axes`): an
-/// argument the axes of its spec, `axis_index` its own, the result of an operation those of its
-/// operands; `psum` and others remove axes. `out_specs` may leave out an axis only if the result
-/// doesn't vary over it. Values carried by loops or returned by branches must vary over the same
-/// axes; `pcast` adds axes.
+/// argument varies over the axes of its spec, `axis_index` over its own axes, the result of an
+/// operation over those of its operands; `psum` and others remove axes. `out_specs` may leave out
+/// an axis only if the result doesn't vary over it. Values carried by loops or returned by branches
+/// must vary over the same axes; `pcast` adds axes.
 /// @code
 /// Mesh mesh = make_mesh({{"x", 8}});
 /// auto dot = shard_map([](Array a, Array b) { return psum(sum(a * b), "x"); },
@@ -111,7 +111,7 @@ class ShardMapFunction : public internal::Calls<ShardMapFunction<F, Statics>, F>
 /// @throws ValueError if there is no mesh or not the one in scope, an axis isn't one of the mesh's
 ///   or is already manual, specs aren't prefixes of their trees, or a result varies over an axis
 ///   that its spec leaves out.
-/// @throws TypeError if `in_specs` or `out_specs` is missing or holds something else than specs.
+/// @throws TypeError if `in_specs` or `out_specs` is missing or holds anything but specs.
 /// @throws NotImplementedError for specs with unreduced axes.
 template <class F>
 auto shard_map(F f, ShardMapOptions options, Location location = Location::current()) {

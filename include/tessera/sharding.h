@@ -69,8 +69,8 @@ class Sharding {
   /// The same for the devices of this process.
   std::map<Device, Index> addressable_devices_indices_map(
       const Dims& global_shape, Location location = Location::current()) const;
-  /// Returns for each device the number of its copy among those of the same part, from 0 in the
-  /// order of devices. The copy 0 of every part together make up the array.
+  /// Returns for each device which copy of its part it holds, counted from 0 in the order of the
+  /// devices. The copies with number 0 together make up the array.
   /// @throws ShardingError as for `shard_shape`.
   std::map<Device, std::int64_t> replica_ids(const Dims& global_shape,
                                              Location location = Location::current()) const;
@@ -82,8 +82,8 @@ class Sharding {
   bool is_fully_replicated() const;
   /// True if all devices belong to this process.
   bool is_fully_addressable(Location location = Location::current()) const;
-  /// True if both place the same parts of arrays of rank `ndim` on the same devices, however they
-  /// are written.
+  /// True if both place the same parts of arrays of rank `ndim` on the same devices, even if they
+  /// are of different classes or name different axes.
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
   /// The kind of memory; "device" is the only one.
   std::string memory_kind() const;
@@ -95,7 +95,7 @@ class Sharding {
   /// Returns a description for messages.
   std::string to_string() const;
 
-  /// Structural equality: NamedShardings are equal if mesh, spec and memory kind are. See
+  /// Structural equality: NamedShardings are equal if their meshes, specs and memory kinds are. See
   /// `is_equivalent_to` for equal placement.
   friend bool operator==(const Sharding& a, const Sharding& b);
   /// Hash, equal for equal shardings.
@@ -126,7 +126,7 @@ class NamedSharding : public Sharding {
   /// The same in a kind of memory; "device" is the only one.
   NamedSharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& memory_kind,
                 Location location = Location::current());
-  /// A spec is required: P() splits no dimension.
+  /// A spec is required: for a replicated array write P().
   NamedSharding(const Mesh& mesh, std::nullptr_t) = delete;
   /// Casts a Sharding to this class.
   /// @throws TypeError if it is of another class.

@@ -27,7 +27,8 @@ inline constexpr Unspecified UNSPECIFIED{};
 /// @code
 /// jit(f, {.in_shardings = tree(P("x"), nullptr), .out_shardings = P("x")});
 /// @endcode
-/// What doesn't match the tree it is used for is a ValueError that lists the mismatches.
+/// If it doesn't match the tree that it is used for, that function throws a ValueError that lists
+/// all mismatches.
 class ShardingTree {
  public:
   /// What a node is.

@@ -153,7 +153,7 @@ class CompiledFunction<R, std::tuple<T...>> : public Compiled {
  public:
   /// For internal use; see LoweredFunction::compile.
   explicit CompiledFunction(Compiled c) : Compiled(std::move(c)) {}
-  /// Runs the program. Uncommitted arguments are moved to where it expects them.
+  /// Runs the program. Uncommitted arguments are placed as it expects them.
   /// @throws TypeError if C++ types, trees, shapes or dtypes differ from those compiled for.
   /// @throws ValueError if a committed argument has another sharding, or the mesh is abstract.
   R operator()(const T&... args, Location location = Location::current()) const {

@@ -45,7 +45,7 @@ class TreeVisitor {
   virtual void none() {}
   /// A value that isn't an array: part of the tree's type.
   virtual void static_value(const std::string&) {}
-  /// The same of a text that somebody else holds.
+  /// A static value that is a view of text owned elsewhere.
   virtual void static_view(std::string_view& text) { static_value(quoted(text)); }
   virtual void static_view(const char*& text) { static_value(quoted(text)); }
 
@@ -54,7 +54,8 @@ class TreeVisitor {
   static std::string quoted(std::string_view text);
 };
 
-/// Texts that tell all values apart: 0.0 and -0.0, NaNs of other bits.
+/// A text that is different for different values, also for 0.0 and -0.0 and for NaNs with different
+/// bits.
 std::string float_text(float);
 std::string float_text(double);
 std::string float_text(long double);
@@ -158,7 +159,7 @@ constexpr bool is_tree() {
   }
 }
 
-/// Values of one type have the same text only if they are the same.
+/// A text that is different for different values of one type.
 template <class T>
 std::string static_text(const T& v) {
   if constexpr (std::is_enum_v<T>) {
@@ -236,7 +237,7 @@ void visit_tree(T& value, TreeVisitor& visitor) {
   }
 }
 
-/// Leaves in order, without their structure.
+/// The leaves in order, without the structure.
 std::vector<Array> collect_leaves(const std::function<void(TreeVisitor&)>& walk);
 /// Assigns leaves in order.
 void assign_leaves(const std::function<void(TreeVisitor&)>& walk, const std::vector<Array>& leaves);
@@ -246,11 +247,12 @@ std::string tree_signature(const std::function<void(TreeVisitor&)>& walk);
 /// One path per leaf: "", "[1]", "['a'].w1".
 std::vector<std::string> leaf_paths(const std::function<void(TreeVisitor&)>& walk);
 
-/// Texts that outlive their owners: what a tree views is kept until the process ends.
+/// A copy of the text that lives until the process ends, for trees that hold views of text.
 std::string_view kept_text(std::string_view text);
 const char* kept_text(const char* text);
 void keep_viewed_texts(const std::function<void(TreeVisitor&)>& walk);
-/// Of a tree or a static value that will be used after the call that it was given to.
+/// Replaces views of text in a tree, or in a static value, by views of copies that live until the
+/// process ends: for values that are used after the call that they were passed to.
 template <class T>
 void keep_texts(T& value) {
   if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>) {

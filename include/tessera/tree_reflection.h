@@ -164,7 +164,7 @@ auto tie_fields(T& value) {
 // clang-format on
 
 /// Names the fields of a struct in messages and for `dict`, and makes a struct that isn't an
-/// aggregate a tree. To be placed after the struct, in its namespace; at most 24 fields.
+/// aggregate a tree. Write it after the struct, in the same namespace; at most 24 fields.
 /// @code
 /// struct Params {
 ///   Array w1, w2;

@@ -12,12 +12,12 @@
 
 namespace tessera::internal {
 
-/// Says which C++ type is meant.
+/// Identifies a C++ type.
 ///
-/// Each type has an object of its own, and its address is the key. std::type_index compares names
-/// where a compiler doesn't mark those that a source file keeps to itself, so that two types of one
-/// name in two files could pass for each other. Where libraries hide their symbols one type may
-/// have several keys, which costs a trace and no more.
+/// Each type has an object of its own, whose address is the key. (std::type_index may compare
+/// names, so that types of the same name in the anonymous namespaces of two files could be taken
+/// for one.) With hidden symbols a type may have several keys, one per library: this costs an extra
+/// trace, no more.
 class TypeKey {
  public:
   TypeKey() = default;
@@ -27,8 +27,8 @@ class TypeKey {
   }
   friend bool operator==(const TypeKey&, const TypeKey&) = default;
   std::size_t hash() const { return std::hash<const void*>()(tag_); }
-  /// The type as the compiler prints it: "Pair(tessera::Array, int)". For messages: types may share
-  /// it.
+  /// The type as the compiler prints it: "Pair(tessera::Array, int)". For messages: different types
+  /// may share a name.
   std::string name() const;
 
  private:
@@ -44,10 +44,10 @@ class TypeKey {
   Text* tag_ = nullptr;
 };
 
-[[noreturn]] void throw_kept_type(TypeKey kept, TypeKey asked);
+[[noreturn]] void throw_kept_type(TypeKey kept, TypeKey requested);
 
-/// The tree that a traced function returned, without its arrays: each call's result is made after
-/// it. Knows its type; asking for another one is an InternalError.
+/// The tree that a traced function returned, without its arrays: the results of all calls are
+/// copies of it. It knows its type; `as` with another type throws an InternalError.
 class Prototype {
  public:
   Prototype() = default;

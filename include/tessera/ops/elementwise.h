@@ -19,8 +19,9 @@
 /// produce real numbers, from `sqrt` on, convert integers and pred to f32 first. Unless stated
 /// otherwise the result has the promoted dtype, and complex operands are supported.
 ///
-/// Accuracy: f32 `exp` and `tanh` are within 2 ulp; other functions of f32 and f64 are those of the
-/// C math library. f16, bf16 and narrower floats are computed in f32 and rounded once.
+/// Accuracy: f32 `exp` and `tanh` are within 2 ulp; other functions of f32 and f64 are as accurate
+/// as those of the C math library. f16, bf16 and narrower floats are computed in f32 and rounded
+/// once.
 ///
 /// @throws ShapeError if the shapes don't broadcast.
 /// @throws DTypeError if the dtypes have no common type, or the function isn't defined for theirs.

@@ -35,7 +35,7 @@ struct Slice {
 struct NewAxis {};
 /// Inserts a dimension of size 1: `index(x, {newaxis})`.
 inline constexpr NewAxis newaxis{};
-/// Takes all dimensions of `index` that other entries leave over in full (numpy's ...).
+/// Takes all dimensions that no other entry of `index` refers to in full (numpy's ...).
 struct Ellipsis {};
 /// Takes all remaining dimensions in full: `index(x, {ellipsis, 0})`.
 inline constexpr Ellipsis ellipsis{};
@@ -140,8 +140,8 @@ enum class TakeMode : std::uint8_t {
 Array take(Operand x, Operand indices, std::optional<std::int64_t> axis = {},
            TakeMode mode = TakeMode::fill);
 /// Gathers one element per index: out[i, j, k] = x[i, indices[i, j, k], k] for axis 1 of 3. x and
-/// `indices` have one rank and broadcast in all dimensions but the axis; the result has the size of
-/// `indices` along the axis. Without an axis x is flattened and `indices` must be a vector.
+/// `indices` have the same rank and broadcast in all dimensions but the axis; the result has the
+/// size of `indices` along the axis. Without an axis x is flattened and `indices` must be a vector.
 /// @throws ShapeError if the ranks differ or the shapes don't broadcast.
 /// @throws DTypeError if the indices aren't integers.
 Array take_along_axis(Operand x, Operand indices, std::optional<std::int64_t> axis,

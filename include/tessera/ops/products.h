@@ -17,7 +17,7 @@
 /// Operands are promoted as in elementwise operations, and the result has the promoted dtype unless
 /// a wider one is requested. Products of f16 and bf16 accumulate in f32 and are rounded once;
 /// products of pred are logical (and, or). Integers wrap around. The order of summation is
-/// unspecified, so that the last bits of floating-point results may depend on the sharding.
+/// unspecified, so the last bits of floating-point results may depend on the sharding.
 ///
 /// @throws ShapeError if the dimensions don't match. The message names them and the caller's line.
 /// @throws DTypeError if the dtypes have no common type.

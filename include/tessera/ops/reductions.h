@@ -14,7 +14,7 @@
 /// x [d0, d1, ..] -> x's shape without the reduced dimensions; with `keepdims` they stay, with size
 /// 1. Without axes all dimensions are reduced, to a scalar; an empty list reduces none. Sums and
 /// products of f16 and bf16 accumulate in f32 and are rounded once. The order of summation is
-/// unspecified, so that the last bits of floating-point results may depend on the sharding.
+/// unspecified, so the last bits of floating-point results may depend on the sharding.
 ///
 /// @throws ValueError if an axis is out of range or given twice.
 ///
@@ -110,8 +110,8 @@ Array argmin(Operand x, std::optional<std::int64_t> axis = {}, bool keepdims = f
 Array logsumexp(Operand x, Axes axes = {}, bool keepdims = false);
 /// Number (s32) of nonzero elements along `axes`.
 Array count_nonzero(Operand x, Axes axes = {}, bool keepdims = false);
-/// Prefix sum along `axis`, of x's shape; without an axis, of the flattened array. Keeps x's dtype
-/// (pred becomes s32), unlike `sum`.
+/// Prefix sum along `axis`, of x's shape; without an axis, of the flattened array. Unlike `sum` it
+/// keeps x's dtype (pred becomes s32).
 Array cumsum(Operand x, std::optional<std::int64_t> axis = {});
 /// Prefix product along `axis`, as `cumsum`.
 Array cumprod(Operand x, std::optional<std::int64_t> axis = {});

@@ -129,9 +129,9 @@ std::string TypeKey::name() const {
   return text.substr(start + 4, end - start - 4);
 }
 
-void throw_kept_type(TypeKey kept, TypeKey asked) {
-  throw InternalError("a tree of type " + kept.name() + " was kept, and " + asked.name() +
-                      " is asked for");
+void throw_kept_type(TypeKey kept, TypeKey requested) {
+  throw InternalError("a tree of type " + kept.name() + " was kept, and " + requested.name() +
+                      " was requested");
 }
 
 std::string_view kept_text(std::string_view text) {
