@@ -8,7 +8,7 @@ namespace tessera::internal {
 
 namespace {
 
-/// Exactly these types are made anew: those that users derive from them stay what they are.
+/// Only exactly these types are thrown anew: types that users derive from them are kept.
 template <class... Types>
 void throw_as_one_of(const Error& error, Location location) {
   auto try_one = [&](auto* type) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doors between the user's code and ours: what is thrown behind them leaves as an Error that
-// names the user's line.
+// Adds the user's line to errors where the user's code calls the library.
 #pragma once
 
 #include <new>
@@ -11,12 +10,14 @@
 namespace tessera {
 
 namespace internal {
-/// Throws the same kind of error with that location, if it has none; otherwise returns.
+/// If the error has no location, throws an error of the same type that has this one; otherwise
+/// returns.
 void throw_at(const Error& error, Location location);
 [[noreturn]] void throw_out_of_memory(Location location);
 }  // namespace internal
 
-/// f(), its errors located. Exceptions of others (the user's, thrown in callbacks) pass unchanged.
+/// Returns f(), adding the location to its errors. Other exceptions (thrown by the user's
+/// callbacks) pass through unchanged.
 template <class F>
 decltype(auto) at_location(Location location, F&& f) {
   try {

@@ -27,7 +27,7 @@ void copy_common(const std::byte* from, const Box& source, std::byte* to, const 
   }
   const Dims from_strides = row_major_strides(source.size),
              to_strides = row_major_strides(target.size);
-  // Trailing dims that both parts hold whole are one run of memory.
+  // Trailing dims that both parts contain in full are one contiguous run of memory.
   std::size_t inner = rank;
   std::int64_t run = 1;
   while (inner > 0) {

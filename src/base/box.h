@@ -9,12 +9,12 @@
 
 namespace tessera {
 
-/// What a part of an array holds: start and size per dim. A part that is padded goes beyond the
-/// array's end.
+/// A box of an array's elements: start and size per dim. The box of a padded part extends beyond
+/// the end of the array.
 struct Box {
   Dims start, size;
 
-  /// All of an array.
+  /// The box of an entire array.
   static Box whole(const Dims& dims) { return {Dims(dims.size(), 0), dims}; }
   std::int64_t element_count() const { return tessera::element_count(size); }
   bool operator==(const Box& other) const = default;
@@ -23,11 +23,11 @@ struct Box {
   }
 };
 
-/// Does `box` hold all of `part`?
+/// Whether `box` contains `part`.
 bool covers(const Box& box, const Box& part);
 
-/// Copies what two boxes of the same array have in common, from one dense row-major part to
-/// another: of [0,4) and [2,6), the last two elements of the first to the start of the second.
+/// Copies the intersection of two boxes of the same array from one dense row-major part to another:
+/// for [0,4) and [2,6), the last two elements of the first to the start of the second.
 void copy_common(const std::byte* from, const Box& source, std::byte* to, const Box& target,
                  std::size_t element_bytes);
 

@@ -11,7 +11,8 @@ namespace tessera::internal {
                                const std::string& detail);
 }
 
-/// An invariant of our own: always on, throws InternalError. The detail is only built on failure.
+/// Checks an internal invariant, in all builds; throws InternalError. The detail is evaluated only
+/// on failure.
 #define TESSERA_CHECK(condition, detail) \
   (static_cast<bool>(condition)          \
        ? void(0)                         \

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// As a T, in the size of a pointer: a copy costs one count, and memory is taken only where the
-/// value is other than T(). Copies may be read and dropped by several threads at once.
+/// A copy-on-write T in the size of a pointer: a copy increments a reference count, and memory is
+/// allocated only for values other than T(). Several threads may read and drop copies at once.
 template <class T>
 class Cow {
  public:
@@ -33,7 +33,7 @@ class Cow {
     return node_ ? node_->value : none;
   }
   const T* operator->() const { return &**this; }
-  /// For writing: nobody else sees it.
+  /// For writing: no longer shared with any copy.
   T& edit() {
     if (!node_) {
       node_ = new Node(T());

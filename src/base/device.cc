@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's virtual devices: how many there are, settled at the first use.
+// The process's virtual devices; their number is fixed at the first use.
 #include <tessera/device.h>
 
 #include <mutex>
 
 #include "src/base/env.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 std::string Device::to_string() const { return platform + ":" + std::to_string(id); }
@@ -17,7 +17,7 @@ constexpr std::int64_t kDefaultDevices = 8;
 
 struct State {
   std::mutex mutex;
-  std::int64_t asked = 0;  // 0: not asked for in the program
+  std::int64_t requested = 0;  // 0: set_num_devices wasn't called
   std::vector<Device> devices;
 };
 State& state() {
@@ -32,12 +32,12 @@ const std::vector<Device>& devices() {
   std::lock_guard lock(s.mutex);
   if (s.devices.empty()) {
     check_environment();
-    std::int64_t n = s.asked;
+    std::int64_t n = s.requested;
     if (n == 0) n = env_integer("TESSERA_NUM_DEVICES", 1, kMaxDevices).value_or(kDefaultDevices);
     s.devices.resize(std::size_t(n));
     for (std::int64_t i = 0; i < n; ++i) s.devices[std::size_t(i)].id = i;
   }
-  return s.devices;  // never changes from here on
+  return s.devices;  // never changes afterwards
 }
 
 std::vector<Device> local_devices() { return devices(); }
@@ -59,7 +59,7 @@ void set_num_devices(std::int64_t n, Location location) {
                          " devices are in use already; call it before anything that needs devices",
                      location);
   }
-  s.asked = n;
+  s.requested = n;
 }
 
 }  // namespace tessera

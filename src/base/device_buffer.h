@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opaque memory of devices: what every layer may hold and pass on, and only its engine may look
-// into.
+// Opaque memory of devices: any layer may hold and pass it on, but only its engine may access it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +8,7 @@
 
 namespace tessera {
 
-/// A block of a device's memory. The engine that made it derives its own kind.
+/// A block of a device's memory. Each engine derives its own class.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -25,8 +24,8 @@ class DeviceMemory {
 };
 
 /// One device's handle on the memory of its part of an array. Several devices may share one block.
-/// Contents are immutable while more than one handle exists; who gives the last one to a run has
-/// donated it.
+/// The contents are immutable while more than one handle exists; passing the last handle to a run
+/// donates the memory.
 struct DeviceBuffer {
   std::shared_ptr<DeviceMemory> memory;
 
@@ -34,8 +33,7 @@ struct DeviceBuffer {
   std::size_t bytes() const { return memory ? memory->bytes() : 0; }
 };
 
-/// Bytes of all blocks of an engine that are alive, and the most there have been since the last
-/// reset.
+/// Bytes of all live blocks of an engine, and their maximum since the last reset.
 struct MemoryStats {
   std::int64_t current = 0;
   std::int64_t peak = 0;

@@ -159,7 +159,7 @@ void check_environment() {
     if (known == nullptr) {
       std::lock_guard lock(mutex);
       if (warned.insert(name).second) {
-        // A name of which most would have to change was hardly meant.
+        // A known name that differs in most of its letters is unlikely to be the intended one.
         const std::size_t own = name.size() - std::strlen("TESSERA_");
         const bool near = best <= std::max<std::size_t>(1, own / 3);
         std::string all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of TESSERA_* variables. A bad value is a ValueError that names variable, value and
-// what is valid; an unknown TESSERA_* variable is warned about once, with the nearest name.
+// The table of all TESSERA_* variables. An invalid value is a ValueError that names the variable,
+// the value and the valid ones; an unknown TESSERA_* variable is warned about once, with the
+// closest known name.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct EnvVariable {
   const char* type;  ///< "integer", "flag", "path", "choice:a|b"
   const char* default_text;
   const char* help;
-  std::int64_t least = 0, most = 0;  ///< of an integer
+  std::int64_t least = 0, most = 0;  ///< bounds of an integer
 };
 
 inline constexpr std::int64_t kMaxDevices = std::int64_t(1) << 20;
@@ -27,7 +28,7 @@ const std::vector<EnvVariable>& env_table();
 std::optional<std::int64_t> env_integer(const char* name, std::int64_t min, std::int64_t max);
 bool env_flag(const char* name, bool fallback);
 std::optional<std::string> env_text(const char* name);
-/// One of the choices of the table's type.
+/// The variable's value, one of the choices that its type in the table lists.
 std::optional<std::string> env_choice(const char* name);
 /// Checks all TESSERA_* variables of the environment against the table.
 void check_environment();

@@ -6,7 +6,8 @@
 
 namespace tessera::erf_inv_coefficients {
 
-// Highest powers first; `near`: of u around 0, `tail`: of |u| close to 1; by the bits of the type.
+// Highest powers first; `near`: of u around 0, `tail`: of |u| close to 1; one pair of polynomials
+// per width of the type.
 inline constexpr std::array<double, 9> kNear32{2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
                                                -4.39150654e-06, 0.00021858087,  -0.00125372503,
                                                -0.00417768164,  0.246640727,    1.50140941};

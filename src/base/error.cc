@@ -15,10 +15,10 @@ std::string Location::to_string() const {
 }
 
 Location make_location(const std::string& file, unsigned line) {
-  // Never destroyed: errors that name these files may be printed during the process's exit.
+  // Never destroyed: errors that name these files may be printed while the process exits.
   static std::mutex& mutex = *new std::mutex;
   static std::set<std::string>& names = *new std::set<std::string>;
-  // Mostly the same file as before.
+  // Usually the same file as last time.
   static thread_local const std::string* last = nullptr;
   if (last == nullptr || *last != file) {
     std::lock_guard lock(mutex);

@@ -5,8 +5,8 @@
 namespace tessera {
 namespace {
 
-/// Rounds an IEEE double to a float format of `exponent_bits` and `mantissa_bits` (to nearest, ties
-/// to even) and gives its bits.
+/// The bits of a double rounded (to nearest, ties to even) to an IEEE format with `exponent_bits`
+/// and `mantissa_bits`.
 std::uint16_t narrow(double v, int exponent_bits, int mantissa_bits) {
   const std::uint64_t u = std::bit_cast<std::uint64_t>(v);
   const std::uint64_t sign = (u >> 63) << (exponent_bits + mantissa_bits);
@@ -15,7 +15,7 @@ std::uint16_t narrow(double v, int exponent_bits, int mantissa_bits) {
   std::uint64_t fraction = u & 0xfffffffffffffull;
   if (exponent == 0x7ff) {
     if (fraction == 0) return std::uint16_t(sign | infinity);
-    // Quiet, with the top of the payload.
+    // A quiet NaN with the top bits of the payload.
     const std::uint64_t payload = fraction >> (52 - mantissa_bits);
     return std::uint16_t(sign | infinity | (std::uint64_t(1) << (mantissa_bits - 1)) | payload);
   }
@@ -38,7 +38,7 @@ std::uint16_t narrow(double v, int exponent_bits, int mantissa_bits) {
     bits = (std::uint64_t(target) << mantissa_bits) |
            (kept & ((std::uint64_t(1) << mantissa_bits) - 1));
   }
-  if (rest > half || (rest == half && (kept & 1))) ++bits;  // may carry into the exponent: right
+  if (rest > half || (rest == half && (kept & 1))) ++bits;  // may carry into the exponent, as it should
   if (bits >= infinity) bits = infinity;
   return std::uint16_t(sign | bits);
 }

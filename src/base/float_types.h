@@ -10,7 +10,7 @@ namespace tessera {
 
 std::uint16_t f16_bits_from_float(float v);
 float float_from_f16_bits(std::uint16_t bits);
-/// Direct from double: rounding once, not through float.
+/// Converts directly from double: rounds once, not twice as via float.
 std::uint16_t f16_bits_from_double(double v);
 
 struct Half {

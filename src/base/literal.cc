@@ -14,7 +14,7 @@ constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vect
 
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
   if (bytes > machine_memory()) refuse_array_of(bytes);
-  // Never zero bytes, so that data() of an empty literal is not null.
+  // At least one byte, so that data() of an empty literal is not null.
   auto* p = static_cast<std::byte*>(::operator new(bytes ? bytes : 1, kAlignment, std::nothrow));
   if (p == nullptr) refuse_array_of(bytes);
   return {p, [](std::byte* q) { ::operator delete(q, kAlignment); }};

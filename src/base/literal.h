@@ -21,9 +21,9 @@ namespace tessera {
 class Literal {
  public:
   Literal() : Literal(Shape(DType::f32, {0})) {}
-  /// Zeros.
+  /// A literal of zeros.
   explicit Literal(Shape shape);
-  /// Takes the bytes of a row-major array.
+  /// An array with a copy of these bytes, in row-major order.
   Literal(Shape shape, std::span<const std::byte> bytes);
   static Literal tuple(std::vector<Literal> elements);
   template <class T>
@@ -39,10 +39,10 @@ class Literal {
   std::size_t byte_count() const { return byte_count_; }
   std::int64_t element_count() const { return count_; }
   const std::byte* bytes() const { return data_.get(); }
-  /// Un-shares first.
+  /// For writing: copies the bytes first if they are shared.
   std::byte* mutable_bytes();
 
-  /// T must be the storage type of the dtype (see type_of below).
+  /// T must be the storage type of the dtype (see TypeTag below).
   template <class T>
   std::span<const T> data() const {
     TESSERA_CHECK(sizeof(T) == byte_size(shape_.dtype), "literal read with a wrong type");
@@ -54,7 +54,7 @@ class Literal {
     return {reinterpret_cast<T*>(mutable_bytes()), std::size_t(count_)};
   }
 
-  /// Same elements under other dims of the same count.
+  /// The same elements with other dims; their product must be the same.
   Literal reshaped(Dims dims) const;
   /// Bitwise equality of shape and bytes.
   friend bool operator==(const Literal& a, const Literal& b);

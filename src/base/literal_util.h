@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Literals from and to C++ numbers. Include it only where numbers cross; it is template-heavy.
+// Literals from and to C++ numbers. Include it only where numbers are converted: it is expensive to
+// compile.
 #pragma once
 
 #include <cmath>
@@ -20,8 +21,8 @@ inline constexpr bool is_complex_v<std::complex<T>> = true;
 template <class T>
 inline constexpr bool is_small_float_v = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-/// One element as another storage type. Floats to integers: toward zero, saturating, NaN to 0.
-/// Integers wrap. Complex to real drops the imaginary part. To Pred: not equal to zero.
+/// Converts an element to another storage type. Floats to integers: toward zero, saturating, NaN to
+/// 0. Integers wrap. Complex to real drops the imaginary part. To Pred: whether it is nonzero.
 template <class To, class From>
 To convert_element(From v) {
   if constexpr (std::is_same_v<To, From>) {
@@ -62,7 +63,7 @@ To convert_element(From v) {
   }
 }
 
-/// Brings the value of an integer type of fewer than 8 bits into its range (two's complement).
+/// Wraps the value of an integer type of fewer than 8 bits into its range (two's complement).
 template <class T>
 T wrap_to_dtype(DType t, T v) {
   if constexpr (std::is_same_v<T, std::int8_t> || std::is_same_v<T, std::uint8_t>) {

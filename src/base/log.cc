@@ -32,7 +32,7 @@ const char* name_of(LogLevel level) {
   return "?";
 }
 
-/// The least level that is written. Read without the checks of env.h: logging must not throw, and
+/// The lowest level that is written. Read without the checks of env.h: logging must not throw, and
 /// env.h itself logs.
 int threshold() {
   const char* text = std::getenv("TESSERA_LOG");
@@ -59,7 +59,7 @@ void log(LogLevel level, const std::string& message) {
     sink(level, message);
     return;
   }
-  // One write per line, so that lines of several threads don't mix.
+  // One write per line, so that lines of different threads don't interleave.
   const std::string line = std::string("tessera ") + name_of(level) + ": " + message + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

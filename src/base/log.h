@@ -14,7 +14,7 @@ void log(LogLevel level, const std::string& message);
 inline void log_warning(const std::string& m) { log(LogLevel::warning, m); }
 inline void log_info(const std::string& m) { log(LogLevel::info, m); }
 
-/// Whether lines of that level are written: for messages that are dear to make.
+/// Whether lines of this level are written: for messages that are expensive to make.
 bool log_enabled(LogLevel level);
 
 /// Replaces the sink (tests); an empty function restores stderr.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bounded map that forgets what was used longest ago.
+// A bounded map that evicts the least recently used value.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@
 
 namespace tessera {
 
-/// Several values may stand under one key; a test given to `find` tells them apart.
+/// A key may have several values; a predicate passed to `find` selects one.
 template <class Key, class Value, class Hash = std::hash<Key>>
 class LruCache {
  public:
   explicit LruCache(std::size_t capacity) : capacity_(capacity) {}
 
-  /// The value under the key that passes the test, from now on the latest one; null: there is none.
+  /// The value of the key that passes the test, or null if there is none. It becomes the most
+  /// recently used one.
   template <class Test>
   Value* find(const Key& key, Test&& test) {
     const auto [begin, end] = index_.equal_range(key);
@@ -30,7 +31,7 @@ class LruCache {
   Value* find(const Key& key) {
     return find(key, [](const Value&) { return true; });
   }
-  /// The same among the `count` latest ones, without a key.
+  /// The same among the `count` most recently used values, of any key.
   template <class Test>
   Value* find_recent(std::size_t count, Test&& test) {
     for (auto i = order_.begin(); i != order_.end() && count > 0; ++i, --count) {
@@ -39,8 +40,8 @@ class LruCache {
     return nullptr;
   }
 
-  /// Adds a value as the latest one. Returns the one that had to go, so that the caller may drop a
-  /// lock before it is destroyed.
+  /// Adds a value as the most recently used one. Returns the evicted value, if any, so that the
+  /// caller can release a lock before it is destroyed.
   std::optional<Value> insert(const Key& key, Value value) {
     order_.push_front({std::move(value), {}});
     order_.front().in_index = index_.emplace(key, order_.begin());
@@ -54,7 +55,7 @@ class LruCache {
 
   std::size_t size() const { return order_.size(); }
   std::size_t capacity() const { return capacity_; }
-  /// Calls f with the values, latest first.
+  /// Calls f with the values, most recently used first.
   template <class F>
   void for_each(F&& f) const {
     for (const Item& item : order_) f(item.value);
@@ -75,7 +76,7 @@ class LruCache {
   }
 
   std::size_t capacity_;
-  Order order_;  ///< latest first
+  Order order_;  ///< most recently used first
   Index index_;
 };
 

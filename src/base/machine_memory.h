@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// Bytes of memory that this machine has; the greatest size_t if that is not known.
+/// Bytes of physical memory; the largest size_t if unknown.
 std::size_t machine_memory();
-/// RuntimeError: an array of so many bytes does not fit.
+/// Throws a RuntimeError: an array of this many bytes doesn't fit into memory.
 [[noreturn]] void refuse_array_of(std::size_t bytes);
 
 }  // namespace tessera

@@ -211,7 +211,7 @@ Element element_of(const std::string& descr, std::optional<DType> as, const std:
 }
 
 void swap_bytes(std::byte* data, std::int64_t elements, DType dtype) {
-  // Both halves of a complex number are turned by themselves.
+  // The bytes of the real and the imaginary part are swapped separately.
   const std::size_t width = byte_size(dtype) / (is_complex(dtype) ? 2 : 1);
   const std::size_t count = std::size_t(elements) * (is_complex(dtype) ? 2 : 1);
   for (std::size_t i = 0; i < count; ++i) std::reverse(data + i * width, data + (i + 1) * width);
@@ -310,7 +310,7 @@ Literal parse_npy(std::string_view bytes, const std::string& who, std::optional<
                     : Literal(shape, std::span(from, std::size_t(need)));
   if (element.swap) swap_bytes(out.mutable_bytes(), out.element_count(), element.dtype);
   if (element.dtype == DType::pred) {
-    // Elsewhere a truth value is 0 or 1.
+    // The rest of the library expects booleans to be 0 or 1.
     std::byte* p = out.mutable_bytes();
     for (std::int64_t i = 0; i < out.element_count(); ++i) p[i] = std::byte(p[i] != std::byte{0});
   }
@@ -322,7 +322,7 @@ Literal read_npy(const std::string& path, std::optional<DType> as) {
   if (!file) throw IoError("can't read " + path);
   std::ostringstream bytes;
   bytes << file.rdbuf();
-  // An empty file makes << fail without anything being wrong with the reading.
+  // For an empty file << sets failbit although reading succeeded.
   if (file.bad()) throw IoError("can't read " + path);
   return parse_npy(std::move(bytes).str(), path, as);
 }

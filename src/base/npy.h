@@ -10,12 +10,13 @@
 
 namespace tessera {
 
-/// Reads an array. Types that numpy itself lacks (bf16, f8 kinds, integers below 8 bits) lie in a
-/// file as raw bytes (`V2`, `V1`); `as` says which type those are and has no effect on others.
-/// Fortran order and foreign byte order are turned. IoError, naming `path`: not such a file, cut
-/// short, a type without a counterpart here. Nothing larger than the file is ever allocated.
+/// Reads an array. Types that numpy itself lacks (bf16, f8 types, integers below 8 bits) are stored
+/// in files as raw bytes (`V2`, `V1`); `as` is the type of those and has no effect on others.
+/// Fortran order and foreign byte order are converted. IoError, naming `path`, if it isn't such a
+/// file, is cut short, or has a type without a counterpart here. Nothing larger than the file is
+/// ever allocated.
 Literal read_npy(const std::string& path, std::optional<DType> as = std::nullopt);
-/// The same of a file's bytes; `who` names them in messages.
+/// The same from a file's bytes; `who` names them in messages.
 Literal parse_npy(std::string_view bytes, const std::string& who,
                   std::optional<DType> as = std::nullopt);
 

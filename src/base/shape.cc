@@ -43,7 +43,7 @@ std::int64_t element_count(std::span<const std::int64_t> dims) {
 Dims row_major_strides(std::span<const std::int64_t> dims) {
   Dims strides(dims.size(), 1);
   for (std::size_t i = dims.size(); i-- > 1;) {
-    // Of an array without elements no stride is ever used.
+    // The strides of an array without elements are never used.
     if (__builtin_mul_overflow(strides[i], dims[i], &strides[i - 1])) strides[i - 1] = 0;
   }
   return strides;

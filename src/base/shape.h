@@ -31,7 +31,7 @@ struct Shape {
   DType dtype = DType::f32;
   Dims dims;
   bool is_tuple = false;
-  std::vector<Shape> elements;  ///< of a tuple
+  std::vector<Shape> elements;  ///< shapes of a tuple's elements
   /// Minor-to-major order of the dims in memory; empty = row-major.
   Dims layout;
 
@@ -44,9 +44,9 @@ struct Shape {
   bool is_scalar() const { return is_array() && dims.empty(); }
   std::int64_t rank() const { return std::int64_t(dims.size()); }
   std::int64_t dim(std::int64_t i) const { return dims[std::size_t(i)]; }
-  /// Of an array. Overflow is a ValueError.
+  /// Number of elements of an array; ValueError on overflow.
   std::int64_t element_count() const { return tessera::element_count(dims); }
-  /// Of an array, or of all elements of a tuple.
+  /// Bytes of an array, or of all elements of a tuple.
   std::int64_t byte_count() const;
   /// HLO's form without layout: "f32[8,16]", "(s32[], f32[2])".
   std::string to_string() const;
@@ -57,7 +57,7 @@ struct Shape {
   friend bool operator==(const Shape& a, const Shape& b);
 };
 
-/// Leaves of a shape in pre-order (the shape itself if it is no tuple).
+/// Leaves of a shape in pre-order (the shape itself unless it is a tuple).
 std::vector<Shape> flatten(const Shape&);
 
 }  // namespace tessera

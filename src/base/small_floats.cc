@@ -13,8 +13,8 @@ namespace {
 enum class Special : std::uint8_t {
   ieee,      ///< the greatest exponent is infinity and NaN
   one_nan,   ///< "fn": NaN is all ones, no infinity
-  neg_zero,  ///< "fnuz": NaN is what would be -0, no infinity
-  none,      ///< "fn" of four bits: numbers only
+  neg_zero,  ///< "fnuz": the bits of -0 are NaN, no infinity
+  none,      ///< "fn" with four bits: neither NaN nor infinity
 };
 
 struct Form {
@@ -52,12 +52,12 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 double power_of_two(std::uint8_t bits) { return bits == 0xff ? kNaN : std::ldexp(1.0, bits - 127); }
 
 std::uint8_t nearest_power_of_two(double v) {
-  // Neither zero nor negative numbers nor infinity have a place.
+  // Zero, negative numbers and infinity can't be represented.
   if (std::isnan(v) || std::signbit(v) || v == 0 || std::isinf(v)) return 0xff;
   int exponent = 0;
   const double fraction = std::frexp(v, &exponent) * 2;  // in [1, 2)
   int bits = exponent - 1 + 127;
-  // All patterns have the same digit, so halfway has no even side: it goes up.
+  // There are no mantissa bits, so ties have no even neighbour: they round up.
   if (bits >= 0 && fraction >= 1.5) ++bits;
   if (bits < 0) return 0;
   return bits >= 0xff ? 0xff : std::uint8_t(bits);
@@ -108,7 +108,7 @@ std::uint8_t small_float_bits(DType t, double value) {
       case Special::neg_zero:
         return 1 << magnitude_bits;
       default:
-        return 1 << magnitude_bits;  // -0: there is nothing that says "no number"
+        return 1 << magnitude_bits;  // -0: the format has no NaN
     }
   };
   const auto beyond = [&] {
@@ -122,7 +122,7 @@ std::uint8_t small_float_bits(DType t, double value) {
   std::frexp(size, &exponent);
   exponent -= 1;  // size = 1.x * 2^exponent
   if (size == 0 || exponent < 1 - f.bias) exponent = 1 - f.bias;
-  // In units of the last digit; both scalings are exact.
+  // In units in the last place; both scalings are exact.
   const double units = std::ldexp(size, f.mantissa_bits - exponent);
   if (units >= 1 << (f.mantissa_bits + 2)) return std::uint8_t(beyond());
   double whole = std::floor(units);

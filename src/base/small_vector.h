@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmallVector: a vector of plain values whose first few need no memory of their own.
+// SmallVector: a vector of trivial values that stores the first few inline.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// As std::vector<T>, with up to `N` elements held in place.
+/// Like std::vector<T>, with up to `N` elements stored inline.
 template <class T, std::uint32_t N>
 class SmallVector {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -41,7 +41,7 @@ class SmallVector {
   SmallVector(It first, It last) : SmallVector() {
     insert(end(), first, last);
   }
-  // NOLINTNEXTLINE(google-explicit-constructor): the same thing in another place
+  // NOLINTNEXTLINE(google-explicit-constructor): an implicit conversion without loss
   SmallVector(const std::vector<T>& values) : SmallVector(values.begin(), values.end()) {}
   SmallVector(const SmallVector& other) : SmallVector() { assign(other.begin(), other.end()); }
   SmallVector(SmallVector&& other) noexcept : SmallVector() { take(other); }
@@ -110,7 +110,7 @@ class SmallVector {
     resize(n, value);
   }
   iterator insert(const_iterator at, T value) { return insert(at, &value, &value + 1); }
-  /// The range is not one of this list.
+  /// The range must not be part of this list.
   template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
   iterator insert(const_iterator at, It first, It last) {
     const auto position = at - begin();
@@ -164,7 +164,7 @@ class SmallVector {
     if (capacity_ > kInPlace) delete[] elsewhere_;
     capacity_ = kInPlace;
   }
-  /// Of an empty place.
+  /// Takes the contents of `other`; this list must hold no memory.
   void take(SmallVector& other) {
     size_ = other.size_;
     capacity_ = other.capacity_;
@@ -184,7 +184,7 @@ class SmallVector {
   };
 };
 
-/// Small numbers: mesh axes, factors. Shardings are copied by the million.
+/// Lists of small indices: mesh axes, factors. Shardings are copied by the million.
 using IndexList = SmallVector<int, 4>;
 
 }  // namespace tessera

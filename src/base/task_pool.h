@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Calls `f(context, i)` once for each i in [0, n), spread over the process's one pool of workers,
+/// Calls `f(context, i)` once for each i in [0, n), distributed over the process's pool of workers,
 /// and returns when all are done. Calls may nest. The first exception thrown is rethrown here.
 void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void* context);
 
@@ -18,7 +18,7 @@ void parallel_for(std::int64_t n, F&& f) {
       const_cast<void*>(static_cast<const void*>(&f)));
 }
 
-/// Workers of the pool: `TESSERA_NUM_THREADS`, else the cores that this process may use.
+/// Number of workers: `TESSERA_NUM_THREADS`, or else the number of cores that this process may use.
 int worker_count();
 
 }  // namespace tessera

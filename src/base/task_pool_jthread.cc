@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool without TBB: fewer tricks, and all of its code is ours, which sanitizers need.
+// The pool without TBB: simpler, and compiled with the library, as the thread sanitizer requires.
 #if !defined(TESSERA_TASK_POOL_TBB)
 
 #include <atomic>
@@ -17,8 +17,8 @@
 namespace tessera {
 namespace {
 
-/// One call of parallel_for. Whoever takes index i runs it; the caller takes indices too, so a call
-/// ends even if no worker is free: nested calls can't deadlock.
+/// One call of parallel_for. Workers and the caller take indices and run them, so a call ends even
+/// if no worker is free: nested calls can't deadlock.
 struct Job {
   std::int64_t n = 0;
   void (*f)(void*, std::int64_t) = nullptr;
@@ -30,7 +30,7 @@ struct Job {
   std::int64_t done = 0;
   std::exception_ptr error;
 
-  /// Runs indices until none is left to take.
+  /// Takes and runs indices until none are left.
   void work() {
     std::int64_t mine = 0;
     std::exception_ptr caught;
@@ -90,7 +90,7 @@ class Pool {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, stop, [&] { return !jobs_.empty(); });
         if (stop.stop_requested()) return;
-        job = jobs_.back();  // the innermost call first: the one that others wait for
+        job = jobs_.back();  // the innermost call first: others wait for it
       }
       job->work();
       std::lock_guard lock(mutex_);

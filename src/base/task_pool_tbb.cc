@@ -29,7 +29,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
   const std::int64_t grain = std::max<std::int64_t>(1, n / (64 * worker_count()));
   arena().execute([&] {
     // Isolated: a worker that waits for its inner call must not pick up another outer task, which
-    // might need what the waiting one holds.
+    // might need a lock that the waiting one holds.
     tbb::this_task_arena::isolate([&] {
       tbb::parallel_for(
           tbb::blocked_range<std::int64_t>(0, n, std::size_t(grain)),

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats of one byte, which C++ has no type for, as f32 and back: for what looks at single numbers.
+// Conversion of one-byte floats, for which C++ has no type, to f32 and back, for code that handles
+// single numbers.
 #pragma once
 
 #include "src/base/literal.h"
 
 namespace tessera {
 
-/// The same numbers as f32 if the type is a float of one byte or less; else the literal itself.
+/// The literal converted to f32 if its type is a float of one byte or less; otherwise the literal
+/// itself.
 Literal widened(const Literal& literal);
-/// Numbers of f32, rounded to a float of one byte or less; the literal itself if `dtype` is another
-/// type.
+/// An f32 literal rounded to `dtype` if that is a float of one byte or less; otherwise the literal
+/// itself.
 Literal narrowed(const Literal& literal, DType dtype);
-/// f32 for floats of one byte or less; else the type itself.
+/// f32 for floats of one byte or less; otherwise the type itself.
 DType wide_dtype(DType dtype);
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ int cgroup_quota() {
   auto rounded_up = [](std::int64_t quota, std::int64_t period) {
     return quota > 0 && period > 0 ? int((quota + period - 1) / period) : 0;
   };
-  // Version 2: the tightest quota on the way from our group to the root.
+  // Version 2: the tightest quota between this process's group and the root.
   std::string path;
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {

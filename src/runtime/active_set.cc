@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of active devices and the classes that they fall into.
+// Sets of active devices and their classes.
 #include "src/runtime/active_set.h"
 
 namespace tessera::runtime {

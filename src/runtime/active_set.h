@@ -10,7 +10,7 @@
 
 namespace tessera::runtime {
 
-/// The devices that run a block: all of them, until a loop or a conditional parts them.
+/// The devices that run a block: all of them, unless a loop or a conditional separates them.
 class ActiveSet {
  public:
   explicit ActiveSet(const Plan& plan) : plan_(&plan) {}
@@ -20,7 +20,7 @@ class ActiveSet {
   bool contains(std::int32_t device) const { return on_.empty() || on_[std::size_t(device)] != 0; }
   bool none() const { return count_ == 0; }
 
-  /// The classes that have an active device, and one such device of each.
+  /// The classes with an active device, and one such device of each.
   struct Classes {
     std::span<const std::int32_t> classes, devices;
     std::size_t size() const { return classes.size(); }

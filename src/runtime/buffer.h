@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of devices inside this process: blocks of host memory, behind opaque handles.
+// The memory of devices of this process: blocks of host memory, behind opaque handles.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ class Storage final : public DeviceMemory {
   std::byte* data_;
 };
 
-/// The block behind a handle; RuntimeError if it is empty or of another engine.
+/// The block of a handle; RuntimeError if it is empty or belongs to another engine.
 std::shared_ptr<Storage> storage_of(DeviceBuffer buffer);
-/// Its bytes, to read from while the handle is kept.
+/// Its bytes, readable as long as the handle exists.
 const std::byte* bytes_of(const DeviceBuffer& buffer);
 
 MemoryStats memory_stats();

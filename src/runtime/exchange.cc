@@ -50,7 +50,7 @@ std::string at(const Step& step) {
                                : step.name;
 }
 
-/// A piece of work of one exchange: rows [begin, end) of what one class receives.
+/// A task of one exchange: rows [begin, end) of the result of one class.
 struct Piece {
   std::size_t output;  ///< index into the list of active output classes
   std::int64_t begin, end;
@@ -109,7 +109,7 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
         bytes += in * (n - 1) / n;
         break;
       case Kind::all_to_all_tuple:
-        bytes += &part == &exchange.parts[0] ? 0 : in;  // one of n parts stays
+        bytes += &part == &exchange.parts[0] ? 0 : in;  // one of n parts stays local
         break;
       case Kind::collective_permute:
       case Kind::collective_broadcast:
@@ -127,7 +127,7 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
                                  const ActiveSet& active) {
   const Slot& output = slot(part.output);
   const ActiveSet::Classes who = active.of(output.classes);
-  // Per class that receives: its group, and the place of the device that stands for it there.
+  // For each receiving class: its group, and the position in it of the class's representative.
   std::vector<const std::vector<std::int32_t>*> group(who.size());
   std::vector<std::int64_t> place(who.size());
   for (std::size_t i = 0; i < who.size(); ++i) {
@@ -142,7 +142,7 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
     return z;
   };
 
-  // What only changes hands is not copied.
+  // Data that is only handed on is not copied.
   if (exchange.kind == Kind::collective_permute || exchange.kind == Kind::collective_broadcast ||
       exchange.kind == Kind::all_to_all_tuple) {
     std::vector<BufferRef> taken(who.size());
@@ -152,7 +152,7 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
       } else if (exchange.kind != Kind::all_to_all_tuple) {
         taken[i] = buffer_of(part.input, (*group[i])[0]);
       } else {
-        // Member q's part `place` comes to the member at `place` as its part q.
+        // Part `place` of member q becomes part q of the member at `place`.
         const auto q = std::size_t(&part - exchange.parts.data());
         taken[i] = buffer_of(exchange.parts[std::size_t(place[i])].input, (*group[i])[q]);
       }
@@ -168,7 +168,7 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
   const auto source_class = [&](std::int32_t device) {
     return sources.class_of[std::size_t(device)];
   };
-  std::vector<std::int32_t> readers;  // of each input class, where its memory might be taken over
+  std::vector<std::int32_t> readers;  // number per input class, where its memory might be reused
   if (exchange.kind == Kind::all_reduce && exchange.input_dies) {
     readers.resize(std::size_t(sources.count()));
     for (const auto* g : group) {
@@ -202,7 +202,7 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
   }
 
   const bool reduces = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
-  // Rows of pieces: elements of a reduction without outer dims, else the outer dims.
+  // Tasks are split by rows: the outer dims, or the elements of a reduction without outer dims.
   const bool by_element = reduces && outer == 1;
   const std::int64_t rows = by_element ? chunk / exchange.element_bytes : outer;
   const std::int64_t row_bytes = by_element ? exchange.element_bytes : chunk;

@@ -37,8 +37,8 @@ class Pointers {
 
 bool sole_owner(const std::shared_ptr<Storage>& storage) {
   if (storage.use_count() != 1) return false;
-  // Another thread may have dropped its handle a moment ago; use_count() alone orders nothing.
-  // Dropping a handle of our own does: it is an acquire-release operation on the same count.
+  // Another thread may just have dropped its handle, and use_count() doesn't synchronise with it.
+  // Dropping a handle here does: it is an acquire-release operation on the same count.
   std::shared_ptr<Storage> handle = storage;
   handle.reset();
   return true;
@@ -86,7 +86,7 @@ void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>> args, bool check_
             relation.representative[std::size_t(c)], d));
       }
     }
-    args[i].clear();  // the copies' own memory is free from here on
+    args[i].clear();  // frees the buffers of the other copies
   }
 }
 
@@ -132,8 +132,8 @@ void PlanExecutor::run_segment(const Block& block, const Segment& segment,
   if (workers_ == 1 || segment.nanoseconds * double(n) < kInlineNanoseconds) {
     for (std::int64_t i = 0; i < n; ++i) one_class(i);
   } else if (n >= workers_ && (n % workers_ == 0 || n >= 4 * workers_)) {
-    // A class from end to end on one worker: no barrier between steps, and only as many classes'
-    // temporaries alive as there are workers.
+    // One worker runs all steps of a class: there are no barriers between steps, and only as many
+    // classes have live temporaries as there are workers.
     parallel_for(n, one_class);
   } else {
     for (auto s = segment.begin; s < segment.end; ++s) {
@@ -183,7 +183,7 @@ void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   const auto& task = std::get<KernelTask>(step.what);
   const auto n = std::int64_t(who.size());
   const double total = task.nanoseconds * double(n);
-  // Enough tiles to even out the workers, none of them too small to be worth its overhead.
+  // Enough tiles to balance the workers, but none so small that its overhead dominates.
   const double wanted = total < kInlineNanoseconds ? 1 : double(workers_) * (n == 1 ? 1 : 2);
   const auto per_class = std::min<std::int64_t>(
       {std::max<std::int64_t>(1, std::int64_t(wanted / double(n) + 0.999)), task.units,

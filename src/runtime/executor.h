@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks a plan for all devices of this process at once.
+// Runs a plan for all devices of this process at once.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 namespace tessera::runtime {
 
 struct RunOptions {
-  /// Replicated inputs given as separate buffers are compared; RuntimeError if they differ.
+  /// Compare replicated inputs that are passed as separate buffers; RuntimeError if they differ.
   bool check_replicas = false;
 };
 
-/// What the exchanges did: bytes received by one device, and how many, by Exchange::Kind.
+/// Statistics of exchanges by Exchange::Kind: bytes received by one device, and their number.
 struct RunCounters {
   static constexpr std::size_t kKinds = 7;
   std::array<std::int64_t, kKinds> bytes{}, count{};
 };
 
-/// args[i][d]: parameter i on device d; the result likewise. Memory of arguments is reused where
-/// no other handle on it exists: keep a handle on what must survive.
+/// args[i][d]: parameter i on device d; the result likewise. Memory of arguments is reused if there
+/// is no other handle on it: keep a handle on arguments that must survive.
 std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options = {},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers in a row, done at once: each source goes straight to its places in the last result.
+// Several all-gathers in sequence, done as one: each source is copied directly to its places in the final result.
 #include <algorithm>
 #include <cstring>
 
@@ -9,14 +9,14 @@
 namespace tessera::runtime {
 namespace {
 
-/// One gather of the row, as its bytes move: chunk c of member m goes to place c * n + m.
+/// The data movement of one gather of the sequence: chunk c of member m goes to place c * n + m.
 struct Level {
   const std::vector<std::vector<std::int32_t>>* groups;
   const std::vector<Exchange::Membership>* memberships;
   std::int64_t chunk, n;
 };
 
-/// A device's part on its way to one class: `places[k]` is where level k finds it.
+/// One device's part as one class receives it: `places[k]` is its place in gather k.
 struct Way {
   std::size_t output;
   std::int32_t source;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans: cut into segments between exchanges, and printing.
+// Plans: division into segments between exchanges, and printing.
 #include "src/runtime/plan.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace tessera::runtime {
 namespace {
 
-/// Groups that steps share are looked through once.
+/// Groups that steps share are processed once.
 class Members {
  public:
   explicit Members(std::int64_t devices) : devices_(devices) {}
@@ -40,7 +40,7 @@ class Members {
   }
 
   std::int64_t devices_;
-  // Looked up, never walked.
+  // Only looked up, never iterated over.
   std::map<std::pair<const DeviceLists::Lists*, bool>, Exchange::Memberships> known_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan: what all devices of this process run in lockstep. Plain data, made by codegen.
+// The plan: the program that all devices of this process run in lockstep. Plain data, made by codegen.
 //
 // A value lives in a slot. Each slot has an equivalence relation on devices, and one buffer of
-// memory per class: a value is stored and computed once for all devices that surely hold equal
-// bits.
+// memory per class: a value is stored and computed once for all devices that are known to hold
+// equal bits.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct Slot {
   std::int32_t first_buffer = 0;  ///< set by finalize
 };
 
-/// One call of a kernel: part [begin, end) of the units of its work, for one class.
+/// One call of a kernel: work units [begin, end) for one class.
 struct KernelCall {
   const void* attributes;
   const std::byte* const* inputs;
@@ -43,12 +43,12 @@ struct KernelTask {
   KernelFunction function = nullptr;
   std::shared_ptr<const void> attributes;
   std::vector<SlotId> inputs, outputs;
-  /// Parts of the work that may run at the same time, on several workers.
+  /// Number of units of work, which may run at the same time on several workers.
   std::int64_t units = 1;
   /// Estimate for all units of one class.
   double nanoseconds = 0;
-  /// `output` may be written into `input`'s memory if the input dies here and no other handle needs
-  /// it. `copy`: the kernel writes only a part of the output, which must hold the input's bytes
+  /// `output` may be written into `input`'s memory if the input dies here and has no other handle.
+  /// `copy`: the kernel writes only a part of the output, which must contain the input's bytes
   /// before.
   struct Reuse {
     int input = 0, output = 0;
@@ -62,7 +62,7 @@ struct KernelTask {
 using CombineFunction = void (*)(const void* attributes, std::byte* into, const std::byte* value,
                                  std::int64_t count);
 
-/// Lists of devices, which copies share: programs exchange among the same groups over and over.
+/// Lists of devices. Copies share them, as most exchanges of a program have the same groups.
 class DeviceLists {
  public:
   using Lists = std::vector<std::vector<std::int32_t>>;
@@ -79,52 +79,53 @@ class DeviceLists {
   std::shared_ptr<const Lists> lists_;
 };
 
-/// A collective, as a plain memory operation among the local buffers.
+/// A collective, as a memory operation among local buffers.
 struct Exchange {
   enum class Kind : std::uint8_t {
     all_gather,
     all_reduce,
     reduce_scatter,
     all_to_all,
-    all_to_all_tuple,  ///< part p goes to, and comes from, the group's member p
+    all_to_all_tuple,  ///< part p is sent to, and received from, member p of the group
     collective_permute,
-    collective_broadcast,  ///< of each group's first member; others get zeros
+    collective_broadcast,  ///< from each group's first member; devices outside of groups get zeros
   };
   Kind kind = Kind::all_reduce;
-  /// Disjoint lists of devices. Of a permute: {source, target} pairs.
+  /// Disjoint lists of devices; for a permute, {source, target} pairs.
   DeviceLists groups;
-  /// One array. Its bytes are [outer][dim][inner] with `chunk` = bytes of one device's part of
-  /// [dim][inner] (of the input for all-gather, of the output for reduce-scatter, of what goes to
-  /// one member for all-to-all; else everything with outer = 1).
+  /// One array. Its bytes are [outer][dim][inner], and `chunk` is the number of bytes of one
+  /// device's part of [dim][inner] (of the input of an all-gather, the output of a reduce-scatter,
+  /// the part for one member of an all-to-all; for other kinds all bytes, with outer = 1).
   struct Part {
     SlotId input = -1, output = -1;
     std::int64_t outer = 1, chunk = 0;
   };
   std::vector<Part> parts;
-  CombineFunction combine = nullptr;  ///< of all-reduce and reduce-scatter
+  CombineFunction combine = nullptr;  ///< for all-reduce and reduce-scatter
   std::shared_ptr<const void> combine_attributes;
   std::int64_t element_bytes = 1;
   /// The output may take the memory of the group's first member (all-reduce whose input dies).
   bool input_dies = false;
-  /// Of each device, its group (-1: none; of a permute, the pair that it is the target of) and its
-  /// place there. Set by finalize.
+  /// For each device, its group (-1: none; for a permute, the pair whose target it is) and its
+  /// position in the group. Set by finalize.
   struct Membership {
     std::int32_t group = -1, place = 0;
   };
   using Memberships = std::shared_ptr<const std::vector<Membership>>;
   Memberships memberships;
 
-  /// A gather done before this one in the same step, so that what lies between is never held.
+  /// A gather done before this one in the same step, so that the intermediate array is never
+  /// stored.
   struct Gather {
     DeviceLists groups;
     std::int64_t outer = 1, chunk = 0;  ///< as in Part
     Memberships memberships;            ///< set by finalize
   };
-  /// Of an all-gather of one part: the first one done comes first.
+  /// For an all-gather of one part; in the order in which they are done.
   std::vector<Gather> before;
 };
 
-/// Hands values on without copying. `donates`: `from` is not needed afterwards.
+/// Passes values on without copying. `donates`: `from` is not needed afterwards.
 struct Move {
   SlotId from = -1, to = -1;
   bool donate = false;
@@ -132,13 +133,13 @@ struct Move {
 
 struct Step;
 
-/// Steps [begin, end): kernels of one relation without communication between (a segment), or one
-/// other step.
+/// Steps [begin, end): kernels with the same classes and no communication between them (a segment),
+/// or a single other step.
 struct Segment {
   std::int32_t begin = 0, end = 0;
-  ClassesId classes = -1;  ///< of a segment; -1: another step
-  double nanoseconds = 0;  ///< of one class
-  /// Slots of coarser relations that die within: released when all classes are done.
+  ClassesId classes = -1;  ///< of a segment; -1: a single other step
+  double nanoseconds = 0;  ///< estimate for one class
+  /// Slots with coarser classes that die within the segment: released when all classes are done.
   std::vector<SlotId> release;
 };
 
@@ -147,7 +148,8 @@ struct Block {
   std::vector<Segment> segments;  ///< set by finalize
 };
 
-/// `init` fills the carried slots, `next` does so after each trip; afterwards they are the results.
+/// `init` fills the carried slots before the loop, `next` after each trip; in the end they hold the
+/// results.
 struct While {
   std::vector<Move> init;
   Block condition;
@@ -179,9 +181,9 @@ struct Plan {
   std::int64_t num_devices = 1;
   std::vector<DeviceClasses> classes;
   std::vector<Slot> slots;
-  /// Entry parameters, and result leaves (a slot may stand more than once).
+  /// Entry parameters, and leaves of the results (a slot may occur more than once).
   std::vector<SlotId> parameters, results;
-  /// Values that are known: one storage per class.
+  /// Constants: one storage per class.
   struct Constant {
     SlotId slot = -1;
     std::vector<std::shared_ptr<Storage>> values;
@@ -189,7 +191,7 @@ struct Plan {
   std::vector<Constant> constants;
   Block entry;
   std::int32_t num_buffers = 0;       ///< set by finalize
-  std::vector<std::int32_t> numbers;  ///< 0, 1, 2, ...: as many as devices; set by finalize
+  std::vector<std::int32_t> numbers;  ///< 0, 1, 2, ..., one per device; set by finalize
 };
 
 /// "all-gather", ...

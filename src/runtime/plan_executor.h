@@ -11,7 +11,7 @@
 
 namespace tessera::runtime {
 
-/// Work below this is done by the caller itself: waking a worker costs a few microseconds.
+/// Less work than this is done by the calling thread: waking a worker costs a few microseconds.
 inline constexpr double kInlineNanoseconds = 20000;
 
 class PlanExecutor {
@@ -24,7 +24,7 @@ class PlanExecutor {
 
  private:
   using BufferRef = std::shared_ptr<Storage>;
-  /// A control step that is being run, for messages about devices that are not there.
+  /// A control step that is running, for messages about devices that are inactive.
   struct ControlFrame {
     const Step* step;
     const ActiveSet* outside;
@@ -45,7 +45,7 @@ class PlanExecutor {
   void run_block(const Block& block, const ActiveSet& active);
   void run_segment(const Block& block, const Segment& segment, const ActiveSet& active);
   void run_tiled(const Step& step, const ActiveSet::Classes& who);
-  /// Everything of one step for one class.
+  /// Runs one step for one class.
   void run_class(const Step& step, std::int32_t cls, std::int32_t device);
   /// Fills the pointers: inputs first, then outputs, which are allocated or taken over.
   void prepare(const KernelTask& task, std::int32_t cls, std::int32_t device,
@@ -73,8 +73,7 @@ class PlanExecutor {
   int workers_;
 };
 
-/// True if this is the only handle; what other threads did to the bytes before they dropped theirs
-/// is then visible here.
+/// True if this is the only handle. Writes by threads that dropped their handles are then visible.
 bool sole_owner(const std::shared_ptr<Storage>& storage);
 
 }  // namespace tessera::runtime

@@ -20,8 +20,9 @@ namespace tessera::runtime {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-// Smaller blocks are left to malloc. Larger ones would go back to the system at each free, and cost
-// a page fault per 4 KB at the next use; so some freed blocks are kept, by exact rounded size.
+// Smaller blocks are left to malloc. Larger ones would be returned to the system by each free, and
+// cost a page fault per 4 KB at their next use; so some freed blocks are kept, by their rounded
+// size.
 constexpr std::size_t kKeptFrom = std::size_t(1) << 13;
 constexpr std::size_t kKeptAtMost = std::size_t(256) << 20;
 
@@ -58,7 +59,8 @@ class FreedBlocks {
     {
       std::lock_guard lock(mutex_);
       if (kept_ + rounded > kKeptAtMost) {
-        // Sizes change when the program does: drop all rather than guess which will come again.
+        // Another program uses other sizes: drop all blocks rather than guess which sizes will
+        // recur.
         for (auto& [size, list] : blocks_) surplus.insert(surplus.end(), list.begin(), list.end());
         blocks_.clear();
         kept_ = 0;
@@ -99,8 +101,8 @@ std::size_t rounded_size(std::size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }
 
-// What no machine of this size can hold is refused before the system is asked: with memory
-// overcommitted it would say yes, and end the process at the first use.
+// Blocks larger than the physical memory are refused before allocating them: a system that
+// overcommits memory would allocate them and kill the process at their first use.
 std::byte* new_block(std::size_t rounded) {
   if (rounded > machine_memory()) return nullptr;
   void* block = ::operator new(rounded, kAlignment, std::nothrow);
@@ -114,7 +116,7 @@ std::byte* new_block(std::size_t rounded) {
 }  // namespace
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t bytes) {
-  // Beyond that the rounded size would wrap.
+  // Beyond this size rounding would overflow.
   constexpr std::size_t kMost = std::size_t(1) << 62;
   const std::size_t rounded = rounded_size(std::min(bytes, kMost));
   std::byte* data = rounded >= kKeptFrom ? freed_blocks().take(rounded) : nullptr;

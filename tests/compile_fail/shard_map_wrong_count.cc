@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 EXPECT-ERROR: tessera: the function is called with a
-// different number of arguments than it takes
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT-ERROR: tessera: the function is called with a different number of arguments than it takes
 #include <tessera/shard_map.h>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind an Array, and who may touch its memory when.
+// The implementation of Array, and the rules of access to its memory.
 #pragma once
 
 #include <memory>
@@ -20,26 +20,26 @@ namespace tessera::internal {
 /// The memory of an array, in the order of its sharding's device_list(). Any thread may read while
 /// another deletes or donates.
 ///
-/// Who reads takes handles of his own first, and reads those: what he holds stays as it is, since
-/// a run writes into donated memory only where nobody else has a handle. Who donates gives the
-/// array's handles up, after which nobody can take more of them.
+/// A reader first takes handles on the buffers, then reads through these: memory with handles
+/// doesn't change, since a run writes into donated memory only if no other handle exists. Donation
+/// drops the array's own handles, after which no more can be taken.
 class ArrayMemory {
  public:
   using Buffers = std::vector<DeviceBuffer>;
   explicit ArrayMemory(Buffers buffers = {}) : buffers_(std::move(buffers)) {}
-  /// Handles of its own on the same memory; given up, if the other's are.
+  /// Takes handles on the same memory; none if the other's have been dropped.
   ArrayMemory(const ArrayMemory& other);
   ArrayMemory& operator=(const ArrayMemory&) = delete;
 
-  /// Handles to read from; none if they were given up.
+  /// Handles to read from; nothing if the array's were dropped.
   std::optional<Buffers> share() const;
   bool given_up() const;
   /// "donated to f (file:line)"; empty: delete_().
   std::string given_up_by() const;
-  /// Nothing happens the second time.
+  /// Does nothing if the handles have been dropped already.
   void give_up(const std::string& by);
-  /// All of them, or none: the place in the list of one that was given up before. One may stand
-  /// several times in the list.
+  /// Drops the handles of all arrays in the list or, if one of them has lost its handles before, of
+  /// none, and returns its position. An array may occur several times in the list.
   static std::optional<std::size_t> give_up_all(const std::vector<ArrayMemory*>& list,
                                                 const std::string& by);
 
@@ -50,7 +50,7 @@ class ArrayMemory {
   std::string by_;
 };
 
-/// What an Array handle points to. Constant once others see it, but for its memory.
+/// The object that Array handles share. Apart from its memory it is constant once shared.
 class ArrayImpl {
  public:
   enum class Kind : std::uint8_t {
@@ -68,12 +68,12 @@ class ArrayImpl {
   bool weak = false;
 
   std::optional<Literal> literal;
-  /// Of a weak float or complex scalar: the number as given, in f64 or c128, for use with arrays of
-  /// those types.
+  /// For a weak float or complex scalar: its value in f64 or c128, for use with arrays of those
+  /// types.
   std::optional<Literal> precise;
 
   Sharding sharding;
-  /// Of an abstract array that got a spec without a mesh: the mesh in scope when it is asked for.
+  /// For an abstract array with a spec but no mesh: the mesh in scope at its use applies.
   std::optional<PartitionSpec> spec;
   bool committed = false;
   ArrayMemory memory;
@@ -89,17 +89,16 @@ using ArrayRef = std::shared_ptr<ArrayImpl>;
 ArrayImpl& impl_of(const Array& array, Location location = {});
 Array make_device_array(Shape shape, Sharding sharding, std::vector<DeviceBuffer> buffers,
                         bool committed, bool weak);
-/// The array itself; of one with a spec only, the same with its sharding on the mesh in scope:
-/// TypeError without a mesh, ValueError if the mesh has other axes.
-/// `who` begins the latter.
+/// The array; if it has a spec without a mesh, with the sharding on the mesh in scope. TypeError
+/// without a mesh, ValueError if the mesh lacks an axis; `who` begins the latter.
 Array on_mesh_in_scope(const Array& array, Location location,
                        const std::string& who = "shape_dtype_struct");
 /// RuntimeError if deleted or donated.
 void check_alive(const ArrayImpl& impl, Location location);
 /// The buffers of an array on devices, to read from; RuntimeError if deleted or donated.
 ArrayMemory::Buffers shared_buffers(const ArrayImpl& impl, Location location);
-/// Deletes arrays whose memory a call takes; RuntimeError, and nothing is deleted, if one of them
-/// has been deleted or donated, by another thread perhaps. `by`: "donated to 'f'".
+/// Deletes arrays whose memory a call takes. If one of them has been deleted or donated, perhaps by
+/// another thread, nothing is deleted and a RuntimeError is thrown. `by`: "donated to 'f'".
 void donate(const std::vector<ArrayImpl*>& arrays, const std::string& by, Location location);
 
 }  // namespace tessera::internal

@@ -34,11 +34,11 @@ void ArrayMemory::give_up(const std::string& by) { (void)give_up_all({this}, by)
 
 std::optional<std::size_t> ArrayMemory::give_up_all(const std::vector<ArrayMemory*>& list,
                                                     const std::string& by) {
-  // In one order for all threads, so that none waits for another in a circle. Nobody sees it.
+  // All threads lock in the same order, so they can't deadlock. The order isn't observable.
   std::vector<ArrayMemory*> once = list;
   std::sort(once.begin(), once.end(), std::less<>());
   once.erase(std::unique(once.begin(), once.end()), once.end());
-  std::vector<Buffers> dropped;  // freed without the locks
+  std::vector<Buffers> dropped;  // freed after the locks are released
   dropped.reserve(once.size());
   std::vector<std::unique_lock<std::mutex>> locks;
   locks.reserve(once.size());

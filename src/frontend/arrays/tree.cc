@@ -15,7 +15,7 @@ namespace tessera::internal {
 
 namespace {
 
-/// Numbers exactly, NaNs by their bits.
+/// The exact value as text; NaNs by their bits.
 template <class T>
 std::string exact_text(T v) {
   char text[64];
@@ -23,7 +23,7 @@ std::string exact_text(T v) {
     std::snprintf(text, sizeof text, "%La", static_cast<long double>(v));
     return text;
   }
-  // An 80-bit number is padded.
+  // 80-bit floats have padding bytes.
   constexpr std::size_t bytes = std::numeric_limits<T>::digits == 64 ? 10 : sizeof(T);
   unsigned char bits[sizeof(T)];
   std::memcpy(bits, &v, sizeof(T));

@@ -22,7 +22,7 @@ using ir::Opcode;
 
 namespace {
 
-/// A function traced on flat parameters; captures follow the explicit ones.
+/// A function traced on a list of parameters; captures follow the explicit ones.
 struct Flat {
   ir::Computation* computation = nullptr;
   std::vector<Array> captures;
@@ -57,10 +57,10 @@ Array converted(const Array& x, DType dtype, Location location) {
   return frontend::apply(Opcode::convert, operands, {}, location, "convert", &shape);
 }
 
-/// Captures of several functions, each array once.
+/// The union of the captures of several functions.
 class CaptureUnion {
  public:
-  /// Positions in all() of these captures.
+  /// The positions of these captures in all().
   std::vector<std::size_t> add(const std::vector<Array>& captures) {
     std::vector<std::size_t> at;
     for (const Array& c : captures) {
@@ -77,7 +77,7 @@ class CaptureUnion {
   std::vector<Array> all_;
 };
 
-/// A computation with one tuple parameter, and the parameter's elements.
+/// A computation under construction with one tuple parameter, and the parameter's elements.
 struct TupleComputation {
   ir::Builder builder;
   std::vector<Instruction*> elements;
@@ -89,7 +89,7 @@ struct TupleComputation {
       elements.push_back(builder.get_tuple_element(parameter, std::int64_t(i)));
     }
   }
-  /// Inlines; returns the results.
+  /// Inlines a function; returns its results.
   std::vector<Instruction*> inlined(const ir::Computation& flat,
                                     const std::vector<Instruction*>& arguments) {
     return ir::inline_computation(builder.computation(), flat, arguments)->operands();
@@ -118,7 +118,8 @@ void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more) {
   to->insert(more.begin(), more.end());
 }
 
-/// In per-device code: what the body returns may vary over no axis over which the carry doesn't.
+/// In per-device code: the values that the body returns must not vary over axes over which the
+/// carry doesn't vary.
 void check_carry_varies(const std::vector<Array>& carry,
                         const std::vector<frontend::AbstractValue>& results,
                         const std::vector<std::string>& paths, const std::string& name,
@@ -143,8 +144,8 @@ void check_carry_varies(const std::vector<Array>& carry,
                   location);
 }
 
-/// What the results of a loop vary over: as the carry, and as `exit`, which decides when a device
-/// leaves. Without checks, as all that the loop has seen.
+/// Sets the axes over which a loop's results vary: those of the carry and of `exit`, which decides
+/// when a device leaves the loop. Without checks, those of all that the loop reads.
 std::vector<frontend::AbstractValue> varying_results(
     std::vector<frontend::AbstractValue> values, frontend::VaryingAxes exit,
     const std::vector<frontend::AbstractValue>& seen, const std::vector<Array>& captures) {
@@ -159,8 +160,8 @@ std::vector<frontend::AbstractValue> varying_results(
   return values;
 }
 
-/// The carry must keep its types. Plain scalars in the initial value adopt what the body makes of
-/// them: returns true if some were converted and the body must be traced again.
+/// Checks that the carry keeps its types. Plain scalars in the initial value adopt the dtypes that
+/// the body returns: returns true if some were converted, so that the body must be traced again.
 bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::AbstractValue>& results,
                   const std::vector<std::string>& paths, const std::string& name,
                   Location location) {
@@ -243,8 +244,9 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
       varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()));
 }
 
-/// A scan whose carry and slices are checked: the leaves of the last carry, then what is stacked.
-/// `f` takes the carry and then the slices, and returns the next carry and then the outputs.
+/// Stages a scan with a checked carry and slices. Returns the leaves of the last carry, then the
+/// stacked outputs. `f` takes the carry and then the slices, and returns the next carry and then
+/// the outputs.
 struct StagedScan {
   std::string name;       ///< of the loop, for messages
   std::string step_name;  ///< of the step's computation
@@ -259,7 +261,7 @@ struct StagedScan {
                    const FlatFunction& f) const;
 };
 
-/// In the order of the op: slices and outputs come before the carry.
+/// In the order of the scan op: slices and outputs come before the carry.
 Flat StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
                              const std::vector<Array>& xs, const FlatFunction& f) const {
   std::vector<frontend::AbstractValue> parameters;
@@ -313,7 +315,7 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
   attrs.constants = std::int64_t(step.captures.size());
   attrs.reverse = reverse;
   ir::Builder& b = outer.builder();
-  // Of no steps the carry is as it was, and nothing is stacked.
+  // Without steps the carry is unchanged and the stacked outputs are empty.
   Instruction* scan =
       length > 0 ? b.emit(Opcode::scan, std::move(operands), attrs, {step.computation}) : nullptr;
   std::vector<Array> out;
@@ -355,8 +357,8 @@ std::vector<Array> while_core(const std::vector<Array>& init, const std::vector<
 }
 
 namespace {
-/// What the loop counts from and to, as it counts; empty if that isn't known, or no s64 can say how
-/// far it is.
+/// The first and last count of a loop in its counter's type; empty if unknown, or if the trip count
+/// doesn't fit an s64.
 std::optional<std::pair<std::int64_t, std::int64_t>> known_bounds(const Array& lower,
                                                                   const Array& upper, DType index) {
   const Literal* from = frontend::constant_value(lower);
@@ -431,7 +433,7 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
 }
 
 namespace {
-/// In per-device code the branches must agree on what their results vary over.
+/// In per-device code the results of all branches must vary over the same axes.
 void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, const std::string& name,
                          Location location) {
   const frontend::ManualScope* scope = Trace::current()->manual_scope();
@@ -507,7 +509,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       }
     }
     check_branches_vary(flats, is_predicate, name, location);
-    // Weak results join the dtype of the branch that is sure of it.
+    // Weakly typed results adopt the dtype of a branch whose result isn't weak.
     std::vector<Shape> joined;
     for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
       Shape shape = flats[0].results[r].shape;

@@ -43,13 +43,13 @@ std::uint64_t next_function_id() {
 struct JitCore::State {
   State();
   ~State();
-  /// All that there are, for clear_caches.
+  /// All jitted functions, for clear_caches.
   struct Alive {
     std::mutex mutex;
     std::set<State*> states;
   };
   static Alive& alive() {
-    static Alive& a = *new Alive;  // functions may live until the process's end
+    static Alive& a = *new Alive;  // functions may live until the process ends
     return a;
   }
 
@@ -60,7 +60,7 @@ struct JitCore::State {
   std::uint64_t id = next_function_id();
   std::mutex mutex;
   JitCache entries;
-  /// What threads are tracing and compiling now, so that others that ask for it wait.
+  /// Programs that threads are tracing and compiling, so that other threads can wait for them.
   struct Compiling : frontend::Pending<JitEntry> {
     CallKey key;
   };
@@ -74,10 +74,10 @@ struct JitCore::State {
   }
   /// ValueError for more names than arguments.
   void check_names(const CallInfo& info) const;
-  /// "x[0] of 'f'" per leaf.
+  /// One text per leaf: "x[0] of 'f'".
   std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
   std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
-  /// What can be said of out_shardings before the function runs.
+  /// The checks of out_shardings that need no results.
   void check_outputs() const;
   std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
                                                       const Prototype& prototype, std::size_t count,
@@ -92,7 +92,7 @@ struct JitCore::State {
   Traced trace_root(const CallInfo& info, Location where);
   std::vector<Array> call_inside(Trace& outer, const CallInfo& info, Prototype* prototype,
                                  Location where);
-  /// The program for a call: kept from an earlier one, or made now, once for all threads.
+  /// The program for a call: from the cache, or made now, by one thread for all.
   std::shared_ptr<const JitEntry> entry_for(const CallInfo& info, const Mesh& context,
                                             Location where);
   std::shared_ptr<const JitEntry> compile(const CallInfo& info, const Mesh& context,
@@ -109,7 +109,7 @@ JitCore::State::~State() {
 }
 
 void clear_jit_caches() {
-  std::vector<JitCache> dropped;  // destroyed without the locks: captured values may be large
+  std::vector<JitCache> dropped;  // destroyed after the locks are released: captured values may be large
   JitCore::State::Alive& alive = JitCore::State::alive();
   const std::lock_guard lock(alive.mutex);
   for (JitCore::State* state : alive.states) {
@@ -182,7 +182,8 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
     frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
     if (!impl.committed || impl.kind != ArrayImpl::Kind::device) continue;
     if (out[i]->is_abstract()) {
-      // Another number of devices is refused where all that name devices are looked at together.
+      // A different number of devices is rejected later, where all arguments and shardings that
+      // name devices are compared.
       if (out[i]->num_devices() != impl.sharding.num_devices()) continue;
       out[i] = on_devices(*out[i], impl.sharding.impl().devices());
     }
@@ -305,7 +306,7 @@ std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, 
     }
     if (!others) break;
     if (!others->work.wait()) return compile(info, context, where);
-    // If it failed there, this call fails or succeeds on its own, with its own place in messages.
+    // If the other thread failed, this call tries by itself, so that messages name its line.
     if (others->result) return others->result;
   }
   const auto over = [&] {
@@ -351,7 +352,7 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
   std::vector<Array> args = info.leaves;
   args.insert(args.end(), traced.captures.begin(), traced.captures.end());
   entry->bound = frontend::bind_program(std::move(traced.program), args);
-  std::shared_ptr<const JitEntry> forgotten;  // destroyed without the lock
+  std::shared_ptr<const JitEntry> forgotten;  // destroyed after the lock is released
   const std::lock_guard lock(mutex);
   forgotten = entries.insert(entry);
   return entry;
@@ -410,7 +411,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
       made.computation = inner.finish(results, where);
     }
     captures = inner.captures();
-    // Captured tracers belong to this place; captured values are the same everywhere.
+    // Captured tracers belong to this trace; captured values can be shared.
     const bool lasting = std::none_of(captures.begin(), captures.end(),
                                       [](const Array& a) { return a.is_tracer(); });
     if (lasting) {

@@ -34,9 +34,9 @@ bool CallKey::matches(const CallInfo& info, const Mesh& other_context) const {
 
 namespace {
 
-// A function is mostly called as one of the last few times: comparing is cheaper than hashing then.
+// Most calls are like one of the last few: comparing with these is cheaper than hashing.
 constexpr std::size_t kRecent = 4;
-// Explanations look no further back.
+// Number of latest entries that explanations compare with.
 constexpr std::size_t kExplained = 64;
 
 class Hash {
@@ -47,7 +47,7 @@ class Hash {
     add(types.hash());
     if (!context.empty()) add(context.hash());
   }
-  /// Equal for leaves that match.
+  /// Equal for matching leaves.
   void add_leaf(const Shape& shape, bool weak, bool committed, const Sharding& sharding) {
     add(std::size_t(shape.dtype) * 4 + std::size_t(weak) * 2 + std::size_t(committed));
     for (const std::int64_t d : shape.dims) add(std::size_t(d));

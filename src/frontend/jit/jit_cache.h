@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a jitted function keeps from its calls.
+// The cache of a jitted function.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace tessera::internal {
 
-/// What must agree for a compiled entry to serve a call, per leaf.
+/// The properties of a leaf that a compiled program depends on.
 struct LeafKey {
   Shape shape;
   bool weak = false;
@@ -28,7 +28,7 @@ struct LeafKey {
   bool matches(const ArrayImpl& impl) const;
 };
 
-/// What a call must agree in with the one that a program was compiled for.
+/// The key of a program: calls with equal keys can use it.
 struct CallKey {
   std::string signature;
   TypeKey types;
@@ -39,7 +39,7 @@ struct CallKey {
   bool matches(const CallInfo& info, const Mesh& context) const;
 };
 
-/// One traced and compiled form of a function.
+/// A traced and compiled program of a function.
 struct JitEntry {
   CallKey key;
   frontend::BoundProgram bound;
@@ -47,17 +47,17 @@ struct JitEntry {
   Prototype prototype;
 };
 
-/// The programs of one function. Bounded: what was called longest ago goes. Not guarded against
-/// several threads.
+/// The programs of one function, a bounded number of them: the least recently called is evicted.
+/// Not thread-safe.
 class JitCache {
  public:
   explicit JitCache(std::size_t capacity = 4096) : entries_(capacity) {}
 
   std::shared_ptr<const JitEntry> find(const CallInfo& info, const Mesh& context);
-  /// Returns the entry that had to go, if any.
+  /// Returns the evicted entry, if any.
   std::shared_ptr<const JitEntry> insert(std::shared_ptr<const JitEntry> entry);
   std::size_t size() const { return entries_.size(); }
-  /// Why no entry serves a call: how it differs from the most similar of the latest ones.
+  /// Why no entry fits a call: how it differs from the most similar one of the latest.
   std::string explain_miss(const CallInfo& info, const Mesh& context,
                            const std::vector<std::string>& names) const;
 

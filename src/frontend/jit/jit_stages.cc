@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowered and Compiled: a jitted function looked at stage by stage.
+// Lowered and Compiled: the stages of a jitted function.
 #include "src/frontend/jit/jit_stages.h"
 
 #include "src/compiler/explain/explain.h"
@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-/// Placing consumes the module, so a stage that is used again works on a copy.
+/// Placement modifies the module, so it works on a copy.
 frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   frontend::PlacedProgram copy;
   copy.bound = placed.bound;
@@ -33,7 +33,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
 }  // namespace
 
 std::string Lowered::as_text(const std::string& dialect, Location location) const {
-  // A scan is a loop in all dialects, as users of JAX know it.
+  // Scans are printed as loops in all dialects, as JAX does.
   const std::unique_ptr<ir::Module> module = state_->placed.program.module->clone();
   passes::expand_scans(module.get());
   if (dialect == "stablehlo") return text::to_stablehlo(*module);
@@ -112,7 +112,7 @@ CostAnalysis Compiled::cost_analysis(const Network& network) const {
 
 namespace {
 
-/// Arguments and results as the user calls them. `kept`: those that the module takes.
+/// Arguments and results by the user's names. `kept`: the arguments that the module takes.
 compiler::explain::Names names_of(const std::vector<std::string>& paths,
                                   const std::vector<std::string>& result_paths,
                                   const std::vector<std::size_t>& kept) {
@@ -177,7 +177,7 @@ std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves, const s
 
 namespace {
 
-/// With the devices where the shardings' own texts don't tell them apart.
+/// The texts of two shardings, with their devices if they would otherwise be the same.
 std::string misplaced(const std::string& who, const Sharding& wanted, const Sharding& got) {
   std::string want = wanted.to_string(), have = got.to_string();
   if (want == have) {

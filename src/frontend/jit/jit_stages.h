@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind Lowered and Compiled.
+// The implementation of Lowered and Compiled.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace tessera::internal {
 
-/// Behind Lowered.
+/// The state of a Lowered.
 struct LoweredState {
   std::vector<frontend::AbstractValue> avals;
-  std::vector<std::string> names;  ///< of the leaves of the arguments: "argument 0.w1 of 'f'"
+  std::vector<std::string> names;  ///< one per leaf of the arguments: "argument 0.w1 of 'f'"
   std::vector<std::string> paths, result_paths;  ///< without the function
   std::string tree;                              ///< structure of the traced arguments
   TypeKey types;                                 ///< of the traced arguments and the result
@@ -23,7 +23,7 @@ struct LoweredState {
   frontend::PlacedProgram placed;
 };
 
-/// Behind Compiled.
+/// The state of a Compiled.
 struct CompiledState {
   std::vector<frontend::AbstractValue> avals;
   std::vector<std::string> names;

@@ -27,17 +27,19 @@ namespace internal {
 
 struct LoadedState {
   std::string file, name;
-  Location location;  ///< of the call that loaded it
+  Location location;  ///< the line that loaded it
   std::uint64_t id = 0;
-  /// Shardings of the entry's parameters and root are kept apart: constraints say them anew.
+  /// The module without the shardings of the entry's parameters and root, which are added again as
+  /// constraints.
   std::unique_ptr<const ir::Module> module;
   std::vector<Shape> parameter_shapes, result_shapes;
   std::vector<std::string> parameter_names;
-  /// Empty: the file says nothing.
+  /// Empty: the file has no shardings.
   std::vector<std::optional<TensorSharding>> parameter_shardings, result_shardings;
-  std::int64_t devices = 1;  ///< that the shardings need
+  std::int64_t devices = 1;  ///< number that the shardings require
 
-  /// What needs devices, found at the first call: loading must not settle how many there are.
+  /// State that depends on devices, set at the first call: loading must not fix the number of
+  /// devices.
   struct Placed {
     std::vector<Device> devices;
     Mesh mesh;
@@ -62,7 +64,7 @@ struct LoadedState {
 
 namespace {
 
-/// Of a mesh whose devices are in order: its axes over the first devices.
+/// The axes of a mesh in the default device order, over the first devices.
 Mesh user_mesh(const MeshRef& mesh, const std::vector<Device>& devices) {
   if (!mesh || !mesh->device_ids.empty()) return Mesh();
   std::vector<std::string> names;
@@ -83,8 +85,8 @@ bool divides(const TensorSharding& s, const Shape& shape) {
   return true;
 }
 
-/// A call from within the standard library says nothing; the user's line is where the file was
-/// loaded then.
+/// The location of a call from within the standard library is useless; messages then name the line
+/// that loaded the file.
 Location users_line(Location where, Location loaded) {
   const std::string_view file = where.known() ? where.file : "";
   const bool inside = file.ends_with("/invoke.h") || file.ends_with("/type_traits") ||
@@ -161,7 +163,7 @@ std::vector<Array> LoadedState::checked(const std::vector<Array>& args, Location
   return out;
 }
 
-/// The program as a call in the current trace.
+/// Stages the program as a call in the current trace.
 std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location where) const {
   Trace* trace = Trace::current();
   TESSERA_CHECK(trace, "a loaded program is staged outside of any trace");
@@ -186,7 +188,7 @@ std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location w
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (parameter_shardings[i]) operands[i] = constrain(operands[i], *parameter_shardings[i]);
   }
-  // One copy of the program serves all calls in a module.
+  // All calls in a module share one copy of the program.
   Trace::CachedCall& call = trace->calls()[{"loaded " + std::to_string(id), {}}];
   if (!call.computation) call.computation = trace->module()->import(*module->entry());
   std::vector<Array> out = frontend::apply_many(
@@ -200,7 +202,7 @@ std::vector<Array> LoadedState::stage(const std::vector<Array>& args, Location w
 
 namespace {
 
-/// Takes the shardings of a value off the module.
+/// Removes the shardings of a value from the module.
 std::vector<std::optional<TensorSharding>> take_shardings(ir::Instruction* value, bool keep) {
   std::vector<std::optional<TensorSharding>> out(flatten(value->shape).size());
   for (std::size_t i = 0; keep && i < out.size() && i < value->sharding.size(); ++i) {

@@ -254,7 +254,7 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sha
 
 namespace {
 
-/// The sign of a NaN means nothing and differs between machines: it isn't shown.
+/// The sign of a NaN has no meaning and differs between machines: it isn't printed.
 template <class T>
 void print_float(std::ostream& out, T v) {
   if (std::isnan(v)) {

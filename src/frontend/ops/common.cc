@@ -35,7 +35,7 @@ Array converted(const Array& x, DType dtype, Location location, bool weak) {
     return Array(std::move(scalar));
   }
   if (impl.shape.dtype == dtype) {
-    // Only the weakness changes: another handle on the same value.
+    // Only the weak type changes: returns another handle on the same value.
     auto same = std::make_shared<internal::ArrayImpl>(impl);
     same->weak = weak;
     return Array(std::move(same));
@@ -65,7 +65,7 @@ Dims broadcast_shapes(const std::string& op, const Dims& a, const Dims& b, Locat
 Array broadcasted(const Array& x, const Dims& dims, Location location) {
   const Dims& from = x.shape();
   if (from == dims) return x;
-  // Expanded dims of size 1 are dropped first: HLO's broadcast doesn't stretch.
+  // Dims of size 1 that are expanded are removed first: HLO's broadcast doesn't expand dims.
   Dims kept, mapped;
   const std::size_t offset = dims.size() - from.size();
   for (std::size_t d = 0; d < from.size(); ++d) {

@@ -43,7 +43,7 @@ Array array_from_host(DType dtype, std::vector<std::int64_t> shape, const void* 
 
 namespace {
 
-/// Outside of traces a made array is a value on the host first: no program is compiled for it.
+/// Outside of traces arrays are made on the host, without compiling a program.
 Array host_filled(const Shape& shape, const Literal& scalar) {
   Literal out(shape);
   const std::size_t element = byte_size(shape.dtype);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// einsum: the spec is read, each operand is brought to one dim per label, then pairs are
-// multiplied until one array is left.
+// einsum: parses the spec, reduces each operand to one dim per label, then multiplies pairs until
+// one array is left.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -73,7 +73,7 @@ class SpecReader {
     throw ValueError("einsum(\"" + text_ + "\"): " + why, location_);
   }
 
-  /// The letters; where the ellipsis stood, if there was one.
+  /// The letters, and the position of the ellipsis if there is one.
   std::pair<Labels, std::ptrdiff_t> letters(const std::string& term) const {
     Labels out;
     std::ptrdiff_t dots = -1;
@@ -197,7 +197,7 @@ class Einsum {
  private:
   std::int64_t size(Label label) const { return sizes_.at(label); }
 
-  /// "iij" to "ij": elements off the diagonal go.
+  /// "iij" to "ij": takes the diagonal.
   void drop_repeats(Term& term) {
     for (std::size_t b = 1; b < term.labels.size(); ++b) {
       const auto first = std::find(term.labels.begin(), term.labels.end(), term.labels[b]);
@@ -208,7 +208,7 @@ class Einsum {
         term.array = frontend::masked_diagonal(term.array, std::int64_t(a), std::int64_t(b), 0,
                                                location_, "einsum");
         term.labels.erase(first);
-      } else {  // one of them is 1 and stands for any position
+      } else {  // one of them is 1 and broadcasts
         const std::size_t one = dims[a] == 1 ? a : b;
         Dims rest = dims;
         rest.erase(rest.begin() + std::ptrdiff_t(one));
@@ -219,7 +219,7 @@ class Einsum {
     }
   }
 
-  /// A dim of size 1 whose label is larger elsewhere broadcasts: it is left out here.
+  /// Removes dims of size 1 whose label is larger in another term: they broadcast.
   void drop_ones(Term& term) {
     Dims dims;
     Labels labels;
@@ -233,7 +233,7 @@ class Einsum {
     term.labels = std::move(labels);
   }
 
-  /// Labels of the result and of all terms but two (which may be the same).
+  /// Labels of the result and of all terms except two (which may be the same).
   std::set<Label> needed_besides(std::size_t i, std::size_t j) const {
     std::set<Label> out(spec_.output.begin(), spec_.output.end());
     for (std::size_t k = 0; k < terms_.size(); ++k) {
@@ -262,8 +262,8 @@ class Einsum {
     term.labels = std::move(rest);
   }
 
-  /// The pair whose product takes the fewest multiplications, the smaller result on a tie, the
-  /// first one then.
+  /// The pair whose product takes the fewest multiplications; on a tie the one with the smaller
+  /// result, then the first one.
   std::pair<std::size_t, std::size_t> cheapest_pair() const {
     std::pair<std::size_t, std::size_t> best{0, 1};
     std::pair<double, double> best_cost{-1, 0};
@@ -312,7 +312,7 @@ class Einsum {
     Labels out = batch;
     out.insert(out.end(), left.begin(), left.end());
     out.insert(out.end(), right.begin(), right.end());
-    // Nothing to sum: an elementwise product.
+    // No labels to sum over: an elementwise product.
     if (attrs.lhs_contracting.empty()) return {elementwise(a, b, out), out};
     return {frontend::dotted(a.array, b.array, attrs, {}, location_, "einsum"), out};
   }
@@ -331,7 +331,7 @@ class Einsum {
                             xs[0], xs[1], location_, "einsum");
   }
 
-  /// The term with its dims in the order of `order`, and where they stand there.
+  /// The term with its dims in the order of `order`, and their positions there.
   std::pair<Array, Dims> ordered(const Term& term, const Labels& order) const {
     Dims perm, mapping;
     for (std::size_t i = 0; i < order.size(); ++i) {

@@ -7,7 +7,7 @@
 
 #include "src/frontend/ops/internal.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::apply;
@@ -20,7 +20,7 @@ using ir::Opcode;
 
 namespace {
 
-/// On real or complex numbers: integers and pred become f32 first.
+/// An operation on real or complex numbers: integers and pred become f32 first.
 Array inexact(Opcode op, const Operand& x, const std::string& name) {
   const Array& a = x.array;
   const DType dtype = frontend::to_inexact(impl_of(a, x.location).shape.dtype);
@@ -76,7 +76,7 @@ Array bitwise(Opcode op, const Operand& a, const Operand& b, const std::string& 
   return binary(op, a, b, name);
 }
 
-/// Several operations as one program.
+/// Runs several operations as one program.
 template <class F>
 Array composed(const std::string& name, Location location, F f) {
   return as_one_program(name, location, [&] { return std::vector<Array>{f()}; })[0];
@@ -160,7 +160,7 @@ Array sigmoid(Operand x) { return inexact(Opcode::logistic, x, "sigmoid"); }
 
 namespace {
 
-/// Rounding leaves integers alone.
+/// Rounding leaves integers unchanged.
 Array rounding(Opcode op, const Operand& x, const std::string& name) {
   const DType t = impl_of(x.array, x.location).shape.dtype;
   if (is_complex(t)) throw DTypeError(name + " of " + x.array.type_string(), x.location);
@@ -240,7 +240,7 @@ Array conj(Operand x) {
 
 namespace {
 
-/// + - * of pred are those of integers in JAX only as or, xor and and; ours likewise.
+/// + and * of pred are logical or and logical and, as in JAX; - is not defined.
 Array arithmetic(Opcode op, Opcode for_pred, const Operand& a, const Operand& b,
                  const std::string& name) {
   const Location location = where_of(a, b);
@@ -299,7 +299,7 @@ Array floor_divide(Operand a, Operand b) {
       return apply(Opcode::divide, xs, {}, location, "floor_divide", nullptr, nullptr, weak);
     }
     if (is_floating(t)) {
-      // As Python: the quotient of what the remainder leaves.
+      // As in Python: (a - remainder) / b.
       const Array r =
           apply(Opcode::remainder, xs, {}, location, "floor_divide", nullptr, nullptr, weak);
       const Operand rest{r, location}, zero{constant(t, 0), location};
@@ -339,7 +339,7 @@ Array logaddexp(Operand a, Operand b) {
   const Location location = where_of(a, b);
   return composed("logaddexp", location, [&] {
     const Operand high{maximum(a, b), location}, low{minimum(a, b), location};
-    // Equal infinities would give inf - inf.
+    // For equal infinities the difference would be inf - inf.
     const Array difference = where({equal(low, high), location}, {Array(0.0f), location},
                                    {subtract(low, high), location});
     return add(high, {log1p({exp({difference, location}), location}), location});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise operations that are seldom used.
+// Less common elementwise operations.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -22,7 +22,7 @@ Located inexact(const Operand& x) {
   return {frontend::converted(x.array, t, x.location, x.array.weak_type()), x.location};
 }
 
-/// A real float of one dtype for both, broadcast.
+/// Both operands as real floats of one dtype, broadcast.
 std::pair<Located, Located> float_pair(const std::string& op, const Operand& a, const Operand& b) {
   const Location l = a.location.known() ? a.location : b.location;
   std::vector<Array> xs = frontend::promoted(op, {a.array, b.array}, l);
@@ -71,7 +71,7 @@ Array nextafter(Operand a, Operand b) {
     const auto [x, y] = float_pair("nextafter", a, b);
     const DType t = x.dtype(), word = word_of(t);
     const Located bits = frontend::same_bits(x, word);
-    // As sign and size, the next number is the next size, up or down.
+    // In sign-magnitude form, the bits of the next number are those of this one plus or minus 1.
     const Located up = (x < y) == (x > 0.0);
     const Located moved =
         frontend::same_bits(bits + choose(up, bits.number(1), bits.number(-1)), t);
@@ -89,7 +89,7 @@ Array hypot(Operand a, Operand b) {
     const auto [x, y] = float_pair("hypot", a, b);
     const Located p = x.with(abs(x)), q = x.with(abs(y));
     const Located high = x.with(maximum(p, q)), low = x.with(minimum(p, q));
-    // Scaled by the larger one: no overflow on the way.
+    // Scaled by the larger one, so that no intermediate result overflows.
     const Located safe = choose(high == 0.0, high.number(1), high);
     const Located ratio = low / safe;
     const Located length = high * x.with(sqrt(ratio * ratio + 1.0));

@@ -31,7 +31,8 @@ Located inverse(const Located& u) {
                choose(w < 16.0, polynomial(root - 3.25, erf_inv_coefficients::kMiddle64),
                       polynomial(root - 5.0, erf_inv_coefficients::kTail64)));
   } else {
-    // One polynomial in one variable: both have the same degree.
+    // Both polynomials have the same degree: one evaluation with selected coefficients and
+    // variable.
     const Located near = w < 5.0;
     const Located s = choose(near, w - 2.5, u.with(sqrt(w)) - 3.0);
     p = choose(near, s.number(erf_inv_coefficients::kNear32[0]),

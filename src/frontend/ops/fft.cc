@@ -12,7 +12,7 @@
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -26,7 +26,7 @@ const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).sh
 
 bool is_inverse(Kind kind) { return kind == Kind::ifft || kind == Kind::irfft; }
 
-/// Cut or filled with zeros at the end of a dim.
+/// x truncated or padded with zeros at the end of a dim.
 Array with_length(const Array& x, std::int64_t dim, std::int64_t length, Location location,
                   const std::string& name) {
   const std::int64_t have = x.shape()[std::size_t(dim)];
@@ -37,8 +37,8 @@ Array with_length(const Array& x, std::int64_t dim, std::int64_t length, Locatio
   return frontend::padded(x, frontend::fixed(x.dtype(), 0), margins, location, name);
 }
 
-/// The transform over some dims, in the order given; the last one is the real one of rfft and
-/// irfft. lengths: of the longer side.
+/// The transform over the given dims in order; the last one is the real one of rfft and irfft.
+/// `lengths` are those of the real array.
 Array transformed(const std::string& name, const Operand& x, Kind kind, const Dims& axes,
                   const Dims& lengths, FftNorm norm) {
   const Shape& shape = shape_of(x);
@@ -54,7 +54,7 @@ Array transformed(const std::string& name, const Operand& x, Kind kind, const Di
       const bool halved = kind == Kind::irfft && i + 1 == axes.size();
       y = with_length(y, axes[i], halved ? lengths[i] / 2 + 1 : lengths[i], location, name);
     }
-    // The transform works on the last dims: the axes go there and back.
+    // HLO transforms the last dims: the axes are moved there and back.
     Dims perm;
     for (std::int64_t d = 0; d < shape.rank(); ++d) {
       if (std::find(axes.begin(), axes.end(), d) == axes.end()) perm.push_back(d);
@@ -76,7 +76,7 @@ Array transformed(const std::string& name, const Operand& x, Kind kind, const Di
   });
 }
 
-/// The default length of irfft's result for that many frequencies.
+/// The default length of irfft's result for this number of frequencies.
 std::int64_t default_length(Kind kind, std::int64_t have, bool last) {
   return kind == Kind::irfft && last ? 2 * (have - 1) : have;
 }
@@ -130,8 +130,8 @@ Array along_many(const std::string& name, const Operand& x, Kind kind, const Fft
     need_length(name, lengths.back(), x.location);
   }
   return composed(name, x.location, [&] {
-    // HLO transforms at most three dims at once. Plain transforms go first and last alike; the real
-    // one is first among forward and last among inverse transforms.
+    // HLO transforms at most three dims at once. The order of complex transforms doesn't matter; a
+    // real transform comes first among forward and last among inverse ones.
     Array y = x.array;
     std::vector<std::pair<std::size_t, std::size_t>> groups;  // [begin, end) of axes
     for (std::size_t end = axes.size(); end > 0;) {

@@ -13,7 +13,7 @@
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -89,11 +89,11 @@ Literal filler(DType t) {
     return Literal::scalar(t, std::numeric_limits<double>::quiet_NaN());
   }
   if (t == DType::pred) return Literal::scalar(t, true);
-  // The least signed, the greatest unsigned number.
+  // The smallest signed or the largest unsigned number.
   return *ir::identity_of(is_unsigned_integer(t) ? ir::Opcode::minimum : ir::Opcode::maximum, t);
 }
 
-/// Indices made ready for a mode; `valid` becomes the mask of mode fill.
+/// Indices adjusted for a mode; `valid` becomes the mask of mode fill.
 Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location location,
                Array& valid) {
   const DType t = indices.dtype();
@@ -102,7 +102,7 @@ Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location 
   Operand at{indices, location};
   if (mode == TakeMode::wrap) return remainder(at, n);
   if (mode == TakeMode::clip) {
-    // The gather itself clamps, and reads all of an unsigned number as too large.
+    // The gather itself clamps, and treats unsigned numbers beyond the signed range as too large.
     return indices;
   }
   at.array = frontend::from_the_end(indices, size, location);
@@ -113,7 +113,7 @@ Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location 
   return at.array;
 }
 
-/// x where valid, else the filler; `mapping`: where the dims of valid stand in x.
+/// x where valid, elsewhere the fill value; `mapping` maps the dims of `valid` to those of x.
 Array filled(const Array& x, const Array& valid, const Dims& mapping, Location location,
              const std::string& name) {
   const std::vector<Array> operands{
@@ -183,7 +183,7 @@ Array take_along_axis(Operand x, Operand indices, std::optional<std::int64_t> ax
   need_elements("take_along_axis", shape, dim, indices.array, location);
   return composed("take_along_axis", location, [&] {
     Array at = frontend::index_arrays("take_along_axis", {indices.array}, location)[0];
-    // Dims but the axis broadcast.
+    // All dims except the axis broadcast.
     Dims from = shape.dims, to = at.shape();
     from[std::size_t(dim)] = to[std::size_t(dim)] = 1;
     const Dims common = frontend::broadcast_shapes("take_along_axis", from, to, location);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices, at places known or computed.
+// Indexing and slices, at static and computed positions.
 #include <tessera/ops/indexing.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "src/frontend/ops/gather.h"
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::as_one_program;
@@ -20,7 +20,7 @@ namespace {
 
 const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
-/// A Python slice of a dim: HLO's start, limit, stride, and whether to turn it round.
+/// A Python slice of a dim: HLO's start, limit and stride, and whether to reverse the result.
 struct Span {
   std::int64_t start = 0, limit = 0, stride = 1;
   bool reversed = false;
@@ -34,10 +34,10 @@ Span span_of(const Slice& s, std::int64_t size, const std::string& op, Location 
   if (s.step > 0) {
     const std::int64_t start = place(s.start.value_or(0), 0, size);
     const std::int64_t stop = place(s.stop.value_or(size), 0, size);
-    // A step beyond the dim takes the first place only.
+    // A step larger than the dim selects the first position only.
     return {start, std::max(start, stop), std::min(s.step, std::max<std::int64_t>(size, 1)), false};
   }
-  // From start down to stop + 1: the same places upwards, then turned round.
+  // From start down to stop + 1: the same positions in ascending order, then reversed.
   const std::int64_t start = s.start ? place(*s.start, -1, size - 1) : size - 1;
   const std::int64_t stop = s.stop ? place(*s.stop, -1, size - 1) : -1;
   if (start <= stop) return {0, 0, 1, false};
@@ -97,9 +97,9 @@ Array slice_in_dim(Operand x, std::optional<std::int64_t> start, std::optional<s
 
 namespace {
 
-/// The entries of an index with one for each dim.
+/// The entries of an index, completed to one per dim.
 struct Indexing {
-  std::vector<IndexItem> items;  ///< no ellipsis
+  std::vector<IndexItem> items;  ///< without ellipsis
   bool gathers = false;
 };
 
@@ -180,7 +180,8 @@ Array index(Operand x, std::vector<IndexItem> items) {
   return composed("index", location, [&] {
     Array y = frontend::sliced(x.array, starts, limits, strides, location, "index");
     y = frontend::reversed(y, turned, location, "index");
-    // Numbers among arrays count as arrays in numpy: they decide where the picked dims stand.
+    // As in numpy, numbers next to arrays count as arrays when the position of the gathered dims is
+    // determined.
     std::vector<Array> places;
     Dims picked_dims, kept;
     std::int64_t before = 0, groups = 0, d = 0;
@@ -216,7 +217,7 @@ Array index(Operand x, std::vector<IndexItem> items) {
       }
       y = frontend::gathered(y, places, picked_dims, before, location, "index");
     }
-    // Dims of numbers go, new ones come.
+    // Dims indexed by numbers are removed, new axes are inserted.
     Dims out;
     std::size_t next = 0;
     bool placed = !at.gathers;
@@ -236,7 +237,7 @@ Array index(Operand x, std::vector<IndexItem> items) {
 
 namespace {
 
-/// Start places as scalars of one integer dtype, negative ones counted from the end.
+/// Start positions as scalars of one integer dtype, with negative ones counted from the end.
 std::vector<Array> start_scalars(const std::string& op, const std::vector<Array>& starts,
                                  const Dims& dims, Location location) {
   std::vector<Array> list;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on arrays inside of composite operations: written as formulas, with the user's line
-// kept in what they stage.
+// Operators for composite operations, which attach the user's line to the instructions that they
+// stage.
 #pragma once
 
 #include <tessera/ops/elementwise.h>
@@ -9,7 +9,8 @@
 
 namespace tessera::frontend {
 
-/// An array and the user's line. Numbers next to it become constants of its dtype in the program.
+/// An array and the user's line. Numbers combined with it become constants of its dtype in the
+/// program.
 struct Located {
   Array array;
   Location location;

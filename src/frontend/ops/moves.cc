@@ -103,7 +103,7 @@ Array picked(const Array& x, std::int64_t dim, const Dims& positions, Location l
     std::int64_t step = 0;
     if (end < positions.size()) {
       step = positions[end] - positions[begin];
-      if (step < -1 || step > 1) step = 2;  // no run
+      if (step < -1 || step > 1) step = 2;  // not a run
       while (step != 2 && end < positions.size() && positions[end] - positions[end - 1] == step) {
         ++end;
       }

@@ -12,7 +12,7 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -22,11 +22,11 @@ namespace {
 
 const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
-/// A number that takes the other operand's dtype.
+/// A weakly typed number, which adopts the other operand's dtype.
 Operand number(double value, Location location) { return {Array(value), location}; }
 Operand number(int value, Location location) { return {Array(value), location}; }
 
-/// Integers as f32.
+/// x, with integers converted to f32.
 Operand inexact(const Operand& x) {
   const DType t = shape_of(x).dtype;
   return {frontend::converted(x.array, frontend::to_inexact(t), x.location, x.array.weak_type()),
@@ -84,7 +84,7 @@ Array elu(Operand x, Operand alpha) {
   return composed("elu", l, [&] {
     const Operand v = inexact(x);
     const Operand above{greater(v, number(0, l)), l};
-    // exp is made of small numbers only: no overflow that the choice would hide.
+    // exp is only applied to numbers up to 0, so the value that isn't selected doesn't overflow.
     const Operand safe{where(above, number(0, l), v), l};
     return where(above, v, {multiply({alpha.array, l}, {expm1(safe), l}), l});
   });

@@ -10,7 +10,7 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
@@ -85,7 +85,7 @@ void check_preferred(const std::string& op, DType t, const std::optional<DType>&
   }
 }
 
-/// Pairs of dims of one size; both in range and without repeats.
+/// Checks that paired dims have equal sizes, are in range and occur once.
 void check_pairs(const std::string& op, const char* what, const Shape& a, Dims& a_dims,
                  const Shape& b, Dims& b_dims, Location location) {
   if (a_dims.size() != b_dims.size()) {
@@ -143,8 +143,8 @@ Array dot_general(Operand lhs, Operand rhs, const DotDims& dims) {
 
 namespace {
 
-/// How a matmul's leading dims meet. A dim of size 1 against another one is dropped: the other
-/// operand's dim is then a free dim of the product, and nothing is repeated in memory.
+/// How the leading dims of a matmul broadcast. A dim of size 1 paired with a larger one is dropped:
+/// the larger one becomes a free dim of the product, and nothing is repeated in memory.
 struct MatmulPlan {
   Dims a_dims, b_dims;  ///< after dropping
   ir::DotAttrs attrs;

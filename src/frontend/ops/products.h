@@ -10,7 +10,7 @@
 
 namespace tessera::frontend {
 
-/// The dot of two arrays of one dtype; dims are in range and pair up.
+/// The dot of two arrays of one dtype; dims must be in range and their sizes must match.
 Array dotted(const Array& a, const Array& b, ir::DotAttrs attrs, std::optional<DType> preferred,
              Location location, const std::string& name);
 

@@ -8,7 +8,7 @@
 
 #include "src/frontend/ops/internal.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera::frontend {
 
 namespace {
@@ -77,7 +77,7 @@ std::optional<Node> join(const Node& a, const Node& b) {
   for (const Node& n : over_a) {
     if (over_b.count(n)) common.push_back(n);
   }
-  // The least of them has all others above it.
+  // The least upper bound is the one below all others.
   for (const Node& n : common) {
     const std::set<Node> over = above(n);
     bool least = true;
@@ -104,7 +104,7 @@ TypeNode type_of_node(const Node& n) {
 
 TypeNode promote(const std::vector<Array>& arrays, Location location) {
   TESSERA_CHECK(!arrays.empty(), "promotion of nothing");
-  // All of one type, weak or not: that type (a weak s64 stays one).
+  // If all have the same dtype, weak or not, that is the result (a weak s64 stays a weak s64).
   bool alike = true;
   for (const Array& a : arrays) {
     alike = alike && a.dtype() == arrays[0].dtype() && a.weak_type() == arrays[0].weak_type();

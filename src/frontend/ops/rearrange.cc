@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repeating, turning, padding, diagonals.
+// Repetition, reversal, rotation, padding, diagonals.
 #include <algorithm>
 #include <numeric>
 
@@ -9,7 +9,7 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::as_one_program;
@@ -147,7 +147,8 @@ const char* mode_name(PadMode mode) {
 
 std::int64_t modulo(std::int64_t a, std::int64_t n) { return ((a % n) + n) % n; }
 
-/// The element of a dim of that size that stands at position i, which may be outside.
+/// The index of the element that padding puts at position i, which may be outside of the dim of
+/// size `size`.
 std::int64_t source_position(PadMode mode, std::int64_t i, std::int64_t size) {
   switch (mode) {
     case PadMode::reflect: {
@@ -233,7 +234,7 @@ Array pad(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
 
 namespace {
 
-/// Dims for a diagonal: both normalized and different.
+/// The two axes of a diagonal, normalized and checked to be different.
 std::pair<std::int64_t, std::int64_t> plane_of(const std::string& op, const Operand& x,
                                                std::int64_t a, std::int64_t b) {
   const Shape& shape = shape_of(x);
@@ -255,8 +256,8 @@ std::pair<std::int64_t, std::int64_t> plane_of(const std::string& op, const Oper
 Array diagonal(Operand x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
   const auto [a, b] = plane_of("diagonal", x, axis1, axis2);
   return composed("diagonal", x.location, [&, a = a, b = b] {
-    // The part of the plane that begins at the diagonal's first element; then its dim b holds one
-    // element of the diagonal at each place.
+    // The part of the plane that begins at the diagonal's first element: each position along dim b
+    // then has one element of the diagonal.
     const Dims& dims = shape_of(x).dims;
     const std::int64_t rows = dims[std::size_t(a)], columns = dims[std::size_t(b)];
     const std::int64_t row = std::min(std::max<std::int64_t>(-offset, 0), rows);

@@ -44,7 +44,7 @@ Array reduce(Opcode op, const Array& x, const Dims& axes, bool keepdims, const L
   })[0];
 }
 
-/// The dtype that sums are made in: small integers become 32 bits wide, pred counts as s32.
+/// The dtype of sums: integers of fewer than 32 bits are widened to 32, pred becomes s32.
 DType sum_type(DType t) {
   if (t == DType::pred || (is_signed_integer(t) && byte_size(t) < 4)) return s32;
   return is_unsigned_integer(t) && byte_size(t) < 4 ? u32 : t;
@@ -85,7 +85,8 @@ Array logical_reduce(Opcode op, const Operand& x, const Axes& axes, bool keepdim
   })[0];
 }
 
-/// (value, index) pairs, the first best wins, NaN is best of all.
+/// Reduces (value, index) pairs: the first of the best values wins, and NaN is better than any
+/// number.
 ir::Computation* arg_reducer(ir::Module* module, DType dtype, bool largest) {
   ir::Builder b(module->add_computation(largest ? "argmax" : "argmin"));
   const Shape value(dtype, {}), index(s32, {});
@@ -127,7 +128,8 @@ Array arg_extreme(const Operand& x, std::optional<std::int64_t> axis, bool keepd
       throw ValueError(name + " over no elements (" + shape.to_string() + ") has no value",
                        x.location);
     }
-    // Worst value, index past all: what loses against anything, also among devices.
+    // The worst value with an index past the end: it loses against any element, also across
+    // devices.
     const Literal worst =
         *ir::identity_of(largest ? Opcode::maximum : Opcode::minimum, shape.dtype);
     frontend::Trace& trace = *frontend::Trace::current();
@@ -181,7 +183,7 @@ Array mean(Operand x, Axes axes, const ReduceOptions& options) {
   const Shape& shape = impl_of(x.array, x.location).shape;
   const Dims dims = frontend::normalize_axes("mean", axes, shape.rank(), x.location);
   const DType result = options.dtype.value_or(frontend::to_inexact(shape.dtype));
-  // Half precision sums lose too much: they are made in f32, as in JAX.
+  // Sums in half precision would lose too much accuracy: they are computed in f32, as in JAX.
   const DType work = result == f16 || result == bf16 ? f32 : result;
   const double n = double(reduced_count(shape.dims, dims));
   return as_one_program("mean", x.location, [&] {
@@ -269,7 +271,7 @@ Array running(Opcode op, const Operand& x, std::optional<std::int64_t> axis,
               const std::string& name) {
   const Shape shape = impl_of(x.array, x.location).shape;
   return as_one_program(name, x.location, [&] {
-    // Unlike sums, running ones keep narrow types, as in JAX.
+    // Unlike sums, prefix sums keep narrow types, as in JAX.
     Array values = converted(x.array, shape.dtype == DType::pred ? s32 : shape.dtype, x.location);
     std::int64_t dim = 0;
     if (axis) {
@@ -308,7 +310,7 @@ Array allclose(Operand a, Operand b, double rtol, double atol) {
   return as_one_program("allclose", l, [&] {
     const Operand difference{abs({subtract(a, b), l}), l};
     const Operand bound{add({multiply({abs(b), l}, {Array(rtol), l}), l}, {Array(atol), l}), l};
-    // Infinities of one sign differ by NaN and are close.
+    // The difference of equal infinities is NaN, but they are close.
     const Array close = logical_or({less_equal(difference, bound), l}, {equal(a, b), l});
     return std::vector<Array>{all({close, l})};
   })[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes and the order of dims; joining and cutting.
+// Reshapes, transposes, concatenation and splitting.
 #include <tessera/ops/shape_ops.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::as_one_program;
@@ -23,7 +23,7 @@ const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).sh
 
 Dims resolved_shape(const Shape& from, Dims to, Location location) {
   std::int64_t known = 1, open = -1;
-  // Of a shape without elements the other sizes may be any.
+  // For a shape without elements any size would fit.
   const bool empty = std::find(to.begin(), to.end(), 0) != to.end();
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == -1) {
@@ -191,7 +191,7 @@ Array atleast_2d(Operand x) {
 
 namespace {
 
-/// Sizes agree outside of `axis`; the arrays in their common dtype.
+/// Checks that sizes agree except along `axis`; returns the arrays in their common dtype.
 std::vector<Array> joinable(const std::string& op, const std::vector<Array>& arrays,
                             std::int64_t axis, Location location) {
   const frontend::TypeNode type = frontend::promote(arrays, location);

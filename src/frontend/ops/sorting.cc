@@ -27,10 +27,10 @@ ir::Instruction* splat(ir::Builder& b, ir::Instruction* like, double value) {
   return b.splat(b.scalar(like->shape.dtype, value), like->shape.dims);
 }
 
-/// Are -0 and 0 equal, or does -0 come first?
+/// Whether -0 and 0 are equal, or -0 comes first.
 enum class Zeros { equal, ordered };
 
-/// A float with its zeros made one (or not) and its NaNs made one, for the total order.
+/// Floats with all NaNs replaced by one, and -0 by 0 if requested, for the total order.
 ir::Instruction* canonical(ir::Builder& b, ir::Instruction* x, Zeros zeros) {
   ir::Instruction* zero = splat(b, x, 0);
   ir::Instruction* nan = splat(b, x, std::numeric_limits<double>::quiet_NaN());
@@ -38,7 +38,7 @@ ir::Instruction* canonical(ir::Builder& b, ir::Instruction* x, Zeros zeros) {
   return b.select(b.compare(ir::Direction::ne, x, x), nan, x);
 }
 
-/// x < y in the order of sorting; scalars or whole arrays.
+/// x < y in the sort order; for scalars and, elementwise, arrays.
 ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instruction* y,
                               Zeros zeros = Zeros::equal) {
   const DType t = x->shape.dtype;
@@ -74,7 +74,7 @@ ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operan
 
 const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
-/// The array to sort and its dim.
+/// The array to sort and the dim.
 std::pair<Array, std::int64_t> along(const std::string& op, const Operand& x,
                                      std::optional<std::int64_t> axis) {
   if (!axis) return {ravel(x), 0};
@@ -165,7 +165,8 @@ Array searchsorted(Operand sorted, Operand values, bool right) {
     Located high{frontend::broadcasted(frontend::fixed(s32, double(n)), query.shape(), l), l};
     frontend::Trace& trace = *frontend::Trace::current();
     const frontend::MetadataScope scope(trace, l, "searchsorted");
-    // The place is in [low, high]; each step halves that. n + 1 places need so many steps.
+    // The position is in [low, high]; each step halves the range. n + 1 positions take this many
+    // steps.
     for (std::int64_t places = n + 1; places > 1; places = (places + 1) / 2) {
       const Located middle = low.with(right_shift(low + high, low.number(1)));
       const Array element = frontend::gathered(in, {middle.array}, {0}, 0, l, "searchsorted");
@@ -174,7 +175,7 @@ Array searchsorted(Operand sorted, Operand values, bool right) {
       ir::Builder& b = trace.builder();
       ir::Instruction* after =
           right ? b.unary(Opcode::not_, comes_before(b, q, e)) : comes_before(b, e, q);
-      // With low = high the search is over: the middle may then lie past the end.
+      // If low = high the search is over, and the middle may be past the end.
       const Located open = low < high;
       const Located go = low.with(logical_and(low.with(trace.wrap(after, false)), open));
       high = choose(open & low.with(logical_not(go)), middle, high);

@@ -9,7 +9,7 @@
 
 namespace tessera::frontend {
 
-/// Sorts arrays of one shape together along a dim, stably, by the first one.
+/// Sorts arrays of one shape along a dim, stably, by the elements of the first one.
 std::vector<Array> sorted_together(const std::vector<Array>& operands, std::int64_t dim,
                                    bool descending, Location location, const std::string& name);
 

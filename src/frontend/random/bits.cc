@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, the threefry hash, bits.
+// Keys, the threefry hash, random bits.
 #include <tessera/ops/creation.h>
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/shape_ops.h>
@@ -48,7 +48,7 @@ void check_random_shape(const std::string& op, const Dims& dims, Location locati
 
 namespace {
 
-/// (k0, k1, x0, x1) to the two words of the hash; keys are scalars.
+/// Computation from (k0, k1, x0, x1) to the two words of the hash; keys are scalars.
 ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
   ir::Builder b(module->add_computation("threefry2x32"));
   b.metadata.edit().op_name = "threefry2x32";
@@ -104,7 +104,8 @@ std::pair<Located, Located> hashed_positions(const KeyWords& key, const Dims& di
   const Location l = key.first.location;
   const bool large = element_count(dims) > (std::int64_t(1) << 32);
   const DType t = large ? u64 : u32;
-  // The number of an element, from its positions: split arrays compute their own part.
+  // The row-major index of an element is computed from iotas, so that devices compute only their
+  // parts of split arrays.
   const Dims strides = row_major_strides(dims);
   Located number{broadcasted(fixed(t, 0), dims, l), l};
   bool first = true;
@@ -156,7 +157,7 @@ Array key(Operand seed) {
   }
   return composed("random_key", seed.location, [&] {
     Located s{seed.array, seed.location};
-    // A plain number stands for all its 64 bits, also if a narrow type holds it.
+    // All 64 bits of a plain number count, even if it has a narrower type.
     if (seed.array.weak_type()) s = frontend::as_type(s, s64);
     const bool wide = byte_size(s.dtype()) == 8;
     if (wide) s = frontend::same_bits(s, u64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributions made from uniform numbers.
+// Distributions derived from uniform numbers.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -14,7 +14,7 @@ namespace tessera::frontend {
 
 namespace {
 
-/// The distance from 1 to the number below it.
+/// The distance from 1 to the next smaller number.
 double step_below_one(DType t) {
   return std::ldexp(1.0, t == f64 ? -53 : t == f32 ? -24 : t == f16 ? -11 : -8);
 }
@@ -30,12 +30,12 @@ Located normal_numbers(const KeyWords& key, const Dims& dims, DType dtype) {
     const auto [real_key, imag_key] = split_in_two(key);
     const Located re = normal_numbers(real_key, dims, part);
     const Located im = normal_numbers(imag_key, dims, part);
-    // The quotient is taken in the parts: a complex division would round otherwise.
+    // Real and imaginary part are divided separately: a complex division would round differently.
     const Located root = re.number(std::numbers::sqrt2);
     return re.with(complex(re / root, im / root));
   }
   const Located low{fixed(dtype, -1 + step_below_one(dtype)), l};
-  // 1 - low rounds to 2, so that nothing is lost in the product.
+  // 1 - low rounds to 2, so the product is exact.
   const Located u = low.with(maximum(unit_uniform(key, dims, dtype) * 2.0 + low, low));
   return u.with(erf_inv(u)) * std::numbers::sqrt2;
 }
@@ -57,7 +57,7 @@ using internal::impl_of;
 
 namespace {
 
-/// Checks what all distributions check, then makes the numbers.
+/// Makes the checks that all distributions share, then the numbers.
 template <class F>
 Array drawn(const std::string& name, const Operand& key, const Shape& shape, DType dtype, F f) {
   const std::string op = "random::" + name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random orders and drawn elements.
+// Random permutations and choices.
 #include <cmath>
 
 #include <tessera/ops/creation.h>
@@ -22,7 +22,7 @@ using internal::impl_of;
 
 namespace {
 
-/// Sorts by random keys, so often that equal keys don't show in the order.
+/// Sorts by random keys, often enough for equal keys not to bias the order.
 Array shuffled(KeyWords key, Array x, std::int64_t axis) {
   const Location l = key.first.location;
   const double size = double(std::max<std::int64_t>(1, x.size()));
@@ -36,7 +36,7 @@ Array shuffled(KeyWords key, Array x, std::int64_t axis) {
   return x;
 }
 
-/// Slices of dim 0 at positions that are within the array.
+/// Slices of dim 0 at positions that are known to be in range.
 Array rows(const Array& x, const Array& positions, std::int64_t axis, Location location) {
   return frontend::gathered(x, {positions}, {axis}, axis, location, "random_choice");
 }
@@ -52,7 +52,7 @@ void check_probabilities(const Array& p, std::int64_t n, Location location) {
   frontend::check_random_float("random::choice with probabilities", shape.dtype, location);
 }
 
-/// Positions among n, of that shape.
+/// Random positions in [0, n), of the given shape.
 Array drawn_positions(const KeyWords& key, std::int64_t n, const Shape& shape,
                       const ChoiceOptions& options, Location l) {
   const std::int64_t count = element_count(shape);
@@ -70,7 +70,7 @@ Array drawn_positions(const KeyWords& key, std::int64_t n, const Shape& shape,
   }
   Array order;
   if (options.p) {
-    // The largest of log-probabilities with gumbel noise are a draw without replacement.
+    // The largest log-probabilities with added Gumbel noise are a draw without replacement.
     const Located noise = frontend::gumbel_numbers(key, {n}, options.p->dtype());
     order = top_k(noise + noise.with(log({*options.p, l})), count).second;
   } else {

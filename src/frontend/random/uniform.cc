@@ -18,13 +18,14 @@ int mantissa_bits(DType t) { return t == f64 ? 52 : t == f32 ? 23 : t == f16 ? 1
 
 DType word_of(DType t) { return t == f64 ? u64 : t == f32 ? u32 : u16; }
 
-/// Sum and what rounding it lost (Knuth).
+/// The rounded sum and its rounding error (Knuth).
 std::pair<Located, Located> two_sum(const Located& a, const Located& b) {
   const Located sum = a + b, part = sum - a;
   return {sum, (a - (sum - part)) + (b - part)};
 }
 
-/// Product of doubles and what rounding it lost (Dekker). Without overflow for numbers below 2^990.
+/// The rounded product of doubles and its rounding error (Dekker), without overflow for numbers
+/// below 2^990.
 std::pair<Located, Located> two_product(const Located& a, const Located& b) {
   auto halves = [](const Located& x) {
     const Located scaled = x * 134217729.0;  // 2^27 + 1
@@ -37,8 +38,7 @@ std::pair<Located, Located> two_product(const Located& a, const Located& b) {
   return {product, ((ah * bh - product) + ah * bl + al * bh) + al * bl};
 }
 
-/// a + b in f64, rounded to odd: rounding the result once more gives what rounding the exact sum
-/// would.
+/// a + b in f64, rounded to odd: rounding the result again gives the correctly rounded sum.
 Located sum_to_odd(const Located& a, const Located& b) {
   const auto [sum, lost] = two_sum(a, b);
   const Located word = same_bits(sum, s64);
@@ -91,7 +91,7 @@ Located uniform_between(const KeyWords& key, const Dims& dims, const Located& lo
   const Located unit = unit_uniform(key, dims, t);
   const Literal* known_low = constant_value(low.array);
   const Literal* known_high = constant_value(high.array);
-  bool exact = false;  // the product with the span is
+  bool exact = false;  // whether the product with the span is exact
   if (known_low && known_high) {
     const double a = to_scalar<double>(*known_low), b = to_scalar<double>(*known_high);
     if (a == 0 && !std::signbit(a) && b == 1) return unit;
@@ -106,10 +106,10 @@ Located uniform_between(const KeyWords& key, const Dims& dims, const Located& lo
 
 namespace {
 
-/// `x rem 0` is x, as HLO has it.
+/// `x rem 0` is x, as in HLO.
 Located rem(const Located& a, const Located& b) { return a.with(fmod(a, b)); }
 
-/// Bounds as scalars or arrays of a type of 32 or 64 bits: low, and high - low as unsigned.
+/// Bounds of a 32- or 64-bit type, scalars or arrays: low, and high - low as unsigned.
 struct IntegerRange {
   Located low, span;
 };
@@ -141,7 +141,7 @@ IntegerRange known_range(Int128 low, Int128 high, DType out, DType work, Locatio
   Int128 span = high > low ? high - low : 1;
   if (beyond && high > low) ++span;
   const DType word = byte_size(work) == 8 ? u64 : u32;
-  // Plain scalars: other bounds are the same program.
+  // Plain scalars are parameters: the program doesn't depend on the bounds.
   const Literal low_value = is_unsigned_integer(work) ? Literal::scalar(work, std::uint64_t(low))
                                                       : Literal::scalar(work, std::int64_t(low));
   return {{constant(low_value), location},

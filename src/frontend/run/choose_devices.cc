@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices that arguments, results and meshes used inside agree on.
+// Finds the devices that arguments, results and meshes used inside agree on.
 #include "src/frontend/run/choose_devices.h"
 
 #include <set>
@@ -52,7 +52,7 @@ class DeviceChooser {
   }
   const Choice& choice() const { return choice_; }
 
-  /// Abstract meshes stand for the devices of the others, if there are others.
+  /// Abstract meshes adopt the devices of the others, if there are any.
   Choice with_abstract(Choice choice) const {
     for (const Abstract& a : abstract_) {
       if (choice.devices.empty()) {
@@ -111,7 +111,7 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
     chooser.add(use.sharding, "the sharding used inside at " + use.location.to_string(),
                 use.location);
   }
-  // Single operations outside of jit stay where their operands are.
+  // Single operations outside of jit run on the devices of their operands.
   const Mesh context = program.is_jit ? current_mesh() : Mesh();
   Choice choice = chooser.choice();
   if (context.is_abstract() && !context.empty()) {

@@ -21,7 +21,7 @@ using Programs = LruCache<std::string, std::shared_ptr<const compiler::Executabl
 struct CompileCache {
   std::mutex mutex;
   Programs entries{kMaxCachedPrograms};
-  /// What threads are compiling now, so that others that ask for it wait.
+  /// Programs that threads are compiling, so that other threads can wait for them.
   std::unordered_map<std::string, std::shared_ptr<Pending<compiler::Executable>>> compiling;
 };
 CompileCache& compile_cache() {
@@ -39,7 +39,7 @@ std::string cache_key(const ir::Module& module) {
       for (const TensorSharding& s : instruction->sharding) key += s.to_string();
       if (const auto* call = instruction->attrs.get_if<ir::CustomCallAttrs>();
           call && call->partitioner) {
-        // The hook lives as long as the cached executable, so its address is its name.
+        // The hook lives as long as the cached executable, so its address identifies it.
         key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(call->partitioner.get()));
       }
     }
@@ -55,7 +55,7 @@ std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& 
   std::shared_ptr<const compiler::Executable> executable =
       engine.compile(std::move(module), options);
   CompileCache& cache = compile_cache();
-  // What has to go is destroyed after the lock is: that may run a user's code.
+  // Evicted entries are destroyed after the lock is released, as this may run a user's code.
   std::optional<std::shared_ptr<const compiler::Executable>> oldest;
   const std::lock_guard lock(cache.mutex);
   if (cache.entries.find(key) == nullptr) oldest = cache.entries.insert(key, executable);

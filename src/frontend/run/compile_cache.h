@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executables by the text of their programs: each is compiled once.
+// The cache of executables by program text: each program is compiled once.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace tessera::frontend {
 
-/// Threads that ask for what another one compiles wait for it. `runs`: false for what is compiled
-/// to be looked at.
+/// Threads that request a program that another thread compiles wait for it. `runs`: false for
+/// programs that are only inspected.
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs, Layouts layouts);

@@ -26,8 +26,8 @@ using internal::impl_of;
 
 namespace {
 
-/// Dead code goes, and unless they are to be kept the parameters without a use. Returns the numbers
-/// of those that stay.
+/// Removes dead code and, unless they are to be kept, unused parameters. Returns the numbers of the
+/// parameters that stay.
 std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
   module.remove_dead_computations();
   for (const auto& computation : module.computations()) computation->remove_dead();
@@ -55,7 +55,7 @@ std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
   return kept;
 }
 
-/// One device: constraints, custom partitioning and per-device code mean nothing.
+/// For one device: removes constraints, custom partitioning and per-device code.
 void drop_shardings(ir::Module& module) {
   for (const auto& computation : module.computations()) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
@@ -103,7 +103,7 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const TensorSharding before = *all[i];
     if (unified[i].mesh) module.mesh = unified[i].mesh;
-    // Open dims and priorities have no place in a tiling.
+    // Tilings can't represent open dims and priorities.
     TensorSharding after = unified[i];
     for (std::size_t d = 0; d < after.dims.size(); ++d) {
       after.dims[d].open = before.dims[d].open;
@@ -113,14 +113,15 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
   }
 }
 
-/// Who compiles: what is compiled to be looked at, for devices that aren't there, is compiled as it
-/// would be for the default device.
+/// The engine that compiles: programs for devices that don't exist, which are only inspected, are
+/// compiled as for the default device.
 const compiler::Engine& compiling_engine(const BoundProgram& bound) {
   return bound.lacks_devices.empty() ? compiler::engine_of(bound.devices)
                                      : compiler::engine_of(devices().front());
 }
 
-/// Which donated parameters' memory a result can take: same dtype and bytes per device.
+/// The donated parameters whose memory a result can use: one of the same dtype and bytes per
+/// device.
 std::vector<bool> usable_donations(const BoundProgram& bound) {
   std::vector<bool> usable(bound.donated.size(), false);
   std::vector<bool> taken(bound.result_shapes.size(), false);
@@ -138,7 +139,7 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
   return usable;
 }
 
-/// Users' partitioning callbacks get to know the mesh.
+/// Passes the mesh to users' partitioning callbacks.
 void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
@@ -246,14 +247,15 @@ BoundProgram compile_program(PlacedProgram placed) {
     if (bound.devices.size() > 1) {
       const TensorSharding& s = bound.executable->result_shardings()[i];
       result = sharding_of_result(s, bound.devices, placed.mesh);
-      // Axes of another mesh that the program representable of may say it.
+      // The axes of another mesh may be able to express it.
       for (const Trace::MeshUse& use : program.mesh_uses) {
         if (!GSPMDSharding::is(result)) break;
         if (!NamedSharding::is(use.sharding)) continue;
         result = sharding_of_result(s, bound.devices, NamedSharding(use.sharding).mesh());
       }
     }
-    // An argument that lies alike gives its own sharding on, spec as the user wrote it.
+    // If an argument has the same sharding, the result gets the argument's sharding object, with
+    // the spec as the user wrote it.
     const std::int64_t rank = bound.result_shapes[i].rank();
     for (std::size_t p = 0; p < bound.parameter_shapes.size(); ++p) {
       const Sharding& s = bound.parameter_shardings[p];
@@ -303,7 +305,7 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
     if (impl.kind == ArrayImpl::Kind::device) given_away.push_back(&impl);
   }
   if (!given_away.empty()) {
-    // Other threads may hold handles on the memory still: the run finds out, and copies.
+    // Other threads may still hold handles on the memory: the run checks this, and copies.
     const std::string at = location.known() ? " at " + location.to_string() : std::string();
     internal::donate(given_away, "donated to '" + program.name + "'" + at, location);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a traced module and concrete arguments to results: devices, shardings, compilation, run.
+// From a traced module and concrete arguments to results: devices, shardings, compilation,
+// execution.
 #pragma once
 
 #include <memory>
@@ -16,13 +17,13 @@
 
 namespace tessera::frontend {
 
-/// What is asked of one argument or result.
+/// The requested sharding of one argument or result.
 struct Placement {
   std::optional<Sharding> sharding;  ///< empty: not specified
   std::string who;                   ///< for messages: "argument x[0] of f"
 };
 
-/// A traced program and how its parameters and results are to lie.
+/// A traced program and the requested shardings of its parameters and results.
 struct Program {
   std::string name;  ///< for messages
   Location location;
@@ -47,21 +48,21 @@ struct BoundProgram {
   std::vector<Shape> parameter_shapes;
   std::vector<Shape> result_shapes;
   std::vector<bool> result_weak;
-  std::vector<bool> donated;          ///< asked for
+  std::vector<bool> donated;          ///< requested
   std::vector<bool> donation_usable;  ///< an output can take the memory
   std::vector<std::size_t> kept;      ///< parameters that the executable takes
   bool committed = false;             ///< results are committed
-  std::string lacks_devices;          ///< why it can't run: who asked for which devices
+  std::string lacks_devices;          ///< why it can't run: which devices are missing, and what requires them
 };
 
-/// Decides devices (all committed arguments, given shardings and meshes used inside must agree on
-/// them: ValueError naming the first two that don't; abstract meshes stand for those of the
+/// Decides devices (all committed arguments, requested shardings and meshes used inside must agree
+/// on them: ValueError naming the first two that don't; abstract meshes adopt the devices of the
 /// others), turns shardings into the compiler's form and compiles, or takes the executable from the
-/// cache. ValueError if nothing but abstract meshes says which devices, as it is to run.
+/// cache. ValueError if there are only abstract meshes, as the program is to run.
 BoundProgram bind_program(Program program, std::span<const Array> args);
 
 /// The two halves of bind_program: first devices and shardings (as annotations in the module), then
-/// compilation. With abstract meshes alone it is compiled as far as it can be without devices.
+/// compilation. With abstract meshes only it is compiled as far as possible without devices.
 struct PlacedProgram {
   Program program;
   BoundProgram bound;  ///< without executable and results' shardings
@@ -71,27 +72,28 @@ struct PlacedProgram {
 PlacedProgram place_program(Program program, std::span<const Array> args);
 BoundProgram compile_program(PlacedProgram placed);
 
-/// What is told, once a program is placed, on which devices: users' partitioning callbacks.
+/// Interface of objects that must know the devices on which a program is placed: users'
+/// partitioning callbacks.
 class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
   virtual void bind(const Mesh& mesh, std::vector<Device> devices) = 0;
 };
 
-/// Moves arguments where they are wanted (uncommitted ones only) and runs. Donated arguments whose
-/// memory is usable are deleted before; RuntimeError if another thread has done so by then.
+/// Places uncommitted arguments and runs the program. Donated arguments whose memory can be used
+/// are deleted first; RuntimeError if another thread has deleted one already.
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location);
 
-/// Buffers of an array laid out as `sharding`; resharded or copied if it lies otherwise.
+/// The buffers of an array with the sharding `sharding`; resharded or copied if it has another one.
 std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
                                      Location location);
 
-/// Cuts a host value into shards, one storage per distinct part.
+/// Splits a host value into shards, one storage per distinct part.
 std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
                                         Location location);
 
-/// Forgets the executables that no function holds.
+/// Drops the executables that no function uses.
 void clear_compile_cache();
 /// ValueError if this process lacks one of these devices, or there are none: data can't be placed
 /// there. `who` begins the message.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for work of other threads without waiting in a circle.
+// Waiting for work of other threads, without deadlocks.
 #include "src/frontend/run/in_flight.h"
 
 #include <condition_variable>
@@ -10,7 +10,8 @@ namespace tessera::frontend {
 
 namespace {
 
-/// Who waits for what, over all threads. Few ever wait: one lock and one condition serve all.
+/// Which thread waits for which work. Threads seldom wait, so one lock and one condition variable
+/// are enough.
 struct Waits {
   std::mutex mutex;
   std::condition_variable finished;
@@ -27,7 +28,7 @@ bool InFlight::wait() {
   const std::thread::id self = std::this_thread::get_id();
   Waits& all = waits();
   std::unique_lock lock(all.mutex);
-  // Each thread waits for one thing at most, so that this is a chain.
+  // Each thread waits for at most one piece of work, so this is a chain.
   for (const InFlight* next = this; !next->done_;) {
     if (next->owner_ == self) return false;
     const auto waiting = all.by_thread.find(next->owner_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that several threads ask for at once and one of them does: tracing, compiling.
+// Work that several threads request at once and one of them does: tracing, compiling.
 #pragma once
 
 #include <memory>
@@ -7,16 +7,16 @@
 
 namespace tessera::frontend {
 
-/// One piece of work, being done by the thread that made the object.
+/// A piece of work that the thread that made the object does.
 class InFlight {
  public:
   InFlight() : owner_(std::this_thread::get_id()) {}
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// Returns true once the work is over. False, without waiting, if this thread does it, or its
-  /// owner waits, through others perhaps, for work of this thread: callbacks that compiling runs
-  /// may call other functions, and those compile as well.
+  /// Waits and returns true when the work is finished. Returns false, without waiting, if this
+  /// thread does the work itself, or if its owner waits, perhaps indirectly, for work of this
+  /// thread: compilation runs callbacks, which may call and compile other functions.
   bool wait();
   /// Called by the owner, whether the work succeeded or not.
   void finish();
@@ -26,7 +26,7 @@ class InFlight {
   bool done_ = false;
 };
 
-/// Work in flight with its result: empty while it goes on, and if it failed.
+/// Work in flight and its result, which is empty until it is finished, and if it failed.
 template <class Result>
 struct Pending {
   InFlight work;

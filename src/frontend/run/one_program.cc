@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations outside of any trace: traced by themselves, and run at once.
+// Operations outside of any trace: each is traced as a program of its own and run.
 #include "src/base/at_location.h"
 #include "src/frontend/run/execute.h"
 

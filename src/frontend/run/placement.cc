@@ -88,7 +88,8 @@ std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
 namespace frontend {
 
 namespace {
-/// In per-device code constraints speak of the axes that are left automatic; empty: there are none.
+/// In per-device code, constraints refer to the axes that are still automatic; empty if there are
+/// none.
 std::optional<Sharding> automatic_part(const Sharding& sharding, const ManualScope& scope,
                                        const std::string& who, Location location) {
   const Mesh& mesh = scope.user_mesh;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees of shardings: prefix matching against trees of arrays.
+// Prefix matching of trees of shardings with trees of arrays.
 #include "src/frontend/run/sharding_prefix.h"
 
 #include <algorithm>

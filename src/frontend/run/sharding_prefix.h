@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees of shardings against trees of arrays.
+// Matching of trees of shardings with trees of arrays.
 #pragma once
 
 #include <functional>
@@ -24,8 +24,9 @@ std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string
                                      bool none_is_replicated, bool allow_unconstrained,
                                      Location location);
 
-/// What doesn't depend on the arrays, for all leaves of a tree: a mesh is in scope for each spec,
-/// and has its axes. RuntimeError, ShardingError naming the place in the tree and the function.
+/// The checks that don't depend on the arrays, for all leaves of a tree: for each spec there must
+/// be a mesh in scope that has its axes. RuntimeError or ShardingError naming the position in the
+/// tree and the function.
 void check_resolvable(const ShardingTree& tree, const std::string& what,
                       const std::string& function, bool none_is_replicated, Location location);
 
@@ -33,8 +34,8 @@ void check_resolvable(const ShardingTree& tree, const std::string& what,
 Sharding named_sharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& who,
                         Location location);
 
-/// The sharding fits an array of that shape: ShardingError for a spec longer than the rank,
-/// IndivisibleError, both prefixed by `who` ("argument x[0] of 'f'").
+/// Checks that the sharding fits an array of this shape: ShardingError for a spec longer than the
+/// rank, IndivisibleError, both prefixed by `who` ("argument x[0] of 'f'").
 void check_fits(const Sharding& sharding, const std::vector<std::int64_t>& shape,
                 const std::string& who, bool allow_uneven, Location location);
 

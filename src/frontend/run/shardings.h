@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the user's shardings and the compiler's; src/sharding/api/lowering.h does the most of it.
+// Conversion between the user's shardings and the compiler's, on top of
+// src/sharding/api/lowering.h.
 #pragma once
 
 #include <vector>
@@ -10,14 +11,14 @@
 
 namespace tessera::frontend {
 
-/// On all of these devices, named by the mesh if there is one.
+/// Replicated on all of these devices, as a NamedSharding on the mesh if there is one.
 Sharding replicated_sharding(const std::vector<Device>& devices, const Mesh& mesh);
-/// As to_public_sharding, whole values named as users name them: replicated ones as above, those on
-/// one of the devices by a SingleDeviceSharding.
+/// As to_public_sharding, but replicated values as above, and values on a single device with a
+/// SingleDeviceSharding.
 Sharding sharding_of_result(const TensorSharding& s, const std::vector<Device>& devices,
                             const Mesh& mesh);
 
-/// Staged: a `Sharding` custom call. Eager: moved there, on the same devices.
+/// In a trace: stages a `Sharding` custom call. Eagerly: reshards the array on its devices.
 Array constrain(const Array& x, const Sharding& sharding, const std::string& who,
                 Location location);
 

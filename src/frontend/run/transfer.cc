@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values between the host and devices, and between shardings.
+// Transfers of values between the host and devices, and between shardings.
 #include <map>
 
 #include "src/base/box.h"
@@ -27,7 +27,7 @@ Box box_of(const Index& index, const Dims& global) {
   return box;
 }
 
-/// Devices by the part that they hold, each with its place in the list.
+/// Devices grouped by the part that they hold, each with its position in the list.
 struct Holders {
   std::vector<std::size_t> places;
   std::vector<Device> devices;
@@ -71,7 +71,7 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
 
 namespace {
 
-/// A sharding with partial sums as it is once they are added up.
+/// The sharding of the array after its partial sums are added up.
 Sharding summed(const Sharding& s) {
   if (!NamedSharding::is(s)) return GSPMDSharding::get_replicated(s.device_list());
   const NamedSharding named(s);
@@ -79,7 +79,7 @@ Sharding summed(const Sharding& s) {
                        s.memory_kind(), Location{});
 }
 
-/// The devices stay: the planner's collectives, not a detour through the host.
+/// The devices stay the same: reshards by collectives, not through the host.
 Array resharded(const Array& array, const Sharding& sharding, Location location) {
   const ArrayImpl& impl = impl_of(array, location);
   Program program;
@@ -100,7 +100,7 @@ Array resharded(const Array& array, const Sharding& sharding, Location location)
   return run_program(bind_program(std::move(program), args), args, location)[0];
 }
 
-/// The devices' parts put together.
+/// Assembles the devices' parts.
 Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buffers,
                Location location) {
   Literal out(impl.shape);
@@ -181,8 +181,8 @@ namespace {
 
 const std::string& platform_of(const Sharding& s) { return s.impl().devices().front().platform; }
 
-/// Parts for other devices, taken from the parts that there are: equal ones are shared, others put
-/// together once each.
+/// The parts for other devices, made of the existing parts: equal ones are shared, each other part
+/// is assembled once.
 std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
                                       const internal::ArrayMemory::Buffers& parts,
                                       const Sharding& sharding, Location location) {

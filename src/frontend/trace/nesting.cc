@@ -19,10 +19,10 @@ struct Level {
 
 thread_local std::vector<Level> levels;
 
-/// Compiling, and what the user's functions do, needs stack too: as much is left for it.
+/// Stack reserved for compilation and for the user's functions.
 constexpr std::size_t kReserve = std::size_t(1) << 20;
 
-/// The lowest address that a nested trace may reach on this thread; 0 if that can't be known.
+/// The lowest stack address that a nested trace may reach on this thread; 0 if unknown.
 std::uintptr_t lowest_place() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
@@ -36,7 +36,7 @@ std::uintptr_t lowest_place() {
 
 bool stack_is_short() {
   thread_local const std::uintptr_t lowest = lowest_place();
-  // Not the address of a variable: sanitizers keep those elsewhere.
+  // Not the address of a variable: sanitizers may allocate variables elsewhere.
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest;
 }
 

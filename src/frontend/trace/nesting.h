@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How deep functions are traced within one another on this thread.
+// The depth of nested traces on this thread.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace tessera::frontend {
 
-/// Calls of jitted functions, bodies of loops and branches, and partitioning callbacks may nest so
-/// deep. Beyond it stands a function that calls itself: tracing follows all branches, so it never
-/// ends.
+/// Maximum nesting of calls of jitted functions, bodies of loops and branches, and partitioning
+/// callbacks. Deeper nests are most likely recursive functions, whose tracing never ends, as it
+/// follows all branches.
 inline constexpr std::size_t kMaxNested = 200;
 
-/// One function being traced or compiled, while in scope. TracerError naming the function, its
-/// place and how often it stands in the nest if that is too deep, or if it has used up most of
-/// this thread's stack.
+/// A function being traced or compiled, while in scope. The constructor throws a TracerError if the
+/// nest is too deep or most of this thread's stack is used; it names the function, its line and how
+/// often it occurs in the nest.
 class Nested {
  public:
   Nested(const std::string& function, Location location);

@@ -22,8 +22,8 @@ std::uint64_t next_trace_id() {
   return counter.fetch_add(1);
 }
 
-/// Each operation's name holds the path: of deep nests the middle is left out, so that a nest's
-/// names don't cost the square of its depth.
+/// The name of each operation contains the path. For deep nests its middle is left out, so that the
+/// names don't take memory quadratic in the depth.
 constexpr std::size_t kMaxPath = 240;
 
 std::string child_path(const Trace* parent, const std::string& name) {

@@ -20,8 +20,8 @@
 
 namespace tessera::frontend {
 
-/// What is known of an array before running: shape, dtype, weak type, and in per-device code the
-/// axes over which its devices' values may differ.
+/// The abstract value of an array: shape, dtype, weak type, and in per-device code the axes over
+/// which its values may vary.
 struct AbstractValue {
   Shape shape;
   bool weak = false;
@@ -30,13 +30,13 @@ struct AbstractValue {
 };
 
 /// One function being traced into a computation. Traces nest; all traces below one root share its
-/// module. Outer arrays that are used inside are captured: they become parameters after the
+/// module. Arrays from outside that are used inside are captured: they become parameters after the
 /// explicit ones.
 class Trace {
  public:
   /// A root trace makes its own module; an inner one stages into the module of `parent`.
   Trace(std::string name, Trace* parent);
-  /// A root trace into a module that somebody else owns (per-device functions of the partitioner).
+  /// A root trace into an existing module (per-device functions of the partitioner).
   Trace(std::string name, ir::Module* module);
   ~Trace();
   Trace(const Trace&) = delete;
@@ -51,43 +51,44 @@ class Trace {
   std::uint64_t id() const { return id_; }
   /// An explicit parameter.
   Array add_parameter(const AbstractValue& value, const std::string& name = "");
-  /// The instruction that stands for an array here; captures it if it comes from outside.
-  /// TracerError if it belongs to a trace that is over or isn't an ancestor.
+  /// The instruction of an array in this trace; captures arrays from outside. TracerError if the
+  /// array belongs to a trace that has ended or isn't an ancestor.
   ir::Instruction* lift(const Array& array, Location location);
   Array wrap(ir::Instruction* instruction, bool weak);
-  /// Arrays of the parent (or concrete ones, for a root) in the order of the extra parameters.
+  /// The captured arrays: those of the parent (concrete ones, for a root), in the order of the
+  /// extra parameters.
   const std::vector<Array>& captures() const { return captures_; }
   /// Closes the computation: root = tuple of the outputs. Call once.
   ir::Computation* finish(std::span<const Array> outputs, Location location);
   std::unique_ptr<ir::Module> take_module() { return std::move(owned_module_); }
 
-  /// Meshes that constraints inside named, for the choice of devices.
+  /// Meshes named by constraints inside, for the choice of devices.
   struct MeshUse {
     Sharding sharding;
     Location location;
   };
   std::vector<MeshUse>& mesh_uses();
-  /// The mesh in scope where the outermost function began.
+  /// The mesh in scope when the outermost trace began.
   const Mesh& context() const;
-  /// The per-device code that this is part of, searched outwards; null if none.
+  /// The innermost per-device code that this trace is part of; null if none.
   const ManualScope* manual_scope() const;
   void bind_manual(ManualScope scope) { manual_ = std::move(scope); }
-  /// The axes over which a value of this trace may differ between devices; none outside of
-  /// per-device code. Unless told by set_varying it varies as its operands do.
+  /// The axes over which a value of this trace may vary; none outside of per-device code. Unless
+  /// set by set_varying these are the axes of its operands.
   const VaryingAxes& varying(const ir::Instruction* instruction);
   void set_varying(const ir::Instruction* instruction, VaryingAxes axes);
-  /// Outer tracers and committed arrays may not be used inside (TracerError, `where` names the
-  /// function); uncommitted ones are values, which become constants.
+  /// Forbids tracers and committed arrays from outside (TracerError; `where` names the function).
+  /// Uncommitted arrays become constants.
   void forbid_captures(std::string where) { forbid_captures_ = std::move(where); }
   const std::string& path() const { return path_; }
-  /// Functions traced into this module already, by function, argument types and static values:
-  /// calling one again calls the same computation.
+  /// Functions already traced into this module, by function, argument types and static values:
+  /// another call calls the same computation.
   struct CachedCall {
     ir::Computation* computation = nullptr;
     std::vector<bool> weak;
     std::vector<VaryingAxes> varying;
     internal::Prototype prototype;
-    std::vector<Array> captures;  ///< concrete ones
+    std::vector<Array> captures;  ///< concrete arrays only
   };
   struct CallKey {
     std::string text;
@@ -101,8 +102,8 @@ class Trace {
   };
   using Calls = std::unordered_map<CallKey, CachedCall, CallHash>;
   Calls& calls();
-  /// Of one eager operation: plain scalars become parameters too, so that another value of the
-  /// scalar is the same program.
+  /// For a single eager operation: plain scalars become parameters too, so that the program doesn't
+  /// depend on their values.
   void set_eager() { eager_ = true; }
 
  private:
@@ -116,14 +117,14 @@ class Trace {
   std::uint64_t id_;
   std::vector<Array> captures_;
   std::vector<Array>
-      values_;  ///< outer arrays that became constants: kept, as captured_ knows them
+      values_;  ///< arrays that became constants: kept alive for captured_
   std::unordered_map<const void*, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
   Mesh context_;
   Calls calls_;
   std::optional<ManualScope> manual_;
-  std::vector<VaryingAxes> varying_;  ///< by position in the computation, as far as asked for
-  std::map<std::int64_t, VaryingAxes> told_varying_;  ///< those beyond, by position
+  std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
+  std::map<std::int64_t, VaryingAxes> told_varying_;  ///< set for later positions
   std::string forbid_captures_;
   bool finished_ = false;
   bool eager_ = false;
@@ -141,7 +142,8 @@ class ActiveTrace {
   Trace* previous_;
 };
 
-/// While in scope, new instructions of the trace carry this place and operation in their metadata.
+/// While in scope, new instructions of the trace have this location and operation in their
+/// metadata.
 class MetadataScope {
  public:
   MetadataScope(Trace& trace, Location location, const std::string& op_name);
@@ -155,18 +157,18 @@ class MetadataScope {
 };
 
 AbstractValue abstract_value(const Array& array);
-/// The axes over which an array's values may differ between devices, in per-device code.
+/// The axes over which an array may vary, in per-device code.
 VaryingAxes varying_of(const Array& array);
-/// Says so of a value of the current trace that was just made.
+/// Sets the axes over which a new value of the current trace varies.
 void set_varying(const Array& array, VaryingAxes axes);
 
 /// Makes callees (reducers, comparators) in the module that an instruction is staged into.
 using Callees = std::function<std::vector<ir::Computation*>(ir::Module*)>;
 
-/// The one door for operations: stages op(operands) into the current trace, or, if there is none,
-/// compiles and runs it where the operands lie (cached by op, attributes, types and placements).
-/// `op_name` goes into metadata and messages ("tessera.sum"). `shape`: for opcodes whose shape
-/// isn't inferred. A tuple result (sort, variadic reduce, ...) needs apply_many.
+/// Entry point of all operations: stages op(operands) into the current trace or, if there is none,
+/// compiles and runs it on the operands' devices (cached by op, attributes, types and placements).
+/// `op_name` is for metadata and messages ("tessera.sum"). `shape`: for opcodes whose shape isn't
+/// inferred. Operations with tuple results (sort, variadic reduce, ...) use apply_many.
 Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs, Location location,
             const std::string& op_name = "", const Shape* shape = nullptr,
             const Callees& callees = nullptr, bool weak = false);
@@ -174,18 +176,16 @@ std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir
                               Location location, const std::string& op_name = "",
                               const Shape* shape = nullptr, const Callees& callees = nullptr);
 
-/// Traces `body` at once and, if no trace is active, compiles it as one program and runs it: what
-/// composite operations use so that they cost one dispatch. Arrays that `body` uses are captured.
+/// Traces `body` and, if no trace is active, compiles it as one program and runs it, so that
+/// composite operations cost one dispatch. Arrays that `body` uses are captured.
 std::vector<Array> as_one_program(const std::string& name, Location location,
                                   const std::function<std::vector<Array>()>& body);
 
-/// A concrete array on the default device from a literal; `weak` scalars stay on the host until
-/// used.
+/// A concrete array on the default device; `weak` scalars stay on the host until used.
 Array from_literal(const Literal& literal, bool weak = false, bool committed = false);
-/// Gathers all shards; those that are partial sums are added up. TracerError / RuntimeError as
-/// Array::to_vector.
+/// Gathers all shards, adding up partial sums. TracerError and RuntimeError as Array::to_vector.
 Literal to_literal(const Array& array, Location location);
-/// The same; nothing if it was deleted or donated.
+/// The same; nothing if the array was deleted or donated.
 std::optional<Literal> literal_if_alive(const Array& array, Location location);
 /// The host value of a weak or plain scalar known while tracing; null if there is none.
 const Literal* constant_value(const Array& array);

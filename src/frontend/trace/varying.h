@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-device code: which axes it may name, and over which of them a value may differ.
+// Per-device code: the axes that it may name, and over which of them values may vary.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +13,25 @@
 
 namespace tessera::frontend {
 
-/// Names of the axes over which the devices' values may differ.
+/// Names of the axes over which a value may differ between devices.
 using VaryingAxes = std::set<std::string>;
 
 /// {'x', 'y'}
 std::string axes_text(const VaryingAxes& axes);
-/// 'x', or ('x', 'y'): as the names are given to a collective.
+/// 'x', or ('x', 'y'): as written in a call of a collective.
 std::string as_argument(const VaryingAxes& axes);
-/// Those of `a` that `b` lacks.
+/// The axes of `a` that aren't in `b`.
 VaryingAxes without(const VaryingAxes& a, const VaryingAxes& b);
 
 /// The per-device code of one shard_map or partition callback.
 struct ManualScope {
-  /// That of the whole program: groups of devices are made on it.
+  /// The program's mesh, on which groups of devices are defined.
   MeshRef mesh;
-  /// The axes that collectives may name, in the mesh's order; those of scopes around included.
+  /// The axes that collectives may name, including those of enclosing scopes, in the mesh's order.
   std::vector<std::string> axes;
-  /// Of shard_map, its axes as the user gave them; else empty.
+  /// For shard_map, the mesh as the user passed it; otherwise empty.
   Mesh user_mesh;
-  /// Values are checked to be equal where the user says so.
+  /// Whether to check that values are equal on devices where the user states it.
   bool check_vma = false;
 
   bool binds(const std::string& axis) const;
@@ -39,7 +39,7 @@ struct ManualScope {
   std::string to_string() const;
 };
 
-/// What a loop carries, or a branch returns.
+/// A carried value of a loop, or the result of a branch, that varies over too few axes.
 struct VaryingMismatch {
   std::string what;  ///< "carry[0]", "result 1 of branch0"
   VaryingAxes lacks;

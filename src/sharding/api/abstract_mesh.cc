@@ -132,7 +132,7 @@ const std::vector<Device>& stand_ins(std::int64_t count) {
   }
   struct Table {
     std::mutex mutex;
-    std::map<std::int64_t, std::vector<Device>> lists;  // few, and in use to the process's end
+    std::map<std::int64_t, std::vector<Device>> lists;  // few, and used until the process ends
   };
   static Table& table = *new Table;
   const std::lock_guard lock(table.mutex);

@@ -26,7 +26,7 @@ class GSPMDImpl final : public ShardingImpl {
     if (rank == ndim) return canonical_;
     Dims data(canonical_.tile.begin(), canonical_.tile.begin() + std::ptrdiff_t(rank));
     while (std::int64_t(data.size()) < ndim) data.push_back(1);
-    // Trailing unsplit dims may be left away on both sides.
+    // Trailing unsplit dims may be omitted in both.
     while (std::int64_t(data.size()) > ndim && data.back() == 1) data.pop_back();
     if (std::int64_t(data.size()) > ndim) {
       throw ShardingError("sharding " + to_string() +
@@ -87,7 +87,7 @@ GSPMDSharding::GSPMDSharding(std::vector<Device> devices, const std::string& hlo
     throw ValueError(e.message(), location);
   }
   if (tilings[0].kind == Tiling::Kind::maximal && devices.size() > 1) {
-    // The whole array on one device: the others have no part in it.
+    // The entire array is on one device; the others hold nothing.
     devices = {devices[std::size_t(tilings[0].device)]};
     tilings[0].device = 0;
   }

@@ -6,7 +6,7 @@
 
 namespace tessera::internal {
 
-/// The number of this process among those that run the program. Always 0: one process so far.
+/// The index of this process among those that run the program. Always 0: one process so far.
 inline constexpr std::int64_t kProcessIndex = 0;
 inline bool is_local(const Device& d) { return d.process_index == kProcessIndex; }
 

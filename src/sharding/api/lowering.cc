@@ -17,7 +17,7 @@ std::map<Device, std::int64_t> numbers_of(std::span<const Device> devices) {
   return out;
 }
 
-/// Number in the assignment of each of the devices. Empty if the device sets differ.
+/// The index of each device in the assignment. Empty if the device sets differ.
 std::optional<std::vector<std::int64_t>> logical_ids(const std::vector<Device>& devices,
                                                      std::span<const Device> assignment) {
   if (devices.size() != assignment.size()) return std::nullopt;
@@ -32,7 +32,7 @@ std::optional<std::vector<std::int64_t>> logical_ids(const std::vector<Device>& 
   return out;
 }
 
-/// The tiling with its devices renamed by ids[old].
+/// The tiling with device i replaced by ids[i].
 Tiling renamed(const Tiling& t, const std::vector<std::int64_t>& ids) {
   Tiling out = t;
   if (t.kind == Tiling::Kind::maximal) out.device = ids[std::size_t(t.device)];
@@ -71,7 +71,7 @@ Sharding on_devices(const Sharding& s, std::span<const Device> devices) {
   if (!NamedSharding::is(s) || !s.is_abstract()) return s;
   const NamedSharding named(s);
   TESSERA_CHECK(named.mesh().size() == std::int64_t(devices.size()),
-                s.to_string() + " is for another number of devices");
+                s.to_string() + " is for a different number of devices");
   if (internal::is_stand_in(devices[0])) return s;
   const Mesh mesh =
       internal::MeshAccess::on_devices(named.mesh(), {devices.begin(), devices.end()});
@@ -101,7 +101,7 @@ TensorSharding spec_to_axes(const PartitionSpec& spec, const MeshRef& mesh, std:
 
 TensorSharding to_tensor_sharding(const Sharding& s, std::int64_t ndim,
                                   std::span<const Device> assignment) {
-  // Says what is wrong with the rank, if anything is.
+  // Throws if the rank doesn't fit.
   const Tiling tiling = s.impl().tiling(ndim, {});
   if (NamedSharding::is(s)) {
     const NamedSharding named(s);
@@ -123,7 +123,7 @@ TensorSharding to_tensor_sharding(const Sharding& s, std::int64_t ndim,
 std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s) {
   if (s.kind != TensorSharding::Kind::axes || !s.manual.empty()) return std::nullopt;
   bool whole = true;
-  // Pieces of an axis that stand together and make it up are that axis.
+  // Adjacent pieces that make up an axis are that axis.
   auto names = [&](const IndexList& axes) {
     std::vector<std::string> out;
     std::int64_t filled = 0;
@@ -158,7 +158,7 @@ std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s) {
 Sharding to_public_sharding(const TensorSharding& s, const Mesh& mesh,
                             std::span<const Device> assignment) {
   if (s.mesh && !mesh.empty() && same_mesh(s.mesh, to_logical_mesh(mesh, assignment))) {
-    // By name first: axes of size 1 don't show in a tiling.
+    // By name first: a tiling doesn't show axes of size 1.
     if (auto spec = to_partition_spec(s)) return NamedSharding(mesh, *spec, Location{});
   }
   const GSPMDSharding plain({assignment.begin(), assignment.end()}, to_tiling(s).to_string());

@@ -79,14 +79,14 @@ std::int64_t device_count_of(const std::vector<std::int64_t>& sizes, const char*
   return n;
 }
 
-/// One object per mesh. Entries of meshes that are gone are dropped when their slot is used again.
+/// One object per mesh. Entries of destroyed meshes are dropped when their slot is reused.
 template <class Impl>
 std::shared_ptr<const Impl> intern(Impl impl) {
   struct Table {
     std::mutex mutex;
     std::multimap<std::size_t, std::weak_ptr<const Impl>> entries;
   };
-  static Table& table = *new Table;  // meshes may be made and compared until the process's end
+  static Table& table = *new Table;  // meshes may be made and compared until the process ends
   std::lock_guard lock(table.mutex);
   auto [begin, end] = table.entries.equal_range(impl.hash);
   for (auto it = begin; it != end;) {
@@ -290,7 +290,7 @@ Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::st
                                               "many virtual devices there are")),
                      location);
   }
-  // Virtual devices are all equally near to each other, so that every order suits them.
+  // Virtual devices are equally close to each other, so any order is as good.
   devices.resize(std::size_t(count));
   return Mesh(std::move(devices), sizes, names, std::move(types), location);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind Mesh and AbstractMesh.
+// The implementation of Mesh and AbstractMesh.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tessera {
 
 struct Mesh::Impl {
   bool abstract = false;
-  std::vector<Device> devices;  ///< of an abstract one none
+  std::vector<Device> devices;  ///< empty if abstract
   std::vector<std::int64_t> sizes;
   std::vector<std::string> names;
   std::vector<AxisType> types;
@@ -27,20 +27,20 @@ struct Mesh::Impl {
 
 namespace internal {
 
-/// Abstract meshes among the code that numbers devices.
+/// Access to meshes for code that numbers devices, also those of abstract meshes.
 struct MeshAccess {
   /// ValueError as for Mesh's constructor; `who` begins the messages. Types are filled in.
   static void check_axes(const char* who, Mesh::Impl* impl, Location location);
   static Mesh make(Mesh::Impl impl);
-  /// The devices; of an abstract mesh as many stand-ins.
+  /// The devices; for an abstract mesh as many placeholders.
   static const std::vector<Device>& devices(const Mesh& mesh);
   static Mesh with_types(const Mesh& mesh, std::vector<AxisType> types);
-  /// The axes of an abstract mesh over these.
+  /// A mesh with the axes of `mesh` over these devices.
   static Mesh on_devices(const Mesh& mesh, std::vector<Device> devices);
 };
 
-/// Stand-ins for the devices of abstract meshes, numbered from 0: equal ones mean the same place.
-/// RuntimeError for more than kMaxDevices.
+/// Placeholders for the devices of abstract meshes, numbered from 0: equal numbers denote the same
+/// position. RuntimeError for more than kMaxDevices.
 const std::vector<Device>& stand_ins(std::int64_t count);
 bool is_stand_in(const Device& device);
 

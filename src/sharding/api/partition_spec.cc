@@ -70,7 +70,7 @@ PartitionSpec PartitionSpec::with_unreduced(std::vector<std::string> axes,
   }
   PartitionSpec out = *this;
   out.unreduced_ = std::move(axes);
-  // A set: one order, so that equal specs compare equal.
+  // A set: sorted, so that equal specs compare equal.
   std::sort(out.unreduced_.begin(), out.unreduced_.end());
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PmapSharding: one dim split over the devices, as pmap has it.
+// PmapSharding: one dim split over the devices, as in jax.pmap.
 #include "src/base/check.h"
 #include "src/base/shape.h"
 #include "src/sharding/api/sharding_impl.h"

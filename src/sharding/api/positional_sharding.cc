@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PositionalSharding: an array of devices that is reshaped and transposed to fit.
+// PositionalSharding: an array of devices that is reshaped and transposed.
 #include <algorithm>
 #include <numeric>
 
@@ -11,7 +11,7 @@ namespace tessera {
 namespace internal {
 namespace {
 
-/// An array of device sets: `ids` lists shape × copies positions in devices(), row-major.
+/// An array of device sets: `ids` has positions in devices(), row-major, with dims shape × copies.
 class PositionalImpl final : public ShardingImpl {
  public:
   static constexpr ShardingClass kClass = ShardingClass::positional;

@@ -50,8 +50,8 @@ void check_shape(const Dims& shape, Location location) {
                             location);
 }
 
-/// Which of the partial sums each place of the tiling's device list holds: number `p` along the
-/// unreduced ones of its subgroups.
+/// The partial sum that each position of the tiling's device list holds: its index along the
+/// unreduced subgroups.
 std::int64_t partial_sum(const Tiling& t, std::size_t rank, std::int64_t p) {
   std::int64_t out = 0, ways = 1;
   for (std::size_t g = t.subgroups.size(); g-- > 0;) {
@@ -79,7 +79,7 @@ ShardLayout compute(const Sharding& s, const Dims& shape, Location location) {
   out.shard_shape = divided(s, t, shape, location);
   const std::vector<Device>& devices = s.impl().devices();
   const Dims ways = ways_of(t, shape.size());
-  // Row-major number of each device's tile; without tiles all hold number 0.
+  // Row-major index of each device's tile; without tiles all hold number 0.
   std::vector<std::int64_t> tile_of(devices.size(), 0);
   std::vector<std::int64_t> sum_of(devices.size(), 0);
   std::vector<bool> holds(devices.size(), t.kind != Tiling::Kind::maximal);
@@ -107,7 +107,7 @@ ShardLayout compute(const Sharding& s, const Dims& shape, Location location) {
     }
     out.devices.push_back(devices[d]);
     out.indices.push_back(std::move(index));
-    // Keyed by the slice, not by the tile: of a dimension of size 0 all slices are the same.
+    // Keyed by the slice, not by the tile: all slices of a dimension of size 0 are the same.
     out.replica_ids.push_back(copies_seen[{offset, sum_of[d]}]++);
     out.offsets.push_back(std::move(offset));
   }

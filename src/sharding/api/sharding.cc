@@ -23,7 +23,7 @@ const internal::ShardingImpl& Sharding::impl() const {
 }
 
 namespace {
-/// What asks for devices.
+/// Throws unless the sharding has devices.
 const std::vector<Device>& devices_for(const Sharding& s, const char* what, Location location) {
   if (s.impl().is_abstract()) {
     throw ValueError(std::string(what) + " of " + s.to_string() +

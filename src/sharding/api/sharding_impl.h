@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind the public class Sharding: one subclass per public class.
+// The implementation of the public class Sharding: one subclass per public class.
 #pragma once
 
 #include <memory>
@@ -28,15 +28,15 @@ class ShardingImpl {
   virtual bool is_fully_replicated() const = 0;
   virtual std::shared_ptr<const ShardingImpl> with_memory_kind(std::string kind) const = 0;
   virtual std::string to_string() const = 0;
-  /// Of the same class; memory kind and devices are compared by the caller.
+  /// Compares with a sharding of the same class; the caller compares memory kind and devices.
   virtual bool same(const ShardingImpl& other) const = 0;
-  /// Of what `same` compares.
+  /// Hash of what `same` compares.
   virtual std::size_t hash() const = 0;
 
-  /// On an abstract mesh: stand-ins (see mesh_impl.h).
+  /// On an abstract mesh: placeholders (see mesh_impl.h).
   virtual const std::vector<Device>& devices() const { return devices_; }
   virtual std::int64_t device_count() const { return std::int64_t(devices_.size()); }
-  /// There are no devices behind it.
+  /// True if the devices are placeholders.
   virtual bool is_abstract() const { return !devices_.empty() && is_stand_in(devices_[0]); }
   const std::string& memory_kind() const { return memory_kind_; }
 
@@ -45,12 +45,12 @@ class ShardingImpl {
   std::string memory_kind_;
 };
 
-/// The same list, or as many stand-ins.
+/// Whether both lists are equal, or both are placeholders and equally long.
 bool same_devices(const ShardingImpl& a, const ShardingImpl& b);
-/// ValueError naming the device and the kinds it can address, unless it can address that one.
+/// ValueError naming the device and its kinds of memory, unless `kind` is one of them.
 void check_memory_kind(const std::string& kind, const std::vector<Device>& devices,
                        Location location);
-/// ValueError if a device stands twice or there is none. `who` begins the message.
+/// ValueError if a device occurs twice or there is none. `who` begins the message.
 void check_devices(const std::vector<Device>& devices, const std::string& who, Location location);
 /// The impl as class T; TypeError naming both classes otherwise.
 template <class T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SingleDeviceSharding: the array on one device.
+// SingleDeviceSharding: the entire array on one device.
 #include "src/sharding/api/sharding_impl.h"
 
 namespace tessera {

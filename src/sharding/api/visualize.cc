@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// Text and the columns it takes: not its bytes, once it is more than ASCII.
+/// Text and the columns it takes, which aren't its bytes beyond ASCII.
 struct Label {
   std::string text;
   int width = 0;
@@ -36,7 +36,7 @@ constexpr Glyphs kAscii = {"-", "|", "...",
 struct Grid {
   std::int64_t rows = 1, columns = 1;
   std::string platform;
-  std::vector<std::vector<std::int64_t>> ids;  // of each cell, rising
+  std::vector<std::vector<std::int64_t>> ids;  // of each cell, ascending
 };
 
 Grid make_grid(const ShardLayout& layout, const Dims& shape) {
@@ -64,7 +64,7 @@ Grid make_grid(const ShardLayout& layout, const Dims& shape) {
   return grid;
 }
 
-/// How much of a list of devices is written.
+/// How many devices of a list are written.
 enum class Detail : std::uint8_t { all, ends, first };
 
 Label device_label(const Grid& grid, const std::vector<std::int64_t>& ids, bool platform,
@@ -93,7 +93,7 @@ Label device_label(const Grid& grid, const std::vector<std::int64_t>& ids, bool 
   return out;
 }
 
-/// Indices that are shown, -1 where some are left out: the first ones and the last.
+/// The indices to show, the first ones and the last, with -1 in place of those left out.
 std::vector<std::int64_t> shown(std::int64_t count, std::int64_t limit) {
   std::vector<std::int64_t> out;
   if (count <= limit) {
@@ -112,9 +112,9 @@ struct Drawing {
   std::vector<std::int64_t> columns;
 };
 
-/// Takes the first way of writing the cells that fits, the most telling first.
+/// Chooses the most detailed way of writing the cells that fits.
 Drawing fit(const Grid& grid, int width, const Glyphs& glyphs) {
-  constexpr int kRoomy = 10;  // cells are not narrower if there is room
+  constexpr int kRoomy = 10;  // minimum width of cells if the line is wide enough
   Drawing out;
   int widest = 0;
   auto label = [&](bool platform, Detail detail) {
@@ -132,7 +132,7 @@ Drawing fit(const Grid& grid, int width, const Glyphs& glyphs) {
                                                 {false, Detail::ends},
                                                 {false, Detail::first}};
   for (const auto& form : kForms) {
-    if (form.second == Detail::first) break;  // leaving columns out tells more
+    if (form.second == Detail::first) break;  // leaving columns out shows more
     label(form.first, form.second);
     if (widest <= room) {
       out.cell = int(std::min<std::int64_t>(std::max(kRoomy, widest + 2), room));
@@ -154,7 +154,7 @@ Drawing fit(const Grid& grid, int width, const Glyphs& glyphs) {
   return out;
 }
 
-/// Colours that black or white letters stand out from; neighbours in the list are far apart.
+/// Colours on which black or white letters are readable; neighbours in the list differ clearly.
 struct Color {
   int background, letters;
 };
@@ -162,7 +162,7 @@ constexpr Color kColors[] = {{24, 15}, {215, 0}, {29, 15},  {181, 0}, {61, 15}, 
                              {95, 15}, {117, 0}, {130, 15}, {188, 0}, {90, 15}, {186, 0}};
 
 std::string centred(const Label& label, int width) {
-  // Only a long number in the narrowest picture reaches this.
+  // Only reached by a long number in the narrowest picture.
   if (label.width > width) return label.text.substr(0, std::size_t(std::max(width, 0)));
   const int left = (width - label.width) / 2;
   return std::string(std::size_t(left), ' ') + label.text +

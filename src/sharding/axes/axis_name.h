@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which names mesh axes may have.
+// Validity of mesh axis names.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// ShardingError for names of mesh axes that the text forms of programs can't carry.
+/// ShardingError for names that the text forms of programs can't represent.
 void check_axis_name(const std::string& name, Location location = {});
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolves axes named in text (also parts of axes) to axes of a refined mesh.
+// Resolves axes and sub-axes named in text to axes of a refined mesh.
 #include "src/sharding/axes/axis_refs.h"
 
 #include <algorithm>

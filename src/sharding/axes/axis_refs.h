@@ -12,7 +12,7 @@ namespace tessera {
 struct AxisRef {
   std::string name;
   std::int64_t pre = 1;
-  std::int64_t size = 0;  ///< 0: the whole axis
+  std::int64_t size = 0;  ///< 0: the full axis
 };
 
 /// A sharding in terms of named axes.
@@ -26,8 +26,8 @@ struct NamedAxesSharding {
   std::vector<AxisRef> replicated, unreduced, manual;
 };
 
-/// Refines the mesh as far as the sub-axes need. ShardingError if an axis isn't there, a sub-axis
-/// doesn't divide it, two of them don't nest, or one stands twice.
+/// Refines the mesh as far as the sub-axes require. ShardingError if the mesh lacks an axis, a
+/// sub-axis doesn't divide its axis, two sub-axes don't nest, or an axis occurs twice.
 TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh);
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// Indices of the digits by falling stride.
+/// Indices of the digits by descending stride.
 IndexList by_stride(std::span<const Digit> digits) {
   IndexList order(digits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -46,7 +46,7 @@ std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape,
 
 std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> list) {
   std::vector<Digit> digits;  // minor to major
-  std::size_t block = 1;      // so many entries are one value of the next digit
+  std::size_t block = 1;      // number of entries per value of the next digit
   while (block < list.size()) {
     const std::int64_t stride = list[block] - list[0];
     std::size_t size = 1;
@@ -60,7 +60,7 @@ std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> l
   }
   std::reverse(digits.begin(), digits.end());
   digits = joined_digits(digits);
-  // The strides must be those of a row-major array over all numbers from 0.
+  // The strides must be those of a row-major array of all numbers from 0.
   std::int64_t expected = std::int64_t(list.size());
   for (int i : by_stride(digits)) {
     const Digit& d = digits[std::size_t(i)];
@@ -68,7 +68,7 @@ std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> l
     expected = d.stride;
   }
   if (expected != 1) return std::nullopt;
-  // The runs above looked at a few entries only.
+  // The digits were found from a few entries only.
   for (std::size_t p = 0; p < list.size(); ++p) {
     std::int64_t value = 0;
     std::int64_t rest = std::int64_t(p);

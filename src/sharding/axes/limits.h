@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Devices that a text may speak of: a guard of memory and time against odd texts.
+/// Maximum number of devices in a text: malformed texts must not exhaust memory or time.
 inline constexpr std::int64_t kMaxMeshDevices = std::int64_t(1) << 22;
 
 }  // namespace tessera

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Each of 20 axes at least halves what a device holds; the others have size 1.
+// Far above what is useful: with kMaxDevices devices at most 20 axes can have a size above 1.
 constexpr std::size_t kMaxMeshAxes = 256;
 
 }  // namespace
@@ -106,7 +106,7 @@ MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes
     for (std::size_t i = 0; i < device_ids.size(); ++i) {
       identity = identity && device_ids[i] == std::int64_t(i);
     }
-    // One form per mesh, so that equal meshes compare equal.
+    // Canonical, so that equal meshes compare equal.
     if (identity) device_ids.clear();
     mesh->device_ids = std::move(device_ids);
   }

@@ -12,13 +12,13 @@
 
 namespace tessera {
 
-/// An axis, or the part of a named axis that has `pre` devices' worth of it on its major side:
-/// axis "x" of size 8 may be refined into x:(1)2, x:(2)2, x:(4)2.
+/// An axis, or the sub-axis "name:(pre)size" of a named axis, where `pre` is the product of the
+/// sizes of the more major sub-axes: axis "x" of size 8 may be refined into x:(1)2, x:(2)2, x:(4)2.
 struct MeshAxis {
   std::string name;
   std::int64_t size = 1;
   std::int64_t pre = 1;
-  std::int64_t full = 1;  ///< size of the whole named axis
+  std::int64_t full = 1;  ///< size of the full named axis
 
   bool whole() const { return size == full; }
   /// "x" or "x:(2)2"
@@ -26,9 +26,9 @@ struct MeshAxis {
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
-/// Position p of the row-major grid of axes is held by logical device `device_ids[p]` (p itself if
-/// empty). Shardings name axes by their index here. Sub-axes are axes of a refined mesh, so that
-/// two axes are always equal or disjoint.
+/// Position p of the row-major grid of axes is logical device `device_ids[p]` (p itself if empty).
+/// Shardings name axes by their index here. Sub-axes are axes of a refined mesh, so that two axes
+/// are always equal or disjoint.
 struct LogicalMesh {
   std::string name = "mesh";
   std::vector<MeshAxis> axes;
@@ -44,7 +44,7 @@ struct LogicalMesh {
   std::int64_t position_of(std::int64_t device) const;
   /// Coordinate of a device along one axis.
   std::int64_t coordinate(std::int64_t device, int axis) const;
-  /// Index of a whole axis; -1 if there is none.
+  /// Index of an axis that isn't a sub-axis; -1 if there is none of that name.
   int find(const std::string& axis_name) const;
   friend bool operator==(const LogicalMesh&, const LogicalMesh&) = default;
 };
@@ -52,15 +52,15 @@ using MeshRef = std::shared_ptr<const LogicalMesh>;
 
 MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes,
                           std::vector<std::int64_t> device_ids = {}, std::string name = "mesh");
-/// Splits the axes into pieces. `pieces[i]` are the sizes, major to minor, of axis i; empty =
-/// whole.
+/// Splits the axes. `pieces[i]` are the sizes, major to minor, of the pieces of axis i; empty: not
+/// split.
 MeshRef refine(const MeshRef& mesh, const std::vector<Dims>& pieces);
 /// Splits every axis into prime factors.
 MeshRef refine_to_primes(const MeshRef& mesh);
 /// A refinement of both, if they have the same named axes and device order (see refine); null if
 /// there is none, as for cuts 2 and 3 of an axis of 6.
 MeshRef common_refinement(const MeshRef& a, const MeshRef& b);
-/// Same named axes, sizes and device order, however refined.
+/// Whether both have the same named axes, sizes and device order, however refined.
 bool same_mesh(const MeshRef& a, const MeshRef& b);
 
 }  // namespace tessera

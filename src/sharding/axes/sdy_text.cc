@@ -5,7 +5,7 @@
 #include "src/sharding/axes/axis_refs.h"
 #include "src/sharding/axes/text_cursor.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
+// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 namespace {
 

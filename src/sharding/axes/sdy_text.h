@@ -15,14 +15,14 @@ namespace tessera {
 using MeshTable = std::map<std::string, MeshRef, std::less<>>;
 
 /// `#sdy.mesh<["x"=2, "y"=4], device_ids=[...]>`, also without `#sdy.mesh` or `mesh` in front. A
-/// mesh without axes and with one device id stands for that single device.
+/// mesh without axes and with one device id denotes that single device.
 MeshRef parse_sdy_mesh(std::string_view text, const std::string& name = "mesh");
 
 /// `#sdy.sharding<@mesh, [{"x", "y":(1)2}, {"z", ?}p1], replicated={"w"}, unreduced={"u"}>`, also
 /// from `<` on. The mesh is refined as far as the sub-axes need. A single-device mesh gives a
 /// maximal sharding. ParseError with line and column.
 TensorSharding parse_sdy_sharding(std::string_view text, const MeshTable& meshes);
-/// As above; the text's mesh, whatever its name, is `mesh`.
+/// As above; any mesh name in the text refers to `mesh`.
 TensorSharding parse_sdy_sharding(std::string_view text, const MeshRef& mesh);
 
 /// `#sdy.sharding_per_value<[<@mesh, [...]>, <...>]>`, also from `[` on.

@@ -10,8 +10,8 @@
 namespace tessera {
 namespace {
 
-/// Axes without those of size 1, neighbouring pieces of one named axis joined: one form per
-/// placement, whatever the refinement.
+/// The axes without those of size 1, and with adjacent pieces of a named axis merged: the same for
+/// all shardings with the same placement, however the mesh is refined.
 std::vector<MeshAxis> joined(const LogicalMesh& mesh, const IndexList& axes) {
   std::vector<MeshAxis> out;
   for (int i : axes) {
@@ -32,7 +32,7 @@ std::vector<MeshAxis> joined_set(const LogicalMesh& mesh, IndexList axes) {
   return joined(mesh, axes);
 }
 
-/// Axes for a text: pieces joined as sdy's canonical form asks, axes of size 1 kept.
+/// Axes as printed: pieces merged as sdy's canonical form requires, axes of size 1 kept.
 std::vector<std::string> axis_texts(const LogicalMesh& mesh, const IndexList& axes, bool quoted) {
   std::vector<MeshAxis> list;
   for (int i : axes) {
@@ -182,7 +182,7 @@ TensorSharding TensorSharding::on(const MeshRef& refined) const {
     return s;
   }
   TESSERA_CHECK(same_mesh(mesh, refined), "a sharding was moved to another mesh");
-  // The new axes of each old one. Both list the pieces of a named axis from major to minor.
+  // The new axes of each old one. Both meshes list the pieces of a named axis from major to minor.
   std::vector<IndexList> pieces(mesh->axes.size());
   for (std::size_t i = 0; i < mesh->axes.size(); ++i) {
     const MeshAxis& a = mesh->axes[i];

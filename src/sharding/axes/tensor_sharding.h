@@ -18,25 +18,26 @@ struct DimSharding {
   friend bool operator==(const DimSharding&, const DimSharding&) = default;
 };
 
-/// How one array lies on a mesh. Axes stand at most once over dims, replicated, unreduced, manual.
+/// How one array is sharded over a mesh. Each axis occurs at most once in dims, replicated,
+/// unreduced and manual together.
 struct TensorSharding {
   enum class Kind : std::uint8_t {
-    axes,     ///< dims below; no axes at all = replicated
-    maximal,  ///< all on one device
+    axes,     ///< split as `dims` states; without any axes replicated
+    maximal,  ///< entirely on one device
     unknown,
   };
   Kind kind = Kind::axes;
-  MeshRef mesh;  ///< null: replicated on whatever mesh there is
+  MeshRef mesh;  ///< null: replicated on any mesh
   std::vector<DimSharding> dims;
   IndexList replicated;     ///< axes that propagation must not put on any dim
   IndexList unreduced;      ///< axes over which the value is a partial sum
   IndexList manual;         ///< axes along which the program is per device
-  std::int64_t device = 0;  ///< of maximal
+  std::int64_t device = 0;  ///< the device of a maximal sharding
   int shard_group = -1;     ///< shard_as / shard_like group; -1: none
   bool shard_like = false;
 
   static TensorSharding replicated_on(MeshRef mesh, std::int64_t rank);
-  /// Every dim open and unsplit: propagation decides all.
+  /// All dims open and unsplit: propagation chooses everything.
   static TensorSharding open_on(MeshRef mesh, std::int64_t rank);
   static TensorSharding manual_on(MeshRef mesh, std::int64_t rank);
   static TensorSharding maximal_on(std::int64_t device);
@@ -45,19 +46,19 @@ struct TensorSharding {
   /// Number of parts of one dim.
   std::int64_t shards(std::int64_t dim) const;
   Dims shards() const;
-  /// No dim is split and nothing is unreduced (copies on all devices).
+  /// No dim is split and nothing is unreduced: all devices have copies.
   bool is_replicated() const;
   bool is_manual() const { return !manual.empty(); }
   bool fully_open() const;
-  /// True if some dim's axes include it.
+  /// True if it is among the axes of some dim.
   bool uses_axis(int axis) const;
   /// ceil(dim / shards) per dim.
   Dims shard_dims(const Dims& global) const;
-  /// Which shard (row-major over shards()) a device holds, per dim.
+  /// The index of a device's shard along each dim.
   Dims shard_coordinates(std::int64_t device) const;
   /// Drops open flags and priorities.
   TensorSharding closed() const;
-  /// Same axes on the same dims of the same mesh; open flags and priorities don't count.
+  /// Same axes on the same dims of the same mesh; open flags and priorities are ignored.
   bool same_placement(const TensorSharding& other) const;
   /// The same sharding with axes of `refined`, a refinement of `mesh`. A null mesh becomes
   /// `refined`.
@@ -65,7 +66,7 @@ struct TensorSharding {
 
   /// sdy's text: `#sdy.sharding<@mesh, [{"x", "y":(1)2}, {?}], replicated={"w"}>`.
   std::string to_string() const;
-  /// A user's form: `P("x", ("y","z"), None)`, "replicated", "device 3".
+  /// For users: `P("x", ("y","z"), None)`, "replicated", "device 3".
   std::string to_spec_string() const;
   friend bool operator==(const TensorSharding& a, const TensorSharding& b);
 };

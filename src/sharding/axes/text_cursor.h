@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A position in a text that is being read, for the small parsers of this layer.
+// A cursor over text, for the small parsers of this layer.
 #pragma once
 
 #include <charconv>
@@ -23,7 +23,7 @@ class TextCursor {
     skip_space();
     return position_ < text_.size() ? text_[position_] : '\0';
   }
-  /// Takes `token` if it comes next. A word must not go on behind it.
+  /// Consumes `token` if it comes next. A word must end there.
   bool accept(std::string_view token) {
     skip_space();
     if (text_.substr(position_, token.size()) != token) return false;
@@ -66,7 +66,7 @@ class TextCursor {
     while (position_ < text_.size() && text_[position_] != quote) {
       if (text_[position_] == '\\' && position_ + 1 < text_.size()) {
         ++position_;
-        // MLIR writes bytes that can't be seen as two digits.
+        // MLIR writes unprintable bytes as two hexadecimal digits.
         unsigned byte = 0;
         const char* digits = text_.data() + position_;
         if (text_.size() - position_ >= 2 &&
@@ -86,7 +86,7 @@ class TextCursor {
     if (position_ >= text_.size()) fail("the text ends too early");
     ++position_;
   }
-  /// Passes over a text in braces, quotes respected.
+  /// Skips text in braces, which may contain quoted strings.
   void skip_braces() {
     expect("{");
     for (int depth = 1; depth > 0;) {

@@ -22,7 +22,7 @@ std::vector<std::int64_t> Tiling::device_list() const {
   const std::vector<Digit> digits = digits_of_iota(reshape, perm);
   std::vector<std::int64_t> out{0};
   out.reserve(std::size_t(element_count(reshape)));
-  // Each digit, from the minor one on, repeats what is there already.
+  // Each digit, from the minor one on, repeats the list made so far.
   for (std::size_t i = digits.size(); i-- > 0;) {
     const std::size_t block = out.size();
     for (std::int64_t v = 1; v < digits[i].size; ++v) {
@@ -57,8 +57,8 @@ Tiling::Kind plain_kind(Tiling::Subgroup s) {
   return Tiling::Kind::replicated;
 }
 
-/// The digits with the copies of each tile, the last ones, in rising order. Empty if the copies
-/// don't begin at a digit.
+/// The digits with those of the copies of a tile, the last ones, in ascending order. Empty if the
+/// copies don't begin at a digit.
 std::optional<std::vector<Digit>> with_sorted_copies(const std::vector<Digit>& digits,
                                                      std::int64_t copies) {
   if (copies == 1) return digits;
@@ -74,7 +74,7 @@ std::optional<std::vector<Digit>> with_sorted_copies(const std::vector<Digit>& d
   return joined_digits(out);
 }
 
-/// The list of a tiling with its tile dims in another order.
+/// The device list of a tiling with its tile dims permuted.
 std::vector<std::int64_t> transposed(const std::vector<std::int64_t>& list, const Dims& tile,
                                      const std::vector<std::size_t>& order) {
   const Dims strides = row_major_strides(tile);

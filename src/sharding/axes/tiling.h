@@ -33,17 +33,17 @@ struct Tiling {
   std::int64_t num_devices() const;
   /// Device of each tile, row-major.
   std::vector<std::int64_t> device_list() const;
-  /// The one form of all tilings that mean the same: iota form where the devices allow it, its dims
-  /// as few as possible, subgroups of one kind joined, in the order manual, unreduced, replicated;
-  /// no subgroup of size 1; the copies of a tile in rising order; a tiling that splits no dim and
-  /// has one subgroup or none becomes one of the plain kinds.
+  /// The canonical form, which is the same for all equivalent tilings: iota form if the devices
+  /// allow it, with as few dims as possible; subgroups of one kind merged, in the order manual,
+  /// unreduced, replicated, and none of size 1; the copies of a tile in ascending order. A tiling
+  /// that splits no dim and has at most one subgroup becomes one of the plain kinds.
   Tiling canonical() const;
   /// Text of the canonical form, with `last_tile_dim_replicate` for one replicated subgroup.
   std::string to_string() const;
   friend bool operator==(const Tiling&, const Tiling&) = default;
 };
 
-/// Checks what the text alone can't show: that the tiling covers devices 0..n-1, each once.
+/// Checks what depends on the number of devices: the tiling must cover devices 0..n-1, each once.
 /// ShardingError otherwise.
 void check_tiling(const Tiling& t, std::int64_t num_devices);
 
@@ -56,12 +56,11 @@ std::vector<Tiling> parse_tilings(std::string_view text, bool* is_tuple = nullpt
 Tiling to_tiling(const TensorSharding& s);
 
 /// Tilings → axes on one mesh, refined enough to express all of them. If `preferred` is given and
-/// its device order fits, its axes (refined where needed) are used. A tiling whose device list is
-/// no permutation of axes of the common mesh gets a mesh of its own with device_ids. Axes that come
-/// from no preferred mesh are named "axis_0", "axis_1", ... ShardingError if a tiling doesn't fit
-/// its rank or the number of devices.
-/// `ranks[i]` is the rank of the value; null meshes are returned for replicated ones only when
-/// nothing is tiled and there is no preferred mesh.
+/// its device order fits, its axes (refined if needed) are used. A tiling whose device list isn't a
+/// permutation of axes of the common mesh gets a separate mesh with device_ids. Axes that aren't
+/// those of the preferred mesh are named "axis_0", "axis_1", ... ShardingError if a tiling doesn't
+/// fit its rank or the number of devices. `ranks[i]` is the rank of the i-th value. Replicated
+/// shardings have a null mesh only if nothing is tiled and there is no preferred mesh.
 std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
                                          std::span<const std::int64_t> ranks,
                                          std::int64_t num_devices, MeshRef preferred = nullptr);

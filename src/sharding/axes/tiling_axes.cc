@@ -55,7 +55,7 @@ Tiling to_tiling(const TensorSharding& s) {
     if (!used[i]) rest.push_back(int(i));
   }
   subgroup(rest, Tiling::Subgroup::replicated);
-  // An array of the axes' sizes, its dims in the order in which the tiles name them.
+  // An array with the sizes of the axes, its dims in the order in which the tile dims use them.
   std::erase_if(digits, [](const Digit& d) { return d.size == 1; });
   iota_of_digits(digits, &t.reshape, &t.perm);
   if (!mesh.device_ids.empty()) {
@@ -69,8 +69,8 @@ Tiling to_tiling(const TensorSharding& s) {
 
 namespace {
 
-/// A mesh in the making: a device order and the strides at which axes begin. Each cut divides the
-/// next one; 1 and the number of devices are always there.
+/// A mesh under construction: a device order and the strides at which axes begin. Each cut divides
+/// the next one; 1 and the number of devices are always included.
 struct MeshDraft {
   std::vector<std::int64_t> device_ids;  // empty: identity
   std::vector<std::int64_t> position;    // inverse of it
@@ -113,7 +113,7 @@ MeshDraft make_draft(std::vector<std::int64_t> ids, std::int64_t n) {
   return draft;
 }
 
-/// The tiling's digits in the positions of that draft.
+/// The tiling's digits in terms of the draft's positions.
 std::optional<std::vector<std::vector<Digit>>> express(const Tiling& t, const MeshDraft& draft) {
   std::optional<std::vector<Digit>> digits;
   if (draft.device_ids.empty() && !t.reshape.empty()) {
@@ -129,7 +129,7 @@ std::optional<std::vector<std::vector<Digit>>> express(const Tiling& t, const Me
   return split_digits(*digits, t.tile);
 }
 
-/// Adds the tiling's cuts if it can be expressed there and the cuts still nest.
+/// Adds the tiling's cuts if the draft can express the tiling and the cuts still nest.
 bool join_draft(const Tiling& t, MeshDraft& draft, Placed& placed) {
   auto parts = express(t, draft);
   if (!parts) return false;
@@ -141,7 +141,7 @@ bool join_draft(const Tiling& t, MeshDraft& draft, Placed& placed) {
   return true;
 }
 
-/// A mesh without names for the cuts of a draft.
+/// A mesh with generated axis names for the cuts of a draft.
 MeshRef anonymous_mesh(const MeshDraft& draft, const std::string& name) {
   std::vector<std::pair<std::string, std::int64_t>> axes;
   std::int64_t upper = 0;
@@ -173,7 +173,7 @@ MeshRef refined_mesh(const MeshRef& preferred, const MeshDraft& draft) {
   return any ? refine(preferred, pieces) : preferred;
 }
 
-/// Axis indices of digits, cut at the mesh's own axes, major to minor.
+/// The axes of digits, split at the boundaries of the mesh's axes, major to minor.
 IndexList axes_of(const std::vector<Digit>& digits, const LogicalMesh& mesh) {
   const Dims strides = mesh.strides();
   IndexList out;
@@ -218,7 +218,8 @@ std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
     std::size_t d = 0;
     while (d < drafts.size() && !join_draft(t, drafts[d], placed[i])) ++d;
     if (d == drafts.size()) {
-      // Other axes over the plain order, else an order of its own, in which it is plain.
+      // Another mesh over the identity order; if that doesn't fit, one whose device order is the
+      // tiling's own.
       drafts.push_back(make_draft({}, num_devices));
       if (!join_draft(t, drafts[d], placed[i])) {
         drafts[d] = make_draft(t.device_list(), num_devices);

@@ -23,7 +23,7 @@ class Parser {
       out.push_back(body());
     } else if (!in_.accept("}")) {
       do {
-        // A comment such as /*index=5*/ stands between the elements of long tuples.
+        // Long tuples have comments such as /*index=5*/ between their elements.
         if (in_.accept("/*")) {
           while (!in_.accept("*/")) in_.skip_one();
         }
@@ -37,7 +37,7 @@ class Parser {
   }
 
  private:
-  /// What stands between "{" and "}", the latter included.
+  /// The rest of a sharding after "{", up to and including "}".
   Tiling body() {
     Tiling t;
     bool has_kind = false;
@@ -227,7 +227,7 @@ class Parser {
     return out;
   }
 
-  /// The form with named axes, behind the word "mesh".
+  /// The form with named axes, after the word "mesh".
   Tiling named() {
     std::vector<std::pair<std::string, std::int64_t>> axes;
     std::int64_t count = 1;
