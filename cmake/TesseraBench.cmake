@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each bench/<name>.cc is one program bench_<name>. Google Benchmark is linked where it is found.
+# Each bench/<name>.cc is one program bench_<name>. Google Benchmark is linked if found.
 
 find_package(benchmark QUIET)
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cc")

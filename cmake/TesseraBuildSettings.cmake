@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Flags that all of our own targets share. None of them reaches a consumer.
+# Flags of all targets of this repository. None of them is passed on to consumers.
 
 if(PROJECT_IS_TOP_LEVEL)
   get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
@@ -12,7 +12,7 @@ if(PROJECT_IS_TOP_LEVEL)
     if(TESSERA_CCACHE)
       set(CMAKE_CXX_COMPILER_LAUNCHER "${TESSERA_CCACHE}")
       if(TESSERA_PCH)
-        # Without these ccache passes by every source that uses a precompiled header.
+        # Without these ccache doesn't cache sources that use a precompiled header.
         list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
           "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime")
       endif()
@@ -31,7 +31,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 include(CheckLinkerFlag)
 if(PROJECT_IS_TOP_LEVEL AND NOT TESSERA_SANITIZE)
-  # Linking the test binaries is a good part of an incremental build.
+  # Linking the test binaries is a large part of an incremental build.
   find_program(TESSERA_MOLD mold)
   mark_as_advanced(TESSERA_MOLD)
   if(TESSERA_MOLD)
@@ -80,9 +80,9 @@ function(tessera_precompile target header)
   endif()
 endfunction()
 
-# tessera_join(TARGET SOURCE...): compiles the sources of one folder a few at a time, each few as one
-# source that includes them, for most of the time goes into headers and templates that all of them
-# use. A source whose helpers are named as another's says "// Compiled apart" and why.
+# tessera_join(TARGET SOURCE...): a unity build of the sources of each folder, a few at a time, as
+# most of the time goes into headers and templates that they share. Sources whose helpers have the
+# same names as another's are excluded by a line "// Compiled apart" that says why.
 function(tessera_join target)
   if(NOT TESSERA_UNITY)
     return()

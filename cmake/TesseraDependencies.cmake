@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Everything comes from the system; nothing is downloaded. docs/dependencies.md says what for.
+# Everything comes from the system; nothing is downloaded. docs/dependencies.md states the purpose
+# of each.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

@@ -49,7 +49,7 @@ foreach(document IN LISTS documents)
     target_link_libraries(${name} PRIVATE tessera::tessera)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
     if(TESSERA_BUILD_TESTS)
-      # Files that documents read lie there.
+      # The directory with the files that the programs read.
       add_test(NAME ${name} COMMAND ${name}
                WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/examples/from_jax")
       set_tests_properties(${name} PROPERTIES LABELS examples TIMEOUT 60)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/fuzz/<target>.cc: one libFuzzer binary for each reader of text or files, and one for what
-# is done with a program. Clang only; the layers themselves are instrumented, so this is a build tree
-# of its own (preset `fuzz`).
+# tests/fuzz/<target>.cc: one libFuzzer binary for each reader of text or files, and one for
+# compilation. Clang only; the layers themselves are instrumented, so this is a build tree of its
+# own (preset `fuzz`).
 
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang; configure with --preset fuzz")
@@ -14,7 +14,7 @@ foreach(layer IN ITEMS base sharding ir text evaluator spmd)
   target_compile_options(tessera_${layer} PRIVATE ${tessera_fuzz_options})
 endforeach()
 
-# Single files of layers whose other files nothing here needs.
+# Single sources of layers that aren't needed otherwise.
 add_library(tessera_part_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/custom/sharding_rule.cc")
 add_library(tessera_part_flags OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/placement.cc"
   "${PROJECT_SOURCE_DIR}/src/runtime/storage.cc")

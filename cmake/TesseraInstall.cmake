@@ -13,7 +13,7 @@ install(TARGETS tessera EXPORT tessera-targets
 install(EXPORT tessera-targets NAMESPACE tessera:: DESTINATION "${package_dir}"
   COMPONENT development)
 
-# A shared tessera carries its private libraries in itself; whoever links a static one needs them.
+# A shared tessera contains its private libraries; consumers of a static one must link them.
 set(TESSERA_STATIC_DEPENDENCIES "")
 set(TESSERA_PC_PRIVATE_LIBS "-lopenblas -lfmt -lxxhash -pthread")
 if(TESSERA_TASK_POOL STREQUAL "TBB")
@@ -46,7 +46,7 @@ install(FILES "${PROJECT_BINARY_DIR}/generated/tessera-config.cmake"
               "${PROJECT_BINARY_DIR}/generated/tessera-config-version.cmake"
         DESTINATION "${package_dir}" COMPONENT development)
 
-# The prefix in tessera.pc is reckoned from the file's own place, so that the tree may be moved.
+# The prefix in tessera.pc is relative to the file, so that the tree can be moved.
 file(RELATIVE_PATH TESSERA_PC_PREFIX
      "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
 configure_file(cmake/tessera.pc.in "${PROJECT_BINARY_DIR}/generated/tessera.pc" @ONLY)

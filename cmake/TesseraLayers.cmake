@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The layers of src/: one object library each, so that a layer and its tests build while another one
-# does not compile, and one library `tessera` that joins them.
+# The layers of src/: one object library each, so that a layer and its tests can be built although
+# another one does not compile, and one library `tessera` that contains them all.
 
-# Bottom up. tessera_below_<layer> names the layers that a layer needs below itself to be linked;
-# scripts/check_includes holds the sources to the edges between them.
+# Bottom up. tessera_below_<layer> lists the lower layers that a layer is linked with;
+# scripts/check_includes checks that sources keep to these edges.
 set(TESSERA_LAYERS
     base sharding ir evaluator text spmd passes runtime codegen compiler frontend)
 set(tessera_below_base)
@@ -19,7 +19,7 @@ set(tessera_below_compiler base sharding ir evaluator text spmd passes runtime c
 set(tessera_below_frontend
     base sharding ir evaluator text spmd passes runtime codegen compiler)
 
-# The precompiled header of a layer, cmake/precompiled/<name>.h: it holds nothing of layers above.
+# The precompiled header of a layer, cmake/precompiled/<name>.h; it must not include higher layers.
 foreach(layer IN LISTS TESSERA_LAYERS)
   set(tessera_precompiled_${layer} ir)
 endforeach()

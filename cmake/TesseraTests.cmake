@@ -6,8 +6,8 @@ find_package(GTest REQUIRED)
 
 set(TESSERA_TEST_TIMEOUT 900 CACHE STRING "Seconds that one test binary may run")
 
-# tests/support: helpers that several layers' tests share. An archive, so that a test binary takes only
-# the helpers that it calls and is spared the layers that the others need.
+# tests/support: helpers that several layers' tests share. An archive, so that a test binary
+# contains only the helpers that it calls and isn't linked with the layers that others need.
 file(GLOB_RECURSE support_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cc")
 if(NOT support_sources)
   set(support_sources "${tessera_empty_source}")
@@ -18,10 +18,10 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
-# Tests that compare with the evaluator, though their layer doesn't include it.
+# Layers that don't include the evaluator but whose tests compare with it.
 set(tessera_test_also_spmd evaluator)
 set(tessera_test_also_text evaluator)
-# Sources of the tools that a layer's tests check.
+# Sources of the tools that a layer's tests test.
 set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
 
 # The precompiled headers of the layers' tests.
@@ -33,8 +33,8 @@ foreach(layer IN ITEMS base sharding runtime)
 endforeach()
 set(tessera_test_precompiled_frontend frontend_tests)
 
-# tessera_test_options(TARGET HEADER): what the sources of tests are compiled with. They run too
-# briefly to be worth optimising, and g++ 12 warns of nothing there that is not so.
+# tessera_test_options(TARGET HEADER): the flags of test sources. They run too briefly to be worth
+# optimising, and at -O0 g++ 12 has no false warnings.
 function(tessera_test_options target header)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
   tessera_precompile(${target} ${header})
@@ -47,8 +47,8 @@ function(tessera_add_layer_tests layer)
     return()
   endif()
   set(name tessera_${layer}_tests)
-  # The layers come before the tests: of inline functions that both have, the linker takes the first,
-  # and those of the layers are optimised.
+  # The layers come before the tests: the linker takes the first definition of an inline function,
+  # and the layers' are optimised.
   add_executable(${name})
   foreach(part IN LISTS tessera_below_${layer} tessera_test_also_${layer} ITEMS ${layer})
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tessera_${part}>)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tools/<name>/*.cc make the program <name>; a layer above the front end, so it sees all headers.
+# tools/<name>/*.cc make the program <name>; a layer above the front end, so they may include all
+# headers.
 
 file(GLOB mains CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*/main.cc")
 if(mains)
@@ -23,7 +24,7 @@ foreach(main IN LISTS mains)
   endif()
 endforeach()
 
-# tests/tools runs the command as its users do; the library only serves to look into its files.
+# tests/tools runs the command as its users do; the library is only used to read its files.
 if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/tools/*.cc")
   add_executable(tessera_tools_tests ${sources})

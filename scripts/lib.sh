@@ -7,14 +7,14 @@ die() {
   exit 1
 }
 
-# What a build of the library and its examples needs, and what the tests need on top, as Debian 12
-# names them. docs/dependencies.md says what each is for.
+# Debian 12's packages for building the library and its examples, and those that the tests need in
+# addition. docs/dependencies.md states the purpose of each.
 build_packages="g++ cmake ninja-build mold libtbb-dev libopenblas-dev libkissfft-dev libfmt-dev
   libxxhash-dev nlohmann-json3-dev"
 test_packages="libgtest-dev libbenchmark-dev libcli11-dev clang-format-14
   pkg-config git"
 
-# Runs a command as root: as it is, or through sudo.
+# Runs a command as root, through sudo if necessary.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
@@ -62,7 +62,7 @@ Neither root nor sudo is at hand. Let an administrator run: apt-get install$miss
   rm -f "$apt_log"
 }
 
-# How many jobs a build may run: a core each, but no more than memory allows (a heavy source takes
+# Number of parallel build jobs: one per core, but no more than memory allows (a large source takes
 # about 1 GB).
 build_jobs() {
   cores=$(nproc 2>/dev/null || echo 1)

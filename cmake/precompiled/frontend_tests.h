@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled for the tests of the front end and of the tools: what their users include.
+// Precompiled for the tests of the front end and of the tools: the public headers that most of them
+// include.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled for the layers from the IR upwards: what nearly all of their sources include. A header
-// that stands here rebuilds all of them when it changes.
+// Precompiled for the layers from the IR upwards: what nearly all of their sources include. A
+// change of a header listed here rebuilds all of them.
 #pragma once
 
 #include "cmake/precompiled/standard.h"

@@ -29,7 +29,7 @@ float train(const Step& step, const Params& from, const Array& x, const Array& y
     loss = value.item<float>();
     if (i % 20 == 0) std::printf("  step %2d: loss %.5f\n", i, double(loss));
   }
-  std::printf("  at the end: %.5f, w lies as %s\n", double(loss),
+  std::printf("  at the end: %.5f, w is sharded as %s\n", double(loss),
               params.w.sharding().to_string().c_str());
   return loss;
 }

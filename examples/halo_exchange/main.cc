@@ -67,7 +67,7 @@ int main() {
             block);
       },
       {.mesh = mesh, .in_specs = P("x", "y"), .out_specs = P("x", "y"), .name = "heat"}));
-  auto whole = jit([](Array plate) {
+  auto global = jit([](Array plate) {
     return fori_loop(
         0, steps,
         [](Array, Array p) {
@@ -75,10 +75,11 @@ int main() {
         },
         plate);
   });
-  const Array have = blocks(plate), want = whole(plate);
-  std::cout << "heat: the blocks lie as " << have.sharding().to_string() << "; they differ from "
-            << "the whole by " << difference(have, want) << "\n";
-  expect(difference(have, want) < 1e-6, "blocks and the whole plate agree");
+  const Array have = blocks(plate), want = global(plate);
+  std::cout << "heat: the blocks are sharded as " << have.sharding().to_string()
+            << "; they differ from "
+            << "the global computation by " << difference(have, want) << "\n";
+  expect(difference(have, want) < 1e-6, "blocks and global computation agree");
 
   // Each device has some rows of a and of b. It multiplies the columns of its a that match the rows
   // of b it has, passes these on, and accumulates.

@@ -52,7 +52,8 @@ int main() {
   const Array input = reshape(arange(16), {8, 2});
   const Array array = device_put(input, {mesh42, P("x", "y")});
   const Array out = jit([](const Array& v) { return v * 2; })(array);
-  expect(out.sharding() == NamedSharding(mesh42, P("x", "y")), "the result lies as the argument");
+  expect(out.sharding() == NamedSharding(mesh42, P("x", "y")),
+         "the result is sharded as the argument");
   visualize_array_sharding(out);
   for (const Shard& shard : out.addressable_shards()) {
     std::cout << shard.device.to_string() << " replica " << shard.replica_id << " holds "
@@ -83,6 +84,6 @@ int main() {
   } catch (const IndivisibleError& e) {
     std::cout << "refused: " << e.what() << "\n";
   }
-  std::cout << "all as said\n";
+  std::cout << "all shardings are as expected\n";
   return 0;
 }

@@ -141,8 +141,9 @@ requires(sizeof...(A) == sizeof...(Given)) struct arguments_fit<std::tuple<A...>
 template <class Args, class... Given>
 constexpr void explain_misfit() {
   constexpr bool same_number = sizeof...(Given) == std::tuple_size_v<Args>;
-  static_assert(same_number,
-                "tessera: the function is called with a different number of arguments than it takes");
+  static_assert(
+      same_number,
+      "tessera: the function is called with a different number of arguments than it takes");
   static_assert(!same_number || arguments_fit<Args, Given...>::value,
                 "tessera: an argument of the call doesn't convert to the function's parameter");
 }

@@ -14,9 +14,9 @@ namespace tessera {
 
 /// One step on the way from an array's sharding back to the annotation it comes from.
 struct ExplainStep {
-  std::string tensor;    ///< the array, by its name in the program
-  std::string spec;      ///< its sharding
-  std::string op;        ///< operation that propagated the axes to it: "dot"; at the end "argument 2 (w)"
+  std::string tensor;  ///< the array, by its name in the program
+  std::string spec;    ///< its sharding
+  std::string op;  ///< operation that propagated the axes to it: "dot"; at the end "argument 2 (w)"
   std::string location;  ///< "file:line" of that operation
   std::string how;       ///< "from dim 1 of operand 1"; at the end "stated" or "chosen by cost"
 };

@@ -63,8 +63,9 @@ class FunctionBody {
   template <class Args, class Then, class... Given>
   auto with_args(Then&& then, Given&&... given) const {
     constexpr bool same_number = sizeof...(Given) == std::tuple_size_v<Args>;
-    static_assert(same_number,
-                  "tessera: the function is called with a different number of arguments than it takes");
+    static_assert(
+        same_number,
+        "tessera: the function is called with a different number of arguments than it takes");
     if constexpr (same_number) {
       using Seq = std::make_index_sequence<std::tuple_size_v<Args>>;
       if constexpr (check_arguments<Args, Statics>(Seq{})) {

@@ -15,7 +15,7 @@ struct Box {
   Dims start, size;
 
   /// The box of an entire array.
-  static Box whole(const Dims& dims) { return {Dims(dims.size(), 0), dims}; }
+  static Box entire(const Dims& dims) { return {Dims(dims.size(), 0), dims}; }
   std::int64_t element_count() const { return tessera::element_count(size); }
   bool operator==(const Box& other) const = default;
   friend bool operator<(const Box& a, const Box& b) {

@@ -11,8 +11,8 @@ namespace internal {
 void wrong_buffer_type(DType dtype, std::size_t requested_bytes, Location location) {
   throw TypeError("a buffer of " + std::string(name(dtype)) + " (" +
                       std::to_string(byte_size(dtype)) +
-                      " bytes an element) is asked for as another C++ type (of " +
-                      std::to_string(requested_bytes) + " bytes); ask for the dtype's own",
+                      " bytes an element) is requested as another C++ type (of " +
+                      std::to_string(requested_bytes) + " bytes); use the C++ type of the dtype",
                   location);
 }
 

@@ -25,23 +25,23 @@ const std::vector<EnvVariable>& env_table() {
       {"TESSERA_NUM_THREADS", "integer", "the cores that the process may use",
        "workers that compute", 1, kMaxThreads},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
-       "the least level that is written to stderr"},
+       "the least severe level that is written to stderr"},
       {"TESSERA_CHECK_REPLICAS", "flag", "0",
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",
-       "what to do about a reshard that gathers a whole array on each device"},
+       "what to do about a reshard that gathers an entire array on each device"},
       {"TESSERA_LAYOUTS", "choice:propagated|searched", "searched",
-       "how intermediate arrays are sharded where a program doesn't say what decides it: as its "
-       "annotations imply, or as a search finds to be cheaper"},
+       "how intermediate arrays are sharded in programs that don't state it: by propagation of the "
+       "annotations alone, or by a search for cheaper shardings"},
       {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
-       "bytes from which an array is not gathered for a dot, nor a dot's result held whole to be "
-       "scattered: the parts go round the devices in a loop",
+       "bytes from which an array is not gathered for a dot, nor a dot's full result held to be "
+       "scattered: the parts are sent around a ring of devices",
        0, kMaxBytes},
       {"TESSERA_VERIFY", "flag", "0",
        "check each compiled module after every stage of the compiler"},
       {"TESSERA_DUMP_TO", "path", "",
        "folder that gets each compiled module, stage by stage; "
-       "made if the folder that it lies in exists"},
+       "created if its parent exists"},
   };
   return table;
 }

@@ -38,7 +38,8 @@ std::uint16_t narrow(double v, int exponent_bits, int mantissa_bits) {
     bits = (std::uint64_t(target) << mantissa_bits) |
            (kept & ((std::uint64_t(1) << mantissa_bits) - 1));
   }
-  if (rest > half || (rest == half && (kept & 1))) ++bits;  // may carry into the exponent, as it should
+  if (rest > half || (rest == half && (kept & 1)))
+    ++bits;  // may carry into the exponent, as it should
   if (bits >= infinity) bits = infinity;
   return std::uint16_t(sign | bits);
 }

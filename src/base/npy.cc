@@ -201,9 +201,10 @@ Element element_of(const std::string& descr, std::optional<DType> as, const std:
       if (width == 16) return {DType::c128, swap};
       break;
     case 'V':
-      throw refuse("are raw bytes of " + std::to_string(width) + ", and " +
-                   (as ? std::string(name(*as)) + " is wanted, of " + std::to_string(byte_size(*as))
-                       : std::string("nothing says of which type")));
+      throw refuse(
+          "are raw bytes of " + std::to_string(width) + ", and " +
+          (as ? std::string(name(*as)) + " is requested, of " + std::to_string(byte_size(*as))
+              : std::string("no type is requested for them")));
     default:
       break;
   }

@@ -111,12 +111,12 @@ std::uint8_t small_float_bits(DType t, double value) {
         return 1 << magnitude_bits;  // -0: the format has no NaN
     }
   };
-  const auto beyond = [&] {
+  const auto overflow = [&] {
     if (f.special == Special::ieee) return sign | infinity;
     return f.special == Special::none ? sign | all_ones : nan();
   };
   if (std::isnan(value)) return std::uint8_t(nan());
-  if (std::isinf(value)) return std::uint8_t(beyond());
+  if (std::isinf(value)) return std::uint8_t(overflow());
   const double size = std::fabs(value);
   int exponent = 0;
   std::frexp(size, &exponent);
@@ -124,7 +124,7 @@ std::uint8_t small_float_bits(DType t, double value) {
   if (size == 0 || exponent < 1 - f.bias) exponent = 1 - f.bias;
   // In units in the last place; both scalings are exact.
   const double units = std::ldexp(size, f.mantissa_bits - exponent);
-  if (units >= 1 << (f.mantissa_bits + 2)) return std::uint8_t(beyond());
+  if (units >= 1 << (f.mantissa_bits + 2)) return std::uint8_t(overflow());
   double whole = std::floor(units);
   const double rest = units - whole;
   if (rest > 0.5 || (rest == 0.5 && std::fmod(whole, 2) != 0)) whole += 1;
@@ -136,7 +136,7 @@ std::uint8_t small_float_bits(DType t, double value) {
   const int largest = f.special == Special::ieee      ? infinity - 1
                       : f.special == Special::one_nan ? all_ones - 1
                                                       : all_ones;
-  if (magnitude > largest) return std::uint8_t(beyond());
+  if (magnitude > largest) return std::uint8_t(overflow());
   if (f.special == Special::neg_zero && magnitude == 0) return 0;
   return std::uint8_t(sign | magnitude);
 }

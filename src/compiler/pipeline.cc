@@ -177,7 +177,7 @@ void refuse_full_gathers(const Compilation& c) {
   const auto first = std::find_if(records.begin(), records.end(),
                                   [](const spmd::CommunicationRecord& r) { return r.full_gather; });
   if (first == records.end()) return;
-  std::string message = "an array is gathered whole on each device without need";
+  std::string message = "an entire array is gathered on each device without need";
   if (c.input) {
     for (const ExplainEntry& e : explain_module(*c.input, c.options).full_gathers()) {
       message += "\n" + e.to_text();
@@ -188,7 +188,7 @@ void refuse_full_gathers(const Compilation& c) {
                     first->from, first->to, first->for_op, first->reason, first->bytes_received);
   }
   throw CompileError(
-      message + "\n(TESSERA_FULL_GATHER=error asks for this; warn and off are valid)",
+      message + "\n(because of TESSERA_FULL_GATHER=error; warn and off are valid, too)",
       first->location);
 }
 
@@ -209,7 +209,7 @@ void partition(Compilation& c) {
   for (const spmd::CommunicationRecord& r : c.report.records) {
     if (!r.full_gather) continue;
     log_warning(
-        fmt::format("{}{}{}: {} from {} to {} gathers the whole array on each device "
+        fmt::format("{}{}{}: {} from {} to {} gathers the entire array on each device "
                     "({:.0f} bytes received), for {}",
                     r.location.to_string(), r.location.known() ? ": " : "", r.for_op, r.kind,
                     r.from, r.to, r.bytes_received, r.reason));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several all-gathers in sequence, done as one: each source is copied directly to its places in the final result.
+// Several all-gathers in sequence, done as one: each source is copied directly to its places in the
+// final result.
 #include <algorithm>
 #include <cstring>
 
@@ -17,17 +18,17 @@ struct Level {
 };
 
 /// One device's part as one class receives it: `places[k]` is its place in gather k.
-struct Way {
+struct Transfer {
   std::size_t output;
   std::int32_t source;
   std::vector<std::int64_t> places;
 };
 
-void add_ways(const std::vector<Level>& levels, std::size_t left, std::int32_t device, Way* way,
-              std::vector<Way>* ways) {
+void add_transfers(const std::vector<Level>& levels, std::size_t left, std::int32_t device,
+                   Transfer* transfer, std::vector<Transfer>* transfers) {
   if (left == 0) {
-    way->source = device;
-    ways->push_back(*way);
+    transfer->source = device;
+    transfers->push_back(*transfer);
     return;
   }
   const Level& level = levels[left - 1];
@@ -37,19 +38,19 @@ void add_ways(const std::vector<Level>& levels, std::size_t left, std::int32_t d
   }
   const auto& group = (*level.groups)[std::size_t(member.group)];
   for (std::size_t m = 0; m < group.size(); ++m) {
-    way->places[left - 1] = std::int64_t(m);
-    add_ways(levels, left - 1, group[m], way, ways);
+    transfer->places[left - 1] = std::int64_t(m);
+    add_transfers(levels, left - 1, group[m], transfer, transfers);
   }
 }
 
-void copy_along(const std::vector<Level>& levels, const Way& way, const std::byte* from,
+void copy_along(const std::vector<Level>& levels, const Transfer& transfer, const std::byte* from,
                 std::int64_t bytes, std::byte* to) {
   for (std::int64_t at = 0; at < bytes;) {
     std::int64_t place = at, run = bytes - at;
     for (std::size_t k = 0; k < levels.size(); ++k) {
       const std::int64_t chunk = levels[k].chunk, part = place / chunk, rest = place % chunk;
       run = std::min(run, chunk - rest);
-      place = (part * levels[k].n + way.places[k]) * chunk + rest;
+      place = (part * levels[k].n + transfer.places[k]) * chunk + rest;
     }
     std::memcpy(to + place, from + at, std::size_t(run));
     at += run;
@@ -70,23 +71,24 @@ void PlanExecutor::multi_axis_gather(const Exchange& exchange, const ActiveSet& 
   const Slot& output = slot(part.output);
   const ActiveSet::Classes who = active.of(output.classes);
   std::vector<std::byte*> to;
-  std::vector<Way> ways;
+  std::vector<Transfer> transfers;
   for (std::size_t i = 0; i < who.size(); ++i) {
     BufferRef& target = buffer(part.output, who.classes[i]);
     target = Storage::allocate(std::size_t(output.bytes));
     to.push_back(target->data());
-    Way way{i, 0, std::vector<std::int64_t>(levels.size())};
-    add_ways(levels, levels.size(), who.devices[i], &way, &ways);
+    Transfer transfer{i, 0, std::vector<std::int64_t>(levels.size())};
+    add_transfers(levels, levels.size(), who.devices[i], &transfer, &transfers);
   }
   const std::int64_t bytes = slot(part.input).bytes;
   const auto work = [&](std::int64_t w) {
-    const Way& way = ways[std::size_t(w)];
-    copy_along(levels, way, buffer_of(part.input, way.source)->data(), bytes, to[way.output]);
+    const Transfer& transfer = transfers[std::size_t(w)];
+    copy_along(levels, transfer, buffer_of(part.input, transfer.source)->data(), bytes,
+               to[transfer.output]);
   };
-  if (workers_ == 1 || double(bytes) * double(ways.size()) * 0.1 < kInlineNanoseconds) {
-    for (std::int64_t w = 0; w < std::int64_t(ways.size()); ++w) work(w);
+  if (workers_ == 1 || double(bytes) * double(transfers.size()) * 0.1 < kInlineNanoseconds) {
+    for (std::int64_t w = 0; w < std::int64_t(transfers.size()); ++w) work(w);
   } else {
-    parallel_for(std::int64_t(ways.size()), work);
+    parallel_for(std::int64_t(transfers.size()), work);
   }
 
   if (counters_ == nullptr) return;

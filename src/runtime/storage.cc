@@ -142,7 +142,7 @@ namespace {
 [[noreturn]] void throw_foreign(const DeviceBuffer& buffer) {
   if (!buffer) throw RuntimeError("an empty buffer was given");
   throw RuntimeError(
-      "a buffer lies on devices of another engine; only those inside this process "
+      "a buffer is on a device of another engine; only devices of this process "
       "share its memory");
 }
 

@@ -44,7 +44,7 @@ TEST(Box, CopiesWhatTwoPartsHaveInCommon) {
 }
 
 TEST(Box, CoversItself) {
-  const Box whole = Box::whole({4, 6}), padded{{2, 0}, {4, 6}}, part{{2, 1}, {2, 3}};
+  const Box whole = Box::entire({4, 6}), padded{{2, 0}, {4, 6}}, part{{2, 1}, {2, 3}};
   EXPECT_TRUE(covers(whole, whole));
   EXPECT_TRUE(covers(whole, part));
   EXPECT_FALSE(covers(whole, padded));

@@ -213,7 +213,7 @@ TEST(Explain, OfBranchesTheDearestCounts) {
   EXPECT_GT(left_out, 0) << e.to_text();
   EXPECT_EQ(counted, e.total_bytes());
   EXPECT_EQ(counted, text_bytes(*module));
-  EXPECT_TRUE(has(e.to_text(), "isn't the dearest"));
+  EXPECT_TRUE(has(e.to_text(), "isn't the most expensive one"));
 }
 
 TEST(Explain, ConstraintsAndResultsEndChains) {
@@ -465,7 +465,7 @@ TEST(FullGather, CanBeSilentAndOthersAreNoErrors) {
     // Nobody can compute the call: that is what is wrong then.
     EXPECT_THROW(compiler::compile(ir::parse_hlo(kGather)), NotImplementedError) << value;
     set_log_sink({});
-    EXPECT_EQ(has(said, "gathers the whole array"), std::string(value) == "warn") << said;
+    EXPECT_EQ(has(said, "gathers the entire array"), std::string(value) == "warn") << said;
   }
   // A gather that the user asked for is none.
   const Policy policy("error");

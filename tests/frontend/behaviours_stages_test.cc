@@ -54,7 +54,8 @@ TEST(Stages, OtherDevicesOfAnEqualMeshAreNamed) {
     c(put(counting({8}), other, P("x")));
     FAIL() << "nothing was thrown";
   } catch (const ValueError& e) {
-    EXPECT_NE(e.message().find("on devices 0 1 2 3 and lies as"), std::string::npos) << e.message();
+    EXPECT_NE(e.message().find("on devices 0 1 2 3 and is sharded as"), std::string::npos)
+        << e.message();
     EXPECT_NE(e.message().find("on devices 3 2 1 0"), std::string::npos) << e.message();
   }
 }

@@ -73,7 +73,7 @@ class SealedExecutable final : public compiler::Executable {
     for (auto& argument : args) {
       for (DeviceBuffer& b : argument) {
         const std::vector<std::byte> bytes = plain(b);
-        const Box box = Box::whole({std::int64_t(bytes.size())});
+        const Box box = Box::entire({std::int64_t(bytes.size())});
         b = host.copy_in(bytes.data(), box, box, 1, {&device, 1})[0];
       }
     }
@@ -81,7 +81,7 @@ class SealedExecutable final : public compiler::Executable {
     for (auto& result : results) {
       for (DeviceBuffer& b : result) {
         std::vector<std::byte> bytes(b.bytes());
-        const Box box = Box::whole({std::int64_t(bytes.size())});
+        const Box box = Box::entire({std::int64_t(bytes.size())});
         host.copy_out(b, box, bytes.data(), box, 1);
         b = seal(std::move(bytes));
       }
@@ -231,7 +231,7 @@ TEST(Engine, ItsMemoryIsNoOtherEngines) {
   const Array x = device_put(counting({4}), sealed_devices()[1]);
   const auto buffers = internal::shared_buffers(internal::impl_of(x), {});
   std::vector<float> out(4);
-  const Box box = Box::whole({4});
+  const Box box = Box::entire({4});
   EXPECT_THROW(
       host->copy_out(buffers[0], box, reinterpret_cast<std::byte*>(out.data()), box, sizeof(float)),
       RuntimeError);

@@ -18,7 +18,7 @@ TEST(ExplainCommand, PrintsTextToStdout) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.err, "");
   for (const char* part : {"jit_mlp_forward on 8 devices", "all-gather", "s1.mlir:4", "argument 1",
-                           "it lies so because:", "to avoid it:"}) {
+                           "it is sharded so because:", "to avoid it:"}) {
     EXPECT_TRUE(has(ran.out, part)) << part << " is not in:\n" << ran.out;
   }
   const Ran quick = run_tool({"explain", "--no-suggestions", of_case("mlp_forward/s1.mlir")});

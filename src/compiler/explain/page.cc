@@ -227,13 +227,13 @@ function tellEntry(k, to) {
   for (const c of e.collectives) {
     ul.append(el("li", c.kind + ", " + exact(c.bytes) + (c.times !== 1 ? " × " + c.times : "") +
       (c.trips_known ? "" : ", trips unknown") +
-      (c.counted ? "" : ", in a branch that isn't the dearest") + " (" + c.instruction + ")"));
+      (c.counted ? "" : ", in a branch that isn't the most expensive one") + " (" + c.instruction + ")"));
   }
   to.append(ul);
-  chainList("It lies so because", e.from_because, to);
-  chainList("It is wanted so because", e.to_because, to);
+  chainList("It is sharded so because", e.from_because, to);
+  chainList("It must be resharded because", e.to_because, to);
   if (e.conflicts.length) {
-    to.append(el("h3", "What stands against leaving it"));
+    to.append(el("h3", "What prevents leaving it as it is"));
     const list = el("ul");
     for (const c of e.conflicts) list.append(el("li", c));
     to.append(list);
@@ -251,7 +251,7 @@ function tellValue(k, to) {
   to.append(el("h2", v.op + (v.location ? " at " + v.location : "")));
   if (v.op_name) to.append(el("p", v.op_name, "soft code"));
   to.append(el("p", v.name + "  " + v.type, "code"), el("p", v.spec, "code"));
-  if (v.causes.length) to.append(el("h3", "Why it lies so"));
+  if (v.causes.length) to.append(el("h3", "Why it is sharded so"));
   const ul = el("ul");
   for (const c of v.causes) {
     const li = el("li", c.axes + " on dim " + c.dim + ": " + c.op +

@@ -104,16 +104,16 @@ std::string ExplainEntry::to_text() const {
     out += fmt::format("   {} {} bytes", c.kind, grouped(c.bytes));
     if (c.times != 1) out += fmt::format(" x {:.0f}", c.times);
     if (!c.trips_known) out += " (in a loop whose trips aren't known)";
-    if (!c.counted) out += " (in a branch that isn't the dearest: not counted)";
+    if (!c.counted) out += " (in a branch that isn't the most expensive one: not counted)";
     out += fmt::format("  {} in {}\n", c.instruction, c.computation);
   }
   if (collectives.size() > kMost) {
     out += fmt::format("   and {} more collectives\n", collectives.size() - kMost);
   }
-  append_chains(&out, "it lies so because:", from_because);
-  append_chains(&out, "it is wanted so because:", to_because);
+  append_chains(&out, "it is sharded so because:", from_because);
+  append_chains(&out, "it must be resharded because:", to_because);
   if (!conflicts.empty()) {
-    out += "   what stands against leaving it:\n";
+    out += "   what prevents leaving it as it is:\n";
     for (const std::string& c : conflicts) out += "     " + c + "\n";
   }
   if (suggestion) {

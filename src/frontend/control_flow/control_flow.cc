@@ -140,7 +140,7 @@ void check_carry_varies(const std::vector<Array>& carry,
   if (wrong.empty()) return;
   throw TypeError(name + ": the body must keep the axes over which the carry varies: " + differ +
                       ". This might be fixed by applying " +
-                      frontend::advice(wrong, "the initial "),
+                      frontend::pcast_advice(wrong, "the initial "),
                   location);
 }
 
@@ -464,8 +464,9 @@ void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, cons
     }
   }
   if (wrong.empty()) return;
-  throw TypeError(name + ": the branches must return values that vary over the same axes: " +
-                      differ + ". This might be fixed by applying " + frontend::advice(wrong, ""),
+  throw TypeError(name +
+                      ": the branches must return values that vary over the same axes: " + differ +
+                      ". This might be fixed by applying " + frontend::pcast_advice(wrong, ""),
                   location);
 }
 }  // namespace

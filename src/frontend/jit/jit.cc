@@ -109,7 +109,8 @@ JitCore::State::~State() {
 }
 
 void clear_jit_caches() {
-  std::vector<JitCache> dropped;  // destroyed after the locks are released: captured values may be large
+  std::vector<JitCache>
+      dropped;  // destroyed after the locks are released: captured values may be large
   JitCore::State::Alive& alive = JitCore::State::alive();
   const std::lock_guard lock(alive.mutex);
   for (JitCore::State* state : alive.states) {
@@ -188,8 +189,8 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
       out[i] = on_devices(*out[i], impl.sharding.impl().devices());
     }
     if (!impl.sharding.is_equivalent_to(*out[i], impl.shape.rank())) {
-      throw ValueError(names[i] + " (" + impl.shape.to_string() + ") lies as " +
-                           impl.sharding.to_string() + ", and in_shardings asks for " +
+      throw ValueError(names[i] + " (" + impl.shape.to_string() + ") is sharded as " +
+                           impl.sharding.to_string() + ", and in_shardings requests " +
                            out[i]->to_string() +
                            "; device_put it there first, or leave in_shardings unspecified",
                        where);

@@ -178,18 +178,18 @@ std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves, const s
 namespace {
 
 /// The texts of two shardings, with their devices if they would otherwise be the same.
-std::string misplaced(const std::string& who, const Sharding& wanted, const Sharding& got) {
-  std::string want = wanted.to_string(), have = got.to_string();
+std::string misplaced(const std::string& who, const Sharding& expected, const Sharding& got) {
+  std::string want = expected.to_string(), have = got.to_string();
   if (want == have) {
     const auto on = [](const Sharding& s) {
       std::string out = " on devices";
       for (const Device& d : s.device_list()) out += " " + std::to_string(d.id);
       return out;
     };
-    want += on(wanted);
+    want += on(expected);
     have += on(got);
   }
-  return who + " was compiled for " + want + " and lies as " + have;
+  return who + " was compiled for " + want + " and is sharded as " + have;
 }
 
 }  // namespace

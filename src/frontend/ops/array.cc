@@ -203,7 +203,7 @@ void Array::read(DType dtype, void* out, Location location) const {
     return;
   }
   throw TypeError("to_vector: the array is " + type_string() +
-                      ", and its elements were asked for as " + std::string(name(dtype)) +
+                      ", and its elements were requested as " + std::string(name(dtype)) +
                       "; convert with astype first, or ask for the C++ "
                       "type of " +
                       std::string(name(have)),

@@ -158,7 +158,8 @@ void check_size(const std::string& op, const Shape& shape, Location location) {
                    location);
 }
 
-std::int64_t multiplied(const std::string& op, std::int64_t a, std::int64_t b, Location location) {
+std::int64_t multiply_sizes(const std::string& op, std::int64_t a, std::int64_t b,
+                            Location location) {
   std::int64_t out = 0;
   if (!__builtin_mul_overflow(a, b, &out)) return out;
   throw ShapeError(op + ": a size of " + std::to_string(a) + " times " + std::to_string(b) +
@@ -188,11 +189,13 @@ Array reduce_dims(ir::Opcode reducer, const Array& x, const Dims& dims, const Li
   })[0];
 }
 
-Array fixed(const Literal& value, bool weak) {
+Array program_constant(const Literal& value, bool weak) {
   Trace* trace = Trace::current();
   TESSERA_CHECK(trace, "a constant of a program outside of a trace");
   return trace->wrap(trace->builder().constant(value), weak);
 }
-Array fixed(DType dtype, double value) { return fixed(Literal::scalar(dtype, value)); }
+Array program_constant(DType dtype, double value) {
+  return program_constant(Literal::scalar(dtype, value));
+}
 
 }  // namespace tessera::frontend

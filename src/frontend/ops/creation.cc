@@ -123,9 +123,9 @@ Array arange(double start, double stop, double step, std::optional<DType> dtype,
                          std::to_string(step) + "): the step must not be 0, and all finite",
                      location);
   }
-  const bool whole =
+  const bool integers =
       start == std::trunc(start) && stop == std::trunc(stop) && step == std::trunc(step);
-  const DType t = dtype.value_or(whole ? s32 : f32);
+  const DType t = dtype.value_or(integers ? s32 : f32);
   const double count = std::max(0.0, std::ceil((stop - start) / step));
   if (count > 1e15) throw ValueError("arange of " + std::to_string(count) + " numbers", location);
   return as_one_program("arange", location, [&] {

@@ -187,7 +187,7 @@ class Einsum {
     for (std::size_t i = 0; i < terms_.size(); ++i) sum_unneeded(i);
     while (terms_.size() > 1) {
       const auto [i, j] = cheapest_pair();
-      Term product = multiplied(terms_[i], terms_[j], needed_besides(i, j));
+      Term product = multiply_sizes(terms_[i], terms_[j], needed_besides(i, j));
       terms_.erase(terms_.begin() + std::ptrdiff_t(j));
       terms_[i] = std::move(product);
     }
@@ -286,7 +286,7 @@ class Einsum {
     return best;
   }
 
-  Term multiplied(const Term& a, const Term& b, const std::set<Label>& needed) const {
+  Term multiply_sizes(const Term& a, const Term& b, const std::set<Label>& needed) const {
     ir::DotAttrs attrs;
     Labels batch, left, right;
     for (std::size_t d = 0; d < a.labels.size(); ++d) {
@@ -325,7 +325,7 @@ class Einsum {
       const auto [array, mapping] = ordered(*term, out);
       xs.push_back(term->labels.size() == out.size()
                        ? array
-                       : frontend::spread(array, dims, mapping, location_, "einsum"));
+                       : frontend::broadcast_in_dim(array, dims, mapping, location_, "einsum"));
     }
     return frontend::binary(xs[0].dtype() == DType::pred ? ir::Opcode::and_ : ir::Opcode::multiply,
                             xs[0], xs[1], location_, "einsum");

@@ -74,8 +74,8 @@ Array nextafter(Operand a, Operand b) {
     // In sign-magnitude form, the bits of the next number are those of this one plus or minus 1.
     const Located up = (x < y) == (x > 0.0);
     const Located moved =
-        frontend::same_bits(bits + choose(up, bits.number(1), bits.number(-1)), t);
-    const Located least = frontend::same_bits(bits.number(1), t);
+        frontend::same_bits(bits + choose(up, bits.constant(1), bits.constant(-1)), t);
+    const Located least = frontend::same_bits(bits.constant(1), t);
     const Located from_zero = choose(y > 0.0, least, -least);
     Located out = choose(x == 0.0, from_zero, moved);
     out = choose(x == y, y, out);
@@ -90,12 +90,12 @@ Array hypot(Operand a, Operand b) {
     const Located p = x.with(abs(x)), q = x.with(abs(y));
     const Located high = x.with(maximum(p, q)), low = x.with(minimum(p, q));
     // Scaled by the larger one, so that no intermediate result overflows.
-    const Located safe = choose(high == 0.0, high.number(1), high);
+    const Located safe = choose(high == 0.0, high.constant(1), high);
     const Located ratio = low / safe;
     const Located length = high * x.with(sqrt(ratio * ratio + 1.0));
     const double infinity = std::numeric_limits<double>::infinity();
     const Located endless = (p == infinity) | (q == infinity);
-    return choose(endless, x.number(infinity), choose(high == 0.0, high, length)).array;
+    return choose(endless, x.constant(infinity), choose(high == 0.0, high, length)).array;
   });
 }
 
@@ -121,9 +121,9 @@ Array nan_to_num(Operand x) {
                             : t == f16 ? 65504.0
                                        : std::ldexp(255.0, 120);  // bf16
     Located v{x.array, x.location};
-    v = choose(v != v, v.number(0), v);
-    v = choose(v == infinity, v.number(greatest), v);
-    return choose(v == -infinity, v.number(-greatest), v).array;
+    v = choose(v != v, v.constant(0), v);
+    v = choose(v == infinity, v.constant(greatest), v);
+    return choose(v == -infinity, v.constant(-greatest), v).array;
   });
 }
 

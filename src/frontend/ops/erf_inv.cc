@@ -17,7 +17,7 @@ using internal::impl_of;
 namespace {
 
 Located polynomial(const Located& s, std::span<const double> coefficients) {
-  Located p = s.number(coefficients[0]);
+  Located p = s.constant(coefficients[0]);
   for (double c : coefficients.subspan(1)) p = p * s + c;
   return p;
 }
@@ -35,11 +35,11 @@ Located inverse(const Located& u) {
     // variable.
     const Located near = w < 5.0;
     const Located s = choose(near, w - 2.5, u.with(sqrt(w)) - 3.0);
-    p = choose(near, s.number(erf_inv_coefficients::kNear32[0]),
-               s.number(erf_inv_coefficients::kTail32[0]));
+    p = choose(near, s.constant(erf_inv_coefficients::kNear32[0]),
+               s.constant(erf_inv_coefficients::kTail32[0]));
     for (std::size_t i = 1; i < erf_inv_coefficients::kNear32.size(); ++i) {
-      p = p * s + choose(near, s.number(erf_inv_coefficients::kNear32[i]),
-                         s.number(erf_inv_coefficients::kTail32[i]));
+      p = p * s + choose(near, s.constant(erf_inv_coefficients::kNear32[i]),
+                         s.constant(erf_inv_coefficients::kTail32[i]));
     }
   }
   const Located end = u.with(abs(u)) == 1.0;

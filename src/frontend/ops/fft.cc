@@ -34,7 +34,7 @@ Array with_length(const Array& x, std::int64_t dim, std::int64_t length, Locatio
   if (have > length) return frontend::sliced_dim(x, dim, 0, length, location, name);
   std::vector<ir::PadDim> margins(x.shape().size());
   margins[std::size_t(dim)].high = length - have;
-  return frontend::padded(x, frontend::fixed(x.dtype(), 0), margins, location, name);
+  return frontend::padded(x, frontend::program_constant(x.dtype(), 0), margins, location, name);
 }
 
 /// The transform over the given dims in order; the last one is the real one of rfft and irfft.
@@ -72,7 +72,7 @@ Array transformed(const std::string& name, const Operand& x, Kind kind, const Di
     if (norm == FftNorm::ortho) scale = is_inverse(kind) ? std::sqrt(count) : 1 / std::sqrt(count);
     if (norm == FftNorm::forward) scale = is_inverse(kind) ? count : 1 / count;
     if (scale == 1) return y;
-    return multiply({y, location}, {frontend::fixed(y.dtype(), scale), location});
+    return multiply({y, location}, {frontend::program_constant(y.dtype(), scale), location});
   });
 }
 

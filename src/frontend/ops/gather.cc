@@ -42,8 +42,8 @@ Array from_the_end(const Array& positions, std::int64_t size, Location location)
   const DType t = positions.dtype();
   if (is_unsigned_integer(t)) return positions;
   const Operand p{positions, location};
-  const Operand wrapped{add(p, {fixed(Literal::scalar(t, size)), location}), location};
-  return where({less(p, {fixed(t, 0), location}), location}, wrapped, p);
+  const Operand wrapped{add(p, {program_constant(Literal::scalar(t, size)), location}), location};
+  return where({less(p, {program_constant(t, 0), location}), location}, wrapped, p);
 }
 
 Array gathered(const Array& x, const std::vector<Array>& positions, const Dims& dims,
@@ -97,8 +97,8 @@ Literal filler(DType t) {
 Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location location,
                Array& valid) {
   const DType t = indices.dtype();
-  const Operand zero{frontend::fixed(t, 0), location};
-  const Operand n{frontend::fixed(Literal::scalar(t, size)), location};
+  const Operand zero{frontend::program_constant(t, 0), location};
+  const Operand n{frontend::program_constant(Literal::scalar(t, size)), location};
   Operand at{indices, location};
   if (mode == TakeMode::wrap) return remainder(at, n);
   if (mode == TakeMode::clip) {
@@ -117,8 +117,8 @@ Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location 
 Array filled(const Array& x, const Array& valid, const Dims& mapping, Location location,
              const std::string& name) {
   const std::vector<Array> operands{
-      frontend::spread(valid, x.shape(), mapping, location, name), x,
-      frontend::broadcasted(frontend::fixed(filler(x.dtype())), x.shape(), location)};
+      frontend::broadcast_in_dim(valid, x.shape(), mapping, location, name), x,
+      frontend::broadcasted(frontend::program_constant(filler(x.dtype())), x.shape(), location)};
   return frontend::apply(ir::Opcode::select, operands, {}, location, name, nullptr, nullptr,
                          x.weak_type());
 }
@@ -149,7 +149,7 @@ Array take(Operand x, Operand indices, std::optional<std::int64_t> axis, TakeMod
       Dims dims = shape.dims;
       dims.erase(dims.begin() + dim);
       dims.insert(dims.begin() + dim, at.shape().begin(), at.shape().end());
-      return frontend::broadcasted(frontend::fixed(shape.dtype, 0), dims, location);
+      return frontend::broadcasted(frontend::program_constant(shape.dtype, 0), dims, location);
     }
     Array valid;
     const Array ready = prepared(at, shape.dim(dim), mode, location, valid);

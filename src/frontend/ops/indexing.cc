@@ -64,7 +64,7 @@ Array slice(Operand x, std::vector<std::int64_t> starts, std::vector<std::int64_
     if (starts[d] < 0 || starts[d] > limits[d] || limits[d] > shape.dims[d]) {
       throw ShapeError("slice of " + shape.to_string() + ": [" + std::to_string(starts[d]) + ", " +
                            std::to_string(limits[d]) + ") in dim " + std::to_string(d) +
-                           " must lie in [0, " + std::to_string(shape.dims[d]) + ")",
+                           " must be within [0, " + std::to_string(shape.dims[d]) + ")",
                        x.location);
     }
     if (strides[d] < 1) {
@@ -194,7 +194,8 @@ Array index(Operand x, std::vector<IndexItem> items) {
       if (item.kind() == Kind::newaxis) continue;
       if (picks) {
         picked_dims.push_back(d);
-        places.push_back(item.kind() == Kind::array ? item.array() : frontend::fixed(s32, 0));
+        places.push_back(item.kind() == Kind::array ? item.array()
+                                                    : frontend::program_constant(s32, 0));
       } else if (item.kind() == Kind::slice) {
         kept.push_back(y.shape()[std::size_t(d)]);
       }

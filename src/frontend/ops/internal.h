@@ -49,7 +49,8 @@ Dims normalize_axes(const std::string& op, const Axes& axes, std::int64_t rank, 
 /// ShapeError naming the operation and the shape if its size in bytes doesn't fit into 64 bits.
 void check_size(const std::string& op, const Shape& shape, Location location);
 /// The product of two sizes; ShapeError naming the operation on overflow.
-std::int64_t multiplied(const std::string& op, std::int64_t a, std::int64_t b, Location location);
+std::int64_t multiply_sizes(const std::string& op, std::int64_t a, std::int64_t b,
+                            Location location);
 Array reshaped(const Array& x, const Dims& dims, Location location);
 /// Reduces over dims by a binary opcode.
 Array reduce_dims(ir::Opcode reducer, const Array& x, const Dims& dims, const Literal& init,
@@ -62,7 +63,7 @@ Array composed(const std::string& name, Location location, F f) {
 }
 /// A constant that is part of the program, inside a trace. (In programs of single eager operations
 /// plain scalars are parameters.)
-Array fixed(const Literal& value, bool weak = false);
-Array fixed(DType dtype, double value);
+Array program_constant(const Literal& value, bool weak = false);
+Array program_constant(DType dtype, double value);
 
 }  // namespace tessera::frontend

@@ -18,15 +18,15 @@ struct Located {
   operator Operand() const { return {array, location}; }  // NOLINT: implicit by design
   DType dtype() const { return array.dtype(); }
   Located with(Array other) const { return {std::move(other), location}; }
-  Located number(double value) const { return with(fixed(dtype(), value)); }
+  Located constant(double value) const { return with(program_constant(dtype(), value)); }
 };
 
-#define TESSERA_LOCATED(symbol, function)                                                     \
-  inline Located operator symbol(const Located& a, const Located& b) {                        \
-    return a.with(function(Operand(a), Operand(b)));                                          \
-  }                                                                                           \
-  inline Located operator symbol(const Located& a, double b) { return a symbol a.number(b); } \
-  inline Located operator symbol(double a, const Located& b) { return b.number(a) symbol b; }
+#define TESSERA_LOCATED(symbol, function)                                                       \
+  inline Located operator symbol(const Located& a, const Located& b) {                          \
+    return a.with(function(Operand(a), Operand(b)));                                            \
+  }                                                                                             \
+  inline Located operator symbol(const Located& a, double b) { return a symbol a.constant(b); } \
+  inline Located operator symbol(double a, const Located& b) { return b.constant(a) symbol b; }
 TESSERA_LOCATED(+, add)
 TESSERA_LOCATED(-, subtract)
 TESSERA_LOCATED(*, multiply)
@@ -47,10 +47,10 @@ inline Located choose(const Located& condition, const Located& a, const Located&
   return a.with(where(Operand(condition), Operand(a), Operand(b)));
 }
 inline Located shifted_left(const Located& a, std::uint32_t bits) {
-  return a.with(left_shift(Operand(a), Operand(a.number(bits))));
+  return a.with(left_shift(Operand(a), Operand(a.constant(bits))));
 }
 inline Located shifted_right(const Located& a, std::uint32_t bits) {
-  return a.with(right_shift(Operand(a), Operand(a.number(bits))));
+  return a.with(right_shift(Operand(a), Operand(a.constant(bits))));
 }
 inline Located as_type(const Located& a, DType dtype) {
   return a.with(converted(a.array, dtype, a.location));

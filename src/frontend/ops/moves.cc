@@ -87,15 +87,15 @@ Array padded(const Array& x, const Array& value, const std::vector<ir::PadDim>& 
                x.weak_type());
 }
 
-Array spread(const Array& x, const Dims& dims, const Dims& mapping, Location location,
-             const std::string& name) {
+Array broadcast_in_dim(const Array& x, const Dims& dims, const Dims& mapping, Location location,
+                       const std::string& name) {
   const Shape shape(x.dtype(), dims);
   return one_operand(ir::Opcode::broadcast, x, ir::DimensionsAttrs{mapping}, location, name,
                      &shape);
 }
 
-Array picked(const Array& x, std::int64_t dim, const Dims& positions, Location location,
-             const std::string& name) {
+Array gather_static(const Array& x, std::int64_t dim, const Dims& positions, Location location,
+                    const std::string& name) {
   std::vector<Array> parts;
   std::size_t begin = 0;
   while (begin < positions.size()) {
@@ -131,15 +131,16 @@ Array masked_diagonal(const Array& x, std::int64_t a, std::int64_t b, std::int64
   const Dims plane{dims[std::size_t(a)], dims[std::size_t(b)]};
   const Operand row{iota(s32, plane, 0, location), location};
   const Operand column{iota(s32, plane, 1, location), location};
-  const Operand shifted{offset == 0 ? row.array : add(row, {fixed(s32, double(offset)), location}),
-                        location};
-  const Array hits = spread(equal(shifted, column), dims, {a, b}, location, name);
+  const Operand shifted{
+      offset == 0 ? row.array : add(row, {program_constant(s32, double(offset)), location}),
+      location};
+  const Array hits = broadcast_in_dim(equal(shifted, column), dims, {a, b}, location, name);
   // Adding -0 changes no number, not even -0.
   const bool pred = t == DType::pred;
   const bool floats = is_floating(t) || is_complex(t);
   const Literal nothing = is_complex(t) ? Literal::scalar(t, std::complex<double>(-0.0, -0.0))
                                         : Literal::scalar(t, floats ? -0.0 : 0.0);
-  const std::vector<Array> choice{hits, x, broadcasted(fixed(nothing), dims, location)};
+  const std::vector<Array> choice{hits, x, broadcasted(program_constant(nothing), dims, location)};
   const Array masked = apply(ir::Opcode::select, choice, {}, location, name);
   return reduce_dims(pred ? ir::Opcode::or_ : ir::Opcode::add, masked, {a}, nothing, location,
                      name);

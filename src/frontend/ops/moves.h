@@ -28,12 +28,12 @@ Array reversed(const Array& x, const Dims& dims, Location location,
 Array padded(const Array& x, const Array& value, const std::vector<ir::PadDim>& dims,
              Location location, const std::string& name = "pad");
 /// HLO's broadcast: result dim mapping[i] is dim i of x.
-Array spread(const Array& x, const Dims& dims, const Dims& mapping, Location location,
-             const std::string& name = "broadcast_to");
+Array broadcast_in_dim(const Array& x, const Dims& dims, const Dims& mapping, Location location,
+                       const std::string& name = "broadcast_to");
 /// The elements x[..., i, ...] for each static position i of a list, as slices (of runs in either
 /// direction, and of repeated positions) and one concatenation.
-Array picked(const Array& x, std::int64_t dim, const Dims& positions, Location location,
-             const std::string& name);
+Array gather_static(const Array& x, std::int64_t dim, const Dims& positions, Location location,
+                    const std::string& name);
 /// The elements whose position along dim `a` plus `offset` is their position along dim `b`, without
 /// dim `a`. Computed by a mask and a sum over `a`, so that arrays can stay split.
 Array masked_diagonal(const Array& x, std::int64_t a, std::int64_t b, std::int64_t offset,

@@ -75,11 +75,11 @@ ir::DotAttrs with_precision(ir::DotAttrs attrs, Precision precision) {
 void check_preferred(const std::string& op, DType t, const std::optional<DType>& preferred,
                      Location location) {
   if (!preferred || *preferred == t) return;
-  const bool alike =
+  const bool convertible =
       (is_floating(t) && is_floating(*preferred)) || (is_integer(t) && is_integer(*preferred)) ||
       (is_complex(t) && is_complex(*preferred)) || (is_integer(t) && is_floating(*preferred));
-  if (!alike || byte_size(*preferred) < byte_size(t)) {
-    throw DTypeError(op + " of " + std::string(name(t)) + " can't be asked for as " +
+  if (!convertible || byte_size(*preferred) < byte_size(t)) {
+    throw DTypeError(op + " of " + std::string(name(t)) + " can't have the preferred dtype " +
                          std::string(name(*preferred)) + "; valid are wider types of the same kind",
                      location);
   }
@@ -309,7 +309,7 @@ Array kron(Operand a, Operand b) {
     for (std::size_t d = 0; d < rank; ++d) {
       a_dims.insert(a_dims.end(), {left[d], 1});
       b_dims.insert(b_dims.end(), {1, right[d]});
-      out.push_back(frontend::multiplied("kron", left[d], right[d], location));
+      out.push_back(frontend::multiply_sizes("kron", left[d], right[d], location));
     }
     const Array product = multiply({frontend::reshaped(a.array, a_dims, location), location},
                                    {frontend::reshaped(b.array, b_dims, location), location});

@@ -105,11 +105,12 @@ TypeNode type_of_node(const Node& n) {
 TypeNode promote(const std::vector<Array>& arrays, Location location) {
   TESSERA_CHECK(!arrays.empty(), "promotion of nothing");
   // If all have the same dtype, weak or not, that is the result (a weak s64 stays a weak s64).
-  bool alike = true;
+  bool all_equal = true;
   for (const Array& a : arrays) {
-    alike = alike && a.dtype() == arrays[0].dtype() && a.weak_type() == arrays[0].weak_type();
+    all_equal =
+        all_equal && a.dtype() == arrays[0].dtype() && a.weak_type() == arrays[0].weak_type();
   }
-  if (alike) return {arrays[0].dtype(), arrays[0].weak_type()};
+  if (all_equal) return {arrays[0].dtype(), arrays[0].weak_type()};
   Node node = node_of(arrays[0]);
   for (std::size_t i = 1; i < arrays.size(); ++i) {
     const auto next = join(node, node_of(arrays[i]));

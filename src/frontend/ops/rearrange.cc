@@ -37,11 +37,11 @@ Array tile(Operand x, std::vector<std::int64_t> reps) {
       if (reps[d] != 1) full.push_back(reps[d]);
       mapping.push_back(std::int64_t(full.size()));
       full.push_back(dims[d]);
-      out.push_back(frontend::multiplied("tile", dims[d], reps[d], x.location));
+      out.push_back(frontend::multiply_sizes("tile", dims[d], reps[d], x.location));
     }
     frontend::check_size("tile", Shape(x.array.dtype(), out), x.location);
     Array y = frontend::reshaped(x.array, dims, x.location);
-    if (full.size() != rank) y = frontend::spread(y, full, mapping, x.location, "tile");
+    if (full.size() != rank) y = frontend::broadcast_in_dim(y, full, mapping, x.location, "tile");
     return frontend::reshaped(y, out, x.location);
   });
 }
@@ -60,10 +60,10 @@ Array repeat(Operand x, std::int64_t count, std::optional<std::int64_t> axis) {
     std::iota(mapping.begin(), mapping.end(), 0);
     for (std::size_t d = std::size_t(dim) + 1; d < mapping.size(); ++d) ++mapping[d];
     out[std::size_t(dim)] =
-        frontend::multiplied("repeat", out[std::size_t(dim)], count, x.location);
+        frontend::multiply_sizes("repeat", out[std::size_t(dim)], count, x.location);
     frontend::check_size("repeat", Shape(y.dtype(), out), x.location);
-    return frontend::reshaped(frontend::spread(y, full, mapping, x.location, "repeat"), out,
-                              x.location);
+    return frontend::reshaped(frontend::broadcast_in_dim(y, full, mapping, x.location, "repeat"),
+                              out, x.location);
   });
 }
 
@@ -215,8 +215,9 @@ Array pad(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
     if (options.mode == PadMode::constant) {
       std::vector<ir::PadDim> dims;
       for (const auto& [low, high] : widths) dims.push_back({low, high, 0});
-      const Array value = frontend::converted(
-          options.value.value_or(frontend::fixed(shape.dtype, 0)), shape.dtype, x.location);
+      const Array value =
+          frontend::converted(options.value.value_or(frontend::program_constant(shape.dtype, 0)),
+                              shape.dtype, x.location);
       return frontend::padded(x.array, value, dims, x.location);
     }
     Array y = x.array;
@@ -226,7 +227,7 @@ Array pad(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
       for (std::int64_t i = -widths[d].first; i < size + widths[d].second; ++i) {
         positions.push_back(source_position(options.mode, i, size));
       }
-      y = frontend::picked(y, std::int64_t(d), positions, x.location, "pad");
+      y = frontend::gather_static(y, std::int64_t(d), positions, x.location, "pad");
     }
     return y;
   });
@@ -280,11 +281,11 @@ Array diag(Operand x, std::int64_t k) {
     const std::int64_t n = shape.dim(0) + std::abs(k);
     const std::vector<ir::PadDim> margins{
         {std::max<std::int64_t>(k, 0), std::max<std::int64_t>(-k, 0), 0}};
-    const Array zero = frontend::fixed(shape.dtype, 0);
+    const Array zero = frontend::program_constant(shape.dtype, 0);
     // Column j holds x[j - max(k, 0)] in row j - k.
     const Array columns =
-        frontend::spread(frontend::padded(x.array, zero, margins, x.location, "diag"), {n, n}, {1},
-                         x.location, "diag");
+        frontend::broadcast_in_dim(frontend::padded(x.array, zero, margins, x.location, "diag"),
+                                   {n, n}, {1}, x.location, "diag");
     return where({eye(n, n, k, DType::pred, x.location), x.location}, {columns, x.location},
                  {zero, x.location});
   });
@@ -295,10 +296,11 @@ Array trace(Operand x, std::int64_t offset, std::int64_t axis1, std::int64_t axi
   return composed("trace", x.location, [&, a = a, b = b] {
     const Dims& dims = shape_of(x).dims;
     const Dims plane{dims[std::size_t(a)], dims[std::size_t(b)]};
-    const Array mask = frontend::spread(eye(plane[0], plane[1], offset, DType::pred, x.location),
-                                        dims, {a, b}, x.location, "trace");
+    const Array mask =
+        frontend::broadcast_in_dim(eye(plane[0], plane[1], offset, DType::pred, x.location), dims,
+                                   {a, b}, x.location, "trace");
     const Array kept =
-        where({mask, x.location}, x, {frontend::fixed(x.array.dtype(), 0), x.location});
+        where({mask, x.location}, x, {frontend::program_constant(x.array.dtype(), 0), x.location});
     return sum({kept, x.location}, {a, b});
   });
 }
@@ -318,8 +320,8 @@ std::vector<Array> meshgrid(const std::vector<Array>& arrays, bool xy, Location 
     std::vector<Array> out;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const std::size_t dim = swap && i < 2 ? 1 - i : i;
-      out.push_back(frontend::spread(ravel({arrays[i], location}), sizes, {std::int64_t(dim)},
-                                     location, "meshgrid"));
+      out.push_back(frontend::broadcast_in_dim(ravel({arrays[i], location}), sizes,
+                                               {std::int64_t(dim)}, location, "meshgrid"));
     }
     return out;
   });

@@ -36,7 +36,7 @@ Dims resolved_shape(const Shape& from, Dims to, Location location) {
                            "; valid are 0 and more, and one -1 for what is left",
                        location);
     } else {
-      known = empty ? 0 : frontend::multiplied("reshape", known, to[d], location);
+      known = empty ? 0 : frontend::multiply_sizes("reshape", known, to[d], location);
     }
   }
   const std::int64_t count = from.element_count();

@@ -160,15 +160,16 @@ Array searchsorted(Operand sorted, Operand values, bool right) {
     const Array in = frontend::converted(sorted.array, type.dtype, l);
     const Array query = frontend::converted(values.array, type.dtype, l);
     const std::int64_t n = shape.dim(0);
-    Located low{frontend::broadcasted(frontend::fixed(s32, 0), query.shape(), l), l};
+    Located low{frontend::broadcasted(frontend::program_constant(s32, 0), query.shape(), l), l};
     if (n == 0 || query.size() == 0) return low.array;
-    Located high{frontend::broadcasted(frontend::fixed(s32, double(n)), query.shape(), l), l};
+    Located high{
+        frontend::broadcasted(frontend::program_constant(s32, double(n)), query.shape(), l), l};
     frontend::Trace& trace = *frontend::Trace::current();
     const frontend::MetadataScope scope(trace, l, "searchsorted");
     // The position is in [low, high]; each step halves the range. n + 1 positions take this many
     // steps.
     for (std::int64_t places = n + 1; places > 1; places = (places + 1) / 2) {
-      const Located middle = low.with(right_shift(low + high, low.number(1)));
+      const Located middle = low.with(right_shift(low + high, low.constant(1)));
       const Array element = frontend::gathered(in, {middle.array}, {0}, 0, l, "searchsorted");
       ir::Instruction* e = trace.lift(element, l);
       ir::Instruction* q = trace.lift(query, l);

@@ -107,16 +107,17 @@ std::pair<Located, Located> hashed_positions(const KeyWords& key, const Dims& di
   // The row-major index of an element is computed from iotas, so that devices compute only their
   // parts of split arrays.
   const Dims strides = row_major_strides(dims);
-  Located number{broadcasted(fixed(t, 0), dims, l), l};
+  Located number{broadcasted(program_constant(t, 0), dims, l), l};
   bool first = true;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 1) continue;
     Located at{iota(t, dims, std::int64_t(d), l), l};
-    if (strides[d] != 1) at = at * at.with(fixed(Literal::scalar(t, strides[d])));
+    if (strides[d] != 1) at = at * at.with(program_constant(Literal::scalar(t, strides[d])));
     number = first ? at : number + at;
     first = false;
   }
-  if (!large) return threefry(key, number.with(broadcasted(fixed(u32, 0), dims, l)), number);
+  if (!large)
+    return threefry(key, number.with(broadcasted(program_constant(u32, 0), dims, l)), number);
   return threefry(key, as_type(shifted_right(number, 32), u32), as_type(number, u32));
 }
 
@@ -163,7 +164,7 @@ Array key(Operand seed) {
     if (wide) s = frontend::same_bits(s, u64);
     const Located low = frontend::as_type(s, u32);
     const Located high =
-        wide ? frontend::as_type(frontend::shifted_right(s, 32), u32) : low.number(0);
+        wide ? frontend::as_type(frontend::shifted_right(s, 32), u32) : low.constant(0);
     return stack({high.array, low.array}, 0, seed.location);
   });
 }
@@ -188,7 +189,7 @@ Array fold_in(Operand key, Operand data) {
   }
   return composed("random_fold_in", key.location, [&] {
     const Located low = frontend::as_type({data.array, key.location}, u32);
-    const auto [a, b] = frontend::threefry(frontend::key_words(key), low.number(0), low);
+    const auto [a, b] = frontend::threefry(frontend::key_words(key), low.constant(0), low);
     return stack({a.array, b.array}, 0, key.location);
   });
 }

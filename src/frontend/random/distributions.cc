@@ -31,10 +31,10 @@ Located normal_numbers(const KeyWords& key, const Dims& dims, DType dtype) {
     const Located re = normal_numbers(real_key, dims, part);
     const Located im = normal_numbers(imag_key, dims, part);
     // Real and imaginary part are divided separately: a complex division would round differently.
-    const Located root = re.number(std::numbers::sqrt2);
+    const Located root = re.constant(std::numbers::sqrt2);
     return re.with(complex(re / root, im / root));
   }
-  const Located low{fixed(dtype, -1 + step_below_one(dtype)), l};
+  const Located low{program_constant(dtype, -1 + step_below_one(dtype)), l};
   // 1 - low rounds to 2, so the product is exact.
   const Located u = low.with(maximum(unit_uniform(key, dims, dtype) * 2.0 + low, low));
   return u.with(erf_inv(u)) * std::numbers::sqrt2;
@@ -42,7 +42,7 @@ Located normal_numbers(const KeyWords& key, const Dims& dims, DType dtype) {
 
 Located gumbel_numbers(const KeyWords& key, const Dims& dims, DType dtype) {
   const Located unit = unit_uniform(key, dims, dtype);
-  const Located tiny = unit.number(least_normal(dtype));
+  const Located tiny = unit.constant(least_normal(dtype));
   const Located u = unit.with(maximum(unit + tiny, tiny));
   return -u.with(log(-u.with(log(u))));
 }
@@ -99,13 +99,13 @@ Array truncated_normal(Operand key, Operand lower, Operand upper, Shape shape, D
   return drawn("truncated_normal", key, shape, dtype, [&](const frontend::KeyWords& words) {
     const Located low = frontend::as_type({lower.array, key.location}, dtype);
     const Located high = frontend::as_type({upper.array, key.location}, dtype);
-    const Located root = low.number(std::numbers::sqrt2);
+    const Located root = low.constant(std::numbers::sqrt2);
     const Located u = frontend::uniform_between(words, shape, low.with(erf(low / root)),
                                                 low.with(erf(high / root)));
     const Located x = u.with(erf_inv(u)) * root;
     const double infinity = std::numeric_limits<double>::infinity();
-    const Located least = low.with(nextafter(low, low.number(infinity)));
-    const Located most = low.with(nextafter(high, high.number(-infinity)));
+    const Located least = low.with(nextafter(low, low.constant(infinity)));
+    const Located most = low.with(nextafter(high, high.constant(-infinity)));
     return x.with(minimum(x.with(maximum(x, least)), most));
   });
 }
@@ -140,7 +140,7 @@ Array gumbel(Operand key, Shape shape, DType dtype) {
 Array laplace(Operand key, Shape shape, DType dtype) {
   return drawn("laplace", key, shape, dtype, [&](const frontend::KeyWords& words) {
     const Located unit = frontend::unit_uniform(words, shape, dtype);
-    const Located low = unit.number(-1 + frontend::step_below_one(dtype));
+    const Located low = unit.constant(-1 + frontend::step_below_one(dtype));
     const Located u = unit.with(maximum(unit * 2.0 + low, low));
     return u.with(sign(u)) * u.with(log1p(-u.with(abs(u))));
   });

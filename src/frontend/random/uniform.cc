@@ -44,7 +44,7 @@ Located sum_to_odd(const Located& a, const Located& b) {
   const Located word = same_bits(sum, s64);
   const Located even = (word & 1.0) == 0.0;
   const Located away = (lost > 0.0) == (sum > 0.0);
-  const Located step = choose(away, word.number(1), word.number(-1));
+  const Located step = choose(away, word.constant(1), word.constant(-1));
   const Located inexact = (lost != 0.0) & even;
   return same_bits(choose(inexact, word + step, word), f64);
 }
@@ -82,7 +82,7 @@ Located unit_uniform(const KeyWords& key, const Dims& dims, DType dtype) {
                                                            : dtype == f16 ? 0x3c00
                                                                           : 0x3f80);
   const Located mantissas = shifted_right(drawn, std::uint32_t(width - mantissa));
-  return same_bits(mantissas | drawn.with(fixed(one)), dtype) - 1.0;
+  return same_bits(mantissas | drawn.with(program_constant(one)), dtype) - 1.0;
 }
 
 Located uniform_between(const KeyWords& key, const Dims& dims, const Located& low,
@@ -149,7 +149,9 @@ IntegerRange known_range(Int128 low, Int128 high, DType out, DType work, Locatio
 }
 
 IntegerRange computed_range(Located low, Located high, DType out, DType work) {
-  auto bound = [&](Int128 v) { return low.with(fixed(Literal::scalar(s64, std::int64_t(v)))); };
+  auto bound = [&](Int128 v) {
+    return low.with(program_constant(Literal::scalar(s64, std::int64_t(v))));
+  };
   auto clamp = [&](const Located& x, Int128 a, Int128 b) {
     return x.with(minimum(x.with(maximum(x, bound(a))), bound(b)));
   };
@@ -168,7 +170,7 @@ IntegerRange computed_range(Located low, Located high, DType out, DType work) {
   const Located more = high > low;
   const Located span = as_type(high - low, word);
   const Located wider = as_type(more & beyond, word);
-  return {as_type(low, work), choose(more, span + wider, span.number(1))};
+  return {as_type(low, work), choose(more, span + wider, span.constant(1))};
 }
 
 }  // namespace
@@ -187,7 +189,7 @@ Located integers_between(const KeyWords& key, const Dims& dims, const Array& low
   const Located upper = random_bits(upper_key, dims, width);
   const Located lower = random_bits(lower_key, dims, width);
   const Located& span = range.span;
-  Located mult = rem(span.number(std::ldexp(1.0, width / 2)), span);
+  Located mult = rem(span.constant(std::ldexp(1.0, width / 2)), span);
   mult = rem(mult * mult, span);
   const Located offset = rem(rem(upper, span) * mult + rem(lower, span), span);
   return as_type(range.low + as_type(offset, work), dtype);

@@ -46,7 +46,7 @@ class DeviceChooser {
                          device_text(choice_.devices) + ", and " + who + " is on " +
                          device_text(list) +
                          (a == b ? " (the same devices in another order)" : "") +
-                         "; all must lie on the same devices in the same order (device_put moves "
+                         "; all must be on the same devices in the same order (device_put moves "
                          "an array)",
                      where.known() ? where : location_);
   }
@@ -62,7 +62,7 @@ class DeviceChooser {
       }
       const Mesh mesh = mesh_of(a.sharding);
       const auto count = std::int64_t(choice.devices.size());
-      const bool both_abstract = internal::is_stand_in(choice.devices[0]);
+      const bool both_abstract = internal::is_placeholder_device(choice.devices[0]);
       if (a.sharding.num_devices() == count &&
           (both_abstract || choice.mesh.empty() || mesh.shape() == choice.mesh.shape())) {
         continue;

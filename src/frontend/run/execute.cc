@@ -167,11 +167,11 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   bound.name = program.name;
   bound.devices = choice.devices;
   bound.committed = choice.committed;
-  if (internal::is_stand_in(choice.devices[0])) {
+  if (internal::is_placeholder_device(choice.devices[0])) {
     bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " +
                           choice.mesh.to_string() +
                           ", which is abstract: there are no devices behind it. It can be lowered, "
-                          "compiled and measured; to run it, give a Mesh, or arguments that lie on "
+                          "compiled and measured; to run it, give a Mesh, or arguments on "
                           "one of that shape";
   } else if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
     bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " + missing;

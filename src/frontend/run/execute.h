@@ -52,7 +52,8 @@ struct BoundProgram {
   std::vector<bool> donation_usable;  ///< an output can take the memory
   std::vector<std::size_t> kept;      ///< parameters that the executable takes
   bool committed = false;             ///< results are committed
-  std::string lacks_devices;          ///< why it can't run: which devices are missing, and what requires them
+  std::string
+      lacks_devices;  ///< why it can't run: which devices are missing, and what requires them
 };
 
 /// Decides devices (all committed arguments, requested shardings and meshes used inside must agree

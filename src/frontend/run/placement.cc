@@ -302,12 +302,12 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
     }
     const std::vector<Device> where = a.sharding(location).device_list();
     if (where.size() != 1) {
-      throw ValueError(api + ": each array must lie on one device, got one with " +
+      throw ValueError(api + ": each array must be on one device, got one with " +
                            std::to_string(where.size()) + " shards",
                        location);
     }
     if (!by_device.emplace(where[0], a).second) {
-      throw ValueError(api + ": two arrays lie on device " + where[0].to_string(), location);
+      throw ValueError(api + ": two arrays are on device " + where[0].to_string(), location);
     }
     if (a.dtype() != arrays[0].dtype()) {
       throw DTypeError(api + ": arrays of different dtypes: " + arrays[0].type_string() + " and " +
@@ -323,7 +323,7 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
   }
   Dims missing, foreign;
   std::vector<DeviceBuffer> buffers;
-  const std::set<Device> wanted(list.begin(), list.end());
+  const std::set<Device> expected(list.begin(), list.end());
   for (const Device& d : list) {
     auto found = by_device.find(d);
     if (found == by_device.end()) {
@@ -333,11 +333,11 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
     }
   }
   for (const auto& [d, a] : by_device) {
-    if (!wanted.count(d)) foreign.push_back(d.id);
+    if (!expected.count(d)) foreign.push_back(d.id);
   }
   if (!missing.empty() || !foreign.empty()) {
     throw ValueError(api + ": devices " + to_string(missing) +
-                         " of the sharding have no array, and arrays lie on devices " +
+                         " of the sharding have no array, and there are arrays on devices " +
                          to_string(foreign) + " that the sharding lacks",
                      location);
   }

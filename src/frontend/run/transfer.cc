@@ -57,7 +57,7 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
   (void)sharding.shard_shape(global, location);
   const std::vector<Device> list = sharding.device_list();
   const compiler::Engine& engine = compiler::engine_of(list);
-  const Box whole = Box::whole(global);
+  const Box whole = Box::entire(global);
   const std::size_t element = byte_size(literal.dtype());
   if (sharding.is_fully_replicated()) {
     return engine.copy_in(literal.bytes(), whole, whole, element, list);
@@ -106,7 +106,7 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   Literal out(impl.shape);
   std::byte* bytes = out.mutable_bytes();
   if (out.byte_count() == 0) return out;
-  const Box whole = Box::whole(impl.shape.dims);
+  const Box whole = Box::entire(impl.shape.dims);
   const std::size_t element = byte_size(impl.shape.dtype);
   const auto& list = impl.sharding.impl().devices();
   const compiler::Engine& engine = compiler::engine_of(list.front());
@@ -140,7 +140,7 @@ std::optional<Literal> literal_if_alive(const Array& array, Location location) {
       throw TracerError(
           "the value of a traced array (" + impl.shape.to_string() +
               (impl.created.known() ? ", made at " + impl.created.to_string() : std::string()) +
-              ") was asked for: inside jit and other transformations arrays have no values; use "
+              ") was requested: inside jit and other transformations arrays have no values; use "
               "where, cond or while_loop, or pass the value as a static argument",
           location);
     case ArrayImpl::Kind::abstract:

@@ -173,9 +173,9 @@ const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
   const auto& all = computation_->instructions();
   for (auto i = varying_.size(); i <= std::size_t(instruction->index); ++i) {
     VaryingAxes axes;
-    if (auto told = told_varying_.find(std::int64_t(i)); told != told_varying_.end()) {
-      axes = std::move(told->second);
-      told_varying_.erase(told);
+    if (auto set = preset_varying_.find(std::int64_t(i)); set != preset_varying_.end()) {
+      axes = std::move(set->second);
+      preset_varying_.erase(set);
     } else if (all[i]->is(ir::Opcode::partition_id)) {
       axes.insert(scope->axes.begin(), scope->axes.end());
     } else {
@@ -194,7 +194,7 @@ void Trace::set_varying(const ir::Instruction* instruction, VaryingAxes axes) {
   if (at < varying_.size()) {
     varying_[at] = std::move(axes);
   } else {
-    told_varying_[std::int64_t(at)] = std::move(axes);
+    preset_varying_[std::int64_t(at)] = std::move(axes);
   }
 }
 
@@ -220,7 +220,7 @@ void set_varying(const Array& array, VaryingAxes axes) {
   if (!trace || !trace->manual_scope()) return;
   const ArrayImpl& impl = impl_of(array);
   TESSERA_CHECK(impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == trace->id(),
-                "what a value varies over is said by its own trace");
+                "the axes of a value are set by a trace other than its own");
   trace->set_varying(impl.instruction, std::move(axes));
 }
 

@@ -116,15 +116,14 @@ class Trace {
   ir::Builder builder_;
   std::uint64_t id_;
   std::vector<Array> captures_;
-  std::vector<Array>
-      values_;  ///< arrays that became constants: kept alive for captured_
+  std::vector<Array> values_;  ///< arrays that became constants: kept alive for captured_
   std::unordered_map<const void*, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
   Mesh context_;
   Calls calls_;
   std::optional<ManualScope> manual_;
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
-  std::map<std::int64_t, VaryingAxes> told_varying_;  ///< set for later positions
+  std::map<std::int64_t, VaryingAxes> preset_varying_;  ///< set for later positions
   std::string forbid_captures_;
   bool finished_ = false;
   bool eager_ = false;

@@ -40,7 +40,7 @@ std::string ManualScope::to_string() const {
   return out + (check_vma ? ";checked" : "");
 }
 
-std::string advice(const std::vector<VaryingMismatch>& list, const std::string& where) {
+std::string pcast_advice(const std::vector<VaryingMismatch>& list, const std::string& where) {
   std::string out;
   for (const VaryingMismatch& m : list) {
     out += (out.empty() ? "" : "; and ") + std::string("pcast(..., ") + as_argument(m.lacks) +

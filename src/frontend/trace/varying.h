@@ -45,6 +45,6 @@ struct VaryingMismatch {
   VaryingAxes lacks;
 };
 /// "applying pcast(..., 'x') to carry[0]; applying ..."
-std::string advice(const std::vector<VaryingMismatch>& list, const std::string& where);
+std::string pcast_advice(const std::vector<VaryingMismatch>& list, const std::string& where);
 
 }  // namespace tessera::frontend

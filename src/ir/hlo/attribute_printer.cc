@@ -378,7 +378,7 @@ std::string canonical_sharding_text(const Instruction& i) {
       for (const MeshAxis& axis : s.mesh->axes) {
         out += ' ';
         append_int(out, axis.size);
-        if (!axis.whole()) {
+        if (!axis.is_full()) {
           out += ':';
           append_int(out, axis.pre);
           out += '/';

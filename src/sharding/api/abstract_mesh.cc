@@ -108,7 +108,7 @@ AbstractMesh get_abstract_mesh() {
 namespace internal {
 
 const std::vector<Device>& MeshAccess::devices(const Mesh& mesh) {
-  return mesh.impl_->abstract ? stand_ins(mesh.impl_->count) : mesh.impl_->devices;
+  return mesh.impl_->abstract ? placeholder_devices(mesh.impl_->count) : mesh.impl_->devices;
 }
 
 Mesh MeshAccess::with_types(const Mesh& mesh, std::vector<AxisType> types) {
@@ -124,7 +124,7 @@ Mesh MeshAccess::on_devices(const Mesh& mesh, std::vector<Device> devices) {
   return make(std::move(impl));
 }
 
-const std::vector<Device>& stand_ins(std::int64_t count) {
+const std::vector<Device>& placeholder_devices(std::int64_t count) {
   if (count > kMaxDevices) {
     throw RuntimeError("an abstract mesh of " + std::to_string(count) +
                        " devices is too large to compile for; there may be " +
@@ -144,7 +144,7 @@ const std::vector<Device>& stand_ins(std::int64_t count) {
   return list;
 }
 
-bool is_stand_in(const Device& device) { return device.platform == kPlatform; }
+bool is_placeholder_device(const Device& device) { return device.platform == kPlatform; }
 
 }  // namespace internal
 }  // namespace tessera

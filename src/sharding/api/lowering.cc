@@ -72,7 +72,7 @@ Sharding on_devices(const Sharding& s, std::span<const Device> devices) {
   const NamedSharding named(s);
   TESSERA_CHECK(named.mesh().size() == std::int64_t(devices.size()),
                 s.to_string() + " is for a different number of devices");
-  if (internal::is_stand_in(devices[0])) return s;
+  if (internal::is_placeholder_device(devices[0])) return s;
   const Mesh mesh =
       internal::MeshAccess::on_devices(named.mesh(), {devices.begin(), devices.end()});
   return NamedSharding(mesh, named.spec(), s.memory_kind(), Location{});

@@ -41,8 +41,8 @@ struct MeshAccess {
 
 /// Placeholders for the devices of abstract meshes, numbered from 0: equal numbers denote the same
 /// position. RuntimeError for more than kMaxDevices.
-const std::vector<Device>& stand_ins(std::int64_t count);
-bool is_stand_in(const Device& device);
+const std::vector<Device>& placeholder_devices(std::int64_t count);
+bool is_placeholder_device(const Device& device);
 
 std::uint64_t push_mesh(const Mesh& mesh);
 void pop_mesh(std::uint64_t number);

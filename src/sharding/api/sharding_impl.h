@@ -37,7 +37,9 @@ class ShardingImpl {
   virtual const std::vector<Device>& devices() const { return devices_; }
   virtual std::int64_t device_count() const { return std::int64_t(devices_.size()); }
   /// True if the devices are placeholders.
-  virtual bool is_abstract() const { return !devices_.empty() && is_stand_in(devices_[0]); }
+  virtual bool is_abstract() const {
+    return !devices_.empty() && is_placeholder_device(devices_[0]);
+  }
   const std::string& memory_kind() const { return memory_kind_; }
 
  protected:

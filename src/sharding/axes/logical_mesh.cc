@@ -18,7 +18,7 @@ constexpr std::size_t kMaxMeshAxes = 256;
 }  // namespace
 
 std::string MeshAxis::to_string() const {
-  if (whole()) return name;
+  if (is_full()) return name;
   return name + ":(" + std::to_string(pre) + ")" + std::to_string(size);
 }
 
@@ -50,7 +50,7 @@ std::int64_t LogicalMesh::coordinate(std::int64_t device, int axis) const {
 
 int LogicalMesh::find(const std::string& axis_name) const {
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].name == axis_name && axes[i].whole()) return int(i);
+    if (axes[i].name == axis_name && axes[i].is_full()) return int(i);
   }
   return -1;
 }

@@ -20,7 +20,7 @@ struct MeshAxis {
   std::int64_t pre = 1;
   std::int64_t full = 1;  ///< size of the full named axis
 
-  bool whole() const { return size == full; }
+  bool is_full() const { return size == full; }
   /// "x" or "x:(2)2"
   std::string to_string() const;
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;

@@ -47,7 +47,7 @@ std::vector<std::string> axis_texts(const LogicalMesh& mesh, const IndexList& ax
   std::vector<std::string> out;
   for (const MeshAxis& a : list) {
     std::string text = quoted ? "\"" + a.name + "\"" : a.name;
-    if (!a.whole()) text += ":(" + std::to_string(a.pre) + ")" + std::to_string(a.size);
+    if (!a.is_full()) text += ":(" + std::to_string(a.pre) + ")" + std::to_string(a.size);
     out.push_back(std::move(text));
   }
   return out;

@@ -213,7 +213,7 @@ class Regions {
       const MeshAxis& axis = mesh->axes[a];
       if (!all && std::find(axes.begin(), axes.end(), int(a)) == axes.end()) continue;
       text += (text.size() > 1 ? ", \"" : "\"") + axis.name + "\"";
-      if (!axis.whole()) {
+      if (!axis.is_full()) {
         text += ":(" + std::to_string(axis.pre) + ")" + std::to_string(axis.size);
       }
     }
