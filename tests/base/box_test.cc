@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-TEST(Box, CopiesWhatTwoPartsHaveInCommon) {
+TEST(Box, CopiesTheIntersectionOfTwoParts) {
   std::mt19937 bits(7);
   const auto below = [&](int n) { return std::int64_t(bits() % unsigned(n)); };
   for (int trial = 0; trial < 500; ++trial) {

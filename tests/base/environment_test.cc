@@ -135,7 +135,7 @@ TEST(Devices, NumberIsSetBeforeTheFirstUseOnly) {
   EXPECT_FALSE(a == b);
 }
 
-TEST(Environment, NamesThatAreNearAreSuggestedAndOnlyThose) {
+TEST(Environment, OnlyCloseNamesAreSuggested) {
   std::string said;
   set_log_sink([&](LogLevel, const std::string& m) { said += m + "\n"; });
   {

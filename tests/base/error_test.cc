@@ -70,7 +70,7 @@ TEST(Check, BuildsTheDetailOnlyOnFailure) {
   EXPECT_EQ(built, 1);
 }
 
-TEST(AtLocation, GivesErrorsThePlaceThatTheyLack) {
+TEST(AtLocation, AddsTheLocationToErrorsWithoutOne) {
   const Location here = Location::current();
   try {
     at_location(here, []() -> int { throw ShapeError("no place"); });
@@ -89,7 +89,7 @@ TEST(AtLocation, GivesErrorsThePlaceThatTheyLack) {
   EXPECT_EQ(at_location(here, [] { return 3; }), 3);
 }
 
-TEST(AtLocation, MemoryThatIsNotThereIsARuntimeError) {
+TEST(AtLocation, TooLittleMemoryIsARuntimeError) {
   const Location here = Location::current();
   for (int kind = 0; kind < 2; ++kind) {
     try {
@@ -104,7 +104,7 @@ TEST(AtLocation, MemoryThatIsNotThereIsARuntimeError) {
   }
 }
 
-TEST(AtLocation, WhatUsersThrowPassesUnchanged) {
+TEST(AtLocation, ExceptionsOfUsersPassUnchanged) {
   struct Mine : ValueError {
     using ValueError::ValueError;
   };

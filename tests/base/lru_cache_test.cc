@@ -15,7 +15,7 @@ std::vector<std::string> values(const LruCache<int, std::string>& cache) {
   return out;
 }
 
-TEST(LruCache, ForgetsWhatWasUsedLongestAgo) {
+TEST(LruCache, EvictsTheLeastRecentlyUsed) {
   LruCache<int, std::string> cache(3);
   EXPECT_EQ(cache.find(1), nullptr);
   for (int i = 1; i <= 3; ++i) EXPECT_FALSE(cache.insert(i, std::to_string(i)).has_value());
@@ -28,7 +28,7 @@ TEST(LruCache, ForgetsWhatWasUsedLongestAgo) {
   EXPECT_EQ(cache.size(), 3u);
 }
 
-TEST(LruCache, TellsValuesOfOneKeyApart) {
+TEST(LruCache, DistinguishesValuesOfOneKey) {
   LruCache<int, std::string> cache(3);
   cache.insert(7, "a");
   cache.insert(7, "b");
@@ -47,7 +47,7 @@ TEST(LruCache, TellsValuesOfOneKeyApart) {
   EXPECT_EQ(cache.find(7, is("a")), nullptr);
 }
 
-TEST(LruCache, LooksAmongTheLatestFirst) {
+TEST(LruCache, SearchesTheMostRecentlyUsedFirst) {
   LruCache<int, std::string> cache(4);
   for (int i = 0; i < 4; ++i) cache.insert(i, std::to_string(i));
   const auto is_zero = [](const std::string& v) { return v == "0"; };

@@ -27,7 +27,7 @@ TEST(DType, NamesSizesAndFamilies) {
   EXPECT_FALSE(is_integer(DType::pred));
 }
 
-TEST(FloatTypes, EveryHalfSurvivesTheWayThere) {
+TEST(FloatTypes, EveryHalfSurvivesConversionToFloatAndBack) {
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
     const float f = float_from_f16_bits(std::uint16_t(bits));
     if (std::isnan(f)) {

@@ -47,7 +47,7 @@ struct Row {
   }
 };
 
-TEST(JointGather, HoldsTheSourceAndTheWholeOnly) {
+TEST(MultiAxisGather, HoldsOnlyTheSourceAndTheFullResult) {
   std::mt19937_64 engine(7);
   for (int n = 0; n < 200; ++n) {
     const auto below = [&](std::uint64_t k) { return std::int64_t(engine() % k); };
@@ -75,7 +75,7 @@ TEST(JointGather, HoldsTheSourceAndTheWholeOnly) {
   }
 }
 
-TEST(JointGather, KeepsWhatIsReadElsewhere) {
+TEST(MultiAxisGather, KeepsIntermediateResultsThatOthersRead) {
   Row row({4, 4}, {0, 1});
   ir::Builder b(row.module->entry());
   row.module->entry()->set_root(b.tuple({row.gathers[1], row.gathers[0]}));

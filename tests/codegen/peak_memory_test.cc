@@ -44,7 +44,7 @@ Held held_by(const std::string& text) {
 /// All that may be held besides arguments and results: scalars.
 constexpr std::int64_t kScalars = 64;
 
-TEST(PeakMemory, WhatDiesIsSortedInItsPlace) {
+TEST(PeakMemory, ADyingArrayIsSortedInPlace) {
   const Held held = held_by(R"(HloModule sort, entry_computation_layout={(f32[64,64])->f32[64,64]}
 less { a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -167,7 +167,7 @@ ENTRY main {
   EXPECT_LE(held.seen, held.arguments + (2 * 16 * 18 * 4 + 2 * 16 * 16 * 4) * 4 + kScalars);
 }
 
-TEST(PeakMemory, RowsAreSummedWhileTheyAreLookedUp) {
+TEST(PeakMemory, SumsOfGatheredRowsDontStoreTheRows) {
   const Held held =
       held_by(R"(HloModule embed, entry_computation_layout={(f32[64,32], s32[16,8])->f32[16,32]}
 sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
@@ -224,7 +224,7 @@ ENTRY main {
   EXPECT_LE(held.seen, held.arguments + 128 * 4 + kScalars);
 }
 
-TEST(PeakMemory, IndicesAreComputedWhileRowsAreLookedUp) {
+TEST(PeakMemory, IndicesOfGathersAreNotStored) {
   const Held held = held_by(
       R"(HloModule sample, entry_computation_layout={(f32[64,64], f32[1024], f32[1024])->f32[1024]}
 ENTRY main {
@@ -261,7 +261,7 @@ ENTRY main {
   EXPECT_LE(held.seen, held.arguments + 32 * 32 * 4 + kScalars);
 }
 
-TEST(PeakMemory, WhatAConvolutionTakesInAnotherOrderIsMadeInIt) {
+TEST(PeakMemory, OperandsOfConvolutionsAreComputedInPackedOrder) {
   const Held held = held_by(
       R"(HloModule packed, entry_computation_layout={(f32[2,8,32], f32[3,8,4])->f32[2,4,30]}
 ENTRY main {
@@ -277,7 +277,7 @@ ENTRY main {
   EXPECT_EQ(held.seen, held.arguments + 2 * 8 * 32 * 4 + 2 * 4 * 30 * 4);
 }
 
-TEST(PeakMemory, WhatAReductionTakesInAnotherOrderIsMadeInIt) {
+TEST(PeakMemory, OperandsOfReductionsAreComputedInTransposedOrder) {
   const Held held =
       held_by(R"(HloModule packed, entry_computation_layout={(f32[4,16,8,32])->f32[16,32]}
 sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
@@ -292,7 +292,7 @@ ENTRY main {
   EXPECT_EQ(held.seen, 2 * held.arguments + 16 * 32 * 4 + 4);
 }
 
-TEST(PeakMemory, CheapValuesOfWhichPartsAreReadAreMadeInManyPlaces) {
+TEST(PeakMemory, CheapValuesAreRecomputedForEachSlice) {
   const Held held = held_by(
       R"(HloModule parts, entry_computation_layout={(s8[64,64])->(f32[16,64], f32[16,64], f32[16,64], f32[16,64])}
 ENTRY main {
@@ -309,7 +309,7 @@ ENTRY main {
   EXPECT_EQ(held.seen, held.arguments + 64 * 64 * 4);
 }
 
-TEST(PeakMemory, WhatIsCheapFromADearArrayThatStaysIsMadeAgain) {
+TEST(PeakMemory, CheapFunctionsOfALiveExpensiveArrayAreRecomputed) {
   // The exponential is held for its users; where it is least, is found out for each use.
   const Held held = held_by(
       R"(HloModule least, entry_computation_layout={(f32[4,512])->(f32[4], f32[4], f32[4,512])}
@@ -343,7 +343,7 @@ ENTRY main {
   EXPECT_LE(held.seen, 2 * held.arguments + 3 * 16 + kScalars);
 }
 
-TEST(PeakMemory, WindowsAreTakenOfWhatIsOnlyRead) {
+TEST(PeakMemory, WindowsReadThroughViews) {
   const Held held = held_by(
       R"(HloModule pool, entry_computation_layout={(f32[16,16], f32[])->(f32[8,8], f32[16,8])}
 sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
@@ -364,7 +364,7 @@ ENTRY main {
   EXPECT_LE(held.seen, held.arguments + 8 * 8 * 4 + 16 * 8 * 4 + kScalars);
 }
 
-TEST(PeakMemory, ASplatThatALoopStartsFromGoesWithTheFirstTrip) {
+TEST(PeakMemory, AnInitialCarryThatIsABroadcastIsFreedAfterTheFirstTrip) {
   const Held held = held_by(R"(HloModule loop, entry_computation_layout={(f32[64])->f32[64]}
 more { s = (s32[], f32[64], f32[64]) parameter(0)
   n = s32[] get-tuple-element(s), index=0

@@ -77,7 +77,7 @@ ENTRY main {
 )";
 }
 
-TEST(Compile, WhatIsComputedTwiceLiesAsItIsUsedOrIsComputedOnce) {
+TEST(Compile, EqualDotsAreShardedForEachUserOrMergedInLargePrograms) {
   const std::vector<Literal> arguments{counting(f32, {64, 16}), counting(f32, {16, 64}, 0.5)};
   const auto count = [&](int others) {
     return spmd::count_communication(
@@ -94,7 +94,7 @@ TEST(Compile, WhatIsComputedTwiceLiesAsItIsUsedOrIsComputedOnce) {
 }
 
 // As of a loss and a prediction, each of which calls the same model.
-TEST(Compile, WhatTwoManualComputationsSumAlikeIsSummedOnce) {
+TEST(Compile, EqualSumsOfTwoManualComputationsAreReducedOnce) {
   const auto sums = [](const std::string& name, const std::string& more) {
     return "    %" + name + R"( = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}, {}]>]
       out_shardings=[<@mesh, [{}, {}]>] manual_axes={"x"} (%a: tensor<8x8xf32>) {
@@ -150,7 +150,7 @@ ENTRY main {
 }
 
 // Each device needs one row of the first three: three permutes of one row, not a sum of all eight.
-TEST(Compile, FewRowsAreSentToThoseThatNeedThem) {
+TEST(Compile, FewRowsAreSentOnlyToDevicesThatNeedThem) {
   const Result r = check(R"(
 HloModule few, num_partitions=8
 ENTRY main {
@@ -175,7 +175,7 @@ ENTRY main {
 
 // The pad is seen beside its slice although front ends wrap pads in functions of their own.
 // Weights that are gathered for one dot: the environment says from which size they go round.
-TEST(Compile, DotsGoRoundFromTheSizeThatIsAskedFor) {
+TEST(Compile, DotsBecomeCollectiveMatmulsFromTheConfiguredSize) {
   const std::string text = R"(
 HloModule layer, num_partitions=8
 ENTRY main {
@@ -203,7 +203,7 @@ ENTRY main {
   unsetenv("TESSERA_WINDOW_DOTS_FROM");
 }
 
-TEST(Compile, AShiftWhosePadIsWrapped) {
+TEST(Compile, AShiftWithItsPadInACalledFunctionMovesOneRow) {
   const Result r = check(R"(HloModule m, num_partitions=8
 wrapped { x = f32[64,4] parameter(0)
   n = s32[] parameter(1)
@@ -230,7 +230,7 @@ TEST(Compile, ShardedDotRunsOnEightDevices) {
   EXPECT_DOUBLE_EQ(r.executable->cost_analysis().flops, 2. * 8 * 6 * 8);
 }
 
-TEST(Compile, RootSaysHowResultsLieWhateverItIs) {
+TEST(Compile, ResultsAreShardedAsTheRootStatesWhateverItsOpcode) {
   const std::string x = "  x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}\n";
   const std::string result = ", sharding={devices=[8,1]<=[8]}\n}\n";
   const std::string twice =
@@ -268,7 +268,7 @@ ENTRY main {
   for (const DeviceBuffer& b : r.arrays[0]) EXPECT_EQ(b.memory, r.arrays[0][0].memory);
 }
 
-TEST(Compile, ReplicatedWorkIsDoneAndStoredOnce) {
+TEST(Compile, ReplicatedValuesAreComputedAndStoredOnce) {
   auto module = ir::parse_hlo(R"(
 HloModule m, num_partitions=8
 ENTRY main {
@@ -325,7 +325,7 @@ TEST(Compile, DonatedMemoryTakesTheResult) {
 }
 
 // What is to be looked at alone: the same program and figures, and no plan of 8 devices.
-TEST(Compile, ProgramsThatDontRun) {
+TEST(Compile, ProgramsThatAreOnlyInspected) {
   constexpr const char* kText = R"(
 HloModule layer, num_partitions=8
 ENTRY main {

@@ -39,7 +39,7 @@ Literal expected_of(const ir::Module& module, const FixtureCase& c) {
   return module.entry()->root()->shape.is_tuple ? Literal::tuple(c.results) : c.results[0];
 }
 
-TEST(CustomCalls, BatchesStayWhereTheyLie) {
+TEST(CustomCalls, SplitBatchesNeedNoCommunication) {
   codegen::register_builtin_custom_calls();
   std::set<std::string> silent;
   for (const FixtureCase& c : read_fixtures("linalg/linalg.txt")) {
@@ -119,7 +119,7 @@ constexpr const char* kCholesky =
     "backend_config={uplo = 76 : ui8}, metadata={source_file=\"model.py\" source_line=7}\n"
     "  ROOT r = f32[16,16] get-tuple-element(c), index=0";
 
-TEST(CustomCalls, SplitMatricesArePutTogetherAndReported) {
+TEST(CustomCalls, SplitMatricesAreGatheredAndReported) {
   const Outcome r =
       run(std::string("  a = f32[16,16] parameter(0), sharding={devices=[4,2]<=[8]}\n") + kCholesky,
           {spread({16, 16}, 40)});
@@ -132,7 +132,7 @@ TEST(CustomCalls, SplitMatricesArePutTogetherAndReported) {
   EXPECT_TRUE(reported);
 }
 
-TEST(CustomCalls, RightHandSidesAreSolvedWhereTheyLie) {
+TEST(CustomCalls, SplitRightHandSidesNeedNoCommunication) {
   const std::string solve =
       "f32[8,16]{0,1} custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\", "
       "operand_layout_constraints={f32[8,8]{0,1}, f32[8,16]{0,1}}, "
@@ -186,7 +186,7 @@ TEST(CustomCalls, TextRulesAreFollowed) {
                ParseError);
 }
 
-TEST(CustomCalls, WhatDoesNotFitIsAnErrorWithItsLine) {
+TEST(CustomCalls, MisfitsAreErrorsThatNameTheLine) {
   struct Case {
     std::string call;
     std::string part;
@@ -256,7 +256,7 @@ ENTRY main {
   }
 }
 
-TEST(CustomCalls, PlainTargetsAreWhatTheyStandFor) {
+TEST(CustomCalls, PlainTargetsAreReplacedByEquivalentOps) {
   codegen::register_builtin_custom_calls();
   const auto module = ir::parse_hlo(R"(
 HloModule m

@@ -62,7 +62,7 @@ std::string joined(const std::vector<ExplainChain>& chains) {
   return out;
 }
 
-TEST(Explain, NothingToTellOfAProgramThatStaysApart) {
+TEST(Explain, AProgramWithoutCommunicationHasNoEntries) {
   const auto module = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({"data"}, {"model"})"));
   const Explanation e = explain_module(*module);
   EXPECT_TRUE(e.entries().empty()) << e.to_text();
@@ -125,7 +125,7 @@ TEST(Explain, SuggestionsHold) {
   EXPECT_EQ(text_bytes(*better), s->total_bytes);
 }
 
-TEST(Explain, SaysWhichAxesAreInEachOthersWay) {
+TEST(Explain, NamesConflictingAxes) {
   // Both operands want "model", on different dims of the result.
   const auto module = parse(layer(R"({"model"}, {})", R"({}, {"model"})", R"({"model"}, {})"));
   const Explanation e = explain_module(*module);
@@ -201,7 +201,7 @@ ENTRY main {
 }
 )";
 
-TEST(Explain, OfBranchesTheDearestCounts) {
+TEST(Explain, OnlyTheMostExpensiveBranchCounts) {
   const auto module = ir::parse_hlo(kBranches);
   const Explanation e = explain_module(*module);
   double counted = 0, left_out = 0;
@@ -236,7 +236,7 @@ ENTRY main {
   EXPECT_EQ(e.entries()[0].suggestion->total_bytes, 0) << e.to_text();
 }
 
-TEST(Explain, EveryValueSaysWhy) {
+TEST(Explain, EveryValueHasTheCausesOfItsSharding) {
   const auto module = parse(layer(R"({"data"}, {})", R"({}, {"model"})", R"({?}, {?})"));
   const Explanation e = explain_module(*module);
   std::size_t with_both = 0;
@@ -388,7 +388,7 @@ Explanation long_program(int n) {
   return Explanation(std::move(parts));
 }
 
-TEST(ExplainDrawing, LaysOperandsAboveUsersAndNoneOverAnother) {
+TEST(ExplainDrawing, DrawsOperandsAboveUsersWithoutOverlaps) {
   using compiler::explain::Drawing;
   const Explanation e = long_program(1500);
   const std::vector<Drawing> all = compiler::explain::draw(e);
@@ -409,7 +409,7 @@ TEST(ExplainDrawing, LaysOperandsAboveUsersAndNoneOverAnother) {
   }
 }
 
-TEST(ExplainDrawing, LongProgramsAreCutDownToWhatMatters) {
+TEST(ExplainDrawing, LongProgramsAreReducedToMovementsAndAnnotations) {
   const auto all = compiler::explain::draw(long_program(20000));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].all, 20000u);
@@ -457,7 +457,7 @@ TEST(FullGather, AsAnErrorNamesLineSpecsBytesAndArgument) {
   EXPECT_EQ(explain_module(*ir::parse_hlo(kGather)).full_gathers().size(), 1u);
 }
 
-TEST(FullGather, CanBeSilentAndOthersAreNoErrors) {
+TEST(FullGather, CanBeSilencedAndNecessaryGathersAreNoErrors) {
   for (const char* value : {"off", "allow", "warn"}) {
     const Policy policy(value);
     std::string said;

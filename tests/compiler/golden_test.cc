@@ -238,7 +238,7 @@ std::vector<fs::path> golden_files() {
 
 class Golden : public ::testing::TestWithParam<fs::path> {};
 
-TEST_P(Golden, IsWhatThePassesGive) {
+TEST_P(Golden, MatchesTheOutputOfThePasses) {
   const GoldenFile file = read_golden(GetParam());
   ASSERT_TRUE(file.says_what_it_shows) << "no comment says what the case shows";
   ASSERT_FALSE(file.passes.empty()) << "no line begins with " << kRun;
@@ -300,7 +300,7 @@ TEST(GoldenSuite, ShowsTheLinesThatDiffer) {
   EXPECT_EQ(line_diff("", "x\n"), "+ x\n");
 }
 
-TEST(PassTable, NamesWhatIsNoPass) {
+TEST(PassTable, UnknownPassesAreNamed) {
   EXPECT_EQ(compiler::parse_pass("expand-collective-matmuls<64>").argument, 64);
   EXPECT_EQ(compiler::parse_pass("expand-collective-matmuls").argument, std::nullopt);
   for (const char* text : {"", "window", "simplify<1>", "expand-collective-matmuls<",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With layouts `propagated` a program is sharded as propagation alone says, and searched no more.
+// With layouts `propagated` a program is sharded by propagation alone, without a search.
 #include <tessera/layouts.h>
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include "tests/compiler/run_executable.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
+#include "tests/support/two_users.h"
 
 namespace tessera::testing {
 namespace {
@@ -25,7 +26,7 @@ compiler::Options with(Layouts layouts) {
   return options;
 }
 
-/// What propagation makes of the module that it is given.
+/// The text of the module after the stages up to propagation, and propagation itself.
 std::string propagated_alone(const ir::Module& module) {
   compiler::Compilation c;
   c.options.keep_stages = false;
@@ -35,26 +36,13 @@ std::string propagated_alone(const ir::Module& module) {
   return ir::to_string(*c.module);
 }
 
-constexpr const char* kTwoUsers = R"(
-HloModule two, num_partitions=8
-ENTRY main {
-  x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
-  w = f32[64,128] parameter(1), sharding={replicated}
-  dy = f32[32,128] parameter(2), sharding={devices=[1,8]<=[8]}
-  h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  t = f32[32,128] tanh(h)
-  dh = f32[32,128] multiply(dy, t)
-  g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
-    sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}}
-})";
-
 TEST(Layouts, PropagatedIsPropagationAlone) {
-  const auto module = ir::parse_hlo(kTwoUsers);
+  const auto module = ir::parse_hlo("HloModule two, num_partitions=8\nENTRY main {" +
+                                    std::string(kTwoUsers) + "\n}");
   const auto executable = compiler::compile(module->clone(), with(Layouts::propagated));
   EXPECT_EQ(executable->layouts(), Layouts::propagated);
   EXPECT_EQ(ir::to_string(executable->propagated()), propagated_alone(*module));
-  // The same program searched lies otherwise, and receives less.
+  // The search finds other shardings, with which devices receive fewer bytes.
   const auto searched = compiler::compile(module->clone());
   EXPECT_EQ(searched->layouts(), Layouts::searched);
   EXPECT_NE(ir::to_string(searched->propagated()), propagated_alone(*module));
@@ -71,8 +59,8 @@ TEST(Layouts, RandomProgramsArePropagatedAlone) {
   }
 }
 
-/// One that is seldom used has the form in which it is computed twice; merging equal instructions
-/// is part of the search.
+/// Equal instructions stay apart, so that each can have the sharding that its users need; merging
+/// them is part of the search.
 TEST(Layouts, PropagatedMergesNothingBeforeItPropagates) {
   const auto module = ir::parse_hlo(R"(
 HloModule twice, num_partitions=8

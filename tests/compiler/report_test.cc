@@ -9,7 +9,7 @@ namespace tessera::testing {
 namespace {
 
 // Names and lines are no help: the loop's sum and the one before it have the same.
-TEST(Report, AReportDropsWhatTheLoopNoLongerAsks) {
+TEST(Report, AReportOmitsCommunicationThatLeftTheLoop) {
   auto module = ir::parse_hlo(R"(
 HloModule rows, num_partitions=8
 any { a = pred[] parameter(0)

@@ -262,7 +262,7 @@ bool is_linear(const ir::Module& module, std::uint32_t operands, Values& values)
   return true;
 }
 
-TEST(Linearity, WhatTheTableSaysHolds) {
+TEST(Linearity, OpsAreAsLinearAsTheTableStates) {
   Values values;
   for (int n = 0; n < ir::opcode_count(); ++n) {
     const auto op = Opcode(n);
@@ -294,7 +294,7 @@ TEST(Linearity, WhatTheTableSaysHolds) {
   }
 }
 
-TEST(Linearity, NoElementwiseOpIsLinearUnsaid) {
+TEST(Linearity, LinearElementwiseOpsAreDeclaredLinear) {
   Values values;
   const Shape reals(DType::f64, {8});
   for (int n = 0; n < ir::opcode_count(); ++n) {

@@ -101,7 +101,7 @@ ir::Computation* branching_reducer(ir::Module& module) {
   return c;
 }
 
-TEST(Reducers, MayBeWholePrograms) {
+TEST(Reducers, MayContainAnyInstructions) {
   Entry e;
   ir::Computation* c = branching_reducer(e.module);
   Instruction* x = e.b.reshape(e.ints(s32, {1, 5, 2, 4, 3, 9}), {2, 3});
@@ -125,7 +125,7 @@ TEST(Reducers, EmptyDimsGiveTheInitialValue) {
             (std::vector<int>{7, 7}));
 }
 
-TEST(Fft, LongRowsComeBack) {
+TEST(Fft, InverseRestoresLongRows) {
   for (std::int64_t n : {1024, 1000, 997}) {
     Entry e;
     std::vector<std::complex<double>> v;

@@ -179,7 +179,7 @@ ENTRY e {
   EXPECT_EQ(to_vector<float>(out), (std::vector<float>{-1, -2, -3}));
 }
 
-TEST(RaggedAllToAll, RowsGoWhereTheyAreSent) {
+TEST(RaggedAllToAll, EachDeviceReceivesTheRowsSentToIt) {
   auto module = ir::parse_hlo(R"(HloModule m, num_partitions=2
 ENTRY e {
   in = f32[4] parameter(0)

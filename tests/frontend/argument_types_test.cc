@@ -111,7 +111,7 @@ TEST(ArgumentTypes, OfStructsTellProgramsApart) {
   }
 }
 
-TEST(ArgumentTypes, OfContainersComeBackAsTheyWent) {
+TEST(ArgumentTypes, OfContainersRoundTrip) {
   auto f = jit([](auto s) { return s; });
   const Array a = ones({2}), b = zeros({2});
   for (int round = 0; round < 2; ++round) {

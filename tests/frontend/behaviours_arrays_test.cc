@@ -278,7 +278,7 @@ TEST(Arrays, Behaviour_108_Copies) {
   expect_error<RuntimeError>([&] { (void)copy(x); }, {"delete", kNear});
 }
 
-TEST(Arrays, Behaviour_109_OperandsThatLieDifferently) {
+TEST(Arrays, Behaviour_109_OperandsWithDifferentShardings) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   const Array a = put(counting({8, 8}), mesh, P("x", "y")),
               b = put(counting({8, 8}), mesh, P("y", "x"));

@@ -349,7 +349,7 @@ TEST(ShardMap, Behaviour_302_NestedOverTheRemainingAxes) {
                            {"the mesh in scope, Mesh('a': 8", "Mesh('x': 2", kNear});
 }
 
-TEST(ShardMap, Behaviour_303_ConstraintsSpeakOfAutomaticAxes) {
+TEST(ShardMap, Behaviour_303_ConstraintsMayOnlyNameAutomaticAxes) {
   const Array x = counting({8, 8});
   auto f = [&](PartitionSpec spec, std::vector<std::string> names) {
     return jit(shard_map(
@@ -404,7 +404,7 @@ TEST(ShardMap, Behaviour_305_AMeshIsNeeded) {
       {"non-empty mesh", kNear});
 }
 
-TEST(ShardMap, Behaviour_308_LoopsCarryWhatVariesAlike) {
+TEST(ShardMap, Behaviour_308_LoopsCarryValuesThatVaryOverTheSameAxes) {
   const Mesh mesh = mesh_of({{"x", 8}});
   const Array x = counting({8});
   auto f = [&](auto body) {
@@ -459,7 +459,7 @@ TEST(ShardMap, Behaviour_308_LoopsCarryWhatVariesAlike) {
   expect_close(f(leave)(x), x);
 }
 
-TEST(ShardMap, Behaviour_309_BranchesReturnWhatVariesAlike) {
+TEST(ShardMap, Behaviour_309_BranchesReturnValuesThatVaryOverTheSameAxes) {
   const Array x = counting({8});
   auto f = [&](bool cast) {
     return shard_map(

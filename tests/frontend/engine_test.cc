@@ -162,7 +162,7 @@ std::size_t blocks(const Array& a) {
   return out.size();
 }
 
-TEST(Engine, ArraysLieOnDevicesThatTheHostCantRead) {
+TEST(Engine, ArraysAreOnDevicesThatTheHostCantRead) {
   const Mesh mesh = sealed_mesh();
   const Array whole = counting({4, 6});
   for (const PartitionSpec& spec : {P(), P("x"), P("x", "y"), P(nullptr, "y")}) {
@@ -182,7 +182,7 @@ TEST(Engine, ArraysLieOnDevicesThatTheHostCantRead) {
   }
 }
 
-TEST(Engine, ProgramsRunWhereTheirArgumentsLie) {
+TEST(Engine, ProgramsRunOnTheDevicesOfTheirArguments) {
   const Mesh mesh = sealed_mesh();
   const Array x = device_put(counting({4, 6}), NamedSharding(mesh, P("x")));
   const auto f = jit([](Array a) { return sum(a * 2.0f, 0); });
@@ -217,7 +217,7 @@ TEST(Engine, PartsOfCallbacksAreCopiedToEachDevice) {
   EXPECT_EQ(floats(a), (std::vector<float>{0, 0, 0, 0, 2, 2, 2, 2}));
 }
 
-TEST(Engine, TheHostsDevicesShareWhatTheyHoldAlike) {
+TEST(Engine, TheHostsDevicesShareEqualParts) {
   const Mesh mesh = make_mesh({{"x", 2}, {"y", 2}});
   EXPECT_EQ(blocks(device_put(counting({4, 6}), NamedSharding(mesh, P()))), 1u);
   const Array rows = device_put(counting({4, 6}), NamedSharding(mesh, P("x")));
@@ -225,7 +225,7 @@ TEST(Engine, TheHostsDevicesShareWhatTheyHoldAlike) {
   EXPECT_EQ(blocks(copy(rows)), 2u);
 }
 
-TEST(Engine, ItsMemoryIsNoOtherEngines) {
+TEST(Engine, ItsMemoryIsRefusedByOtherEngines) {
   const auto f = jit([](Array a) { return a + 1.0f; });
   const auto host = compiler::find_engine("cpu");
   const Array x = device_put(counting({4}), sealed_devices()[1]);

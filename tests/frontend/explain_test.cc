@@ -42,7 +42,7 @@ TEST(ExplainFunction, NamesTheUsersLineArgumentsAndAxes) {
   EXPECT_EQ(e.entries()[0].suggestion->total_bytes, 0);
 }
 
-TEST(ExplainFunction, OneDeviceHasNothingToTell) {
+TEST(ExplainFunction, OneDeviceHasNoEntries) {
   auto f = jit([](Array x) { return x * 2; });
   const Explanation e = explain(f, counting({8}));
   EXPECT_TRUE(e.entries().empty());

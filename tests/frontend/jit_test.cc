@@ -358,7 +358,7 @@ TEST(Jit, FindsItsProgramsAmongMany) {
   }
 }
 
-TEST(Jit, ForgetsTheProgramsOfLongAgo) {
+TEST(Jit, EvictsTheLeastRecentlyCalledProgram) {
   internal::JitCache cache(10);
   const Mesh mesh = mesh_of({{"x", 8}});
   const auto leaf = [&](int n) { return put(counting({8 * (n + 1)}), mesh, P("x")); };
@@ -471,7 +471,7 @@ TEST(Jit, SeveralThreads) {
   EXPECT_EQ(right, 30);
 }
 
-TEST(Jit, ResultsMayLieByAnotherMeshThanTheArguments) {
+TEST(Jit, ResultsMayBeOnAnotherMeshThanTheArguments) {
   const Mesh m = mesh_of({{"x", 8}}), n = mesh_of({{"a", 2}, {"b", 4}});
   const Array x = put(counting({4096}), m, P("x"));
   for (const P& spec : {P("a"), P("b"), P(axes("b", "a"))}) {
@@ -485,7 +485,7 @@ TEST(Jit, ResultsMayLieByAnotherMeshThanTheArguments) {
   }
 }
 
-TEST(Jit, WholeFunctionsOfTheLibrary) {
+TEST(Jit, AcceptsFunctionPointersStdFunctionsAndJittedFunctions) {
   auto f = jit(tessera::sin);
   EXPECT_NEAR(f(Array(1.f)).item<float>(), std::sin(1.f), 1e-6);
   std::function<Array(Array)> g = [](Array x) { return x * 2; };

@@ -92,7 +92,7 @@ TEST(Layouts, EachPolicyHasItsOwnPrograms) {
   expect_close(g, h);
 }
 
-TEST(Layouts, ExplanationsSpeakOfTheProgramThatIsCompiled) {
+TEST(Layouts, ExplanationsDescribeTheCompiledProgram) {
   const Arguments a;
   for (const Layouts layouts : {Layouts::searched, Layouts::propagated}) {
     auto f = jit(step, a.options(layouts));
@@ -106,7 +106,7 @@ TEST(Layouts, ExplanationsSpeakOfTheProgramThatIsCompiled) {
   }
 }
 
-TEST(Layouts, TheOuterFunctionsPolicyHolds) {
+TEST(Layouts, TheOuterFunctionsPolicyApplies) {
   const Arguments a;
   auto inner = jit(step, a.options(Layouts::searched));
   auto outer = jit([&](Array x, Array w, Array dy) { return inner(x, w, dy); },
@@ -117,7 +117,7 @@ TEST(Layouts, TheOuterFunctionsPolicyHolds) {
             a.compile(Layouts::propagated).cost_analysis().bytes_received);
 }
 
-TEST(Layouts, TheVariableDecidesWhereNothingIsAsked) {
+TEST(Layouts, TheVariableAppliesIfTheProgramStatesNothing) {
   const Arguments a;
   auto kept = jit(step, a.options(std::nullopt));
   (void)kept(a.x, a.w, a.dy);

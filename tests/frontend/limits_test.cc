@@ -100,7 +100,7 @@ Array nested(int depth, Array x) {
   return jit([depth](Array y) { return nested(depth - 1, y + 1) * 2; })(x);
 }
 
-TEST(Nesting, DeepNestsCostNoCube) {
+TEST(Nesting, DeepNestsDontTakeCubicTime) {
   const int deep = int(frontend::kMaxNested) - 1;
   const auto start = std::chrono::steady_clock::now();
   const Array out = nested(deep, Array(0.f));
@@ -113,7 +113,7 @@ TEST(Nesting, DeepNestsCostNoCube) {
   EXPECT_LT(f.lower(Array(0.f)).as_text().size(), 400000u);
 }
 
-TEST(Nesting, SharedCalleesAreTracedAndStandOnce) {
+TEST(Nesting, SharedCalleesAreTracedOnceAndOccurOnce) {
   int traced = 0;
   auto leaf = jit(
       [&](Array x) {
@@ -131,7 +131,7 @@ TEST(Nesting, SharedCalleesAreTracedAndStandOnce) {
   EXPECT_EQ(floats(whole(ones({1}))), (std::vector<float>{6 + 2 * (6 + 8)}));
 }
 
-TEST(Memory, ArraysThatNoMachineHoldsAreErrorsOfOurs) {
+TEST(Memory, ArraysLargerThanTheMemoryAreErrors) {
   const std::int64_t huge = std::int64_t(1) << 46;
   expect_error<RuntimeError>([&] { ones({huge}); }, {kNear, "f32[70368744177664]", "bytes"});
   expect_error<RuntimeError>([&] { full({huge, 2}, 3); }, {kNear, "s32[70368744177664,2]"});
@@ -166,7 +166,7 @@ TEST(Memory, LoopsCountIn32Bits) {
       {kNear, "scan of length 1125899906842624", "2147483647"});
 }
 
-TEST(Sizes, BeyondALargestNumberNameTheLine) {
+TEST(Sizes, TooLargeFor64BitsNameTheLine) {
   expect_error<ShapeError>([] { ones({kHalf, kHalf}); }, {kNear, "4611686018427387904", "64-bit"});
   expect_error<ShapeError>([] { ones({kHalf}); }, {kNear, "bytes"});
   expect_error<ShapeError>([] { eye(std::int64_t(1) << 40); }, {kNear, "64-bit"});
@@ -277,7 +277,7 @@ TEST(Devices, OneOfManyByHloText) {
   EXPECT_EQ(z.devices(), (std::set<Device>{devices()[3]}));
 }
 
-TEST(Devices, HoldNoUnreducedValues) {
+TEST(Devices, CantHoldUnreducedValues) {
   const NamedSharding partial(make_mesh({{"x", 8}}), P().with_unreduced({"x"}));
   expect_error<NotImplementedError>([&] { device_put(ones({8}), partial); }, {kNear, "unreduced"});
   EXPECT_THROW(partial.devices_indices_map({8}), NotImplementedError);
@@ -289,7 +289,7 @@ TEST(Names, OfArgumentsMustBeArguments) {
                            {"limits_test.cc:", "'f'", "3 names", "takes 1", "'b'"});
 }
 
-TEST(Caches, AreDroppedWhenAskedOrWithTheirFunction) {
+TEST(Caches, AreDroppedByClearCachesOrWithTheirFunction) {
   auto f = jit([](Array x) { return x + 1; });
   f(ones({3}));
   f(ones({4}));

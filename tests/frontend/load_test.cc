@@ -105,7 +105,7 @@ TEST(Load, ACallCompilesOnceAndRuns) {
   EXPECT_EQ(f(both)[1].item<float>(), 4);
 }
 
-TEST(Load, MisfitsNameParameterFileAndLine) {
+TEST(Load, WrongArgumentsNameParameterFileAndLine) {
   const TextFile file(kAffine);
   const LoadedFunction f = load_hlo(file.path());
   const auto number = error_of<TypeError>([&] { f(ones({8, 4})); });
@@ -258,7 +258,7 @@ ENTRY main {
   }
 }
 
-TEST(Load, TooFewDevicesAreSaidAtTheCall) {
+TEST(Load, TooFewDevicesAreAnErrorAtTheCall) {
   const TextFile file(R"(HloModule many, num_partitions=4096
 
 ENTRY main {

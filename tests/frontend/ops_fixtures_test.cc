@@ -61,7 +61,7 @@ TEST_P(NumpyOps, Sharded) { check(testing::run_sharded); }
 INSTANTIATE_TEST_SUITE_P(All, NumpyOps, ::testing::ValuesIn(functions()),
                          [](const auto& info) { return info.param; });
 
-TEST(NumpyOpsTable, HasNoFunctionThatIsSaidToBeMissing) {
+TEST(NumpyOpsTable, ListsNoExistingFunctionAsMissing) {
   for (const std::string& name : kNotThere) {
     EXPECT_EQ(testing::numpy_functions().count(name), 0u) << name;
     EXPECT_FALSE(cases_of(name).empty()) << name << " is in no fixture";

@@ -86,7 +86,7 @@ TEST(ShardMapUse, FunctionsWithin) {
   expect_close(g(counting({8})), counting({8}) * 2 + 10);
 }
 
-TEST(ShardMapUse, CapturedArraysAreWhole) {
+TEST(ShardMapUse, CapturedArraysAreReplicated) {
   const Array x = counting({8}), w = counting({3}), split = put(counting({8}), line(), P("x"));
   auto f = over_x([&](Array a) {
     EXPECT_EQ(split.shape(), (Array::Dims{8}));
@@ -332,7 +332,7 @@ TEST(ShardMapUse, FromSeveralThreads) {
   EXPECT_EQ(results, (std::vector<float>{92, 44, 92, 44}));
 }
 
-TEST(ShardMapUse, CollectivesSayWhatIsWrong) {
+TEST(ShardMapUse, MisuseOfCollectivesIsExplained) {
   const Array x = counting({8});
   auto run = [&](auto body) { over_x(body)(x); };
   expect_error<ValueError>([&] { run([](Array a) { return psum(a, AxisNames({})); }); },

@@ -168,7 +168,7 @@ TEST(Threads, DonateAllOrNothing) {
   }
 }
 
-TEST(Threads, PartsOutliveTheWhole) {
+TEST(Threads, ShardsOutliveTheArray) {
   const Mesh mesh = mesh_of({{"x", 4}});
   auto f = jit([](Array a) { return a * 5; }, {.donate_argnums = {0}});
   const Array x = put(full({kSize}, kOld), mesh, P("x"));
@@ -227,7 +227,7 @@ TEST(Threads, TryAgainWhereTheFirstCallFails) {
   EXPECT_EQ(f.cache_size(), 1);
 }
 
-TEST(Threads, DontWaitForEachOtherInACircle) {
+TEST(Threads, DontDeadlock) {
   // Each function's partitioning calls the other function, so that each is compiled while the other
   // is; with plain waiting neither would end.
   const Mesh mesh = mesh_of({{"x", 2}});

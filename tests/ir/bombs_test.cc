@@ -137,7 +137,7 @@ TEST(Bombs, SizesThatOverflow) {
   refused("ENTRY e {\n c = f32[99999999999999999999] parameter(0)\n}", "64 bits");
 }
 
-TEST(Bombs, LiteralsThatAreNotThere) {
+TEST(Bombs, LiteralsWithMissingElements) {
   refused("ENTRY e {\n ROOT c = f32[1000000,1000000] constant({1})\n}", "too short");
   refused("ENTRY e {\n ROOT c = f32[8] constant(" + repeated("{", 1000000) + "\n}", "expected");
 }

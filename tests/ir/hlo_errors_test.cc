@@ -298,7 +298,7 @@ TEST(HloModuleErrors, ShapeErrorsNameLineAndInstruction) {
                            "t.hlo:22: |f32 and s32");
 }
 
-TEST(HloModuleErrors, ChannelsLeaveRoomBehindThem) {
+TEST(HloModuleErrors, ChannelIdsAreBounded) {
   expect_error<ParseError>(
       with_body("p = f32[2] parameter(0)\nr = f32[2] collective-permute(p), "
                 "channel_id=9223372036854775807, source_target_pairs={{0,0}}"),

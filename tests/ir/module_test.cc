@@ -290,7 +290,7 @@ TEST(Modules, RecursionIsRefused) {
   EXPECT_THROW(to_string(f.module), ValueError);
 }
 
-TEST(Groups, OfManyDevicesAreAsLongAsOfFew) {
+TEST(Groups, TextLengthDoesNotDependOnTheNumberOfDevices) {
   const MeshRef mesh = make_logical_mesh({{"x", 16}, {"y", 4}, {"z", 8}});
   for (const std::vector<int>& axes :
        std::vector<std::vector<int>>{{0}, {1}, {2}, {0, 1}, {1, 0}, {2, 0}, {0, 1, 2}, {}}) {
@@ -475,7 +475,7 @@ TEST(Scalars, Identities) {
   EXPECT_FALSE(identity_of(Opcode::subtract, DType::f32).has_value());
 }
 
-TEST(Channels, AreFreshAfterParsingToo) {
+TEST(Channels, AreUniqueAfterParsingToo) {
   auto m = parse_body(
       "p = f32[4] parameter(0)\nROOT r = f32[4] collective-permute(p), channel_id=17, "
       "source_target_pairs={{0,1}}");

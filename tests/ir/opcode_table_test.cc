@@ -42,7 +42,7 @@ void each_op(F check) {
   }
 }
 
-TEST(OpTable, NamesLeadBack) {
+TEST(OpTable, NamesAreParsedToTheirOpcode) {
   each_op([](Opcode op, const OpcodeInfo& i) {
     EXPECT_EQ(opcode_from_name(i.text), op);
     EXPECT_LE(i.operands, 5);

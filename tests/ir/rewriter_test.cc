@@ -92,7 +92,7 @@ TEST(UseLists, FollowRandomChanges) {
   }
 }
 
-TEST(UseLists, ACopyIsNobodysUserBeforeItIsOwned) {
+TEST(UseLists, ACopyIsNoUserBeforeItIsInAComputation) {
   Program p;
   Instruction* n = p.negate(p.x);
   auto copy = std::make_unique<Instruction>(*n);
@@ -117,7 +117,7 @@ TEST(UseLists, ReplacingMovesControlEdgesAndTheRoot) {
   EXPECT_EQ(p.entry->root(), other);
 }
 
-TEST(UseLists, OfManyUsersChangeQuickly) {
+TEST(UseLists, ReplacingAnInstructionWithManyUsersIsFast) {
   Program p;
   std::vector<Instruction*> users;
   Instruction* other = p.negate(p.x);
@@ -207,7 +207,7 @@ TEST(ClonerTest, InlinesWithArguments) {
   EXPECT_EQ(f->instructions().size(), 4u);
 }
 
-TEST(ClonerTest, CopiesOnlyWhatIsNeeded) {
+TEST(ClonerTest, CopiesOnlyTheOperandsOfTheClonedInstruction) {
   Program p;
   Instruction *a = p.negate(p.x), *b = p.b.unary(Opcode::abs, p.x), *sum = p.add(a, a);
   p.finish(p.add(sum, b));

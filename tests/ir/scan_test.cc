@@ -52,7 +52,7 @@ std::string printed_root(const std::string& scan) {
   return root.substr(root.find(" = ") + 3);
 }
 
-TEST(Scan, WhatHloSaysIsItsOwn) {
+TEST(Scan, ScansThatHloCanExpressArePrintedAsScan) {
   EXPECT_EQ(printed_root("scan(a, b), dimensions={0}, num_carries=1, to_apply=summed"),
             "(f32[4,3]{1,0}, f32[3]{0}) scan(a, b), dimensions={0}, num_carries=1, "
             "is_reverse=false, to_apply=summed");
@@ -72,7 +72,7 @@ TEST(Scan, WhatHloSaysIsItsOwn) {
             "to_apply=repeated");
 }
 
-TEST(Scan, WhatHloCantSayIsACustomCall) {
+TEST(Scan, ScansThatHloCantExpressAreCustomCalls) {
   const std::string constants =
       "dimensions={0}, length=4, num_carries=1, num_constants=1, "
       "is_reverse=true";

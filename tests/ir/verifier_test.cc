@@ -124,7 +124,7 @@ std::string canonical(const Module& m) {
   return to_string(m, options);
 }
 
-TEST(CanonicalText, IsOfTheProgramAlone) {
+TEST(CanonicalText, DependsOnTheProgramOnly) {
   auto base = parse_hlo(kText);
   const std::string text_of_base = canonical(*base);
   std::string renamed = kText;

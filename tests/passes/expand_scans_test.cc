@@ -60,7 +60,7 @@ std::unique_ptr<ir::Module> expanded(const std::string& text) {
   return expanded(*module, arguments_of(dice, *module));
 }
 
-TEST(ExpandScans, ALoopStandsWhereTheScanStood) {
+TEST(ExpandScans, AScanIsReplacedByALoop) {
   const auto module = expanded(R"(HloModule m
 step {
   s = f32[3] parameter(0)
@@ -132,7 +132,7 @@ ENTRY e {
 )");
 }
 
-TEST(ExpandScans, ACarryThatCountsIsTheCounter) {
+TEST(ExpandScans, ACarryThatCountsTripsBecomesTheLoopCounter) {
   const auto text = [](const std::string& type, const std::string& start, int length) {
     const std::string state = "(" + type + ", f32[2])";
     return "HloModule m\nstep {\n  i = " + type + " parameter(0)\n  v = f32[2] parameter(1)\n" +
@@ -163,7 +163,7 @@ TEST(ExpandScans, ACarryThatCountsIsTheCounter) {
   EXPECT_EQ(carried(*expanded(text("s32[]", "parameter(1)", 5))), 3u);
 }
 
-TEST(ExpandScans, NoStepsNoLoop) {
+TEST(ExpandScans, AScanWithoutStepsMakesNoLoop) {
   const auto module = expanded(R"(HloModule m
 step { s = f32[] parameter(0) c = f32[2] parameter(1) d = f32[2] negate(c)
   z = s32[] constant(7) ROOT t = (f32[], s32[], f32[2]) tuple(s, z, d) }

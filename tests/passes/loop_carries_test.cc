@@ -64,7 +64,7 @@ std::size_t merged(const LoopText& loop) {
   return count;
 }
 
-TEST(LoopCarries, WhatIsSavedTwiceIsSavedOnce) {
+TEST(LoopCarries, EqualCarriesAreMerged) {
   // As a scan saves sin(x) for each of the gradients that ask for it.
   EXPECT_EQ(merged({{"f32[4]", "f32[5,4]", "f32[5,4]", "f32[5,4]"},
                     R"(  s = f32[4] sine(c0)
@@ -102,19 +102,19 @@ std::size_t merged_pair(const std::string& body, const std::string& init) {
                  "  ROOT both = (f32[4], f32[4]) tuple(r0, r1)"});
 }
 
-TEST(LoopCarries, WhatDiffersBeforeTheLoopStays) {
+TEST(LoopCarries, CarriesWithDifferentInitialValuesStay) {
   const char* doubled = "  a = f32[4] add(c0, c0)\n  b = f32[4] add(c1, c1)\n";
   EXPECT_EQ(merged_pair(doubled, "x, y"), 0u);
   EXPECT_EQ(merged_pair(doubled, "y, z"), 1u);
 }
 
-TEST(LoopCarries, ThoseThatChangePlacesAreEqualIfTheyWereBefore) {
+TEST(LoopCarries, SwappedCarriesStayEqualIfInitiallyEqual) {
   const char* swapped = "  a = f32[4] sine(c1)\n  b = f32[4] sine(c0)\n";
   EXPECT_EQ(merged_pair(swapped, "x, x"), 1u);
   EXPECT_EQ(merged_pair(swapped, "x, y"), 0u);
 }
 
-TEST(LoopCarries, OnesThatPartLaterPullOthersApart) {
+TEST(LoopCarries, CarriesThatDivergeSeparateThoseComputedFromThem) {
   // c2 follows c1, and c1 takes another way than c0: only in the second trip do c2 and c3 differ.
   EXPECT_EQ(merged({{"f32[4]", "f32[4]", "f32[4]", "f32[4]"},
                     "  a = f32[4] sine(c0)\n  b = f32[4] cosine(c1)\n",
@@ -125,7 +125,7 @@ TEST(LoopCarries, OnesThatPartLaterPullOthersApart) {
             0u);
 }
 
-TEST(LoopCarries, WhatNobodyNeedsGoes) {
+TEST(LoopCarries, UnusedCarriesAreRemoved) {
   // c1 and c2 feed each other only.
   EXPECT_EQ(merged({{"f32[4]", "f32[4]", "f32[4]"},
                     "  a = f32[4] sine(c0)\n  b = f32[4] add(c2, c0)\n  d = f32[4] sine(c1)\n",

@@ -150,7 +150,7 @@ ENTRY e {
   EXPECT_EQ(m->computations().size(), 5u);
 }
 
-TEST(InlineCalls, DeepChainsCostNoSquare) {
+TEST(InlineCalls, DeepChainsTakeLinearTime) {
   // Each level adds one instruction.
   std::string text = "f0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }\n";
   const int depth = 200;

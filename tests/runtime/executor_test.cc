@@ -40,7 +40,7 @@ Plan increment_in_place(std::int64_t devices) {
   return m.plan;
 }
 
-TEST(Executor, ReusesOnlyWhatNobodyElseHolds) {
+TEST(Executor, ReusesOnlyMemoryWithoutOtherHandles) {
   const Plan plan = increment_in_place(2);
   DeviceBuffer given = floats({1, 2}), kept = floats({3, 4});
   const DeviceMemory* given_storage = given.memory.get();

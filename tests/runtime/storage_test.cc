@@ -35,7 +35,7 @@ TEST(Storage, CountsLiveBytesAndTheirPeak) {
   EXPECT_EQ(memory_stats().peak, before);
 }
 
-TEST(Storage, WhatNoMachineHoldsIsAnErrorWithItsBytes) {
+TEST(Storage, AllocationsBeyondTheMemoryAreErrorsWithTheirBytes) {
   const std::int64_t before = memory_stats().current;
   for (const std::size_t bytes : {std::size_t(1) << 50, SIZE_MAX - 10}) {
     try {

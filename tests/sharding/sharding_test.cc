@@ -177,7 +177,7 @@ TEST(Sharding, Behaviour_064_SubgroupsOfSizeOne) {
   EXPECT_TRUE(s == GSPMDSharding::get_replicated(some_devices(1)));
 }
 
-TEST(Sharding, Behaviour_065_RandomSpecsSurviveTheWayThroughTilings) {
+TEST(Sharding, Behaviour_065_RandomSpecsSurviveConversionToTilingsAndBack) {
   test::RandomCase random("RandomSpecsSurviveTheWayThroughTilings");
   const std::vector<std::string> names{"a", "b", "c", "d", "e"};
   const Dims sizes{2, 3, 4, 7, 4};

@@ -125,7 +125,7 @@ TEST(Combine, SideBySideInOneArray) {
   EXPECT_EQ(c.is.total_bytes, c.was.total_bytes);
 }
 
-TEST(Combine, LittleWorkWaits) {
+TEST(Combine, CheapOpsAreDelayedToCombineThem) {
   const std::string head = kTwo + "a = f32[8] all-reduce(y), " + channel(1) + kRows + kSum;
   const std::string tail = "\nb = f32[8] all-reduce(m), " + channel(2) + kRows + kSum +
                            "\n s = f32[8] add(n, b)\n ROOT r = (f32[8], f32[8]) tuple(s, n)\n}\n";
@@ -200,7 +200,7 @@ std::string loop(const std::string& body, const std::string& carried, const std:
 }
 const std::string kKnown = ", backend_config={\"known_trip_count\":{\"n\":\"3\"}}";
 
-TEST(Loops, WhatDoesNotChangeHappensOnce) {
+TEST(Loops, CollectivesOfInvariantsAreHoisted) {
   const std::string carried = "(s32[], f32[8], f32[8])";
   const auto c = check_collectives(
       loop(" i = s32[] get-tuple-element(t), index=0\n one = s32[] constant(1)\n"
@@ -224,7 +224,7 @@ TEST(Loops, WhatDoesNotChangeHappensOnce) {
   EXPECT_EQ(spmd::count_communication(*measured).executed, 1);
 }
 
-TEST(Loops, WhatComesOutMeetsItsLike) {
+TEST(Loops, HoistedCollectivesAreMergedWithEqualOnes) {
   const std::string carried = "(s32[], f32[8], f32[8])", product = " m = f32[8] multiply(w, w)\n",
                     sum = "a = f32[8] all-reduce(m), ";
   const std::string text = loop(
@@ -259,7 +259,7 @@ TEST(Loops, WhatComesOutMeetsItsLike) {
   EXPECT_EQ(c.count(Opcode::multiply), 1) << c.text;
 }
 
-TEST(Loops, WhatChangesStays) {
+TEST(Loops, CollectivesOfChangingValuesStay) {
   const std::string carried = "(s32[], f32[8], f32[8])";
   const auto c = check_collectives(
       loop(" i = s32[] get-tuple-element(t), index=0\n one = s32[] constant(1)\n"
@@ -275,7 +275,7 @@ TEST(Loops, WhatChangesStays) {
   EXPECT_EQ(c.is.executed, 3) << c.text;
 }
 
-TEST(Loops, WhatIsAddedUpIsReducedAfterwards) {
+TEST(Loops, AccumulatedReductionsMoveBehindTheLoop) {
   const std::string carried = "(s32[], f32[8], f32[8])";
   const std::string head =
       " i = s32[] get-tuple-element(t), index=0\n one = s32[] constant(1)\n"
@@ -308,7 +308,7 @@ int place_of(const std::string& text, const std::string& name) {
   return int(text.rfind("\n  " + name + " = "));
 }
 
-TEST(Order, AsEarlyAsOperandsAreThere) {
+TEST(Order, AsEarlyAsTheirOperandsAllow) {
   const auto c = check_collectives(
       "ENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
       " n = f32[8] negate(y)\n m = f32[8] multiply(x, x)\n k = f32[8] add(m, x)\n"
@@ -321,7 +321,7 @@ TEST(Order, AsEarlyAsOperandsAreThere) {
   EXPECT_GT(place_of(c.text, "s"), place_of(c.text, "k")) << c.text;
 }
 
-TEST(Order, NotWhereMoreWouldBeHeld) {
+TEST(Order, NotIfPeakMemoryWouldGrow) {
   const std::string text =
       "ENTRY e {\n x = f32[8] parameter(0)\n y = f32[2] parameter(1)\n"
       " o = f32[] constant(2)\n k = f32[64] broadcast(o), dimensions={}\n"

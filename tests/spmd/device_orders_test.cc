@@ -62,7 +62,7 @@ TEST(Orders, OtherFactorizationsOfOneOrderNeedNoPermute) {
   EXPECT_EQ(c.collectives(), 0) << c.text;
 }
 
-TEST(Orders, StandInsKeepTheShapesOfShards) {
+TEST(Orders, EquivalentShardingsKeepTheShapesOfShards) {
   const MeshRef mesh = refine_to_primes(make_logical_mesh({{"x", 12}}));
   const MeshRef other = make_logical_mesh({{"a", 3}, {"b", 4}});
   TensorSharding s = TensorSharding::replicated_on(other, 2);

@@ -63,7 +63,7 @@ TEST_P(FullGather, IsReportedIfAndOnlyIfADeviceHoldsAll) {
 INSTANTIATE_TEST_SUITE_P(Shapes, FullGather,
                          ::testing::Values(Dims{16, 16}, Dims{8, 32}, Dims{40, 24}, Dims{17, 19}));
 
-TEST(FullGatherInPieces, IsReportedForAllThatTheOpNeedsWhole) {
+TEST(FullGatherInPieces, IsReportedForEachCollectiveOfTheGather) {
   // Two dims are gathered one after the other, and neither end is replicated.
   auto module = parse_entry(R"(
     a = f32[16,16] parameter(0), sharding={devices=[2,4]<=[8]}

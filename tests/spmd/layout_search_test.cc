@@ -60,7 +60,7 @@ TEST(LayoutSearch, AgreementIsKept) {
   EXPECT_TRUE(l.results[0].unreduced.empty());
 }
 
-TEST(LayoutSearch, WhatMovesOnceForManyRunsMayBeLarge) {
+TEST(LayoutSearch, LargeInvariantsMayBeMovedOnceForManyTrips) {
   // Both want the one axis: the rows of the small one, or what is summed over, of the large one.
   const TensorSharding rows = on({{0}, {}}), whole = on({{}, {}});
   auto weight = [&](const std::vector<double>& shares) {
@@ -74,7 +74,7 @@ TEST(LayoutSearch, WhatMovesOnceForManyRunsMayBeLarge) {
   EXPECT_TRUE(weight({1, 1.0 / 32}).same_placement(whole));
 }
 
-TEST(LayoutSearch, CopiesAreSharedOutWhereThatIsAskedFor) {
+TEST(LayoutSearch, RepeatedWorkIsSplitIfRequested) {
   const TensorSharding whole = on({{}, {}});
   auto ways = [&](bool share, double price) {
     CostModel model;
@@ -169,7 +169,7 @@ TEST(LayoutSearch, PartialOperandsAreReducedFirst) {
   EXPECT_EQ(l.factor_axes[0], IndexList{0});
 }
 
-TEST(LayoutSearch, FactorsThatAreNeededWholeGetNothing) {
+TEST(LayoutSearch, FactorsThatNeedReplicationGetNoAxes) {
   FactorRule rule;
   rule.factors = {{16}, {64, FactorKind::need_replication}};
   rule.operands = {{{0}, {1}}};
@@ -196,7 +196,7 @@ TEST(LayoutSearch, DimsOfSeveralFactorsHaveNoHoles) {
   EXPECT_TRUE(l.factor_axes[1].empty() || ways == 4);
 }
 
-TEST(LayoutSearch, SameQuestionSameAnswer) {
+TEST(LayoutSearch, ResultsAreDeterministic) {
   TensorSharding lhs = on({{2}, {0}}), rhs = on({{1}, {}}), out = on({{}, {2, 0}});
   ComputeLayout first = dot(64, 64, 64, lhs, rhs, out), second = dot(64, 64, 64, lhs, rhs, out);
   EXPECT_EQ(first.factor_axes, second.factor_axes);

@@ -103,7 +103,7 @@ std::string sdy(const std::string& text) {
 }
 
 // A reducer has no arrays to be sharded, whoever noted a sharding there.
-TEST(Manual, ConstraintsInReducersMeanNothing) {
+TEST(Manual, ConstraintsInReducersAreIgnored) {
   for (const char* target : {"Sharding", "xla.sdy.FuncResultSharding"}) {
     const auto module = module_of(R"(
 total { a = f32[] parameter(0)
@@ -121,7 +121,7 @@ total { a = f32[] parameter(0)
   }
 }
 
-TEST(Manual, WhatLiesRightIsTakenAsItIs) {
+TEST(Manual, OperandsWithTheStatedShardingAreNotMoved) {
   const PartitionCase c =
       check_manual(module_of(R"(
 body { p = f32[8,2] parameter(0)
@@ -135,7 +135,7 @@ body { p = f32[8,2] parameter(0)
   EXPECT_EQ(c.report.records[0].reason, "the body of a manual computation");
 }
 
-TEST(Manual, OperandsAndResultsAreMovedWhereAsked) {
+TEST(Manual, OperandsAndResultsAreReshardedAsStated) {
   const PartitionCase c = check_manual(module_of(R"(
 body { p = f32[2,8] parameter(0)
   ROOT r = f32[2,8] add(p, p) })",
@@ -147,7 +147,7 @@ body { p = f32[2,8] parameter(0)
   EXPECT_EQ(c.collectives(), 2) << c.text;
 }
 
-TEST(Manual, TheFormIsReadAgainAsPrinted) {
+TEST(Manual, PrintedManualComputationsAreReadBack) {
   auto m = module_of(R"(
 body { p = f32[8,2] parameter(0)
   ROOT t = (f32[8,2]) tuple(p) })",
@@ -202,7 +202,7 @@ body { p = f32[8,8] parameter(0)
   EXPECT_NE(c.text.find("f32[16,2]{1,0} all-gather"), std::string::npos) << c.text;
 }
 
-TEST(Manual, ReplicaGroupsWithoutPartitionsJoinNobody) {
+TEST(Manual, ReplicaGroupsWithoutPartitionsCommunicateWithNobody) {
   // No channel: among replicas, of which there is one. Replica ids with a channel: all partitions.
   auto m = module_of(R"(
 body { p = f32[2,8] parameter(0)
@@ -258,7 +258,7 @@ void expect_error(const std::string& computations, const std::string& entry,
   }
 }
 
-TEST(Manual, MistakesAreToldWithTheUsersLine) {
+TEST(Manual, MistakesAreErrorsAtTheUsersLine) {
   const std::string at = R"(, metadata={source_file="model.cc" source_line=12})";
   const std::string call =
       R"(x = f32[16,8] parameter(0)

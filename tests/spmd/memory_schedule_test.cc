@@ -27,7 +27,7 @@ const std::string kWide = R"(ENTRY e { x = f32[8,64] parameter(0)
 std::size_t as_used(ir::Module* m) { return spmd::schedule_for_memory(m); }
 std::size_t shrinking(ir::Module* m) { return spmd::schedule_for_memory(m, true); }
 
-TEST(OrderForMemory, ComputesWhatIsNeededNext) {
+TEST(MemorySchedule, OpsAreScheduledJustBeforeTheirUsers) {
   const CollectiveCase c = check_collectives(kWide, as_used);
   EXPECT_EQ(c.changed, 1u);
   EXPECT_LT(spmd::estimated_peak_bytes(*c.after), 0.5 * spmd::estimated_peak_bytes(*c.before))
@@ -36,7 +36,7 @@ TEST(OrderForMemory, ComputesWhatIsNeededNext) {
   EXPECT_EQ(spmd::schedule_for_memory(ir::parse_hlo(c.text).get()), 0u);
 }
 
-TEST(OrderForMemory, TheOperandThatNeedsMostComesFirst) {
+TEST(MemorySchedule, TheOperandThatNeedsMostComesFirst) {
   // What y leaves is small and what it takes is large: before z, not while z is held.
   const CollectiveCase c = check_collectives(R"(ENTRY e { x = f32[8] parameter(0)
   zero = f32[] constant(0)
@@ -72,19 +72,19 @@ void expect_sum_first(const std::string& last) {
       << c.text;
 }
 
-TEST(OrderForMemory, WhatLeavesLessComesAtOnce) {
+TEST(MemorySchedule, OpsThatFreeMemoryRunFirst) {
   // The sum of b, and not b itself, is held while the powers are.
   expect_sum_first("  sum = f32[8] reduce(b, zero), dimensions={0}, to_apply=add");
 }
 
-TEST(OrderForMemory, WhatAChainInOneLoopLeavesComesAtOnce) {
+TEST(MemorySchedule, FusedChainsWithSmallResultsRunFirst) {
   // The sum of b's cosine takes b away; the cosine alone leaves as much.
   expect_sum_first(R"(  wave = f32[64,8] cosine(b)
   size = f32[64,8] abs(wave)
   sum = f32[8] reduce(size, zero), dimensions={0}, to_apply=add)");
 }
 
-TEST(OrderForMemory, SideEffectsStayWhereTheyAre) {
+TEST(MemorySchedule, SideEffectsStayWhereTheyAre) {
   auto module = ir::parse_hlo(R"(HloModule m
 ENTRY e { x = f32[8] parameter(0)
   a = f32[8] negate(x)

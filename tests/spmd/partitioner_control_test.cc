@@ -75,7 +75,7 @@ PartitionCase multiplied_in_a_loop(const std::string& weight, const std::string&
   return check_partition(ir::parse_hlo(text), 0, {}, options);
 }
 
-TEST(PartitionControl, WhatALoopKeepsMayBeHadAsItsOpsNeedIt) {
+TEST(PartitionControl, InvariantOperandsAreReshardedOnceBeforeTheLoop) {
   const std::string known = R"(, backend_config={"known_trip_count":{"n":"12"}})";
   const std::string weight = "all-gather(get-tuple-element.2)";
   const PartitionCase once = multiplied_in_a_loop("w", known, true);

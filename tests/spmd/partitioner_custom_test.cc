@@ -136,7 +136,7 @@ TEST(PartitionCustom, SuggestedLayoutsNeedNoCommunication) {
   EXPECT_EQ(count(*device, Opcode::dynamic_slice), 0);
 }
 
-TEST(PartitionCustom, OverriddenLayoutsAreMet) {
+TEST(PartitionCustom, OverriddenLayoutsCauseReshards) {
   // Replicated in and out: gathered before, cut after.
   spmd::PartitionReport report;
   auto device = run(std::make_shared<Hook>(

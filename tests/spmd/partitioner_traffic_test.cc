@@ -172,7 +172,7 @@ TEST(Traffic, EmbeddingOnOneAxis) {
   EXPECT_LE(elements(c), 58240) << c.text;
 }
 
-TEST(Traffic, ASmallTableIsBroughtToWhatLooksItUp) {
+TEST(Traffic, ASmallTableIsGatheredForItsLookups) {
   // Its 7 other rows are fewer bytes than a sum of 98.
   PartitionCase c = check_partition(
       parameter("t", "f32[8,2]", 0, kRows) + parameter("i", "s32[98,1]", 1, kWhole) +
@@ -269,7 +269,7 @@ TEST(Traffic, GroupedConvolution) {
   EXPECT_EQ(elements(c), 2 * 9 * 16 * 7 / 8) << c.text;
 }
 
-TEST(Traffic, WindowsOverAnArrayThatAllHave) {
+TEST(Traffic, WindowsOverAReplicatedArray) {
   const std::string out = "sharding={devices=[1,8,1,1]<=[8]}";
   PartitionCase c = check_partition(
       parameter("x", "f32[1,66,4,2]", 0, kWhole) + parameter("k", "f32[3,3,2,2]", 1, kWhole) +

@@ -28,7 +28,7 @@ TEST(Propagation, ThroughBarriers) {
 }
 
 // Shardy's order: what t asks of m reaches s before e is looked at, though e uses s and m does not.
-TEST(Propagation, WhatAChangeConcernsComesBeforeWhatFollows) {
+TEST(Propagation, ChangesReachTheirNeighboursBeforeLaterInstructions) {
   const std::string text = entry(R"(
   p = f32[16,16] parameter(0)
   s = f32[16,16] sine(p)
@@ -87,7 +87,7 @@ TEST(Propagation, ALoopCarriesFromItsBody) {
          {"next#1", "-|y"},
          {"r", "-|y"}});
 }
-TEST(Propagation, ALoopsCarryAgreesThoughItsEndsDiffer) {
+TEST(Propagation, ALoopsCarryHasOneShardingEvenIfOperandAndResultDiffer) {
   auto module = propagated(kLoop, {{"p", "x|-"}, {"by", "-|y"}, {"r", "y|-"}});
   for (const char* name : {"bs", "cs", "next"}) {
     EXPECT_TRUE(find(*module, name)->sharding[1].same_placement(find(*module, "w")->sharding[1]))
@@ -141,7 +141,7 @@ twice {
 )");
   check(text, {{"p", "x"}}, {{"tp", "x"}, {"tr", "x"}, {"a", "x"}, {"b", "x"}, {"q", "x"}});
 }
-TEST(Propagation, ADonatedArgumentLiesLikeItsResult) {
+TEST(Propagation, ADonatedArgumentIsShardedAsItsResult) {
   check("HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }\n" +
             entry(R"(
   p = f32[16] parameter(0)
@@ -170,7 +170,7 @@ TEST(Propagation, RefinementsOfOneMeshMeet) {
   EXPECT_EQ(print(find(*module, "p")->sharding[0]), "x:(1)2,x:(2)4|-");
   EXPECT_EQ(print(find(*module, "r")->sharding[0]), "x:(1)2|-");
 }
-TEST(Propagation, AnotherDeviceOrderIsSaidOnTheCommonMesh) {
+TEST(Propagation, AnotherDeviceOrderIsExpressedOnTheCommonMesh) {
   // Transposed order: its x is y here.
   MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 2}});
   MeshRef other = make_logical_mesh({{"x", 2}, {"y", 2}}, {0, 2, 1, 3}, "other");
@@ -258,12 +258,12 @@ TEST(Propagation, CallbacksInferFromSettledOperands) {
   expect(*module, {{"a", "x|y"}, {"c", "x|-"}, {"n", "x|-"}, {"t", "x|-"}});
   EXPECT_GE(hook->calls, 1);
 }
-TEST(Propagation, UsersDecideWhereNothingIsInferred) {
+TEST(Propagation, UsersDecideIfNothingIsInferred) {
   auto hook = std::make_shared<Batched>();
   auto module = with_partitioner(hook, {{"t", "x|-"}});
   expect(*module, {{"c", "x|-"}, {"p", "-|-"}});
 }
-TEST(Propagation, CallbacksSeeWhatUsersWant) {
+TEST(Propagation, CallbacksSeeTheShardingsThatUsersSuggest) {
   auto hook = std::make_shared<Batched>();
   hook->infers = false;
   hook->suggests = true;

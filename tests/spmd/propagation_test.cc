@@ -13,7 +13,7 @@ TEST(Propagation, ForwardAlongAChain) {
 TEST(Propagation, BackwardAlongAChain) {
   check(kChain, {{"r", "y|x"}}, {{"n", "y|x"}, {"p", "y|x"}});
 }
-TEST(Propagation, NothingGivenNothingSplit) {
+TEST(Propagation, WithoutShardingsNothingIsSplit) {
   check(kChain, {}, {{"p", "-|-"}, {"n", "-|-"}, {"r", "-|-"}});
 }
 TEST(Propagation, BothEndsMeetOnDifferentDims) {

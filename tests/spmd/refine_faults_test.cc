@@ -15,21 +15,10 @@
 #include "src/spmd/refine/given_work.h"
 #include "src/spmd/refine/refine.h"
 #include "tests/spmd/partition_case.h"
+#include "tests/support/two_users.h"
 
 namespace tessera::testing {
 namespace {
-
-/// A network's hidden layer whose gradient needs the same input whole.
-constexpr const char* kTwoUsers = R"(
-    x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
-    w = f32[64,128] parameter(1), sharding={replicated}
-    dy = f32[32,128] parameter(2), sharding={devices=[1,8]<=[8]}
-    h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-    t = f32[32,128] tanh(h)
-    dh = f32[32,128] multiply(dy, t)
-    g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-    ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
-      sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
 
 /// A rule that breaks down when it is asked for the n-th time.
 class BreaksDown final : public ir::CustomCallTarget {
@@ -47,7 +36,7 @@ class BreaksDown final : public ir::CustomCallTarget {
 };
 
 // Whatever is tried when an invariant breaks, nobody takes it for a sharding that is ruled out.
-TEST(Refine, ABrokenInvariantIsToldOf) {
+TEST(Refine, BrokenInvariantsAreNotSwallowed) {
   static const auto rule = std::make_shared<BreaksDown>();
   static const bool once = [] {
     ir::register_custom_call("tessera_test.breaks_down", rule);
@@ -99,7 +88,7 @@ TEST(ArgumentViews, AreKnownWhateverNamesTheProgramHas) {
 }
 
 // The search compares what a program does with what its shardings ask for: both count alike.
-TEST(GivenWork, OfAConditionalTheMostThatABranchHasCounts) {
+TEST(GivenWork, AConditionalCountsAsItsMostExpensiveBranch) {
   const auto module = ir::parse_hlo(R"(
 HloModule m, num_partitions=8
 add { a = f32[] parameter(0)

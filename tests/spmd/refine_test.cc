@@ -14,23 +14,12 @@
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/given_work.h"
 #include "tests/spmd/partition_case.h"
+#include "tests/support/two_users.h"
 
 namespace tessera::testing {
 namespace {
 
 using ir::Opcode;
-
-/// A network's hidden layer whose gradient needs the same input whole.
-constexpr const char* kTwoUsers = R"(
-    x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}
-    w = f32[64,128] parameter(1), sharding={replicated}
-    dy = f32[32,128] parameter(2), sharding={devices=[1,8]<=[8]}
-    h = f32[32,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-    t = f32[32,128] tanh(h)
-    dh = f32[32,128] multiply(dy, t)
-    g = f32[64,128] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-    ROOT r = (f32[32,128], f32[64,128]) tuple(t, g),
-      sharding={{devices=[1,8]<=[8]}, {devices=[1,8]<=[8]}})";
 
 constexpr const char *kBatch = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
                      *kBothDims = "{devices=[2,4]<=[8]}", *kAllColumns = "{devices=[1,8]<=[8]}",
@@ -59,7 +48,7 @@ double bytes_of(std::unique_ptr<ir::Module> propagated) {
   return spmd::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
 }
 
-TEST(Refine, AnOpenResultLiesAsItWasComputed) {
+TEST(Refine, AnOpenResultIsShardedAsItWasComputed) {
   const std::string step = R"(
     p = f32[64,64] parameter(0), sharding={devices=[2,4]<=[8]}
     g = f32[64,64] parameter(1), sharding={devices=[4,2]<=[2,4]T(1,0)}

@@ -103,7 +103,7 @@ TEST(Rules, Contractions) {
             "reduction={j} need_replication={m, o} permutation={l, n}");
 }
 
-TEST(Rules, WholeDims) {
+TEST(Rules, DimsThatNeedReplication) {
   EXPECT_EQ(rule_of("p = c64[8,4] parameter(0)\n"
                     "ROOT r = c64[8,4] fft(p), fft_type=FFT, fft_length={4}"),
             "([i, j])->([i, j]) {i=8, j=4} need_replication={j}");
@@ -227,7 +227,7 @@ TEST_F(ProjectionTest, StopsWhereAnAxisDoesNotFit) {
   EXPECT_FALSE(q.overflow);
 }
 
-TEST_F(ProjectionTest, ADimHasNoHoles) {
+TEST_F(ProjectionTest, AxesBehindAnUnfilledFactorAreDropped) {
   bool complete = true;
   EXPECT_EQ(dim_axes(*mesh, rule, {0, 1}, {{0, 1}, {2}, {}}, &complete), (IndexList{0, 1, 2}));
   EXPECT_TRUE(complete);

@@ -73,7 +73,7 @@ TEST(Size, OfADeviceProgramDoesNotGrowWithTheDevices) {
   EXPECT_LE(large.searches, small.searches + 200);
 }
 
-TEST(Size, LayersThatAreAlikeAreSearchedOnce) {
+TEST(Size, EqualLayersAreSearchedOnce) {
   const Made few = step(2, 16, 16), many = step(6, 16, 16);
   EXPECT_GT(few.searches, 0);
   EXPECT_EQ(many.searches, few.searches);

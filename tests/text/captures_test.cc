@@ -24,7 +24,7 @@ Literal floats(std::vector<float> v) {
 // %s is no constant: it is the sine of the argument %t.
 constexpr const char* kScaled = "%s = stablehlo.add %t, %t : tensor<f32>\n";
 
-TEST(Locations, FunctionsWithoutLinesAreWhereTheyAreCalled) {
+TEST(Locations, FunctionsWithoutLocationsHaveThatOfTheirCall) {
   const std::string text = R"(module @m {
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @once(%a) : (tensor<4xf32>) -> tensor<4xf32> loc("user.py":7:1)
@@ -150,7 +150,7 @@ TEST(Captures, ReduceWindowScatterSortMap) {
             (std::vector<float>{6, 54}));
 }
 
-TEST(Captures, FromFurtherOutside) {
+TEST(Captures, FromOuterRegions) {
   // A reducer in a loop uses what stands before the loop.
   EXPECT_EQ(
       run<float>(
@@ -204,7 +204,7 @@ TEST(Scan, SumsAndLoops) {
             (std::vector<float>{4, 5}));
 }
 
-TEST(Scan, OfNothing) {
+TEST(Scan, WithoutStepsReturnsTheInitialCarry) {
   EXPECT_EQ(run<float>("(%a: tensor<0xf32>, %c: tensor<f32>) -> tensor<f32> {\n"
                        "%0:2 = chlo.scan(%a) inits(%c) dimension=0 {\n^bb0(%x: tensor<f32>, %y: "
                        "tensor<f32>):\n%1 = stablehlo.add %x, %y : tensor<f32>\n"
@@ -214,7 +214,7 @@ TEST(Scan, OfNothing) {
             (std::vector<float>{3}));
 }
 
-TEST(Complex, WhatHloLacks) {
+TEST(Complex, OperationsThatHloLacksOnComplexNumbers) {
   using C = std::complex<float>;
   auto c64 = [](std::vector<C> v) {
     auto n = std::int64_t(v.size());
@@ -249,7 +249,7 @@ TEST(Complex, WhatHloLacks) {
             (std::vector<int>{1, 2, 2}));
 }
 
-TEST(Bits, TruthValuesAreSingleOnes) {
+TEST(Bits, BooleansAreSingleBitsInBitcasts) {
   EXPECT_EQ(run<int>("(%a: tensor<2xi8>) -> tensor<2x8xi1> {\n%0 = stablehlo.bitcast_convert %a : "
                      "(tensor<2xi8>) -> tensor<2x8xi1>\nreturn %0 : tensor<2x8xi1>",
                      {make_literal(DType::s8, {2}, std::vector<int>{-127, 6})}),
@@ -262,7 +262,7 @@ TEST(Bits, TruthValuesAreSingleOnes) {
       (std::vector<int>{-127, 6}));
 }
 
-TEST(Asynchronous, RunsAtOnce) {
+TEST(Asynchronous, StartedOperationsRunImmediately) {
   EXPECT_EQ(run<float>("(%a: tensor<4xf32>) -> tensor<2xf32> {\n"
                        "%0 = \"stablehlo.async_start\"(%a) ({\n^bb0(%x: tensor<4xf32>):\n"
                        "%1 = stablehlo.slice %x [1:3] : (tensor<4xf32>) -> tensor<2xf32>\n"

@@ -115,7 +115,7 @@ TEST(Errors, CaptureWhereItCannotBe) {
                "uses tensor<2x3xf32> from outside; valid: scalars and constants");
 }
 
-TEST(Errors, BombsEndSoon) {
+TEST(Errors, HostileTextsAreRefusedQuickly) {
   auto start = std::chrono::steady_clock::now();
   // Calls in a circle.
   const std::string type = " : (tensor<f32>) -> tensor<f32>";

@@ -49,7 +49,7 @@ float stands_for(std::int64_t q, float scale, std::int64_t zero) { return float(
 
 constexpr const char* kQ = "!quant.uniform<i8:f32, 0.5:3>";
 
-TEST(Quantized, ThereAndBack) {
+TEST(Quantized, QuantizeAndDequantize) {
   const std::vector<float> x = {0, 0.24f, 0.25f, 0.75f, -1.5f, 62, 63, 1e9f, -1e9f};
   Literal in = make_literal(DType::f32, {9}, x);
   std::vector<std::int64_t> want;
@@ -211,7 +211,7 @@ TEST(Quantized, ReducersInBothForms) {
                "region");
 }
 
-TEST(Quantized, WhatPassesThemOn) {
+TEST(Quantized, OpsThatPassThemOn) {
   // Loops, branches, functions, captured values, padding, constants.
   const std::string q = std::string("tensor<2x") + kQ + ">", s = std::string("tensor<") + kQ + ">";
   auto module = parse_stablehlo(

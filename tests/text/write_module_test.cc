@@ -55,7 +55,7 @@ TEST(WriteModule, AliasesNameFlatResults) {
              "%arg2: tensor<4xf32> {jax.buffer_donor = true}");
 }
 
-TEST(WriteModule, NamesKeepApart) {
+TEST(WriteModule, NamesStayDistinct) {
   // A function called main is not the entry; names of meshes are symbols as well.
   const std::string text = written(
       "  p = f32[4] parameter(0), sharding={maximal device=3}\n"
@@ -74,7 +74,7 @@ TEST(WriteModule, NamesKeepApart) {
   expect_has(text, "func.func private @\"odd-name\"(");
 }
 
-TEST(WriteModule, PartitionsAreAsManyAsTheMeshHas) {
+TEST(WriteModule, NumPartitionsIsTheSizeOfTheMesh) {
   EXPECT_NE(written("  ROOT p = f32[8] parameter(0), sharding={devices=[8]<=[8]}")
                 .find("mhlo.num_partitions = 8 : i32"),
             std::string::npos);

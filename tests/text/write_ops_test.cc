@@ -90,7 +90,7 @@ void expect_same(const Literal& got, const Literal& want, bool about) {
   }
 }
 
-TEST(WriteOps, ReadBackItMeansTheSame) {
+TEST(WriteOps, ReadBackItIsEquivalent) {
   std::size_t evaluated = 0;
   for (const WriteCase& c : write_cases()) {
     if (kNotRead.count(c.name) > 0) continue;
@@ -118,7 +118,7 @@ TEST(WriteOps, ReadBackItMeansTheSame) {
   EXPECT_GE(evaluated, 190u);
 }
 
-TEST(WriteOps, RandomProgramsReadBackMeanTheSame) {
+TEST(WriteOps, RandomProgramsReadBackAreEquivalent) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto program = tessera::testing::random_program(seed);

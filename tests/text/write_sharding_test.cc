@@ -53,7 +53,7 @@ TEST(WriteSharding, NamesBeyondAsciiAreReadBack) {
   EXPECT_EQ(back->entry()->parameter(0)->sharding.at(0).shards(), (Dims{2, 1}));
 }
 
-TEST(WriteSharding, SubAxesAreSaidOfTheWholeAxis) {
+TEST(WriteSharding, SubAxesAreWrittenInTermsOfTheFullAxis) {
   const MeshRef whole = make_logical_mesh({{"x", 8}, {"y", 2}});
   const MeshRef refined = refine(whole, {{2, 2, 2}, {}});
   TensorSharding s = TensorSharding::replicated_on(refined, 2);

@@ -469,7 +469,7 @@ TEST(Opt, RunsThePassesAsked) {
   }
 }
 
-TEST(Check, SaysWhatIsWrong) {
+TEST(Check, ReportsErrors) {
   const TemporaryFolder folder;
   namespace fs = std::filesystem;
   fs::copy(corpus_dir() / "batched_matmul", folder.path() / "batched_matmul");

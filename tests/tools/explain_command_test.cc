@@ -60,7 +60,7 @@ TEST(ExplainCommand, TakesAnotherMesh) {
   EXPECT_TRUE(has(ran.out, "on 4 devices (x=4)")) << ran.out;
 }
 
-TEST(ExplainCommand, RefusesWhatCantBeMeant) {
+TEST(ExplainCommand, RefusesInvalidFlags) {
   const std::string module = of_case("mlp_forward/s1.mlir");
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"explain"},
                                                     {"explain", module, "--trials", "0"},

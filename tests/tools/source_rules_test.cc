@@ -40,7 +40,7 @@ std::string tries(const std::string& handlers) {
   return "void f() {\n  try {\n    g();\n" + handlers + "  }\n}\n";
 }
 
-TEST(SourceRules, TheSecondLineSaysWhatAFileIs) {
+TEST(SourceRules, TheSecondLineDescribesTheFile) {
   for (const char* text : {"void f();\n", "", "\n// What f does.\n", "//\nvoid f();\n",
                            "// Compiled apart: f stands elsewhere, too.\n// What f does.\n"}) {
     for (const char* path : {"src/ir/f.cc", "src/ir/f.h", "tools/f.cc"}) {
@@ -55,7 +55,7 @@ TEST(SourceRules, TheSecondLineSaysWhatAFileIs) {
   EXPECT_EQ(check_rules("src/ir/f.cc", "void f();\n").code, 0);
 }
 
-TEST(SourceRules, HandlersOfAllErrorsTakeNoBrokenInvariantAlong) {
+TEST(SourceRules, HandlersOfAllErrorsDontSwallowInternalErrors) {
   for (const char* caught : {"const Error&", "const Error& e", "const tessera::Error&",
                              "const std::exception&", "const std::runtime_error& e", "..."}) {
     const std::string handler = "  } catch (" + std::string(caught) + ") {\n    h();\n";
@@ -91,14 +91,14 @@ TEST(SourceRules, HandlersOfAllErrorsTakeNoBrokenInvariantAlong) {
       0);
 }
 
-TEST(SourceRules, AnInternalErrorIsThrownOn) {
+TEST(SourceRules, InternalErrorsAreRethrown) {
   const std::string swallowed = tries("  } catch (const InternalError&) {\n    h();\n");
   EXPECT_EQ(check_rules("src/ir/f.cc", swallowed).code, 1);
   // The command tells of it and ends.
   EXPECT_EQ(check_rules("tools/f.cc", swallowed).code, 0);
 }
 
-TEST(SourceRules, FoldersOfALayerIncludeOneWay) {
+TEST(SourceRules, FoldersOfALayerHaveNoCycles) {
   const auto code = [](const std::string& path, const std::string& target) {
     return check_rules(path, "#include \"" + target + "\"\n").code;
   };
