@@ -20,7 +20,7 @@ std::string list(const std::vector<std::int64_t>& devices) {
   return devices.size() > kShown ? out + ",..." : out;
 }
 
-bool contains(const Active& devices, std::int64_t d) {
+bool sorted_contains(const Active& devices, std::int64_t d) {
   return std::binary_search(devices.begin(), devices.end(), d);
 }
 
@@ -86,7 +86,7 @@ std::vector<std::vector<std::size_t>> Interpreter::groups_of(
     if (!missing.empty()) {
       std::string why = "they don't take part in the program";
       for (const Divergence& d : divergences_) {
-        if (!contains(d.away, missing[0])) continue;
+        if (!sorted_contains(d.away, missing[0])) continue;
         why = std::string(d.op->is(Opcode::while_) ? "they have left the loop "
                                                    : "they took another branch of ") +
               d.op->describe();

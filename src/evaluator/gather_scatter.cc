@@ -2,16 +2,13 @@
 // Evaluates gather and scatter from their definitions.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/scalar_function.h"
 #include "src/evaluator/strided.h"
 
 namespace tessera::evaluator {
 namespace {
-
-bool contains(const Dims& list, std::int64_t d) {
-  return std::find(list.begin(), list.end(), d) != list.end();
-}
 
 /// The dims 0 .. rank - 1 that are not in the lists.
 Dims others(std::size_t rank, const Dims& a, const Dims& b = {}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/contains.h"
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/evaluator.h"
 #include "src/evaluator/ops.h"
@@ -30,10 +31,6 @@ ir::Instruction dot_like(const ir::Instruction& in, Shape shape) {
   return dot;
 }
 
-bool holds(const Dims& list, std::int64_t d) {
-  return std::find(list.begin(), list.end(), d) != list.end();
-}
-
 /// Entries [from, to) of a dim.
 Literal rows(const Literal& x, std::int64_t dim, std::int64_t from, std::int64_t to) {
   Dims starts(x.dims().size(), 0), sizes = x.dims();
@@ -50,8 +47,8 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
   const Dims group_dims = text_dims(in.attrs, "rhs_group_dims");
   ir::Instruction dot = dot_like(in, Shape(in.shape.dtype, {}));
   const auto& attrs = dot.get<ir::DotAttrs>();
-  const bool contracted = holds(attrs.lhs_contracting, ragged);
-  if (holds(attrs.lhs_batch, ragged)) {
+  const bool contracted = contains(attrs.lhs_contracting, ragged);
+  if (contains(attrs.lhs_batch, ragged)) {
     // Groups of batches: the product is the plain one where there is a group.
     std::int64_t used = 0;
     for (std::int64_t g = 0; g < sizes.element_count(); ++g) used += index_at(sizes, g);
@@ -68,7 +65,7 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
   // Where the ragged dim stands in the result, if it stays.
   std::int64_t out_dim = std::int64_t(attrs.lhs_batch.size());
   for (std::int64_t d = 0; d < ragged; ++d) {
-    if (!holds(attrs.lhs_batch, d) && !holds(attrs.lhs_contracting, d)) ++out_dim;
+    if (!contains(attrs.lhs_batch, d) && !contains(attrs.lhs_contracting, d)) ++out_dim;
   }
   std::int64_t from = 0;
   for (std::int64_t g = 0; g < sizes.element_count(); ++g) {

@@ -6,6 +6,7 @@
 #include <complex>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/gemm.h"
 
@@ -117,10 +118,6 @@ template <int bytes>
 void run_empty(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   std::fill_n(call.outputs[0], a.batch * a.m * a.n * bytes, std::byte{0});
-}
-
-bool contains(const Dims& list, std::int64_t d) {
-  return std::find(list.begin(), list.end(), d) != list.end();
 }
 
 /// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/contains.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/reduce.h"
 
@@ -12,10 +13,6 @@ namespace tessera::codegen {
 namespace {
 
 using runtime::KernelCall;
-
-bool contains(const Dims& list, std::int64_t d) {
-  return std::find(list.begin(), list.end(), d) != list.end();
-}
 
 Dims others(std::int64_t rank, const Dims& a, const Dims& b = {}) {
   Dims out;

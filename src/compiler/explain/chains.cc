@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/contains.h"
 #include "src/compiler/explain/explain.h"
 #include "src/spmd/partitioner/context.h"
 
@@ -14,10 +15,6 @@ using ir::Instruction;
 using spmd::FactorKind;
 using spmd::FactorRule;
 using spmd::propagation::Op;
-
-bool contains(const IndexList& list, int a) {
-  return std::find(list.begin(), list.end(), a) != list.end();
-}
 
 constexpr char kAxes = '\x01';
 

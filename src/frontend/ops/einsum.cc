@@ -7,6 +7,7 @@
 
 #include <tessera/ops/elementwise.h>
 
+#include "src/base/contains.h"
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/ops/products.h"
 
@@ -29,10 +30,6 @@ struct Spec {
 std::string label_text(Label label) {
   return label > 0 ? std::string("'") + char(label) + "'"
                    : "dim " + std::to_string(label) + " of the ellipsis";
-}
-
-bool contains(const Labels& labels, Label label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
 class SpecReader {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/mesh_impl.h"
@@ -11,10 +12,6 @@
 namespace tessera::frontend {
 
 namespace {
-
-bool holds(const std::vector<std::string>& list, const std::string& axis) {
-  return std::find(list.begin(), list.end(), axis) != list.end();
-}
 
 std::int64_t ways(const SpecEntry& entry, const Mesh& mesh) {
   std::int64_t n = 1;
@@ -66,17 +63,17 @@ void check_ranks(const std::string& who, const std::string& what, const std::vec
 
 bool ManualMesh::partly() const {
   for (const auto& [axis, size] : mesh.shape()) {
-    if (size > 1 && !holds(all, axis)) return true;
+    if (size > 1 && !contains(all, axis)) return true;
   }
   return false;
 }
 
-bool ManualMesh::is_fresh(const std::string& axis) const { return holds(fresh, axis); }
+bool ManualMesh::is_fresh(const std::string& axis) const { return contains(fresh, axis); }
 
 Mesh ManualMesh::marked() const {
   std::vector<AxisType> types = mesh.axis_types();
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (holds(all, mesh.axis_names()[i])) types[i] = AxisType::Manual;
+    if (contains(all, mesh.axis_names()[i])) types[i] = AxisType::Manual;
   }
   return internal::MeshAccess::with_types(mesh, std::move(types));
 }
@@ -123,9 +120,9 @@ void check_spec_axes(const ShardingTree& specs, const std::string& what, const M
     for (const std::string& axis : axes_of(leaf.spec())) {
       if (manual.is_fresh(axis)) continue;
       failures.add(path + ", " + leaf.spec().to_string() + ", refers to '" + axis + "', " +
-                   (!manual.mesh.has_axis(axis) ? "which the mesh lacks"
-                    : holds(manual.all, axis)   ? "which is manual around this shard_map already"
-                                                : "which is automatic"));
+                   (!manual.mesh.has_axis(axis)  ? "which the mesh lacks"
+                    : contains(manual.all, axis) ? "which is manual around this shard_map already"
+                                                 : "which is automatic"));
     }
   });
   if (!failures.any()) return;

@@ -4,12 +4,10 @@
 
 #include "src/ir/shapes/inference_site.h"
 
+#include "src/base/contains.h"
+
 namespace tessera::ir::inference {
 namespace {
-
-bool contains(const Dims& dims, std::int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
 
 void need_sorted(const Site& site, const Dims& dims, const char* what) {
   if (!std::is_sorted(dims.begin(), dims.end())) {

@@ -2,15 +2,12 @@
 // Operations that few programs hold; their attributes are carried as text.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/shapes/inference_site.h"
 #include "src/ir/text_attributes.h"
 
 namespace tessera::ir::inference {
 namespace {
-
-bool holds(const Dims& list, std::int64_t d) {
-  return std::find(list.begin(), list.end(), d) != list.end();
-}
 
 /// The dims of a product, `group` in front of it if the contracted dim is cut in groups.
 struct Product {
@@ -35,10 +32,10 @@ struct Product {
     Dims dims;
     for (std::int64_t d : lhs_batch) dims.push_back(l.dim(d));
     for (std::int64_t d = 0; d < l.rank(); ++d) {
-      if (!holds(lhs_used, d)) dims.push_back(l.dim(d));
+      if (!contains(lhs_used, d)) dims.push_back(l.dim(d));
     }
     for (std::int64_t d = 0; d < r.rank(); ++d) {
-      if (!holds(rhs_used, d)) dims.push_back(r.dim(d));
+      if (!contains(rhs_used, d)) dims.push_back(r.dim(d));
     }
     return dims;
   }
@@ -81,7 +78,7 @@ Shape infer_ragged_dot(const Site& site) {
                      sizes.to_string());
   }
   const bool free =
-      !holds(product.lhs_batch, ragged[0]) && !holds(product.lhs_contracting, ragged[0]);
+      !contains(product.lhs_batch, ragged[0]) && !contains(product.lhs_contracting, ragged[0]);
   if (group.size() != (free ? 1u : 0u)) {
     site.shape_error(free ? "a ragged dim that stays needs exactly one of rhs_group_dims"
                           : "a ragged batch or contracting dim takes no rhs_group_dims");
@@ -91,7 +88,7 @@ Shape infer_ragged_dot(const Site& site) {
     site.shape_error("the right operand has " + std::to_string(site.shape(1).dim(group[0])) +
                      " groups and operand 2 " + std::to_string(sizes.dims[0]));
   }
-  if (holds(product.lhs_contracting, ragged[0])) dims.insert(dims.begin(), sizes.dims[0]);
+  if (contains(product.lhs_contracting, ragged[0])) dims.insert(dims.begin(), sizes.dims[0]);
   return Shape(result_type(site), std::move(dims));
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
@@ -24,10 +25,6 @@ struct Axes {
   MeshRef mesh;
   IndexList axes;
 };
-
-bool contains(const IndexList& list, int a) {
-  return std::find(list.begin(), list.end(), a) != list.end();
-}
 
 const std::string& entry(const Instruction& call, const std::string& key) {
   for (const auto& [name, text] : call.get<ir::CustomCallAttrs>().other) {

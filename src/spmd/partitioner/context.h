@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/ir/module.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/factor_rule.h"
@@ -329,7 +330,6 @@ bool uneven(const TensorSharding& s, const Dims& global);
 TensorSharding without_dims(TensorSharding s, const Dims& dims);
 /// Without partial sums.
 TensorSharding reduced(TensorSharding s);
-bool contains(const Dims& dims, std::int64_t d);
 /// Axes of `s` on any dim.
 IndexList used_axes(const TensorSharding& s);
 /// Whether what the op computes takes all of its k-th operand: a matrix that is decomposed.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/base/literal.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/spmd/partitioner/context.h"
@@ -47,10 +48,6 @@ TensorSharding without_dims(TensorSharding s, const Dims& dims) {
 TensorSharding reduced(TensorSharding s) {
   s.unreduced.clear();
   return s;
-}
-
-bool contains(const Dims& dims, std::int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
 }
 
 IndexList used_axes(const TensorSharding& s) {

@@ -6,15 +6,12 @@
 #include <numeric>
 #include <span>
 
+#include "src/base/contains.h"
 #include "src/spmd/propagation/provenance.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd::propagation {
 namespace {
-
-bool contains(const IndexList& list, int a) {
-  return std::find(list.begin(), list.end(), a) != list.end();
-}
 
 struct Tensor {
   int value = 0;

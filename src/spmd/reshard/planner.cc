@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/ir/analysis/cost.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/search.h"
@@ -67,10 +68,6 @@ std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes) {
   std::int64_t n = 1;
   for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
   return n;
-}
-
-bool contains(const IndexList& list, int axis) {
-  return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
 /// False if the array or mesh is too large for the search.

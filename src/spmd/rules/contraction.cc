@@ -4,13 +4,11 @@
 
 #include "src/spmd/rules/rules.h"
 
+#include "src/base/contains.h"
+
 // Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd::rules {
 namespace {
-
-bool has(const Dims& dims, std::int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
 
 bool trivial(const ir::WindowDim& w) {
   return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.lhs_dilation == 1 &&
@@ -29,12 +27,12 @@ std::optional<FactorRule> dot(const ir::Instruction& instruction) {
     rule.operand(0, attrs.lhs_batch[i], f).operand(1, attrs.rhs_batch[i], f).result(0, out++, f);
   }
   for (std::int64_t d = 0; d < std::int64_t(lhs.size()); ++d) {
-    if (has(attrs.lhs_batch, d) || has(attrs.lhs_contracting, d)) continue;
+    if (contains(attrs.lhs_batch, d) || contains(attrs.lhs_contracting, d)) continue;
     int f = rule.factor(lhs[std::size_t(d)]);
     rule.operand(0, d, f).result(0, out++, f);
   }
   for (std::int64_t d = 0; d < std::int64_t(rhs.size()); ++d) {
-    if (has(attrs.rhs_batch, d) || has(attrs.rhs_contracting, d)) continue;
+    if (contains(attrs.rhs_batch, d) || contains(attrs.rhs_contracting, d)) continue;
     int f = rule.factor(rhs[std::size_t(d)]);
     rule.operand(1, d, f).result(0, out++, f);
   }
@@ -99,7 +97,7 @@ std::optional<FactorRule> reduce(const ir::Instruction& instruction) {
   const Dims& dims = rule.operand_dims(0);
   std::int64_t out = 0;
   for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
-    bool sum = has(reduced, d);
+    bool sum = contains(reduced, d);
     int f =
         rule.factor(dims[std::size_t(d)], sum ? FactorKind::reduction : FactorKind::pass_through);
     for (int i = 0; i < inputs; ++i) rule.operand(i, d, f);

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "src/base/contains.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
@@ -18,13 +19,11 @@ std::int64_t find(const Dims& dims, std::int64_t d) {
   return it == dims.end() ? -1 : std::int64_t(it - dims.begin());
 }
 
-bool has(const Dims& dims, std::int64_t d) { return find(dims, d) >= 0; }
-
 /// Dims of a tensor of that rank that are in none of the lists.
 Dims others(std::int64_t rank, const Dims& a, const Dims& b = {}) {
   Dims rest;
   for (std::int64_t d = 0; d < rank; ++d) {
-    if (!has(a, d) && !has(b, d)) rest.push_back(d);
+    if (!contains(a, d) && !contains(b, d)) rest.push_back(d);
   }
   return rest;
 }
@@ -84,10 +83,10 @@ std::optional<FactorRule> gather(const ir::Instruction& instruction) {
   next = 0;
   for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
     std::int64_t size = operand[std::size_t(d)], taken = a.slice_sizes[std::size_t(d)];
-    if (has(a.operand_batching_dims, d)) continue;
+    if (contains(a.operand_batching_dims, d)) continue;
     // Some rows of many: who has them gives them, the others add nothing.
     FactorKind picked = size > 1 ? FactorKind::reduction : FactorKind::need_replication;
-    if (has(a.collapsed_slice_dims, d)) {
+    if (contains(a.collapsed_slice_dims, d)) {
       rule.private_operand(0, d, picked);
       continue;
     }
@@ -138,9 +137,9 @@ std::optional<FactorRule> scatter(const ir::Instruction& instruction) {
   }
   next = 0;
   for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
-    if (has(a.input_batching_dims, d)) continue;
+    if (contains(a.input_batching_dims, d)) continue;
     int f = rule.factor(operand[std::size_t(d)]);
-    if (has(a.inserted_window_dims, d)) {
+    if (contains(a.inserted_window_dims, d)) {
       each(d, -1, f);
       continue;
     }

@@ -6,16 +6,13 @@
 #include <array>
 #include <utility>
 
+#include "src/base/contains.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
 namespace {
 
 using Count = std::int64_t;
-
-bool has(const IndexList& axes, int a) {
-  return std::find(axes.begin(), axes.end(), a) != axes.end();
-}
 
 enum class Kind { batch, left, right, summed, other };
 enum Array { kLeft, kRight, kOut };
@@ -134,13 +131,13 @@ class GivenDot {
     IndexList free;
     for (const int a : devices) {
       const bool used = std::any_of(out.axes.begin(), out.axes.end(),
-                                    [&](const IndexList& axes) { return has(axes, a); });
-      if (!used && !has(grouped, a)) free.push_back(a);
+                                    [&](const IndexList& axes) { return contains(axes, a); });
+      if (!used && !contains(grouped, a)) free.push_back(a);
     }
     for (IndexList& axes : out.axes) {
       IndexList renamed;
       for (const int a : axes) {
-        if (!has(grouped, a)) {
+        if (!contains(grouped, a)) {
           renamed.push_back(a);
           continue;
         }
@@ -158,7 +155,7 @@ class GivenDot {
   static IndexList without(const IndexList& devices, const IndexList& grouped) {
     IndexList out;
     for (const int a : devices) {
-      if (!has(grouped, a)) out.push_back(a);
+      if (!contains(grouped, a)) out.push_back(a);
     }
     return out;
   }
@@ -170,7 +167,7 @@ class GivenDot {
     for (std::size_t f = 0; f < lay.axes.size(); ++f) {
       if (lay.axes[f].empty()) continue;
       const bool in = std::all_of(lay.axes[f].begin(), lay.axes[f].end(),
-                                  [&](int a) { return has(grouped, a); });
+                                  [&](int a) { return contains(grouped, a); });
       if (!in) continue;
       out.push_back(f);
       count += lay.axes[f].size();
@@ -187,7 +184,7 @@ class GivenDot {
     IndexList out;
     for (const int a : devices) {
       if (std::none_of(lay.axes.begin(), lay.axes.end(),
-                       [&](const IndexList& axes) { return has(axes, a); })) {
+                       [&](const IndexList& axes) { return contains(axes, a); })) {
         out.push_back(a);
       }
     }
@@ -317,7 +314,7 @@ class GivenDot {
     IndexList used;
     for (const IndexList& axes : lay.axes) {
       for (const int a : axes) {
-        if (has(used, a) || !has(devices, a)) return false;
+        if (contains(used, a) || !contains(devices, a)) return false;
         used.push_back(a);
       }
     }

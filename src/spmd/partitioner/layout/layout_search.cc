@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/spmd/partitioner/layout/given_ways.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/planner.h"
@@ -37,10 +38,6 @@ struct Tensor {
   bool is_result;
   double share;  ///< of what moving it costs
 };
-
-bool contains(const IndexList& list, int a) {
-  return std::find(list.begin(), list.end(), a) != list.end();
-}
 
 /// Operands are contracted with each other: a dot or a convolution.
 bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
@@ -15,10 +16,6 @@ namespace tessera::spmd {
 namespace {
 
 using ir::Opcode;
-
-bool holds(const IndexList& list, int a) {
-  return std::find(list.begin(), list.end(), a) != list.end();
-}
 
 /// Which devices a collective of the user's joins, as HLO says it. Groups name partitions if there
 /// is a channel (for reductions and gathers: if they name global devices), else replicas, of which
@@ -121,7 +118,7 @@ TensorSharding crossing(const TensorSharding& global, const TensorSharding& loca
   TensorSharding s = global;
   for (std::size_t d = 0; d < s.dims.size(); ++d) {
     IndexList& axes = s.dims[d].axes;
-    axes.erase(std::remove_if(axes.begin(), axes.end(), [&](int a) { return !holds(inner, a); }),
+    axes.erase(std::remove_if(axes.begin(), axes.end(), [&](int a) { return !contains(inner, a); }),
                axes.end());
     axes.insert(axes.end(), local.dims[d].axes.begin(), local.dims[d].axes.end());
   }
@@ -176,7 +173,7 @@ void check_groups(ComputationPartitioner& p, const ir::Instruction& source) {
                          source.location());
       }
       for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-        if (holds(p.manual_axes(), int(a)) ||
+        if (contains(p.manual_axes(), int(a)) ||
             mesh.coordinate(device, int(a)) == mesh.coordinate(group[0], int(a))) {
           continue;
         }
