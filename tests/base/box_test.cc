@@ -28,7 +28,7 @@ TEST(Box, CopiesTheIntersectionOfTwoParts) {
     copy_common(reinterpret_cast<const std::byte*>(source.data()), from,
                 reinterpret_cast<std::byte*>(target.data()), to, sizeof(std::int32_t));
     for (std::size_t i = 0; i < target.size(); ++i) {
-      // The element's place in the whole array, and from there in the source.
+      // The element's position in the entire array, and from there in the source.
       std::int64_t rest = std::int64_t(i), place = 0, stride = 1;
       bool held = true;
       for (std::size_t d = rank; d-- > 0;) {

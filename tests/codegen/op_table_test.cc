@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the op table: each elementwise op computes on all types that its row names, in the
+// For each row of the op table: elementwise ops compute on all types that the row names, in the
 // evaluator and in a kernel, and both agree.
 #include <gtest/gtest.h>
 

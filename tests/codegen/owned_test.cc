@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans own what they read: modules may be changed, or go, once their plan is made.
+// Plans own what they read: modules may be changed or destroyed once their plan is made.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs hold at most: read through, computed in place, reduced while made. Said by the
-// estimate and seen in the allocator.
+// Peak memory of programs (views read through, results computed in place, reductions fused), as
+// estimated and as measured by the allocator.
 #include <numeric>
 
 #include "tests/codegen/random_case.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concatenations whose parts, and gathers whose indices, are computed in the loop that has them.
+// Concatenations whose parts, and gathers whose indices, are fused into their loop.
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs of one device, run by the plan on eight in lockstep and by the evaluator as eight
-// programs that share nothing. Whole numbers, compared bit for bit.
+// programs that share nothing. Integers, compared bit for bit.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The examples in the comments of views and liveness: what they say comes out.
+// The examples in the comments of views and liveness are true.
 #include <gtest/gtest.h>
 
 #include <vector>

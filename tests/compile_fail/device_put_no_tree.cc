@@ -5,7 +5,7 @@
 
 using namespace tessera;
 
-// Only trees of arrays lie on devices.
+// Only trees of arrays can be placed on devices.
 #ifdef TESSERA_OK
 void call(Array x) { device_put(x, devices()[0]); }
 #else

@@ -55,7 +55,7 @@ Result check(const std::string& text, const std::vector<Literal>& arguments,
   return r;
 }
 
-/// Two equal dots of which one is wanted by rows and one by columns, and `others` besides.
+/// Two equal dots, one with users split by rows and one by columns, and `others` more instructions.
 std::string two_equal_dots(int others) {
   std::string text = R"(
 HloModule twice, num_partitions=8
@@ -126,7 +126,8 @@ TEST(Compile, EqualSumsOfTwoManualComputationsAreReducedOnce) {
       << ir::to_string(executable->partitioned());
 }
 
-// As `a.at[1:-1, 1:-1].add(b)` is exported: what b's rows and columns lie beside, not all of b.
+// As `a.at[1:-1, 1:-1].add(b)` is exported: only the rows and columns of b next to the boundaries
+// move, not all of b.
 TEST(Compile, AScatterOfAWindowAtAKnownPlaceTakesHalos) {
   const Result r = check(R"(
 HloModule inner, num_partitions=8

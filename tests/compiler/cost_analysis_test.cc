@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flops, bytes and times of small programs, by hand.
+// Flops, bytes and times of small programs, against values computed by hand.
 #include "src/compiler/cost_analysis.h"
 
 #include <gtest/gtest.h>

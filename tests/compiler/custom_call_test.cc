@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom calls on eight devices: batches stay where they lie, matrices are put together.
+// Custom calls on eight devices: batches stay split, matrices are gathered.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -174,7 +174,7 @@ TEST(CustomCalls, TextRulesAreFollowed) {
   EXPECT_EQ(
       run(parameter + call + rule("([i, j])->([i, j]) {i=16, j=8}"), {spread({16, 8}, 3)}).moved,
       0);
-  // Factors that only one side has must be whole.
+  // Factors that only one side has must not be split.
   EXPECT_GT(
       run(parameter + call + rule("([i, j])->([k, j]) {i=16, j=8, k=16}"), {spread({16, 8}, 3)})
           .moved,

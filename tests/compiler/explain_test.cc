@@ -98,7 +98,7 @@ TEST(Explain, NamesOpLineSpecsBytesChainAndAnnotation) {
   EXPECT_EQ(joined(d.to_because),
             "\"data\" on dim 0 <- tanh at net.cc:13 <- result 0 P(\"data\", None) at net.mlir:4\n");
   EXPECT_EQ(d.from_because[1].steps[0].how, "sums over dim 0 of operand 1");
-  // The annotation named was tried: with it the program communicates as little as is said.
+  // The suggested annotation was tried: with it the program communicates as many bytes as stated.
   ASSERT_TRUE(d.suggestion) << e.to_text();
   EXPECT_LT(d.suggestion->total_bytes, e.total_bytes());
   EXPECT_EQ(d.suggestion->total_bytes + d.suggestion->saved_bytes, e.total_bytes());
@@ -467,7 +467,7 @@ TEST(FullGather, CanBeSilencedAndNecessaryGathersAreNoErrors) {
     set_log_sink({});
     EXPECT_EQ(has(said, "gathers the entire array"), std::string(value) == "warn") << said;
   }
-  // A gather that the user asked for is none.
+  // A gather that the user requested isn't reported.
   const Policy policy("error");
   EXPECT_NO_THROW(
       compiler::compile(parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({}, {})"))));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The golden suite: tests/golden/<pass>/<case>.{hlo,mlir}, a program and what passes make of it.
-// The README there has the format. With UPDATE_GOLDEN=1 in the environment the expected programs
-// are written anew; the tests then only fail if a program changes its results.
+// The golden suite: tests/golden/<pass>/<case>.{hlo,mlir}, a program and the output of passes for
+// it. The README there has the format. With UPDATE_GOLDEN=1 in the environment the expected
+// programs are written anew; the tests then only fail if a program changes its results.
 #include <gtest/gtest.h>
 
 #include <algorithm>

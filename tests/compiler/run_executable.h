@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executables on literals.
+// Runs executables on literals.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules that read well and could never run: an Error, no std::bad_alloc.
+// Modules that can be parsed but could never run cause an Error, not std::bad_alloc.
 #include <gtest/gtest.h>
 
 #include "src/evaluator/evaluator.h"

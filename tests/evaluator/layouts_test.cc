@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts: what a bitcast gives depends on them, everything else does not.
+// Layouts: bitcasts depend on them, other ops don't.
 #include "src/ir/analysis/layouts.h"
 
 #include <gtest/gtest.h>

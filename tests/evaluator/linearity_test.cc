@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each op that the op table calls linear is linear, on random numbers; and no elementwise op is
-// that the table does not call so.
+// Each op that the op table declares linear is linear on random numbers, and each elementwise op
+// that is linear is declared so.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fixtures don't reach: types that XLA's backends lack, rounding, reducers that are whole
-// programs, and errors.
+// Cases that the fixtures don't cover: types that XLA's backends lack, rounding, reducers with
+// control flow, and errors.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"

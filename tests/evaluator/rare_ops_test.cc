@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that few programs hold, and pairs of start and done.
+// Rare operations, and pairs of start and done.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of several devices walked side by side: every collective against values worked out by
-// hand, loops and branches that differ from device to device.
+// Programs of several devices run side by side: every collective against values computed by hand,
+// and loops and branches that differ between devices.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs for meshes of devices that are not there.
+// Programs for meshes without devices.
 #include <tessera/abstract_mesh.h>
 #include <tessera/collectives.h>
 #include <tessera/custom_partitioning.h>
@@ -267,7 +267,7 @@ TEST(AbstractMeshes, DataCantBePlaced) {
   expect_error<ValueError>(
       [&] { (void)make_array_from_single_device_arrays({128}, s, {ones({2})}); },
       {"abstract", kNear});
-  // One that has data's place asked for.
+  // One with a requested sharding of data.
   expect_error<ValueError>([&] { (void)like({128}, pod(), P("data")).sharding().device_set(); },
                            {"device_set", "abstract", kNear});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A struct that each file has its own of, under one name, and a jitted function that both files
+// A struct that two files define differently under one name, and a jitted function that both files
 // call.
 #pragma once
 

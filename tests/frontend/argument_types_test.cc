@@ -123,7 +123,7 @@ TEST(ArgumentTypes, OfContainersRoundTrip) {
     const std::map<long, Array> l = f(std::map<long, Array>{{1, b}, {2, a}});
     EXPECT_EQ(first(v.at(0)) + first(s[1]) + first(p.first) + first(std::get<1>(t)), 4);
     EXPECT_EQ(first(m.at(1)) + first(l.at(2)), 2);
-    // Empty trees of several types look alike.
+    // Empty trees of several types have the same signature.
     EXPECT_TRUE(f(std::vector<Array>{}).empty());
     EXPECT_FALSE(f(std::optional<Array>{}).has_value());
     EXPECT_TRUE((f(std::map<int, Array>{}).empty()));

@@ -84,7 +84,7 @@ TEST(ShardMap, Behaviour_320_PartlyManualMeshes) {
     const Array product = f([](Array b) { return psum(matmul(transpose(b), b), "x"); }, P())(a);
     expect_close(product, matmul(transpose(x), x));
   }
-  // What lies split along the automatic axis stays so.
+  // The automatic axis still splits the array.
   const Array kept = f([](Array b) { return b + 1; }, P("x"))(split);
   EXPECT_EQ(kept.sharding(), NamedSharding(mesh, P("x", "y")));
   // Keys for each device, and an axis of one device.

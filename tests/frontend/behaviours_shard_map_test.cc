@@ -45,7 +45,7 @@ TEST(ShardMap, Behaviour_290_AllGather) {
         shard_map([=](Array a) { return all_gather(a, names, {.axis = dim, .tiled = true}); },
                   {.mesh = cube(), .in_specs = spec, .out_specs = spec}))(x);
   };
-  // Each device now has what all along z had, so that the whole is twice as tall.
+  // Each device now has the parts of all devices along z, so the global array is twice as tall.
   const Array rows = gather("z", 0);
   EXPECT_EQ(rows.shape(), (Array::Dims{16, 8}));
   expect_close(part(rows, 0), part(rows, 1));
@@ -138,7 +138,8 @@ TEST(ShardMap, Behaviour_293_Ppermute) {
 
 TEST(ShardMap, Behaviour_294_AllToAll) {
   const Array x = counting({8, 8});
-  // Rows split over both become columns split over both: values stay where they are in the whole.
+  // Rows split over both become columns split over both: positions in the global array stay the
+  // same.
   auto swap = shard_map(
       [](Array a) {
         return all_to_all(a, {"x", "y"}, 1, 0, true);

@@ -257,7 +257,7 @@ TEST(JitShardings, Behaviour_135_CommittedElsewhere) {
         f(device_put(counting({8, 2}), devices()[2]));
       },
       {"batch of", "SingleDeviceSharding", "PartitionSpec('x')", kNear});
-  // Placed alike is enough.
+  // Equal placement is enough.
   expect_close(f(put(counting({8, 2}), mesh, P("x", nullptr))), counting({8, 2}));
 }
 

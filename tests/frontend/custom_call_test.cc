@@ -46,7 +46,7 @@ void check_rows(In in, Out out, const CallAttributes&) {
   if (in[0].dtype() != f32) throw DTypeError("sum_rows takes f32");
 }
 
-/// Once for the whole binary.
+/// Once per test binary.
 bool registered() {
   static const bool done = [] {
     register_custom_call("test.axpb", {.compute = axpb, .sharding_rule = "... -> ..."});

@@ -364,7 +364,7 @@ TEST(CustomPartitioning, Behaviour_264_RulesMadePerCall) {
     auto g = jit([&](Array a, Array b) { return f(axis, a, b); });
     const Array z = g(put(x, mesh, P(nullptr, nullptr, "x")), x);
     expect_close(z, x * x);
-    // A dim that is needed whole isn't split in what partition is offered.
+    // A dim that needs replication isn't split in the shardings suggested to partition.
     EXPECT_EQ(offered, axis == 0 ? P(nullptr, nullptr, "x") : P(nullptr, nullptr, nullptr));
   }
   EXPECT_EQ(std::set<int>(asked.begin(), asked.end()), (std::set<int>{0, 2}));
@@ -385,7 +385,7 @@ TEST(CustomPartitioning, Behaviour_266_RulesOfReshapes) {
   auto f = custom_partitioning(body, "merge");
   f.def_partition({.partition =
                        [](const Mesh& m, const ShapeInfos& args, const ShapeInfos& results) {
-                         // k is whole: only i, the major part of the 4 rows, is split.
+                         // k is unsplit: only i, the major part of the 4 rows, is split.
                          EXPECT_EQ(NamedSharding(args[0].sharding).spec(), P("x", nullptr));
                          return Partition{m,
                                           [](Array a, Array b) { return reshape(a, {8}) + b; },

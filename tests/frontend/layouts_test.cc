@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policy of layouts through each door: jit, pjit, stages, explain, loaded programs,
+// The policy of layouts in each interface: jit, pjit, stages, explain, loaded programs,
 // environment.
 #include <tessera/layouts.h>
 

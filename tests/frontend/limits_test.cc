@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no end or no room: recursion, deep nests, sizes beyond memory and beyond 64 bits.
+// Limits: recursion, deep nests, sizes beyond the memory and beyond 64 bits.
 #include <chrono>
 #include <limits>
 #include <thread>

@@ -193,7 +193,7 @@ TEST(Load, ShardingsOfTheFileHold) {
   EXPECT_EQ(free.to_vector<float>(), want);
   EXPECT_EQ(free.sharding(), NamedSharding(mesh, P(nullptr, "x")));
   EXPECT_TRUE(free.committed());
-  // An argument that lies otherwise is brought there.
+  // An argument with another sharding is resharded.
   const Array otherwise = device_put(x, NamedSharding(mesh, P(nullptr, "x")));
   const Array second = f(otherwise, b)[0];
   EXPECT_EQ(second.to_vector<float>(), want);

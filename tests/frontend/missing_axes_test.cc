@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of axes that the mesh lacks, and of meshes that aren't there, and when.
+// Errors for axes that the mesh lacks and for missing meshes, and when they are thrown.
 #include <tessera/tessera.h>
 
 #include <map>

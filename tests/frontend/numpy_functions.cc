@@ -143,7 +143,7 @@ void add_creation(Table& table) {
   table["ones_like"] = [](const Call& c) { return Arrays{ones_like(c[0])}; };
   table["full_like"] = [](const Call& c) { return Arrays{full_like(c[0], c[1])}; };
   table["arange"] = [](const Call& c) {
-    // A plain float among the bounds makes floats, also if it is whole.
+    // A plain float among the bounds makes floats, even if its value is an integer.
     std::optional<DType> dtype = c.dtype("dtype");
     for (std::size_t i = 0; i < c.count() && !dtype; ++i) {
       if (c.is_float(i)) dtype = f32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations say when they are used wrongly: the class of the error, the caller's line, what
-// was met and what would be valid.
+// Errors of operations that are used wrongly: the class of the error, the caller's line, the
+// operands and what would be valid.
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
 

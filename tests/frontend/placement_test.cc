@@ -50,7 +50,7 @@ TEST(Constraint, UnevenInsideOfJit) {
     EXPECT_EQ(total.item<float>(), float(n * (n - 1)));
     EXPECT_EQ(largest.item<float>(), float(2 * (n - 1) - 100));
     expect_close(floats(shifted), floats(counting({n}, 2) + 1));
-    // Results are even at jit's boundary: a dim that doesn't divide comes back whole.
+    // Results are even at jit's boundary: a dim that doesn't divide is returned unsplit.
     EXPECT_EQ(shifted.sharding().shard_shape({n})[0], n % 8 == 0 ? n / 8 : n) << n;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Type promotion against JAX's table, and in what operations do with it.
+// Type promotion: JAX's table, and its use by operations.
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers against jax.random's, and what they promise by themselves.
+// Random numbers against jax.random's, and their statistical properties.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -117,8 +117,9 @@ bool is_cut_seed(const FixtureCase& c) {
   return seed < 0 || seed > 0xffffffffll;
 }
 
-/// The cases, with more room where one step of erf is a large part of what is left to 1: between 3
-/// and 4 sigmas XLA's own erf is a step away from the exact one, which moves the numbers by 1e-4.
+/// The cases, with a larger tolerance where one step of erf is a large part of the distance to 1:
+/// between 3 and 4 sigmas XLA's own erf is a step away from the exact one, which moves the numbers
+/// by 1e-4.
 std::vector<FixtureCase> cases() {
   std::vector<FixtureCase> out = testing::read_fixtures("random.txt");
   for (FixtureCase& c : out) {

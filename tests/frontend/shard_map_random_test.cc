@@ -245,7 +245,7 @@ class Body {
       case 7:
         if (depth < 2) return branch(now, depth);
         return reduction(over, names);
-      case 8: {  // a captured array, whole on every device
+      case 8: {  // a captured array, replicated
         Matrix w = zeros_like(now.on[0]);
         for (float& v : w.v) v = float(dice_.below(9));
         const Array captured = array(w.v, {w.rows, w.columns});
@@ -470,7 +470,7 @@ void run_case(std::uint64_t seed) {
   }
   options.out_specs = spec_of(out[0], out[1]);
 
-  // Sound: what is said to be equal is.
+  // Soundness: values tracked as equal are equal.
   for (int d = 0; d < kDevices; ++d) {
     for (int o : group_of(d, unnamed)) {
       ASSERT_EQ(now.on[std::size_t(d)].v, now.on[std::size_t(o)].v) << "type of seed " << seed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// shard_map among the rest: inside of jit, loops and branches and around them, captured arrays,
-// devices, texts, reports.
+// shard_map together with other features: inside of jit, loops and branches and around them,
+// captured arrays, devices, texts, reports.
 #include <tessera/shard_map.h>
 
 #include <fstream>
@@ -61,7 +61,8 @@ TEST(ShardMapUse, LoopsAround) {
 }
 
 TEST(ShardMapUse, FunctionsWithin) {
-  // One jitted function, per device and for whole arrays; its collectives are those of the place.
+  // One jitted function, per device and for global arrays; its collectives are those of the calling
+  // code.
   auto inner = jit([](Array a) { return a * 2; });
   auto total = jit([](Array a) { return psum(sum(a), "x"); });
   auto f = jit([&](Array a) {
@@ -130,7 +131,7 @@ TEST(ShardMapUse, Devices) {
   EXPECT_EQ(y.sharding(), NamedSharding(Mesh(list, "x"), P("x")));
   EXPECT_EQ(floats(y.addressable_data(0)), std::vector<float>{0});
   EXPECT_EQ(*y.addressable_data(0).devices().begin(), list[0]);
-  // Arguments on a mesh of other axes, and one that lies otherwise.
+  // Arguments on a mesh of other axes, and one with another sharding.
   const Array other = put(x, mesh_of({{"a", 4}, {"b", 2}}), P("b"));
   expect_close(floats(f(other)), {28});
   // One device.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets share: an input is read; an Error is a good answer, anything else is not.
+// Shared by the fuzz targets: reads an input; an Error is an accepted outcome, any other exception
+// a failure.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small program in either form, partitioned for the mesh that it names or for four devices: what
-// comes out is a module that prints and reads back, and both run to results of the same shapes.
+// A small program in either form, partitioned for the mesh that it names or for four devices: the
+// result is a module that can be printed and read back, and both run to results of the same shapes.
 #include "src/spmd/partitioner/partition.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/analysis/layouts.h"
@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxInstructions = 2000;
 /// Elements touched, roughly, by what is evaluated.
 constexpr double kMaxWork = 2e6;
 
-/// An upper bound, but for loops, whose trips nobody knows.
+/// An upper bound, except for loops of unknown trip counts.
 double work_of(const ir::Computation& c, int depth = 0) {
   double sum = 0;
   for (const auto& i : c.instructions()) {
@@ -105,7 +105,7 @@ void run(std::string_view text) {
   if (work_of(*module->entry()) > kMaxWork || work_of(*parted->entry()) * devices > kMaxWork) {
     return;
   }
-  // Shapes that the evaluator refuses, custom calls that nobody registered: errors, in both alike.
+  // Shapes that the evaluator refuses, and unregistered custom calls, are errors in both.
   accepts([&] {
     const Literal whole = evaluator::evaluate(*module, arguments(*module->entry()));
     const std::vector<std::vector<Literal>> each(std::size_t(parted->num_partitions),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where two programs differ.
+// Finds the first difference of two programs.
 #include "tests/ir/first_difference.h"
 
 #include <unordered_map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is refused, and that the message says where, what was expected and what was found.
+// Invalid texts, and that messages state the position, what was expected and what was found.
 #include "tests/ir/text_cases.h"
 
 namespace tessera::ir::testing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the op table: what it says of each op hangs together, and holds for a program that has all
-// of them.
+// For each row of the op table: its columns are consistent, and hold for a program that has all
+// ops.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan: what HLO can say is printed as HLO's scan, all else as a custom call; what is refused.
+// scan: what HLO can express is printed as HLO's scan, everything else as a custom call; invalid
+// scans.
 #include <gtest/gtest.h>
 
 #include "src/ir/hlo/hlo_text.h"

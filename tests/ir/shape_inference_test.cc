@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of each opcode, and what is refused with which words.
+// The inferred shape of each opcode, and the messages for invalid operands.
 #include "src/ir/shapes/shape_inference.h"
 
 #include "tests/ir/text_cases.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small modules from a few lines, and what their errors must say.
+// Small modules from a few lines, and checks of their error messages.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verifier finds in modules that were changed by hand, and canonical text.
+// Faults that the verifier finds in modules changed by hand, and canonical text.
 #include <functional>
 
 #include "src/base/literal_util.h"

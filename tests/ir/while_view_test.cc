@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops as the values that they carry, and what changes those.
+// Views of loops by the values that they carry, and changes of these.
 #include "src/ir/rewrite/while_view.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(WhileViewTest, KnowsCarries) {
   const WhileView view(*loop_of(*m));
   EXPECT_EQ(view.size(), 3u);
   EXPECT_TRUE(view.has_tuples());
-  EXPECT_FALSE(view.has_separate_carries());  // the whole of it is returned
+  EXPECT_FALSE(view.has_separate_carries());  // the entire tuple is returned
   EXPECT_EQ(view.init(1)->name, "a");
   EXPECT_EQ(view.next(1)->name, "y");
   ASSERT_EQ(view.reads(1).size(), 1u);
@@ -95,7 +95,7 @@ TEST(WhileViewTest, AddsCarries) {
   EXPECT_EQ(view.reads(3), reads);
   EXPECT_TRUE(view.is_invariant(3));
   EXPECT_EQ(view.init(3)->name, "b");
-  // Who has the whole result still sees three elements.
+  // A user of the entire result still sees three elements.
   EXPECT_EQ(m->entry()->root()->shape.elements.size(), 3u);
   EXPECT_EQ(view.trips(), 10);
   EXPECT_TRUE(view.has_separate_carries());

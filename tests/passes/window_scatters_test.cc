@@ -72,7 +72,7 @@ TEST(WindowScatters, OfRowsLackADim) {
       "update_window_dims={0}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0,1}, "
       "index_vector_dim=0";
   EXPECT_TRUE(expands("add(a, b)", "at = s32[2] constant({5,1})", "f32[3]", attributes));
-  // The whole of a row lies where the array does.
+  // Updates of full rows are sharded as the array.
   EXPECT_FALSE(expands("add(a, b)", "at = s32[2] constant({5,0})", "f32[4]", attributes));
 }
 

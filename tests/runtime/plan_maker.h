@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans by hand, on arrays of floats.
+// Makes plans by hand, on arrays of floats.
 #pragma once
 
 #include <cstring>

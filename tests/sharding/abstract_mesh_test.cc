@@ -222,7 +222,7 @@ TEST(AbstractMesh, Behaviour_073_EqualAndEquivalentWithoutDevices) {
   EXPECT_TRUE(a.is_equivalent_to(b, 2));
   EXPECT_FALSE(a == NamedSharding(pod, P("data", nullptr)));
   EXPECT_TRUE(a.is_equivalent_to(NamedSharding(pod, P("data", nullptr)), 2));
-  // Axes of other names place alike.
+  // Axes of other names give equal placements.
   EXPECT_TRUE(a.is_equivalent_to(NamedSharding(AbstractMesh({64, 32}, {"p", "q"}), P("p")), 2));
   EXPECT_FALSE(a.is_equivalent_to(NamedSharding(AbstractMesh({64, 16}, {"p", "q"}), P("p")), 2));
   // No devices are not the devices of a mesh.

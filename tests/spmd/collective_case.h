@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over a device program: it must compute the same as before.
+// Runs one pass on a device program, which must compute the same as before.
 #pragma once
 
 #include <functional>

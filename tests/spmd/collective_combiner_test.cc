@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several collectives as one, out of loops, and early.
+// Combining collectives, moving them out of loops, and scheduling them early.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -85,7 +85,7 @@ TEST(Combine, GathersOfSeveralTypes) {
                                  kRows + "\n ROOT r = (f32[16,8], s32[32]) tuple(a, b)\n}\n",
                              combine);
   EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
-  // Flat, so that no backend may lay their dims out in another order.
+  // Flat, so that backends can't choose another layout of their dims.
   for (const auto& computation : c.after->computations()) {
     for (const auto& i : computation->instructions()) {
       if (!i->is(Opcode::all_gather)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots in parts: the same numbers and bytes, and nobody holds the whole array.
+// Collective matmuls: the same numbers and bytes, and no device holds the entire array.
 #include <gtest/gtest.h>
 
 #include "src/ir/module.h"
@@ -130,9 +130,9 @@ TEST(Windowed, LeavesWhatGainsNothing) {
   g = f32[32,16] all-gather(x), dimensions={0}, )";
   const std::string dot =
       "\n y = f32[32,8] dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
-  // Smaller than asked for: the gathered array has 2,048 bytes.
+  // Smaller than the configured size: the gathered array has 2,048 bytes.
   unchanged(head + kAll + dot + "\n ROOT r = f32[32,8] negate(y) }", 2049);
-  // The whole is needed anyway.
+  // The entire array is needed anyway.
   unchanged(head + kAll + dot +
                 "\n n = f32[32,16] negate(g)\n ROOT r = (f32[32,8], f32[32,16]) tuple(y, n) }",
             0);

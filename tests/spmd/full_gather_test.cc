@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Full gathers in the report are those that the device program makes: an array that is split before
-// and after, and stands whole on a device in between.
+// Full gathers in the report are those that the device program makes: an array is split before and
+// after, and in between a device has all of it.
 #include <gtest/gtest.h>
 
 #include "src/spmd/partitioner/partition.h"
@@ -11,7 +11,7 @@
 namespace tessera::testing {
 namespace {
 
-/// All ways to lay two axes on two dims.
+/// All ways to split two dims over two axes.
 std::vector<TensorSharding> layouts(const MeshRef& mesh) {
   std::vector<TensorSharding> out;
   const std::vector<IndexList> lists = {{}, {0}, {1}, {0, 1}, {1, 0}};
@@ -76,7 +76,7 @@ TEST(FullGatherInPieces, IsReportedForEachCollectiveOfTheGather) {
   for (const spmd::CommunicationRecord& r : report.records) EXPECT_TRUE(r.full_gather) << r.kind;
 }
 
-// It has to be whole on each device: that is where it goes, and all other uses are slices of it.
+// Each device needs the entire matrix, so it is gathered once; other uses are slices of it.
 TEST(NeededWhole, AMatrixThatIsDecomposedIsGatheredOnce) {
   const PartitionCase c = check_partition(R"(
     x = f32[16,16] parameter(0), sharding={devices=[8,1]<=[8]}

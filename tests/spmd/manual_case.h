@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs with manual computations, as they are meant: every device holds all global arrays and
-// cuts its shard where a manual computation begins.
+// A plain execution of programs with manual computations: every device has all global arrays and
+// takes its shard where a manual computation begins.
 #pragma once
 
 #include <memory>

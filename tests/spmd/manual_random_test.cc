@@ -162,7 +162,7 @@ class ManualProgram {
       case 5:
         return b.binary(Opcode::subtract, x, b.reverse(x, {dice_.below(2)}));
       default: {
-        // Contracts a whole local dim.
+        // Contracts a full local dim.
         ir::DotAttrs attrs;
         attrs.lhs_contracting = attrs.rhs_contracting = {1};
         Instruction* gram = b.dot(x, x, attrs);
@@ -178,7 +178,8 @@ class ManualProgram {
 
   Instruction* call(ir::Builder& outside, Instruction* p, Instruction* q) {
     const TensorSharding in = boundary(false), other = boundary(false);
-    // Results that lie like the first operand; along manual axes on none of its dims all are equal.
+    // Results sharded as the first operand; along manual axes that split none of its dims they are
+    // equal.
     TensorSharding out = in;
     for (DimSharding& d : out.dims) d.open = dice_.chance(0.5);
     ir::Computation* body = m_->add_computation("body");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual computations (shard_map): against what JAX computes, against a plain execution in which
-// every device holds everything, and what they must not cost.
+// Manual computations (shard_map): against JAX's results, against a plain execution in which every
+// device has all arrays, and their communication.
 #include "src/spmd/manual/manual.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST_P(JaxPrograms, GiveWhatJaxGives) {
   EXPECT_EQ(evaluate_manual(*module, arguments), whole);
   const auto same = module->clone();
   check_against(std::move(module), whole, 0, arguments);
-  // Code per device is not the search's to lay out, but it is in the program that it looks at.
+  // The search doesn't change shardings in per-device code, but its programs contain such code.
   EXPECT_NO_THROW(spmd::propagate_and_refine(same->clone()));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of instructions in which less is held at a time.
+// Orders of instructions with lower peak memory.
 #include <gtest/gtest.h>
 
 #include "src/ir/hlo/hlo_text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharding groups, barriers and half-open constraints as HLO text says them; programs that are
-// partitioned already.
+// Sharding groups, barriers and partly open constraints in HLO text; programs that are partitioned
+// already.
 #include <gtest/gtest.h>
 
 #include "src/ir/hlo/hlo_text.h"
@@ -88,7 +88,7 @@ TEST(Forms, UnspecifiedDimsAreOpen) {
   check_partition(module_of(text(", backend_config=\"unspecified_dims=[1]\"")), 1e-5);
 }
 
-// As jit's results are written in HLO: the result itself lies so, nothing is between.
+// As jit's results are written in HLO: the constraint is on the result itself.
 TEST(Forms, ResultsThatSayHowTheyLie) {
   const std::string call =
       R"(, custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\"x\"}, {}]>]>"})";
@@ -148,7 +148,7 @@ TEST(Forms, PartitionedProgramsAreKnown) {
   auto device = spmd::partition(*m, {}, nullptr);
   EXPECT_TRUE(spmd::is_partitioned_program(*device));
   EXPECT_TRUE(spmd::is_partitioned_program(*ir::parse_hlo(ir::to_string(*device))));
-  // Constraints, manual computations or no collective at all: a program on whole arrays.
+  // Constraints, manual computations or no collective at all: a program on global arrays.
   EXPECT_FALSE(spmd::is_partitioned_program(*module_of("ROOT x = f32[16,8] parameter(0)")));
   EXPECT_FALSE(spmd::is_partitioned_program(*module_of(
       R"(x = f32[16,8] parameter(0)

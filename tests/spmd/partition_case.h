@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program through propagation and partitioning, its device program checked against the whole.
+// Propagates and partitions a program, and checks its device program against the original.
 #pragma once
 
 #include <memory>

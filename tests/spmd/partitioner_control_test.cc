@@ -42,7 +42,7 @@ ENTRY e {
   EXPECT_EQ(c.text.find("f32[16,8]"), std::string::npos) << c.text;
 }
 
-/// What a loop's weight, which lies by columns, becomes from trip to trip; x lies like it.
+/// A loop with a weight split by columns, and its next value; x is sharded likewise.
 PartitionCase multiplied_in_a_loop(const std::string& weight, const std::string& trips,
                                    bool moves_once) {
   std::string text = R"(HloModule m, num_partitions=8

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// custom_partitioning calls: the callback's layouts and its per-device function are what runs.
+// custom_partitioning calls: the program uses the callback's layouts and per-device function.
 #include <gtest/gtest.h>
 
 #include <functional>

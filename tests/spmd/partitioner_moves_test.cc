@@ -47,7 +47,7 @@ TEST(PartitionSlice, FewRowsOfManyAreSummed) {
 }
 
 TEST(PartitionSlice, AColumnTakenOutIsSummedFromItsOwner) {
-  // Of 4 devices one has it; the other dim's rows go on as they lie, or every second of them.
+  // One of 4 devices has it; the rows along the other dim stay split, or every second of them.
   const auto column = [](const std::string& rows, const std::string& strided) {
     return check_partition("a = f32[16,32] parameter(0), sharding={devices=[2,4]<=[8]}\n s = f32[" +
                            rows + ",1] slice(a), slice={[0:16" + strided +
@@ -60,7 +60,7 @@ TEST(PartitionSlice, AColumnTakenOutIsSummedFromItsOwner) {
   EXPECT_EQ(c.bytes(), 2 * 8 * 4 * 3 / 4.0) << c.text;
   c = column("8", ":2");
   EXPECT_EQ(c.bytes(), 2 * 4 * 4 * 3 / 4.0) << c.text;
-  // As a result it lies as the program says: here with its owner.
+  // As a result it has the stated sharding: here it stays on its device.
   c = check_partition(R"(
     a = f32[16,32] parameter(0), sharding={devices=[2,4]<=[8]}
     ROOT s = f32[16,1] slice(a), slice={[0:16], [5:6]}, sharding={devices=[2,4]<=[8]})");
@@ -187,7 +187,7 @@ TEST(PartitionDynamic, UpdatesAreWrittenByTheirOwners) {
               "sharding={replicated}\n zero = s32[] constant(0)\n ROOT r = f32[13,6] "
               "dynamic-update-slice(a, u, i, zero), sharding={devices=[8,1]<=[8]}",
           0, {counting({13, 6}, 0), counting({std::stoi(r), 6}, 1000), index(at)});
-      // Out of range is clamped by the whole size, and nothing travels.
+      // Positions out of range are clamped by the global size, and nothing is communicated.
       EXPECT_EQ(c.collectives(), 0) << c.text;
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Op by op: the device programs are right, and move no more than they must.
+// For each op: the device programs are correct, and communicate no more than necessary.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
@@ -18,7 +18,7 @@ TEST(PartitionElementwise, StaysLocalAndBringsOperandsTogether) {
     m = f32[16,8] multiply(s, a)
     ROOT r = f32[16,8] maximum(m, b), sharding={devices=[8,1]<=[8]})");
   EXPECT_EQ(c.collectives(), 0) << c.text;
-  // One operand lies along the other dim: one all-to-all.
+  // One operand is split along the other dim: one all-to-all.
   c = check_partition(R"(
     a = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}
     b = f32[16,8] parameter(1), sharding={devices=[1,8]<=[8]}
@@ -73,7 +73,7 @@ TEST(PartitionDot, EachKindOfDim) {
   EXPECT_EQ(scattered.count(Opcode::reduce_scatter), 1) << scattered.text;
   EXPECT_EQ(scattered.collectives(), 1) << scattered.text;
   EXPECT_EQ(scattered.bytes(), 2 * 32 * 4 * 7);
-  // Two axes: free dims on both, the contracted one whole.
+  // Two axes: both split free dims, the contracted dim is unsplit.
   PartitionCase both =
       dot("devices=[2,1,4]<=[8] last_tile_dim_replicate",
           "devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate", "devices=[2,4]<=[8]");
@@ -205,7 +205,7 @@ TEST(PartitionFft, BatchDimsStaySplit) {
                                     1e-4);
   EXPECT_EQ(c.collectives(), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::dynamic_slice), 0) << c.text;
-  // One dim: it is needed whole, and cut again.
+  // One dim: it must be unsplit, and is split again.
   c = check_partition(R"(
     a = c64[32] parameter(0), sharding={devices=[8]<=[8]}
     ROOT f = c64[32] fft(a), fft_type=FFT, fft_length={32}, sharding={devices=[8]<=[8]})",

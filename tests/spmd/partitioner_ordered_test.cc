@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops along whose split dim elements depend on each other: right, and only small parts travel.
+// Ops whose elements depend on each other along the split dim: correct, and only small parts are
+// communicated.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -322,7 +323,7 @@ TEST(PartitionSort, FewRows) {
     if (n % 8 == 0) {
       EXPECT_EQ(c.bytes(), 6 * n / 8 * 4) << c.text;
     }
-    // Small keys: rows that are alike keep their order.
+    // Small keys: equal rows keep their order.
     c = check_sort("a = " + type + " parameter(0), " + split + "\nb = " + type + " parameter(1), " +
                    split + "\nROOT r = (" + type + ", " + type +
                    ") sort(a, b), dimensions={0}, is_stable=true, to_apply=by_key, sharding={{"

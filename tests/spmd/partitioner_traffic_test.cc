@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that move elements along split dims: each must compute what one device does, and receive
-// no more than is named here.
+// Programs that move elements along split dims: each must compute the same as on one device, and
+// receive no more than the bounds here.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
@@ -202,7 +202,7 @@ TEST(Traffic, WindowsAcrossShards) {
               "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=" +
               combine + ", " + kRows,
           0, {counting({std::stoi(n), 4}), at, counting({8, 3, 4}, 3)});
-      // What leaves the whole array is dropped whole; nothing travels.
+      // Windows that leave the global array are dropped entirely; nothing is communicated.
       EXPECT_EQ(c.collectives(), 0) << c.text;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans are carried out step by step on the shards of all devices; what each device then holds must
-// be what the step's sharding says.
+// Plans are executed step by step on the shards of all devices; after each step every device must
+// have the shard of the step's sharding.
 #include "src/spmd/reshard/planner.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs with some shardings given, and those that propagation must find.
+// Programs with some shardings stated, and those that propagation must find.
 //
 // Shardings are written by dim, separated by bars: "x,y|-?" has axes x and y on dim 0, none on the
 // open dim 1. "@1" is a priority, "~z" an axis that stays off the array, "#2" after a name a leaf.

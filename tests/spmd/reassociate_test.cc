@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives that change places with other ops, so that fewer are left.
+// Collectives that are swapped with other ops, so that fewer are left.
 #include <gtest/gtest.h>
 
 #include "src/spmd/collectives/optimize.h"

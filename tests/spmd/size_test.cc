@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes the compiler's time independent of the number of devices, and linear in the program:
-// groups that stay symbolic, and layouts and moves that are worked out once.
+// The compiler's time doesn't depend on the number of devices and is linear in the program: groups
+// stay symbolic, and layouts and reshards are computed once.
 #include <gtest/gtest.h>
 
 #include <thread>

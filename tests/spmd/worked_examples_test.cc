@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The examples in the comments of propagation, exchanges, the reshard planner and the layout
-// search: what they say comes out.
+// The examples in the comments of propagation, exchanges, the reshard planner and the layout search
+// are true.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -228,7 +228,7 @@ Chosen choose(std::int64_t m, std::int64_t k, std::int64_t n, const std::string&
   return chosen;
 }
 
-/// Bytes received if the axis splits m, n or k of the product of x|- and -|x, asked for as x|-.
+/// Bytes received if the axis splits m, n or k of the product of x|- and -|x with the result x|-.
 std::vector<double> bytes_if(char split, std::int64_t m, std::int64_t k, std::int64_t n) {
   const MeshRef mesh = make_logical_mesh({{"x", 2}});
   const auto bytes = [&](const char* from, const char* to, const Dims& dims, bool sum = false) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many instructions of a kind a module has, in all its computations.
+// The number of instructions of a kind in all computations of a module.
 #pragma once
 
 #include "src/ir/module.h"

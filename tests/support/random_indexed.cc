@@ -10,7 +10,7 @@ using ir::Opcode;
 
 namespace {
 
-/// What gathers and scatters share: how slices of an operand lie in an array of slices.
+/// Shared by gathers and scatters: the positions of slices of an operand in an array of slices.
 struct Indexing {
   Dims operand_batching, index_batching;  ///< dims of the operand and of the indices
   Dims collapsed;                         ///< operand dims that slices don't have
@@ -19,7 +19,7 @@ struct Indexing {
   Dims index_dims;                        ///< with the dim of the index vector, if it is there
   std::int64_t vector_dim = 0;
   Dims slices;       ///< the array of slices
-  Dims offset_dims;  ///< its dims that lie within a slice
+  Dims offset_dims;  ///< its dims that are within a slice
 };
 
 bool holds(const Dims& list, std::int64_t d) {

@@ -317,7 +317,7 @@ void RandomScope::rows_loop() {
   if (k.x->shape.rank() == 0) return;
   k = as_shape(k, k.x->shape.dims);
   const Dims rows{k.x->shape.dim(0)};
-  // How often a row goes round: something of its own elements.
+  // The number of trips of a row depends on its elements.
   ir::Module* m = b_.module();
   ir::Instruction* work = b_.convert(k.x, s32);
   Dims others;

@@ -176,7 +176,7 @@ void RandomScope::cholesky() {
   ir::Instruction* product = b_.dot(t, t, attrs);
   const bool lower = dice_.chance(0.5);
   ir::Instruction* root = b_.emit(Opcode::cholesky, {product}, ir::CholeskyAttrs{lower});
-  // What lies beside the triangle is not defined.
+  // Elements outside of the triangle are undefined.
   ir::Instruction* row = b_.iota(Shape(s32, dims), last - 1);
   ir::Instruction* column = b_.iota(Shape(s32, dims), last);
   ir::Instruction* kept = b_.compare(lower ? ir::Direction::ge : ir::Direction::le, row, column);

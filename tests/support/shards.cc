@@ -30,7 +30,7 @@ void poison(Literal* l) {
   });
 }
 
-/// Calls f(element of the whole, element of the shard) for each valid element of a shard.
+/// Calls f(element of the global array, element of the shard) for each valid element of a shard.
 template <class F>
 void for_shard(const Dims& whole, const TensorSharding& s, std::int64_t device, const F& f) {
   const Dims local = s.shard_dims(whole), at = s.shard_coordinates(device);

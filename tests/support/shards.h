@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts arrays into the shards that devices hold, and compares what devices return with the whole.
+// Splits arrays into the shards of devices, and compares results of devices with global arrays.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ Literal shard_of(const Literal& whole, const TensorSharding& sharding, std::int6
 std::vector<std::vector<Literal>> shard_arguments(const ir::Module& partitioned,
                                                   const std::vector<Literal>& arguments);
 
-/// The first difference between what the devices returned and the whole result, if there is one.
+/// The first difference between the devices' results and the global result, if there is one.
 /// `tolerance` 0: bit for bit. Otherwise |a - b| <= tolerance * (1 + largest |b|), NaN equals NaN.
 std::optional<std::string> difference(const std::vector<Literal>& results, const Literal& whole,
                                       const std::vector<TensorSharding>& shardings,

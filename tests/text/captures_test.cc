@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on scalars that use values from outside, and what StableHLO has beyond HLO.
+// Functions on scalars that use values from outside, and features of StableHLO that HLO lacks.
 #include <map>
 
 #include "src/ir/shapes/shape_inference.h"

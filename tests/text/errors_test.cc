@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a text is said with its place.
+// Errors in a text are reported with their position.
 #include <chrono>
 #include <random>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What JAX printed is read, and computes what JAX computed.
+// Programs that JAX printed are read, and compute JAX's results.
 #include <algorithm>
 #include <filesystem>
 

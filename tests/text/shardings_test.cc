@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meshes, shardings and what sdy says about them.
+// Meshes and shardings in sdy's form.
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules, files and flags that are small to write and would take all memory or all time: each ends
-// in an error that says why, within a second and a gigabyte.
+// Small modules, files and flags that would take unbounded memory or time: each causes an error
+// that explains it, within a second and a gigabyte.
 #include <gtest/gtest.h>
 
 #include <cstring>

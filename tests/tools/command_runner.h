@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the tessera command as a user does: a process of its own.
+// Runs the tessera command as users do, in a separate process.
 #pragma once
 
 #include <filesystem>

@@ -141,7 +141,7 @@ TEST(Run, WritesResultsAndReports) {
   EXPECT_GE(total, 4 * (16 * 32 + 32 * 64 + 64 + 64 * 16 + 16));
   EXPECT_LT(total, 1 << 20);
   EXPECT_EQ(report["peak_bytes_per_device"].get<std::int64_t>(), total / 8);
-  // Arguments lie split along contracted dims, so something must be communicated.
+  // Arguments are split along contracted dims, so something must be communicated.
   std::int64_t bytes = 0;
   for (const auto& [kind, entry] : report["collectives"].items()) {
     if (!entry.is_object()) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tessera sharding` says of flags that can't be meant.
+// Errors of `tessera sharding` for invalid flags.
 #include <gtest/gtest.h>
 
 #include "tests/tools/command_runner.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The source rules that scripts/check_includes holds the sources to, on sources that break them.
+// The source rules of scripts/check_includes, on sources that break them.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

@@ -2,8 +2,6 @@
 // Checks in_specs and out_specs of shard_map and converts shapes between global and per-device.
 #include "src/frontend/per_device/shard_map_specs.h"
 
-#include <algorithm>
-
 #include "src/base/contains.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/sharding/api/lowering.h"
