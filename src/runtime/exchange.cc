@@ -249,11 +249,11 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
       double(who.size()) * double(output.bytes) * (reduces ? 0.3 : 0.1) *
       double(exchange.groups.empty() ? 1 : (reduces ? exchange.groups[0].size() : 1));
   const bool inline_ = workers_ == 1 || nanoseconds < kInlineNanoseconds;
-  const auto wanted =
+  const auto tiles_per_class =
       inline_ ? 1 : std::max<std::int64_t>(1, 4 * workers_ / std::int64_t(who.size()));
   for (std::size_t i = 0; i < who.size(); ++i) {
     if (group[i]->size() == 1) continue;
-    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(wanted, rows));
+    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(tiles_per_class, rows));
     for (std::int64_t t = 0; t < tiles; ++t) {
       pieces.push_back({i, rows * t / tiles, rows * (t + 1) / tiles});
     }

@@ -184,9 +184,9 @@ void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   const auto n = std::int64_t(who.size());
   const double total = task.nanoseconds * double(n);
   // Enough tiles to balance the workers, but none so small that its overhead dominates.
-  const double wanted = total < kInlineNanoseconds ? 1 : double(workers_) * (n == 1 ? 1 : 2);
+  const double total_tiles = total < kInlineNanoseconds ? 1 : double(workers_) * (n == 1 ? 1 : 2);
   const auto per_class = std::min<std::int64_t>(
-      {std::max<std::int64_t>(1, std::int64_t(wanted / double(n) + 0.999)), task.units,
+      {std::max<std::int64_t>(1, std::int64_t(total_tiles / double(n) + 0.999)), task.units,
        std::max<std::int64_t>(1, std::int64_t(task.nanoseconds / 5000))});
   if (n * per_class == 1 || total < kInlineNanoseconds) {
     for (std::size_t i = 0; i < who.size(); ++i) run_class(step, who.classes[i], who.devices[i]);

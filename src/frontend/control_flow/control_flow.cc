@@ -447,12 +447,12 @@ void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, cons
   for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
     frontend::VaryingAxes all;
     for (const Flat& f : flats) add_axes(&all, f.results[r].varying);
-    std::string said;
+    std::string varies_over;
     bool same = true;
     for (std::size_t b = 0; b < flats.size(); ++b) {
       const frontend::VaryingAxes& mine = flats[b].results[r].varying;
-      said += (said.empty() ? "" : ", ") + std::string("over ") + frontend::axes_text(mine) +
-              " in " + branch(b);
+      varies_over += (varies_over.empty() ? "" : ", ") + std::string("over ") +
+                     frontend::axes_text(mine) + " in " + branch(b);
       if (const auto lacks = frontend::without(all, mine); !lacks.empty()) {
         same = false;
         wrong.push_back({"result " + std::to_string(r) + " of " + branch(b), lacks});
@@ -460,7 +460,7 @@ void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, cons
     }
     if (!same) {
       differ += (differ.empty() ? "" : "; ") + std::string("result ") + std::to_string(r) +
-                " varies " + said;
+                " varies " + varies_over;
     }
   }
   if (wrong.empty()) return;

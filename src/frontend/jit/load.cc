@@ -325,10 +325,10 @@ std::vector<Array> LoadedFunction::call_at(Location location,
   const auto& place = state_->placed(where);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const ArrayImpl& impl = impl_of(given[i], where);
-    const std::optional<Sharding>& wanted = place.parameters[i];
-    if (!wanted || impl.committed || impl.kind == ArrayImpl::Kind::abstract) continue;
+    const std::optional<Sharding>& requested = place.parameters[i];
+    if (!requested || impl.committed || impl.kind == ArrayImpl::Kind::abstract) continue;
     given[i] = internal::make_device_array(
-        impl.shape, *wanted, frontend::buffers_as(given[i], *wanted, where), true, impl.weak);
+        impl.shape, *requested, frontend::buffers_as(given[i], *requested, where), true, impl.weak);
   }
   return state_->eager->call_at(where, given);
 }

@@ -177,11 +177,12 @@ Array one_hot(Operand x, std::int64_t num_classes, DType dtype, std::int64_t axi
     std::iota(mapping.begin(), mapping.end(), 0);
     for (std::int64_t& d : mapping) d += d >= axis ? 1 : 0;
     const DType t = shape.dtype == DType::pred ? s32 : shape.dtype;
-    const Array wanted = frontend::broadcast_in_dim(frontend::converted(x.array, t, x.location),
-                                                    dims, mapping, x.location, "one_hot");
-    const Array here = is_integer(t) && byte_size(t) < 4 ? iota(s32, dims, axis, x.location)
-                                                         : iota(t, dims, axis, x.location);
-    return frontend::converted(equal({wanted, x.location}, {here, x.location}), dtype, x.location);
+    const Array repeated = frontend::broadcast_in_dim(frontend::converted(x.array, t, x.location),
+                                                      dims, mapping, x.location, "one_hot");
+    const Array positions = is_integer(t) && byte_size(t) < 4 ? iota(s32, dims, axis, x.location)
+                                                              : iota(t, dims, axis, x.location);
+    return frontend::converted(equal({repeated, x.location}, {positions, x.location}), dtype,
+                               x.location);
   });
 }
 

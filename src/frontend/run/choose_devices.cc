@@ -100,9 +100,9 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
   for (std::size_t i : kept) {
     const ArrayImpl& impl = impl_of(args[i], program.location);
     const std::string who = program.parameters[i].who + " (" + impl.shape.to_string() + ")";
-    const auto& asked = program.parameters[i].sharding;
-    if (asked) chooser.add(*asked, who);
-    if (impl.committed && (!asked || asked->is_abstract())) chooser.add(impl.sharding, who);
+    const auto& requested = program.parameters[i].sharding;
+    if (requested) chooser.add(*requested, who);
+    if (impl.committed && (!requested || requested->is_abstract())) chooser.add(impl.sharding, who);
   }
   for (const Placement& result : program.results) {
     if (result.sharding) chooser.add(*result.sharding, result.who);

@@ -195,11 +195,11 @@ void check_process_local(const std::vector<Array>& leaves,
   }
   const std::vector<std::string> paths = leaf_paths(walk);
   for (std::size_t i = 0; i < leaves.size() && n > 0; ++i) {
-    const Dims& wanted = global_shapes[n == 1 ? 0 : i];
+    const Dims& global = global_shapes[n == 1 ? 0 : i];
     const Shape& shape = impl_of(leaves[i], location).shape;
-    if (shape.dims == wanted) continue;
+    if (shape.dims == global) continue;
     throw ShapeError(api + ": the data of x" + paths[i] + " is " + shape.to_string() +
-                         ", and its global shape is to be " + tessera::to_string(wanted) +
+                         ", and its global shape is to be " + tessera::to_string(global) +
                          "; this process holds all devices, so the two are the same",
                      location);
   }
