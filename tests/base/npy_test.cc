@@ -104,7 +104,7 @@ TEST(Npy, WritesTheBytesThatNumpyWrites) {
 TEST(Npy, RawBytesNeedAType) {
   const std::string f = npy("{'descr': '<V2', 'fortran_order': False, 'shape': (1,), }", "ab");
   EXPECT_EQ(message_of(f, DType::bf16), "read as bf16[1]");
-  EXPECT_NE(message_of(f).find("nothing says of which type"), std::string::npos);
+  EXPECT_NE(message_of(f).find("no type is requested for them"), std::string::npos);
   EXPECT_NE(message_of(f, DType::f8e5m2).find("raw bytes of 2, and f8e5m2 is requested, of 1"),
             std::string::npos);
   // The file's own type is not overruled.
