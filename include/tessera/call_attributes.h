@@ -120,8 +120,7 @@ class CallAttributes {
   /// Returns the value as T: bool, any integer type, float, double, std::string, or a std::vector
   /// of std::int64_t or double.
   /// @throws ValueError if there is no such attribute, or its value is of another kind or doesn't
-  /// fit into
-  ///   T.
+  ///   fit into T.
   template <class T>
   T get(const std::string& name, Location location = Location::current()) const {
     const CallAttribute& a = find(name, location);
