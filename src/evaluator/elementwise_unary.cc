@@ -36,91 +36,67 @@ double round_even(double x) {
   return std::copysign(r, x);
 }
 
-bool real_unary(Opcode op, double* x, std::int64_t n) {
+using RealFunction = double (*)(double);
+
+// Null if there is no such op.
+RealFunction real_function(Opcode op) {
   switch (op) {
     case Opcode::sqrt:
-      each(x, n, [](double v) { return std::sqrt(v); });
-      return true;
+      return [](double v) { return std::sqrt(v); };
     case Opcode::rsqrt:
-      each(x, n, [](double v) { return 1 / std::sqrt(v); });
-      return true;
+      return [](double v) { return 1 / std::sqrt(v); };
     case Opcode::cbrt:
-      each(x, n, [](double v) { return std::cbrt(v); });
-      return true;
+      return [](double v) { return std::cbrt(v); };
     case Opcode::exponential:
-      each(x, n, [](double v) { return std::exp(v); });
-      return true;
+      return [](double v) { return std::exp(v); };
     case Opcode::exponential_minus_one:
-      each(x, n, [](double v) { return std::expm1(v); });
-      return true;
+      return [](double v) { return std::expm1(v); };
     case Opcode::log:
-      each(x, n, [](double v) { return std::log(v); });
-      return true;
+      return [](double v) { return std::log(v); };
     case Opcode::log_plus_one:
-      each(x, n, [](double v) { return std::log1p(v); });
-      return true;
+      return [](double v) { return std::log1p(v); };
     case Opcode::logistic:
-      each(x, n, logistic);
-      return true;
+      return logistic;
     case Opcode::sine:
-      each(x, n, [](double v) { return std::sin(v); });
-      return true;
+      return [](double v) { return std::sin(v); };
     case Opcode::cosine:
-      each(x, n, [](double v) { return std::cos(v); });
-      return true;
+      return [](double v) { return std::cos(v); };
     case Opcode::tan:
-      each(x, n, [](double v) { return std::tan(v); });
-      return true;
+      return [](double v) { return std::tan(v); };
     case Opcode::tanh:
-      each(x, n, [](double v) { return std::tanh(v); });
-      return true;
+      return [](double v) { return std::tanh(v); };
     case Opcode::sinh:
-      each(x, n, [](double v) { return std::sinh(v); });
-      return true;
+      return [](double v) { return std::sinh(v); };
     case Opcode::cosh:
-      each(x, n, [](double v) { return std::cosh(v); });
-      return true;
+      return [](double v) { return std::cosh(v); };
     case Opcode::asin:
-      each(x, n, [](double v) { return std::asin(v); });
-      return true;
+      return [](double v) { return std::asin(v); };
     case Opcode::acos:
-      each(x, n, [](double v) { return std::acos(v); });
-      return true;
+      return [](double v) { return std::acos(v); };
     case Opcode::asinh:
-      each(x, n, [](double v) { return std::asinh(v); });
-      return true;
+      return [](double v) { return std::asinh(v); };
     case Opcode::acosh:
-      each(x, n, [](double v) { return std::acosh(v); });
-      return true;
+      return [](double v) { return std::acosh(v); };
     case Opcode::atanh:
-      each(x, n, [](double v) { return std::atanh(v); });
-      return true;
+      return [](double v) { return std::atanh(v); };
     case Opcode::erf:
-      each(x, n, [](double v) { return std::erf(v); });
-      return true;
+      return [](double v) { return std::erf(v); };
     case Opcode::ceil:
-      each(x, n, [](double v) { return std::ceil(v); });
-      return true;
+      return [](double v) { return std::ceil(v); };
     case Opcode::floor:
-      each(x, n, [](double v) { return std::floor(v); });
-      return true;
+      return [](double v) { return std::floor(v); };
     case Opcode::round_nearest_afz:
-      each(x, n, [](double v) { return std::round(v); });
-      return true;
+      return [](double v) { return std::round(v); };
     case Opcode::round_nearest_even:
-      each(x, n, round_even);
-      return true;
+      return round_even;
     case Opcode::sign:
-      each(x, n, sign);
-      return true;
+      return sign;
     case Opcode::abs:
-      each(x, n, [](double v) { return std::fabs(v); });
-      return true;
+      return [](double v) { return std::fabs(v); };
     case Opcode::negate:
-      each(x, n, [](double v) { return -v; });
-      return true;
+      return [](double v) { return -v; };
     default:
-      return false;
+      return nullptr;
   }
 }
 
@@ -149,75 +125,63 @@ Complex complex_logistic(const Complex& z) {
   return e / (1.0 + e);
 }
 
-bool complex_unary(Opcode op, Complex* x, std::int64_t n) {
+using ComplexFunction = Complex (*)(const Complex&);
+
+// Null if there is no such op.
+ComplexFunction complex_function(Opcode op) {
   using C = const Complex&;
   switch (op) {
     case Opcode::sqrt:
-      each(x, n, [](C v) { return std::sqrt(v); });
-      return true;
+      return [](C v) { return std::sqrt(v); };
     case Opcode::rsqrt:
-      each(x, n, [](C v) { return 1.0 / std::sqrt(v); });
-      return true;
+      return [](C v) { return 1.0 / std::sqrt(v); };
     case Opcode::cbrt:
-      each(x, n, [](C v) { return v == Complex(0) ? v : std::pow(v, 1.0 / 3); });
-      return true;
+      return [](C v) { return v == Complex(0) ? v : std::pow(v, 1.0 / 3); };
     case Opcode::exponential:
-      each(x, n, [](C v) { return std::exp(v); });
-      return true;
+      return [](C v) { return std::exp(v); };
     case Opcode::exponential_minus_one:
-      each(x, n, complex_expm1);
-      return true;
+      return complex_expm1;
     case Opcode::log:
-      each(x, n, [](C v) { return std::log(v); });
-      return true;
+      return [](C v) { return std::log(v); };
     case Opcode::log_plus_one:
-      each(x, n, complex_log1p);
-      return true;
+      return complex_log1p;
     case Opcode::logistic:
-      each(x, n, complex_logistic);
-      return true;
+      return complex_logistic;
     case Opcode::sine:
-      each(x, n, [](C v) { return std::sin(v); });
-      return true;
+      return [](C v) { return std::sin(v); };
     case Opcode::cosine:
-      each(x, n, [](C v) { return std::cos(v); });
-      return true;
+      return [](C v) { return std::cos(v); };
     case Opcode::tan:
-      each(x, n, [](C v) { return std::tan(v); });
-      return true;
+      return [](C v) { return std::tan(v); };
     case Opcode::tanh:
-      each(x, n, [](C v) { return std::tanh(v); });
-      return true;
+      return [](C v) { return std::tanh(v); };
     case Opcode::sinh:
-      each(x, n, [](C v) { return std::sinh(v); });
-      return true;
+      return [](C v) { return std::sinh(v); };
     case Opcode::cosh:
-      each(x, n, [](C v) { return std::cosh(v); });
-      return true;
+      return [](C v) { return std::cosh(v); };
     case Opcode::asin:
-      each(x, n, [](C v) { return std::asin(v); });
-      return true;
+      return [](C v) { return std::asin(v); };
     case Opcode::acos:
-      each(x, n, [](C v) { return std::acos(v); });
-      return true;
+      return [](C v) { return std::acos(v); };
     case Opcode::asinh:
-      each(x, n, [](C v) { return std::asinh(v); });
-      return true;
+      return [](C v) { return std::asinh(v); };
     case Opcode::acosh:
-      each(x, n, [](C v) { return std::acosh(v); });
-      return true;
+      return [](C v) { return std::acosh(v); };
     case Opcode::atanh:
-      each(x, n, [](C v) { return std::atanh(v); });
-      return true;
+      return [](C v) { return std::atanh(v); };
     case Opcode::negate:
-      each(x, n, [](C v) { return Complex(-v.real(), -v.imag()); });
-      return true;
+      return [](C v) { return Complex(-v.real(), -v.imag()); };
     case Opcode::sign:
-      each(x, n, [](C v) { return v == Complex(0) ? v : v / std::abs(v); });
-      return true;
+      return [](C v) { return v == Complex(0) ? v : v / std::abs(v); };
     default:
-      return false;
+      return nullptr;
   }
+}
+
+template <class W, class F>
+bool apply_each(F function, W* x, std::int64_t n) {
+  if (function != nullptr) each(x, n, function);
+  return function != nullptr;
 }
 
 bool integer_unary(Opcode op, std::uint64_t* x, std::int64_t n, DType t) {
@@ -325,9 +289,9 @@ void apply_unary(const ir::Instruction& instruction, DType in, DType out, const 
       load(in, x + begin * size, count, buffer);
       bool known = false;
       if constexpr (std::is_same_v<W, double>) {
-        known = real_unary(op, buffer, count);
+        known = apply_each(real_function(op), buffer, count);
       } else if constexpr (std::is_same_v<W, Complex>) {
-        known = complex_unary(op, buffer, count);
+        known = apply_each(complex_function(op), buffer, count);
       } else {
         known = integer_unary(op, buffer, count, in);
       }
