@@ -188,7 +188,7 @@ std::optional<std::int64_t> channel(AttributeReader& reader) {
   return id;
 }
 
-CollectiveAttrs collective(AttributeReader& reader, bool device_ids_flag) {
+CollectiveAttrs groups_and_channel(AttributeReader& reader, bool device_ids_flag) {
   CollectiveAttrs a;
   a.groups = parse_groups(reader);
   a.channel_id = channel(reader);
@@ -237,7 +237,7 @@ void not_supported(AttributeReader& reader, std::initializer_list<const char*> k
 }
 
 // Attributes that are carried as text.
-Attributes kept(AttributeReader& reader, std::initializer_list<const char*> keys) {
+Attributes text_attributes(AttributeReader& reader, const std::vector<const char*>& keys) {
   TextAttrs a;
   for (const char* key : keys) {
     if (auto value = reader.take(key)) a.items.emplace_back(key, std::string(*value));
@@ -402,8 +402,9 @@ Attributes by_fields_of(Opcode op, AttributeReader& reader) {
     A::fields(attrs, fields);
     return attrs;
   } else if constexpr (std::is_same_v<A, NoAttrs>) {
-    return is_elementwise(op) && info(op).operands == 1 ? kept(reader, {"result_accuracy"})
-                                                        : Attributes();
+    return is_elementwise(op) && info(op).operands == 1
+               ? text_attributes(reader, {"result_accuracy"})
+               : Attributes();
   } else {
     return {};  // those of parameters and constants stand elsewhere
   }
@@ -417,6 +418,75 @@ Attributes by_fields(Opcode op, AttributeReader& reader) {
 #include "src/ir/opcode_list.inc"
   }
   return {};
+}
+
+Attributes collective(Opcode op, AttributeReader& reader) {
+  const bool reduces =
+      op == Opcode::all_reduce || op == Opcode::all_reduce_start || op == Opcode::reduce_scatter;
+  const bool gathers = op == Opcode::all_gather || op == Opcode::all_gather_start;
+  if (reduces) not_supported(reader, {"mode"});
+  CollectiveAttrs a = groups_and_channel(reader, reduces || gathers);
+  if (gathers || op == Opcode::reduce_scatter) a.dims = reader.dims("dimensions");
+  if (op == Opcode::all_to_all || op == Opcode::ragged_all_to_all) {
+    a.dims = reader.dims_or_empty("dimensions");
+  }
+  if (reduces || gathers || op == Opcode::all_to_all) {
+    a.constrain_layout = reader.flag("constrain_layout");
+  }
+  return a;
+}
+
+SortAttrs sort(AttributeReader& reader) {
+  Dims dims = reader.dims("dimensions");
+  if (dims.size() != 1) {
+    reader.fail(reader.need("dimensions"), "sort takes exactly one dimension");
+  }
+  return {dims[0], reader.flag("is_stable")};
+}
+
+TriangularSolveAttrs triangular_solve(AttributeReader& reader) {
+  TriangularSolveAttrs a;
+  a.left_side = reader.flag("left_side");
+  a.lower = reader.flag("lower");
+  a.unit_diagonal = reader.flag("unit_diagonal");
+  if (reader.has("transpose_a")) {
+    a.transpose_a = TriangularSolveAttrs::Transpose(
+        reader.choice("transpose_a", kTransposes.data(), kTransposes.size()));
+  }
+  return a;
+}
+
+// Of opcodes whose attributes nothing computes with.
+std::vector<const char*> text_keys(Opcode op) {
+  switch (op) {
+    case Opcode::call:
+      return {"is_composite"};
+    case Opcode::reshape:
+      return {"inferred_dimension"};
+    case Opcode::fusion:
+      return {"kind", "output_to_operand_aliasing"};
+    case Opcode::domain:
+      return {"domain"};
+    case Opcode::copy_start:
+      return {"cross_program_prefetch_index"};
+    case Opcode::infeed:
+      return {"infeed_config"};
+    case Opcode::outfeed:
+      return {"outfeed_shape", "outfeed_config"};
+    case Opcode::rng_get_and_update_state:
+      return {"delta"};
+    case Opcode::ragged_dot:
+    case Opcode::scaled_dot:
+      return {
+          "lhs_batch_dims",  "lhs_contracting_dims", "rhs_batch_dims",    "rhs_contracting_dims",
+          "lhs_ragged_dims", "rhs_group_dims",       "operand_precision", "algorithm"};
+    case Opcode::async_start:
+    case Opcode::async_update:
+    case Opcode::async_done:
+      return {"async_execution_thread"};
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -434,13 +504,8 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
     case Opcode::get_dimension_size:
     case Opcode::set_dimension_size:
       return DimensionsAttrs{reader.dims("dimensions")};
-    case Opcode::sort: {
-      Dims dims = reader.dims("dimensions");
-      if (dims.size() != 1) {
-        reader.fail(reader.need("dimensions"), "sort takes exactly one dimension");
-      }
-      return SortAttrs{dims[0], reader.flag("is_stable")};
-    }
+    case Opcode::sort:
+      return sort(reader);
     case Opcode::compare:
       return compare(i, reader);
     case Opcode::slice:
@@ -459,92 +524,40 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
       return FftAttrs{type, reader.dims("fft_length")};
     }
     case Opcode::all_gather:
-    case Opcode::all_gather_start: {
-      CollectiveAttrs a = collective(reader, true);
-      a.dims = reader.dims("dimensions");
-      a.constrain_layout = reader.flag("constrain_layout");
-      return a;
-    }
+    case Opcode::all_gather_start:
     case Opcode::all_reduce:
     case Opcode::all_reduce_start:
-    case Opcode::reduce_scatter: {
-      not_supported(reader, {"mode"});
-      CollectiveAttrs a = collective(reader, true);
-      if (op == Opcode::reduce_scatter) a.dims = reader.dims("dimensions");
-      a.constrain_layout = reader.flag("constrain_layout");
-      return a;
-    }
-    case Opcode::all_to_all: {
-      CollectiveAttrs a = collective(reader, false);
-      a.dims = reader.dims_or_empty("dimensions");
-      a.constrain_layout = reader.flag("constrain_layout");
-      return a;
-    }
-    case Opcode::ragged_all_to_all: {
-      CollectiveAttrs a = collective(reader, false);
-      a.dims = reader.dims_or_empty("dimensions");
-      return a;
-    }
+    case Opcode::reduce_scatter:
+    case Opcode::all_to_all:
+    case Opcode::ragged_all_to_all:
     case Opcode::collective_broadcast:
-      return collective(reader, false);
+      return collective(op, reader);
     case Opcode::collective_permute:
     case Opcode::collective_permute_start:
       not_supported(reader, {"slice_sizes"});
       return permute(reader);
     case Opcode::custom_call:
       return custom_call(i, reader);
-    case Opcode::triangular_solve: {
-      TriangularSolveAttrs a;
-      a.left_side = reader.flag("left_side");
-      a.lower = reader.flag("lower");
-      a.unit_diagonal = reader.flag("unit_diagonal");
-      if (reader.has("transpose_a")) {
-        a.transpose_a = TriangularSolveAttrs::Transpose(
-            reader.choice("transpose_a", kTransposes.data(), kTransposes.size()));
-      }
-      return a;
-    }
+    case Opcode::triangular_solve:
+      return triangular_solve(reader);
     case Opcode::rng:
       return RngAttrs{std::string(reader.need("distribution"))};
     case Opcode::rng_bit_generator:
       return RngAttrs{std::string(reader.need("algorithm"))};
     case Opcode::while_:
       return WhileAttrs{};
-    case Opcode::call:
-      return kept(reader, {"is_composite"});
-    case Opcode::reshape:
-      return kept(reader, {"inferred_dimension"});
-    case Opcode::fusion:
-      return kept(reader, {"kind", "output_to_operand_aliasing"});
-    case Opcode::domain:
-      return kept(reader, {"domain"});
-    case Opcode::copy_start:
-      return kept(reader, {"cross_program_prefetch_index"});
     case Opcode::send:
     case Opcode::send_done:
     case Opcode::recv:
     case Opcode::recv_done:
       return transfer(reader);
-    case Opcode::infeed:
-      return kept(reader, {"infeed_config"});
-    case Opcode::outfeed:
-      return kept(reader, {"outfeed_shape", "outfeed_config"});
-    case Opcode::rng_get_and_update_state:
-      return kept(reader, {"delta"});
-    case Opcode::ragged_dot:
-    case Opcode::scaled_dot:
-      return kept(reader, {"lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims",
-                           "rhs_contracting_dims", "lhs_ragged_dims", "rhs_group_dims",
-                           "operand_precision", "algorithm"});
     case Opcode::scan:
       return scan(i, reader);
-    case Opcode::async_start:
-    case Opcode::async_update:
-    case Opcode::async_done:
-      return kept(reader, {"async_execution_thread"});
     default:
-      return by_fields(op, reader);
+      break;
   }
+  if (const auto keys = text_keys(op); !keys.empty()) return text_attributes(reader, keys);
+  return by_fields(op, reader);
 }
 
 }  // namespace tessera::ir

@@ -124,91 +124,99 @@ void HloParser::instruction(Scope& scope) {
   if (root) scope.computation->set_root(i);
 }
 
-Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nested) {
-  auto owned = std::make_unique<Instruction>();
-  Instruction* i = owned.get();
-  i->name = std::string(name);
-  in_.skip();
-  bool declared = in_.at_shape();
-  if (declared) i->shape = in_.shape();
+HloParser::OpcodeWord HloParser::opcode(bool after_shape) {
   in_.skip();
   const char* at = in_.position();
-  std::string_view word = in_.word("an opcode");
-  std::optional<Opcode> op = opcode_from_name(word);
-  // `negate-start`: a computation of one instruction that runs asynchronously.
-  std::optional<Opcode> async;
-  if (!op) {
-    for (auto [suffix, opcode] :
-         {std::pair<std::string_view, Opcode>{"-start", Opcode::async_start},
-          {"-update", Opcode::async_update},
-          {"-done", Opcode::async_done}}) {
-      if (word.size() <= suffix.size() || word.substr(word.size() - suffix.size()) != suffix) {
-        continue;
-      }
-      op = opcode_from_name(word.substr(0, word.size() - suffix.size()));
-      async = opcode;
-    }
+  const std::string_view word = in_.word("an opcode");
+  if (std::optional<Opcode> op = opcode_from_name(word)) {
+    return {at, in_.location_at(at), *op, std::nullopt};
   }
-  if (!op && word == "b" && in_.peek() == '(') {
+  // `negate-start`: a computation of one instruction that runs asynchronously.
+  for (auto [suffix, async] : {std::pair<std::string_view, Opcode>{"-start", Opcode::async_start},
+                               {"-update", Opcode::async_update},
+                               {"-done", Opcode::async_done}}) {
+    if (word.size() <= suffix.size() || word.substr(word.size() - suffix.size()) != suffix) {
+      continue;
+    }
+    const auto op = opcode_from_name(word.substr(0, word.size() - suffix.size()));
+    if (op) return {at, in_.location_at(at), *op, async};
+  }
+  if (word == "b" && in_.peek() == '(') {
     in_.not_supported_at(at, "buffer types b(...) are not supported");
   }
-  if (!op) {
-    in_.fail_at(at, (declared ? "unknown opcode '" : "expected a shape or an opcode, found '") +
-                        std::string(word) + "'");
+  in_.fail_at(at, (after_shape ? "unknown opcode '" : "expected a shape or an opcode, found '") +
+                      std::string(word) + "'");
+}
+
+ParameterAttrs HloParser::parameter(const Scope& scope) {
+  in_.skip();
+  const char* at = in_.position();
+  const std::int64_t number = in_.integer("the number of the parameter");
+  if (number < 0 || number > in_.size()) {
+    // A computation must have all smaller ones too, and those take text.
+    in_.fail_at(at, "parameter number " + std::to_string(number) +
+                        "; parameters are numbered from 0 without gaps");
   }
-  i->opcode = async ? *async : *op;
-  in_.expect('(', "after the opcode");
-  Location where = in_.location_at(at);
-  if (i->opcode == Opcode::parameter) {
-    in_.skip();
-    const char* number_at = in_.position();
-    std::int64_t number = in_.integer("the number of the parameter");
-    i->attrs = ParameterAttrs{number};
-    if (number < 0 || number > in_.size()) {
-      // A computation must have all smaller ones too, and those take text.
-      in_.fail_at(number_at, "parameter number " + std::to_string(number) +
-                                 "; parameters are numbered from 0 without gaps");
-    }
-    const auto& known = scope.computation->parameters();
-    if (std::size_t(number) < known.size() && known[std::size_t(number)] != nullptr) {
-      in_.fail_at(number_at, "parameter " + std::to_string(number) + " of " +
-                                 scope.computation->name() + " stands twice; the first is " +
-                                 known[std::size_t(number)]->name);
-    }
-  } else if (i->opcode == Opcode::constant) {
-    if (!declared) in_.fail_at(at, "a constant needs its shape before the opcode");
-    ConstantAttrs constant;
-    constant.value = parse_literal(in_, i->shape, &constant.elided);
-    i->attrs = std::move(constant);
-  } else {
-    operands(scope, *op, i);
+  const auto& known = scope.computation->parameters();
+  if (std::size_t(number) < known.size() && known[std::size_t(number)] != nullptr) {
+    in_.fail_at(at, "parameter " + std::to_string(number) + " of " + scope.computation->name() +
+                        " stands twice; the first is " + known[std::size_t(number)]->name);
   }
-  in_.expect(')', i->opcode == Opcode::constant ? "after the literal" : "after the operands");
-  attributes(scope, *op, i, nested);
-  if (async) {
-    if (*async == Opcode::async_start) {
-      if (!declared) in_.fail_at(at, "an asynchronous start needs its shape before the opcode");
-      wrap_async(*op, i, at);
-    } else {
-      i->attrs = {};
-    }
-  }
+  return {number};
+}
+
+ConstantAttrs HloParser::constant(const Shape& shape) {
+  ConstantAttrs a;
+  a.value = parse_literal(in_, shape, &a.elided);
+  return a;
+}
+
+void HloParser::check_or_infer_shape(Instruction* i, bool declared, const OpcodeWord& word) {
   try {
-    Shape shape = infer_shape(i->opcode, i->operands(), i->attrs, i->called(),
-                              declared ? &i->shape : nullptr, where, module_->num_partitions);
-    if (!declared) {
-      inferred_parts_ += shape_parts(shape);
-      if (inferred_parts_ > kMaxShapeParts + in_.size()) {
-        in_.fail_at(at, "the shapes that the text leaves out have more than " +
-                            std::to_string(kMaxShapeParts + in_.size()) + " parts");
-      }
-      i->shape = std::move(shape);
+    Shape shape =
+        infer_shape(i->opcode, i->operands(), i->attrs, i->called(), declared ? &i->shape : nullptr,
+                    word.location, module_->num_partitions);
+    if (declared) return;
+    inferred_parts_ += shape_parts(shape);
+    if (inferred_parts_ > kMaxShapeParts + in_.size()) {
+      in_.fail_at(word.at, "the shapes that the text leaves out have more than " +
+                               std::to_string(kMaxShapeParts + in_.size()) + " parts");
     }
+    i->shape = std::move(shape);
   } catch (const ShapeError& e) {
     throw ShapeError(i->name + " = " + e.message(), e.location());
   } catch (const DTypeError& e) {
     throw DTypeError(i->name + " = " + e.message(), e.location());
   }
+}
+
+Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nested) {
+  auto owned = std::make_unique<Instruction>();
+  Instruction* i = owned.get();
+  i->name = std::string(name);
+  in_.skip();
+  const bool declared = in_.at_shape();
+  if (declared) i->shape = in_.shape();
+  const OpcodeWord word = opcode(declared);
+  i->opcode = word.async.value_or(word.op);
+  in_.expect('(', "after the opcode");
+  if (i->opcode == Opcode::parameter) {
+    i->attrs = parameter(scope);
+  } else if (i->opcode == Opcode::constant) {
+    if (!declared) in_.fail_at(word.at, "a constant needs its shape before the opcode");
+    i->attrs = constant(i->shape);
+  } else {
+    operands(scope, word.op, i);
+  }
+  in_.expect(')', i->opcode == Opcode::constant ? "after the literal" : "after the operands");
+  attributes(scope, word.op, i, nested);
+  if (word.async == Opcode::async_start) {
+    if (!declared) in_.fail_at(word.at, "an asynchronous start needs its shape before the opcode");
+    wrap_async(word.op, i, word.at);
+  } else if (word.async) {
+    i->attrs = {};
+  }
+  check_or_infer_shape(i, declared, word);
   return scope.computation->add(std::move(owned));
 }
 

@@ -38,6 +38,12 @@ class HloParser {
     std::unordered_map<std::string_view, Instruction*> names;
     int depth;
   };
+  struct OpcodeWord {
+    const char* at;
+    Location location;  ///< of `at`: lines are counted once, going forward
+    Opcode op;
+    std::optional<Opcode> async;  ///< the step of an asynchronous `op`
+  };
   struct Frame {
     std::string file;
     std::int64_t line = 0;
@@ -58,9 +64,14 @@ class HloParser {
   void instruction(Scope& scope);
   /// From the shape on. `nested`: an operand that is an instruction; it has no attributes.
   Instruction* right_side(Scope& scope, std::string_view name, bool nested);
+  OpcodeWord opcode(bool after_shape);
+  ParameterAttrs parameter(const Scope& scope);
+  ConstantAttrs constant(const Shape& shape);
   void operands(Scope& scope, Opcode op, Instruction* i);
   Instruction* operand(Scope& scope);
   void wrap_async(Opcode base, Instruction* i, const char* where);
+  /// `declared`: the shape is the text's, and must be what the operands give.
+  void check_or_infer_shape(Instruction* i, bool declared, const OpcodeWord& word);
 
   // attribute_parser.cc
   void attributes(Scope& scope, Opcode op, Instruction* i, bool nested);
