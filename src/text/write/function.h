@@ -118,7 +118,10 @@ class Writer {
   Values bitcast(const ir::Instruction& i, const Value& x);
   Values starts_of_slice(const ir::Instruction& i, const Values& xs, std::size_t first,
                          std::size_t count);
-  Values simple(const ir::Instruction& i, const Values& xs);
+  Values written_operands(const ir::Instruction& i, const Values& xs);
+  void short_attributes(const ir::Instruction& i);
+  void short_types(const ir::Instruction& i, const Values& operands);
+  Values short_form(const ir::Instruction& i, const Values& xs);
   // ops_arrays.cc
   Values arrays(const ir::Instruction& i, const Values& xs);
   Values dot(const ir::Instruction& i, const Values& xs);
@@ -131,6 +134,12 @@ class Writer {
   Values top_k(const ir::Instruction& i, const Values& xs);
   // ops_control.cc
   Values control(Frame& f, const ir::Instruction& i);
+  Values conditional(const Frame& f, const ir::Instruction& i);
+  Values sort(const ir::Instruction& i, const Values& xs);
+  Values map(const ir::Instruction& i, const Values& xs);
+  Values add_dependency(const ir::Instruction& i, const Values& xs);
+  Values started(const ir::Instruction& i, const Values& xs);
+  const Values& started_as(const Frame& f, const ir::Instruction& i, const char* step) const;
   Values while_loop(const ir::Instruction& i, const Values& xs);
   Values reduce(const ir::Instruction& i, const Values& xs);
   Values composite(const ir::Instruction& i, const Values& xs, const std::string& name,

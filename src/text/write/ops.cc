@@ -35,6 +35,15 @@ bool is_iota(const Dims& dims) {
   return true;
 }
 
+// `dynamic_slice`; HLO and StableHLO mostly agree.
+std::string short_name(Opcode op) {
+  if (op == Opcode::broadcast) return "broadcast_in_dim";
+  if (op == Opcode::dynamic_reshape) return "reshape";
+  std::string out(ir::name(op));
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
+
 }  // namespace
 
 const Values& Writer::of(const Frame& f, const Instruction& i) const {
@@ -214,93 +223,39 @@ Values Writer::starts_of_slice(const Instruction& i, const Values& xs, std::size
   return out;
 }
 
-// One op with a pretty form.
-Values Writer::simple(const Instruction& i, const Values& xs) {
-  switch (i.opcode) {
-    case Opcode::slice: {
-      const auto& a = i.get<ir::SliceAttrs>();
-      const Dims strides = a.strides.empty() ? Dims(a.starts.size(), 1) : a.strides;
-      return slice(i, xs[0], a.starts, a.limits, strides, true);
-    }
-    case Opcode::bitcast:
-      return constrained(i, bitcast(i, xs[0]));
-    case Opcode::constant: {
-      const auto& a = i.get<ir::ConstantAttrs>();
-      if (a.elided) {
-        throw ValueError(i.describe() +
-                             ": the constant's value was elided as {...}; it can't be "
-                             "written",
-                         i.location());
-      }
-      return constant(i, a.value, true);
-    }
-    default:
-      break;
-  }
-  Values used = xs;
-  if (i.is(Opcode::dynamic_slice) || i.is(Opcode::dynamic_update_slice)) {
-    const std::size_t first = i.is(Opcode::dynamic_slice) ? 1 : 2;
-    Values starts = starts_of_slice(i, xs, first, xs[0].type->dims.size());
-    used.resize(first);
-    used.insert(used.end(), starts.begin(), starts.end());
-  } else if (i.is(Opcode::dynamic_reshape)) {
-    used.resize(1);
-  }
-  Values out = results({&i.shape});
-  out_ += "stablehlo.";
-  if (i.is(Opcode::broadcast)) {
-    out_ += "broadcast_in_dim";
-  } else if (i.is(Opcode::dynamic_reshape)) {
-    out_ += "reshape";
-  } else {
-    std::string name(ir::name(i.opcode));
-    std::replace(name.begin(), name.end(), '-', '_');
-    out_ += name;
-  }
-  out_ += ' ';
-  bool result_only = false, operands_only = false;
-  if (i.is(Opcode::compare)) {
-    const auto& a = i.get<ir::CompareAttrs>();
-    const ir::ComparisonType type =
-        a.type == ir::ComparisonType::by_dtype ? ir::default_comparison(xs[0].type->dtype) : a.type;
-    out_ += ir::kDirections[std::size_t(a.direction)];
-    out_ += ", ";
-    values(used);
-    out_ += ", ";
-    out_ += ir::kComparisonTypes[std::size_t(type)];
-  } else {
-    values(used);
-  }
+// What the text gives as operands, where that isn't what HLO gives.
+Values Writer::written_operands(const Instruction& i, const Values& xs) {
+  if (i.is(Opcode::dynamic_reshape)) return {xs[0]};
+  if (!i.is(Opcode::dynamic_slice) && !i.is(Opcode::dynamic_update_slice)) return xs;
+  const std::size_t first = i.is(Opcode::dynamic_slice) ? 1 : 2;
+  const Values starts = starts_of_slice(i, xs, first, xs[0].type->dims.size());
+  Values out(xs.begin(), xs.begin() + std::ptrdiff_t(first));
+  out.insert(out.end(), starts.begin(), starts.end());
+  return out;
+}
+
+// What stands behind the operands, and for iota in their place.
+void Writer::short_attributes(const Instruction& i) {
+  const auto item = [this](const char* key) { out_ += std::string(", ") + key + " = "; };
   switch (i.opcode) {
     case Opcode::broadcast:
     case Opcode::transpose:
-      out_ += ", dims = ";
-      append_list(out_, i.get<ir::DimensionsAttrs>().dims);
-      break;
     case Opcode::reverse:
-      out_ += ", dims = ";
+      item("dims");
       append_list(out_, i.get<ir::DimensionsAttrs>().dims);
-      result_only = true;
       break;
     case Opcode::concatenate:
     case Opcode::get_dimension_size:
-      out_ += ", dim = ";
+      item("dim");
       append_int(out_, i.get<ir::DimensionsAttrs>().dims.at(0));
       break;
     case Opcode::iota:
       out_ += "dim = ";
       append_int(out_, i.get<ir::IotaAttrs>().dim);
-      result_only = true;
       break;
     case Opcode::dynamic_slice:
-      out_ += ", sizes = ";
+      item("sizes");
       append_list(out_, i.get<ir::DynamicSliceAttrs>().sizes);
-      break;
-    case Opcode::complex:
-      result_only = true;
-      break;
-    case Opcode::select:
-      operands_only = true;
       break;
     case Opcode::pad: {
       Dims low, high, interior;
@@ -309,52 +264,81 @@ Values Writer::simple(const Instruction& i, const Values& xs) {
         high.push_back(d.high);
         interior.push_back(d.interior);
       }
-      out_ += ", low = ";
+      item("low");
       append_list(out_, low);
-      out_ += ", high = ";
+      item("high");
       append_list(out_, high);
-      out_ += ", interior = ";
+      item("interior");
       append_list(out_, interior);
       break;
     }
     case Opcode::fft: {
       const auto& a = i.get<ir::FftAttrs>();
-      out_ += ", type = ";
+      item("type");
       out_ += ir::kFftTypes[std::size_t(a.type)];
-      out_ += ", length = ";
+      item("length");
       append_list(out_, a.lengths);
       break;
     }
     case Opcode::reduce_precision: {
       const auto& a = i.get<ir::ReducePrecisionAttrs>();
-      out_ += ", format = e";
+      item("format");
+      out_ += 'e';
       append_int(out_, a.exponent_bits);
       out_ += 'm';
       append_int(out_, a.mantissa_bits);
-      result_only = true;
       break;
     }
-    case Opcode::partition_id:
-    case Opcode::replica_id:
-    case Opcode::after_all:
-      if (used.empty()) out_.pop_back();  // the blank
-      result_only = true;
-      break;
     default:
       break;
   }
-  decorate(i);
-  if (result_only) {
-    out_ += " : ";
-    append_type(out_, i.shape);
-  } else if (operands_only) {
-    out_ += " : ";
-    append_type(out_, *used[0].type);
-    out_ += ", ";
-    append_type(out_, i.shape);
-  } else {
-    function_type(used, {&i.shape});
+}
+
+void Writer::short_types(const Instruction& i, const Values& operands) {
+  switch (i.opcode) {
+    case Opcode::reverse:
+    case Opcode::iota:
+    case Opcode::complex:
+    case Opcode::reduce_precision:
+    case Opcode::partition_id:
+    case Opcode::replica_id:
+    case Opcode::after_all:
+      out_ += " : ";
+      append_type(out_, i.shape);
+      break;
+    case Opcode::select:
+      out_ += " : ";
+      append_type(out_, *operands[0].type);
+      out_ += ", ";
+      append_type(out_, i.shape);
+      break;
+    default:
+      function_type(operands, {&i.shape});
+      break;
   }
+}
+
+// One op with a form of its own: `stablehlo.transpose %0, dims = [1, 0] : (...) -> ...`.
+Values Writer::short_form(const Instruction& i, const Values& xs) {
+  const Values operands = written_operands(i, xs);
+  Values out = results({&i.shape});
+  out_ += "stablehlo." + short_name(i.opcode);
+  if (!operands.empty() || i.is(Opcode::iota)) out_ += ' ';
+  if (i.is(Opcode::compare)) {
+    const auto& a = i.get<ir::CompareAttrs>();
+    const ir::ComparisonType type =
+        a.type == ir::ComparisonType::by_dtype ? ir::default_comparison(xs[0].type->dtype) : a.type;
+    out_ += ir::kDirections[std::size_t(a.direction)];
+    out_ += ", ";
+    values(operands);
+    out_ += ", ";
+    out_ += ir::kComparisonTypes[std::size_t(type)];
+  } else {
+    values(operands);
+  }
+  short_attributes(i);
+  decorate(i);
+  short_types(i, operands);
   end(i);
   return out;
 }
@@ -391,7 +375,6 @@ Values Writer::instruction(Frame& f, const Instruction& i) {
     case Opcode::reshape:
     case Opcode::dynamic_reshape:
     case Opcode::transpose:
-    case Opcode::slice:
     case Opcode::reverse:
     case Opcode::concatenate:
     case Opcode::get_dimension_size:
@@ -403,15 +386,29 @@ Values Writer::instruction(Frame& f, const Instruction& i) {
     case Opcode::compare:
     case Opcode::convert:
     case Opcode::bitcast_convert:
-    case Opcode::bitcast:
-    case Opcode::constant:
     case Opcode::pad:
     case Opcode::fft:
     case Opcode::reduce_precision:
     case Opcode::partition_id:
     case Opcode::replica_id:
     case Opcode::after_all:
-      return simple(i, operands(f, i));
+      return short_form(i, operands(f, i));
+    case Opcode::slice: {
+      const auto& a = i.get<ir::SliceAttrs>();
+      const Dims strides = a.strides.empty() ? Dims(a.starts.size(), 1) : a.strides;
+      return slice(i, operands(f, i)[0], a.starts, a.limits, strides, true);
+    }
+    case Opcode::bitcast:
+      return constrained(i, bitcast(i, operands(f, i)[0]));
+    case Opcode::constant: {
+      const auto& a = i.get<ir::ConstantAttrs>();
+      if (a.elided) {
+        throw ValueError(
+            i.describe() + ": the constant's value was elided as {...}; it can't be written",
+            i.location());
+      }
+      return constant(i, a.value, true);
+    }
     default:
       break;
   }

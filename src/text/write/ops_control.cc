@@ -329,20 +329,73 @@ Values Writer::host_transfer(const Instruction& i, const Values& xs) {
   return generic(i, {sends ? "stablehlo.send" : "stablehlo.recv", xs, p, types, nullptr, false});
 }
 
+Values Writer::conditional(const Frame& f, const Instruction& i) {
+  const bool two = i.operands()[0]->shape.dtype == DType::pred;
+  return generic(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands()[0]), "",
+                     leaves_of(i.shape), [&] {
+                       for (std::size_t n = 0; n < i.called().size(); ++n) {
+                         out_ += n > 0 ? ", {\n" : "{\n";
+                         closed_region(i, *i.called()[n], of(f, *i.operands().at(n + 1)));
+                       }
+                     }});
+}
+
+Values Writer::sort(const Instruction& i, const Values& xs) {
+  const auto& a = i.get<ir::SortAttrs>();
+  const std::string p = "dimension = " + std::to_string(a.dim) +
+                        " : i64, is_stable = " + (a.is_stable ? "true" : "false");
+  return generic(
+      i, {"stablehlo.sort", xs, p, leaves_of(i.shape), [&] { region(i, *i.called().at(0)); }});
+}
+
+Values Writer::map(const Instruction& i, const Values& xs) {
+  Dims dims;
+  for (std::int64_t d = 0; d < i.shape.rank(); ++d) dims.push_back(d);
+  std::string p = "dimensions = ";
+  append_i64_array(p, dims);
+  return generic(i, {"stablehlo.map", xs, p, {&i.shape}, [&] { region(i, *i.called().at(0)); }});
+}
+
+// Together with the token behind a barrier: not before it.
+Values Writer::add_dependency(const Instruction& i, const Values& xs) {
+  Types types;
+  for (const Value& v : xs) types.push_back(v.type);
+  Values both = generic(i, {"stablehlo.optimization_barrier", xs, "", types, nullptr, false});
+  both.pop_back();
+  return constrained(i, both);
+}
+
+// StableHLO has no asynchronous ops: what is started is written at its start.
+Values Writer::started(const Instruction& i, const Values& xs) {
+  switch (i.opcode) {
+    case Opcode::send:
+    case Opcode::recv:
+      return host_transfer(i, xs);
+    case Opcode::async_start:
+      return inlined(i, *i.called().at(0), xs);
+    case Opcode::all_reduce_start:
+      return collective(i, xs, leaves_of(i.shape));
+    case Opcode::all_gather_start:
+    case Opcode::collective_permute_start:
+      return collective(i, xs, leaves_of(i.shape.elements.at(1)));
+    default:
+      return xs;  // a copy
+  }
+}
+
+// What the operand of a later step was started as.
+const Values& Writer::started_as(const Frame& f, const Instruction& i, const char* step) const {
+  auto it = f.started.find(i.operands()[0]);
+  if (it == f.started.end()) unsupported(i, std::string(step) + " of what was not started");
+  return it->second;
+}
+
 Values Writer::control(Frame& f, const Instruction& i) {
   switch (i.opcode) {
     case Opcode::while_:
       return while_loop(i, operands(f, i));
-    case Opcode::conditional: {
-      const bool two = i.operands()[0]->shape.dtype == DType::pred;
-      return generic(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands()[0]), "",
-                         leaves_of(i.shape), [&] {
-                           for (std::size_t n = 0; n < i.called().size(); ++n) {
-                             out_ += n > 0 ? ", {\n" : "{\n";
-                             closed_region(i, *i.called()[n], of(f, *i.operands().at(n + 1)));
-                           }
-                         }});
-    }
+    case Opcode::conditional:
+      return conditional(f, i);
     case Opcode::call:
       if (text_item(i, "is_composite") == "true") {
         return composite(i, operands(f, i), frontend(i, "composite.name"),
@@ -358,60 +411,31 @@ Values Writer::control(Frame& f, const Instruction& i) {
       return custom_call(i, operands(f, i));
     case Opcode::reduce:
       return reduce(i, operands(f, i));
-    case Opcode::sort: {
-      const auto& a = i.get<ir::SortAttrs>();
-      const std::string p = "dimension = " + std::to_string(a.dim) +
-                            " : i64, is_stable = " + (a.is_stable ? "true" : "false");
-      return generic(i, {"stablehlo.sort", operands(f, i), p, leaves_of(i.shape),
-                         [&] { region(i, *i.called().at(0)); }});
-    }
-    case Opcode::map: {
-      Dims dims;
-      for (std::int64_t d = 0; d < i.shape.rank(); ++d) dims.push_back(d);
-      std::string p = "dimensions = ";
-      append_i64_array(p, dims);
-      return generic(i, {"stablehlo.map", operands(f, i), p, {&i.shape}, [&] {
-                           region(i, *i.called().at(0));
-                         }});
-    }
+    case Opcode::sort:
+      return sort(i, operands(f, i));
+    case Opcode::map:
+      return map(i, operands(f, i));
     case Opcode::opt_barrier: {
       const Values xs = operands(f, i);
       if (xs.empty()) return {};
       return generic(i, {"stablehlo.optimization_barrier", xs, "", leaves_of(i.shape), nullptr});
     }
-    case Opcode::add_dependency: {
-      // Together with the token behind a barrier: not before it.
-      Values both = operands(f, i);
-      Types all;
-      for (const Value& v : both) all.push_back(v.type);
-      both = generic(i, {"stablehlo.optimization_barrier", both, "", all, nullptr, false});
-      both.pop_back();
-      return constrained(i, both);
-    }
+    case Opcode::add_dependency:
+      return add_dependency(i, operands(f, i));
     case Opcode::infeed:
     case Opcode::outfeed:
       return host_transfer(i, operands(f, i));
     case Opcode::send:
     case Opcode::recv:
-      f.started.emplace(&i, host_transfer(i, operands(f, i)));
-      return {};
     case Opcode::copy_start:
-      f.started.emplace(&i, operands(f, i));
-      return {};
     case Opcode::async_start:
-      f.started.emplace(&i, inlined(i, *i.called().at(0), operands(f, i)));
-      return {};
     case Opcode::all_reduce_start:
-      f.started.emplace(&i, collective(i, operands(f, i), leaves_of(i.shape)));
-      return {};
     case Opcode::all_gather_start:
     case Opcode::collective_permute_start:
-      f.started.emplace(&i, collective(i, operands(f, i), leaves_of(i.shape.elements.at(1))));
+      f.started.emplace(&i, started(i, operands(f, i)));
       return {};
     case Opcode::async_update: {
-      auto it = f.started.find(i.operands()[0]);
-      if (it == f.started.end()) unsupported(i, "an update of what was not started");
-      const Values v = it->second;
+      const Values v = started_as(f, i, "an update");
       f.started.emplace(&i, v);
       return {};
     }
@@ -421,11 +445,8 @@ Values Writer::control(Frame& f, const Instruction& i) {
     case Opcode::async_done:
     case Opcode::all_reduce_done:
     case Opcode::all_gather_done:
-    case Opcode::collective_permute_done: {
-      auto it = f.started.find(i.operands()[0]);
-      if (it == f.started.end()) unsupported(i, "an end of what was not started");
-      return constrained(i, it->second);
-    }
+    case Opcode::collective_permute_done:
+      return constrained(i, started_as(f, i, "an end"));
     case Opcode::all_gather:
     case Opcode::all_reduce:
     case Opcode::all_to_all:
