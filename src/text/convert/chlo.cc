@@ -197,10 +197,7 @@ void Reader::top_k(Operation& op) {
 void Reader::ragged_dot(Operation& op) {
   need_operands(op, 3, 3);
   ir::TextAttrs a;
-  Operation numbers;
-  numbers.at = op.at;
-  numbers.name = op.name;
-  numbers.attributes = fields(need(op, "ragged_dot_dimension_numbers"));
+  const Operation numbers = fields_of(op, need(op, "ragged_dot_dimension_numbers"));
   for (auto [key, field] :
        {std::pair<const char*, const char*>{"lhs_batch_dims", "lhs_batching_dimensions"},
         {"lhs_contracting_dims", "lhs_contracting_dimensions"},

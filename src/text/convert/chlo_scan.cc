@@ -36,177 +36,224 @@ std::optional<Opcode> cumulative(const Computation& body) {
 
 }  // namespace
 
-void Reader::scan(Operation& op) {
-  need_regions(op, 1);
-  Computation* body = op.regions[0];
-  std::size_t inputs = 0;
+/// A scan as the text gives it: operands are the inputs and the first carried values, results the
+/// outputs and the last carried values.
+struct Reader::Scan {
+  Computation* body = nullptr;
+  std::size_t inputs = 0, outputs = 0, carries = 0;
+  std::int64_t dim = 0, size = 0;
+  bool reverse = false;
+  std::vector<Shape> arguments, returned;  ///< of the body
+
+  // The loop's state: the trip, what is carried, the results so far, the operands.
+  std::int64_t carry_at(std::size_t n) const { return std::int64_t(1 + n); }
+  std::int64_t output_at(std::size_t n) const { return std::int64_t(1 + carries + n); }
+  std::int64_t input_at(std::size_t n) const { return std::int64_t(1 + carries + outputs + n); }
+};
+
+Reader::Scan Reader::read_scan(const Operation& op) {
+  Scan s;
+  s.body = op.regions[0];
   if (op.scanned) {
-    inputs = *op.scanned;
+    s.inputs = *op.scanned;
   } else {
     Dims parts = integers(op, "operandSegmentSizes");
     if (parts.size() == 2 && parts[0] >= 0 &&
         parts[0] + parts[1] == std::int64_t(op.operands.size())) {
-      inputs = std::size_t(parts[0]);
+      s.inputs = std::size_t(parts[0]);
     }
   }
-  if (inputs == 0 || inputs > op.operands.size()) {
+  if (s.inputs == 0 || s.inputs > op.operands.size()) {
     fail(op, "needs at least one operand to go over");
   }
-  std::size_t carries = op.operands.size() - inputs;
-  if (op.results.size() < carries) {
+  s.carries = op.operands.size() - s.inputs;
+  if (op.results.size() < s.carries) {
     fail(op, "gives " + std::to_string(op.results.size()) + " results and has " +
-                 std::to_string(carries) + " carried values");
+                 std::to_string(s.carries) + " carried values");
   }
-  std::size_t outputs = op.results.size() - carries;
-  std::int64_t dim = integer(op, "dimension");
-  const Shape first = op.operands[0]->shape;
-  if (dim < 0 || dim >= first.rank()) {
-    fail(op, "goes along dim " + std::to_string(dim) + " of " + mlir_type(first));
+  s.outputs = op.results.size() - s.carries;
+  s.dim = integer(op, "dimension");
+  const Shape& first = op.operands[0]->shape;
+  if (s.dim < 0 || s.dim >= first.rank()) {
+    fail(op, "goes along dim " + std::to_string(s.dim) + " of " + mlir_type(first));
   }
-  const std::int64_t size = first.dim(dim);
-  auto slice_of = [&](const Shape& whole) {
-    if (dim >= whole.rank() || whole.dim(dim) != size) {
-      fail(op, "goes along dim " + std::to_string(dim) + " of " + mlir_type(first) + " and of " +
-                   mlir_type(whole));
+  s.size = first.dim(s.dim);
+  check_scan_body(op, &s);
+  s.reverse = flag(op, "is_reverse", false);
+  return s;
+}
+
+// Finds what the body must take and return, and that it does.
+void Reader::check_scan_body(const Operation& op, Scan* s) {
+  const Shape& first = op.operands[0]->shape;
+  auto slice_of = [&](const Shape& full) {
+    if (s->dim >= full.rank() || full.dim(s->dim) != s->size) {
+      fail(op, "goes along dim " + std::to_string(s->dim) + " of " + mlir_type(first) + " and of " +
+                   mlir_type(full));
     }
-    return Shape(whole.dtype, without(whole.dims, dim));
+    return Shape(full.dtype, without(full.dims, s->dim));
   };
-  std::vector<Shape> given, wanted;
-  for (std::size_t n = 0; n < inputs; ++n) given.push_back(slice_of(op.operands[n]->shape));
-  for (std::size_t n = 0; n < outputs; ++n) wanted.push_back(slice_of(*op.results[n]));
-  for (std::size_t n = 0; n < carries; ++n) {
-    given.push_back(op.operands[inputs + n]->shape);
-    wanted.push_back(*op.results[outputs + n]);
-    if (!(given.back() == wanted.back())) {
-      fail(op, "carries " + mlir_type(given.back()) + " and gives " + mlir_type(wanted.back()));
+  for (std::size_t n = 0; n < s->inputs; ++n) {
+    s->arguments.push_back(slice_of(op.operands[n]->shape));
+  }
+  for (std::size_t n = 0; n < s->outputs; ++n) s->returned.push_back(slice_of(*op.results[n]));
+  for (std::size_t n = 0; n < s->carries; ++n) {
+    const Shape& given = s->arguments.emplace_back(op.operands[s->inputs + n]->shape);
+    const Shape& result = s->returned.emplace_back(*op.results[s->outputs + n]);
+    if (!(given == result)) {
+      fail(op, "carries " + mlir_type(given) + " and gives " + mlir_type(result));
     }
   }
-  bool fits = body->parameters().size() == given.size();
-  for (std::size_t n = 0; fits && n < given.size(); ++n) {
-    fits = body->parameter(n)->shape == given[n];
+  bool fits = s->body->parameters().size() == s->arguments.size();
+  for (std::size_t n = 0; fits && n < s->arguments.size(); ++n) {
+    fits = s->body->parameter(n)->shape == s->arguments[n];
   }
-  const Shape returned = wanted.size() == 1 ? wanted[0] : Shape::tuple(wanted);
-  if (!fits || !(body->root()->shape == returned)) {
+  const Shape returned = s->returned.size() == 1 ? s->returned[0] : Shape::tuple(s->returned);
+  if (!fits || !(s->body->root()->shape == returned)) {
     fail(op,
          "has a body that doesn't fit: it takes a slice of each operand and what is carried, "
          "and returns a slice of each result and what is carried on");
   }
-  bool reverse = flag(op, "is_reverse", false);
-  if (size == 0) {
-    for (std::size_t n = 0; n < outputs; ++n) {
-      const Shape& whole = *op.results[n];
-      op.values.push_back(splat(op, scalar_constant(op, whole.dtype, 0), whole.dims));
-    }
-    for (std::size_t n = 0; n < carries; ++n) op.values.push_back(op.operands[inputs + n]);
-    return;
+}
+
+std::vector<Instruction*> Reader::zero_outputs(const Operation& op, const Scan& s) {
+  std::vector<Instruction*> out;
+  for (std::size_t n = 0; n < s.outputs; ++n) {
+    const Shape& shape = *op.results[n];
+    out.push_back(splat(op, scalar_constant(op, shape.dtype, 0), shape.dims));
   }
+  return out;
+}
 
-  std::optional<Opcode> sum = cumulative(*body);
-  if (sum && inputs == 1 &&
-      (flag(op, "is_associative", false) || !is_floating(first.dtype) || *sum == Opcode::maximum ||
-       *sum == Opcode::minimum)) {
-    // All prefixes at once, then the carry from outside.
-    Instruction* zero = add(op, Opcode::constant, Shape(first.dtype, {}), {},
-                            ir::ConstantAttrs{*ir::identity_of(*sum, first.dtype)});
-    ir::WindowAttrs a;
-    a.dims.resize(first.dims.size());
-    ir::WindowDim& w = a.dims[std::size_t(dim)];
-    w.size = size;
-    (reverse ? w.pad_high : w.pad_low) = size - 1;
-    Instruction* sums = add(op, Opcode::reduce_window, first, {op.operands[0], zero}, std::move(a),
-                            {binary_computation(*sum, first.dtype)});
-    Dims kept;
-    for (std::int64_t d = 0; d < first.rank(); ++d) {
-      if (d != dim) kept.push_back(d);
-    }
-    Instruction* from =
-        add(op, Opcode::broadcast, first, {op.operands[1]}, ir::DimensionsAttrs{std::move(kept)});
-    sums = add(op, *sum, first, {sums, from});
-    ir::SliceAttrs last;
-    last.starts.assign(first.dims.size(), 0);
-    last.limits = first.dims;
-    last.strides.assign(first.dims.size(), 1);
-    last.starts[std::size_t(dim)] = reverse ? 0 : size - 1;
-    last.limits[std::size_t(dim)] = last.starts[std::size_t(dim)] + 1;
-    Shape thin = first;
-    thin.dims[std::size_t(dim)] = 1;
-    Instruction* carry = add(op, Opcode::slice, thin, {sums}, std::move(last));
-    op.values = {sums, add(op, Opcode::reshape, given[1], {carry})};
-    return;
+// All prefixes of the one input at once, then the carry from outside.
+void Reader::scan_as_window(Operation& op, const Scan& s, Opcode sum) {
+  const Shape shape = op.operands[0]->shape;
+  const auto dim = std::size_t(s.dim);
+  Instruction* neutral = add(op, Opcode::constant, Shape(shape.dtype, {}), {},
+                             ir::ConstantAttrs{*ir::identity_of(sum, shape.dtype)});
+  ir::WindowAttrs a;
+  a.dims.resize(shape.dims.size());
+  ir::WindowDim& w = a.dims[dim];
+  w.size = s.size;
+  (s.reverse ? w.pad_high : w.pad_low) = s.size - 1;
+  Instruction* sums = add(op, Opcode::reduce_window, shape, {op.operands[0], neutral}, std::move(a),
+                          {binary_computation(sum, shape.dtype)});
+  Dims kept;
+  for (std::int64_t d = 0; d < shape.rank(); ++d) {
+    if (d != s.dim) kept.push_back(d);
   }
+  Instruction* from =
+      add(op, Opcode::broadcast, shape, {op.operands[1]}, ir::DimensionsAttrs{std::move(kept)});
+  sums = add(op, sum, shape, {sums, from});
+  ir::SliceAttrs last;
+  last.starts.assign(shape.dims.size(), 0);
+  last.limits = shape.dims;
+  last.strides.assign(shape.dims.size(), 1);
+  last.starts[dim] = s.reverse ? 0 : s.size - 1;
+  last.limits[dim] = last.starts[dim] + 1;
+  Shape thin = shape;
+  thin.dims[dim] = 1;
+  Instruction* carry = add(op, Opcode::slice, thin, {sums}, std::move(last));
+  op.values = {sums, add(op, Opcode::reshape, s.arguments[1], {carry})};
+}
 
-  // State: the trip, what is carried, the results so far, the operands.
-  std::vector<Instruction*> state = {scalar_constant(op, DType::s64, 0)};
-  for (std::size_t n = 0; n < carries; ++n) state.push_back(op.operands[inputs + n]);
-  for (std::size_t n = 0; n < outputs; ++n) {
-    const Shape& whole = *op.results[n];
-    state.push_back(splat(op, scalar_constant(op, whole.dtype, 0), whole.dims));
-  }
-  for (std::size_t n = 0; n < inputs; ++n) state.push_back(op.operands[n]);
-  std::vector<Shape> shapes;
-  for (const Instruction* i : state) shapes.push_back(i->shape);
-  const Shape shape = Shape::tuple(std::move(shapes));
-
-  auto computation = [&] {
-    return module_->add_computation("region_" + std::to_string(next_number_++));
-  };
-  Builder condition(computation());
-  condition.metadata = metadata_of(op.location);
-  Instruction* at = condition.parameter(0, shape);
-  condition.computation()->set_root(condition.compare(ir::Direction::lt,
-                                                      condition.get_tuple_element(at, 0),
-                                                      condition.scalar(DType::s64, double(size))));
-
-  Builder b(computation());
+Computation* Reader::scan_condition(const Operation& op, const Scan& s, const Shape& state) {
+  Builder b(module_->add_computation("region_" + std::to_string(next_number_++)));
   b.metadata = metadata_of(op.location);
-  at = b.parameter(0, shape);
-  Instruction* trip = b.get_tuple_element(at, 0);
+  Instruction* parameter = b.parameter(0, state);
+  Instruction* trips = b.scalar(DType::s64, double(s.size));
+  Instruction* trip = b.get_tuple_element(parameter, 0);
+  b.computation()->set_root(b.compare(ir::Direction::lt, trip, trips));
+  return b.computation();
+}
+
+Computation* Reader::scan_step(const Operation& op, const Scan& s, const Shape& state) {
+  Builder b(module_->add_computation("region_" + std::to_string(next_number_++)));
+  b.metadata = metadata_of(op.location);
+  Instruction* parameter = b.parameter(0, state);
+  Instruction* trip = b.get_tuple_element(parameter, 0);
   Instruction* place = trip;
-  if (reverse) {
-    place = b.binary(Opcode::subtract, b.scalar(DType::s64, double(size - 1)), trip);
+  if (s.reverse) {
+    place = b.binary(Opcode::subtract, b.scalar(DType::s64, double(s.size - 1)), trip);
   }
-  auto starts = [&](const Shape& whole) {
-    std::vector<Instruction*> out(whole.dims.size());
+  auto starts = [&](const Shape& shape) {
+    std::vector<Instruction*> out(shape.dims.size());
     for (Instruction*& i : out) i = b.scalar(DType::s64, 0);
-    out[std::size_t(dim)] = place;
+    out[std::size_t(s.dim)] = place;
+    return out;
+  };
+  auto thin = [&](const Shape& shape) {
+    Dims out = shape.dims;
+    out[std::size_t(s.dim)] = 1;
     return out;
   };
   std::vector<Instruction*> arguments,
       next = {b.binary(Opcode::add, trip, b.scalar(DType::s64, 1))};
-  for (std::size_t n = 0; n < inputs; ++n) {
-    Instruction* whole = b.get_tuple_element(at, std::int64_t(1 + carries + outputs + n));
-    Dims one = whole->shape.dims;
-    one[std::size_t(dim)] = 1;
-    Instruction* slice = b.dynamic_slice(whole, starts(whole->shape), std::move(one));
-    arguments.push_back(b.reshape(slice, given[n].dims));
+  for (std::size_t n = 0; n < s.inputs; ++n) {
+    Instruction* input = b.get_tuple_element(parameter, s.input_at(n));
+    Instruction* slice = b.dynamic_slice(input, starts(input->shape), thin(input->shape));
+    arguments.push_back(b.reshape(slice, s.arguments[n].dims));
   }
-  for (std::size_t n = 0; n < carries; ++n) {
-    arguments.push_back(b.get_tuple_element(at, std::int64_t(1 + n)));
+  for (std::size_t n = 0; n < s.carries; ++n) {
+    arguments.push_back(b.get_tuple_element(parameter, s.carry_at(n)));
   }
-  Instruction* done = b.call(body, std::move(arguments));
+  Instruction* called = b.call(s.body, std::move(arguments));
   auto result = [&](std::size_t n) {
-    return wanted.size() == 1 ? done : b.get_tuple_element(done, std::int64_t(n));
+    return s.returned.size() == 1 ? called : b.get_tuple_element(called, std::int64_t(n));
   };
-  for (std::size_t n = 0; n < carries; ++n) next.push_back(result(outputs + n));
-  for (std::size_t n = 0; n < outputs; ++n) {
-    Instruction* whole = b.get_tuple_element(at, std::int64_t(1 + carries + n));
-    Dims one = whole->shape.dims;
-    one[std::size_t(dim)] = 1;
-    next.push_back(
-        b.dynamic_update_slice(whole, b.reshape(result(n), std::move(one)), starts(whole->shape)));
+  for (std::size_t n = 0; n < s.carries; ++n) next.push_back(result(s.outputs + n));
+  for (std::size_t n = 0; n < s.outputs; ++n) {
+    Instruction* output = b.get_tuple_element(parameter, s.output_at(n));
+    std::vector<Instruction*> indices = starts(output->shape);
+    Instruction* slice = b.reshape(result(n), thin(output->shape));
+    next.push_back(b.dynamic_update_slice(output, slice, std::move(indices)));
   }
-  for (std::size_t n = 0; n < inputs; ++n) {
-    next.push_back(b.get_tuple_element(at, std::int64_t(1 + carries + outputs + n)));
+  for (std::size_t n = 0; n < s.inputs; ++n) {
+    next.push_back(b.get_tuple_element(parameter, s.input_at(n)));
   }
   b.computation()->set_root(b.tuple(std::move(next)));
+  return b.computation();
+}
 
+void Reader::scan_as_loop(Operation& op, const Scan& s) {
+  std::vector<Instruction*> state = {scalar_constant(op, DType::s64, 0)};
+  const auto inputs_end = op.operands.begin() + std::ptrdiff_t(s.inputs);
+  state.insert(state.end(), inputs_end, op.operands.end());
+  const std::vector<Instruction*> outputs = zero_outputs(op, s);
+  state.insert(state.end(), outputs.begin(), outputs.end());
+  state.insert(state.end(), op.operands.begin(), inputs_end);
+  std::vector<Shape> shapes;
+  for (const Instruction* i : state) shapes.push_back(i->shape);
+  const Shape shape = Shape::tuple(std::move(shapes));
+
+  Computation* condition = scan_condition(op, s, shape);
+  Computation* step = scan_step(op, s, shape);
   Instruction* packed = add(op, Opcode::tuple, shape, std::move(state));
-  Instruction* loop = add(op, Opcode::while_, shape, {packed}, ir::WhileAttrs{size},
-                          {condition.computation(), b.computation()});
-  for (std::size_t n = 0; n < outputs; ++n) {
-    op.values.push_back(element(op, loop, 1 + carries + n));
+  Instruction* loop =
+      add(op, Opcode::while_, shape, {packed}, ir::WhileAttrs{s.size}, {condition, step});
+  for (std::size_t n = 0; n < s.outputs; ++n) {
+    op.values.push_back(element(op, loop, std::size_t(s.output_at(n))));
   }
-  for (std::size_t n = 0; n < carries; ++n) op.values.push_back(element(op, loop, 1 + n));
+  for (std::size_t n = 0; n < s.carries; ++n) {
+    op.values.push_back(element(op, loop, std::size_t(s.carry_at(n))));
+  }
+}
+
+void Reader::scan(Operation& op) {
+  need_regions(op, 1);
+  const Scan s = read_scan(op);
+  if (s.size == 0) {
+    op.values = zero_outputs(op, s);
+    op.values.insert(op.values.end(), op.operands.begin() + std::ptrdiff_t(s.inputs),
+                     op.operands.end());
+    return;
+  }
+  const std::optional<Opcode> sum = cumulative(*s.body);
+  const bool reorders =
+      sum && (flag(op, "is_associative", false) || !is_floating(op.operands[0]->shape.dtype) ||
+              *sum == Opcode::maximum || *sum == Opcode::minimum);
+  if (reorders && s.inputs == 1) return scan_as_window(op, s, *sum);
+  scan_as_loop(op, s);
 }
 
 }  // namespace tessera::text

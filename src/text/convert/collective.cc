@@ -20,10 +20,7 @@ std::optional<std::int64_t> Reader::channel(const Operation& op) {
   if (a->key == "channel_id") {
     id = integer(op, "channel_id");
   } else {
-    Operation parts;
-    parts.at = op.at;
-    parts.name = op.name;
-    parts.attributes = fields(*a);
+    const Operation parts = fields_of(op, *a);
     id = integer(parts, "handle");
   }
   // 0 means none.
@@ -41,10 +38,7 @@ ir::DeviceGroups Reader::groups(const Operation& op) {
   ir::DeviceGroups out;
   if (value.find("mesh_axes") != std::string_view::npos) {
     // #stablehlo.replica_group_mesh_axes<mesh_name = @mesh, axes = ["x", ...]>
-    Operation parts;
-    parts.at = op.at;
-    parts.name = op.name;
-    parts.attributes = fields(a);
+    const Operation parts = fields_of(op, a);
     const Attribute* mesh = parts.find("mesh_name");
     if (mesh == nullptr) mesh = parts.find("mesh");
     if (mesh == nullptr) in_.fail_at(value.data(), "expected mesh_name = @mesh");

@@ -67,6 +67,15 @@ class Cursor {
   void expect(char c, const char* where) {
     if (!accept(c)) fail_expected(c, where);
   }
+  /// Runs `item` for each item of a list, with commas between them, whose opening bracket was read.
+  template <class F>
+  void items(char close, const char* behind, F&& item) {
+    if (accept(close)) return;
+    do {
+      item();
+    } while (accept(','));
+    expect(close, behind);
+  }
   void expect_text(std::string_view text, const char* where);
   void expect_word(std::string_view word, const char* where);
 

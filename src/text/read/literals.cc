@@ -30,21 +30,21 @@ class Elements {
     size_ = byte_size(part_);
   }
 
-  void one() {
+  void element() {
     if (is_complex(type_.dtype)) {
       in_.expect('(', "before the parts of a complex number");
-      number();
+      scalar();
       in_.expect(',', "between the parts of a complex number");
-      number();
+      scalar();
       in_.expect(')', "after the parts of a complex number");
     } else {
-      number();
+      scalar();
     }
   }
 
-  void list(std::size_t dim) {
+  void nested_list(std::size_t dim) {
     if (dim == type_.dims.size()) {
-      one();
+      element();
       return;
     }
     in_.expect('[', "before the elements of a dim");
@@ -53,7 +53,7 @@ class Elements {
     if (!in_.accept(']')) {
       do {
         if (n == type_.dims[dim]) break;
-        list(dim + 1);
+        nested_list(dim + 1);
         ++n;
       } while (in_.accept(','));
       if (n < type_.dims[dim] || !in_.accept(']')) {
@@ -78,80 +78,81 @@ class Elements {
     to_ += size_;
   }
 
-  void number() {
+  // A number, or a part of a complex one.
+  void scalar() {
     in_.skip();
+    if (part_ == DType::pred) return truth_value();
     const char* p = in_.position();
-    const char* end = in_.end();
-    if (part_ == DType::pred) {
-      if (in_.accept_word("true") || in_.accept('1')) {
-        put(std::uint8_t(1));
-      } else if (in_.accept_word("false") || in_.accept('0')) {
-        put(std::uint8_t(0));
-      } else {
-        in_.fail("expected true or false");
-      }
-      return;
-    }
-    bool floating = is_floating(part_);
-    bool negative = p < end && *p == '-';
+    const bool negative = p < in_.end() && *p == '-';
     const char* digits = p + (negative ? 1 : 0);
-    if (end - digits > 2 && digits[0] == '0' && digits[1] == 'x') {
-      std::uint64_t bits = 0;
-      auto [stop, error] = std::from_chars(digits + 2, end, bits, 16);
-      if (error != std::errc() || (size_ < 8 && (bits >> (size_ * 8)) != 0) ||
-          (floating && negative)) {
-        in_.fail("expected the bits of a " + std::string(name(part_)));
-      }
-      in_.seek(stop);
-      put_bits(negative ? 0 - bits : bits);
-      return;
-    }
-    if (floating) {
+    if (in_.end() - digits > 2 && digits[0] == '0' && digits[1] == 'x') {
+      bit_pattern(digits + 2, negative);
+    } else if (!is_floating(part_)) {
+      integer(digits, negative);
+    } else if (digits == in_.end() || !(is_decimal(*digits) || *digits == '.')) {
       // from_chars knows inf and nan, which MLIR writes as bits.
-      if (digits == end || !(is_decimal(*digits) || *digits == '.')) {
-        in_.fail("expected a number");
-      }
-      const char* stop = p;
-      std::errc error{};
-      if (part_ == DType::f32) {
-        float v = 0;
-        auto r = std::from_chars(p, end, v);
-        stop = r.ptr;
-        error = r.ec;
-        // Out of range: strtod's inf and zero are what a conversion gives.
-        if (error == std::errc::result_out_of_range) {
-          v = float(wide(p, stop));
-          error = std::errc();
-        }
-        put(v);
-      } else {
-        double v = 0;
-        auto r = std::from_chars(p, end, v);
-        stop = r.ptr;
-        error = r.ec;
-        if (error == std::errc::result_out_of_range) {
-          v = wide(p, stop);
-          error = std::errc();
-        }
-        if (part_ == DType::f64) {
-          put(v);
-        } else if (part_ == DType::bf16) {
-          put(bf16_bits_from_double(v));
-        } else if (part_ == DType::f16) {
-          put(f16_bits_from_double(v));
-        } else {
-          put(small_float_bits(part_, v));
-        }
-      }
-      if (error != std::errc()) in_.fail("expected a number");
-      in_.seek(stop);
-      return;
+      in_.fail("expected a number");
+    } else {
+      floating();
     }
-    // Integers of 64 bits, signed or not; the range is checked for narrower ones.
+  }
+
+  void truth_value() {
+    if (in_.accept_word("true") || in_.accept('1')) {
+      put(std::uint8_t(1));
+    } else if (in_.accept_word("false") || in_.accept('0')) {
+      put(std::uint8_t(0));
+    } else {
+      in_.fail("expected true or false");
+    }
+  }
+
+  void bit_pattern(const char* digits, bool negative) {
+    std::uint64_t bits = 0;
+    auto [stop, error] = std::from_chars(digits, in_.end(), bits, 16);
+    if (error != std::errc() || (size_ < 8 && (bits >> (size_ * 8)) != 0) ||
+        (is_floating(part_) && negative)) {
+      in_.fail("expected the bits of a " + std::string(name(part_)));
+    }
+    in_.seek(stop);
+    put_bits(negative ? 0 - bits : bits);
+  }
+
+  template <class T>
+  T real() {
+    const char* p = in_.position();
+    T v = 0;
+    auto [stop, error] = std::from_chars(p, in_.end(), v);
+    if (error == std::errc::result_out_of_range) {
+      // strtod's inf and zero are what a conversion gives.
+      v = T(std::strtod(std::string(p, stop).c_str(), nullptr));
+    } else if (error != std::errc()) {
+      in_.fail("expected a number");
+    }
+    in_.seek(stop);
+    return v;
+  }
+
+  void floating() {
+    if (part_ == DType::f32) return put(real<float>());
+    const double v = real<double>();
+    if (part_ == DType::f64) {
+      put(v);
+    } else if (part_ == DType::bf16) {
+      put(bf16_bits_from_double(v));
+    } else if (part_ == DType::f16) {
+      put(f16_bits_from_double(v));
+    } else {
+      put(small_float_bits(part_, v));
+    }
+  }
+
+  // Integers of 64 bits, signed or not; the range is checked for narrower ones.
+  void integer(const char* digits, bool negative) {
     std::uint64_t magnitude = 0;
-    auto [stop, error] = std::from_chars(digits, end, magnitude);
+    auto [stop, error] = std::from_chars(digits, in_.end(), magnitude);
     if (error != std::errc() || digits == stop) in_.fail("expected an integer that fits 64 bits");
-    if (stop < end && (*stop == '.' || *stop == 'e')) in_.fail("expected an integer");
+    if (stop < in_.end() && (*stop == '.' || *stop == 'e')) in_.fail("expected an integer");
     int bits = int(size_) * 8;
     if (part_ == DType::s4 || part_ == DType::u4) bits = 4;
     if (part_ == DType::s2 || part_ == DType::u2) bits = 2;
@@ -169,10 +170,6 @@ class Elements {
       v = std::uint64_t(std::int64_t(v << (64 - bits)) >> (64 - bits));
     }
     put_bits(v);
-  }
-
-  static double wide(const char* p, const char* stop) {
-    return std::strtod(std::string(p, stop).c_str(), nullptr);
   }
 
   Cursor& in_;
@@ -250,85 +247,22 @@ std::uint8_t small_float_bits(DType t, double v) {
 Literal Reader::literal(const Shape** type) {
   in_.skip();
   const char* at = in_.position();
-  if (in_.peek() == '#') {
-    std::string_view whole = in_.value();
-    std::string_view value = expanded(whole);
-    if (value.data() == whole.data()) in_.fail_at(at, "this attribute is not defined");
-    const char* back = in_.position();
-    in_.seek(value.data());
-    Literal out = literal(type);
-    in_.seek(back);
-    return out;
-  }
-  // A lone number: 4 : i32
-  std::string_view word = in_.word_or_empty();
-  bool resource = word == "dense_resource";
-  if (word != "dense" && !resource) {
-    if (!word.empty() && word != "true" && word != "false") {
-      in_.fail_at(at,
-                  "'" + std::string(word) + "' is no constant; expected dense<...> : tensor<...>");
-    }
-    if (!word.empty()) {
-      static const Shape flag(DType::pred, {});
-      *type = &flag;
-      return Literal::scalar(DType::pred, word == "true");
-    }
-    const char* start = in_.position();
-    while (in_.position() < in_.end() && (is_id_char(*in_.position()) || *in_.position() == '+')) {
-      in_.seek(in_.position() + 1);
-    }
-    in_.expect(':', "and the type of the constant");
-    *type = types_.read();
-    const char* back = in_.position();
-    in_.seek(start);
-    Literal out = dense(*(*type));
-    in_.seek(back);
-    return out;
-  }
+  if (in_.peek() == '#') return aliased_literal(type);
+  const std::string_view word = in_.word_or_empty();
+  const bool resource = word == "dense_resource";
+  if (word != "dense" && !resource) return bare_literal(word, at, type);
   in_.expect('<', "after dense");
   in_.skip();
   const char* start = in_.position();
   // The type stands behind: find it first.
-  if (in_.peek() == '"') {
-    in_.raw_string("a blob");
-    in_.expect('>', "after a constant");
-  } else {
-    const void* close = std::memchr(start, '>', std::size_t(in_.end() - start));
-    if (close == nullptr) in_.fail_at(at, "the constant is not closed (expected '>')");
-    in_.seek(static_cast<const char*>(close) + 1);
-  }
-  in_.expect(':', "and the type of the constant");
-  *type = types_.read();
+  *type = type_behind_elements(at);
   const Shape& shape = **type;
   if (!shape.is_array()) in_.fail_at(at, "a constant can't be a " + mlir_type(shape));
   const char* back = in_.position();
   in_.seek(start);
   Literal out;
   if (resource) {
-    std::string_view name = in_.peek() == '"' ? in_.raw_string("a name") : in_.word("a name");
-    auto it = resources_.find(name);
-    if (it == resources_.end()) {
-      // Resources stand behind the functions.
-      const char* tail = in_.position();
-      std::string_view rest(tail, std::size_t(in_.end() - tail));
-      std::size_t found = rest.rfind("{-#");
-      if (found != std::string_view::npos && resources_.empty()) {
-        in_.seek(tail + found + 3);
-        resources();
-        it = resources_.find(name);
-      }
-    }
-    if (it == resources_.end()) {
-      in_.fail_at(start, "resource '" + std::string(name) +
-                             "' is not in the text (a dialect_resources section)");
-    }
-    // The first four bytes are an alignment.
-    std::string_view hex = it->second;
-    if (hex.size() < 10 || hex.substr(0, 2) != "0x") {
-      in_.fail_at(hex.data(), "expected a blob \"0x...\" with its alignment");
-    }
-    hex.remove_prefix(10);
-    out = blob(hex, shape, start);
+    out = blob(resource_digits(start), shape, start);
   } else if (in_.peek() == '"') {
     std::string_view hex = in_.raw_string("a blob");
     if (hex.substr(0, 2) != "0x") {
@@ -343,6 +277,78 @@ Literal Reader::literal(const Shape** type) {
   return out;
 }
 
+Literal Reader::aliased_literal(const Shape** type) {
+  const std::string_view alias = in_.value();
+  const std::string_view value = expanded(alias);
+  if (value.data() == alias.data()) in_.fail_at(alias.data(), "this attribute is not defined");
+  Literal out;
+  at_value(value, [&] { out = literal(type); });
+  return out;
+}
+
+// `4 : i32`, `true`. `word`: what was read already, at `at`.
+Literal Reader::bare_literal(std::string_view word, const char* at, const Shape** type) {
+  if (word == "true" || word == "false") {
+    static const Shape flag(DType::pred, {});
+    *type = &flag;
+    return Literal::scalar(DType::pred, word == "true");
+  }
+  if (!word.empty()) {
+    in_.fail_at(at,
+                "'" + std::string(word) + "' is no constant; expected dense<...> : tensor<...>");
+  }
+  const char* start = in_.position();
+  while (in_.position() < in_.end() && (is_id_char(*in_.position()) || *in_.position() == '+')) {
+    in_.seek(in_.position() + 1);
+  }
+  in_.expect(':', "and the type of the constant");
+  *type = types_.read();
+  Literal out;
+  at_value({start, 0}, [&] { out = dense(**type); });
+  return out;
+}
+
+// Passes over the elements of the constant that begins at `constant`.
+const Shape* Reader::type_behind_elements(const char* constant) {
+  if (in_.peek() == '"') {
+    in_.raw_string("a blob");
+    in_.expect('>', "after a constant");
+  } else {
+    const char* start = in_.position();
+    const void* close = std::memchr(start, '>', std::size_t(in_.end() - start));
+    if (close == nullptr) in_.fail_at(constant, "the constant is not closed (expected '>')");
+    in_.seek(static_cast<const char*>(close) + 1);
+  }
+  in_.expect(':', "and the type of the constant");
+  return types_.read();
+}
+
+// The hexadecimal digits of the resource whose name comes next.
+std::string_view Reader::resource_digits(const char* start) {
+  std::string_view name = in_.peek() == '"' ? in_.raw_string("a name") : in_.word("a name");
+  if (resources_.empty()) {
+    // Resources stand behind the functions.
+    const char* tail = in_.position();
+    std::string_view rest(tail, std::size_t(in_.end() - tail));
+    if (std::size_t found = rest.rfind("{-#"); found != std::string_view::npos) {
+      in_.seek(tail + found + 3);
+      resources();
+    }
+  }
+  auto it = resources_.find(name);
+  if (it == resources_.end()) {
+    in_.fail_at(start, "resource '" + std::string(name) +
+                           "' is not in the text (a dialect_resources section)");
+  }
+  // The first four bytes are an alignment.
+  std::string_view digits = it->second;
+  if (digits.size() < 10 || digits.substr(0, 2) != "0x") {
+    in_.fail_at(digits.data(), "expected a blob \"0x...\" with its alignment");
+  }
+  digits.remove_prefix(10);
+  return digits;
+}
+
 Literal Reader::dense(const Shape& type) {
   in_.skip();
   const char* at = in_.position();
@@ -354,7 +360,7 @@ Literal Reader::dense(const Shape& type) {
   }
   if (in_.peek() != '[') {
     Literal out(Shape(type.dtype, {}));
-    Elements(in_, out.shape(), out.mutable_bytes()).one();
+    Elements(in_, out.shape(), out.mutable_bytes()).element();
     return out;
   }
   // Each element takes at least two characters; so memory is bounded by the text.
@@ -364,7 +370,7 @@ Literal Reader::dense(const Shape& type) {
   }
   if (type.dims.size() > kMaxNesting) in_.fail_at(at, "lists nest too deep");
   Literal out(type);
-  Elements(in_, type, out.mutable_bytes()).list(0);
+  Elements(in_, type, out.mutable_bytes()).nested_list(0);
   return out;
 }
 

@@ -412,46 +412,54 @@ void Reader::read_body(Function& f) {
     }
     for (std::size_t n = 0; n < header.size(); ++n) f.arguments[n].name = header[n].name;
   }
-  Operation signature;
-  signature.at = f.at;
-  for (std::size_t n = 0; n < f.arguments.size(); ++n) {
-    Function::Argument& a = f.arguments[n];
-    signature.location = a.location;
-    auto owned = std::make_unique<ir::Instruction>();
-    owned->opcode = ir::Opcode::parameter;
-    owned->shape = *a.type;
-    owned->attrs = ir::ParameterAttrs{std::int64_t(n)};
-    owned->metadata = metadata_of(a.location);
-    owned->name = owned->metadata->op_name.empty() ? std::string(a.name) : owned->metadata->op_name;
-    if (owned->name.empty() || ir::is_digit(owned->name[0])) {
-      owned->name = "arg" + std::to_string(n);
-    }
-    ir::Instruction* p = f.computation->add(std::move(owned));
-    pend_attributes(p, a.attributes);
-    for (const Attribute& attribute : a.attributes) {
-      if (attribute.key == "mhlo.memory_kind") {
-        p->frontend_attributes.edit()["mhlo.memory_kind"] =
-            unescape(attribute.value.substr(1, attribute.value.size() - 2));
-      }
-    }
-    note_quantized(p, types_.quantized(a.type));
-    if (!a.name.empty()) define(a.name, f.at, &p, 1);
-  }
+  for (std::size_t n = 0; n < f.arguments.size(); ++n) add_parameter(f, n);
   operations(top);
-  if (top.returned.size() != f.results.size()) {
+  check_returned(f, top.returned);
+  set_root(f, top.returned);
+  frames_.clear();
+}
+
+void Reader::add_parameter(const Function& f, std::size_t n) {
+  const Function::Argument& a = f.arguments[n];
+  auto owned = std::make_unique<ir::Instruction>();
+  owned->opcode = ir::Opcode::parameter;
+  owned->shape = *a.type;
+  owned->attrs = ir::ParameterAttrs{std::int64_t(n)};
+  owned->metadata = metadata_of(a.location);
+  owned->name = owned->metadata->op_name.empty() ? std::string(a.name) : owned->metadata->op_name;
+  if (owned->name.empty() || ir::is_digit(owned->name[0])) {
+    owned->name = "arg" + std::to_string(n);
+  }
+  ir::Instruction* p = f.computation->add(std::move(owned));
+  pend_attributes(p, a.attributes);
+  for (const Attribute& attribute : a.attributes) {
+    if (attribute.key == "mhlo.memory_kind") {
+      p->frontend_attributes.edit()["mhlo.memory_kind"] =
+          unescape(attribute.value.substr(1, attribute.value.size() - 2));
+    }
+  }
+  note_quantized(p, types_.quantized(a.type));
+  if (!a.name.empty()) define(a.name, f.at, &p, 1);
+}
+
+void Reader::check_returned(const Function& f, const std::vector<ir::Instruction*>& returned) {
+  if (returned.size() != f.results.size()) {
     in_.fail_at(f.at, "function @" + std::string(f.name) + " returns " +
-                          std::to_string(top.returned.size()) + " values and is declared with " +
+                          std::to_string(returned.size()) + " values and is declared with " +
                           std::to_string(f.results.size()));
   }
-  for (std::size_t n = 0; n < top.returned.size(); ++n) {
-    const Quantized* is = quantized(top.returned[n]);
+  for (std::size_t n = 0; n < returned.size(); ++n) {
+    const Quantized* is = quantized(returned[n]);
     const Quantized* declared = types_.quantized(f.results[n].type);
-    if (!(top.returned[n]->shape == *f.results[n].type) || !same_meaning(is, declared)) {
+    if (!(returned[n]->shape == *f.results[n].type) || !same_meaning(is, declared)) {
       in_.fail_at(f.at, "result " + std::to_string(n) + " of @" + std::string(f.name) + " is " +
-                            type_text(top.returned[n]->shape, is) + " and declared as " +
+                            type_text(returned[n]->shape, is) + " and declared as " +
                             type_text(*f.results[n].type, declared));
     }
   }
+}
+
+void Reader::set_root(const Function& f, const std::vector<ir::Instruction*>& returned) {
   bool sharded = false;
   for (const Function::Argument& a : f.results) {
     for (const Attribute& attribute : a.attributes) {
@@ -461,28 +469,26 @@ void Reader::read_body(Function& f) {
   Operation end;
   end.at = f.at;
   ir::Instruction* root = nullptr;
-  if (top.returned.size() == 1 && !sharded) {
-    root = top.returned[0];
+  if (returned.size() == 1 && !sharded) {
+    root = returned[0];
   } else {
     std::vector<Shape> shapes;
-    for (const ir::Instruction* i : top.returned) shapes.push_back(i->shape);
-    root = add(end, ir::Opcode::tuple, Shape::tuple(shapes), top.returned);
+    for (const ir::Instruction* i : returned) shapes.push_back(i->shape);
+    root = add(end, ir::Opcode::tuple, Shape::tuple(shapes), returned);
     if (shapes.size() == 1) root = element(end, root, 0);
   }
   f.computation->set_root(root);
-  if (sharded) {
-    // Each result's sharding is read as of a value of its own and put on the root at the end.
-    for (std::size_t n = 0; n < f.results.size(); ++n) {
-      auto holder = std::make_unique<ir::Instruction>();
-      holder->shape = *f.results[n].type;
-      holder->name = "result" + std::to_string(n);
-      holder->index = std::int64_t(n);
-      holder->set_operands({root});
-      pend_attributes(holder.get(), f.results[n].attributes);
-      result_holders_.push_back(std::move(holder));
-    }
+  if (!sharded) return;
+  // Each result's sharding is read as of a value of its own and put on the root at the end.
+  for (std::size_t n = 0; n < f.results.size(); ++n) {
+    auto holder = std::make_unique<ir::Instruction>();
+    holder->shape = *f.results[n].type;
+    holder->name = "result" + std::to_string(n);
+    holder->index = std::int64_t(n);
+    holder->set_operands({root});
+    pend_attributes(holder.get(), f.results[n].attributes);
+    result_holders_.push_back(std::move(holder));
   }
-  frames_.clear();
 }
 
 void Reader::entry_arguments(const Function& f) {

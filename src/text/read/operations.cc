@@ -2,7 +2,6 @@
 // Operations in a region, their operands and results, and values captured from outside.
 #include "src/text/read/reader.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 
@@ -31,58 +30,51 @@ void Reader::operations(Frame& frame) {
   for (std::string_view name : frame.names) symbols_.slot(name).level = -1;
 }
 
-void Reader::operation(bool* ended) {
-  if (depth_ == pool_.size()) {
-    if (depth_ >= kMaxDepth) in_.fail("operations nest deeper than 200");
-    pool_.push_back(std::make_unique<Operation>());
-  }
-  Operation& op = *pool_[depth_++];
-  op.clear();
+// `%a, %b:2 = `
+void Reader::result_names(ResultNames* names) {
+  if (in_.peek() != '%') return;
+  do {
+    in_.skip();
+    const char* at = in_.position();
+    in_.expect('%', "before the name of a result");
+    ResultName r{in_.suffix("the name of a result"), at, 1};
+    if (in_.accept(':')) {
+      r.count = in_.integer("a number of results");
+      if (r.count < 1 || r.count > kMaxResults) {
+        in_.fail_at(at, "a result can't stand for " + std::to_string(r.count) + " values");
+      }
+    }
+    names->push_back(r);
+  } while (in_.accept(','));
+  in_.expect('=', "after the names of the results");
+}
 
-  // Names of the results: %a, %b:2
-  struct Result {
-    std::string_view name;
-    const char* at;
-    std::int64_t count;
-  };
-  Result first{{}, nullptr, 0};
-  std::vector<Result> more;
-  if (in_.peek() == '%') {
-    bool any = false;
-    do {
-      in_.skip();
-      const char* at = in_.position();
-      in_.expect('%', "before the name of a result");
-      Result r{in_.suffix("the name of a result"), at, 1};
-      if (in_.accept(':')) {
-        r.count = in_.integer("a number of results");
-        if (r.count < 1 || r.count > kMaxResults) {
-          in_.fail_at(at, "a result can't stand for " + std::to_string(r.count) + " values");
-        }
-      }
-      if (any) {
-        more.push_back(r);
-      } else {
-        first = r;
-        any = true;
-      }
-    } while (in_.accept(','));
-    in_.expect('=', "after the names of the results");
+void Reader::define_results(const Operation& op, const ResultNames& names) {
+  if (op.values.size() != op.results.size()) {
+    fail(op, "gives " + std::to_string(op.values.size()) + " results and is written with " +
+                 std::to_string(op.results.size()));
   }
+  std::size_t named = 0;
+  for (const ResultName& r : names) named += std::size_t(r.count);
+  if (named != 0 && named != op.values.size()) {
+    fail(op, "gives " + std::to_string(op.values.size()) + " results and " + std::to_string(named) +
+                 " are named");
+  }
+  ir::Instruction* const* next = op.values.data();
+  for (const ResultName& r : names) {
+    define(r.name, r.at, next, std::size_t(r.count));
+    next += r.count;
+  }
+}
+
+// The operation's name and all that is written behind it.
+void Reader::written_operation(Operation& op) {
   in_.skip();
   op.at = in_.position();
-  bool quoted = in_.position() < in_.end() && *in_.position() == '"';
+  const bool quoted = in_.position() < in_.end() && *in_.position() == '"';
   op.name = quoted ? in_.raw_string("an operation") : in_.word("an operation");
   op.info = find_operation(op.name);
-  if (op.info == nullptr) {
-    std::size_t dot = op.name.find('.');
-    std::string_view dialect = op.name.substr(0, dot == std::string_view::npos ? 0 : dot);
-    bool ours = dialect == "stablehlo" || dialect == "chlo" || dialect == "sdy";
-    in_.fail_at(op.at, ours ? "there is no operation '" + std::string(op.name) + "'"
-                            : "operation '" + std::string(op.name) +
-                                  "' is of a dialect that is not read here; valid: stablehlo, "
-                                  "chlo, sdy, func");
-  }
+  if (op.info == nullptr) fail_unknown(op);
   if (quoted) {
     generic(op);
   } else {
@@ -94,6 +86,28 @@ void Reader::operation(bool* ended) {
   }
   trailing_location(op);
   check_operands(op);
+}
+
+void Reader::fail_unknown(const Operation& op) {
+  std::size_t dot = op.name.find('.');
+  std::string_view dialect = op.name.substr(0, dot == std::string_view::npos ? 0 : dot);
+  bool ours = dialect == "stablehlo" || dialect == "chlo" || dialect == "sdy";
+  in_.fail_at(op.at, ours ? "there is no operation '" + std::string(op.name) + "'"
+                          : "operation '" + std::string(op.name) +
+                                "' is of a dialect that is not read here; valid: stablehlo, "
+                                "chlo, sdy, func");
+}
+
+void Reader::operation(bool* ended) {
+  if (depth_ == pool_.size()) {
+    if (depth_ >= kMaxDepth) in_.fail("operations nest deeper than 200");
+    pool_.push_back(std::make_unique<Operation>());
+  }
+  Operation& op = *pool_[depth_++];
+  op.clear();
+  ResultNames names;
+  result_names(&names);
+  written_operation(op);
   if (types_.any_quantized()) {
     convert_quantized(op);
   } else {
@@ -101,36 +115,17 @@ void Reader::operation(bool* ended) {
   }
   if (op.info->convert == &Reader::terminator) *ended = true;
   if (!op.attributes.empty()) set_shardings(op);
-  if (op.values.size() != op.results.size()) {
-    fail(op, "gives " + std::to_string(op.values.size()) + " results and is written with " +
-                 std::to_string(op.results.size()));
-  }
-
-  std::size_t named = std::size_t(first.count);
-  for (const Result& r : more) named += std::size_t(r.count);
-  if (named != 0 && named != op.values.size()) {
-    fail(op, "gives " + std::to_string(op.values.size()) + " results and " + std::to_string(named) +
-                 " are named");
-  }
-  if (first.count > 0) {
-    define(first.name, first.at, op.values.data(), std::size_t(first.count));
-    std::size_t done = std::size_t(first.count);
-    for (const Result& r : more) {
-      define(r.name, r.at, op.values.data() + done, std::size_t(r.count));
-      done += std::size_t(r.count);
-    }
-  }
+  define_results(op, names);
   --depth_;
 }
 
-void Reader::generic(Operation& op) {
+void Reader::operand_list(Operation& op) {
   in_.expect('(', "before the operands");
-  if (!in_.accept(')')) {
-    do {
-      operand(op);
-    } while (in_.accept(','));
-    in_.expect(')', "after the operands");
-  }
+  in_.items(')', "after the operands", [&] { operand(op); });
+}
+
+void Reader::generic(Operation& op) {
+  operand_list(op);
   if (in_.peek() == '[') {
     in_.not_supported_at(in_.position(), "branches between blocks are not supported");
   }

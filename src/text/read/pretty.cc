@@ -8,10 +8,18 @@
 //   #<key>     a value                        @   the name of a function or target
 //   :S :F ...  ':' and types, see pretty_types
 //   *c         a form with a function of its own
+#include <cstring>
+
 #include "src/ir/rewrite/builder.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {
+namespace {
+
+// Of `<w=key>` in an OpInfo::form.
+const char* close_of_key(const char* form) { return std::strchr(form, '>'); }
+
+}  // namespace
 
 std::string_view Reader::short_value() {
   in_.skip();
@@ -53,80 +61,72 @@ void Reader::pretty(Operation& op) {
         break;
       case '?':
         if (!in_.accept(',')) {
-          while (*f != '>') ++f;
+          f = close_of_key(f);
           break;
         }
         ++f;
         [[fallthrough]];
       case '<': {
-        const char* equal = f;
-        while (*equal != '=') ++equal;
-        const char* close = equal;
-        while (*close != '>') ++close;
+        const char *equal = std::strchr(f, '='), *close = close_of_key(equal);
         keyword_attribute(op, {f + 1, std::size_t(equal - f - 1)},
                           {equal + 1, std::size_t(close - equal - 1)});
         f = close;
         break;
       }
       case '#': {
-        const char* close = f;
-        while (*close != '>') ++close;
+        const char* close = close_of_key(f);
         op.attributes.push_back({{f + 2, std::size_t(close - f - 2)}, short_value()});
         f = close;
         break;
       }
-      case '@': {
-        in_.skip();
-        const char* start = in_.position();
-        if (!in_.accept('@') && in_.peek() != '"') in_.fail("expected the name of a function");
-        in_.suffix("the name of a function");
-        op.attributes.push_back({"callee", {start, std::size_t(in_.position() - start)}});
+      case '@':
+        pretty_callee(op);
         break;
-      }
       case ':':
         pretty_types(op, *++f);
         break;
       case '*':
-        switch (*++f) {
-          case 'c':
-            pretty_compare(op);
-            break;
-          case 's':
-            pretty_slice(op);
-            break;
-          case 'k':
-            pretty_constant(op);
-            break;
-          case 'd':
-            pretty_dot_general(op);
-            break;
-          case 'v':
-            pretty_convolution(op);
-            break;
-          case 'r':
-            pretty_reduce(op);
-            break;
-          case 'w':
-            pretty_while(op);
-            break;
-          case 'm':
-            pretty_manual_computation(op);
-            break;
-          case 'n':
-            pretty_body(op);
-            break;
-          case 'a':
-            pretty_scan(op);
-            break;
-          default:
-            pretty_sdy_collective(op);
-            break;
-        }
+        pretty_special(op, *++f);
         break;
       default:
         in_.expect(*f, "in the operation's short form");
         break;
     }
+  }
+}
+
+void Reader::pretty_callee(Operation& op) {
+  in_.skip();
+  const char* start = in_.position();
+  if (!in_.accept('@') && in_.peek() != '"') in_.fail("expected the name of a function");
+  in_.suffix("the name of a function");
+  op.attributes.push_back({"callee", {start, std::size_t(in_.position() - start)}});
+}
+
+void Reader::pretty_special(Operation& op, char kind) {
+  switch (kind) {
+    case 'c':
+      return pretty_compare(op);
+    case 's':
+      return pretty_slice(op);
+    case 'k':
+      return pretty_constant(op);
+    case 'd':
+      return pretty_dot_general(op);
+    case 'v':
+      return pretty_convolution(op);
+    case 'r':
+      return pretty_reduce(op);
+    case 'w':
+      return pretty_while(op);
+    case 'm':
+      return pretty_manual_computation(op);
+    case 'n':
+      return pretty_body(op);
+    case 'a':
+      return pretty_scan(op);
+    default:
+      return pretty_sdy_collective(op);
   }
 }
 
@@ -311,6 +311,31 @@ void Reader::pretty_convolution(Operation& op) {
   }
 }
 
+// The function of `applies stablehlo.add`.
+ir::Computation* Reader::applied_computation(const Operation& op, std::string_view applied) {
+  const OpInfo* info = find_operation(applied);
+  if (info == nullptr || !ir::is_commutative(info->opcode)) {
+    in_.fail_at(applied.data(), "'" + std::string(applied) +
+                                    "' can't be applied here; valid: commutative operations on "
+                                    "two values such as stablehlo.add");
+  }
+  const Quantized* q = types_.quantized(op.operand_types[0]);
+  if (q != nullptr && q->axis) {
+    in_.not_supported_at(applied.data(), "a sum of " + type_text(*op.operand_types[0], q) +
+                                             " is not supported; valid: a quantized type of "
+                                             "one scale");
+  }
+  try {
+    return q != nullptr ? quantized_computation(op, info->opcode, *q)
+                        : binary_computation(info->opcode, op.operands[0]->shape.dtype);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    in_.not_supported_at(applied.data(), std::string(applied) + " can't be applied here (" +
+                                             e.message() + "); write the region out");
+  }
+}
+
 void Reader::pretty_reduce(Operation& op) {
   // (%x init: %c), (%y init: %d) applies op across dimensions = [1] : types
   std::vector<ir::Instruction*> inits;
@@ -342,28 +367,7 @@ void Reader::pretty_reduce(Operation& op) {
   types_.read_function(&op.operand_types, &op.results);
   check_operands(op);
   if (!applied.empty()) {
-    const OpInfo* info = find_operation(applied);
-    if (info == nullptr || !ir::is_commutative(info->opcode)) {
-      in_.fail_at(applied.data(), "'" + std::string(applied) +
-                                      "' can't be applied here; valid: commutative operations on "
-                                      "two values such as stablehlo.add");
-    }
-    const Quantized* q = types_.quantized(op.operand_types[0]);
-    if (q != nullptr && q->axis) {
-      in_.not_supported_at(applied.data(), "a sum of " + type_text(*op.operand_types[0], q) +
-                                               " is not supported; valid: a quantized type of "
-                                               "one scale");
-    }
-    try {
-      op.regions.push_back(q != nullptr
-                               ? quantized_computation(op, info->opcode, *q)
-                               : binary_computation(info->opcode, op.operands[0]->shape.dtype));
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      in_.not_supported_at(applied.data(), std::string(applied) + " can't be applied here (" +
-                                               e.message() + "); write the region out");
-    }
+    op.regions.push_back(applied_computation(op, applied));
     return;
   }
   trailing_location(op);
@@ -384,19 +388,16 @@ void Reader::pretty_reduce(Operation& op) {
 void Reader::pretty_while(Operation& op) {
   std::vector<BlockArgument> arguments;
   in_.expect('(', "before the values of the loop");
-  if (!in_.accept(')')) {
-    do {
-      in_.skip();
-      BlockArgument a;
-      a.at = in_.position();
-      in_.expect('%', "before the name of an argument");
-      a.name = in_.suffix("the name of an argument");
-      in_.expect('=', "after the name of an argument");
-      operand(op);
-      arguments.push_back(a);
-    } while (in_.accept(','));
-    in_.expect(')', "after the values of the loop");
-  }
+  in_.items(')', "after the values of the loop", [&] {
+    in_.skip();
+    BlockArgument a;
+    a.at = in_.position();
+    in_.expect('%', "before the name of an argument");
+    a.name = in_.suffix("the name of an argument");
+    in_.expect('=', "after the name of an argument");
+    operand(op);
+    arguments.push_back(a);
+  });
   if (!arguments.empty()) {
     in_.expect(':', "before the types of the loop");
     types_.read_list(&op.operand_types);
@@ -418,13 +419,7 @@ void Reader::pretty_while(Operation& op) {
 }
 
 void Reader::pretty_manual_computation(Operation& op) {
-  in_.expect('(', "before the operands");
-  if (!in_.accept(')')) {
-    do {
-      operand(op);
-    } while (in_.accept(','));
-    in_.expect(')', "after the operands");
-  }
+  operand_list(op);
   keyword_attribute(op, "in_shardings", "in_shardings");
   keyword_attribute(op, "out_shardings", "out_shardings");
   keyword_attribute(op, "manual_axes", "manual_axes");
@@ -441,12 +436,7 @@ void Reader::pretty_body(Operation& op) {
   }
   std::vector<BlockArgument> arguments;
   in_.expect('(', "before the arguments of the body");
-  if (!in_.accept(')')) {
-    do {
-      block_argument(&arguments);
-    } while (in_.accept(','));
-    in_.expect(')', "after the arguments of the body");
-  }
+  in_.items(')', "after the arguments of the body", [&] { block_argument(&arguments); });
   op.regions.push_back(region(op, 0, &arguments, nullptr));
   if (in_.accept('{')) attribute_dict(&op.attributes, '}');
   in_.expect(':', "before the operation's type");
@@ -455,18 +445,10 @@ void Reader::pretty_body(Operation& op) {
 
 void Reader::pretty_scan(Operation& op) {
   // (%x) inits(%c) dimension=0 attributes {...} { ... } : types
-  auto operands = [&] {
-    in_.expect('(', "before the operands");
-    if (in_.accept(')')) return;
-    do {
-      operand(op);
-    } while (in_.accept(','));
-    in_.expect(')', "after the operands");
-  };
-  operands();
+  operand_list(op);
   op.scanned = op.operands.size();
   in_.expect_word("inits", "after the operands");
-  operands();
+  operand_list(op);
   keyword_attribute(op, "dimension", "dimension");
   if (in_.accept_word("attributes")) {
     in_.expect('{', "before the attributes");

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/small_vector.h"
 #include "src/ir/hlo/hlo_parser.h"
 #include "src/ir/module.h"
 #include "src/text/read/cursor.h"
@@ -103,8 +104,6 @@ class Reader {
   // convert/compute.cc
   void dot(Operation& op);
   void dot_general(Operation& op);
-  void einsum(Operation& op);
-  void convolution(Operation& op);
   void fft(Operation& op);
   void cholesky(Operation& op);
   void triangular_solve(Operation& op);
@@ -112,6 +111,12 @@ class Reader {
   void rng(Operation& op);
   void rng_bit_generator(Operation& op);
   void rng_state(Operation& op);
+
+  // convert/einsum.cc
+  void einsum(Operation& op);
+
+  // convert/convolution.cc
+  void convolution(Operation& op);
 
   // convert/reduce.cc
   void sort(Operation& op);
@@ -151,11 +156,21 @@ class Reader {
   // convert/custom_call.cc
   void custom_call(Operation& op);
   std::string_view call_target(const Operation& op);
-  void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
+  bool wrapped_operation(Operation& op, std::string_view target, const Attribute& attributes);
+  std::string call_config(const Operation& op, std::int64_t* version);
+  std::vector<Dims> call_layouts(const Operation& op, const char* key, std::size_t count);
+  Shape with_layout(const Operation& op, Shape shape, const Dims& layout);
+  std::string operand_layout_constraints(const Operation& op, const std::vector<Dims>& layouts);
+  std::string output_aliases(const Operation& op, const Attribute& aliases);
+  std::vector<ir::Computation*> called_functions(const Operation& op);
+  void set_call_attributes(const Operation& op, ir::Instruction* i);
   void sharding_constraint(Operation& op);
   void sharding_group(Operation& op);
   void manual_computation(Operation& op);
   void named_computation(Operation& op);
+
+  // convert/approx_top_k.cc
+  void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
 
   // chlo.cc
   void chlo_unary(Operation& op);
@@ -172,6 +187,32 @@ class Reader {
 
  private:
   friend class ChloMath;
+  struct EinsumLabels;
+  struct Scan;
+
+  // convert/einsum.cc
+  EinsumLabels einsum_labels(const Operation& op);
+  void check_labels(const Operation& op, const std::string& labels, const Shape& shape);
+  ir::Instruction* sum_unshared(const Operation& op, ir::Instruction* x, std::string* labels,
+                                const std::string& other, const std::string& out);
+  ir::Instruction* einsum_dot(const Operation& op, ir::Instruction* x, ir::Instruction* y,
+                              const EinsumLabels& labels, std::string* order);
+
+  // convert/convolution.cc
+  std::vector<ir::WindowDim> window(const Operation& op, std::size_t rank);
+  void convolution_dims(const char* first_role, std::int64_t* first, const char* second_role,
+                        std::int64_t* second, Dims* spatial);
+  void convolution_numbers(const Operation& op, ir::ConvolutionAttrs* a);
+  void pad_by_operand(const Operation& op, std::size_t operand, std::vector<ir::WindowDim>* window);
+
+  // chlo_scan.cc
+  Scan read_scan(const Operation& op);
+  void check_scan_body(const Operation& op, Scan* s);
+  std::vector<ir::Instruction*> zero_outputs(const Operation& op, const Scan& s);
+  void scan_as_window(Operation& op, const Scan& s, ir::Opcode sum);
+  void scan_as_loop(Operation& op, const Scan& s);
+  ir::Computation* scan_condition(const Operation& op, const Scan& s, const Shape& state);
+  ir::Computation* scan_step(const Operation& op, const Scan& s, const Shape& state);
 
   // module.cc: what stands outside of functions
   void scan_functions();
@@ -184,6 +225,9 @@ class Reader {
   void function_argument(Function::Argument* a, bool named);
   void finish_functions();
   void read_body(Function& f);
+  void add_parameter(const Function& f, std::size_t n);
+  void check_returned(const Function& f, const std::vector<ir::Instruction*>& returned);
+  void set_root(const Function& f, const std::vector<ir::Instruction*>& returned);
   void entry_results(Function& f);
   void entry_arguments(const Function& f);
   void resolve();
@@ -192,8 +236,19 @@ class Reader {
   // operations.cc: operations, regions, values
   void operations(Frame& frame);
   void operation(bool* ended);
+  struct ResultName {
+    std::string_view name;
+    const char* at;
+    std::int64_t count;  ///< `%name:2` stands for two results
+  };
+  using ResultNames = SmallVector<ResultName, 2>;
+  void result_names(ResultNames* names);
+  void define_results(const Operation& op, const ResultNames& names);
+  void written_operation(Operation& op);
+  [[noreturn]] void fail_unknown(const Operation& op);
   void generic(Operation& op);
   void operand(Operation& op);
+  void operand_list(Operation& op);
   ir::Instruction* value(std::string_view name, const char* at, std::int64_t number);
   void check_operands(Operation& op);
   void define(std::string_view name, const char* at, ir::Instruction* const* values,
@@ -223,12 +278,15 @@ class Reader {
 
   // pretty.cc
   void pretty(Operation& op);
+  void pretty_callee(Operation& op);
+  void pretty_special(Operation& op, char kind);
   void pretty_types(Operation& op, char kind);
   void pretty_compare(Operation& op);
   void pretty_slice(Operation& op);
   void pretty_constant(Operation& op);
   void pretty_dot_general(Operation& op);
   void pretty_convolution(Operation& op);
+  ir::Computation* applied_computation(const Operation& op, std::string_view applied);
   void pretty_reduce(Operation& op);
   void pretty_while(Operation& op);
   void pretty_manual_computation(Operation& op);
@@ -262,6 +320,14 @@ class Reader {
                                          const Quantized& q);
 
   // values.cc: attributes as values
+  /// Runs `read` at the value's place, and goes on here.
+  template <class F>
+  void at_value(std::string_view value, F&& read) {
+    const char* back = in_.position();
+    in_.seek(value.data());
+    read();
+    in_.seek(back);
+  }
   const Attribute& need(const Operation& op, std::string_view key);
   Dims integers(const Operation& op, std::string_view key);
   Dims integers_or(const Operation& op, std::string_view key, Dims otherwise);
@@ -275,6 +341,10 @@ class Reader {
   std::string text(const Operation& op, std::string_view key);
   /// `#stablehlo.gather<offset_dims = [1], ...>` as attributes.
   std::vector<Attribute> fields(const Attribute& a);
+  /// The same under the name and place of the operation, for what reads an operation's attributes.
+  Operation fields_of(const Operation& op, const Attribute& a);
+  /// `{a = 1, b = 2}` as attributes.
+  std::vector<Attribute> dictionary(const Attribute& a, const char* where);
   std::vector<std::string> precision(const Operation& op);
   std::string_view expanded(std::string_view value);
   Dims dims_of(std::string_view value);
@@ -282,6 +352,10 @@ class Reader {
   // literals.cc
   /// `dense<...> : type` and its like. A splat gives a scalar.
   Literal literal(const Shape** type);
+  Literal aliased_literal(const Shape** type);
+  Literal bare_literal(std::string_view word, const char* at, const Shape** type);
+  const Shape* type_behind_elements(const char* constant);
+  std::string_view resource_digits(const char* start);
   Literal dense(const Shape& type);
   Literal blob(std::string_view hex, const Shape& type, const char* at);
 
@@ -344,7 +418,6 @@ class Reader {
   /// `x` where `wanted` is this device's place, else zeros.
   ir::Instruction* only_at(const Operation& op, ir::Instruction* x, ir::Instruction* wanted,
                            ir::Instruction* place, ir::Direction direction);
-  std::vector<ir::WindowDim> window(const Operation& op, std::size_t rank);
   void call_function(Operation& op, std::string_view symbol);
 
   Frame& frame() { return *frames_.back(); }

@@ -202,6 +202,23 @@ std::vector<Attribute> Reader::fields(const Attribute& a) {
   return out;
 }
 
+Operation Reader::fields_of(const Operation& op, const Attribute& a) {
+  Operation out;
+  out.at = op.at;
+  out.name = op.name;
+  out.attributes = fields(a);
+  return out;
+}
+
+std::vector<Attribute> Reader::dictionary(const Attribute& a, const char* where) {
+  std::vector<Attribute> out;
+  at_value(expanded(a.value), [&] {
+    in_.expect('{', where);
+    attribute_dict(&out, '}');
+  });
+  return out;
+}
+
 std::vector<std::string> Reader::precision(const Operation& op) {
   std::vector<std::string> out;
   const Attribute* a = op.find("precision_config");
