@@ -36,7 +36,7 @@ class Cow {
   /// For writing: nobody else sees it.
   T& edit() {
     if (!node_) {
-      node_ = new Node(T());
+      node_ = new Node();
     } else if (node_->owners.load(std::memory_order_acquire) != 1) {
       *this = Cow(node_->value);
     }
@@ -47,9 +47,10 @@ class Cow {
 
  private:
   struct Node {
+    Node() = default;
     explicit Node(T v) : value(std::move(v)) {}
     std::atomic<std::uint32_t> owners{1};
-    T value;
+    T value{};
   };
   Node* node_ = nullptr;
 };

@@ -35,12 +35,6 @@ bool computation_has_side_effect(const Computation& c,
   return result;
 }
 
-// Names `stem.7` that come in rising order, as texts have them, are new by their number alone and
-// are not entered one by one: the map of names has the greatest number of each stem under a key
-// that is no name, and under another one how many instructions at the front have their names in it.
-constexpr char kGreatest = '\1';
-constexpr const char* kEntered = "\2";
-
 // The number of a name `stem.7`; empty if it has none or could be written otherwise.
 std::optional<int> number_of(std::string_view name, std::size_t stem) {
   constexpr std::size_t kMaxDigits = 9;
@@ -55,22 +49,48 @@ std::optional<int> number_of(std::string_view name, std::size_t stem) {
   return n;
 }
 
+}  // namespace
+
 // Notes the number of a name; true if it is greater than all before.
-bool note_number(std::unordered_map<std::string, int>& names, std::string_view name) {
-  std::size_t stem = name.rfind('.');
-  if (stem == std::string_view::npos) return false;
-  std::optional<int> n = number_of(name, stem);
+bool Computation::note_number(std::string_view name) {
+  const std::size_t stem_end = name.rfind('.');
+  if (stem_end == std::string_view::npos) return false;
+  const std::optional<int> n = number_of(name, stem_end);
   if (!n) return false;
-  std::string key(1, kGreatest);
-  key += name.substr(0, stem);
-  auto [it, fresh] = names.try_emplace(std::move(key), *n);
-  if (fresh) return true;
+  const std::string_view stem = name.substr(0, stem_end);
+  auto it = greatest_numbers_.find(stem);
+  if (it == greatest_numbers_.end()) {
+    greatest_numbers_.emplace(stem, *n);
+    return true;
+  }
   if (*n <= it->second) return false;
   it->second = *n;
   return true;
 }
 
-}  // namespace
+void Computation::enter_all_names() {
+  std::size_t n = entered_.value_or(0);
+  for (; n < instructions_.size(); ++n) name_counts_.try_emplace(instructions_[n]->name, 0);
+  entered_ = n;
+}
+
+std::string Computation::unique_name(std::string wanted) {
+  if (note_number(wanted)) return wanted;
+  // Names without a number are all entered when they come, unless the list was changed since.
+  const std::size_t stem_end = wanted.rfind('.');
+  const bool numbered = stem_end != std::string::npos && number_of(wanted, stem_end);
+  if (numbered || !entered_) enter_all_names();
+  if (name_counts_.try_emplace(wanted, 0).second) return wanted;
+  const std::string stem(name_stem(wanted));
+  int& count = name_counts_[stem];
+  for (;;) {
+    wanted = stem + ".";
+    wanted += std::to_string(++count);
+    if (note_number(wanted)) return wanted;
+    enter_all_names();
+    if (name_counts_.try_emplace(wanted, 0).second) return wanted;
+  }
+}
 
 Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
   Instruction* i = instruction.get();
@@ -90,31 +110,7 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
     }
     parameters_[std::size_t(number)] = i;
   }
-  std::string wanted = sanitize_name(i->name.empty() ? ir::name(i->opcode) : i->name);
-  if (!note_number(name_counts_, wanted)) {
-    const auto enter_all = [&] {
-      int& entered = name_counts_[kEntered];
-      for (; std::size_t(entered) < instructions_.size(); ++entered) {
-        name_counts_.try_emplace(instructions_[std::size_t(entered)]->name, 0);
-      }
-    };
-    // Names without a number are all entered when they come, unless the list was changed since.
-    const std::size_t stem_end = wanted.rfind('.');
-    const bool numbered = stem_end != std::string::npos && number_of(wanted, stem_end);
-    if (numbered || name_counts_.count(kEntered) == 0) enter_all();
-    if (!name_counts_.try_emplace(wanted, 0).second) {
-      const std::string stem(name_stem(wanted));
-      int& count = name_counts_[stem];
-      for (;;) {
-        wanted = stem + ".";
-        wanted += std::to_string(++count);
-        if (note_number(name_counts_, wanted)) break;
-        enter_all();
-        if (name_counts_.try_emplace(wanted, 0).second) break;
-      }
-    }
-  }
-  i->name = std::move(wanted);
+  i->name = unique_name(sanitize_name(i->name.empty() ? ir::name(i->opcode) : i->name));
   std::optional<std::int64_t> channel;
   if (const auto* a = i->attrs.get_if<CollectiveAttrs>()) channel = a->channel_id;
   if (const auto* a = i->attrs.get_if<PermuteAttrs>()) channel = a->channel_id;
@@ -200,7 +196,7 @@ std::size_t Computation::keep(const std::vector<bool>& kept) {
     ++count;
   }
   const std::size_t gone = instructions_.size() - count;
-  if (gone > 0) name_counts_.erase(kEntered);
+  if (gone > 0) entered_.reset();
   instructions_.resize(count);
   return gone;
 }
@@ -308,7 +304,7 @@ void Computation::take_order(const std::vector<std::size_t>& order) {
   sorted.reserve(order.size());
   for (std::size_t n : order) sorted.push_back(std::move(instructions_[n]));
   instructions_ = std::move(sorted);
-  name_counts_.erase(kEntered);
+  entered_.reset();
   for (std::size_t n = 0; n < instructions_.size(); ++n) instructions_[n]->index = std::int64_t(n);
 }
 

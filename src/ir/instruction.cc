@@ -27,6 +27,8 @@ void Instruction::lacks_attributes() const {
   throw InternalError("instruction " + name + " lacks the attributes asked for");
 }
 
+const std::vector<Instruction*> Instruction::kNoInstructions;
+
 void Instruction::link_operand(std::size_t i) {
   Instruction* operand = operands_[i];
   use_positions_[i] = int(operand->uses_.size());
@@ -58,9 +60,15 @@ void Instruction::compact_uses() {
   vacant_uses_ = 0;
 }
 
+void Instruction::link_control_predecessors() {
+  if (!control_) return;
+  for (Instruction* before : control_->predecessors) before->control().successors.push_back(this);
+}
+
 void Instruction::unlink_control_predecessors() {
-  for (Instruction* before : control_predecessors_) {
-    auto& after = before->control_successors_;
+  if (!control_) return;
+  for (Instruction* before : control_->predecessors) {
+    auto& after = before->control().successors;
     if (auto it = std::find(after.begin(), after.end(), this); it != after.end()) after.erase(it);
   }
 }
@@ -68,7 +76,7 @@ void Instruction::unlink_control_predecessors() {
 void Instruction::link() {
   use_positions_.resize(operands_.size());
   for (std::size_t i = 0; i < operands_.size(); ++i) link_operand(i);
-  for (Instruction* before : control_predecessors_) before->control_successors_.push_back(this);
+  link_control_predecessors();
 }
 
 void Instruction::unlink() {
@@ -103,15 +111,15 @@ void Instruction::add_operand(Instruction* operand) {
 }
 
 void Instruction::set_control_predecessors(std::vector<Instruction*> predecessors) {
+  if (!control_ && predecessors.empty()) return;
   if (parent != nullptr) unlink_control_predecessors();
-  control_predecessors_ = std::move(predecessors);
-  if (parent == nullptr) return;
-  for (Instruction* before : control_predecessors_) before->control_successors_.push_back(this);
+  control().predecessors = std::move(predecessors);
+  if (parent != nullptr) link_control_predecessors();
 }
 
 void Instruction::add_control_predecessor(Instruction* predecessor) {
-  control_predecessors_.push_back(predecessor);
-  if (parent != nullptr) predecessor->control_successors_.push_back(this);
+  control().predecessors.push_back(predecessor);
+  if (parent != nullptr) predecessor->control().successors.push_back(this);
 }
 
 UserList Instruction::users() const {
@@ -145,12 +153,14 @@ void Instruction::replace_all_uses_with(Instruction* to) {
   }
   uses_.clear();
   vacant_uses_ = 0;
-  for (Instruction* after : control_successors_) {
-    std::replace(after->control_predecessors_.begin(), after->control_predecessors_.end(), this,
-                 to);
-    to->control_successors_.push_back(after);
+  if (control_) {
+    for (Instruction* after : control_->successors) {
+      auto& before = after->control().predecessors;
+      std::replace(before.begin(), before.end(), this, to);
+      to->control().successors.push_back(after);
+    }
+    control_->successors.clear();
   }
-  control_successors_.clear();
   if (parent != nullptr && parent->root() == this) parent->set_root(to);
 }
 

@@ -2,7 +2,9 @@
 // Instruction: one operation of the IR, and who uses its result.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,10 +68,9 @@ class Instruction : public InstructionData {
   Instruction() = default;
   explicit Instruction(InstructionData data) : InstructionData(std::move(data)) {}
   Instruction(const Instruction& other)
-      : InstructionData(other),
-        operands_(other.operands_),
-        called_(other.called_),
-        control_predecessors_(other.control_predecessors_) {}
+      : InstructionData(other), operands_(other.operands_), called_(other.called_) {
+    if (other.control_) control().predecessors = other.control_->predecessors;
+  }
   Instruction& operator=(const Instruction&) = delete;
 
   Computation* parent = nullptr;
@@ -90,8 +91,12 @@ class Instruction : public InstructionData {
   void add_called(Computation* computation) { called_.push_back(computation); }
 
   /// Run before this one, whatever the operands are.
-  const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
-  const std::vector<Instruction*>& control_successors() const { return control_successors_; }
+  const std::vector<Instruction*>& control_predecessors() const {
+    return control_ ? control_->predecessors : kNoInstructions;
+  }
+  const std::vector<Instruction*>& control_successors() const {
+    return control_ ? control_->successors : kNoInstructions;
+  }
   void set_control_predecessors(std::vector<Instruction*> predecessors);
   void add_control_predecessor(Instruction* predecessor);
 
@@ -99,7 +104,7 @@ class Instruction : public InstructionData {
   /// the computation. A copy: the operands may be changed meanwhile.
   UserList users() const;
   /// Places in operand lists at which this one stands.
-  std::size_t use_count() const { return uses_.size() - vacant_uses_; }
+  std::size_t use_count() const { return uses_.size() - std::size_t(vacant_uses_); }
   /// All such places, in the order in which they came; those without a user are vacant.
   const SmallVector<Use, 2>& uses() const { return uses_; }
   /// The only place at which this one is an operand; empty if there is none or another.
@@ -135,17 +140,28 @@ class Instruction : public InstructionData {
   void unlink();
   void link_operand(std::size_t i);
   void unlink_operand(std::size_t i);
+  void link_control_predecessors();
   void unlink_control_predecessors();
   void compact_uses();
 
+  /// Few instructions have any: the others spend a pointer on them.
+  struct ControlEdges {
+    std::vector<Instruction*> predecessors, successors;
+  };
+  static const std::vector<Instruction*> kNoInstructions;
+  ControlEdges& control() {
+    if (!control_) control_ = std::make_unique<ControlEdges>();
+    return *control_;
+  }
+
   std::vector<Instruction*> operands_;
   std::vector<Computation*> called_;
-  std::vector<Instruction*> control_predecessors_, control_successors_;
+  std::unique_ptr<ControlEdges> control_;
   /// Of each operand: where in its uses_ this use stands. Empty: no computation owns this one.
   IndexList use_positions_;
   /// A place whose user is null is vacant.
   SmallVector<Use, 2> uses_;
-  std::size_t vacant_uses_ = 0;
+  std::uint32_t vacant_uses_ = 0;
 };
 
 }  // namespace tessera::ir

@@ -4,11 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "src/ir/instruction.h"
+#include "src/ir/names.h"
 
 namespace tessera::ir {
 
@@ -46,6 +49,9 @@ class Computation {
   void set_order(const std::vector<Instruction*>& order);
 
  private:
+  bool note_number(std::string_view name);
+  void enter_all_names();
+  std::string unique_name(std::string wanted);
   std::size_t keep(const std::vector<bool>& kept);
   void take_order(const std::vector<std::size_t>& order);
 
@@ -54,7 +60,12 @@ class Computation {
   std::vector<std::unique_ptr<Instruction>> instructions_;
   std::vector<Instruction*> parameters_;
   Instruction* root_ = nullptr;
-  std::unordered_map<std::string, int> name_counts_;
+  // Names `stem.7` that come in rising order, as texts have them, are new by their number alone and
+  // are not entered one by one.
+  NameCounts greatest_numbers_;  ///< of each stem
+  NameCounts name_counts_;       ///< names that were entered, and stems
+  /// How many instructions at the front have their names entered; unknown once the list changed.
+  std::optional<std::size_t> entered_;
 };
 
 /// Result `output` (index path into the root's tuple) may reuse parameter `parameter`'s memory.

@@ -2,8 +2,11 @@
 // Names of instructions and computations: what HLO's lexer can read back as one name.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace tessera::ir {
 
@@ -19,5 +22,12 @@ bool is_reserved_name(std::string_view);
 std::string sanitize_name(std::string_view);
 /// "add.12" → "add".
 std::string_view name_stem(std::string_view);
+
+struct NameHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+};
+/// Found by parts of names, too, with no copy made.
+using NameCounts = std::unordered_map<std::string, int, NameHash, std::equal_to<>>;
 
 }  // namespace tessera::ir

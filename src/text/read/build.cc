@@ -40,8 +40,9 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   i->metadata = metadata_of(op.location);
   if (i->metadata->source_file.empty()) {
     // As in MLIR: what has no location of its own is at its place in the text.
-    i->metadata.edit().source_file = in_.file();
-    i->metadata.edit().source_line = in_.line_at(op.at);
+    ir::Metadata& metadata = i->metadata.edit();
+    metadata.source_file = in_.file();
+    metadata.source_line = in_.line_at(op.at);
   }
   // Callees of calls may wait to be read; check_operands and the signature say what they give.
   if (opcode != Opcode::call) {

@@ -2,6 +2,7 @@
 // Operations in a region, their operands and results, and values captured from outside.
 #include "src/text/read/reader.h"
 
+// Compiled apart: all of a text goes through here, and the compiler inlines less in large units.
 namespace tessera::text {
 namespace {
 
