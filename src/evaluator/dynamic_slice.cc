@@ -19,7 +19,7 @@ std::int64_t index_at(const Literal& x, std::int64_t i) {
 
 namespace {
 
-/// Start indices, moved so that a box of `sizes` lies inside `dims`. They are scalars, one operand
+/// Start indices, moved so that a box of `sizes` is inside `dims`. They are scalars, one operand
 /// each, or (an old form) one vector.
 Dims clamped_starts(Operands xs, std::size_t first, const Dims& dims, const Dims& sizes) {
   Dims starts;

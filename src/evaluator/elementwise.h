@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on elements, over n of them at once: used for arrays and, with whole lanes of
+// Operations on elements, over n of them at once: used for arrays and, with all lanes of
 // scalars, for reducers and comparators.
 #pragma once
 

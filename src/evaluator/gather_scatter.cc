@@ -141,7 +141,7 @@ Literal eval_scatter(const ir::Instruction& in, Operands xs) {
   for_each_index(vectors.batch_dims(), [&](const Dims& batch) {
     const Dims start = vectors.start(batch, rank);
     for (std::size_t d = 0; d < rank; ++d) {
-      // A window that doesn't lie wholly inside is dropped.
+      // A window that isn't entirely inside is dropped.
       if (start[d] < 0 || start[d] > dims[d] - sizes[d]) return;
     }
     from.offset = 0;

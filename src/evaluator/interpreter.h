@@ -56,7 +56,7 @@ class Interpreter {
                   const std::vector<const Values*>& operands);
 
   /// rng-get-and-update-state, rng: as XLA does on a CPU, each keeps a state of its own, which all
-  /// devices see alike.
+  /// devices see equal.
   Values run_random_state(const ir::Instruction& in, const Active& active,
                           const std::vector<const Values*>& operands);
 

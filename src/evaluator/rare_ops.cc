@@ -56,11 +56,11 @@ Literal eval_ragged_dot(const ir::Instruction& in, Operands xs) {
     std::int64_t used = 0;
     for (std::int64_t g = 0; g < sizes.element_count(); ++g) used += index_at(sizes, g);
     dot.shape.dims = in.shape.dims;
-    Literal whole = dot_of(dot, lhs, rhs), out(Shape(in.shape.dtype, in.shape.dims));
+    Literal product = dot_of(dot, lhs, rhs), out(Shape(in.shape.dtype, in.shape.dims));
     const auto at = std::find(attrs.lhs_batch.begin(), attrs.lhs_batch.end(), ragged);
     const std::int64_t dim = at - attrs.lhs_batch.begin();
     used = std::clamp<std::int64_t>(used, 0, in.shape.dim(dim));
-    write_box(out, rows(whole, dim, 0, used), Dims(in.shape.dims.size(), 0));
+    write_box(out, rows(product, dim, 0, used), Dims(in.shape.dims.size(), 0));
     return out;
   }
   Literal out(Shape(in.shape.dtype, in.shape.dims));
@@ -178,10 +178,10 @@ Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double size = std::fabs(x[i]);
     if (!std::isfinite(size)) continue;
-    const double whole = std::floor(size);
+    const double integral = std::floor(size);
     // Up with a chance of the fraction.
-    const bool up = std::ldexp(size - whole, bits) > double(random[i]);
-    x[i] = std::copysign(whole + (up ? 1 : 0), x[i]);
+    const bool up = std::ldexp(size - integral, bits) > double(random[i]);
+    x[i] = std::copysign(integral + (up ? 1 : 0), x[i]);
   }
   Literal rounded(Shape(DType::f64, in.shape.dims)), out(Shape(to, in.shape.dims));
   std::copy(x.begin(), x.end(), rounded.mutable_data<double>().begin());
@@ -193,21 +193,22 @@ Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs) {
 Literal eval_set_dimension_size(const ir::Instruction& in, Operands xs) {
   const Literal &x = *xs[0], &size = *xs[1];
   const std::int64_t dim = in.get<ir::DimensionsAttrs>().dims.at(0);
-  const std::int64_t has = x.dims()[std::size_t(dim)], wanted = index_at(size, 0);
-  if (wanted == has) return x;
+  const std::int64_t present = x.dims()[std::size_t(dim)], requested = index_at(size, 0);
+  if (requested == present) return x;
   throw RuntimeError(in.describe() + ": dim " + std::to_string(dim) + " of " +
-                         x.shape().to_string() + " can't be set to size " + std::to_string(wanted) +
+                         x.shape().to_string() + " can't be set to size " +
+                         std::to_string(requested) +
                          ": sizes that are known only when the program " + "runs are not supported",
                      in.location());
 }
 
 Literal eval_dynamic_reshape(const ir::Instruction& in, Operands xs) {
   for (std::size_t d = 0; d + 1 < xs.size(); ++d) {
-    const std::int64_t wanted = index_at(*xs[d + 1], 0);
-    if (wanted == in.shape.dims[d]) continue;
+    const std::int64_t requested = index_at(*xs[d + 1], 0);
+    if (requested == in.shape.dims[d]) continue;
     throw RuntimeError(in.describe() + ": dim " + std::to_string(d) + " of " +
                            in.shape.to_string() + " was asked to have size " +
-                           std::to_string(wanted) + ": sizes that are known only when the " +
+                           std::to_string(requested) + ": sizes that are known only when the " +
                            "program runs are not supported",
                        in.location());
   }

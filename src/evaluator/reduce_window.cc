@@ -8,7 +8,7 @@
 namespace tessera::evaluator {
 namespace {
 
-/// Where a window's element lies in the operand; empty in the padding and between dilated elements.
+/// Where a window's element is in the operand; empty in the padding and between dilated elements.
 class Windows {
  public:
   Windows(const std::vector<ir::WindowDim>& window, const Dims& operand, const Dims& result)

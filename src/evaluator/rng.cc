@@ -120,8 +120,8 @@ Literal eval_rng_bit_generator(const ir::Instruction& in, Operands xs) {
     s[1] += used;
   } else {
     // A state of two is (key, low part): its key is also the counter's high part.
-    const bool whole = state.element_count() == 3;
-    const std::uint64_t low64 = s[1], high64 = whole ? s[2] : s[0];
+    const bool has_high_part = state.element_count() == 3;
+    const std::uint64_t low64 = s[1], high64 = has_high_part ? s[2] : s[0];
     const std::int64_t words = width == 64 ? 2 * n : n;
     const std::uint64_t blocks = std::uint64_t(ceil_div(words, 4));
     for (std::uint64_t b = 0; b < blocks; ++b) {
@@ -136,7 +136,7 @@ Literal eval_rng_bit_generator(const ir::Instruction& in, Operands xs) {
     }
     bits.resize(std::size_t(n));
     s[1] = low64 + blocks;
-    if (whole) s[2] = high64 + (s[1] < low64 ? 1 : 0);
+    if (has_high_part) s[2] = high64 + (s[1] < low64 ? 1 : 0);
   }
   Literal values(Shape(out.dtype, out.dims));
   store_bits(byte_size(out.dtype), bits.data(), n, values.mutable_bytes());
@@ -152,7 +152,7 @@ Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter) 
   }
   const DType t = in.shape.dtype;
   const std::int64_t n = in.shape.element_count();
-  // The stream of an operation is told apart by where it stands.
+  // The stream of an operation depends on where it stands.
   const std::array<Word, 2> key = {Word(in.index), 0x7e55e7a0u};
   const auto words_at = [&](std::int64_t i) {
     const std::uint64_t block = std::uint64_t(i);

@@ -144,7 +144,8 @@ void ScalarFunction::run_steps(const std::byte* const* inputs, std::byte* const*
     apply_elementwise(*step.instruction, operands.data(), slots_[std::size_t(step.result)].data(),
                       n);
   }
-  // A result that is an input may lie where another result goes: take all before any is written.
+  // A result that is an input may be stored where another result goes: take all before any is
+  // written.
   std::vector<std::vector<std::byte>> kept(roots_.size());
   for (std::size_t r = 0; r < roots_.size(); ++r) {
     const std::size_t size = byte_size(results_[r]) * std::size_t(n);

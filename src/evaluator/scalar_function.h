@@ -24,13 +24,14 @@ class ScalarFunction {
   /// Set if the function is one commutative operation on its two parameters.
   std::optional<ir::Opcode> single_op() const { return single_op_; }
 
-  /// results[r][i] = f(inputs[0][i], inputs[1][i], ...)[r] for n lanes. Results may lie on inputs.
+  /// results[r][i] = f(inputs[0][i], inputs[1][i], ...)[r] for n lanes. Results may be stored over
+  /// inputs.
   void run(const std::byte* const* inputs, std::byte* const* results, std::int64_t n);
   /// A comparator's answer for one pair.
   bool test(const std::byte* const* inputs);
 
  private:
-  /// One step on whole lanes; a null instruction copies its one operand.
+  /// One step on all lanes; a null instruction copies its one operand.
   struct Step {
     const ir::Instruction* instruction = nullptr;
     std::vector<int> operands;

@@ -92,9 +92,9 @@ Literal sliced(const Literal& x, const Dims& starts, const Dims& sizes, const Di
   return out;
 }
 
-void write_box(Literal& whole, const Literal& part, const Dims& starts) {
-  const Dims steps = row_major_strides(whole.dims());
-  strided_copy(byte_size(whole.dtype()), part.dims(), whole.mutable_bytes(),
+void write_box(Literal& to, const Literal& part, const Dims& starts) {
+  const Dims steps = row_major_strides(to.dims());
+  strided_copy(byte_size(to.dtype()), part.dims(), to.mutable_bytes(),
                {dot_product(starts, steps), steps}, part.bytes(),
                {0, row_major_strides(part.dims())});
 }

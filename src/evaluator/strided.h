@@ -55,7 +55,7 @@ Literal permuted(const Literal& x, const Dims& perm);
 /// The box of `sizes` at `starts`, each step `strides` (empty: 1).
 Literal sliced(const Literal& x, const Dims& starts, const Dims& sizes, const Dims& strides = {});
 
-/// Writes `part` at `starts` into `whole`.
-void write_box(Literal& whole, const Literal& part, const Dims& starts);
+/// Writes `part` at `starts` into `to`.
+void write_box(Literal& to, const Literal& part, const Dims& starts);
 
 }  // namespace tessera::evaluator

@@ -274,18 +274,18 @@ TEST(Linearity, WhatTheTableSaysHolds) {
     const auto module = parse(op, it->second);
     const ir::Instruction& root = *module->entry()->root();
     ASSERT_EQ(root.opcode, op);
-    const Linearity said = ir::linearity(root);
-    ASSERT_NE(said.kind, Linearity::Kind::none);
-    ASSERT_NE(said.kind, Linearity::Kind::sums);
+    const Linearity stated = ir::linearity(root);
+    ASSERT_NE(stated.kind, Linearity::Kind::none);
+    ASSERT_NE(stated.kind, Linearity::Kind::sums);
     const std::size_t count = module->entry()->parameters().size();
     for (int round = 0; round < 5; ++round) {
-      if (said.kind == Linearity::Kind::jointly) {
-        EXPECT_TRUE(is_linear(*module, said.operands, values));
+      if (stated.kind == Linearity::Kind::jointly) {
+        EXPECT_TRUE(is_linear(*module, stated.operands, values));
         continue;
       }
       std::uint32_t both = 0;
       for (std::size_t k = 0; k < count; ++k) {
-        if (!said.in(k)) continue;
+        if (!stated.in(k)) continue;
         both |= 1u << k;
         EXPECT_TRUE(is_linear(*module, 1u << k, values)) << "operand " << k;
       }

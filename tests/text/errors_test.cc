@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a text is said with its place.
+// What is wrong with a text is reported with its place.
 #include <chrono>
 #include <random>
 

@@ -37,7 +37,7 @@ std::vector<std::string> fixtures() {
 std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 // The number behind a key of a small JSON file.
-double number(const std::string& json, const std::string& key) {
+double number_in(const std::string& json, const std::string& key) {
   std::size_t at = json.find("\"" + key + "\"");
   EXPECT_NE(at, std::string::npos);
   return std::stod(json.substr(json.find(':', at) + 1));
@@ -63,7 +63,7 @@ TEST_P(Corpus, PlainProgramGivesItsOutputs) {
   ir::verify(*module);
   // The evaluator alone has no LAPACK: the command's tests run such a program.
   if (!calls_lapack(*module)) {
-    expect_outputs(*module, folder, number(read_file(folder + "plain.json"), "tol"));
+    expect_outputs(*module, folder, number_in(read_file(folder + "plain.json"), "tol"));
   }
 }
 

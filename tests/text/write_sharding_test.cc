@@ -54,12 +54,12 @@ TEST(WriteSharding, NamesBeyondAsciiAreReadBack) {
 }
 
 TEST(WriteSharding, SubAxesAreSaidOfTheWholeAxis) {
-  const MeshRef whole = make_logical_mesh({{"x", 8}, {"y", 2}});
-  const MeshRef refined = refine(whole, {{2, 2, 2}, {}});
+  const MeshRef mesh = make_logical_mesh({{"x", 8}, {"y", 2}});
+  const MeshRef refined = refine(mesh, {{2, 2, 2}, {}});
   TensorSharding s = TensorSharding::replicated_on(refined, 2);
   s.dims[0].axes = {1, 2};
   s.dims[1].axes = {3, 0};
-  TensorSharding t = TensorSharding::replicated_on(whole, 2);
+  TensorSharding t = TensorSharding::replicated_on(mesh, 2);
   t.dims[0].axes = {0};
   const std::string text = sharded(s, t);
   expect_has(text, "  sdy.mesh @mesh = <[\"x\"=8, \"y\"=2]>\n");

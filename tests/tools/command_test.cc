@@ -13,7 +13,7 @@ namespace {
 
 std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
 
-bool has(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -65,7 +65,7 @@ TEST(Command, WrongUsageIsExitCode2) {
     for (const std::string& a : arguments) words += " " + a;
     EXPECT_EQ(ran.code, 2) << words << "\n" << ran.err;
     EXPECT_EQ(ran.out, "") << words;
-    EXPECT_TRUE(has(ran.err, "--help")) << words << "\n" << ran.err;
+    EXPECT_TRUE(contains(ran.err, "--help")) << words << "\n" << ran.err;
   }
 }
 
@@ -75,10 +75,10 @@ TEST(Command, HelpAndVersionAreResults) {
   EXPECT_EQ(help.err, "");
   for (const char* word :
        {"run", "partition", "explain", "opt", "convert", "check", "devices", "sharding"}) {
-    EXPECT_TRUE(has(help.out, word)) << word;
+    EXPECT_TRUE(contains(help.out, word)) << word;
     EXPECT_EQ(run_tool({word, "--help"}).code, 0) << word;
   }
-  EXPECT_TRUE(has(run_tool({"--version"}).out, "tessera "));
+  EXPECT_TRUE(contains(run_tool({"--version"}).out, "tessera "));
 }
 
 TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
@@ -89,7 +89,7 @@ TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
     const Ran ran = run_tool(arguments);
     EXPECT_EQ(ran.code, 1) << message << "\n" << ran.err;
     EXPECT_EQ(ran.out, "") << message;
-    EXPECT_TRUE(has(ran.err, message)) << message << " is not in: " << ran.err;
+    EXPECT_TRUE(contains(ran.err, message)) << message << " is not in: " << ran.err;
   };
   for (const char* command : {"run", "partition", "convert"}) {
     fails({command, folder / "missing.mlir"}, "missing.mlir");
@@ -141,7 +141,7 @@ TEST(Run, WritesResultsAndReports) {
   EXPECT_GE(total, 4 * (16 * 32 + 32 * 64 + 64 + 64 * 16 + 16));
   EXPECT_LT(total, 1 << 20);
   EXPECT_EQ(report["peak_bytes_per_device"].get<std::int64_t>(), total / 8);
-  // Arguments lie split along contracted dims, so something must be communicated.
+  // Arguments are split along contracted dims, so something must be communicated.
   std::int64_t bytes = 0;
   for (const auto& [kind, entry] : report["collectives"].items()) {
     if (!entry.is_object()) continue;
@@ -166,13 +166,13 @@ TEST(Run, WritesResultsAndReports) {
   ASSERT_EQ(text.code, 0) << text.err;
   for (const char* key :
        {"compile_ms: ", "run_ms: ", "peak_bytes_per_device: ", "f32[16,16]  as expected"}) {
-    EXPECT_TRUE(has(text.out, key)) << key << "\n" << text.out;
+    EXPECT_TRUE(contains(text.out, key)) << key << "\n" << text.out;
   }
   auto strict = lines;
   strict.insert(strict.end(), {"--tol", "0"});
   const Ran wrong = run_tool(strict);
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_TRUE(has(wrong.out, "WRONG at [")) << wrong.out;
+  EXPECT_TRUE(contains(wrong.out, "WRONG at [")) << wrong.out;
 }
 
 TEST(Run, WrongResultsAreExitCode1) {
@@ -187,7 +187,7 @@ TEST(Run, WrongResultsAreExitCode1) {
   EXPECT_EQ(ran.code, 1);
   const Json report = ran.json();
   EXPECT_EQ(report["ok"], false);
-  EXPECT_TRUE(has(report["outputs"][0]["where"].get<std::string>(), "[1,1]: "));
+  EXPECT_TRUE(contains(report["outputs"][0]["where"].get<std::string>(), "[1,1]: "));
   auto lenient = base;
   lenient.insert(lenient.end(), {"--tol", "1"});
   EXPECT_EQ(run_tool(lenient).code, 0);
@@ -198,7 +198,7 @@ TEST(Run, WrongResultsAreExitCode1) {
   write_npy(folder / "out0.npy", Literal(Shape(DType::f32, {16, 15})));
   const Ran shape = run_tool(base);
   EXPECT_EQ(shape.code, 1);
-  EXPECT_TRUE(has(shape.err, "f32[16,15]")) << shape.err;
+  EXPECT_TRUE(contains(shape.err, "f32[16,15]")) << shape.err;
 }
 
 TEST(Run, TakesMeshAndShardingsFromFlags) {
@@ -244,8 +244,8 @@ TEST(Run, CodePerDeviceNeedsItsMesh) {
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     const Ran ran = run_tool(arguments, text);
     EXPECT_EQ(ran.code, 1);
-    EXPECT_TRUE(has(ran.err, "f32[4,8]") && has(ran.err, "f32[16,8]")) << ran.err;
-    EXPECT_TRUE(has(ran.err, ":4: ")) << ran.err;
+    EXPECT_TRUE(contains(ran.err, "f32[4,8]") && contains(ran.err, "f32[16,8]")) << ran.err;
+    EXPECT_TRUE(contains(ran.err, ":4: ")) << ran.err;
   }
 }
 
@@ -297,7 +297,7 @@ ENTRY e {
   EXPECT_EQ(again.code, 0) << again.err;
   const Ran other = run_tool({"run", "-", "--seed", "7", "--expect", folder.path().string()}, text);
   EXPECT_EQ(other.code, 1);
-  EXPECT_TRUE(has(other.out + other.err, "is right")) << other.out << other.err;
+  EXPECT_TRUE(contains(other.out + other.err, "is right")) << other.out << other.err;
 }
 
 TEST(Run, RandomInputsFollowTheSeed) {
@@ -322,7 +322,7 @@ TEST(Run, SmallTypesAreRawBytesInFiles) {
       "  ROOT y = bf16[4]{0} add(x, x)\n}\n");
   ASSERT_EQ(ran.code, 0) << ran.err;
   const std::string bytes = read_file(folder / "out0.npy");
-  EXPECT_TRUE(has(bytes, "'<V2'")) << bytes.substr(0, 60);
+  EXPECT_TRUE(contains(bytes, "'<V2'")) << bytes.substr(0, 60);
   EXPECT_EQ(to_vector<float>(read_npy(folder / "out0.npy", DType::bf16)),
             (std::vector<float>{2, 4, -6, 1}));
 }
@@ -332,9 +332,9 @@ TEST(Partition, PrintsOneDevicesProgram) {
   const Ran ran = run_tool({"partition", of_case("rnn_scan/s0.hlo"), "--stats"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.out.substr(0, 9), "HloModule");
-  EXPECT_TRUE(has(ran.out, "num_partitions=8"));
-  EXPECT_TRUE(has(ran.out, "known_trip_count"));
-  EXPECT_TRUE(has(ran.err, "flops"));
+  EXPECT_TRUE(contains(ran.out, "num_partitions=8"));
+  EXPECT_TRUE(contains(ran.out, "known_trip_count"));
+  EXPECT_TRUE(contains(ran.err, "flops"));
   // The text is a module again.
   const Ran again = run_tool({"opt", "-"}, ran.out);
   EXPECT_EQ(again.code, 0) << again.err;
@@ -365,8 +365,8 @@ TEST(Partition, ForAMeshThatIsNotThereOnADescribedNetwork) {
   };
   const Ran plain = with({"--stats"});
   ASSERT_EQ(plain.code, 0) << plain.err;
-  EXPECT_TRUE(has(plain.out, "num_partitions=2048"));
-  EXPECT_FALSE(has(plain.err, "estimated")) << plain.err;
+  EXPECT_TRUE(contains(plain.out, "num_partitions=2048"));
+  EXPECT_FALSE(contains(plain.err, "estimated")) << plain.err;
 
   const TemporaryFolder folder;
   write_file(folder / "net.txt", "data=50GB/s:2us  # slow, between boxes\n*=300GB/s\nflops=1T\n");
@@ -393,12 +393,13 @@ TEST(Partition, ForAMeshThatIsNotThereOnADescribedNetwork) {
   const Ran table =
       run_tool({"partition", of_case("mlp_forward/s1.hlo"), "--network", "*=300GB/s:1us"});
   ASSERT_EQ(table.code, 0) << table.err;
-  EXPECT_TRUE(has(table.err, "estimated: ")) << table.err;
-  EXPECT_TRUE(has(table.err, "bytes received")) << table.err;
+  EXPECT_TRUE(contains(table.err, "estimated: ")) << table.err;
+  EXPECT_TRUE(contains(table.err, "bytes received")) << table.err;
 
   const Ran wrong = with({"--network", "data=fast"});
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_TRUE(has(wrong.err, "network 'data=fast': expected a positive bandwidth")) << wrong.err;
+  EXPECT_TRUE(contains(wrong.err, "network 'data=fast': expected a positive bandwidth"))
+      << wrong.err;
   EXPECT_EQ(with({"--network", folder / "none.txt"}).code, 1);
 }
 
@@ -455,17 +456,17 @@ TEST(Opt, RunsThePassesAsked) {
   const Ran sharded =
       run_tool({"opt", of_case("mlp_forward/s1.hlo"), "--passes", "propagate,partition"});
   EXPECT_EQ(sharded.code, 0) << sharded.err;
-  EXPECT_TRUE(has(sharded.out, "num_partitions=8"));
+  EXPECT_TRUE(contains(sharded.out, "num_partitions=8"));
   const Ran list = run_tool({"opt", "--list"});
   EXPECT_EQ(list.code, 0);
   for (const char* pass :
        {"propagate", "partition", "simplify", "eliminate-dead", "expand-collective-matmuls<N>"}) {
-    EXPECT_TRUE(has(list.out, pass)) << pass;
+    EXPECT_TRUE(contains(list.out, pass)) << pass;
   }
   for (const char* pass : {"simplifi", "simplify<2>", "expand-collective-matmuls<many>"}) {
     const Ran refused = run_tool({"opt", "-", "--passes", pass}, module);
     EXPECT_EQ(refused.code, 2) << pass;
-    EXPECT_TRUE(has(refused.err, "pass")) << refused.err;
+    EXPECT_TRUE(contains(refused.err, "pass")) << refused.err;
   }
 }
 
@@ -478,7 +479,7 @@ TEST(Check, SaysWhatIsWrong) {
   const Ran right = run_tool(command);
   EXPECT_EQ(right.code, 0) << right.out << right.err;
   EXPECT_EQ(right.err, "");  // no progress line: this is no terminal
-  EXPECT_TRUE(has(right.out, "8 right, 0 wrong")) << right.out;
+  EXPECT_TRUE(contains(right.out, "8 right, 0 wrong")) << right.out;
   Literal spoilt = read_npy(folder / "cond_switch/out0.npy");
   spoilt.mutable_data<float>()[0] += 1;
   write_npy(folder / "cond_switch/out0.npy", spoilt);
@@ -493,7 +494,7 @@ TEST(Check, SaysWhatIsWrong) {
     EXPECT_EQ(row["ok"].get<bool>(), row["case"] == "batched_matmul");
     EXPECT_EQ(row["devices"].get<int>(), row["variant"] == "plain" ? 1 : 8);
     if (!row["ok"].get<bool>()) {
-      EXPECT_TRUE(has(row["what"].get<std::string>(), "out0 at [0,0]"));
+      EXPECT_TRUE(contains(row["what"].get<std::string>(), "out0 at [0,0]"));
     }
   }
   auto one = json;
@@ -517,13 +518,13 @@ TEST(Command, LayoutsAreThoseAskedFor) {
       run_tool({"explain", module, "--json", "--no-suggestions", "--layouts", "propagated"}).json();
   EXPECT_EQ(explained["layouts"], "propagated");
   EXPECT_EQ(explained["total_bytes"], propagated["bytes_received"]);
-  EXPECT_TRUE(has(run_tool({"partition", module, "--stats", "--layouts", "propagated"}).err,
-                  "layouts: propagated"));
+  EXPECT_TRUE(contains(run_tool({"partition", module, "--stats", "--layouts", "propagated"}).err,
+                       "layouts: propagated"));
   EXPECT_EQ(run_tool({"run", module, "--json", "--layouts", "propagated"}).json()["layouts"],
             "propagated");
   const Ran bad = run_tool({"run", module, "--layouts", "fast"});
   for (const char* part : {"--layouts", "fast", "propagated", "searched"}) {
-    EXPECT_TRUE(has(bad.err, part)) << bad.err;
+    EXPECT_TRUE(contains(bad.err, part)) << bad.err;
   }
   // Right in all variants, too.
   const Ran checked = run_tool({"check", corpus_dir().string(), "--only", "^(mlp|rnn|cond)",
@@ -536,7 +537,7 @@ TEST(Command, LayoutsAreThoseAskedFor) {
   ::setenv("TESSERA_LAYOUTS", "fast", 1);
   const Ran variable = run_tool({"run", module});
   EXPECT_EQ(variable.code, 1);
-  EXPECT_TRUE(has(variable.err, "TESSERA_LAYOUTS is 'fast'; valid: propagated, searched"))
+  EXPECT_TRUE(contains(variable.err, "TESSERA_LAYOUTS is 'fast'; valid: propagated, searched"))
       << variable.err;
   ::unsetenv("TESSERA_LAYOUTS");
 }
@@ -544,7 +545,7 @@ TEST(Command, LayoutsAreThoseAskedFor) {
 TEST(Devices, AreListed) {
   const Ran lines = run_tool({"devices"});
   EXPECT_EQ(lines.code, 0);
-  EXPECT_TRUE(has(lines.out, "cpu:0\n"));
+  EXPECT_TRUE(contains(lines.out, "cpu:0\n"));
   const Json json = run_tool({"devices", "--json"}).json();
   ASSERT_FALSE(json["devices"].empty());
   EXPECT_EQ(json["devices"][0]["id"], 0);
@@ -555,8 +556,8 @@ TEST(ShardingCommand, ShowsAPlacement) {
   const Ran ran =
       run_tool({"sharding", "--mesh", "x=2,y=4", "--spec", "P('x', None)", "--shape", "8,16"});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_TRUE(has(ran.out, "devices=[2,1,4]<=[8] last_tile_dim_replicate")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "shard (4, 16)"));
+  EXPECT_TRUE(contains(ran.out, "devices=[2,1,4]<=[8] last_tile_dim_replicate")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "shard (4, 16)"));
 }
 
 }  // namespace

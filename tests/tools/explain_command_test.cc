@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tessera explain`: text, JSON and page, as a user asks for them.
+// `tessera explain`: text, JSON and page, as a user requests them.
 #include <gtest/gtest.h>
 
 #include "tests/tools/command_runner.h"
@@ -9,7 +9,7 @@ namespace {
 
 std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
 
-bool has(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -19,11 +19,11 @@ TEST(ExplainCommand, PrintsTextToStdout) {
   EXPECT_EQ(ran.err, "");
   for (const char* part : {"jit_mlp_forward on 8 devices", "all-gather", "s1.mlir:4", "argument 1",
                            "it lies so because:", "to avoid it:"}) {
-    EXPECT_TRUE(has(ran.out, part)) << part << " is not in:\n" << ran.out;
+    EXPECT_TRUE(contains(ran.out, part)) << part << " is not in:\n" << ran.out;
   }
   const Ran quick = run_tool({"explain", "--no-suggestions", of_case("mlp_forward/s1.mlir")});
   EXPECT_EQ(quick.code, 0) << quick.err;
-  EXPECT_FALSE(has(quick.out, "to avoid it:"));
+  EXPECT_FALSE(contains(quick.out, "to avoid it:"));
 }
 
 TEST(ExplainCommand, JsonAgreesWithPartition) {
@@ -46,8 +46,8 @@ TEST(ExplainCommand, WritesAPage) {
   const std::string module = of_case("mlp_forward/s1.mlir"), page = folder / "page.html";
   const Ran both = run_tool({"explain", module, "--html", page});
   EXPECT_EQ(both.code, 0) << both.err;
-  EXPECT_TRUE(has(both.out, "jit_mlp_forward"));
-  EXPECT_TRUE(has(read_file(page), "<!DOCTYPE html>"));
+  EXPECT_TRUE(contains(both.out, "jit_mlp_forward"));
+  EXPECT_TRUE(contains(read_file(page), "<!DOCTYPE html>"));
   const Ran to_stdout = run_tool({"explain", module, "--html", "-"});
   EXPECT_EQ(to_stdout.code, 0) << to_stdout.err;
   EXPECT_EQ(to_stdout.out, read_file(page));
@@ -57,7 +57,7 @@ TEST(ExplainCommand, TakesAnotherMesh) {
   const Ran ran = run_tool({"explain", of_case("mlp_forward/plain.mlir"), "--mesh", "x=4",
                             "--in-shardings", "P('x');P();P();P();P()"});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_TRUE(has(ran.out, "on 4 devices (x=4)")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "on 4 devices (x=4)")) << ran.out;
 }
 
 TEST(ExplainCommand, RefusesWhatCantBeMeant) {
@@ -73,7 +73,7 @@ TEST(ExplainCommand, RefusesWhatCantBeMeant) {
   }
   const Ran missing = run_tool({"explain", "/nowhere/module.mlir"});
   EXPECT_EQ(missing.code, 1);
-  EXPECT_TRUE(has(missing.err, "/nowhere/module.mlir"));
+  EXPECT_TRUE(contains(missing.err, "/nowhere/module.mlir"));
   EXPECT_EQ(run_tool({"explain", module, "--html", "/nowhere/page.html"}).code, 1);
 }
 

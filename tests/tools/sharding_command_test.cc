@@ -7,7 +7,7 @@
 namespace tessera::testing {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -16,7 +16,7 @@ TEST(ShardingCommand, MeshesAreBounded) {
                            "a=1048576,b=1048576,c=1048576,d=1048576", "a=1024,b=1024,c=2", "a=0"}) {
     const Ran ran = run_tool({"sharding", "--mesh", mesh, "--shape", "8"});
     EXPECT_EQ(ran.code, 2) << mesh << ran.err;
-    EXPECT_TRUE(has(ran.err, std::string("--mesh '") + mesh)) << ran.err;
+    EXPECT_TRUE(contains(ran.err, std::string("--mesh '") + mesh)) << ran.err;
   }
 }
 
@@ -37,8 +37,8 @@ TEST(ShardingCommand, ErrorsAreAboutTheFlagsAndLeaveStdoutEmpty) {
     const Ran ran = run_tool(arguments);
     EXPECT_NE(ran.code, 0);
     EXPECT_EQ(ran.out, "") << c.flags[3];
-    EXPECT_TRUE(has(ran.err, c.says)) << ran.err;
-    EXPECT_FALSE(has(ran.err, ".cc:")) << ran.err;
+    EXPECT_TRUE(contains(ran.err, c.says)) << ran.err;
+    EXPECT_FALSE(contains(ran.err, ".cc:")) << ran.err;
     EXPECT_EQ(ran.err.rfind("tessera: ", 0), 0u) << ran.err;
   }
 }
@@ -48,15 +48,15 @@ TEST(ModuleFiles, MustBeFiles) {
   for (const char* command : {"partition", "run", "convert"}) {
     const Ran ran = run_tool({command, folder.path().string()});
     EXPECT_EQ(ran.code, 1) << command;
-    EXPECT_TRUE(has(ran.err, "is a folder, no file")) << ran.err;
+    EXPECT_TRUE(contains(ran.err, "is a folder, no file")) << ran.err;
   }
 }
 
 TEST(ShardingCommand, BadLinesAreNotBlamedOnTheTool) {
   const Ran ran = run_tool({"sharding", "--jsonl"},
                            R"({"mesh":{"x":2},"device_order":[0,1],"spec":["y"],"shape":[8]})");
-  EXPECT_FALSE(has(ran.out + ran.err, ".cc:")) << ran.out << ran.err;
-  EXPECT_TRUE(has(ran.out + ran.err, "'y'")) << ran.out << ran.err;
+  EXPECT_FALSE(contains(ran.out + ran.err, ".cc:")) << ran.out << ran.err;
+  EXPECT_TRUE(contains(ran.out + ran.err, "'y'")) << ran.out << ran.err;
 }
 
 TEST(ShardingCommand, NumbersAreIntegersOf64Bits) {
@@ -65,7 +65,7 @@ TEST(ShardingCommand, NumbersAreIntegersOf64Bits) {
         R"({"mesh":{"x":2},"device_order":[0,9223372036854775808],"spec":["x"],"shape":[8]})",
         R"({"mesh":{"x":2.5},"device_order":[0,1],"spec":["x"],"shape":[8]})"}) {
     const Ran ran = run_tool({"sharding", "--jsonl"}, line);
-    EXPECT_TRUE(has(ran.out + ran.err, "must be integers of 64 bits")) << ran.out << ran.err;
+    EXPECT_TRUE(contains(ran.out + ran.err, "must be integers of 64 bits")) << ran.out << ran.err;
   }
 }
 

@@ -94,7 +94,7 @@ TEST(SourceRules, HandlersOfAllErrorsTakeNoBrokenInvariantAlong) {
 TEST(SourceRules, AnInternalErrorIsThrownOn) {
   const std::string swallowed = tries("  } catch (const InternalError&) {\n    h();\n");
   EXPECT_EQ(check_rules("src/ir/f.cc", swallowed).code, 1);
-  // The command tells of it and ends.
+  // The command reports it and ends.
   EXPECT_EQ(check_rules("tools/f.cc", swallowed).code, 0);
 }
 

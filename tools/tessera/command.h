@@ -38,7 +38,7 @@ class UsageError : public ValueError {
   using ValueError::ValueError;
 };
 
-/// The whole of a file, "-" for stdin. IoError.
+/// All of a file, "-" for stdin. IoError.
 std::string read_text(const std::string& path);
 /// To a file, "-" for stdout. IoError.
 void write_text(const std::string& path, const std::string& text);
@@ -56,7 +56,7 @@ void add_layouts_flag(CLI::App* command, std::string* value);
 /// As the flag says; if it isn't given, as TESSERA_LAYOUTS does.
 Layouts layouts_of(const std::string& flag);
 
-/// One line that is written over again on stderr, if that is a terminal and nobody asked for quiet.
+/// One line that is written over again on stderr, if that is a terminal and --quiet is not given.
 class Progress {
  public:
   Progress();

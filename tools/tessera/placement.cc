@@ -291,19 +291,19 @@ Box box_of(const Dims& local, const Dims& at) {
 
 }  // namespace
 
-std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& whole,
+std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& array,
                               const TensorSharding& sharding, std::int64_t devices) {
   std::vector<Device> list(std::size_t(devices), Device{0, 0, engine.platform()});
   for (std::size_t d = 0; d < list.size(); ++d) list[d].id = std::int64_t(d);
-  const Box all = Box::whole(whole.dims());
-  const std::size_t width = byte_size(whole.dtype());
-  if (!is_cut(sharding)) return engine.copy_in(whole.bytes(), all, all, width, list);
-  const Dims local = sharding.shard_dims(whole.dims());
+  const Box all = Box::whole(array.dims());
+  const std::size_t width = byte_size(array.dtype());
+  if (!is_cut(sharding)) return engine.copy_in(array.bytes(), all, all, width, list);
+  const Dims local = sharding.shard_dims(array.dims());
   std::map<Dims, std::vector<Device>> holders;
   for (const Device& d : list) holders[sharding.shard_coordinates(d.id)].push_back(d);
   std::vector<DeviceBuffer> out(list.size());
   for (const auto& [at, group] : holders) {
-    auto made = engine.copy_in(whole.bytes(), all, box_of(local, at), width, group);
+    auto made = engine.copy_in(array.bytes(), all, box_of(local, at), width, group);
     for (std::size_t k = 0; k < made.size(); ++k) {
       out[std::size_t(group[k].id)] = std::move(made[k]);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program's arrays are to lie, as flags say it, and how they come there and back.
+// How a program's arrays are laid out, as flags state it, and how they are copied in and out.
 #pragma once
 
 #include <tessera/mesh.h>
@@ -28,12 +28,12 @@ struct PlacementFlags {
   std::int64_t devices = 0;  ///< 0: as many as the module and the mesh say
 };
 /// Puts it into the module. A mesh other than the module's own replaces all shardings in it;
-/// parameters without a spec are whole on every device. UsageError, ShardingError.
+/// parameters without a spec are replicated on every device. UsageError, ShardingError.
 void place(ir::Module* module, const PlacementFlags& flags);
 
 /// A buffer a device, made by the engine; devices that hold the same part get it made together.
 /// Uneven parts are padded with zeros.
-std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& whole,
+std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& array,
                               const TensorSharding& sharding, std::int64_t devices);
 Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& parts,
              const TensorSharding& sharding, const Shape& shape);

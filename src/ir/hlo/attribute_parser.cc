@@ -320,18 +320,18 @@ ScanAttrs scan(const Instruction& i, AttributeReader& reader) {
     a.length = reader.integer("length");
     return a;
   }
-  // The inputs tell, or the result.
-  const Shape* whole = nullptr;
+  // The length is that of the inputs, or of the result.
+  const Shape* stacked = nullptr;
   if (a.carries < std::int64_t(i.operands().size())) {
-    whole = &i.operand(0)->shape;
+    stacked = &i.operand(0)->shape;
   } else if (a.carries < std::int64_t(i.shape.elements.size())) {
-    whole = &i.shape.elements[0];
+    stacked = &i.shape.elements[0];
   } else {
     reader.fail(reader.need("dimensions"),
                 "without inputs the result must be a tuple of outputs and carries, which tells how "
                 "long they are");
   }
-  if (a.dim >= 0 && a.dim < whole->rank()) a.length = whole->dim(a.dim);
+  if (a.dim >= 0 && a.dim < stacked->rank()) a.length = stacked->dim(a.dim);
   return a;
 }
 

@@ -22,7 +22,7 @@ struct Writer {
   /// Writes what `fields` names; flags and lists that are optional only where they say something.
   struct FieldWriter {
     Writer& writer;
-    void operator()(std::string_view k, std::int64_t v) { writer.number(k, v); }
+    void operator()(std::string_view k, std::int64_t v) { writer.integer(k, v); }
     void operator()(std::string_view k, bool v) {
       if (v) writer.flag(k, true);
     }
@@ -43,7 +43,7 @@ struct Writer {
     key(k);
     out += v;
   }
-  void number(std::string_view k, std::int64_t v) {
+  void integer(std::string_view k, std::int64_t v) {
     key(k);
     append_int(out, v);
   }
@@ -252,8 +252,8 @@ struct Writer {
     labels(a.kernel_input_feature, 'i', a.kernel_output_feature, 'o', a.kernel_spatial);
     out += "->";
     labels(a.output_batch, 'b', a.output_feature, 'f', a.output_spatial);
-    if (a.feature_group_count != 1) number("feature_group_count", a.feature_group_count);
-    if (a.batch_group_count != 1) number("batch_group_count", a.batch_group_count);
+    if (a.feature_group_count != 1) integer("feature_group_count", a.feature_group_count);
+    if (a.batch_group_count != 1) integer("batch_group_count", a.batch_group_count);
     precision(a.operand_precision);
   }
   void operator()(const FftAttrs& a) {
@@ -261,14 +261,14 @@ struct Writer {
     dims("fft_length", a.lengths);
   }
   void operator()(const CollectiveAttrs& a) {
-    if (a.channel_id) number("channel_id", *a.channel_id);
+    if (a.channel_id) integer("channel_id", *a.channel_id);
     groups(a.groups);
     if (a.constrain_layout) flag("constrain_layout", true);
     if (a.use_global_device_ids) flag("use_global_device_ids", true);
     if (!a.dims.empty()) dims("dimensions", a.dims);
   }
   void operator()(const PermuteAttrs& a) {
-    if (a.channel_id) number("channel_id", *a.channel_id);
+    if (a.channel_id) integer("channel_id", *a.channel_id);
     key("source_target_pairs");
     out += '{';
     for (std::size_t i = 0; i < a.source_target_pairs.size(); ++i) {
@@ -301,9 +301,9 @@ struct Writer {
       append_quoted(out, kScanTarget);
     }
     dims("dimensions", {a.dim});
-    if (!plain) number("length", a.length);
-    number("num_carries", a.carries);
-    if (!plain) number("num_constants", a.constants);
+    if (!plain) integer("length", a.length);
+    integer("num_carries", a.carries);
+    if (!plain) integer("num_constants", a.constants);
     flag("is_reverse", a.reverse);
     if (a.associative) flag("is_associative", *a.associative);
   }
@@ -317,7 +317,7 @@ void append_attributes(std::string& out, const Instruction& i) { i.attrs.visit(W
 bool has_own_text(const Instruction& i) {
   const auto* scan = i.attrs.get_if<ScanAttrs>();
   if (scan == nullptr) return true;
-  // HLO's has no constants, and inputs or outputs tell how long it is.
+  // HLO's has no constants, and its length is that of inputs or outputs.
   const auto carries = std::size_t(scan->carries);
   return scan->constants == 0 &&
          (i.operands().size() > carries || i.shape.elements.size() > carries);

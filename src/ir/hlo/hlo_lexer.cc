@@ -63,10 +63,10 @@ std::string_view HloLexer::word(std::string_view what) {
   return {start, std::size_t(p_ - start)};
 }
 
-bool HloLexer::accept_word(std::string_view wanted) {
+bool HloLexer::accept_word(std::string_view expected) {
   if (!at_word()) return false;
   const char* start = p_;
-  if (word("a word") == wanted) return true;
+  if (word("a word") == expected) return true;
   p_ = start;
   return false;
 }

@@ -55,7 +55,7 @@ class HloLexer {
     p_ += text.size();
     return true;
   }
-  /// Takes a whole word.
+  /// Takes exactly this word.
   bool accept_word(std::string_view word);
   void expect(char c, std::string_view where) {
     if (!accept(c)) fail("expected '" + std::string(1, c) + "' " + std::string(where));
@@ -86,7 +86,7 @@ class HloLexer {
   [[noreturn]] void fail_at(const char* where, const std::string& message) const;
   /// As fail_at, for text that is valid and not supported.
   [[noreturn]] void not_supported_at(const char* where, const std::string& message) const;
-  /// file:line of a place. Cheap when the places asked for go forward.
+  /// file:line of a place. Cheap when the places go forward from call to call.
   Location location_at(const char* where) const;
 
  private:

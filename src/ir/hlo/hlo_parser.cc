@@ -255,10 +255,10 @@ void HloParser::operands(Scope& scope, Opcode op, Instruction* i) {
   }
   // Asynchronous steps take other operands than the opcode that they wrap.
   if (i->opcode != op) return;
-  int wanted = info(op).operands;
-  if (wanted >= 0 && std::size_t(wanted) != i->operands().size()) {
-    in_.fail(std::string(ir::name(op)) + " takes " + std::to_string(wanted) + " operand" +
-             (wanted == 1 ? "" : "s") + " and " + std::to_string(i->operands().size()) +
+  int count = info(op).operands;
+  if (count >= 0 && std::size_t(count) != i->operands().size()) {
+    in_.fail(std::string(ir::name(op)) + " takes " + std::to_string(count) + " operand" +
+             (count == 1 ? "" : "s") + " and " + std::to_string(i->operands().size()) +
              " stand here");
   }
 }

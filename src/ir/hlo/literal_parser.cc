@@ -109,7 +109,7 @@ class LiteralReader {
   }
 
   // The characters of one number.
-  std::string_view number() {
+  std::string_view number_text() {
     in_.skip();
     const char* start = in_.position();
     const char* p = start;
@@ -130,22 +130,22 @@ class LiteralReader {
   template <class T>
   requires std::is_integral_v<T>
   void read_element(DType t, T& out) {
-    std::string_view text = number();
+    std::string_view text = number_text();
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    bool whole = end == text.data() + text.size();
+    bool complete = end == text.data() + text.size();
     if (error == std::errc::result_out_of_range ||
-        (error == std::errc() && whole && wrap_to_dtype(t, out) != out) ||
+        (error == std::errc() && complete && wrap_to_dtype(t, out) != out) ||
         // "-1" of an unsigned type.
         (error == std::errc::invalid_argument && std::is_unsigned_v<T> && text.size() > 1 &&
          text[0] == '-')) {
       in_.fail_at(text.data(), "'" + std::string(text) + "' does not fit " + std::string(name(t)));
     }
-    if (error != std::errc() || !whole) bad(t, "an integer");
+    if (error != std::errc() || !complete) bad(t, "an integer");
     in_.seek(end);
   }
 
   void read_element(DType t, Pred& out) {
-    std::string_view text = number();
+    std::string_view text = number_text();
     if (text == "true" || text == "1") {
       out = Pred(true);
     } else if (text == "false" || text == "0") {
@@ -165,7 +165,7 @@ class LiteralReader {
     if (in_.position() == in_.end() || *in_.position() != '(') return true;
     const char* open = in_.position();
     in_.accept('(');
-    std::string_view hex = number();
+    std::string_view hex = number_text();
     std::uint64_t v = 0;
     const char* last = hex.data() + hex.size();
     bool valid = hex.size() > 2 && hex.substr(0, 2) == "0x";
@@ -214,7 +214,7 @@ class LiteralReader {
   }
 
   void read_element(DType t, float& out) {
-    std::string_view text = number();
+    std::string_view text = number_text();
     std::uint64_t payload = 0;
     bool negative = false;
     if (read_nan(text, 23, &payload, &negative)) {
@@ -225,7 +225,7 @@ class LiteralReader {
     in_.seek(text.data() + text.size());
   }
   void read_element(DType t, double& out) {
-    std::string_view text = number();
+    std::string_view text = number_text();
     std::uint64_t payload = 0;
     bool negative = false;
     if (read_nan(text, 52, &payload, &negative)) {
@@ -238,7 +238,7 @@ class LiteralReader {
   }
   template <class T>
   void read_small(DType t, T& out, int mantissa_bits) {
-    std::string_view text = number();
+    std::string_view text = number_text();
     std::uint64_t payload = 0;
     bool negative = false;
     if (read_nan(text, mantissa_bits, &payload, &negative)) {
@@ -254,7 +254,7 @@ class LiteralReader {
     in_.seek(text.data() + text.size());
   }
   void read_element(DType t, SmallFloat& out) {
-    std::string_view text = number();
+    std::string_view text = number_text();
     std::uint64_t payload = 0;
     bool negative = false;
     const int mantissa_bits = std::max(1, small_float_mantissa_bits(t));

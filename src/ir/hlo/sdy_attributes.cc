@@ -44,7 +44,7 @@ std::string SdyMeshNames::table_text() const {
     out += name + " = #sdy.mesh<[";
     const std::string* last = nullptr;
     for (const MeshAxis& axis : mesh->axes) {
-      // A refined axis is written once, as a whole: its major piece stands for it.
+      // A refined axis is written once, unsplit: its major piece stands for it.
       if (axis.pre != 1 || (last != nullptr && *last == axis.name)) continue;
       if (last != nullptr) out += ", ";
       last = &axis.name;

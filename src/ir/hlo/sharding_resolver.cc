@@ -126,7 +126,7 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
   if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at);
 
   // How many devices: the header, else whatever the shardings speak of. The module's own number
-  // stays as the header has it: texts of whole programs don't have one.
+  // stays as the header has it: texts of programs that aren't partitioned don't have one.
   std::int64_t devices = module->num_partitions;
   for (const auto& [name, mesh] : r.table) raise(&devices, mesh->num_devices());
   for (const PendingSharding& p : pending) {

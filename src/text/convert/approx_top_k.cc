@@ -61,7 +61,7 @@ void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& ca
       larger && count == 2 && dim + 1 == shapes[0].rank() && values[1]->is(Opcode::iota) &&
       values[1]->get<ir::IotaAttrs>().dim == dim && shapes[1].dtype == DType::s32 &&
       !is_complex(shapes[0].dtype)) {
-    // The values with their places, as JAX asks for them.
+    // The values with their places, as JAX requests them.
     set_results(op, Opcode::topk, {values[0]}, ir::TopKAttrs{op.results[0]->dim(dim), *larger});
     return;
   }

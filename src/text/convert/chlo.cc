@@ -11,7 +11,7 @@ namespace tessera::text {
 using ir::Instruction;
 using ir::Opcode;
 
-Num ChloMath::number(double v) {
+Num ChloMath::constant(double v) {
   Instruction*& i = numbers_[{dtype_, std::bit_cast<std::uint64_t>(v)}];
   if (i == nullptr) i = reader_.splat(op_, reader_.scalar_constant(op_, dtype_, v), dims_);
   return {this, i};
@@ -48,7 +48,7 @@ Num ChloMath::bits(Num x, DType dtype) {
 }
 
 Num ChloMath::polynomial(Num x, std::span<const double> coefficients) {
-  Num p = number(coefficients[0]);
+  Num p = constant(coefficients[0]);
   for (double c : coefficients.subspan(1)) p = p * x + c;
   return p;
 }

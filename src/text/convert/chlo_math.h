@@ -26,7 +26,7 @@ class ChloMath {
   DType dtype() const { return dtype_; }
   bool wide() const { return dtype_ == DType::f64 || dtype_ == DType::c128; }
   Num operator()(ir::Instruction* i) { return {this, i}; }
-  Num number(double v);
+  Num constant(double v);
   Num unary(ir::Opcode opcode, Num x);
   Num binary(ir::Opcode opcode, Num a, Num b);
   Num compare(ir::Direction direction, Num a, Num b);
@@ -61,14 +61,14 @@ inline Num operator+(Num a, Num b) { return a.m->binary(ir::Opcode::add, a, b); 
 inline Num operator-(Num a, Num b) { return a.m->binary(ir::Opcode::subtract, a, b); }
 inline Num operator*(Num a, Num b) { return a.m->binary(ir::Opcode::multiply, a, b); }
 inline Num operator/(Num a, Num b) { return a.m->binary(ir::Opcode::divide, a, b); }
-inline Num operator+(Num a, double b) { return a + a.m->number(b); }
-inline Num operator-(Num a, double b) { return a - a.m->number(b); }
-inline Num operator*(Num a, double b) { return a * a.m->number(b); }
-inline Num operator/(Num a, double b) { return a / a.m->number(b); }
-inline Num operator+(double a, Num b) { return b.m->number(a) + b; }
-inline Num operator-(double a, Num b) { return b.m->number(a) - b; }
-inline Num operator*(double a, Num b) { return b.m->number(a) * b; }
-inline Num operator/(double a, Num b) { return b.m->number(a) / b; }
+inline Num operator+(Num a, double b) { return a + a.m->constant(b); }
+inline Num operator-(Num a, double b) { return a - a.m->constant(b); }
+inline Num operator*(Num a, double b) { return a * a.m->constant(b); }
+inline Num operator/(Num a, double b) { return a / a.m->constant(b); }
+inline Num operator+(double a, Num b) { return b.m->constant(a) + b; }
+inline Num operator-(double a, Num b) { return b.m->constant(a) - b; }
+inline Num operator*(double a, Num b) { return b.m->constant(a) * b; }
+inline Num operator/(double a, Num b) { return b.m->constant(a) / b; }
 inline Num operator-(Num a) { return a.m->unary(ir::Opcode::negate, a); }
 inline Num operator<(Num a, Num b) { return a.m->compare(ir::Direction::lt, a, b); }
 inline Num operator<=(Num a, Num b) { return a.m->compare(ir::Direction::le, a, b); }
@@ -76,16 +76,16 @@ inline Num operator>(Num a, Num b) { return a.m->compare(ir::Direction::gt, a, b
 inline Num operator>=(Num a, Num b) { return a.m->compare(ir::Direction::ge, a, b); }
 inline Num operator==(Num a, Num b) { return a.m->compare(ir::Direction::eq, a, b); }
 inline Num operator!=(Num a, Num b) { return a.m->compare(ir::Direction::ne, a, b); }
-inline Num operator<(Num a, double b) { return a < a.m->number(b); }
-inline Num operator<=(Num a, double b) { return a <= a.m->number(b); }
-inline Num operator>(Num a, double b) { return a > a.m->number(b); }
-inline Num operator>=(Num a, double b) { return a >= a.m->number(b); }
-inline Num operator==(Num a, double b) { return a == a.m->number(b); }
+inline Num operator<(Num a, double b) { return a < a.m->constant(b); }
+inline Num operator<=(Num a, double b) { return a <= a.m->constant(b); }
+inline Num operator>(Num a, double b) { return a > a.m->constant(b); }
+inline Num operator>=(Num a, double b) { return a >= a.m->constant(b); }
+inline Num operator==(Num a, double b) { return a == a.m->constant(b); }
 inline Num operator&(Num a, Num b) { return a.m->binary(ir::Opcode::and_, a, b); }
 inline Num operator|(Num a, Num b) { return a.m->binary(ir::Opcode::or_, a, b); }
 inline Num choose(Num pred, Num a, Num b) { return pred.m->select(pred, a, b); }
-inline Num choose(Num pred, Num a, double b) { return choose(pred, a, a.m->number(b)); }
-inline Num choose(Num pred, double a, Num b) { return choose(pred, b.m->number(a), b); }
+inline Num choose(Num pred, Num a, double b) { return choose(pred, a, a.m->constant(b)); }
+inline Num choose(Num pred, double a, Num b) { return choose(pred, b.m->constant(a), b); }
 inline Num abs(Num x) { return x.m->unary(ir::Opcode::abs, x); }
 inline Num log(Num x) { return x.m->unary(ir::Opcode::log, x); }
 inline Num log1p(Num x) { return x.m->unary(ir::Opcode::log_plus_one, x); }

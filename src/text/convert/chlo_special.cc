@@ -100,7 +100,7 @@ Num ChloMath::lgamma(Num x) {
   // Euler's reflection.
   Num reflect = x < 0.5;
   Num z = choose(reflect, -x, x - 1.0);
-  Num a = number(kLanczosBase);
+  Num a = constant(kLanczosBase);
   for (std::size_t k = 0; k < kLanczos.size(); ++k) {
     a = a + kLanczos[k] / (z + double(k + 1));
   }
@@ -117,13 +117,13 @@ Num ChloMath::lgamma(Num x) {
   // At the poles log sin is -inf.
   reflected = choose(abs(log_sin) < kInfinity, reflected, -log_sin);
   Num result = choose(reflect, reflected, direct);
-  return choose(magnitude == kInfinity, number(kInfinity), result);
+  return choose(magnitude == kInfinity, constant(kInfinity), result);
 }
 
 Num ChloMath::digamma(Num x) {
   Num reflect = x < 0.5;
   Num z = choose(reflect, -x, x - 1.0);
-  Num a = number(kLanczosBase), slope = number(0);
+  Num a = constant(kLanczosBase), slope = constant(0);
   for (std::size_t k = 0; k < kLanczos.size(); ++k) {
     Num term = z + double(k + 1);
     slope = slope - kLanczos[k] / (term * term);
@@ -137,7 +137,7 @@ Num ChloMath::digamma(Num x) {
   Num reflected = direct - kPi * cos(angle) / sin(angle);
   Num result = choose(reflect, reflected, direct);
   Num pole = (x <= 0.0) & (x == floor(x));
-  return choose(pole, number(kNan), result);
+  return choose(pole, constant(kNan), result);
 }
 
 Num ChloMath::zeta(Num x, Num q) {
@@ -150,7 +150,7 @@ Num ChloMath::zeta(Num x, Num q) {
     sum = sum + power;
   }
   Num inverse = 1.0 / (a * a);
-  Num tail = number(1 / kZeta.back());
+  Num tail = constant(1 / kZeta.back());
   for (std::size_t k = kZeta.size() - 1; k > 0; --k) {
     Num factor = (x + double(2 * k - 1)) * (x + double(2 * k)) * inverse;
     tail = tail * factor + 1 / kZeta[k - 1];
@@ -160,23 +160,23 @@ Num ChloMath::zeta(Num x, Num q) {
                           : double(std::numeric_limits<float>::epsilon());
   s = choose(abs(power) < abs(sum) * epsilon, sum, s);
   Num even = (x == floor(x)) & (x * 0.5 == floor(x * 0.5));
-  Num pole = choose(even, number(kInfinity), number(kNan));
+  Num pole = choose(even, constant(kInfinity), constant(kNan));
   Num q_whole = q == floor(q), x_whole = x == floor(x);
-  s = choose(q <= 0.0, choose(q_whole, pole, choose(x_whole, s, number(kNan))), s);
-  s = choose(x < 1.0, number(kNan), s);
-  return choose(x == 1.0, number(kInfinity), s);
+  s = choose(q <= 0.0, choose(q_whole, pole, choose(x_whole, s, constant(kNan))), s);
+  s = choose(x < 1.0, constant(kNan), s);
+  return choose(x == 1.0, constant(kInfinity), s);
 }
 
 Num ChloMath::polygamma(Num n, Num x) {
-  Num sign = choose(n * 0.5 == floor(n * 0.5), number(-1), number(1));
+  Num sign = choose(n * 0.5 == floor(n * 0.5), constant(-1), constant(1));
   Num next = n + 1.0;
   Num result = sign * exp(lgamma(next)) * zeta(next, x);
   result = choose(n == 0.0, digamma(x), result);
-  return choose((n == floor(n)) & (n >= 0.0), result, number(kNan));
+  return choose((n == floor(n)) & (n >= 0.0), result, constant(kNan));
 }
 
 Num ChloMath::chebyshev(Num x, std::span<const double> coefficients) {
-  Num b0 = number(coefficients[0]), b1 = number(0), b2 = number(0);
+  Num b0 = constant(coefficients[0]), b1 = constant(0), b2 = constant(0);
   for (double c : coefficients.subspan(1)) {
     b2 = b1;
     b1 = b0;
@@ -206,7 +206,7 @@ Num ChloMath::erfc(Num x) {
     Num near = polynomial(magnitude, kErfcP) / polynomial(magnitude, kErfcQ);
     Num far = polynomial(magnitude, kErfcR) / polynomial(magnitude, kErfcS);
     y = scale * choose(magnitude < 8.0, near, far);
-    y = choose(square > 709.782712893384, number(0), y);
+    y = choose(square > 709.782712893384, constant(0), y);
   } else {
     Num q = 1.0 / magnitude;
     Num q2 = q * q;
@@ -226,15 +226,15 @@ Num ChloMath::next_after(Num x, Num y) {
   Num from = ints(bits(x, integer).i);
   // Away from zero the bits rise, towards it they fall.
   Num away = choose(x > 0.0, y > x, y < x);
-  Num step = ints.select(ints(away.i), ints.number(1), ints.number(-1));
+  Num step = ints.select(ints(away.i), ints.constant(1), ints.constant(-1));
   Num moved = from + step;
-  Num least = ints.number(1);
-  Num sign = ints.number(-std::ldexp(1.0, int(byte_size(dtype_)) * 8 - 1));
+  Num least = ints.constant(1);
+  Num sign = ints.constant(-std::ldexp(1.0, int(byte_size(dtype_)) * 8 - 1));
   Num from_zero = ints.select(ints((y < 0.0).i), ints.binary(ir::Opcode::or_, sign, least), least);
   Num chosen = ints.select(ints((x == 0.0).i), from_zero, moved);
   Num result = (*this)(bits(chosen, dtype_).i);
   result = choose(x == y, y, result);
-  return choose((x != x) | (y != y), number(kNan), result);
+  return choose((x != x) | (y != y), constant(kNan), result);
 }
 
 Num ChloMath::erf_inv(Num u) {
@@ -249,11 +249,11 @@ Num ChloMath::erf_inv(Num u) {
     // One polynomial in one variable: both have the same degree.
     Num near = w < 5.0;
     Num s = choose(near, w - 2.5, sqrt(w) - 3.0);
-    p = choose(near, number(erf_inv_coefficients::kNear32[0]),
-               number(erf_inv_coefficients::kTail32[0]));
+    p = choose(near, constant(erf_inv_coefficients::kNear32[0]),
+               constant(erf_inv_coefficients::kTail32[0]));
     for (std::size_t i = 1; i < erf_inv_coefficients::kNear32.size(); ++i) {
-      p = p * s + choose(near, number(erf_inv_coefficients::kNear32[i]),
-                         number(erf_inv_coefficients::kTail32[i]));
+      p = p * s + choose(near, constant(erf_inv_coefficients::kNear32[i]),
+                         constant(erf_inv_coefficients::kTail32[i]));
     }
   }
   return choose(abs(u) == 1.0, u * std::numeric_limits<double>::infinity(), p * u);

@@ -61,11 +61,11 @@ class ComplexMath {
     Num re, im;
   };
 
-  ComplexMath(Reader& reader, const Operation& op, const Shape& whole)
-      : whole_(whole), real_(reader, op, real_type(whole.dtype), whole.dims) {}
+  ComplexMath(Reader& reader, const Operation& op, const Shape& shape)
+      : shape_(shape), real_(reader, op, real_type(shape.dtype), shape.dims) {}
 
   Parts parts(Instruction* z) { return {part(Opcode::real, z), part(Opcode::imag, z)}; }
-  Instruction* join(Parts z) { return real_.make(Opcode::complex, whole_, {z.re.i, z.im.i}); }
+  Instruction* join(Parts z) { return real_.make(Opcode::complex, shape_, {z.re.i, z.im.i}); }
 
   Parts apply(std::string_view name, Parts z) {
     if (name == "sinh" || name == "cosh") return hyperbolic(name, z);
@@ -109,9 +109,9 @@ class ComplexMath {
     return {w.im, -w.re};
   }
   Num part(Opcode which, Instruction* z) {
-    return real_(real_.make(which, Shape(real_.dtype(), whole_.dims), {z}));
+    return real_(real_.make(which, Shape(real_.dtype(), shape_.dims), {z}));
   }
-  Parts sqrt_of(Parts z) { return parts(real_.make(Opcode::sqrt, whole_, {join(z)})); }
+  Parts sqrt_of(Parts z) { return parts(real_.make(Opcode::sqrt, shape_, {join(z)})); }
 
   Parts asin_of(Parts z) {
     const Parts a = sqrt_of({1 - z.re, -z.im}), b = sqrt_of({1 + z.re, z.im});
@@ -131,7 +131,7 @@ class ComplexMath {
             0.5 * atan2(y, 0.5 * ((1 - x) * (1 + x) - y * y))};
   }
 
-  Shape whole_;
+  Shape shape_;
   ChloMath real_;
 };
 
@@ -153,7 +153,7 @@ void Reader::chlo_trigonometric(Operation& op) {
   }
   if (name == "atan") {
     ChloMath m(*this, op, t, x->shape.dims);
-    set(op, Opcode::atan2, {x, m.number(1).i});
+    set(op, Opcode::atan2, {x, m.constant(1).i});
     return;
   }
   ChloMath m(*this, op, t == DType::f64 ? t : DType::f32, x->shape.dims);

@@ -184,7 +184,7 @@ void Reader::collective_permute(Operation& op) {
 }
 
 ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::CollectiveAttrs& a) {
-  // None said: all devices, in order.
+  // None given: all devices, in order.
   ir::DeviceGroups out = a.groups;
   const std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
   if (out.lists.empty()) {
@@ -221,9 +221,9 @@ Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAtt
   return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
 }
 
-Instruction* Reader::only_at(const Operation& op, Instruction* x, Instruction* wanted,
+Instruction* Reader::only_at(const Operation& op, Instruction* x, Instruction* source,
                              Instruction* place, ir::Direction direction) {
-  Instruction* here = add(op, Opcode::compare, Shape(DType::pred, {}), {place, wanted},
+  Instruction* here = add(op, Opcode::compare, Shape(DType::pred, {}), {place, source},
                           ir::CompareAttrs{direction, ir::ComparisonType::by_dtype});
   Instruction* zero = splat(op, scalar_constant(op, x->shape.dtype, 0), x->shape.dims);
   return add(op, Opcode::select, x->shape, {splat(op, here, x->shape.dims), x, zero});
@@ -244,7 +244,7 @@ void Reader::collective_broadcast(Operation& op) {
     }
     return;
   }
-  // Whose values are wanted is known at run time: of all of the group's, the root's.
+  // Whose values are sent is known at run time: of all of the group's, the root's.
   a.groups = all_in_groups(op, a);
   Instruction* place = place_in_group(op, a);
   const auto size = std::int64_t(a.groups.lists[0].size());

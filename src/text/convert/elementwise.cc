@@ -74,23 +74,23 @@ void Reader::bitcast_convert(Operation& op) {
     set(op, Opcode::bitcast_convert, op.operands);
     return;
   }
-  // Truth values are single bits here and take a byte in HLO: put together and taken apart.
+  // Truth values are single bits here and take a byte in HLO: bits are packed and unpacked.
   DType word = width == 8    ? DType::u8
                : width == 16 ? DType::u16
                : width == 32 ? DType::u32
                              : DType::u64;
-  const Shape whole(word, wide.dims), spread(word, bits.dims);
+  const Shape packed(word, wide.dims), spread(word, bits.dims);
   Instruction* places = add(op, Opcode::iota, spread, {}, ir::IotaAttrs{spread.rank() - 1});
   if (from_bits) {
     x = add(op, Opcode::convert, spread, {x});
     x = add(op, Opcode::shift_left, spread, {x, places});
-    x = add(op, Opcode::reduce, whole, {x, scalar_constant(op, word, 0)},
+    x = add(op, Opcode::reduce, packed, {x, scalar_constant(op, word, 0)},
             ir::DimensionsAttrs{{spread.rank() - 1}}, {binary_computation(Opcode::or_, word)});
     if (word != to.dtype) x = add(op, Opcode::bitcast_convert, to, {x});
   } else {
-    if (word != from.dtype) x = add(op, Opcode::bitcast_convert, whole, {x});
+    if (word != from.dtype) x = add(op, Opcode::bitcast_convert, packed, {x});
     Dims kept;
-    for (std::int64_t d = 0; d < whole.rank(); ++d) kept.push_back(d);
+    for (std::int64_t d = 0; d < packed.rank(); ++d) kept.push_back(d);
     x = add(op, Opcode::broadcast, spread, {x}, ir::DimensionsAttrs{std::move(kept)});
     x = add(op, Opcode::shift_right_logical, spread, {x, places});
     Instruction* one = splat(op, scalar_constant(op, word, 1), spread.dims);
@@ -105,28 +105,28 @@ void Reader::complex_elementwise(Operation& op) {
   need_results(op, 1);
   const Shape shape = op.operands[0]->shape;
   const Shape real(real_type(shape.dtype), shape.dims), truth(DType::pred, shape.dims);
-  auto number = [&](double re, double im) {
+  auto complex_constant = [&](double re, double im) {
     auto part = [&](double v) { return splat(op, scalar_constant(op, real.dtype, v), shape.dims); };
     return add(op, Opcode::complex, shape, {part(re), part(im)});
   };
   Instruction* x = op.operands[0];
   Opcode opcode = op.info->opcode;
   if (opcode == Opcode::cbrt) {
-    op.values.push_back(add(op, Opcode::power, shape, {x, number(1.0 / 3, 0)}));
+    op.values.push_back(add(op, Opcode::power, shape, {x, complex_constant(1.0 / 3, 0)}));
     return;
   }
   Instruction* y = op.operands[1];
   if (opcode == Opcode::atan2) {
     // -i log((y + i x) / sqrt(x x + y y)) of atan2(x, y)
-    Instruction* turned = add(op, Opcode::multiply, shape, {number(0, 1), x});
+    Instruction* turned = add(op, Opcode::multiply, shape, {complex_constant(0, 1), x});
     Instruction* sum = add(op, Opcode::add, shape, {y, turned});
     Instruction* squares =
         add(op, Opcode::add, shape,
             {add(op, Opcode::multiply, shape, {x, x}), add(op, Opcode::multiply, shape, {y, y})});
     Instruction* length = add(op, Opcode::sqrt, shape, {squares});
     Instruction* ratio = add(op, Opcode::divide, shape, {sum, length});
-    op.values.push_back(
-        add(op, Opcode::multiply, shape, {number(0, -1), add(op, Opcode::log, shape, {ratio})}));
+    op.values.push_back(add(op, Opcode::multiply, shape,
+                            {complex_constant(0, -1), add(op, Opcode::log, shape, {ratio})}));
     return;
   }
   // By the real part, then by the imaginary one.

@@ -192,7 +192,7 @@ void Reader::check_passed_on(const Operation& op) {
               &R::optimization_barrier, &R::all_gather, &R::all_reduce, &R::reduce_scatter,
               &R::all_to_all, &R::sharding_constraint, &R::collective_permute,
               &R::collective_broadcast, &R::collective_reduce, &R::async_start})) {
-    // Calls that only say how an array lies give what they take.
+    // Calls that only state how an array is laid out give what they take.
     bool keeps = op.info->convert == &R::async_done && op.results.size() == 1;
     if (op.info->convert == &R::custom_call) {
       std::string_view target = call_target(op);

@@ -25,10 +25,10 @@ void Cursor::skip_line() {
   p_ = newline == nullptr ? end_ : static_cast<const char*>(newline);
 }
 
-bool Cursor::accept_word(std::string_view wanted) {
+bool Cursor::accept_word(std::string_view word) {
   skip();
-  if (rest().substr(0, wanted.size()) != wanted) return false;
-  const char* after = p_ + wanted.size();
+  if (rest().substr(0, word.size()) != word) return false;
+  const char* after = p_ + word.size();
   if (after < end_ && is_id_char(*after) && *after != '-') return false;
   p_ = after;
   return true;

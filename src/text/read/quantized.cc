@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxStorageBits = 32;
 
-std::string number(double v) {
+std::string number_text(double v) {
   char text[32];
   auto end = std::to_chars(text, text + sizeof text, v).ptr;
   return {text, end};
@@ -65,7 +65,7 @@ std::string Quantized::to_string() const {
   out += axis ? ", {" : ", ";
   for (std::size_t n = 0; n < scales.size(); ++n) {
     if (n > 0) out += ", ";
-    out += number(scales[n]) + ":" + std::to_string(zero_points[n]);
+    out += number_text(scales[n]) + ":" + std::to_string(zero_points[n]);
   }
   return out + (axis ? "}>" : ">");
 }

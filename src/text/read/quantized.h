@@ -15,7 +15,7 @@ namespace tessera::text {
 /// The meaning is that of the StableHLO specification, "Quantized types".
 struct Quantized {
   DType storage = DType::s8, expressed = DType::f32;
-  /// What is stored lies between these.
+  /// What is stored is between these.
   std::int64_t least = 0, most = 0;
   /// The dim along which scale and zero point differ; none: one of each for all elements.
   std::optional<std::int64_t> axis;

@@ -415,8 +415,8 @@ class Reader {
   ir::DeviceGroups all_in_groups(const Operation& op, const ir::CollectiveAttrs& a);
   /// Which place in its group gives the values of that operand.
   ir::Instruction* root_of(const Operation& op, std::size_t operand);
-  /// `x` where `wanted` is this device's place, else zeros.
-  ir::Instruction* only_at(const Operation& op, ir::Instruction* x, ir::Instruction* wanted,
+  /// `x` where `source` is this device's place, else zeros.
+  ir::Instruction* only_at(const Operation& op, ir::Instruction* x, ir::Instruction* source,
                            ir::Instruction* place, ir::Direction direction);
   void call_function(Operation& op, std::string_view symbol);
 

@@ -162,7 +162,7 @@ class Writer {
   std::unordered_map<const ir::Computation*, std::string> functions_;
   std::vector<const ir::Computation*> pending_;  // functions that are called and not yet written
   std::unordered_map<const ir::Computation*, int> uses_;
-  /// Markers of results' shardings at the root: they are said with the results.
+  /// Markers of results' shardings at the root: they are written with the results.
   std::unordered_set<const ir::Instruction*> result_markers_;
   std::unordered_set<const ir::Instruction*> echoes_;  ///< say again what a marker says
   std::deque<Shape> owned_;

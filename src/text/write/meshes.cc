@@ -99,7 +99,7 @@ void MeshSymbols::append_definitions(std::string& out) const {
     begin(m.symbol);
     bool first = true;
     for (const MeshAxis& axis : m.mesh->axes) {
-      // A refined axis is written once, as a whole: its major piece stands for it. Pieces of
+      // A refined axis is written once, unsplit: its major piece stands for it. Pieces of
       // size 1 may share that place.
       if (axis.pre != 1) continue;
       if (!first && &axis != &m.mesh->axes[0] && (&axis - 1)->name == axis.name) continue;

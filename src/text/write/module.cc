@@ -22,7 +22,7 @@ namespace {
 // Regions are copies of their computations. A computation that is larger than this and used
 // several times becomes a function instead, so that text grows with the module only.
 constexpr std::size_t kMaxCopied = 16;
-// Regions in regions; what lies deeper becomes a function.
+// Regions in regions; what is nested deeper becomes a function.
 constexpr int kMaxDepth = 48;
 
 std::vector<Computation*> reachable(const ir::Module& m) {

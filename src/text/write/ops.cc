@@ -364,9 +364,9 @@ Values Writer::instruction(Frame& f, const Instruction& i) {
       }
       const std::size_t count = leaves_of(i.shape).size();
       Values part(all.begin() + std::ptrdiff_t(first), all.begin() + std::ptrdiff_t(first + count));
-      // Said already where the tuple was made, or with the results.
-      const bool said = i.operands()[0]->has_sharding() || &i == module_.entry()->root();
-      return said ? part : constrained(i, part);
+      // Written already where the tuple was made, or with the results.
+      const bool written = i.operands()[0]->has_sharding() || &i == module_.entry()->root();
+      return written ? part : constrained(i, part);
     }
     case Opcode::copy:
     case Opcode::domain:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products, windows, gathers and other ops on whole arrays.
+// Products, windows, gathers and other ops on arrays.
 #include <algorithm>
 #include <charconv>
 
@@ -28,7 +28,8 @@ void listed(std::string& out, std::string_view key, const Dims& values) {
   append_list(out, values);
 }
 
-void number(std::string& out, std::string_view key, std::int64_t value, std::string_view type) {
+void append_number(std::string& out, std::string_view key, std::int64_t value,
+                   std::string_view type) {
   if (!out.empty()) out += ", ";
   out += key;
   out += " = ";
@@ -177,12 +178,12 @@ Values Writer::convolution(const Instruction& i, const Values& xs) {
     return text + "]";
   };
   std::string p;
-  number(p, "batch_group_count", a.batch_group_count, "i64");
+  append_number(p, "batch_group_count", a.batch_group_count, "i64");
   p += ", dimension_numbers = #stablehlo.conv<" +
        labels(a.input_batch, 'b', a.input_feature, 'f', a.input_spatial) + "x" +
        labels(a.kernel_input_feature, 'i', a.kernel_output_feature, 'o', a.kernel_spatial) + "->" +
        labels(a.output_batch, 'b', a.output_feature, 'f', a.output_spatial) + ">";
-  number(p, "feature_group_count", a.feature_group_count, "i64");
+  append_number(p, "feature_group_count", a.feature_group_count, "i64");
   array(p, "lhs_dilation", each(a.window, [](auto& d) { return d.lhs_dilation; }));
   p += ", " + padding(a.window) + ", " + precision_config(a.operand_precision);
   array(p, "rhs_dilation", each(a.window, [](auto& d) { return d.rhs_dilation; }));
@@ -298,7 +299,7 @@ Values Writer::random(const Instruction& i, const Values& xs) {
 Values Writer::top_k(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::TopKAttrs>();
   std::string p;
-  number(p, "k", a.k, "i64");
+  append_number(p, "k", a.k, "i64");
   if (a.largest) return generic(i, {"chlo.top_k", xs, p, leaves_of(i.shape), nullptr});
   // The smallest: in order, with their positions, and the first k of them.
   const Shape& x = *xs[0].type;
@@ -399,7 +400,7 @@ Values Writer::arrays(const Instruction& i, const Values& xs) {
       std::string epsilon;
       append_dense(epsilon, Literal::scalar(DType::f32, a.epsilon));  // dense<1.0e-3>
       p = "epsilon = " + epsilon.substr(6, epsilon.size() - 7) + " : f32";
-      number(p, "feature_index", a.feature_index, "i64");
+      append_number(p, "feature_index", a.feature_index, "i64");
       return generic(i, {name, xs, p, leaves_of(i.shape), nullptr});
     }
     default:

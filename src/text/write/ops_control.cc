@@ -61,7 +61,7 @@ std::string layouts(const Types& shapes) {
   return out + "]";
 }
 
-/// Whether a text's brackets, of all of MLIR's kinds, close in braces around the whole.
+/// Whether a text's brackets, of all of MLIR's kinds, close in one pair of braces.
 bool is_dictionary(const std::string& text) {
   if (text[0] != '{') return false;
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the writer of StableHLO can be told. src/text/read/stablehlo.h has the plain form.
+// Options of the writer of StableHLO. src/text/read/stablehlo.h has the plain form.
 #pragma once
 
 #include <string>
