@@ -312,8 +312,9 @@ void Emitter::emit(const ir::Instruction& i) {
     const auto s = slots(*o);
     inputs.insert(inputs.end(), s.begin(), s.end());
   }
-  // Without the body that it would have been replaced by.
-  if (i.is(Opcode::custom_partitioning)) ir::need_custom_call(i);
+  // What partitioning leaves none of, or a call that lacks its body.
+  const bool calls = i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
+  if (calls) ir::need_custom_call(i);
   if (i.is(Opcode::custom_call)) {
     KernelSpec spec = call_kernel(i);
     return task(i, std::move(spec), std::move(inputs), results(i));

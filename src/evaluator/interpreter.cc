@@ -6,6 +6,7 @@
 
 #include "src/base/machine_memory.h"
 #include "src/evaluator/ops.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/text_attributes.h"
 
 namespace tessera::evaluator {
@@ -101,6 +102,10 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
       return run_conditional(in, active, operands);
     case Opcode::custom_call:
       return run_custom_call(in, active, operands);
+    case Opcode::manual_computation:
+      // Its body is for devices of their own.
+      ir::need_custom_call(in);
+      break;
     case Opcode::custom_partitioning:
       return run_custom_partitioning(in, active, operands);
     case Opcode::call:

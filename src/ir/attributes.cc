@@ -6,6 +6,14 @@
 
 namespace tessera::ir {
 
+bool operator==(const ManualComputationAttrs& a, const ManualComputationAttrs& b) {
+  const bool same_axes =
+      a.mesh == b.mesh || (a.mesh != nullptr && b.mesh != nullptr && *a.mesh == *b.mesh);
+  return static_cast<const CallAttrs&>(a) == static_cast<const CallAttrs&>(b) && same_axes &&
+         a.manual_axes == b.manual_axes && a.in_shardings == b.in_shardings &&
+         a.out_shardings == b.out_shardings;
+}
+
 struct Attributes::OfKind {
   void (*destroy)(Node*);
   bool (*equal)(const Node&, const Node&);

@@ -15,6 +15,7 @@
 #include "src/base/literal.h"
 #include "src/base/small_vector.h"
 #include "src/sharding/axes/logical_mesh.h"
+#include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera::ir {
 
@@ -222,6 +223,27 @@ struct CustomPartitioningAttrs : CallAttrs {
   std::shared_ptr<CustomPartitioner> partitioner;
   friend bool operator==(const CustomPartitioningAttrs&, const CustomPartitioningAttrs&) = default;
 };
+/// manual-computation (shard_map): code that is written per device along some axes of the mesh.
+/// Operands and results are global arrays. called[0] is the body: its parameters and results have
+/// the shapes of shards along the manual axes, and are whole along all others. It returns a tuple
+/// of the local results, and the op's shape is a tuple of the global ones; a single result may
+/// stand without a tuple on both sides. Replica groups and permutes in the body name partition ids
+/// of the whole program.
+struct ManualComputationAttrs : CallAttrs {
+  /// One per operand and per result. On every dim manual axes come before the automatic ones.
+  std::vector<TensorSharding> in_shardings, out_shardings;
+  MeshRef mesh;           ///< of manual_axes; null: there are none
+  IndexList manual_axes;  ///< sorted
+  /// How text says the meshes: `@mesh`, as one was read that did, or `mesh<["x"=2]>` in place.
+  bool names_mesh = false;
+  friend bool operator==(const ManualComputationAttrs& a, const ManualComputationAttrs& b);
+};
+/// pvary, in code per device: gives its operand, as a value that varies over these mesh axes, too.
+/// Its transpose is a sum over them.
+struct PvaryAttrs : CallAttrs {
+  std::vector<std::string> axes;  ///< names, sorted
+  friend bool operator==(const PvaryAttrs&, const PvaryAttrs&) = default;
+};
 struct CholeskyAttrs {
   bool lower = false;
   template <class Attrs, class Visitor>
@@ -312,9 +334,9 @@ using AttributeKinds =
                       CompareAttrs, SliceAttrs, DynamicSliceAttrs, PadAttrs, DotAttrs, WindowAttrs,
                       ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs, GetTupleElementAttrs,
                       CollectiveAttrs, PermuteAttrs, CustomCallAttrs, ShardingConstraintAttrs,
-                      PropagationBarrierAttrs, CustomPartitioningAttrs, CholeskyAttrs,
-                      TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs, BatchNormAttrs,
-                      TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
+                      PropagationBarrierAttrs, CustomPartitioningAttrs, ManualComputationAttrs,
+                      PvaryAttrs, CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs,
+                      RngAttrs, BatchNormAttrs, TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
 template <class A>
 inline constexpr int attribute_kind = AttributeKinds::number<A>();
 /// Those that are read and written field by field.

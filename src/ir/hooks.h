@@ -65,22 +65,5 @@ class CustomPartitioner {
 /// custom_call_target of a scan that HLO's scan can't express (ScanAttrs). Its attributes are those
 /// of HLO's scan with `length` and `num_constants`.
 inline constexpr const char* kScanTarget = "tessera.Scan";
-/// custom_call_target of a manual computation (shard_map): code that is written per device along
-/// some axes of the mesh. Operands and results are global arrays. called[0] is the body: its
-/// parameters and results have the shapes of shards along the manual axes, and are whole along all
-/// others. It returns a tuple of the local results, and the call's shape is a tuple of the global
-/// ones; a single result may stand without a tuple on both sides. Replica groups and permutes in
-/// the body name partition ids of the whole program.
-///
-/// CustomCallAttrs::other has these entries:
-///   in_shardings, out_shardings: sdy's lists, `[<@mesh, [{"x"}, {}]>, <@mesh, [{}]>]`, one entry
-///     per operand and per result; `[]` if there are none. `@mesh` may be a whole mesh in place,
-///     `mesh<["x"=2, "y"=4]>`, as it is printed; a mere name stands for the module's mesh.
-///   manual_axes: `["x", "y"]`; whole named axes, none for `[]`. On every dim they come before the
-///     axes that stay automatic.
-inline constexpr const char* kManualComputationTarget = "tessera.ManualComputation";
-inline constexpr const char* kManualInShardings = "in_shardings";
-inline constexpr const char* kManualOutShardings = "out_shardings";
-inline constexpr const char* kManualAxes = "manual_axes";
 
 }  // namespace tessera::ir

@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/ir/analysis/device_computations.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/passes/simplify.h"
@@ -38,7 +37,7 @@ bool can_inline(const Instruction& i, Scope scope) {
   }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   // A manual computation is left where nothing was partitioned: on one device.
-  return i.is(Opcode::custom_partitioning) || ir::is_manual_computation(i);
+  return i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
 }
 
 /// Code per device is one device's program as it stands only if a part is the whole.

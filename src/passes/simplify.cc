@@ -116,6 +116,7 @@ class Simplifier {
         return i->operand(1) == i->operand(2) && same_type(*i, *i->operand(1)) ? i->operand(1)
                                                                                : nullptr;
       case Opcode::sharding_constraint:
+      case Opcode::pvary:
         return i->operand(0);
       default:
         return ir::is_elementwise(i->opcode) ? splat(i) : nullptr;

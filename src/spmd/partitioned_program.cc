@@ -24,8 +24,8 @@ bool among_partitions(const ir::Instruction& i) {
 bool speaks_of_whole(const ir::Instruction& i) {
   if (ir::is_printed_as_custom_call(i.opcode)) return true;
   const std::string target = ir::custom_call_target(i);
-  return ir::is_manual_computation(i) || target.rfind("xla.sdy.", 0) == 0 ||
-         target.rfind("SPMD", 0) == 0;
+  return target.rfind("xla.sdy.", 0) == 0 || target.rfind("SPMD", 0) == 0 ||
+         target == ir::kManualComputationTarget;
 }
 
 }  // namespace

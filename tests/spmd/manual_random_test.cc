@@ -196,19 +196,15 @@ class ManualProgram {
     }
     if (!rest.empty()) x = sum(b, x, rest);
     body->set_root(dice_.chance(0.5) ? x : b.tuple({x}));
-    std::string axes;
-    for (int a : manual_) {
-      axes += (axes.empty() ? "\"" : ", \"") + mesh_->axes[std::size_t(a)].name + "\"";
-    }
-    ir::CustomCallAttrs attrs;
-    attrs.target = ir::kManualComputationTarget;
-    attrs.other = {{ir::kManualInShardings, spmd::manual::list_text({in, other})},
-                   {ir::kManualOutShardings, spmd::manual::list_text({out})},
-                   {ir::kManualAxes, "[" + axes + "]"}};
+    ir::ManualComputationAttrs attrs;
+    attrs.in_shardings = {in, other};
+    attrs.out_shardings = {out};
+    attrs.mesh = mesh_;
+    attrs.manual_axes = manual_;
     const Shape global(f32, {16, 8});
     const bool tuple = body->root()->shape.is_tuple;
     Instruction* made = outside.emit_shaped(
-        Opcode::custom_call, tuple ? Shape::tuple({global}) : global, {p, q}, attrs, {body});
+        Opcode::manual_computation, tuple ? Shape::tuple({global}) : global, {p, q}, attrs, {body});
     return tuple ? outside.get_tuple_element(made, 0) : made;
   }
 

@@ -133,11 +133,12 @@ TEST(Shardings, ManualComputations) {
     return %0 : tensor<8x16xf32>
   })");
   const ir::Instruction* call = m->entry()->root();
-  const auto& attrs = call->get<ir::CustomCallAttrs>();
-  EXPECT_EQ(attrs.target, ir::kManualComputationTarget);
-  ASSERT_EQ(attrs.other.size(), 3u);
-  EXPECT_EQ(attrs.other[0].second, "[<@mesh, [{\"x\"}, {}]>]");
-  EXPECT_EQ(attrs.other[2], (std::pair<std::string, std::string>{ir::kManualAxes, "[\"x\"]"}));
+  const auto& attrs = call->get<ir::ManualComputationAttrs>();
+  ASSERT_EQ(attrs.in_shardings.size(), 1u);
+  EXPECT_EQ(attrs.in_shardings[0].to_spec_string(), "P(\"x\", None)");
+  EXPECT_EQ(attrs.mesh->axes.at(0).name, "x");
+  EXPECT_EQ(attrs.manual_axes, IndexList{0});
+  EXPECT_TRUE(attrs.other.empty());
   ASSERT_EQ(call->called().size(), 1u);
   EXPECT_EQ(call->called()[0]->root()->shape.to_string(), "f32[4,16]");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes, shardings, constraints, groups and manual computations in sdy's form.
-#include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/sharding/axes/sdy_text.h"
 #include "tests/text/write_cases.h"
 
 namespace tessera::text {
@@ -148,12 +148,14 @@ TEST(WriteSharding, ManualComputation) {
   body->set_root(inside.unary(ir::Opcode::sine, inside.parameter(0, Shape(f32, {8, 8}))));
   ir::Computation* entry = module.add_computation("main");
   ir::Builder b(entry);
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kManualComputationTarget;
-  attrs.other = {{ir::kManualInShardings, "[<@any, [{\"x\"}, {?}]>]"},
-                 {ir::kManualOutShardings, "[<mesh<[\"x\"=2, \"y\"=4]>, [{\"x\"}, {}]>]"},
-                 {ir::kManualAxes, "[\"x\"]"}};
-  entry->set_root(b.emit_shaped(ir::Opcode::custom_call, Shape(f32, {16, 8}),
+  ir::ManualComputationAttrs attrs;
+  attrs.in_shardings = {parse_sdy_sharding("<@any, [{\"x\"}, {?}]>", mesh)};
+  // The same mesh by another name.
+  attrs.out_shardings = {
+      parse_sdy_sharding("<mesh<[\"x\"=2, \"y\"=4]>, [{\"x\"}, {}]>", MeshTable{})};
+  attrs.mesh = mesh;
+  attrs.manual_axes = {0};
+  entry->set_root(b.emit_shaped(ir::Opcode::manual_computation, Shape(f32, {16, 8}),
                                 {b.parameter(0, Shape(f32, {16, 8}))}, attrs, {body}));
   module.set_entry(entry);
   const std::string text = to_stablehlo(module);

@@ -457,14 +457,12 @@ std::int64_t axis_size(const AxisNames& axis_name, Location location) {
 }
 
 namespace {
-/// Another instruction, so that it has a type of its own; it goes when the program is simplified.
-Array cast_to_varying(const std::string& op, const Operand& x, VaryingAxes varying) {
+Array cast_to_varying(const std::string& op, const Operand& x, const VaryingAxes& more) {
   const Array& value = x.array;
   const std::vector<Array> operands{value};
-  Array out =
-      apply(Opcode::copy, operands, {}, x.location, op, nullptr, nullptr, value.weak_type());
-  set_varying(out, std::move(varying));
-  return out;
+  ir::PvaryAttrs attrs;
+  attrs.axes.assign(more.begin(), more.end());
+  return apply(Opcode::pvary, operands, attrs, x.location, op, nullptr, nullptr, value.weak_type());
 }
 }  // namespace
 
@@ -492,14 +490,14 @@ Array pcast(Operand x, const AxisNames& axis_name, const PcastOptions& options) 
                        x.location);
     }
   }
-  return cast_to_varying("pcast", x, axes.with(have));
+  return cast_to_varying("pcast", x, axes.names);
 }
 
 Array pvary(Operand x, const AxisNames& axis_name) {
   const BoundAxes axes = bound_axes("pvary", axis_name, x.location);
   (void)impl_of(x.array, x.location);
-  const VaryingAxes have = varying_of(x.array), all = axes.with(have);
-  return all == have ? x.array : cast_to_varying("pvary", x, all);
+  const VaryingAxes more = frontend::without(axes.names, varying_of(x.array));
+  return more.empty() ? x.array : cast_to_varying("pvary", x, more);
 }
 
 std::vector<std::string> varying_axes(const Array& x) {

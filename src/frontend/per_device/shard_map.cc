@@ -10,10 +10,8 @@
 #include "src/frontend/per_device/shard_map_specs.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/trace/nesting.h"
-#include "src/ir/hooks.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/manual_mesh_scope.h"
-#include "src/spmd/manual/manual.h"
 
 namespace tessera {
 
@@ -243,16 +241,19 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   }
   outer.mesh_uses().push_back({NamedSharding(manual.mesh, PartitionSpec()), where});
 
-  std::string axes;
-  for (const std::string& a : manual.fresh) axes += (axes.empty() ? "\"" : ", \"") + a + "\"";
-  ir::CustomCallAttrs attrs;
-  attrs.target = ir::kManualComputationTarget;
-  attrs.other = {{ir::kManualInShardings, spmd::manual::list_text(in)},
-                 {ir::kManualOutShardings, spmd::manual::list_text(out)},
-                 {ir::kManualAxes, "[" + axes + "]"}};
+  ir::ManualComputationAttrs attrs;
+  attrs.in_shardings = std::move(in);
+  attrs.out_shardings = std::move(out);
+  attrs.mesh = to_logical_mesh(manual.mesh);
+  for (std::size_t a = 0; a < attrs.mesh->axes.size(); ++a) {
+    const auto& fresh = manual.fresh;
+    const bool named =
+        std::find(fresh.begin(), fresh.end(), attrs.mesh->axes[a].name) != fresh.end();
+    if (named) attrs.manual_axes.push_back(int(a));
+  }
   const Shape shape = Shape::tuple(shapes);
   std::vector<Array> results =
-      frontend::apply_many(ir::Opcode::custom_call, operands, attrs, where, name, &shape,
+      frontend::apply_many(ir::Opcode::manual_computation, operands, attrs, where, name, &shape,
                            [&](ir::Module*) { return std::vector<ir::Computation*>{body}; });
   for (std::size_t i = 0; i < results.size(); ++i) {
     impl_of(results[i]).weak = weak[i];

@@ -183,6 +183,9 @@ const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
         const VaryingAxes& more = varying_[std::size_t(o->index)];
         axes.insert(more.begin(), more.end());
       }
+      if (const auto* pvary = all[i]->attrs.get_if<ir::PvaryAttrs>()) {
+        axes.insert(pvary->axes.begin(), pvary->axes.end());
+      }
     }
     varying_.push_back(std::move(axes));
   }

@@ -4,13 +4,9 @@
 
 #include <unordered_set>
 
-#include "src/ir/hooks.h"
-
 namespace tessera::ir {
 
-bool is_manual_computation(const Instruction& i) {
-  return i.is(Opcode::custom_call) && i.get<CustomCallAttrs>().target == kManualComputationTarget;
-}
+bool is_manual_computation(const Instruction& i) { return i.is(Opcode::manual_computation); }
 
 bool is_partly_manual(const Instruction& i) {
   return is_manual_computation(i) && i.called().size() == 1 &&
@@ -23,7 +19,7 @@ std::vector<Computation*> device_callees(const Instruction& i) {
     case Opcode::conditional:
     case Opcode::call:
       return i.called();
-    case Opcode::custom_call:
+    case Opcode::manual_computation:
       if (is_partly_manual(i)) return i.called();
       return {};
     default:

@@ -9,7 +9,7 @@
 
 namespace tessera::ir {
 
-/// A call of code per device (kManualComputationTarget in hooks.h).
+/// A call of code per device (ManualComputationAttrs).
 bool is_manual_computation(const Instruction& instruction);
 /// Such a call whose body leaves axes automatic: once its shardings are bound (spmd/manual), the
 /// body's root has some.

@@ -199,7 +199,8 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
     }
     std::unordered_map<Instruction*, Instruction*> replaced;
     for (const auto& i : c->instructions()) {
-      const bool marks = i->is(Opcode::sharding_constraint) || i->is(Opcode::propagation_barrier);
+      const bool marks = i->is(Opcode::sharding_constraint) || i->is(Opcode::propagation_barrier) ||
+                         i->is(Opcode::pvary);
       if (markers && marks) replaced[i.get()] = i->operand(0);
     }
     for (const auto& [call, target] : calls) {

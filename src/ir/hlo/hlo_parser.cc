@@ -5,6 +5,7 @@
 #include "src/ir/analysis/verifier.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hlo/literal_parser.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/limits.h"
 #include "src/ir/shapes/shape_inference.h"
 
@@ -33,6 +34,7 @@ std::unique_ptr<Module> HloParser::run() {
   }
   if (layout_at_.data() != nullptr) check_entry_layout();
   resolve_shardings(in_, module_.get(), pending_, sdy_meshes_, meshes_at_);
+  raise_manual_computations(module_.get());
   verify_structure(*module_, false);
   return std::move(module_);
 }

@@ -257,7 +257,7 @@ void Printer::instruction(const Instruction& i) {
   name_of(i);
   out_ += " = ";
   if (!is_printed_as_custom_call(i.opcode)) return right_side(i);
-  right_side(as_custom_call(i));
+  right_side(as_custom_call(i, options_.canonical));
   const auto* custom = i.attrs.get_if<CustomPartitioningAttrs>();
   if (options_.canonical && custom != nullptr && custom->partitioner != nullptr) {
     out_ += ", partitioner=";

@@ -2,6 +2,7 @@
 // The texts of ops that are custom calls in HLO.
 #include "src/ir/hlo/typed_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/check.h"
@@ -54,7 +55,211 @@ void raise_barrier(Instruction* i, CallAttrs call) {
   i->attrs = std::move(a);
 }
 
+/// `<mesh<["x"=2]>, [{"x"}, {?}], replicated={"y"}>`, or with `@mesh`.
+std::string sharding_text(const TensorSharding& s, bool names_mesh) {
+  const std::string text = s.to_string();
+  const std::string prefix = "#sdy.sharding<@" + (s.mesh ? s.mesh->name : "empty_mesh");
+  if (names_mesh || !s.mesh || s.kind != TensorSharding::Kind::axes || text.rfind(prefix, 0) != 0) {
+    return text.substr(std::string_view("#sdy.sharding").size());
+  }
+  std::string mesh = "mesh<[";
+  const std::string* last = nullptr;
+  for (const MeshAxis& a : s.mesh->axes) {
+    if (a.pre != 1 || (last && *last == a.name)) continue;
+    mesh += (last ? ", \"" : "\"") + a.name + "\"=" + std::to_string(a.full);
+    last = &a.name;
+  }
+  mesh += "]";
+  if (!s.mesh->device_ids.empty()) mesh += ", device_ids=[" + join(s.mesh->device_ids) + "]";
+  return "<" + mesh + ">" + text.substr(prefix.size());
+}
+
+std::string list_text(const std::vector<TensorSharding>& shardings, bool names_mesh) {
+  std::string out = "[";
+  for (const TensorSharding& s : shardings) {
+    if (out.size() > 1) out += ", ";
+    out += sharding_text(s, names_mesh);
+  }
+  return out + "]";
+}
+
+/// Reads what one manual computation says.
+class ManualReader {
+ public:
+  ManualReader(const Instruction& call, const NamedMeshes& meshes)
+      : call_(call), texts_(call.get<CustomCallAttrs>()), meshes_(meshes) {}
+
+  ManualComputationAttrs read() {
+    static_cast<CallAttrs&>(out_) = texts_;
+    std::erase_if(out_.other, [](const auto& item) {
+      return item.first == kManualInShardings || item.first == kManualOutShardings ||
+             item.first == kManualAxes;
+    });
+    out_.names_mesh = true;
+    out_.in_shardings = list(kManualInShardings);
+    out_.out_shardings = list(kManualOutShardings);
+    for (const auto* shardings : {&out_.in_shardings, &out_.out_shardings}) {
+      for (const TensorSharding& s : *shardings) {
+        if (s.kind != TensorSharding::Kind::axes) {
+          throw ShardingError("the manual computation " + call_.name + " has the sharding " +
+                                  s.to_string() + ", which names no axes",
+                              call_.location());
+        }
+        if (!out_.mesh) out_.mesh = s.mesh;
+        // A mere name is the module's mesh.
+        out_.names_mesh &= !s.mesh || same_mesh(s.mesh, meshes_.otherwise);
+      }
+    }
+    if (!out_.mesh) out_.mesh = meshes_.otherwise;
+    axes();
+    return std::move(out_);
+  }
+
+ private:
+  const std::string& entry(const char* key) const {
+    for (const auto& [name, text] : texts_.other) {
+      if (name == key) return text;
+    }
+    throw ValueError("the manual computation " + call_.name + " lacks its " + key,
+                     call_.location());
+  }
+
+  std::vector<TensorSharding> list(const char* key) {
+    const std::string& text = entry(key);
+    if (text.find("mesh<") != std::string::npos) out_.names_mesh = false;
+    try {
+      return parse_sdy_sharding_per_value(text, meshes_.by_name);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
+                           call_.name + ": " + e.message(),
+                       call_.location());
+    }
+  }
+
+  void axes() {
+    const std::string& text = entry(kManualAxes);
+    const std::size_t begin = text.find_first_of("[{"), end = text.find_last_of("]}");
+    if (begin == std::string::npos || end == std::string::npos || end < begin) {
+      throw ParseError("manual_axes=" + text + " of the manual computation " + call_.name +
+                           " is no list of axes",
+                       call_.location());
+    }
+    const std::string names = text.substr(begin + 1, end - begin - 1);
+    if (names.find('"') == std::string::npos) return;
+    try {
+      const TensorSharding s = parse_sdy_sharding("<@mesh, [], manual={" + names + "}>", out_.mesh);
+      out_.mesh = s.mesh;
+      out_.manual_axes = s.manual;
+      std::sort(out_.manual_axes.begin(), out_.manual_axes.end());
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
+                              ": " + e.message(),
+                          call_.location());
+    }
+  }
+
+  const Instruction& call_;
+  const CustomCallAttrs& texts_;
+  const NamedMeshes& meshes_;
+  ManualComputationAttrs out_;
+};
+
+/// `["x", "y"]`
+std::string names_text(const std::vector<std::string>& names) {
+  std::string out = "[";
+  for (const std::string& name : names) out += (out.size() > 1 ? ", \"" : "\"") + name + "\"";
+  return out + "]";
+}
+
+void raise_pvary(Instruction* i, CallAttrs call) {
+  PvaryAttrs a;
+  static_cast<CallAttrs&>(a) = std::move(call);
+  const auto item = std::find_if(a.other.begin(), a.other.end(),
+                                 [](const auto& entry) { return entry.first == kManualAxes; });
+  if (item == a.other.end()) {
+    throw ValueError("the pvary " + i->name + " lacks its " + kManualAxes, i->location());
+  }
+  const std::string& text = item->second;
+  for (std::size_t at = text.find('"'); at != std::string::npos;) {
+    const std::size_t end = text.find('"', at + 1);
+    if (end == std::string::npos) {
+      throw ParseError(text + " of the pvary " + i->name + " is no list of axes", i->location());
+    }
+    a.axes.push_back(text.substr(at + 1, end - at - 1));
+    at = text.find('"', end + 1);
+  }
+  std::sort(a.axes.begin(), a.axes.end());
+  a.other.erase(item);
+  i->opcode = Opcode::pvary;
+  i->attrs = std::move(a);
+}
+
+bool is_manual_text(const Instruction& i) {
+  return i.is(Opcode::custom_call) && i.get<CustomCallAttrs>().target == kManualComputationTarget;
+}
+
 }  // namespace
+
+NamedMeshes named_meshes(const Module& module) {
+  NamedMeshes out;
+  const auto know = [&](const MeshRef& mesh) {
+    if (mesh) out.by_name.emplace(mesh->name, mesh);
+  };
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      for (const TensorSharding& s : i->sharding) know(s.mesh);
+    }
+  }
+  know(module.mesh);
+  out.otherwise = module.mesh;
+  if (!out.otherwise && out.by_name.size() == 1) out.otherwise = out.by_name.begin()->second;
+  if (!out.otherwise) out.otherwise = make_logical_mesh({{"devices", module.num_partitions}});
+  out.by_name.emplace("mesh", out.otherwise);
+  return out;
+}
+
+void raise_manual_computation(Instruction* call, const NamedMeshes& meshes) {
+  if (!is_manual_text(*call)) return;
+  ManualComputationAttrs attrs = ManualReader(*call, meshes).read();
+  call->opcode = Opcode::manual_computation;
+  call->attrs = std::move(attrs);
+}
+
+void raise_manual_computations(Module* module, MeshTable meshes) {
+  std::vector<Instruction*> calls;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      if (is_manual_text(*i)) calls.push_back(i.get());
+    }
+  }
+  if (calls.empty()) return;
+  NamedMeshes known = named_meshes(*module);
+  known.by_name.merge(meshes);
+  for (Instruction* call : calls) {
+    try {
+      raise_manual_computation(call, known);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+}
+
+std::string axes_text(const MeshRef& mesh, const IndexList& axes) {
+  if (axes.empty()) return {};
+  TensorSharding s;
+  s.mesh = mesh;
+  s.manual = axes;
+  const std::string text = s.to_string();
+  constexpr std::string_view kBefore = "manual={";
+  const std::size_t begin = text.find(kBefore) + kBefore.size();
+  return text.substr(begin, text.rfind("}>") - begin);
+}
 
 Dims unspecified_dims(const Instruction& call) {
   Dims dims;
@@ -84,6 +289,8 @@ std::string custom_call_target(const Instruction& i) {
   }
   if (i.is(Opcode::propagation_barrier)) return kBarrierTarget;
   if (i.is(Opcode::custom_partitioning)) return kCustomPartitioningTarget;
+  if (i.is(Opcode::manual_computation)) return kManualComputationTarget;
+  if (i.is(Opcode::pvary)) return kPvaryTarget;
   return {};
 }
 
@@ -96,6 +303,8 @@ void raise_custom_call(Instruction* i) {
     raise_constraint(i, *call, target == kShardingTarget ? Kind::value : Kind::result);
   } else if (target == kBarrierTarget) {
     raise_barrier(i, *call);
+  } else if (target == kPvaryTarget) {
+    raise_pvary(i, *call);
   } else if (target == kCustomPartitioningTarget) {
     CustomPartitioningAttrs a;
     static_cast<CallAttrs&>(a) = *call;
@@ -104,7 +313,7 @@ void raise_custom_call(Instruction* i) {
   }
 }
 
-Instruction as_custom_call(const Instruction& op) {
+Instruction as_custom_call(const Instruction& op, bool meshes_in_place) {
   const CallAttrs* attrs = op.attrs.call_attrs();
   TESSERA_CHECK(attrs != nullptr, op.describe() + " is no custom call in any text");
   Instruction out(op);
@@ -119,6 +328,15 @@ Instruction as_custom_call(const Instruction& op) {
       barrier != nullptr && (barrier->forward || barrier->backward) &&
       out.frontend_attributes->count(kDirection) == 0) {
     out.frontend_attributes.edit()[kDirection] = direction_text(*barrier);
+  }
+  if (const auto* manual = op.attrs.get_if<ManualComputationAttrs>()) {
+    const bool names = manual->names_mesh && !meshes_in_place;
+    call.other.emplace_back(kManualInShardings, list_text(manual->in_shardings, names));
+    call.other.emplace_back(kManualOutShardings, list_text(manual->out_shardings, names));
+    call.other.emplace_back(kManualAxes, "[" + axes_text(manual->mesh, manual->manual_axes) + "]");
+  }
+  if (const auto* pvary = op.attrs.get_if<PvaryAttrs>()) {
+    call.other.emplace_back(kManualAxes, names_text(pvary->axes));
   }
   out.opcode = Opcode::custom_call;
   out.attrs = std::move(call);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/ir/module.h"
+#include "src/sharding/axes/sdy_text.h"
 
 namespace tessera::ir {
 
@@ -13,12 +14,40 @@ inline constexpr const char* kShardingTarget = "Sharding";
 inline constexpr const char* kResultShardingTarget = "xla.sdy.FuncResultSharding";
 inline constexpr const char* kBarrierTarget = "xla.sdy.PropagationBarrier";
 inline constexpr const char* kCustomPartitioningTarget = "CustomSPMDPartitioning";
+/// custom_call_target of a manual_computation. Its attributes:
+///   in_shardings, out_shardings: sdy's lists, `[<@mesh, [{"x"}, {}]>, <@mesh, [{}]>]`, one entry
+///     per operand and per result; `[]` if there are none. `@mesh` may be a whole mesh in place,
+///     `mesh<["x"=2, "y"=4]>`.
+///   manual_axes: `["x", "y"]`; whole named axes, none for `[]`.
+inline constexpr const char* kManualComputationTarget = "tessera.ManualComputation";
+inline constexpr const char* kManualInShardings = "in_shardings";
+inline constexpr const char* kManualOutShardings = "out_shardings";
+inline constexpr const char* kManualAxes = "manual_axes";
+
+/// custom_call_target of a pvary, whose axes are written as manual_axes.
+inline constexpr const char* kPvaryTarget = "tessera.pvary";
 
 /// A custom call of one of these targets, as readers of text have it, becomes the op.
 void raise_custom_call(Instruction* call);
-/// The same as a custom call, for writers of text. Part of no computation, nobody's user.
-Instruction as_custom_call(const Instruction& op);
+/// The same as a custom call, for writers of text. Part of no computation, nobody's user. Names of
+/// meshes are given up where they shall stand in place.
+Instruction as_custom_call(const Instruction& op, bool meshes_in_place = false);
 
+/// The meshes that a text may name.
+struct NamedMeshes {
+  MeshTable by_name;
+  MeshRef otherwise;  ///< where nothing else tells which mesh it is
+};
+NamedMeshes named_meshes(const Module& module);
+/// A custom call that is a manual computation becomes the op, by the meshes that its module's text
+/// names. ParseError, ShardingError or ValueError with the call's line.
+void raise_manual_computation(Instruction* call, const NamedMeshes& meshes);
+/// All of a module that can be, `meshes` being those that its text declares; others stay as they
+/// are, for whoever compiles them to say what is wrong.
+void raise_manual_computations(Module* module, MeshTable meshes = {});
+
+/// `"x", "y":(1)2`
+std::string axes_text(const MeshRef& mesh, const IndexList& axes);
 /// The target of a custom call, or of what is printed as one; empty for others.
 std::string custom_call_target(const Instruction& instruction);
 /// Dims that `unspecified_dims=[0,1]` in the backend_config of a call leaves to propagation.

@@ -91,6 +91,7 @@ Shape infer_get_tuple_element(const Site& site) {
 }
 
 Shape infer_custom_call(const Site& site) { return site.need_declared(); }
+Shape infer_manual_computation(const Site& site) { return site.need_declared(); }
 Shape infer_custom_partitioning(const Site& site) { return site.need_declared(); }
 
 Shape infer_tuple(const Site& site) {

@@ -173,6 +173,7 @@ class Analysis {
       case Opcode::recv:
       case Opcode::recv_done:
       case Opcode::custom_partitioning:
+      case Opcode::manual_computation:
       case Opcode::custom_call:
         if (i.is(Opcode::custom_call) && is_pure_call(i)) return visit_plain(i, *facts);
         // Nothing says that these give the same on each device.

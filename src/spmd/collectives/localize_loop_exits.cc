@@ -60,6 +60,7 @@ class Sameness {
       case Opcode::rng:
       case Opcode::custom_call:
       case Opcode::custom_partitioning:
+      case Opcode::manual_computation:
       case Opcode::while_:
       case Opcode::conditional:
         return false;

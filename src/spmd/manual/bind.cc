@@ -8,9 +8,8 @@
 #include "src/base/check.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/constraint.h"
-#include "src/ir/hooks.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/rewrite/builder.h"
-#include "src/sharding/axes/sdy_text.h"
 #include "src/spmd/manual/manual.h"
 
 namespace tessera::spmd::manual {
@@ -29,93 +28,34 @@ bool contains(const IndexList& list, int a) {
   return std::find(list.begin(), list.end(), a) != list.end();
 }
 
-const std::string& entry(const Instruction& call, const std::string& key) {
-  for (const auto& [name, text] : call.get<ir::CustomCallAttrs>().other) {
-    if (name == key) return text;
-  }
-  throw ValueError("the manual computation " + call.name + " lacks its " + key, call.location());
-}
-
-/// Reads what one call says.
-class Reader {
- public:
-  Reader(const Instruction& call, const MeshTable& meshes, const MeshRef& fallback)
-      : call_(call), meshes_(meshes) {
-    in = list(ir::kManualInShardings);
-    out = list(ir::kManualOutShardings);
-    for (const auto* shardings : {&in, &out}) {
-      for (const TensorSharding& s : *shardings) {
-        if (s.kind != TensorSharding::Kind::axes) {
-          throw ShardingError("the manual computation " + call.name + " has the sharding " +
-                                  s.to_string() + ", which names no axes",
-                              call.location());
-        }
-        if (!manual.mesh) manual.mesh = s.mesh;
+/// What one call says.
+struct Boundary {
+  Boundary(const Instruction& call, const MeshRef& fallback) {
+    const auto& attrs = call.get<ir::ManualComputationAttrs>();
+    in = attrs.in_shardings;
+    out = attrs.out_shardings;
+    manual = {attrs.mesh ? attrs.mesh : fallback, attrs.manual_axes};
+    for (const auto* list : {&in, &out}) {
+      for (const TensorSharding& s : *list) {
+        if (s.kind == TensorSharding::Kind::axes) continue;
+        throw ShardingError("the manual computation " + call.name + " has the sharding " +
+                                s.to_string() + ", which names no axes",
+                            call.location());
       }
     }
-    if (!manual.mesh) manual.mesh = fallback;
-    read_axes();
   }
 
   std::vector<TensorSharding> in, out;
   Axes manual;
-
- private:
-  std::vector<TensorSharding> list(const char* key) const {
-    const std::string& text = entry(call_, key);
-    try {
-      return parse_sdy_sharding_per_value(text, meshes_);
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      throw ParseError("in " + std::string(key) + "=" + text + " of the manual computation " +
-                           call_.name + ": " + e.message(),
-                       call_.location());
-    }
-  }
-
-  void read_axes() {
-    const std::string& text = entry(call_, ir::kManualAxes);
-    const std::size_t begin = text.find_first_of("[{"), end = text.find_last_of("]}");
-    if (begin == std::string::npos || end == std::string::npos || end < begin) {
-      throw ParseError("manual_axes=" + text + " of the manual computation " + call_.name +
-                           " is no list of axes",
-                       call_.location());
-    }
-    const std::string names = text.substr(begin + 1, end - begin - 1);
-    if (names.find('"') == std::string::npos) return;
-    try {
-      const TensorSharding s =
-          parse_sdy_sharding("<@mesh, [], manual={" + names + "}>", manual.mesh);
-      manual.mesh = s.mesh;
-      manual.axes = s.manual;
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      throw ShardingError("in manual_axes=" + text + " of the manual computation " + call_.name +
-                              ": " + e.message(),
-                          call_.location());
-    }
-  }
-
-  const Instruction& call_;
-  const MeshTable& meshes_;
 };
 
 class Binder {
  public:
   explicit Binder(ir::Module* module) : module_(module) {
     for (const auto& c : module->computations()) {
-      for (const auto& i : c->instructions()) {
-        any_ |= ir::is_manual_computation(*i);
-        for (const TensorSharding& s : i->sharding) know(s.mesh);
-      }
+      for (const auto& i : c->instructions()) any_ |= ir::is_manual_computation(*i);
     }
-    know(module->mesh);
-    fallback_ = module->mesh;
-    if (!fallback_ && meshes_.size() == 1) fallback_ = meshes_.begin()->second;
-    if (!fallback_) fallback_ = make_logical_mesh({{"devices", module->num_partitions}});
-    meshes_.emplace("mesh", fallback_);
+    if (any_) fallback_ = ir::named_meshes(*module).otherwise;
   }
 
   void run() {
@@ -125,10 +65,6 @@ class Binder {
   }
 
  private:
-  void know(const MeshRef& mesh) {
-    if (mesh) meshes_.emplace(mesh->name, mesh);
-  }
-
   /// Calls of a computation that runs with `outer` axes manual.
   void visit(ir::Computation* c, const Axes& outer) {
     if (!visited_.insert(c).second) return;
@@ -161,7 +97,7 @@ class Binder {
 
   bool bind(Instruction* call, const Axes& outer) {
     if (call->called().size() != 1) fail(*call, "has no body");
-    Reader said(*call, meshes_, fallback_);
+    Boundary said(*call, fallback_);
     Axes manual = said.manual;
     for (Instruction* o : call->operands()) {
       if (!o->shape.is_array()) fail(*call, "takes " + o->name + ", which is no array");
@@ -278,7 +214,7 @@ class Binder {
     s->manual = {};
   }
 
-  static void check_shapes(const Instruction& call, const Reader& said,
+  static void check_shapes(const Instruction& call, const Boundary& said,
                            const std::vector<Shape>& results, const Axes& manual, bool partly) {
     const ir::Computation& body = *call.called()[0];
     auto check_shape = [&](const std::string& what, const Shape& global, const TensorSharding& s,
@@ -383,7 +319,8 @@ class Binder {
               "the manual computation " + i->name + " divides axes that are manual around it",
               i->location());
         }
-      } else if (ir::is_constraint(*i) || i->is(Opcode::propagation_barrier)) {
+      } else if (ir::is_constraint(*i) || i->is(Opcode::propagation_barrier) ||
+                 i->is(Opcode::pvary)) {
         i->drop_side_effect();
         replaced[i.get()] = i->operand(0);
       }
@@ -397,7 +334,6 @@ class Binder {
   }
 
   ir::Module* module_;
-  MeshTable meshes_;
   MeshRef fallback_;
   bool any_ = false;
   // Looked up, never walked.

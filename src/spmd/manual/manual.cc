@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual computations: the text of their attributes, and reading of other forms.
+// Manual computations: reading of the forms that texts have for them.
 #include "src/spmd/manual/manual.h"
 #include "src/ir/analysis/device_computations.h"
 
@@ -7,39 +7,13 @@
 
 #include "src/base/check.h"
 #include "src/ir/constraint.h"
-#include "src/ir/hooks.h"
+#include "src/ir/hlo/typed_calls.h"
 
 namespace tessera::spmd::manual {
 
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh) {
   const TensorSharding& s = call.called().at(0)->root()->sharding.front();
   return s.mesh == mesh ? s.manual : s.on(mesh).manual;
-}
-
-std::string sharding_text(const TensorSharding& s) {
-  std::string text = s.to_string();
-  const std::string prefix = "#sdy.sharding<@" + (s.mesh ? s.mesh->name : "empty_mesh");
-  if (!s.mesh || s.kind != TensorSharding::Kind::axes || text.rfind(prefix, 0) != 0) {
-    return text.substr(std::string("#sdy.sharding").size());
-  }
-  std::string mesh = "mesh<[";
-  const std::string* last = nullptr;
-  for (const MeshAxis& a : s.mesh->axes) {
-    if (a.pre != 1 || (last && *last == a.name)) continue;
-    mesh += (last ? ", \"" : "\"") + a.name + "\"=" + std::to_string(a.full);
-    last = &a.name;
-  }
-  mesh += "]";
-  if (!s.mesh->device_ids.empty()) mesh += ", device_ids=[" + join(s.mesh->device_ids) + "]";
-  return "<" + mesh + ">" + text.substr(prefix.size());
-}
-
-std::string list_text(const std::vector<TensorSharding>& shardings) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shardings.size(); ++i) {
-    out += (i ? ", " : "") + sharding_text(shardings[i]);
-  }
-  return out + "]";
 }
 
 namespace {
@@ -87,6 +61,13 @@ void drop_scalar_constraints(ir::Module* module) {
 }  // namespace
 
 void raise(ir::Module* module) {
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      const bool unread = i->is(ir::Opcode::custom_call) &&
+                          i->get<ir::CustomCallAttrs>().target == ir::kManualComputationTarget;
+      if (unread) ir::raise_manual_computation(i.get(), ir::named_meshes(*module));
+    }
+  }
   raise_sdy_calls(module);
   raise_shard_shapes(module);
   drop_scalar_constraints(module);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual computations: code per device inside a program on global arrays. See
-// ir::kManualComputationTarget for what a call says.
+// ir::ManualComputationAttrs for what one says.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace tessera::spmd::manual {
 
-/// The forms that HLO text has for manual computations become calls of kManualComputationTarget:
+/// The forms that HLO text has for manual computations become that op:
 ///  - `xla.sdy.GlobalToLocalShape`, a call of `xla.sdy.manual_computation_body...`, and
 ///    `xla.sdy.LocalToGlobalShape`;
 ///  - whatever stands between `SPMDFullToShardShape` and `SPMDShardToFullShape`.
+/// A call whose meshes were not found when it was read is refused with what is wrong.
 /// Constraints within reducers and the like are dropped: scalars have no layout.
 void raise(ir::Module* module);
 
@@ -27,11 +28,6 @@ void bind(ir::Module* module);
 /// Of a call that is_partly_manual: the manual axes, on `mesh`, which refines the body's; those of
 /// the calls around it included.
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh);
-
-/// `<mesh<["x"=2]>, [{"x"}, {?}], replicated={"y"}>`: readable without a table of meshes.
-std::string sharding_text(const TensorSharding& sharding);
-/// `[<...>, <...>]`
-std::string list_text(const std::vector<TensorSharding>& shardings);
 
 /// The parts of `raise`.
 void raise_sdy_calls(ir::Module* module);

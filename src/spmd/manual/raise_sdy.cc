@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/ir/hooks.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/spmd/manual/manual.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
@@ -41,7 +41,8 @@ std::string attribute(const Instruction* i, const std::string& name) {
 
 class Raise {
  public:
-  Raise(ir::Computation* computation, Instruction* call) : c_(computation), call_(call) {}
+  Raise(ir::Computation* computation, Instruction* call, const ir::NamedMeshes& meshes)
+      : c_(computation), call_(call), meshes_(meshes) {}
 
   /// What the users of the result shall use.
   std::pair<Instruction*, Instruction*> run() {
@@ -67,6 +68,7 @@ class Raise {
     made->set_called({call_->called()[0]});
     if (to_local_) made->set_operands(to_local_->operands());
     Instruction* raised = c_->add(std::move(made));
+    ir::raise_manual_computation(raised, meshes_);
     for (Instruction* i : {to_local_, to_global_}) {
       if (i) i->drop_side_effect();
     }
@@ -113,6 +115,7 @@ class Raise {
 
   ir::Computation* c_;
   Instruction* call_;
+  const ir::NamedMeshes& meshes_;
   Instruction *to_local_ = nullptr, *to_global_ = nullptr;
 };
 
@@ -128,9 +131,10 @@ void raise_sdy_calls(ir::Module* module) {
       if (is_body) calls.push_back(i.get());
     }
     if (calls.empty()) continue;
+    const ir::NamedMeshes meshes = ir::named_meshes(*module);
     std::unordered_map<Instruction*, Instruction*> replaced;
     for (Instruction* call : calls) {
-      auto [from, to] = Raise(c.get(), call).run();
+      auto [from, to] = Raise(c.get(), call, meshes).run();
       if (from) replaced[from] = to;
     }
     c->replace_all_uses(replaced);

@@ -172,18 +172,13 @@ class Regions {
     body->set_root(b.tuple(results));
 
     auto made = std::make_unique<Instruction>();
-    made->opcode = Opcode::custom_call;
+    made->opcode = Opcode::manual_computation;
     made->shape = Shape::tuple(shapes);
     made->name = "manual_computation";
     made->set_operands(operands);
     made->set_called({body});
     made->metadata = outputs.front()->metadata;
-    ir::CustomCallAttrs attrs;
-    attrs.target = ir::kManualComputationTarget;
-    attrs.other = {{ir::kManualInShardings, list_text(in)},
-                   {ir::kManualOutShardings, list_text(out)},
-                   {ir::kManualAxes, axes_text(marker, in, out)}};
-    made->attrs = std::move(attrs);
+    made->attrs = attributes(marker, std::move(in), std::move(out));
     Instruction* call = c_->add(std::move(made));
     ir::Builder outside(c_);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -198,29 +193,31 @@ class Regions {
   }
 
   /// `{manual}` is all axes; otherwise those of the subgroup.
-  std::string axes_text(const Instruction* marker, const std::vector<TensorSharding>& in,
-                        const std::vector<TensorSharding>& out) const {
-    MeshRef mesh;
-    IndexList axes;
+  static ir::ManualComputationAttrs attributes(const Instruction* marker,
+                                               std::vector<TensorSharding> in,
+                                               std::vector<TensorSharding> out) {
+    ir::ManualComputationAttrs attrs;
     bool all = true;
     if (marker && marker->has_sharding()) {
-      mesh = marker->sharding.front().mesh;
-      axes = marker->sharding.front().manual;
-      all = axes.empty();
+      attrs.mesh = marker->sharding.front().mesh;
+      attrs.manual_axes = marker->sharding.front().manual;
+      all = attrs.manual_axes.empty();
     }
-    for (const auto* list : {&in, &out}) {
-      for (const TensorSharding& s : *list) mesh = mesh ? mesh : s.mesh;
-    }
-    std::string text = "[";
-    for (std::size_t a = 0; mesh && a < mesh->axes.size(); ++a) {
-      const MeshAxis& axis = mesh->axes[a];
-      if (!all && std::find(axes.begin(), axes.end(), int(a)) == axes.end()) continue;
-      text += (text.size() > 1 ? ", \"" : "\"") + axis.name + "\"";
-      if (!axis.whole()) {
-        text += ":(" + std::to_string(axis.pre) + ")" + std::to_string(axis.size);
+    for (auto* list : {&in, &out}) {
+      for (TensorSharding& s : *list) {
+        if (!attrs.mesh) attrs.mesh = s.mesh;
+        // Groups are of the value outside.
+        s.shard_group = -1;
+        s.shard_like = false;
       }
     }
-    return text + "]";
+    for (std::size_t a = 0; all && attrs.mesh && a < attrs.mesh->axes.size(); ++a) {
+      attrs.manual_axes.push_back(int(a));
+    }
+    std::sort(attrs.manual_axes.begin(), attrs.manual_axes.end());
+    attrs.in_shardings = std::move(in);
+    attrs.out_shardings = std::move(out);
+    return attrs;
   }
 
   ir::Computation* c_;

@@ -11,8 +11,7 @@ namespace tessera::spmd {
 bool needs_whole_operand(const ir::Instruction& op, std::size_t k) {
   const bool decomposes = op.is(ir::Opcode::cholesky) || op.is(ir::Opcode::triangular_solve);
   // A custom call whose rule is known; its own partitioner may want its operands otherwise.
-  const bool calls =
-      op.is(ir::Opcode::custom_call) && !ir::is_manual_computation(op) && ir::custom_call_rule(op);
+  const bool calls = op.is(ir::Opcode::custom_call) && ir::custom_call_rule(op);
   if (!decomposes && !calls) return false;
   const auto rule = rule_for(op);
   if (!rule || k >= rule->operands.size() || rule->operands[k].empty()) return false;

@@ -70,6 +70,7 @@ class Builder {
       case Opcode::sharding_constraint:
       case Opcode::propagation_barrier:
       case Opcode::custom_partitioning:
+      case Opcode::manual_computation:
         return true;
       default:
         return i.has_sharding();
@@ -344,7 +345,7 @@ class Builder {
           edges(&i, i.operand(b + 1), i.called()[b]->parameter(0));
         }
         return;
-      case Opcode::custom_call:
+      case Opcode::manual_computation:
         if (ir::is_partly_manual(i)) return connect_manual(i);
         break;
       case Opcode::custom_partitioning:
@@ -456,6 +457,7 @@ class Builder {
         op.backward = i.get<ir::PropagationBarrierAttrs>().backward;
         [[fallthrough]];
       case Opcode::sharding_constraint:
+      case Opcode::pvary:
         op.family = Family::same_layout;
         op.elementwise = true;
         break;

@@ -326,20 +326,6 @@ void Reader::manual_computation(Operation& op) {
   axes.front() = '[';
   axes.back() = ']';
   a.other.emplace_back(ir::kManualAxes, axes);
-  // A name stands for the module's mesh: several meshes are written out.
-  if (meshes_.size() > 1) {
-    for (auto& [key, text] : a.other) {
-      for (const auto& [name, mesh] : meshes_) {
-        std::string from = "@" + std::string(name);
-        for (std::size_t at = text.find(from); at != std::string::npos;
-             at = text.find(from, at + 1)) {
-          std::size_t after = at + from.size();
-          if (after < text.size() && is_id_char(text[after])) continue;
-          text.replace(at, from.size(), "mesh" + std::string(mesh));
-        }
-      }
-    }
-  }
   const ir::Computation& body = *op.regions[0];
   if (body.parameters().size() != op.operands.size()) {
     fail(op, "has " + std::to_string(op.operands.size()) + " operands and a body with " +

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands outside of functions' bodies: the module, meshes, aliases, signatures.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "src/ir/analysis/verifier.h"
 #include "src/ir/hlo/sdy_attributes.h"
+#include "src/ir/hlo/typed_calls.h"
 #include "src/ir/limits.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
@@ -525,6 +527,7 @@ void Reader::resolve() {
   if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) return;
   ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
   ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_);
+  std::optional<MeshTable> manual;
   if (!manual_shardings_.empty()) {
     MeshTable table;
     for (const auto& [name, text] : meshes_) {
@@ -539,6 +542,7 @@ void Reader::resolve() {
         in_.fail_at(at, "in the shardings " + text + ": " + e.message());
       }
     }
+    manual = std::move(table);
   }
   if (!module_->mesh) {
     // Nothing is sharded; the mesh still says how many devices there are.
@@ -547,6 +551,7 @@ void Reader::resolve() {
       if (!mesh->axes.empty() && !module_->mesh) module_->mesh = mesh;
     }
   }
+  if (manual) ir::raise_manual_computations(module_.get(), std::move(*manual));
   for (const auto& holder : result_holders_) {
     ir::Instruction* root = holder->operands()[0];
     TensorSharding s = TensorSharding::open_on(module_->mesh, holder->shape.rank());

@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "src/ir/hlo/text_out.h"
-#include "src/ir/hooks.h"
-#include "src/sharding/axes/sdy_text.h"
 #include "src/text/write/text.h"
 
 // Compiled apart: names below stand in other sources of this folder too.
@@ -14,13 +12,6 @@ namespace tessera::text {
 namespace {
 
 using ir::append_int;
-
-const std::string* entry_of(const ir::CustomCallAttrs& call, std::string_view key) {
-  for (const auto& [k, v] : call.other) {
-    if (k == key) return &v;
-  }
-  return nullptr;
-}
 
 bool is_iota(const std::vector<std::int64_t>& ids) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -39,12 +30,10 @@ MeshSymbols::MeshSymbols(const ir::Module& module,
   for (const ir::Computation* c : computations) {
     for (const auto& i : c->instructions()) {
       for (const TensorSharding& s : i->sharding) note(s);
-      const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
-      if (call == nullptr || call->target != ir::kManualComputationTarget) continue;
-      for (const char* key : {ir::kManualInShardings, ir::kManualOutShardings}) {
-        const std::string* list = entry_of(*call, key);
-        if (list == nullptr) continue;
-        for_meshes(*i, *list, [&](const MeshRef& mesh) { return add(mesh); });
+      const auto* manual = i->attrs.get_if<ir::ManualComputationAttrs>();
+      if (manual == nullptr) continue;
+      for (const auto* list : {&manual->in_shardings, &manual->out_shardings}) {
+        for (const TensorSharding& s : *list) note(s);
       }
     }
   }
@@ -153,46 +142,13 @@ void MeshSymbols::append_sharding(std::string& out, const TensorSharding& s,
   out += "]>";
 }
 
-template <class F>
-std::string MeshSymbols::for_meshes(const ir::Instruction& i, std::string_view list,
-                                    F&& visit) const {
-  auto bad = [&](const std::string& why) {
-    return ValueError(i.describe() + ": " + why + " in the shardings " + std::string(list),
-                      i.location());
-  };
-  std::string out;
-  bool quoted = false;
-  for (std::size_t p = 0; p < list.size(); ++p) {
-    out += list[p];
-    if (list[p] == '"') quoted = !quoted;
-    if (quoted || list[p] != '<') continue;
-    const std::size_t start = p + 1;
-    std::size_t end = start;
-    MeshRef mesh;
-    if (list.substr(start, 1) == "@") {
-      end = list.find_first_of(",>", start);
-      if (end == std::string_view::npos) throw bad("no end");
-      mesh = module_.mesh != nullptr ? module_.mesh : meshes_.empty() ? nullptr : meshes_[0].mesh;
-      if (mesh == nullptr) throw bad("a mesh is named but the module has none");
-    } else if (list.substr(start, 5) == "mesh<") {
-      int depth = 0;
-      for (end = start; end < list.size(); ++end) {
-        if (list[end] == '<') ++depth;
-        if (list[end] == '>' && --depth == 0) break;
-      }
-      if (end == list.size()) throw bad("no end");
-      mesh = parse_sdy_mesh(list.substr(start, ++end - start));
-    } else {
-      throw bad("no mesh");
-    }
-    append_symbol(out, visit(mesh));
-    p = end - 1;
+std::string MeshSymbols::list_text(const std::vector<TensorSharding>& list) const {
+  std::string out = "[";
+  for (const TensorSharding& s : list) {
+    if (out.size() > 1) out += ", ";
+    append_sharding(out, s, s.rank());
   }
-  return out;
-}
-
-std::string MeshSymbols::renamed_list(const ir::Instruction& i, std::string_view list) const {
-  return for_meshes(i, list, [&](const MeshRef& mesh) { return symbol_of(mesh); });
+  return out + "]";
 }
 
 }  // namespace tessera::text

@@ -23,8 +23,8 @@ class MeshSymbols {
   void append_definitions(std::string& out) const;
   /// `<@mesh, [{"x"}, {}]>`. Not for shardings with manual axes, which sdy lacks.
   void append_sharding(std::string& out, const TensorSharding& s, std::int64_t rank) const;
-  /// A list of shardings of a manual computation, its meshes renamed.
-  std::string renamed_list(const ir::Instruction& i, std::string_view list) const;
+  /// `[<@mesh, [{"x"}, {}]>, ...]`
+  std::string list_text(const std::vector<TensorSharding>& list) const;
 
  private:
   struct Mesh {
@@ -35,9 +35,6 @@ class MeshSymbols {
   const std::string& symbol_of(const MeshRef& mesh) const;
   std::string unused(const std::string& name);
   void note(const TensorSharding& s);
-  /// Calls visit(mesh) for each mesh in the list and puts what it returns in its place.
-  template <class F>
-  std::string for_meshes(const ir::Instruction& i, std::string_view list, F&& visit) const;
 
   const ir::Module& module_;
   std::set<std::string>* taken_;

@@ -227,7 +227,6 @@ Values Writer::custom_partitioning(const Instruction& i, const Values& xs) {
 
 Values Writer::custom_call(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::CustomCallAttrs>();
-  if (a.target == ir::kManualComputationTarget) return manual_computation(i, xs);
   Entries entries = decorations(i);
   if (a.target == "SPMDFullToShardShape" || a.target == "SPMDShardToFullShape") {
     // Their meaning is that of the tiling.
@@ -285,19 +284,14 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
 
 Values Writer::manual_computation(const Instruction& i, const Values& xs) {
   const ir::Computation& inside = *i.called().at(0);
-  std::string in = "[]", outs = "[]", axes = "{}";
-  for (const auto& [key, text] : i.get<ir::CustomCallAttrs>().other) {
-    if (key == ir::kManualInShardings) in = meshes_.renamed_list(i, text);
-    if (key == ir::kManualOutShardings) outs = meshes_.renamed_list(i, text);
-    if (key == ir::kManualAxes && text.size() >= 2) {
-      axes = "{" + text.substr(1, text.size() - 2) + "}";
-    }
-  }
+  const auto& attrs = i.get<ir::ManualComputationAttrs>();
   const Types types = leaves_of(i.shape);
   Values out = results(types);
   out_ += "sdy.manual_computation(";
   values(xs);
-  out_ += ") in_shardings=" + in + " out_shardings=" + outs + " manual_axes=" + axes + " ";
+  out_ += ") in_shardings=" + meshes_.list_text(attrs.in_shardings) +
+          " out_shardings=" + meshes_.list_text(attrs.out_shardings) + " manual_axes={" +
+          ir::axes_text(attrs.mesh, attrs.manual_axes) + "} ";
   Types local;
   for (const Instruction* p : inside.parameters()) append_leaves(p->shape, &local);
   const Values block = arguments(local);
@@ -371,6 +365,11 @@ Values Writer::control(Frame& f, const Instruction& i) {
       return sharding_constraint(i, operands(f, i));
     case Opcode::propagation_barrier:
       return custom_call(as_call(i), operands(f, i));
+    case Opcode::pvary:
+      // As in text from JAX, values and collectives alone tell.
+      return constrained(i, operands(f, i));
+    case Opcode::manual_computation:
+      return manual_computation(i, operands(f, i));
     case Opcode::custom_partitioning:
       return custom_partitioning(i, operands(f, i));
     case Opcode::reduce:

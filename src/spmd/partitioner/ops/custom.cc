@@ -130,7 +130,6 @@ void partition_custom_partitioning(ComputationPartitioner& p, const ir::Instruct
 
 void partition_custom_call(ComputationPartitioner& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::CustomCallAttrs>();
-  if (ir::is_manual_computation(source)) return partition_manual(p, source);
   for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
                              "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
     if (attrs.target == manual) {

@@ -71,7 +71,10 @@ void partition_instruction(ComputationPartitioner& p, const ir::Instruction& sou
     case Opcode::sharding_constraint:
       return partition_constraint(p, source);
     case Opcode::propagation_barrier:
+    case Opcode::pvary:
       return p.define(source, p.raw_leaves(*source.operand(0)));
+    case Opcode::manual_computation:
+      return partition_manual(p, source);
     case Opcode::custom_partitioning:
       return partition_custom_partitioning(p, source);
     case Opcode::custom_call:
