@@ -157,10 +157,9 @@ TEST(WriteModule, CustomPartitioningIsItsPlainBody) {
   body->set_root(inside.unary(ir::Opcode::sine, inside.parameter(0, Shape(f32, {4}))));
   ir::Computation* entry = module.add_computation("main");
   ir::Builder b(entry);
-  ir::CustomCallAttrs attrs;
-  attrs.target = "CustomSPMDPartitioning";
-  entry->set_root(b.emit_shaped(ir::Opcode::custom_call, Shape(f32, {4}),
-                                {b.parameter(0, Shape(f32, {4}))}, attrs, {body}));
+  entry->set_root(b.emit_shaped(ir::Opcode::custom_partitioning, Shape(f32, {4}),
+                                {b.parameter(0, Shape(f32, {4}))}, ir::CustomPartitioningAttrs{},
+                                {body}));
   module.set_entry(entry);
   const std::string text = to_stablehlo(module);
   expect_has(text,
