@@ -7,8 +7,7 @@
 
 namespace tessera::codegen {
 
-/// How an operand is laid out as [batch, rows, contracted] (or, transposed, [batch, contracted,
-/// rows]).
+/// How an operand lies as [batch, rows, contracted] (or, transposed, [batch, contracted, rows]).
 struct DotSide {
   /// Order of dims that the kernel needs first; empty: as it stands.
   Dims transpose;
