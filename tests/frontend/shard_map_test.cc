@@ -167,8 +167,12 @@ TEST(ShardMapUse, Texts) {
   EXPECT_TRUE(has(text, "out_shardings=[<@mesh, [{\"x\"}, {}]>] manual_axes={\"x\", \"y\"}"))
       << text;
   EXPECT_TRUE(has(text, "tensor<4x2xf32>")) << text;
-  EXPECT_TRUE(has(lowered.as_text("hlo"), "tessera.ManualComputation"));
+  const std::string hlo = lowered.as_text("hlo");
+  EXPECT_TRUE(has(hlo, "tessera.ManualComputation")) << hlo;
+  // Before it meets `a`, `b` is told to vary over x as well; nothing is left of that on devices.
+  EXPECT_TRUE(has(hlo, "custom_call_target=\"tessera.pvary\", manual_axes=[\"x\"]")) << hlo;
   const auto compiled = lowered.compile();
+  EXPECT_FALSE(has(compiled.as_text(), "tessera.")) << compiled.as_text();
   ASSERT_EQ(compiled.collectives().size(), 1u);
   EXPECT_EQ(compiled.collectives()[0].kind, "all-reduce");
   EXPECT_TRUE(has(compiled.collectives()[0].location, "shard_map_test.cc"));

@@ -29,7 +29,6 @@ std::string AxisNames::to_string() const {
 namespace {
 
 using frontend::ManualScope;
-using frontend::set_varying;
 using frontend::varying_of;
 using frontend::VaryingAxes;
 
@@ -41,14 +40,11 @@ struct BoundAxes {
   std::int64_t size = 1;  ///< of one group
   DeviceGroups groups;
 
-  /// The value's type, with the axes and without them.
+  /// The value's type, with the axes.
   VaryingAxes with(const VaryingAxes& varying) const {
     VaryingAxes out = varying;
     out.insert(names.begin(), names.end());
     return out;
-  }
-  VaryingAxes without(const VaryingAxes& varying) const {
-    return frontend::without(varying, names);
   }
 };
 
@@ -154,6 +150,20 @@ ir::CollectiveAttrs attributes(const BoundAxes& axes, Dims dims) {
   return attrs;
 }
 
+Array cast_to_varying(const std::string& op, const Operand& x, const VaryingAxes& more) {
+  const Array& value = x.array;
+  const std::vector<Array> operands{value};
+  ir::PvaryAttrs attrs;
+  attrs.axes.assign(more.begin(), more.end());
+  return apply(Opcode::pvary, operands, attrs, x.location, op, nullptr, nullptr, value.weak_type());
+}
+
+/// What a collective gives varies over `axes`, even where all devices happen to have equal values.
+Array as_varying(const Array& x, const VaryingAxes& axes, Location location) {
+  const VaryingAxes more = frontend::without(axes, varying_of(x));
+  return more.empty() ? x : cast_to_varying("pvary", {x, location}, more);
+}
+
 /// A plain number, the same on all devices, summed: a plain number again. Empty if x is none.
 Array sum_of_number(const Array& x, std::int64_t n) {
   const Literal* value = frontend::constant_value(x);
@@ -186,8 +196,7 @@ Array reduce_all(Opcode reducer, const Operand& x, const AxisNames& names, const
             [&](ir::Module* m) {
               return std::vector<ir::Computation*>{ir::scalar_computation(m, reducer, dtype)};
             });
-  set_varying(out, options.axis_index_groups.empty() ? axes.without(varying) : axes.with(varying));
-  return out;
+  return options.axis_index_groups.empty() ? out : as_varying(out, axes.with(varying), x.location);
 }
 
 std::int64_t checked_dim(const std::string& op, std::int64_t dim, const Array& x, Location l) {
@@ -251,8 +260,7 @@ Array all_gather(Operand x, const AxisNames& axis_name, const AllGatherOptions& 
   shape.dims[std::size_t(dim)] *= axes.size;
   const std::vector<Array> operands{value};
   Array out = apply(Opcode::all_gather, operands, attributes(axes, {dim}), l, "all_gather", &shape);
-  set_varying(out, options.to == "invarying" ? axes.without(varying) : axes.with(varying));
-  return out;
+  return options.to == "invarying" ? out : as_varying(out, axes.with(varying), l);
 }
 
 Array psum_scatter(Operand x, const AxisNames& axis_name, const ScatterOptions& options) {
@@ -277,7 +285,7 @@ Array psum_scatter(Operand x, const AxisNames& axis_name, const ScatterOptions& 
       [&](ir::Module* m) {
         return std::vector<ir::Computation*>{ir::scalar_computation(m, Opcode::add, shape.dtype)};
       });
-  set_varying(out, axes.with(varying_of(value)));
+  out = as_varying(out, axes.with(varying_of(value)), l);
   if (!options.tiled) {
     shape.dims.erase(shape.dims.begin() + dim);
     out = frontend::reshaped(out, shape.dims, l);
@@ -309,7 +317,7 @@ Array all_to_all(Operand x, const AxisNames& axis_name, std::int64_t split_axis,
   attrs.use_global_device_ids = false;  // its groups name partitions as they are
   const std::vector<Array> operands{value};
   Array out = apply(Opcode::all_to_all, operands, attrs, l, "all_to_all");
-  set_varying(out, axes.with(varying_of(value)));
+  out = as_varying(out, axes.with(varying_of(value)), l);
   if (!tiled) {
     // Dim `split` is of size 1 now; the parts stand at concat of what is left.
     Dims rest = out.shape();
@@ -356,11 +364,9 @@ Array ppermute(Operand x, const AxisNames& axis_name,
   std::sort(attrs.source_target_pairs.begin(), attrs.source_target_pairs.end());
   attrs.channel_id = ir::next_channel_id(Trace::current()->module());
   (void)impl_of(x.array, x.location);
-  const VaryingAxes varying = varying_of(x.array);
   const std::vector<Array> operands{x.array};
-  Array out = apply(Opcode::collective_permute, operands, attrs, x.location, "ppermute");
-  set_varying(out, axes.with(varying));
-  return out;
+  const Array out = apply(Opcode::collective_permute, operands, attrs, x.location, "ppermute");
+  return as_varying(out, axes.with(varying_of(x.array)), x.location);
 }
 
 Array pshuffle(Operand x, const AxisNames& axis_name,
@@ -398,11 +404,8 @@ Array pbroadcast(Operand x, const AxisNames& axis_name, std::int64_t source) {
     std::rotate(group.begin(), group.begin() + source, group.begin() + source + 1);
     attrs.groups.lists.push_back(std::move(group));
   }
-  const VaryingAxes varying = varying_of(x.array);
   const std::vector<Array> operands{x.array};
-  Array out = apply(Opcode::collective_broadcast, operands, attrs, x.location, "pbroadcast");
-  set_varying(out, axes.without(varying));
-  return out;
+  return apply(Opcode::collective_broadcast, operands, attrs, x.location, "pbroadcast");
 }
 
 namespace {
@@ -446,25 +449,12 @@ Array axis_index(const AxisNames& axis_name, Location location) {
   Instruction* id = b.convert(b.partition_id(), s32);
   Instruction* at = axes.mesh->device_ids.empty() ? position_from_number(b, axes, id)
                                                   : position_from_table(b, axes, id);
-  // Named apart from what it is made of, whose type is another.
-  Array out = trace.wrap(b.unary(Opcode::copy, at), false);
-  set_varying(out, axes.names);
-  return out;
+  return as_varying(trace.wrap(at, false), axes.names, location);
 }
 
 std::int64_t axis_size(const AxisNames& axis_name, Location location) {
   return bound_axes("axis_size", axis_name, location).size;
 }
-
-namespace {
-Array cast_to_varying(const std::string& op, const Operand& x, const VaryingAxes& more) {
-  const Array& value = x.array;
-  const std::vector<Array> operands{value};
-  ir::PvaryAttrs attrs;
-  attrs.axes.assign(more.begin(), more.end());
-  return apply(Opcode::pvary, operands, attrs, x.location, op, nullptr, nullptr, value.weak_type());
-}
-}  // namespace
 
 Array pcast(Operand x, const AxisNames& axis_name, const PcastOptions& options) {
   const BoundAxes axes = bound_axes("pcast", axis_name, x.location);

@@ -62,7 +62,7 @@ void drop_shardings(ir::Module& module) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
     for (const auto& instruction : computation->instructions()) {
       instruction->sharding.clear();
-      if (ir::is_constraint(*instruction)) {
+      if (ir::is_constraint(*instruction) || instruction->is(ir::Opcode::pvary)) {
         replaced[instruction.get()] = instruction->operand(0);
       } else if (instruction->is(ir::Opcode::custom_partitioning) ||
                  ir::is_manual_computation(*instruction)) {

@@ -176,16 +176,13 @@ const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
     if (auto set = preset_varying_.find(std::int64_t(i)); set != preset_varying_.end()) {
       axes = std::move(set->second);
       preset_varying_.erase(set);
-    } else if (all[i]->is(ir::Opcode::partition_id)) {
-      axes.insert(scope->axes.begin(), scope->axes.end());
     } else {
+      std::vector<const VaryingAxes*> operands;
       for (const ir::Instruction* o : all[i]->operands()) {
-        const VaryingAxes& more = varying_[std::size_t(o->index)];
-        axes.insert(more.begin(), more.end());
+        operands.push_back(&varying_[std::size_t(o->index)]);
       }
-      if (const auto* pvary = all[i]->attrs.get_if<ir::PvaryAttrs>()) {
-        axes.insert(pvary->axes.begin(), pvary->axes.end());
-      }
+      const VaryingAxes manual(scope->axes.begin(), scope->axes.end());
+      axes = ir::varying_axes(*all[i], operands, *scope->mesh, manual);
     }
     varying_.push_back(std::move(axes));
   }
@@ -245,6 +242,26 @@ MetadataScope::~MetadataScope() { builder_.metadata = std::move(saved_); }
 
 namespace {
 
+/// Where values that vary over some axes meet others, those are told to vary over the same. Numbers
+/// are the same on all devices, and nothing flows back to them.
+void meet(Trace& trace, ir::Opcode op, std::vector<ir::Instruction*>* operands) {
+  const ManualScope* scope = trace.manual_scope();
+  if (!scope || !scope->check_vma || operands->size() < 2 || ir::runs_program(op)) return;
+  VaryingAxes all;
+  for (const ir::Instruction* o : *operands) {
+    const VaryingAxes& axes = trace.varying(o);
+    all.insert(axes.begin(), axes.end());
+  }
+  for (ir::Instruction*& o : *operands) {
+    if (o->is(ir::Opcode::constant)) continue;
+    const VaryingAxes lacks = without(all, trace.varying(o));
+    if (lacks.empty()) continue;
+    ir::PvaryAttrs attrs;
+    attrs.axes.assign(lacks.begin(), lacks.end());
+    o = trace.builder().emit(ir::Opcode::pvary, {o}, std::move(attrs));
+  }
+}
+
 ir::Instruction* stage(Trace& trace, ir::Opcode op, std::span<const Array> operands,
                        ir::Attributes attrs, Location location, const std::string& op_name,
                        const Shape* shape, const Callees& callees) {
@@ -255,6 +272,7 @@ ir::Instruction* stage(Trace& trace, ir::Opcode op, std::span<const Array> opera
   if (callees) called = callees(trace.module());
   const MetadataScope scope(trace, location, op_name.empty() ? std::string(ir::name(op)) : op_name);
   ir::Builder& builder = trace.builder();
+  meet(trace, op, &lifted);
   return shape ? builder.emit_shaped(op, *shape, std::move(lifted), std::move(attrs),
                                      std::move(called))
                : builder.emit(op, std::move(lifted), std::move(attrs), std::move(called));

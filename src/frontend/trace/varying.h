@@ -9,12 +9,12 @@
 
 #include <tessera/mesh.h>
 
+#include "src/ir/analysis/varying_axes.h"
 #include "src/sharding/axes/logical_mesh.h"
 
 namespace tessera::frontend {
 
-/// Names of the axes over which a value may differ between devices.
-using VaryingAxes = std::set<std::string>;
+using ir::VaryingAxes;
 
 /// {'x', 'y'}
 std::string axes_text(const VaryingAxes& axes);

@@ -61,7 +61,9 @@ void keep_call_layouts(const Instruction& source, Instruction* copy);
 /// The call's operands and results for messages: `f32[4,4], s32[] -> f32[4]`.
 std::string call_signature(const Instruction& call);
 
-/// Replaces calls of targets that stand for a program: markers only if `markers`. Returns how many.
+/// Replaces calls of targets that stand for a program: markers only if `markers`. Ops that give
+/// their operand go with them: pvary at once, constraints and barriers with markers. Returns how
+/// many.
 std::size_t expand_custom_calls(Module* module, bool markers);
 
 /// Targets that need nothing but the IR: markers of shardings and places, ops of other dialects
