@@ -296,7 +296,7 @@ std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& arr
                               const TensorSharding& sharding, std::int64_t devices) {
   std::vector<Device> list(std::size_t(devices), Device{0, 0, engine.platform()});
   for (std::size_t d = 0; d < list.size(); ++d) list[d].id = std::int64_t(d);
-  const Box all = Box::whole(array.dims());
+  const Box all = Box::entire(array.dims());
   const std::size_t width = byte_size(array.dtype());
   if (!is_cut(sharding)) return engine.copy_in(array.bytes(), all, all, width, list);
   const Dims local = sharding.shard_dims(array.dims());
@@ -315,7 +315,7 @@ std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& arr
 Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& parts,
              const TensorSharding& sharding, const Shape& shape) {
   Literal out(Shape(shape.dtype, shape.dims));
-  const Box all = Box::whole(shape.dims);
+  const Box all = Box::entire(shape.dims);
   const std::size_t width = byte_size(shape.dtype);
   const auto take = [&](std::size_t device, const Box& part) {
     engine.copy_out(parts[device], part, out.mutable_bytes(), all, width);

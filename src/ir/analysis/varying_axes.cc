@@ -56,7 +56,7 @@ Spanned spanned(const DeviceGroups& groups, const LogicalMesh& mesh) {
     for (const int a : groups.axes) {
       const MeshAxis& axis = groups.mesh->axes[std::size_t(a)];
       out.axes.insert(axis.name);
-      out.whole &= axis.whole();
+      out.whole &= axis.is_full();
     }
     return out;
   }
