@@ -166,11 +166,14 @@ Mesh::Shape whole_axes(const LogicalMesh& mesh) {
   return out;
 }
 
-void drop_shardings(ir::Module* module) {
+/// For so many devices.
+void drop_shardings(ir::Module* module, std::int64_t devices) {
   for (const auto& computation : module->computations()) {
     std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
     for (const auto& i : computation->instructions()) {
       i->sharding.clear();
+      // Its shardings are resolved again on the mesh that the module gets; one device needs none.
+      if (devices > 1 && i->is(ir::Opcode::manual_computation)) ir::lower_to_custom_call(i.get());
       const std::string target = ir::custom_call_target(*i);
       if (ir::is_constraint(*i)) {
         replaced[i.get()] = i->operand(0);
@@ -223,8 +226,9 @@ void place(ir::Module* module, const PlacementFlags& flags) {
   if (!flags.mesh.empty()) {
     const Mesh::Shape axes = parse_mesh(flags.mesh);
     if (!module->mesh || whole_axes(*module->mesh) != axes) {
-      drop_shardings(module);
-      module->mesh = make_logical_mesh(axes);
+      const MeshRef mesh = make_logical_mesh(axes);
+      drop_shardings(module, mesh->num_devices());
+      module->mesh = mesh;
     }
     module->num_partitions = module->mesh->num_devices();
   }
@@ -244,7 +248,7 @@ void place(ir::Module* module, const PlacementFlags& flags) {
                           "for " + std::to_string(flags.devices) +
                           "; give --mesh and --in-shardings too, or one device");
     }
-    drop_shardings(module);
+    drop_shardings(module, flags.devices);
     if (flags.devices > 1) module->mesh = make_logical_mesh({{"devices", flags.devices}});
     module->num_partitions = flags.devices;
   }

@@ -343,4 +343,12 @@ Instruction as_custom_call(const Instruction& op, bool meshes_in_place) {
   return out;
 }
 
+void lower_to_custom_call(Instruction* op) {
+  const Instruction call = as_custom_call(*op);
+  op->opcode = call.opcode;
+  op->attrs = call.attrs;
+  op->backend_config = call.backend_config;
+  op->frontend_attributes = call.frontend_attributes;
+}
+
 }  // namespace tessera::ir

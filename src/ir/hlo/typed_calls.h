@@ -33,6 +33,10 @@ void raise_custom_call(Instruction* call);
 /// meshes are given up where they shall stand in place.
 Instruction as_custom_call(const Instruction& op, bool meshes_in_place = false);
 
+/// Makes the op that custom call, where it stands: what its text names is looked up anew when it is
+/// raised.
+void lower_to_custom_call(Instruction* op);
+
 /// The meshes that a text may name.
 struct NamedMeshes {
   MeshTable by_name;
