@@ -55,6 +55,7 @@ function(tessera_add_layer_tests layer)
   endforeach()
   target_sources(${name} PRIVATE ${sources} ${tessera_test_tools_${layer}})
   tessera_test_options(${name} ${tessera_test_precompiled_${layer}})
+  tessera_join(${name} ${sources})
   target_link_libraries(${name} PRIVATE tessera_build_flags tessera_test_support
     ${tessera_private_deps} Threads::Threads GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -15,6 +15,10 @@ foreach(main IN LISTS mains)
   target_compile_definitions(tool_${name} PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
   target_link_libraries(tool_${name} PRIVATE
     tessera::tessera tessera_build_flags CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+  # Nearly all of its code is the parser of command lines.
+  target_compile_options(tool_${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  tessera_join(tool_${name} ${sources})
+  tessera_precompile(tool_${name} tool)
   if(TESSERA_INSTALL)
     # Finds the library beside itself, wherever the tree is moved.
     include(GNUInstallDirs)

@@ -6,7 +6,6 @@
 
 #include "src/base/env.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 std::string Device::to_string() const { return platform + ":" + std::to_string(id); }
@@ -15,20 +14,20 @@ namespace {
 
 constexpr std::int64_t kDefaultDevices = 8;
 
-struct State {
+struct DeviceTable {
   std::mutex mutex;
   std::int64_t requested = 0;  // 0: set_num_devices wasn't called
   std::vector<Device> devices;
 };
-State& state() {
-  static State& s = *new State;
+DeviceTable& device_table() {
+  static DeviceTable& s = *new DeviceTable;
   return s;
 }
 
 }  // namespace
 
 const std::vector<Device>& devices() {
-  State& s = state();
+  DeviceTable& s = device_table();
   std::lock_guard lock(s.mutex);
   if (s.devices.empty()) {
     check_environment();
@@ -51,7 +50,7 @@ void set_num_devices(std::int64_t n, Location location) {
                          std::to_string(kMaxDevices),
                      location);
   }
-  State& s = state();
+  DeviceTable& s = device_table();
   std::lock_guard lock(s.mutex);
   if (!s.devices.empty() && std::int64_t(s.devices.size()) != n) {
     throw ValueError("set_num_devices(" + std::to_string(n) + ") comes too late: the " +

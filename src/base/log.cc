@@ -9,12 +9,12 @@
 namespace tessera {
 namespace {
 
-struct State {
+struct LogState {
   std::mutex mutex;
   std::function<void(LogLevel, const std::string&)> sink;
 };
-State& state() {
-  static State& s = *new State;  // usable until the very end of the process
+LogState& log_state() {
+  static LogState& s = *new LogState;  // usable until the very end of the process
   return s;
 }
 
@@ -52,8 +52,8 @@ void log(LogLevel level, const std::string& message) {
   if (!log_enabled(level)) return;
   std::function<void(LogLevel, const std::string&)> sink;
   {
-    std::lock_guard lock(state().mutex);
-    sink = state().sink;
+    std::lock_guard lock(log_state().mutex);
+    sink = log_state().sink;
   }
   if (sink) {
     sink(level, message);
@@ -65,8 +65,8 @@ void log(LogLevel level, const std::string& message) {
 }
 
 void set_log_sink(std::function<void(LogLevel, const std::string&)> sink) {
-  std::lock_guard lock(state().mutex);
-  state().sink = std::move(sink);
+  std::lock_guard lock(log_state().mutex);
+  log_state().sink = std::move(sink);
 }
 
 }  // namespace tessera

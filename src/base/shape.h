@@ -24,6 +24,10 @@ std::int64_t element_count(std::span<const std::int64_t> dims);
 Dims row_major_strides(std::span<const std::int64_t> dims);
 /// a*b or ValueError.
 std::int64_t checked_multiply(std::int64_t a, std::int64_t b);
+/// Rounded down, also where it is negative; b > 0.
+inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The type of a value in the IR: an array of one element type, or a tuple of shapes.

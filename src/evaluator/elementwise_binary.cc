@@ -5,7 +5,6 @@
 
 #include "src/evaluator/elementwise.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::evaluator {
 
 using ir::Opcode;
@@ -315,10 +314,6 @@ void apply_clamp(DType t, const std::byte* low, const std::byte* x, const std::b
 
 namespace {
 
-struct Wide16 {
-  std::uint64_t low, high;
-};
-
 template <class T>
 void select_typed(const std::byte* pred, const std::byte* on_true, const std::byte* on_false,
                   std::byte* result, std::int64_t n) {
@@ -341,7 +336,7 @@ void apply_select(DType t, const std::byte* pred, const std::byte* on_true,
     case 8:
       return select_typed<std::uint64_t>(pred, on_true, on_false, result, n);
     default:
-      return select_typed<Wide16>(pred, on_true, on_false, result, n);
+      return select_typed<Bytes16>(pred, on_true, on_false, result, n);
   }
 }
 

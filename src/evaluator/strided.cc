@@ -2,12 +2,10 @@
 // Strided copies between host arrays: transposes, slices, box updates.
 #include "src/evaluator/strided.h"
 
+#include "src/evaluator/wide.h"
+
 namespace tessera::evaluator {
 namespace {
-
-struct Wide16 {
-  std::uint64_t low, high;
-};
 
 template <class T>
 void copy_typed(const Dims& dims, std::byte* to_bytes, const Side& to_side,
@@ -61,7 +59,7 @@ void strided_copy(std::size_t element_size, const Dims& dims, std::byte* to, con
       return copy_typed<std::uint64_t>(dims, to, to_side, from, from_side);
     default:
       TESSERA_CHECK(element_size == 16, "no element has this size");
-      return copy_typed<Wide16>(dims, to, to_side, from, from_side);
+      return copy_typed<Bytes16>(dims, to, to_side, from, from_side);
   }
 }
 

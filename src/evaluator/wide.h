@@ -16,6 +16,11 @@ namespace tessera::evaluator {
 
 using Complex = std::complex<double>;
 
+/// An element of 16 bytes that is only moved.
+struct Bytes16 {
+  std::uint64_t low, high;
+};
+
 enum class Domain : std::uint8_t { integer, real, complex };
 /// pred counts as an integer.
 Domain domain_of(DType);

@@ -13,7 +13,6 @@
 #include "src/ir/rewrite/while_view.h"
 #include "src/passes/simplify.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::passes {
 namespace {
 

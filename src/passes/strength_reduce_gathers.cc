@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "src/ir/rewrite/builder.h"
+#include "src/passes/replace_each.h"
 #include "src/passes/simplify.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::passes {
 namespace {
 
@@ -67,33 +67,10 @@ Instruction* chosen(const Instruction& gather, ir::Builder& builder) {
   return out;
 }
 
-std::size_t expand_in(ir::Computation* c) {
-  std::vector<Instruction*> gathers;
-  for (const auto& i : c->instructions()) {
-    if (i->is(Opcode::gather)) gathers.push_back(i.get());
-  }
-  std::unordered_map<Instruction*, Instruction*> replaced;
-  ir::Builder builder(c);
-  for (Instruction* i : gathers) {
-    builder.metadata = i->metadata;
-    Instruction* to = chosen(*i, builder);
-    if (to == nullptr) continue;
-    to->sharding = i->sharding;
-    replaced[i] = to;
-  }
-  if (replaced.empty()) return 0;
-  c->replace_all_uses(replaced);
-  c->sort_topologically();
-  c->remove_dead();
-  return replaced.size();
-}
-
 }  // namespace
 
 std::size_t strength_reduce_gathers(ir::Module* module) {
-  std::size_t count = 0;
-  for (const auto& c : module->computations()) count += expand_in(c.get());
-  return count;
+  return replace_each(module, Opcode::gather, chosen);
 }
 
 }  // namespace tessera::passes

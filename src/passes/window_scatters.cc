@@ -6,6 +6,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/passes/replace_each.h"
 #include "src/passes/simplify.h"
 
 namespace tessera::passes {
@@ -134,33 +135,10 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b) {
   return b.select(inside, padded, array);
 }
 
-std::size_t expand_in(ir::Computation* c) {
-  std::vector<Instruction*> scatters;
-  for (const auto& i : c->instructions()) {
-    if (i->is(Opcode::scatter)) scatters.push_back(i.get());
-  }
-  std::unordered_map<Instruction*, Instruction*> replaced;
-  ir::Builder builder(c);
-  for (Instruction* i : scatters) {
-    builder.metadata = i->metadata;
-    Instruction* to = elementwise(*i, builder);
-    if (to == nullptr) continue;
-    to->sharding = i->sharding;
-    replaced[i] = to;
-  }
-  if (replaced.empty()) return 0;
-  c->replace_all_uses(replaced);
-  c->sort_topologically();
-  c->remove_dead();
-  return replaced.size();
-}
-
 }  // namespace
 
 std::size_t expand_window_scatters(ir::Module* module) {
-  std::size_t count = 0;
-  for (const auto& c : module->computations()) count += expand_in(c.get());
-  return count;
+  return replace_each(module, Opcode::scatter, elementwise);
 }
 
 }  // namespace tessera::passes

@@ -46,6 +46,15 @@ TensorSharding reduced(TensorSharding s) {
   return s;
 }
 
+IndexList axes_on(const TensorSharding& s, const Dims& dims) {
+  IndexList axes;
+  for (std::int64_t d : dims) {
+    const IndexList& a = s.dims[std::size_t(d)].axes;
+    axes.insert(axes.end(), a.begin(), a.end());
+  }
+  return axes;
+}
+
 IndexList used_axes(const TensorSharding& s) {
   IndexList axes;
   for (const DimSharding& d : s.dims) axes.insert(axes.end(), d.axes.begin(), d.axes.end());

@@ -18,6 +18,8 @@ bool uneven(const TensorSharding& s, const Dims& global);
 TensorSharding without_dims(TensorSharding s, const Dims& dims);
 /// Without partial sums.
 TensorSharding reduced(TensorSharding s);
+/// Axes of `s` on these dims, one dim after the other.
+IndexList axes_on(const TensorSharding& s, const Dims& dims);
 /// Axes of `s` on any dim.
 IndexList used_axes(const TensorSharding& s);
 

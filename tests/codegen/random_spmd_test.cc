@@ -18,18 +18,18 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr std::int64_t kDevices = 8;
+constexpr std::int64_t kRandomDevices = 8;
 
 class RandomSpmd {
  public:
   RandomSpmd(std::uint64_t seed, Dims dims) : dims_(std::move(dims)), engine_(seed) {
     module_ = std::make_unique<ir::Module>("spmd");
-    module_->num_partitions = kDevices;
+    module_->num_partitions = kRandomDevices;
     mesh_ = make_logical_mesh({{"x", 2}, {"y", 4}});
     module_->mesh = mesh_;
     ir::Computation* entry = module_->add_computation("main");
     module_->set_entry(entry);
-    arguments.resize(std::size_t(kDevices));
+    arguments.resize(std::size_t(kRandomDevices));
     ir::Builder b(entry);
     std::vector<Instruction*> values;
     for (int k = 0; k < 4; ++k) values.push_back(parameter(b, k));
@@ -62,7 +62,7 @@ class RandomSpmd {
     if (kind == 2) s.dims[std::size_t(below(2))].axes = {1};
     if (kind != 3) p->sharding = {s};
     std::map<Dims, Literal> shards;
-    for (std::int64_t d = 0; d < kDevices; ++d) {
+    for (std::int64_t d = 0; d < kRandomDevices; ++d) {
       const Dims key = kind == 3 ? Dims{d} : s.shard_coordinates(d);
       auto [it, added] = shards.try_emplace(key, Literal(Shape(DType::f32, dims_)));
       if (added) {
@@ -80,12 +80,12 @@ class RandomSpmd {
       case 1:
         return ir::DeviceGroups::over(mesh_, {0, 1});
       default: {
-        std::vector<std::int64_t> order(static_cast<std::size_t>(kDevices));
+        std::vector<std::int64_t> order(static_cast<std::size_t>(kRandomDevices));
         std::iota(order.begin(), order.end(), 0);
         std::shuffle(order.begin(), order.end(), engine_);
         const std::int64_t size = std::int64_t(1) << below(4);
         ir::DeviceGroups g;
-        for (std::int64_t d = 0; d < kDevices; d += size) {
+        for (std::int64_t d = 0; d < kRandomDevices; d += size) {
           g.lists.emplace_back(order.begin() + d, order.begin() + d + size);
         }
         return g;
@@ -102,7 +102,7 @@ class RandomSpmd {
   Instruction* collective(ir::Builder& b, Instruction* x) {
     ir::Computation* sum = ir::scalar_computation(module_.get(), Opcode::add, DType::f32);
     const ir::DeviceGroups g = groups();
-    const std::int64_t n = g.group_size(kDevices);
+    const std::int64_t n = g.group_size(kRandomDevices);
     const std::int64_t dim = below(2);
     switch (below(6)) {
       case 0:
@@ -121,11 +121,11 @@ class RandomSpmd {
       case 3:
         return dims_[std::size_t(dim)] % n == 0 ? b.all_to_all(x, dim, g) : x;
       default: {
-        std::vector<std::int64_t> order(static_cast<std::size_t>(kDevices));
+        std::vector<std::int64_t> order(static_cast<std::size_t>(kRandomDevices));
         std::iota(order.begin(), order.end(), 0);
         std::shuffle(order.begin(), order.end(), engine_);
         std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-        const std::int64_t count = 1 + below(kDevices);
+        const std::int64_t count = 1 + below(kRandomDevices);
         for (std::int64_t d = 0; d < count; ++d) {
           pairs.emplace_back(d, order[std::size_t(d)]);
         }
@@ -255,13 +255,13 @@ class RandomSpmd {
   MeshRef mesh_;
 };
 
-struct Case {
+struct SpmdCase {
   bool passes;
   Dims dims;
   std::uint64_t programs;
 };
 
-class RandomSpmdPrograms : public ::testing::TestWithParam<Case> {};
+class RandomSpmdPrograms : public ::testing::TestWithParam<SpmdCase> {};
 
 TEST_P(RandomSpmdPrograms, LockstepGivesWhatSeparateDevicesDo) {
   for (std::uint64_t seed = 0; seed < GetParam().programs; ++seed) {
@@ -278,7 +278,7 @@ TEST_P(RandomSpmdPrograms, LockstepGivesWhatSeparateDevicesDo) {
       const auto want = evaluator::evaluate_spmd(program.module(), program.arguments);
       const auto built = plan_of(program.module());
       const auto got = run_plan(program.module(), built.plan, program.arguments);
-      for (std::size_t d = 0; d < std::size_t(kDevices); ++d) {
+      for (std::size_t d = 0; d < std::size_t(kRandomDevices); ++d) {
         ASSERT_TRUE(Literal::tuple(got[d]) == want[d])
             << "device " << d << "\n"
             << ir::to_string(program.module()) << runtime::to_string(built.plan);
@@ -289,11 +289,13 @@ TEST_P(RandomSpmdPrograms, LockstepGivesWhatSeparateDevicesDo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AsBuilt, RandomSpmdPrograms, ::testing::Values(Case{false, {4, 8}, 300}));
+INSTANTIATE_TEST_SUITE_P(AsBuilt, RandomSpmdPrograms,
+                         ::testing::Values(SpmdCase{false, {4, 8}, 300}));
 INSTANTIATE_TEST_SUITE_P(AfterThePasses, RandomSpmdPrograms,
-                         ::testing::Values(Case{true, {4, 8}, 300}));
+                         ::testing::Values(SpmdCase{true, {4, 8}, 300}));
 // Large enough for the workers to share the work.
-INSTANTIATE_TEST_SUITE_P(Large, RandomSpmdPrograms, ::testing::Values(Case{true, {16, 4096}, 30}));
+INSTANTIATE_TEST_SUITE_P(Large, RandomSpmdPrograms,
+                         ::testing::Values(SpmdCase{true, {16, 4096}, 30}));
 
 }  // namespace
 }  // namespace tessera::testing

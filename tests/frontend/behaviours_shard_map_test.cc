@@ -14,7 +14,7 @@ namespace tessera::testing {
 namespace {
 
 Mesh cube() { return mesh_of({{"x", 2}, {"y", 2}, {"z", 2}}); }
-Mesh pair_mesh() { return mesh_of({{"x", 2}, {"y", 4}}); }
+Mesh two_axis_mesh() { return mesh_of({{"x", 2}, {"y", 4}}); }
 std::vector<float> part(const Array& a, std::size_t i) { return floats(a.addressable_data(i)); }
 Array identity(Array x) { return x; }
 using Axes = std::vector<std::string>;
@@ -88,7 +88,7 @@ TEST(ShardMap, Behaviour_292_PsumScatter) {
   // Along x the rows' blocks, each summed over the devices of the axis and cut along dim 1.
   auto one = shard_map(
       [](Array a) { return psum_scatter(a, "x", {.scatter_dimension = 1, .tiled = true}); },
-      {.mesh = pair_mesh(), .in_specs = P("x"), .out_specs = P(nullptr, "x")});
+      {.mesh = two_axis_mesh(), .in_specs = P("x"), .out_specs = P(nullptr, "x")});
   std::vector<float> want;
   for (int r = 0; r < 4; ++r) {
     for (int c = 0; c < 8; ++c) want.push_back(float(8 * r + c + 8 * (r + 4) + c));
@@ -98,13 +98,13 @@ TEST(ShardMap, Behaviour_292_PsumScatter) {
       [](Array a) {
         return psum_scatter(reshape(a, {8}), {"x", "y"});
       },
-      {.mesh = pair_mesh(), .in_specs = P(axes("x", "y")), .out_specs = P()});
+      {.mesh = two_axis_mesh(), .in_specs = P(axes("x", "y")), .out_specs = P()});
   expect_error<ValueError>([&] { both(x); }, {"{'x', 'y'}"});
   auto joined = shard_map(
       [](Array a) {
         return reshape(psum_scatter(reshape(a, {8}), {"x", "y"}), {1});
       },
-      {.mesh = pair_mesh(), .in_specs = P(axes("x", "y")), .out_specs = P(axes("x", "y"))});
+      {.mesh = two_axis_mesh(), .in_specs = P(axes("x", "y")), .out_specs = P(axes("x", "y"))});
   std::vector<float> sums;
   for (int c = 0; c < 8; ++c) sums.push_back(float(8 * 28 + 8 * c));
   expect_close(floats(joined(x)), sums);
@@ -118,7 +118,7 @@ TEST(ShardMap, Behaviour_292_PsumScatter) {
 }
 
 TEST(ShardMap, Behaviour_293_Ppermute) {
-  const Mesh mesh = pair_mesh();
+  const Mesh mesh = two_axis_mesh();
   using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
   auto send = [&](const AxisNames& names, const Pairs& pairs) {
     return floats(
@@ -144,12 +144,13 @@ TEST(ShardMap, Behaviour_294_AllToAll) {
       [](Array a) {
         return all_to_all(a, {"x", "y"}, 1, 0, true);
       },
-      {.mesh = pair_mesh(),
+      {.mesh = two_axis_mesh(),
        .in_specs = P(axes("x", "y")),
        .out_specs = P(nullptr, axes("x", "y"))});
   expect_close(swap(x), x);
-  auto over_y = shard_map([](Array a) { return all_to_all(a, "y", 1, 0, true); },
-                          {.mesh = pair_mesh(), .in_specs = P("y"), .out_specs = P(nullptr, "y")});
+  auto over_y =
+      shard_map([](Array a) { return all_to_all(a, "y", 1, 0, true); },
+                {.mesh = two_axis_mesh(), .in_specs = P("y"), .out_specs = P(nullptr, "y")});
   expect_close(over_y(x), x);
   auto grouped = shard_map(
       [](Array a) {
@@ -167,7 +168,8 @@ TEST(ShardMap, Behaviour_296_PromisedEqualityIsChecked) {
   const Array x = counting({8});
   auto f = [&](auto body, PartitionSpec out) {
     return shard_map(
-        body, {.mesh = pair_mesh(), .in_specs = P(axes("x", "y")), .out_specs = out, .name = "f"});
+        body,
+        {.mesh = two_axis_mesh(), .in_specs = P(axes("x", "y")), .out_specs = out, .name = "f"});
   };
   auto bare = [](Array a) { return sum(a); };
   const std::vector<std::string> parts{"shard_map of 'f'",
@@ -219,7 +221,7 @@ TEST(ShardMap, Behaviour_297_RanksAndTrees) {
 
 TEST(ShardMap, Behaviour_298_SizesAndRanksOfArguments) {
   auto f = [](PartitionSpec spec) {
-    return shard_map([](Array a, Array) { return a; }, {.mesh = pair_mesh(),
+    return shard_map([](Array a, Array) { return a; }, {.mesh = two_axis_mesh(),
                                                         .in_specs = tree(spec, P()),
                                                         .out_specs = spec,
                                                         .name = "f",
@@ -238,7 +240,7 @@ TEST(ShardMap, Behaviour_298_SizesAndRanksOfArguments) {
                                "PartitionSpec('x', 'y') has 2 entries", kNear});
   // All that are wrong are named.
   auto g = shard_map([](Array a, std::vector<Array>) { return a; },
-                     {.mesh = pair_mesh(), .in_specs = P("x"), .out_specs = P("x")});
+                     {.mesh = two_axis_mesh(), .in_specs = P("x"), .out_specs = P("x")});
   expect_error<IndivisibleError>(
       [&] {
         g(counting({3}), std::vector<Array>{counting({2}), counting({5})});
@@ -284,8 +286,9 @@ TEST(ShardMap, Behaviour_300_NumberOfArguments) {
 
 TEST(ShardMap, Behaviour_301_SpecsNameManualAxes) {
   auto f = [](ShardingTree in, ShardingTree out) {
-    return shard_map([](Array a, Array b) { return a + b; },
-                     {.mesh = pair_mesh(), .in_specs = in, .out_specs = out, .axis_names = {"x"}});
+    return shard_map(
+        [](Array a, Array b) { return a + b; },
+        {.mesh = two_axis_mesh(), .in_specs = in, .out_specs = out, .axis_names = {"x"}});
   };
   const Array x = counting({8});
   expect_error<ShardingError>(
@@ -295,7 +298,7 @@ TEST(ShardMap, Behaviour_301_SpecsNameManualAxes) {
   expect_error<ShardingError>([&] { f(P("x"), P(axes("x", "i")))(x, x); },
                               {"out_specs, PartitionSpec(('x', 'i')), refers to 'i'",
                                "which the mesh lacks", "Mesh('x': 2, 'y': 4"});
-  expect_error<TypeError>([&] { f(tree(P("x"), NamedSharding(pair_mesh(), P())), P("x")); },
+  expect_error<TypeError>([&] { f(tree(P("x"), NamedSharding(two_axis_mesh(), P())), P("x")); },
                           {"in_specs[1] is NamedSharding", "PartitionSpecs", kNear});
   expect_error<TypeError>([&] { f(P(), nullptr); }, {"out_specs is None", "P()"});
   expect_error<TypeError>([&] { f(UNSPECIFIED, P()); }, {"in_specs must be given"});
@@ -358,11 +361,11 @@ TEST(ShardMap, Behaviour_303_ConstraintsMayOnlyNameAutomaticAxes) {
           Array b = with_sharding_constraint(a * 2, spec);
           return b + 1;
         },
-        {.mesh = pair_mesh(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = names}));
+        {.mesh = two_axis_mesh(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = names}));
   };
   const Array y = f(P(nullptr, "y"), {"x"})(x);
   expect_close(y, x * 2 + 1);
-  EXPECT_EQ(y.sharding(), NamedSharding(pair_mesh(), P("x", "y")));
+  EXPECT_EQ(y.sharding(), NamedSharding(two_axis_mesh(), P("x", "y")));
   expect_error<ShardingError>([&] { f(P("x"), {"x"})(x); },
                               {"with_sharding_constraint", "PartitionSpec('x') refers to 'x'",
                                "manual here", "'y'", kNear});
@@ -372,9 +375,10 @@ TEST(ShardMap, Behaviour_303_ConstraintsMayOnlyNameAutomaticAxes) {
 
 TEST(ShardMap, Behaviour_304_AxisNamesAreAxes) {
   auto f = [](std::vector<std::string> names) {
-    return shard_map(
-        identity,
-        {.mesh = pair_mesh(), .in_specs = P(), .out_specs = P(), .axis_names = std::move(names)});
+    return shard_map(identity, {.mesh = two_axis_mesh(),
+                                .in_specs = P(),
+                                .out_specs = P(),
+                                .axis_names = std::move(names)});
   };
   expect_error<ValueError>(
       [&] {
@@ -383,11 +387,11 @@ TEST(ShardMap, Behaviour_304_AxisNamesAreAxes) {
       {"axis_names to be a subset", "'x', 'i'", "'x', 'y'", kNear});
   expect_error<ValueError>([&] { f({"x", "x"}); }, {"'x' twice"});
   expect_error<ShardingError>(
-      [&] { experimental::shard_map(identity, pair_mesh(), P(), P(), {.auto_axes = {"i"}}); },
+      [&] { experimental::shard_map(identity, two_axis_mesh(), P(), P(), {.auto_axes = {"i"}}); },
       {"auto_axes", "'i'", "Mesh('x': 2", kNear});
   expect_error<ShardingError>(
       [&] {
-        experimental::shard_map(identity, pair_mesh(), P(), P(), {.auto_axes = {"x", "y"}});
+        experimental::shard_map(identity, two_axis_mesh(), P(), P(), {.auto_axes = {"x", "y"}});
       },
       {"none is left"});
 }

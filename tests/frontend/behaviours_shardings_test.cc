@@ -16,11 +16,11 @@ std::vector<Device> some_devices(std::size_t first, std::size_t count) {
   return {devices().begin() + std::ptrdiff_t(first),
           devices().begin() + std::ptrdiff_t(first + count)};
 }
-std::vector<float> part(const Array& a, std::size_t i) { return floats(a.addressable_data(i)); }
+std::vector<float> shard_of(const Array& a, std::size_t i) { return floats(a.addressable_data(i)); }
 std::vector<float> cut(const std::vector<float>& v, std::size_t from, std::size_t to) {
   return {v.begin() + std::ptrdiff_t(from), v.begin() + std::ptrdiff_t(to)};
 }
-Array identity(Array x) { return x; }
+Array same(Array x) { return x; }
 
 TEST(JitShardings, Behaviour_119_ReplicatedResults) {
   const Mesh mesh(some_devices(0, 2), "x");
@@ -31,7 +31,7 @@ TEST(JitShardings, Behaviour_119_ReplicatedResults) {
   const Array z = f(x, x);
   EXPECT_EQ(z.addressable_shards().size(), 2u);
   EXPECT_TRUE(z.is_fully_replicated());
-  expect_close(part(z, 1), floats(counting({8, 8}, 2)));
+  expect_close(shard_of(z, 1), floats(counting({8, 8}, 2)));
 }
 
 TEST(JitShardings, Behaviour_120_MatmulsOfThreeDims) {
@@ -43,7 +43,7 @@ TEST(JitShardings, Behaviour_120_MatmulsOfThreeDims) {
   const Array z = f(x, y);
   const std::vector<float> want = floats(matmul(x, y));
   for (std::size_t d = 0; d < 4; ++d) {
-    expect_close(part(z, d), d < 2 ? cut(want, 0, 32) : cut(want, 32, 64));
+    expect_close(shard_of(z, d), d < 2 ? cut(want, 0, 32) : cut(want, 32, 64));
   }
 }
 
@@ -53,7 +53,7 @@ TEST(JitShardings, Behaviour_121_TwoAxesOnOneDim) {
   auto f = jit([](Array x) { return x * 2; }, {.in_shardings = both, .out_shardings = both});
   const Array z = f(counting({8, 2}));
   for (std::size_t d = 0; d < 4; ++d) {
-    expect_close(part(z, d), cut(floats(counting({8, 2}, 2)), 4 * d, 4 * d + 4));
+    expect_close(shard_of(z, d), cut(floats(counting({8, 2}, 2)), 4 * d, 4 * d + 4));
   }
 }
 
@@ -138,28 +138,28 @@ TEST(JitShardings, Behaviour_127_MismatchesOfResults) {
         jit(body, {.out_shardings = dict({{"a", tree(rows)}, {"c", rows}})})(counting({8}));
       },
       {"3 mismatches", "at ['a'] has 2 elements", "['b'] has no entry", "has no 'c'", kNear});
-  expect_error<ValueError>([&] { jit(identity, {.out_shardings = tree(rows)})(counting({8})); },
+  expect_error<ValueError>([&] { jit(same, {.out_shardings = tree(rows)})(counting({8})); },
                            {"is one array", kNear});
 }
 
 TEST(JitShardings, Behaviour_129_SpecsNeedAMesh) {
   expect_error<RuntimeError>(
-      [] { pjit(identity, {.in_shardings = P("x")})(counting({8})); },
+      [] { pjit(same, {.in_shardings = P("x")})(counting({8})); },
       {"pjit in_shardings of argument 0", "PartitionSpec('x')", "MeshScope", kNear});
   expect_error<RuntimeError>(
-      [] { jit(identity, {.out_shardings = P("x")})(counting({8})); },
+      [] { jit(same, {.out_shardings = P("x")})(counting({8})); },
       {"jit out_shardings", "PartitionSpec('x')", "NamedSharding(mesh, spec)", kNear});
-  auto f = jit(identity, {.in_shardings = tree(P("x")), .out_shardings = P(nullptr)});
+  auto f = jit(same, {.in_shardings = tree(P("x")), .out_shardings = P(nullptr)});
   const Mesh mesh = mesh_of({{"x", 8}});
   const MeshScope scope(mesh);
   EXPECT_TRUE(f(counting({8})).is_fully_replicated());
-  expect_error<ShardingError>([] { jit(identity, {.in_shardings = P("z")})(counting({8})); },
+  expect_error<ShardingError>([] { jit(same, {.in_shardings = P("z")})(counting({8})); },
                               {"'z'", "'x'"});
 }
 
 TEST(JitShardings, Behaviour_130_EmptyMeshes) {
   expect_error<ValueError>(
-      [] { jit(identity, {.out_shardings = NamedSharding(Mesh(), P())})(counting({8})); },
+      [] { jit(same, {.out_shardings = NamedSharding(Mesh(), P())})(counting({8})); },
       {"out_shardings", "empty mesh"});
 }
 
@@ -193,12 +193,12 @@ TEST(JitShardings, Behaviour_132_SpecsLongerThanTheRank) {
   const NamedSharding three(mesh, P(nullptr, nullptr, nullptr));
   expect_error<ShardingError>(
       [&] {
-        jit(identity, {.in_shardings = three})(counting({8, 2}));
+        jit(same, {.in_shardings = three})(counting({8, 2}));
       },
       {"argument 0 of", "rank 2", "PartitionSpec(None, None, None)", "rank 3", kNear});
   expect_error<ShardingError>(
       [&] {
-        jit(identity, {.out_shardings = three})(counting({8, 2}));
+        jit(same, {.out_shardings = three})(counting({8, 2}));
       },
       {"result of", "rank 2", "PartitionSpec(None, None, None)", "rank 3", kNear});
   expect_error<ShardingError>(
@@ -207,7 +207,7 @@ TEST(JitShardings, Behaviour_132_SpecsLongerThanTheRank) {
       },
       {"with_sharding_constraint's argument", "rank 2", "rank 3", kNear});
   expect_error<ShardingError>(
-      [&] { jit(identity, {.in_shardings = NamedSharding(mesh, P("x"))})(1.f); },
+      [&] { jit(same, {.in_shardings = NamedSharding(mesh, P("x"))})(1.f); },
       {"argument 0 of", "rank 0", "P()", kNear});
 }
 
@@ -248,7 +248,7 @@ TEST(JitShardings, Behaviour_134_SomeSpecified) {
 
 TEST(JitShardings, Behaviour_135_CommittedElsewhere) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
-  auto f = jit(identity, {.in_shardings = NamedSharding(mesh, P("x")), .arg_names = {"batch"}});
+  auto f = jit(same, {.in_shardings = NamedSharding(mesh, P("x")), .arg_names = {"batch"}});
   const Array x = put(counting({8, 2}), mesh, P("y"));
   expect_error<ValueError>([&] { f(x); }, {"batch of", "f32[8,2]", "PartitionSpec('y')",
                                            "PartitionSpec('x')", "device_put", kNear});
@@ -263,10 +263,10 @@ TEST(JitShardings, Behaviour_135_CommittedElsewhere) {
 
 TEST(JitShardings, Behaviour_136_UncommittedArraysArePlaced) {
   const Mesh mesh = mesh_of({{"x", 8}});
-  auto f = jit(identity, {.in_shardings = NamedSharding(mesh, P("x"))});
+  auto f = jit(same, {.in_shardings = NamedSharding(mesh, P("x"))});
   const Array y = f(counting({16}));
   EXPECT_EQ(y.sharding(), NamedSharding(mesh, P("x")));
-  EXPECT_EQ(part(y, 3), (std::vector<float>{6, 7}));
+  EXPECT_EQ(shard_of(y, 3), (std::vector<float>{6, 7}));
 }
 
 TEST(JitShardings, Behaviour_137_UncommittedBesideCommitted) {
@@ -276,7 +276,7 @@ TEST(JitShardings, Behaviour_137_UncommittedBesideCommitted) {
   EXPECT_EQ(sum.addressable_shards().size(), 8u);
   EXPECT_EQ(twice.addressable_shards().size(), 8u);
   const MeshScope scope(mesh);
-  EXPECT_EQ(jit(identity)(counting({8})).addressable_shards().size(), 8u);
+  EXPECT_EQ(jit(same)(counting({8})).addressable_shards().size(), 8u);
 }
 
 TEST(JitShardings, Behaviour_139_ArgumentsOnDifferentDevices) {
@@ -311,7 +311,7 @@ TEST(JitShardings, Behaviour_140_ArgumentsAndInnerConstraints) {
   expect_error<ValueError>([&] { constrained(a); },
                            {"argument 0", "f32[8]", "devices [1]", "sharding used inside",
                             "devices [0,1,2,3,4,5,6,7]", kNear});
-  auto inner = jit(identity, {.in_shardings = rows});
+  auto inner = jit(same, {.in_shardings = rows});
   expect_error<ValueError>([&] { jit([&](Array x) { return inner(x); })(a); },
                            {"argument 0", "devices [1]", "inside", "[0,1,2,3,4,5,6,7]", kNear});
   EXPECT_EQ(constrained(counting({8})).sharding(), rows);
@@ -335,8 +335,8 @@ TEST(JitShardings, Behaviour_143_ResultsOnDifferentDevices) {
       {.out_shardings = tree(NamedSharding(low, P("x")), NamedSharding(high, P("x")))});
   expect_error<ValueError>([&] { f(counting({8})); },
                            {"result[0]", "[0,1,2,3]", "result[1]", "[4,5,6,7]", kNear});
-  auto g = jit(identity, {.in_shardings = NamedSharding(low, P("x")),
-                          .out_shardings = NamedSharding(high, P("x"))});
+  auto g = jit(same, {.in_shardings = NamedSharding(low, P("x")),
+                      .out_shardings = NamedSharding(high, P("x"))});
   expect_error<ValueError>([&] { g(counting({8})); },
                            {"argument 0", "[0,1,2,3]", "result of", "[4,5,6,7]", kNear});
 }
@@ -433,14 +433,14 @@ TEST(JitShardings, Behaviour_151_UnconstrainedIsForConstraints) {
   const Mesh mesh = mesh_of({{"x", 8}});
   const NamedSharding open(mesh, P(UNCONSTRAINED, "x"));
   expect_error<ValueError>(
-      [&] { jit(identity, {.in_shardings = tree(open)}); },
+      [&] { jit(same, {.in_shardings = tree(open)}); },
       {"jit in_shardings[0]", "UNCONSTRAINED", "with_sharding_constraint", kNear});
   expect_error<ValueError>(
       [&] {
-        pjit(identity, {.out_shardings = dict({{"a", open}})});
+        pjit(same, {.out_shardings = dict({{"a", open}})});
       },
       {"pjit out_shardings['a']", "UNCONSTRAINED", kNear});
-  expect_error<DuplicateSpecError>([&] { jit(identity, {.in_shardings = P("x", "x")}); },
+  expect_error<DuplicateSpecError>([&] { jit(same, {.in_shardings = P("x", "x")}); },
                                    {"jit in_shardings", "PartitionSpec('x', 'x')", "'x'", kNear});
 }
 

@@ -16,6 +16,7 @@
 #include "src/frontend/run/execute.h"
 #include "tests/frontend/frontend_testing.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera::testing {
 namespace {
 

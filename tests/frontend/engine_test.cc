@@ -9,6 +9,7 @@
 #include "src/frontend/arrays/array_impl.h"
 #include "tests/frontend/frontend_testing.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera {
 namespace {
 

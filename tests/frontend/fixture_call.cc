@@ -6,6 +6,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/frontend/trace/trace.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera::testing {
 
 namespace {

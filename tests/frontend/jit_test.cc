@@ -12,6 +12,7 @@
 #include "src/frontend/run/execute.h"
 #include "tests/frontend/frontend_testing.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera::testing {
 
 struct Layer {
@@ -359,23 +360,23 @@ TEST(Jit, FindsItsProgramsAmongMany) {
 }
 
 TEST(Jit, EvictsTheLeastRecentlyCalledProgram) {
-  internal::JitCache cache(10);
+  tessera::internal::JitCache cache(10);
   const Mesh mesh = mesh_of({{"x", 8}});
   const auto leaf = [&](int n) { return put(counting({8 * (n + 1)}), mesh, P("x")); };
   const auto call = [](const std::string& signature, const Array& x) {
-    internal::CallInfo info;
+    tessera::internal::CallInfo info;
     info.signature = signature;
-    info.types = internal::TypeKey::of<Array(Array)>();
+    info.types = tessera::internal::TypeKey::of<Array(Array)>();
     info.leaves = {x};
     return info;
   };
   const auto find = [&](int n) { return cache.find(call("f", leaf(n)), Mesh()); };
   const auto add = [&](int n) {
-    auto entry = std::make_shared<internal::JitEntry>();
-    entry->key = internal::CallKey::of(call("f", leaf(n)), Mesh());
+    auto entry = std::make_shared<tessera::internal::JitEntry>();
+    entry->key = tessera::internal::CallKey::of(call("f", leaf(n)), Mesh());
     return cache.insert(entry);
   };
-  std::vector<std::shared_ptr<const internal::JitEntry>> made;
+  std::vector<std::shared_ptr<const tessera::internal::JitEntry>> made;
   for (int n = 0; n < 10; ++n) {
     EXPECT_EQ(find(n), nullptr);
     EXPECT_EQ(add(n), nullptr);
@@ -392,8 +393,8 @@ TEST(Jit, EvictsTheLeastRecentlyCalledProgram) {
   EXPECT_EQ(cache.find(call("f", leaf(0)), mesh), nullptr);
   EXPECT_EQ(cache.find(call("f", counting({8})), Mesh()), nullptr);
   EXPECT_EQ(cache.find(call("f", leaf(0).astype(s32)), Mesh()), nullptr);
-  internal::CallInfo other = call("f", leaf(0));
-  other.types = internal::TypeKey::of<Array(std::array<Array, 1>)>();
+  tessera::internal::CallInfo other = call("f", leaf(0));
+  other.types = tessera::internal::TypeKey::of<Array(std::array<Array, 1>)>();
   EXPECT_EQ(cache.find(other, Mesh()), nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include "src/frontend/trace/nesting.h"
 #include "tests/frontend/frontend_testing.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera {
 namespace {
 
@@ -300,7 +301,7 @@ TEST(Caches, AreDroppedByClearCachesOrWithTheirFunction) {
   EXPECT_EQ(floats(f(ones({3}))), (std::vector<float>{2, 2, 2}));
   EXPECT_EQ(f.trace_count(), traces + 1);
   // A captured array lives as long as the program that it is an argument of.
-  std::weak_ptr<internal::ArrayImpl> captured;
+  std::weak_ptr<tessera::internal::ArrayImpl> captured;
   {
     const Array big = ones({5});
     captured = big.impl();

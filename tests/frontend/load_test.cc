@@ -73,7 +73,7 @@ E error_of(F&& f) {
   return E("nothing was thrown");
 }
 
-bool has(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -109,42 +109,43 @@ TEST(Load, WrongArgumentsNameParameterFileAndLine) {
   const TextFile file(kAffine);
   const LoadedFunction f = load_hlo(file.path());
   const auto number = error_of<TypeError>([&] { f(ones({8, 4})); });
-  EXPECT_TRUE(has(number.message(), "takes 2 arrays (f32[8,4], f32[])")) << number.message();
-  EXPECT_TRUE(has(number.message(), file.path()));
+  EXPECT_TRUE(contains(number.message(), "takes 2 arrays (f32[8,4], f32[])")) << number.message();
+  EXPECT_TRUE(contains(number.message(), file.path()));
   unsigned line = 0;
   const auto shape = error_of<ShapeError>([&] {
     line = __LINE__ + 1;
     f(ones({4, 8}), 1);
   });
-  EXPECT_TRUE(has(shape.message(), "argument 0 is f32[4,8], and parameter 'x'")) << shape.message();
-  EXPECT_TRUE(has(shape.message(), file.path()));
+  EXPECT_TRUE(contains(shape.message(), "argument 0 is f32[4,8], and parameter 'x'"))
+      << shape.message();
+  EXPECT_TRUE(contains(shape.message(), file.path()));
   EXPECT_EQ(shape.location().line, line);
-  EXPECT_TRUE(has(shape.location().file, "load_test.cc"));
+  EXPECT_TRUE(contains(shape.location().file, "load_test.cc"));
   const auto dtype = error_of<DTypeError>([&] { f(astype(ones({8, 4}), s32), 1); });
-  EXPECT_TRUE(has(dtype.message(), "argument 0 is s32[8,4]")) << dtype.message();
-  EXPECT_TRUE(has(dtype.message(), "astype"));
+  EXPECT_TRUE(contains(dtype.message(), "argument 0 is s32[8,4]")) << dtype.message();
+  EXPECT_TRUE(contains(dtype.message(), "astype"));
   // Inside of jit the same, at the line of the call.
   auto g = jit([&](Array x) {
     line = __LINE__ + 1;
     return f(x, x);
   });
   const auto inner = error_of<ShapeError>([&] { g(ones({8, 4})); });
-  EXPECT_TRUE(has(inner.message(), "parameter 'scale'")) << inner.message();
+  EXPECT_TRUE(contains(inner.message(), "parameter 'scale'")) << inner.message();
   EXPECT_EQ(inner.location().line, line);
 }
 
 TEST(Load, FilesThatCannotBeReadAreNamed) {
   const auto missing = error_of<IoError>([] { load_hlo("/no/such/file.hlo"); });
-  EXPECT_TRUE(has(missing.message(), "/no/such/file.hlo"));
-  EXPECT_TRUE(has(missing.location().file, "load_test.cc"));
+  EXPECT_TRUE(contains(missing.message(), "/no/such/file.hlo"));
+  EXPECT_TRUE(contains(missing.location().file, "load_test.cc"));
   const TextFile garbage("HloModule m\n\nENTRY main {\n  ROOT x = f32[2]{0} frobnicate()\n}\n");
   const auto parse = error_of<ParseError>([&] { load_hlo(garbage.path()); });
-  EXPECT_TRUE(has(parse.what(), garbage.path() + ":4: column")) << parse.what();
+  EXPECT_TRUE(contains(parse.what(), garbage.path() + ":4: column")) << parse.what();
   const TextFile other("once upon a time");
-  EXPECT_TRUE(has(error_of<ParseError>([&] { load_stablehlo(other.path()); }).what(), ":1: "));
+  EXPECT_TRUE(contains(error_of<ParseError>([&] { load_stablehlo(other.path()); }).what(), ":1: "));
   const TextFile hlo(kAffine);
-  EXPECT_TRUE(has(error_of<ParseError>([&] { load_stablehlo(hlo.path()); }).message(),
-                  "this is hlo text, not stablehlo"));
+  EXPECT_TRUE(contains(error_of<ParseError>([&] { load_stablehlo(hlo.path()); }).message(),
+                       "this is hlo text, not stablehlo"));
   const TextFile tuples(
       "HloModule m\n\nENTRY main {\n  p = (f32[2]{0}, f32[]) parameter(0)\n"
       "  ROOT x = f32[2]{0} get-tuple-element(p), index=0\n}\n");
@@ -268,8 +269,8 @@ ENTRY main {
 )");
   const LoadedFunction f = load_hlo(file.path());
   const auto e = error_of<ValueError>([&] { f(ones({4096})); });
-  EXPECT_TRUE(has(e.message(), "4096 devices")) << e.message();
-  EXPECT_TRUE(has(e.message(), "TESSERA_NUM_DEVICES"));
+  EXPECT_TRUE(contains(e.message(), "4096 devices")) << e.message();
+  EXPECT_TRUE(contains(e.message(), "TESSERA_NUM_DEVICES"));
 }
 
 struct Pair {
@@ -291,7 +292,7 @@ TEST(Load, TypesOfTheUsersOwn) {
   EXPECT_EQ(in_jit(x, full({}, 2.f)).first.to_vector<float>()[31], 62);
   unsigned line = __LINE__ + 1;
   const auto wrong = error_of<TypeError>([&] { f.as<Array(Array, Array)>(); });
-  EXPECT_TRUE(has(wrong.message(), "has 2 results")) << wrong.message();
+  EXPECT_TRUE(contains(wrong.message(), "has 2 results")) << wrong.message();
   EXPECT_EQ(wrong.location().line, line);
 }
 

@@ -9,19 +9,19 @@
 namespace tessera::testing {
 namespace {
 
-using Params = std::map<std::string, Array>;
+using NamedParams = std::map<std::string, Array>;
 
 class MissingAxes : public ::testing::Test {
  protected:
   const Mesh mesh = mesh_of({{"data", 2}, {"model", 4}});
   int runs = 0;
-  Params params{{"b", ones({8})}, {"w", ones({8, 8})}};
+  NamedParams params{{"b", ones({8})}, {"w", ones({8, 8})}};
 };
 
 TEST_F(MissingAxes, OfInShardingsNameTheArgument) {
   const MeshScope scope(mesh);
   auto f = jit(
-      [&](Params p, Array x) {
+      [&](NamedParams p, Array x) {
         ++runs;
         return p.at("w") + x;
       },
@@ -31,10 +31,11 @@ TEST_F(MissingAxes, OfInShardingsNameTheArgument) {
                                        "'data', 'model'", kNear};
   expect_error<ShardingError>([&] { f(params, ones({8, 8})); }, parts);
   expect_error<ShardingError>([&] { (void)f.lower(params, ones({8, 8})); }, parts);
-  expect_error<ShardingError>([&] { jit([&](Params p) {
-                                      return f(p, ones({8, 8}));
-                                    })(params); },
-                              {"in_shardings", "argument 0['w'] of 'f'", "axis 'modle'"});
+  expect_error<ShardingError>(
+      [&] { jit([&](NamedParams p) {
+              return f(p, ones({8, 8}));
+            })(params); },
+      {"in_shardings", "argument 0['w'] of 'f'", "axis 'modle'"});
   EXPECT_EQ(runs, 0);
 }
 
@@ -66,7 +67,7 @@ TEST_F(MissingAxes, OfOutShardingsNameTheResult) {
 
 TEST_F(MissingAxes, OfConstraintsNameTheArray) {
   const MeshScope scope(mesh);
-  auto f = jit([](Params p) {
+  auto f = jit([](NamedParams p) {
     return with_sharding_constraint(p, dict({{"b", P("data")}, {"w", P("z")}})).at("w");
   });
   expect_error<ShardingError>([&] { f(params); }, {"with_sharding_constraint", "argument['w']",
@@ -82,10 +83,10 @@ TEST_F(MissingAxes, ElsewhereNameWhatIsPlaced) {
         device_put(params, dict({{"b", P("z")}, {"w", P()}}));
       },
       {"device_put's argument['b']", "axis 'z'", "'data', 'model'", kNear});
-  auto f = jit([](Params p) { return p.at("w"); }, {.name = "f", .arg_names = {"params"}});
+  auto f = jit([](NamedParams p) { return p.at("w"); }, {.name = "f", .arg_names = {"params"}});
   expect_error<ShardingError>(
       [&] {
-        (void)f.lower(Params{{"w", shape_dtype_struct({8}, f32, P("z"))}});
+        (void)f.lower(NamedParams{{"w", shape_dtype_struct({8}, f32, P("z"))}});
       },
       {"params['w'] of 'f'", "axis 'z'", kNear});
   auto u =

@@ -8,6 +8,7 @@
 
 #include "src/frontend/ops/internal.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera {
 namespace {
 

@@ -10,6 +10,7 @@
 #include "src/frontend/trace/trace.h"
 #include "tests/frontend/fixture_call.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera {
 namespace {
 
@@ -128,7 +129,7 @@ std::vector<FixtureCase> cases() {
   return out;
 }
 
-std::vector<std::string> functions() {
+std::vector<std::string> function_names() {
   std::set<std::string> names;
   for (const FixtureCase& c : cases()) names.insert(c.call);
   return {names.begin(), names.end()};
@@ -160,7 +161,7 @@ TEST_P(Random, Eagerly) { check(testing::run_eagerly); }
 TEST_P(Random, UnderJit) { check(testing::run_jitted); }
 TEST_P(Random, Sharded) { check(testing::run_sharded); }
 
-INSTANTIATE_TEST_SUITE_P(All, Random, ::testing::ValuesIn(functions()),
+INSTANTIATE_TEST_SUITE_P(All, Random, ::testing::ValuesIn(function_names()),
                          [](const auto& info) { return info.param; });
 
 TEST(RandomKeys, ComputedSeedsAgreeWithKnownOnes) {

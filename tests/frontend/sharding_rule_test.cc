@@ -9,6 +9,7 @@
 #include "src/frontend/custom/sharding_rule_factors.h"
 #include "tests/frontend/frontend_testing.h"
 
+// Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera::testing {
 namespace {
 

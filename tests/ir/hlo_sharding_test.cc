@@ -5,13 +5,13 @@
 namespace tessera::ir::testing {
 namespace {
 
-struct Form {
+struct TilingForm {
   const char* text;
   const char* printed;
 };
 
 TEST(HloSharding, Forms) {
-  const Form forms[] = {
+  const TilingForm forms[] = {
       {"{replicated}", "{replicated}"},
       {"{maximal device=3}", "{maximal device=3}"},
       {"{unknown}", "{unknown}"},
@@ -26,7 +26,7 @@ TEST(HloSharding, Forms) {
       {"{mesh['a'=2,'b'=4], [{'a'}, {'b':(1)2, ?}]}",
        "{devices=[2,2,2]<=[8] last_tile_dim_replicate}"},
   };
-  for (const Form& form : forms) {
+  for (const TilingForm& form : forms) {
     SCOPED_TRACE(form.text);
     auto m = parse_body("ROOT p = f32[8,4] parameter(0), sharding=" + std::string(form.text));
     ASSERT_EQ(m->entry()->root()->sharding.size(), 1u);

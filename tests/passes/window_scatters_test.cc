@@ -9,14 +9,14 @@
 namespace tessera::passes {
 namespace {
 
-constexpr const char* kRows =
+constexpr const char* kRowScatter =
     "update_window_dims={0,1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0,1}, "
     "index_vector_dim=0";
 
 /// Whether a scatter (that overwrites, where nothing combines) of `update` at `at` into f32[6,4]
 /// becomes elementwise; what comes out is compared bit by bit, zeros' signs and all.
 bool expands(const std::string& combine, const std::string& at, const std::string& update,
-             const std::string& attributes = kRows) {
+             const std::string& attributes = kRowScatter) {
   const std::string text = R"(HloModule m
 f { a = f32[] parameter(0)
   )" +

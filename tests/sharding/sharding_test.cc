@@ -18,11 +18,11 @@ using test::message_of;
 using test::some_devices;
 using Dims = std::vector<std::int64_t>;
 
-const Mesh& mesh() {
+const Mesh& cube_mesh() {
   static const Mesh m(some_devices(8), {4, 2}, {"x", "y"});
   return m;
 }
-NamedSharding named(const P& spec) { return NamedSharding(mesh(), spec); }
+NamedSharding named(const P& spec) { return NamedSharding(cube_mesh(), spec); }
 
 Dims replica_ids(const Sharding& s, const Dims& shape) {
   Dims out;
@@ -141,13 +141,14 @@ TEST(Sharding, Behaviour_061_TheOrderOfDevicesCounts) {
 }
 
 TEST(Sharding, Behaviour_062_MemoryKinds) {
-  const NamedSharding plain = named(P("x")), kind(mesh(), P("x"), "device");
+  const NamedSharding plain = named(P("x")), kind(cube_mesh(), P("x"), "device");
   EXPECT_EQ(plain.memory_kind(), "device");
   EXPECT_TRUE(plain == kind);
   EXPECT_TRUE(plain.is_equivalent_to(kind, 1));
   EXPECT_TRUE(plain.with_memory_kind("device") == plain);
   for (const char* other : {"pinned_host", "unpinned_host", "nothing"}) {
-    const std::string m = message_of<ValueError>([&] { NamedSharding(mesh(), P("x"), other); });
+    const std::string m =
+        message_of<ValueError>([&] { NamedSharding(cube_mesh(), P("x"), other); });
     expect_parts(m, {"sharding_test.cc:", "'" + std::string(other) + "'", "cpu:0",
                      "can address the kinds: device"});
     EXPECT_THROW(plain.with_memory_kind(other), ValueError);
@@ -211,16 +212,16 @@ TEST(Sharding, Behaviour_065_RandomSpecsSurviveConversionToTilingsAndBack) {
 }
 
 TEST(Sharding, Behaviour_066_AnOrderOfDevicesThatNoAxesGive) {
-  EXPECT_EQ(
-      to_named_sharding(GSPMDSharding(some_devices(8), "{devices=[8]0,1,2,3,4,5,7,6}"), mesh(), 1),
-      std::nullopt);
+  EXPECT_EQ(to_named_sharding(GSPMDSharding(some_devices(8), "{devices=[8]0,1,2,3,4,5,7,6}"),
+                              cube_mesh(), 1),
+            std::nullopt);
   // Part of an axis only.
   EXPECT_EQ(to_named_sharding(
                 GSPMDSharding(some_devices(8), "{devices=[2,4]<=[8] last_tile_dim_replicate}"),
-                mesh(), 1),
+                cube_mesh(), 1),
             std::nullopt);
   // Other devices.
-  EXPECT_EQ(to_named_sharding(GSPMDSharding::get_replicated(some_devices(4)), mesh(), 1),
+  EXPECT_EQ(to_named_sharding(GSPMDSharding::get_replicated(some_devices(4)), cube_mesh(), 1),
             std::nullopt);
   // The same devices in another order are the mesh's axes after all.
   const Mesh turned(devices_of({0, 4, 1, 5, 2, 6, 3, 7}), {4, 2}, {"x", "y"});
@@ -264,10 +265,11 @@ TEST(Sharding, Behaviour_070_Texts) {
 }
 
 TEST(Sharding, Behaviour_074_TheMessageHasTheSpec) {
-  expect_parts(message_of<ShardingError>([] {
-                 NamedSharding(mesh(), P(axes("y"), nullptr, nullptr, nullptr)).shard_shape({2, 2});
-               }),
-               {"PartitionSpec('y', None, None, None)", "rank at least 4", "rank 2"});
+  expect_parts(
+      message_of<ShardingError>([] {
+        NamedSharding(cube_mesh(), P(axes("y"), nullptr, nullptr, nullptr)).shard_shape({2, 2});
+      }),
+      {"PartitionSpec('y', None, None, None)", "rank at least 4", "rank 2"});
 }
 
 TEST(Sharding, Behaviour_076_NoIndicesForSums) {

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-std::vector<Device> some_devices(std::int64_t n) {
+std::vector<Device> first_devices(std::int64_t n) {
   std::vector<Device> out(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) out[std::size_t(i)].id = i;
   return out;
@@ -35,7 +35,7 @@ int columns_of(const std::string& line) {
 }
 
 const Mesh& mesh_4x2() {
-  static const Mesh mesh(some_devices(8), {4, 2}, {"x", "y"});
+  static const Mesh mesh(first_devices(8), {4, 2}, {"x", "y"});
   return mesh;
 }
 
@@ -77,7 +77,7 @@ TEST(Visualize, OneDimensionInAscii) {
 }
 
 TEST(Visualize, ManyColumnsAreShortened) {
-  const Mesh mesh(some_devices(64), "x");
+  const Mesh mesh(first_devices(64), "x");
   EXPECT_EQ(sharding_picture(NamedSharding(mesh, P("x")), {64}),
             "┌────────┬────────┬────────┬────────┬────────┬────────┬────────┬───┬────────┐\n"
             "│ CPU 0  │ CPU 1  │ CPU 2  │ CPU 3  │ CPU 4  │ CPU 5  │ CPU 6  │ … │ CPU 63 │\n"
@@ -86,12 +86,12 @@ TEST(Visualize, ManyColumnsAreShortened) {
             "┌──────────────┐\n"
             "│ CPU 0,1,…,63 │\n"
             "└──────────────┘\n");
-  const Mesh square(some_devices(64), {8, 8}, {"x", "y"});
+  const Mesh square(first_devices(64), {8, 8}, {"x", "y"});
   EXPECT_EQ(sharding_picture(NamedSharding(square, P("y")), {64}),
             "┌───────────────┬───────────────┬───────────────┬───┬───────────────┐\n"
             "│ CPU 0,8,…,56  │ CPU 1,9,…,57  │ CPU 2,10,…,58 │ … │ CPU 7,15,…,63 │\n"
             "└───────────────┴───────────────┴───────────────┴───┴───────────────┘\n");
-  const Mesh tall(some_devices(64), {64, 1}, {"x", "y"});
+  const Mesh tall(first_devices(64), {64, 1}, {"x", "y"});
   const auto lines = lines_of(sharding_picture(NamedSharding(tall, P("x", "y")), {64, 4}));
   ASSERT_EQ(lines.size(), 67u);
   EXPECT_EQ(lines[61], "│  CPU 30  │");
@@ -103,7 +103,7 @@ TEST(Visualize, NoLineIsWiderThanAskedFor) {
   for (std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1000}) {
     for (std::int64_t a = 1; a <= n; ++a) {
       if (n % a != 0) continue;
-      const Mesh mesh(some_devices(n), {a, n / a}, {"x", "y"});
+      const Mesh mesh(first_devices(n), {a, n / a}, {"x", "y"});
       for (const P& spec : {P("x", "y"), P("y", "x"), P(nullptr, "x"), P("x"), P(axes("x", "y")),
                             P(nullptr, axes("y", "x")), P()}) {
         for (int width : {20, 40, 80, 132}) {

@@ -33,14 +33,14 @@ std::string spec(const ir::Module& m, const std::string& name) {
   return i ? i->sharding.at(0).to_spec_string() : "there is no " + name;
 }
 
-constexpr const char* kRows =
+constexpr const char* kByRows =
     R"(frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"x\"}, {}]>"})";
 
 TEST(Forms, MembersOfAGroupLieAlike) {
   const std::string group =
       R"(, custom_call_target="xla.sdy.ShardingGroup", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding_group_id="0 : i64"})";
   auto text = [&](bool grouped) {
-    return std::string("a = f32[8,16] parameter(0), ") + kRows + R"(
+    return std::string("a = f32[8,16] parameter(0), ") + kByRows + R"(
   b = f32[8,16] parameter(1)
   c = f32[8,16] sine(a)
   d = f32[8,16] cosine(b)
@@ -113,14 +113,14 @@ TEST(Forms, ResultsThatSayHowTheyLie) {
 TEST(Forms, BarriersStopAxesOneWayOrBoth) {
   auto through = [](const std::string& direction, bool argument) {
     auto m = module_of("a = f32[8,16] parameter(0)" + std::string(argument ? ", " : "") +
-                       (argument ? kRows : "") +
+                       (argument ? kByRows : "") +
                        R"(
   s = f32[8,16] sine(a)
   b = f32[8,16] custom-call(s), custom_call_target="xla.sdy.PropagationBarrier", frontend_attributes={xla.sdy.allowed_direction=")" +
                        direction + R"("}
   c = f32[8,16] cosine(b)
   ROOT r = f32[8,16] copy(c))" +
-                       (argument ? "" : std::string(", ") + kRows));
+                       (argument ? "" : std::string(", ") + kByRows));
     spmd::propagate(m.get());
     const std::string got = spec(*m, argument ? "c" : "s");
     spmd::PartitionReport report;

@@ -13,9 +13,9 @@ namespace {
 
 using ir::Opcode;
 
-const char* kRows = "sharding={devices=[8,1]<=[8]}";
-const char* kColumns = "sharding={devices=[1,8]<=[8]}";
-const char* kWhole = "sharding={replicated}";
+const char* kSplitRows = "sharding={devices=[8,1]<=[8]}";
+const char* kSplitColumns = "sharding={devices=[1,8]<=[8]}";
+const char* kReplicated = "sharding={replicated}";
 
 /// Elements of 4 bytes that a device receives, counted on the text.
 double elements(const PartitionCase& c) {
@@ -34,7 +34,7 @@ Literal ints(const Dims& dims, const IndexList& values) {
   return l;
 }
 
-Literal counting(const Dims& dims, int first = 1) {
+Literal counted(const Dims& dims, int first = 1) {
   Literal l(Shape(f32, dims));
   for (float& x : l.mutable_data<float>()) x = float(first++ % 1009);
   return l;
@@ -42,87 +42,90 @@ Literal counting(const Dims& dims, int first = 1) {
 
 TEST(Traffic, RowsAtADynamicIndex) {
   for (int at : {-3, 77, 4090, 99999}) {
-    const std::string head = parameter("a", "f32[4096,256]", 0, kRows) +
-                             parameter("i", "s32[]", 1, kWhole) + "z = s32[] constant(0)\n";
+    const std::string head = parameter("a", "f32[4096,256]", 0, kSplitRows) +
+                             parameter("i", "s32[]", 1, kReplicated) + "z = s32[] constant(0)\n";
     PartitionCase c = check_partition(
-        head + "ROOT r = f32[1,256] dynamic-slice(a, i, z), dynamic_slice_sizes={1,256}, " + kWhole,
-        0, {counting({4096, 256}), ints({}, {at})});
+        head + "ROOT r = f32[1,256] dynamic-slice(a, i, z), dynamic_slice_sizes={1,256}, " +
+            kReplicated,
+        0, {counted({4096, 256}), ints({}, {at})});
     EXPECT_EQ(elements(c), 448) << c.text;
     c = check_partition(
         head + "ROOT r = f32[16,256] dynamic-slice(a, i, z), dynamic_slice_sizes={16,256}, " +
-            kWhole,
-        0, {counting({4096, 256}), ints({}, {at})});
+            kReplicated,
+        0, {counted({4096, 256}), ints({}, {at})});
     EXPECT_EQ(elements(c), 7168) << c.text;
-    c = check_partition(parameter("a", "f32[4096,256]", 0, kRows) +
-                            parameter("u", "f32[16,256]", 1, kWhole) +
-                            parameter("i", "s32[]", 2, kWhole) +
+    c = check_partition(parameter("a", "f32[4096,256]", 0, kSplitRows) +
+                            parameter("u", "f32[16,256]", 1, kReplicated) +
+                            parameter("i", "s32[]", 2, kReplicated) +
                             "z = s32[] constant(0)\nROOT r = f32[4096,256] "
                             "dynamic-update-slice(a, u, i, z), " +
-                            kRows,
-                        0, {counting({4096, 256}), counting({16, 256}, 500), ints({}, {at})});
+                            kSplitRows,
+                        0, {counted({4096, 256}), counted({16, 256}, 500), ints({}, {at})});
     EXPECT_EQ(elements(c), 0) << c.text;
   }
 }
 
 TEST(Traffic, UpdateAtAKnownPlace) {
-  PartitionCase c = check_partition(parameter("a", "f32[4096,4]", 0, kRows) +
-                                    parameter("u", "f32[1000,4]", 1, kRows) +
+  PartitionCase c = check_partition(parameter("a", "f32[4096,4]", 0, kSplitRows) +
+                                    parameter("u", "f32[1000,4]", 1, kSplitRows) +
                                     "k = s32[] constant(100)\nz = s32[] constant(0)\n"
                                     "ROOT r = f32[4096,4] dynamic-update-slice(a, u, k, z), " +
-                                    kRows);
+                                    kSplitRows);
   // The update's 125 rows a device go to three devices.
   EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
   EXPECT_LT(elements(c), 1000 * 4 * 7 / 8) << c.text;
   // The same as a scatter, with odd sizes.
-  check_partition(parameter("a", "f32[61,3]", 0, kRows) + parameter("u", "f32[13,3]", 1, kRows) +
+  check_partition(parameter("a", "f32[61,3]", 0, kSplitRows) +
+                  parameter("u", "f32[13,3]", 1, kSplitRows) +
                   "k = s32[1] constant({41})\nROOT r = f32[61,3] scatter(a, k, u), "
                   "update_window_dims={0,1}, inserted_window_dims={}, "
                   "scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add, " +
-                  kRows);
+                  kSplitRows);
 }
 
 TEST(Traffic, ConcatenateAndSplit) {
-  PartitionCase c = check_partition(
-      parameter("a", "f32[4096,64]", 0, kRows) + parameter("b", "f32[4096,64]", 1, kRows) +
-      "ROOT r = f32[8192,64] concatenate(a, b), dimensions={0}, " + kRows);
+  PartitionCase c =
+      check_partition(parameter("a", "f32[4096,64]", 0, kSplitRows) +
+                      parameter("b", "f32[4096,64]", 1, kSplitRows) +
+                      "ROOT r = f32[8192,64] concatenate(a, b), dimensions={0}, " + kSplitRows);
   EXPECT_EQ(elements(c), 65536) << c.text;
-  c = check_partition(parameter("a", "f32[4096,64]", 0, kRows) +
-                      "ROOT r = f32[2048,64] slice(a), slice={[0:2048], [0:64]}, " + kRows);
+  c = check_partition(parameter("a", "f32[4096,64]", 0, kSplitRows) +
+                      "ROOT r = f32[2048,64] slice(a), slice={[0:2048], [0:64]}, " + kSplitRows);
   // No device receives more than it needs; some take part in one of the two permutes only.
   EXPECT_EQ(c.bytes(), 16384 * 4) << c.text;
   // Halves of one array travel together.
-  c = check_partition(parameter("a", "f32[4096,64]", 0, kRows) +
-                      "x = f32[2048,64] slice(a), slice={[0:2048], [0:64]}, " + kRows +
-                      "\ny = f32[2048,64] slice(a), slice={[2048:4096], [0:64]}, " + kRows +
+  c = check_partition(parameter("a", "f32[4096,64]", 0, kSplitRows) +
+                      "x = f32[2048,64] slice(a), slice={[0:2048], [0:64]}, " + kSplitRows +
+                      "\ny = f32[2048,64] slice(a), slice={[2048:4096], [0:64]}, " + kSplitRows +
                       "\nROOT r = (f32[2048,64], f32[2048,64]) tuple(x, y), "
                       "sharding={{devices=[8,1]<=[8]}, {devices=[8,1]<=[8]}}");
   EXPECT_EQ(elements(c), 32768) << c.text;
   EXPECT_EQ(c.collectives(), 2) << c.text;
   // Uneven parts of an uneven array.
-  check_partition(parameter("a", "f32[61,3]", 0, kRows) +
-                  "x = f32[17,3] slice(a), slice={[0:17], [0:3]}, " + kRows +
-                  "\ny = f32[40,3] slice(a), slice={[17:57], [0:3]}, " + kRows +
-                  "\nw = f32[4,3] slice(a), slice={[57:61], [0:3]}, " + kRows +
+  check_partition(parameter("a", "f32[61,3]", 0, kSplitRows) +
+                  "x = f32[17,3] slice(a), slice={[0:17], [0:3]}, " + kSplitRows +
+                  "\ny = f32[40,3] slice(a), slice={[17:57], [0:3]}, " + kSplitRows +
+                  "\nw = f32[4,3] slice(a), slice={[57:61], [0:3]}, " + kSplitRows +
                   "\nROOT r = (f32[17,3], f32[40,3], f32[4,3]) tuple(x, y, w), "
                   "sharding={{devices=[8,1]<=[8]}, {devices=[8,1]<=[8]}, {devices=[8,1]<=[8]}}");
 }
 
 TEST(Traffic, HalvesSwappedAlongTheSplit) {
-  PartitionCase c = check_partition(parameter("a", "f32[4,64]", 0, kColumns) +
+  PartitionCase c = check_partition(parameter("a", "f32[4,64]", 0, kSplitColumns) +
                                     "x = f32[4,32] slice(a), slice={[0:4], [32:64]}\n"
                                     "m = f32[4,32] negate(x)\n"
                                     "y = f32[4,32] slice(a), slice={[0:4], [0:32]}\n"
                                     "ROOT r = f32[4,64] concatenate(m, y), dimensions={1}, " +
-                                    kColumns);
+                                    kSplitColumns);
   // 8 columns for the halves, 12 for their places: a device sends 4 of one and 8 of the other.
   EXPECT_LE(elements(c), 20 * 4) << c.text;
 }
 
 TEST(Traffic, FewRowsToAllDevicesInOneStep) {
-  PartitionCase c = check_partition(parameter("a", "f32[4096,64]", 0, kRows) +
+  PartitionCase c = check_partition(parameter("a", "f32[4096,64]", 0, kSplitRows) +
                                     "s = f32[8,64] slice(a), slice={[0:8], [0:64]}\n"
                                     "ROOT r = f32[8,64] copy(s), " +
-                                    kWhole);
+                                    kReplicated);
   EXPECT_EQ(c.collectives(), 1) << c.text;
   EXPECT_EQ(elements(c), 896) << c.text;
 }
@@ -130,11 +133,11 @@ TEST(Traffic, FewRowsToAllDevicesInOneStep) {
 TEST(Traffic, ReshapeAcrossTheSplit) {
   const std::string inner = "sharding={devices=[1,1,8]<=[8]}";
   PartitionCase c =
-      check_partition(parameter("a", "f32[64,768]", 0, kColumns) +
+      check_partition(parameter("a", "f32[64,768]", 0, kSplitColumns) +
                       "ROOT r = f32[64,12,64] reshape(a), sharding={devices=[1,1,8]<=[8]}");
   EXPECT_EQ(elements(c), 5632) << c.text;
   c = check_partition(parameter("a", "f32[64,12,64]", 0, inner) +
-                      "ROOT r = f32[64,768] reshape(a), " + kColumns);
+                      "ROOT r = f32[64,768] reshape(a), " + kSplitColumns);
   EXPECT_EQ(elements(c), 5632) << c.text;
   // Uneven on both sides, the axes in another order.
   check_partition(
@@ -149,36 +152,36 @@ TEST(Traffic, ReshapeAcrossTheSplit) {
 }
 
 TEST(Traffic, ShiftIsOneRow) {
-  PartitionCase c = check_partition(parameter("a", "f32[4096,4]", 0, kRows) +
+  PartitionCase c = check_partition(parameter("a", "f32[4096,4]", 0, kSplitRows) +
                                     "z = f32[] constant(7)\n"
                                     "p = f32[4097,4] pad(a, z), padding=1_0x0_0\n"
                                     "ROOT r = f32[4096,4] slice(p), slice={[0:4096], [0:4]}, " +
-                                    kRows);
+                                    kSplitRows);
   EXPECT_EQ(elements(c), 4) << c.text;
-  check_partition(parameter("a", "f32[61,4]", 0, kRows) +
+  check_partition(parameter("a", "f32[61,4]", 0, kSplitRows) +
                   "z = f32[] constant(7)\n"
                   "p = f32[70,4] pad(a, z), padding=6_3x0_0\n"
                   "ROOT r = f32[59,2] slice(p), slice={[8:67], [1:3]}, " +
-                  kRows);
+                  kSplitRows);
 }
 
 TEST(Traffic, EmbeddingOnOneAxis) {
   PartitionCase c = check_partition(
-      parameter("t", "f32[2048,64]", 0, kRows) +
+      parameter("t", "f32[2048,64]", 0, kSplitRows) +
       "i = s32[1024,1] parameter(1), sharding={devices=[8,1]<=[8]}\n"
       "ROOT r = f32[1024,64] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
       "start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}, " +
-      kRows);
+      kSplitRows);
   EXPECT_LE(elements(c), 58240) << c.text;
 }
 
 TEST(Traffic, ASmallTableIsGatheredForItsLookups) {
   // Its 7 other rows are fewer bytes than a sum of 98.
   PartitionCase c = check_partition(
-      parameter("t", "f32[8,2]", 0, kRows) + parameter("i", "s32[98,1]", 1, kWhole) +
+      parameter("t", "f32[8,2]", 0, kSplitRows) + parameter("i", "s32[98,1]", 1, kReplicated) +
       "ROOT r = f32[98,2] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
       "start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}, " +
-      kWhole);
+      kReplicated);
   EXPECT_EQ(elements(c), 7 * 2) << c.text;
 }
 
@@ -187,21 +190,23 @@ TEST(Traffic, WindowsAcrossShards) {
   for (const char* rows : {"64", "61"}) {
     const std::string n(rows);
     PartitionCase c = check_partition(
-        parameter("a", "f32[" + n + ",4]", 0, kRows) + parameter("i", "s32[8,1]", 1, kWhole) +
+        parameter("a", "f32[" + n + ",4]", 0, kSplitRows) +
+            parameter("i", "s32[8,1]", 1, kReplicated) +
             "ROOT r = f32[8,3,4] gather(a, i), offset_dims={1,2}, collapsed_slice_dims={}, "
             "start_index_map={0}, index_vector_dim=1, slice_sizes={3,4}, " +
-            kWhole,
-        0, {counting({std::stoi(n), 4}), at});
+            kReplicated,
+        0, {counted({std::stoi(n), 4}), at});
     EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
     EXPECT_EQ(elements(c), 2 * 8 * 3 * 4 * 7 / 8) << c.text;
     for (const char* combine : {"add", "max", "mul"}) {
       c = check_partition(
-          parameter("a", "f32[" + n + ",4]", 0, kRows) + parameter("i", "s32[8,1]", 1, kWhole) +
-              parameter("u", "f32[8,3,4]", 2, kWhole) + "ROOT r = f32[" + n +
+          parameter("a", "f32[" + n + ",4]", 0, kSplitRows) +
+              parameter("i", "s32[8,1]", 1, kReplicated) +
+              parameter("u", "f32[8,3,4]", 2, kReplicated) + "ROOT r = f32[" + n +
               ",4] scatter(a, i, u), update_window_dims={1,2}, inserted_window_dims={}, "
               "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=" +
-              combine + ", " + kRows,
-          0, {counting({std::stoi(n), 4}), at, counting({8, 3, 4}, 3)});
+              combine + ", " + kSplitRows,
+          0, {counted({std::stoi(n), 4}), at, counted({8, 3, 4}, 3)});
       // Windows that leave the global array are dropped entirely; nothing is communicated.
       EXPECT_EQ(c.collectives(), 0) << c.text;
     }
@@ -215,24 +220,25 @@ TEST(Traffic, IndicesThatCountAreBatchDims) {
       "j = s32[64,8,1] reshape(k)\n"
       "i = s32[64,8,2] concatenate(q, j), dimensions={2}\n";
   PartitionCase c = check_partition(
-      parameter("a", "f32[64,16]", 0, kRows) + parameter("k", "s32[64,8]", 1, kRows) + both +
+      parameter("a", "f32[64,16]", 0, kSplitRows) + parameter("k", "s32[64,8]", 1, kSplitRows) +
+      both +
       "ROOT r = f32[64,8] gather(a, i), offset_dims={}, collapsed_slice_dims={0,1}, "
       "start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1}, " +
-      kRows);
+      kSplitRows);
   EXPECT_EQ(c.collectives(), 0) << c.text;
   c = check_partition(
-      parameter("a", "f32[64,16]", 0, kRows) + parameter("k", "s32[64,8]", 1, kRows) +
-      parameter("u", "f32[64,8]", 2, kRows) + both +
+      parameter("a", "f32[64,16]", 0, kSplitRows) + parameter("k", "s32[64,8]", 1, kSplitRows) +
+      parameter("u", "f32[64,8]", 2, kSplitRows) + both +
       "ROOT r = f32[64,16] scatter(a, i, u), update_window_dims={}, inserted_window_dims={0,1}, "
       "scatter_dims_to_operand_dims={0,1}, index_vector_dim=2, to_apply=add, " +
-      kRows);
+      kSplitRows);
   EXPECT_EQ(c.collectives(), 0) << c.text;
   // Not those that count something else.
-  check_partition(parameter("a", "f32[72,16]", 0, kRows) + parameter("k", "s32[64,8]", 1, kRows) +
-                  both +
+  check_partition(parameter("a", "f32[72,16]", 0, kSplitRows) +
+                  parameter("k", "s32[64,8]", 1, kSplitRows) + both +
                   "ROOT r = f32[64,8] gather(a, i), offset_dims={}, collapsed_slice_dims={0,1}, "
                   "start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1}, " +
-                  kRows);
+                  kSplitRows);
 }
 
 TEST(Traffic, GroupedConvolution) {
@@ -245,7 +251,8 @@ TEST(Traffic, GroupedConvolution) {
       1e-4);
   EXPECT_EQ(c.collectives(), 0) << c.text;
   c = check_partition(
-      parameter("x", "f32[16,6,6,4]", 0, kWhole) + parameter("k", "f32[3,3,4,16]", 1, features) +
+      parameter("x", "f32[16,6,6,4]", 0, kReplicated) +
+          parameter("k", "f32[3,3,4,16]", 1, features) +
           "ROOT r = f32[2,6,6,16] convolution(x, k), window={size=3x3 pad=1_1x1_1}, "
           "dim_labels=b01f_01io->b01f, batch_group_count=8, " +
           features,
@@ -271,12 +278,13 @@ TEST(Traffic, GroupedConvolution) {
 
 TEST(Traffic, WindowsOverAReplicatedArray) {
   const std::string out = "sharding={devices=[1,8,1,1]<=[8]}";
-  PartitionCase c = check_partition(
-      parameter("x", "f32[1,66,4,2]", 0, kWhole) + parameter("k", "f32[3,3,2,2]", 1, kWhole) +
-          "ROOT r = f32[1,64,2,2] convolution(x, k), window={size=3x3}, "
-          "dim_labels=b01f_01io->b01f, " +
-          out,
-      1e-4);
+  PartitionCase c =
+      check_partition(parameter("x", "f32[1,66,4,2]", 0, kReplicated) +
+                          parameter("k", "f32[3,3,2,2]", 1, kReplicated) +
+                          "ROOT r = f32[1,64,2,2] convolution(x, k), window={size=3x3}, "
+                          "dim_labels=b01f_01io->b01f, " +
+                          out,
+                      1e-4);
   EXPECT_EQ(c.collectives(), 0) << c.text;
   EXPECT_EQ(spmd::count_communication(*c.device).dot_flops, 2.0 * 8 * 2 * 2 * 9 * 2) << c.text;
 }
@@ -308,7 +316,7 @@ TEST(Traffic, ReductionsOfUnevenDimsAndTheirInitialValue) {
   for (const char* n : {"64", "61", "5"}) {
     for (const char* op : {"add", "mul", "max"}) {
       for (const char* init : {"3", "-2.5"}) {
-        check_partition(parameter("a", "f32[" + std::string(n) + ",4]", 0, kRows) +
+        check_partition(parameter("a", "f32[" + std::string(n) + ",4]", 0, kSplitRows) +
                             "i = f32[] constant(" + init +
                             ")\nROOT r = f32[4] reduce(a, i), dimensions={0}, to_apply=" + op +
                             ", sharding={replicated}",
@@ -316,8 +324,8 @@ TEST(Traffic, ReductionsOfUnevenDimsAndTheirInitialValue) {
       }
     }
     // What the padding becomes on the way doesn't count.
-    check_partition(parameter("a", "f32[" + std::string(n) + ",4]", 0, kRows) + "b = f32[" + n +
-                        ",4] multiply(a, a)\nc = f32[" + n +
+    check_partition(parameter("a", "f32[" + std::string(n) + ",4]", 0, kSplitRows) + "b = f32[" +
+                        n + ",4] multiply(a, a)\nc = f32[" + n +
                         ",4] divide(b, b)\ni = f32[] constant(0)\n"
                         "ROOT r = f32[4] reduce(c, i), dimensions={0}, to_apply=add, "
                         "sharding={replicated}",

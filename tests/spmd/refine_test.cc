@@ -23,8 +23,8 @@ using ir::Opcode;
 
 constexpr const char *kBatch = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
                      *kBothDims = "{devices=[2,4]<=[8]}", *kAllColumns = "{devices=[1,8]<=[8]}",
-                     *kRows = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
-                     *kColumns = "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}";
+                     *kXRows = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+                     *kYColumns = "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}";
 
 /// A network and its gradients. Its batch and its weights, w and v, are split along axes of their
 /// own, so that there are several good ways to go.
@@ -215,7 +215,7 @@ TEST(Refine, ProgramsThatTheSearchEndsWithAreJudged) {
       return spmd::Outcome{count.total_bytes, count.dot_flops, held(count.total_bytes)};
     };
     const spmd::Refined refined =
-        spmd::propagate_and_refine(parse_network(kBothDims, kRows), options);
+        spmd::propagate_and_refine(parse_network(kBothDims, kXRows), options);
     out.taken = received(*refined.module, refined.cost).total_bytes;
     return out;
   };
@@ -229,10 +229,10 @@ TEST(Refine, ProgramsThatTheSearchEndsWithAreJudged) {
 }
 
 TEST(Refine, WhatTheSearchWinsMayBeSpentOnLessWork) {
-  auto propagated = parse_network(kColumns, kAllColumns);
+  auto propagated = parse_network(kYColumns, kAllColumns);
   spmd::propagate(propagated.get());
   const double before = bytes_of(std::move(propagated));
-  const PartitionCase c = check_refined(parse_network(kColumns, kAllColumns), 1e-2);
+  const PartitionCase c = check_refined(parse_network(kYColumns, kAllColumns), 1e-2);
   // No device repeats what another multiplies, and less is received than without the search.
   EXPECT_EQ(spmd::count_communication(*c.device).dot_flops, 5 * 2 * 32.0 * 64 * 128 / 8) << c.text;
   EXPECT_LE(c.bytes(), before) << c.text;

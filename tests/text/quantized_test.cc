@@ -9,7 +9,8 @@
 namespace tessera::text {
 namespace {
 
-std::unique_ptr<ir::Module> body(const std::string& signature, const std::string& operations) {
+std::unique_ptr<ir::Module> quantized_body(const std::string& signature,
+                                           const std::string& operations) {
   auto module =
       parse_stablehlo("func.func @main" + signature + " {\n" + operations + "\n}\n", "t.mlir");
   ir::verify(*module);
@@ -19,20 +20,20 @@ std::unique_ptr<ir::Module> body(const std::string& signature, const std::string
 template <class T>
 std::vector<T> run(const std::string& signature, const std::string& operations,
                    std::vector<Literal> arguments = {}) {
-  return to_vector<T>(evaluator::evaluate(*body(signature, operations), arguments));
+  return to_vector<T>(evaluator::evaluate(*quantized_body(signature, operations), arguments));
 }
 
 std::string error_of(const std::string& signature, const std::string& operations) {
   try {
-    body(signature, operations);
+    quantized_body(signature, operations);
   } catch (const Error& e) {
     return e.what();
   }
   return "no error";
 }
 
-void expect_error(const std::string& signature, const std::string& operations,
-                  const std::string& part) {
+void expect_quantized_error(const std::string& signature, const std::string& operations,
+                            const std::string& part) {
   std::string error = error_of(signature, operations);
   EXPECT_NE(error.find(part), std::string::npos) << error << "\nlacks " << part;
   EXPECT_NE(error.find("t.mlir:"), std::string::npos) << error;
@@ -111,8 +112,8 @@ TEST(Quantized, ScalesAlongADim) {
                                    ") -> " + q + "\nreturn %1 : " + q,
                                {in})),
             (std::vector<std::int64_t>{3, -10, 3, -10}));
-  expect_error("(%a: tensor<2x3x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<i32>", "",
-               "2 scales along dim 1");
+  expect_quantized_error("(%a: tensor<2x3x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<i32>",
+                         "", "2 scales along dim 1");
 }
 
 TEST(Quantized, ArithmeticIsThatOfTheNumbers) {
@@ -203,12 +204,13 @@ TEST(Quantized, ReducersInBothForms) {
                           " : (" + q + ", " + s + ") -> " + s + "\nreturn %0 : " + s,
                       {x, zero})),
             (std::vector<int>{7}));
-  expect_error("(%a: " + q + ", %z: " + s + ") -> " + s,
-               "%0 = \"stablehlo.reduce\"(%a, %z) <{dimensions = array<i64: 0>}> ({\n"
-               "^bb0(%x: tensor<i8>, %y: tensor<i8>):\n%m = stablehlo.add %x, %y : tensor<i8>\n"
-               "stablehlo.return %m : tensor<i8>\n}) : (" +
-                   q + ", " + s + ") -> " + s + "\nreturn %0 : " + s,
-               "region");
+  expect_quantized_error(
+      "(%a: " + q + ", %z: " + s + ") -> " + s,
+      "%0 = \"stablehlo.reduce\"(%a, %z) <{dimensions = array<i64: 0>}> ({\n"
+      "^bb0(%x: tensor<i8>, %y: tensor<i8>):\n%m = stablehlo.add %x, %y : tensor<i8>\n"
+      "stablehlo.return %m : tensor<i8>\n}) : (" +
+          q + ", " + s + ") -> " + s + "\nreturn %0 : " + s,
+      "region");
 }
 
 TEST(Quantized, OpsThatPassThemOn) {
@@ -276,36 +278,42 @@ TEST(Quantized, Scan) {
 TEST(Quantized, TypesThatDontFit) {
   const std::string q = std::string("tensor<2x") + kQ + ">",
                     other = "tensor<2x!quant.uniform<i8:f32, 0.5:4>>";
-  expect_error("(%a: " + q + ") -> " + other, "return %a : " + other,
-               "operand 0 of return is tensor<2x!quant.uniform<i8<-128:127>:f32, 0.5:3>> and is "
-               "used as tensor<2x!quant.uniform<i8<-128:127>:f32, 0.5:4>>");
-  expect_error("(%a: " + q + ") -> tensor<2xi8>", "return %a : " + q, "declared as tensor<2xi8>");
-  expect_error("(%a: " + q + ") -> " + other,
-               "%0 = stablehlo.optimization_barrier %a : " + q + "\nreturn %0 : " + other,
-               "used as");
-  expect_error(
+  expect_quantized_error(
+      "(%a: " + q + ") -> " + other, "return %a : " + other,
+      "operand 0 of return is tensor<2x!quant.uniform<i8<-128:127>:f32, 0.5:3>> and is "
+      "used as tensor<2x!quant.uniform<i8<-128:127>:f32, 0.5:4>>");
+  expect_quantized_error("(%a: " + q + ") -> tensor<2xi8>", "return %a : " + q,
+                         "declared as tensor<2xi8>");
+  expect_quantized_error("(%a: " + q + ") -> " + other,
+                         "%0 = stablehlo.optimization_barrier %a : " + q + "\nreturn %0 : " + other,
+                         "used as");
+  expect_quantized_error(
       "(%a: tensor<2xf64>) -> " + q,
       "%0 = stablehlo.uniform_quantize %a : (tensor<2xf64>) -> " + q + "\nreturn %0 : " + q,
       "stands for tensor<2xf64>");
-  expect_error("(%a: tensor<2xf32>) -> tensor<2xf32>",
-               "%0 = stablehlo.uniform_dequantize %a : tensor<2xf32>\nreturn %0 : tensor<2xf32>",
-               "needs a quantized operand");
+  expect_quantized_error(
+      "(%a: tensor<2xf32>) -> tensor<2xf32>",
+      "%0 = stablehlo.uniform_dequantize %a : tensor<2xf32>\nreturn %0 : tensor<2xf32>",
+      "needs a quantized operand");
   const std::string wide = "tensor<2x!quant.uniform<i8:f32, 0.25:3>>";
-  expect_error(
+  expect_quantized_error(
       "(%a: " + q + ", %b: tensor<2xf32>) -> " + q,
       "%0 = \"stablehlo.add\"(%a, %b) : (" + q + ", tensor<2xf32>) -> " + q + "\nreturn %0 : " + q,
       "valid: all quantized, or none");
-  expect_error("(%a: " + q + ") -> " + wide,
-               "%0 = stablehlo.reshape %a : (" + q + ") -> " + wide + "\nreturn %0 : " + wide,
-               "valid here: stablehlo.uniform_quantize");
-  expect_error("(%a: " + q + ") -> " + wide,
-               "%0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = \"{replicated}\"} : (" +
-                   q + ") -> " + wide + "\nreturn %0 : " + wide,
-               "can't change here");
-  expect_error("() -> tensor<2x!quant.uniform<i8<-10:10>:f32, 0.5>>",
-               "%0 = stablehlo.constant dense<[3, 20]> : tensor<2x!quant.uniform<i8<-10:10>:f32, "
-               "0.5>>\nreturn %0 : tensor<2x!quant.uniform<i8<-10:10>:f32, 0.5>>",
-               "stores 20");
+  expect_quantized_error(
+      "(%a: " + q + ") -> " + wide,
+      "%0 = stablehlo.reshape %a : (" + q + ") -> " + wide + "\nreturn %0 : " + wide,
+      "valid here: stablehlo.uniform_quantize");
+  expect_quantized_error(
+      "(%a: " + q + ") -> " + wide,
+      "%0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = \"{replicated}\"} : (" + q +
+          ") -> " + wide + "\nreturn %0 : " + wide,
+      "can't change here");
+  expect_quantized_error(
+      "() -> tensor<2x!quant.uniform<i8<-10:10>:f32, 0.5>>",
+      "%0 = stablehlo.constant dense<[3, 20]> : tensor<2x!quant.uniform<i8<-10:10>:f32, "
+      "0.5>>\nreturn %0 : tensor<2x!quant.uniform<i8<-10:10>:f32, 0.5>>",
+      "stores 20");
   for (auto [type, part] : {
            std::pair("!quant.uniform<i64:f32, 0.5>", "stored as i64"),
            std::pair("!quant.uniform<f8:f32, 0.5>", "stored as f8"),
@@ -321,10 +329,10 @@ TEST(Quantized, TypesThatDontFit) {
            std::pair("!quant.any<i8:f32>", "element type !quant.any is not supported"),
            std::pair("!quant.uniform<i8:f32", "expected"),
        }) {
-    expect_error(std::string("(%a: tensor<2x") + type + ">) -> tensor<2xf32>", "", part);
+    expect_quantized_error(std::string("(%a: tensor<2x") + type + ">) -> tensor<2xf32>", "", part);
   }
-  expect_error("(%a: tuple<tensor<2x!quant.uniform<i8:f32, 0.5>>>) -> tensor<2xf32>", "",
-               "quantized tensors in a tuple");
+  expect_quantized_error("(%a: tuple<tensor<2x!quant.uniform<i8:f32, 0.5>>>) -> tensor<2xf32>", "",
+                         "quantized tensors in a tuple");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CheckArguments {
   std::string corpus, only = "", form = "both", layouts;
   std::int64_t devices = 0;
   bool json = false, quiet = false;
@@ -53,7 +53,8 @@ double tolerance_of(const fs::path& path) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-void check_one(const fs::path& folder, const fs::path& program, const Options& options, Row* row) {
+void check_one(const fs::path& folder, const fs::path& program, const CheckArguments& options,
+               Row* row) {
   try {
     const double tol = tolerance_of(folder / (row->variant + ".json"));
     LoadedModule loaded = load_module(program.string());
@@ -103,7 +104,7 @@ OrderedJson row_json(const Row& row) {
   return out;
 }
 
-int check(const Options& options) {
+int check(const CheckArguments& options) {
   std::regex only;
   try {
     only = std::regex(options.only);
@@ -174,7 +175,7 @@ int check(const Options& options) {
 }  // namespace
 
 void add_check(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckArguments>();
   CLI::App* command = app.add_subcommand(
       "check", "Run each case and variant of a corpus folder and compare its results");
   command->add_option("corpus", options->corpus, "Folder with a folder per case")->required();

@@ -5,11 +5,11 @@
 namespace tessera::tool {
 namespace {
 
-struct Options {
+struct ConvertArguments {
   std::string module, output = "-", to;
 };
 
-int convert(const Options& options) {
+int convert(const ConvertArguments& options) {
   using compiler::TextForm;
   const LoadedModule loaded = load_module(options.module);
   TextForm to = loaded.form == TextForm::hlo ? TextForm::stablehlo : TextForm::hlo;
@@ -23,7 +23,7 @@ int convert(const Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertArguments>();
   CLI::App* command = app.add_subcommand("convert", "Turn HLO text into StableHLO text, or back");
   command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
   command->add_option("-o,--output", options->output, "File to write; - is stdout");

@@ -10,14 +10,14 @@ namespace tessera::tool {
 
 namespace {
 
-struct Options {
+struct ExplainArguments {
   std::string module, html, layouts;
   PlacementFlags placement;
   bool json = false, no_suggestions = false;
   int trials = 0;
 };
 
-int explain(const Options& options) {
+int explain(const ExplainArguments& options) {
   LoadedModule loaded = load_module(options.module);
   place(loaded.module.get(), options.placement);
   ExplainOptions what;
@@ -38,7 +38,7 @@ int explain(const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainArguments>();
   CLI::App* command = app.add_subcommand(
       "explain", "Tell what a module communicates, why, and which annotation would avoid it");
   command->add_option("module", options->module, "StableHLO or HLO text with shardings; - is stdin")

@@ -11,12 +11,12 @@
 namespace tessera::tool {
 namespace {
 
-struct Options {
+struct OptArguments {
   std::string module, output = "-", passes;
   bool list = false;
 };
 
-int optimise(const Options& options) {
+int optimise(const OptArguments& options) {
   if (options.list) {
     for (const compiler::Pass& p : compiler::all_passes()) {
       std::cout << std::left << std::setw(26) << p.name << p.help << "\n";
@@ -42,7 +42,7 @@ int optimise(const Options& options) {
 }  // namespace
 
 void add_opt(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OptArguments>();
   CLI::App* command =
       app.add_subcommand("opt", "Run single passes over a module and print it as HLO text");
   command->add_option("module", options->module, "StableHLO or HLO text; - is stdin");

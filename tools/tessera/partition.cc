@@ -13,7 +13,7 @@ namespace tessera::tool {
 
 namespace {
 
-struct Options {
+struct PartitionArguments {
   std::string module, output = "-";
   PlacementFlags placement;
   std::string network, layouts;
@@ -109,7 +109,7 @@ void print_stats(const OrderedJson& stats) {
                bytes("argument_bytes"), bytes("output_bytes"), bytes("temp_bytes"));
 }
 
-int partition(const Options& options) {
+int partition(const PartitionArguments& options) {
   const Network network = options.network.empty() ? Network() : network_of(options.network);
   LoadedModule loaded = load_module(options.module);
   place(loaded.module.get(), options.placement);
@@ -137,7 +137,7 @@ int partition(const Options& options) {
 }  // namespace
 
 void add_partition(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PartitionArguments>();
   CLI::App* command =
       app.add_subcommand("partition", "Print one device's program of a module, as HLO text");
   command->add_option("module", options->module, "StableHLO or HLO text with shardings; - is stdin")

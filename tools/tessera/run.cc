@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarmUps = 2;
 
-struct Options {
+struct RunArguments {
   std::string module, inputs, output_dir, expect, layouts;
   double tol = 2e-4;
   PlacementFlags placement;
@@ -69,7 +69,7 @@ void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
   }
 }
 
-int run_module(const Options& options) {
+int run_module(const RunArguments& options) {
   if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
   LoadedModule loaded = load_module(options.module);
   place(loaded.module.get(), options.placement);
@@ -133,7 +133,7 @@ int run_module(const Options& options) {
 }  // namespace
 
 void add_run(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Run a module of StableHLO or HLO text");
   command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
   command->add_option("--inputs", options->inputs,

@@ -15,7 +15,7 @@ namespace tessera::tool {
 
 namespace {
 
-struct Options {
+struct ShardingArguments {
   std::string mesh, spec = "P()", shape;
   bool jsonl = false;
 };
@@ -51,7 +51,7 @@ int lines_of_json() {
   return 0;
 }
 
-int describe(const Options& options) {
+int describe(const ShardingArguments& options) {
   const Mesh::Shape axes = parse_mesh(options.mesh);
   std::vector<std::int64_t> sizes;
   std::vector<std::string> names;
@@ -91,7 +91,7 @@ int describe(const Options& options) {
 }  // namespace
 
 void add_sharding(CLI::App& app, std::function<int()>& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShardingArguments>();
   CLI::App* command = app.add_subcommand("sharding", "Show how a spec places an array on a mesh");
   command->add_option("--mesh", options->mesh, "Axes and sizes: data=2,model=4");
   command->add_option("--spec", options->spec, "P(\"data\", None, (\"x\", \"y\"))");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -111,6 +112,18 @@ Int workspace_size(const T& query) {
   const double v = double(std::real(query));
   const double slack = std::is_same_v<real_of<T>, float> ? v * 1.2e-7 : 0;
   return Int(std::max(1.0, v + slack + 0.5));
+}
+
+/// The letter that an attribute gives as the number of its character.
+inline char letter(const CallAttributes& a, const char* name) {
+  return char(a.get<std::int64_t>(name, {}));
+}
+inline bool one_of(char c, std::string_view letters) {
+  return letters.find(c) != std::string_view::npos;
+}
+inline void decode_uplo(const CallAttributes& a, Options* o) { o->uplo = letter(a, "uplo"); }
+inline std::string misfit_uplo(const Batch& b) {
+  return one_of(b.options.uplo, "LU") ? "" : "uplo must be 'L' or 'U'";
 }
 
 // lapack_solvers.cc: factorisations and solvers; lapack_spectra.cc: eigenvalues and singular

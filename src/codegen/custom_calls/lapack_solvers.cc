@@ -5,7 +5,6 @@
 
 #include "src/codegen/custom_calls/lapack_routine.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen::lapack {
 namespace {
 
@@ -127,11 +126,7 @@ void run_perturbed(Batch& b) {
 
 // -- What calls say ------------------------------------------------------------------------------
 
-char letter(const CallAttributes& a, const char* name, Location location = {}) {
-  return char(a.get<std::int64_t>(name, location));
-}
 void decode_nothing(const CallAttributes&, Options*) {}
-void decode_uplo(const CallAttributes& a, Options* o) { o->uplo = letter(a, "uplo"); }
 void decode_trsm(const CallAttributes& a, Options* o) {
   o->side = letter(a, "side");
   o->uplo = letter(a, "uplo");
@@ -151,11 +146,6 @@ void scalars_trsm(const std::vector<std::int64_t>& s, Options* o) {
   o->diag = s[3] ? 'U' : 'N';
 }
 
-bool one_of(char c, const char* letters) { return c != '\0' && std::strchr(letters, c) != nullptr; }
-
-std::string misfit_uplo(const Batch& b) {
-  return one_of(b.options.uplo, "LU") ? "" : "uplo must be 'L' or 'U'";
-}
 std::string misfit_trsm(const Batch& b) {
   if (!one_of(b.options.side, "LR")) return "side must be 'L' or 'R'";
   if (!one_of(b.options.trans, "NTC")) return "trans_x must be 'N', 'T' or 'C'";

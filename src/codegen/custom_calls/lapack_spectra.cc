@@ -203,9 +203,6 @@ void run_sytrd(Batch& b) {
 
 // -- What calls say ------------------------------------------------------------------------------
 
-char letter(const CallAttributes& a, const char* name) {
-  return char(a.get<std::int64_t>(name, {}));
-}
 void decode_mode(const CallAttributes& a, Options* o) { o->mode = letter(a, "mode"); }
 void decode_eigh(const CallAttributes& a, Options* o) {
   o->mode = letter(a, "mode");
@@ -223,7 +220,6 @@ void decode_gehrd(const CallAttributes& a, Options* o) {
   o->low = a.get<std::int64_t>("low", {});
   o->high = a.get<std::int64_t>("high", {});
 }
-void decode_uplo(const CallAttributes& a, Options* o) { o->uplo = letter(a, "uplo"); }
 
 using Scalars = std::vector<std::int64_t>;
 void scalars_svd(const Scalars& s, Options* o) { o->mode = !s[1] ? 'N' : s[0] ? 'A' : 'S'; }
@@ -244,8 +240,6 @@ void scalars_gehrd(const Scalars& s, Options* o) {
   o->high = s[2];
 }
 void scalars_sytrd(const Scalars& s, Options* o) { o->uplo = s[1] ? 'L' : 'U'; }
-
-bool one_of(char c, const char* letters) { return c != '\0' && std::strchr(letters, c) != nullptr; }
 
 std::string misfit_svd(const Batch& b) {
   if (!one_of(b.options.mode, "ASN")) return "mode must be 'A', 'S' or 'N'";
@@ -275,9 +269,6 @@ std::string misfit_gehrd(const Batch& b) {
     return "";
   }
   return "low and high must be in 1.." + std::to_string(n);
-}
-std::string misfit_uplo(const Batch& b) {
-  return one_of(b.options.uplo, "LU") ? "" : "uplo must be 'L' or 'U'";
 }
 
 #define TESSERA_FOR_ALL(f) \

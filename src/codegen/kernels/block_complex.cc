@@ -5,11 +5,11 @@
 
 #include "src/codegen/kernels/block_loops.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
-namespace {
 
 using ir::Opcode;
+namespace {
+namespace complex_blocks {
 
 // The textbook product, without the C library's repair of infinities, as HLO has it.
 struct Add {
@@ -139,18 +139,23 @@ BlockFunction binary(Opcode op) {
   }
 }
 
+}  // namespace complex_blocks
 }  // namespace
 
 BlockFunction complex_unary_block(Opcode op, DType t) {
-  return t == DType::c64 ? unary<float>(op) : t == DType::c128 ? unary<double>(op) : nullptr;
+  return t == DType::c64    ? complex_blocks::unary<float>(op)
+         : t == DType::c128 ? complex_blocks::unary<double>(op)
+                            : nullptr;
 }
 BlockFunction complex_binary_block(Opcode op, DType t) {
   if (op == Opcode::complex) {
-    return t == DType::f32   ? binary_loop<float, std::complex<float>, Make>
-           : t == DType::f64 ? binary_loop<double, std::complex<double>, Make>
+    return t == DType::f32   ? binary_loop<float, std::complex<float>, complex_blocks::Make>
+           : t == DType::f64 ? binary_loop<double, std::complex<double>, complex_blocks::Make>
                              : nullptr;
   }
-  return t == DType::c64 ? binary<float>(op) : t == DType::c128 ? binary<double>(op) : nullptr;
+  return t == DType::c64    ? complex_blocks::binary<float>(op)
+         : t == DType::c128 ? complex_blocks::binary<double>(op)
+                            : nullptr;
 }
 
 }  // namespace tessera::codegen

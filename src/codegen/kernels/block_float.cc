@@ -8,11 +8,11 @@
 #include "src/codegen/kernels/block_loops.h"
 #include "src/codegen/kernels/float_math.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
-namespace {
 
 using ir::Opcode;
+namespace {
+namespace float_blocks {
 
 #define UNARY(Name, expression) \
   struct Name {                 \
@@ -215,42 +215,47 @@ void reduce_precision(const BlockCall& c) {
   }
 }
 
+}  // namespace float_blocks
 }  // namespace
 
 BlockFunction float_unary_block(Opcode op, DType t) {
-  return t == DType::f32 ? unary<float>(op) : t == DType::f64 ? unary<double>(op) : nullptr;
+  return t == DType::f32   ? float_blocks::unary<float>(op)
+         : t == DType::f64 ? float_blocks::unary<double>(op)
+                           : nullptr;
 }
 BlockFunction float_binary_block(Opcode op, DType t) {
-  return t == DType::f32 ? binary<float>(op) : t == DType::f64 ? binary<double>(op) : nullptr;
+  return t == DType::f32   ? float_blocks::binary<float>(op)
+         : t == DType::f64 ? float_blocks::binary<double>(op)
+                           : nullptr;
 }
 BlockFunction reduce_precision_block(DType t) {
-  return t == DType::f32   ? reduce_precision<float>
-         : t == DType::f64 ? reduce_precision<double>
+  return t == DType::f32   ? float_blocks::reduce_precision<float>
+         : t == DType::f64 ? float_blocks::reduce_precision<double>
                            : nullptr;
 }
 
 BlockFunction clamp_block(DType t) {
   switch (t) {
     case DType::f32:
-      return clamp<float>;
+      return float_blocks::clamp<float>;
     case DType::f64:
-      return clamp<double>;
+      return float_blocks::clamp<double>;
     case DType::s8:
-      return clamp<std::int8_t>;
+      return float_blocks::clamp<std::int8_t>;
     case DType::s16:
-      return clamp<std::int16_t>;
+      return float_blocks::clamp<std::int16_t>;
     case DType::s32:
-      return clamp<std::int32_t>;
+      return float_blocks::clamp<std::int32_t>;
     case DType::s64:
-      return clamp<std::int64_t>;
+      return float_blocks::clamp<std::int64_t>;
     case DType::u8:
-      return clamp<std::uint8_t>;
+      return float_blocks::clamp<std::uint8_t>;
     case DType::u16:
-      return clamp<std::uint16_t>;
+      return float_blocks::clamp<std::uint16_t>;
     case DType::u32:
-      return clamp<std::uint32_t>;
+      return float_blocks::clamp<std::uint32_t>;
     case DType::u64:
-      return clamp<std::uint64_t>;
+      return float_blocks::clamp<std::uint64_t>;
     default:
       return nullptr;
   }

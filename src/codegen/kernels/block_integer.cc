@@ -7,9 +7,10 @@
 #include "src/codegen/kernels/block_loops.h"
 
 namespace tessera::codegen {
-namespace {
 
 using ir::Opcode;
+namespace {
+namespace integer_blocks {
 
 /// Arithmetic that wraps: signed overflow has no meaning in C++, and products of small unsigned
 /// types are computed as int.
@@ -168,28 +169,30 @@ struct PredNot {
   std::uint8_t operator()(std::uint8_t x) const { return std::uint8_t(x == 0); }
 };
 
+}  // namespace integer_blocks
 }  // namespace
 
 BlockFunction integer_unary_block(Opcode op, DType t) {
   switch (t) {
     case DType::pred:
-      return op == Opcode::not_ ? unary_loop<std::uint8_t, std::uint8_t, PredNot> : nullptr;
+      return op == Opcode::not_ ? unary_loop<std::uint8_t, std::uint8_t, integer_blocks::PredNot>
+                                : nullptr;
     case DType::s8:
-      return unary<std::int8_t>(op);
+      return integer_blocks::unary<std::int8_t>(op);
     case DType::s16:
-      return unary<std::int16_t>(op);
+      return integer_blocks::unary<std::int16_t>(op);
     case DType::s32:
-      return unary<std::int32_t>(op);
+      return integer_blocks::unary<std::int32_t>(op);
     case DType::s64:
-      return unary<std::int64_t>(op);
+      return integer_blocks::unary<std::int64_t>(op);
     case DType::u8:
-      return unary<std::uint8_t>(op);
+      return integer_blocks::unary<std::uint8_t>(op);
     case DType::u16:
-      return unary<std::uint16_t>(op);
+      return integer_blocks::unary<std::uint16_t>(op);
     case DType::u32:
-      return unary<std::uint32_t>(op);
+      return integer_blocks::unary<std::uint32_t>(op);
     case DType::u64:
-      return unary<std::uint64_t>(op);
+      return integer_blocks::unary<std::uint64_t>(op);
     default:
       return nullptr;
   }
@@ -201,36 +204,36 @@ BlockFunction integer_binary_block(Opcode op, DType t) {
       switch (op) {
         // Numbers of one bit, but for a sum: that is "or".
         case Opcode::add:
-          return binary<std::uint8_t>(Opcode::or_);
+          return integer_blocks::binary<std::uint8_t>(Opcode::or_);
         case Opcode::subtract:
-          return binary<std::uint8_t>(Opcode::xor_);
+          return integer_blocks::binary<std::uint8_t>(Opcode::xor_);
         case Opcode::multiply:
-          return binary<std::uint8_t>(Opcode::and_);
+          return integer_blocks::binary<std::uint8_t>(Opcode::and_);
         case Opcode::and_:
         case Opcode::or_:
         case Opcode::xor_:
         case Opcode::maximum:
         case Opcode::minimum:
-          return binary<std::uint8_t>(op);
+          return integer_blocks::binary<std::uint8_t>(op);
         default:
           return nullptr;
       }
     case DType::s8:
-      return binary<std::int8_t>(op);
+      return integer_blocks::binary<std::int8_t>(op);
     case DType::s16:
-      return binary<std::int16_t>(op);
+      return integer_blocks::binary<std::int16_t>(op);
     case DType::s32:
-      return binary<std::int32_t>(op);
+      return integer_blocks::binary<std::int32_t>(op);
     case DType::s64:
-      return binary<std::int64_t>(op);
+      return integer_blocks::binary<std::int64_t>(op);
     case DType::u8:
-      return binary<std::uint8_t>(op);
+      return integer_blocks::binary<std::uint8_t>(op);
     case DType::u16:
-      return binary<std::uint16_t>(op);
+      return integer_blocks::binary<std::uint16_t>(op);
     case DType::u32:
-      return binary<std::uint32_t>(op);
+      return integer_blocks::binary<std::uint32_t>(op);
     case DType::u64:
-      return binary<std::uint64_t>(op);
+      return integer_blocks::binary<std::uint64_t>(op);
     default:
       return nullptr;
   }

@@ -8,7 +8,6 @@
 #include "src/codegen/kernels/block_loops.h"
 #include "src/codegen/kernels/bytes16.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 

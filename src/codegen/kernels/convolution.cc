@@ -11,7 +11,6 @@
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 
@@ -113,7 +112,7 @@ void run(const KernelCall& call) {
 
 void run_nothing(const KernelCall&) {}
 
-runtime::KernelFunction function_for(DType t) {
+runtime::KernelFunction convolution_function(DType t) {
   switch (t) {
     case DType::f32:
       return run<float>;
@@ -151,7 +150,7 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
   ConvolutionPlan plan;
   const auto& c = in.get<ir::ConvolutionAttrs>();
   const Shape &x = in.operand(0)->shape, &w = in.operand(1)->shape;
-  const runtime::KernelFunction function = function_for(type);
+  const runtime::KernelFunction function = convolution_function(type);
   if (function == nullptr) return plan;
   keep_blas_to_one_thread();
 

@@ -11,7 +11,6 @@
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 
@@ -160,7 +159,7 @@ std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contr
   return out;
 }
 
-runtime::KernelFunction function_for(DType t) {
+runtime::KernelFunction dot_function(DType t) {
   switch (t) {
     case DType::f32:
       return run_gemm<float>;
@@ -206,7 +205,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   const DType t = dot.shape.dtype;
   DotPlan plan;
   if (l.dtype != t || r.dtype != t) return plan;
-  runtime::KernelFunction function = function_for(t);
+  runtime::KernelFunction function = dot_function(t);
   if (function == nullptr) return plan;
   keep_blas_to_one_thread();
 

@@ -12,7 +12,6 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::codegen {
 namespace {
 

@@ -96,7 +96,7 @@ void run(const KernelCall& call) {
 }
 
 template <class T>
-runtime::KernelFunction function_for(Direction direction) {
+runtime::KernelFunction select_and_scatter_function(Direction direction) {
   switch (direction) {
     case Direction::ge:
       return run<T, Direction::ge>;
@@ -144,13 +144,13 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
   if (!direction || combine != ir::Opcode::add) return kernel;
   switch (in.shape.dtype) {
     case DType::f32:
-      function = function_for<float>(*direction);
+      function = select_and_scatter_function<float>(*direction);
       break;
     case DType::f64:
-      function = function_for<double>(*direction);
+      function = select_and_scatter_function<double>(*direction);
       break;
     case DType::s32:
-      function = function_for<std::int32_t>(*direction);
+      function = select_and_scatter_function<std::int32_t>(*direction);
       break;
     default:
       break;

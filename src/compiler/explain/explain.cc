@@ -15,7 +15,6 @@
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/argument_views.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::compiler {
 namespace explain {
 namespace {

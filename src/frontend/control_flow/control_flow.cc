@@ -51,7 +51,7 @@ std::vector<frontend::AbstractValue> abstract_values(const std::vector<Array>& a
   return out;
 }
 
-Array converted(const Array& x, DType dtype, Location location) {
+Array as_dtype(const Array& x, DType dtype, Location location) {
   const Shape shape(dtype, x.shape());
   const std::vector<Array> operands{x};
   return frontend::apply(Opcode::convert, operands, {}, location, "convert", &shape);
@@ -176,7 +176,7 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
     const frontend::AbstractValue have = frontend::abstract_value(carry[i]);
     if (have.shape == results[i].shape) continue;
     if (have.weak && have.shape.dims == results[i].shape.dims) {
-      carry[i] = converted(carry[i], results[i].shape.dtype, location);
+      carry[i] = as_dtype(carry[i], results[i].shape.dtype, location);
       again = true;
       continue;
     }
@@ -412,7 +412,7 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
           });
       return std::vector<Array>(out.begin() + 1, out.end());
     }
-    std::vector<Array> carry{converted(lower, index, location), converted(upper, index, location)};
+    std::vector<Array> carry{as_dtype(lower, index, location), as_dtype(upper, index, location)};
     carry.insert(carry.end(), init.begin(), init.end());
     std::vector<std::string> all_paths{" index", " bound"};
     all_paths.insert(all_paths.end(), paths.begin(), paths.end());
@@ -485,12 +485,12 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     Trace& outer = *Trace::current();
     Array selector = index;
     if (is_predicate && index.dtype() != DType::pred) {
-      selector = converted(index, DType::pred, location);
+      selector = as_dtype(index, DType::pred, location);
     } else if (!is_predicate) {
       const Array last = scalar_s32(std::int64_t(branches.size()) - 1);
       selector = binary(
           Opcode::minimum,
-          binary(Opcode::maximum, converted(index, DType::s32, location), scalar_s32(0), location),
+          binary(Opcode::maximum, as_dtype(index, DType::s32, location), scalar_s32(0), location),
           last, location);
     }
     const auto types = abstract_values(operands);

@@ -7,14 +7,15 @@
 
 #include "src/frontend/ops/internal.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::apply;
 using frontend::as_one_program;
+using frontend::composed;
 using frontend::constant;
 using frontend::converted;
 using frontend::promoted;
+using frontend::where_of;
 using internal::impl_of;
 using ir::Opcode;
 
@@ -28,10 +29,6 @@ Array inexact(Opcode op, const Operand& x, const std::string& name) {
     return std::vector<Array>{
         frontend::unary(op, converted(a, dtype, x.location, a.weak_type()), x.location, name)};
   })[0];
-}
-
-Location where_of(const Operand& a, const Operand& b) {
-  return a.location.known() ? a.location : b.location;
 }
 
 Array binary(Opcode op, const Operand& a, const Operand& b, const std::string& name) {
@@ -74,12 +71,6 @@ Array bitwise(Opcode op, const Operand& a, const Operand& b, const std::string& 
     }
   }
   return binary(op, a, b, name);
-}
-
-/// Runs several operations as one program.
-template <class F>
-Array composed(const std::string& name, Location location, F f) {
-  return as_one_program(name, location, [&] { return std::vector<Array>{f()}; })[0];
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using ir::Opcode;
 
 namespace {
 
-Located inexact(const Operand& x) {
+Located located_inexact(const Operand& x) {
   const DType t = frontend::to_inexact(impl_of(x.array, x.location).shape.dtype);
   return {frontend::converted(x.array, t, x.location, x.array.weak_type()), x.location};
 }
@@ -37,7 +37,7 @@ DType word_of(DType t) {
 
 Array unary(Opcode op, const Operand& x, const std::string& name) {
   return composed(name, x.location,
-                  [&] { return frontend::unary(op, inexact(x).array, x.location, name); });
+                  [&] { return frontend::unary(op, located_inexact(x).array, x.location, name); });
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ Array hypot(Operand a, Operand b) {
 
 Array angle(Operand x) {
   return composed("angle", x.location, [&] {
-    const Located v = inexact(x);
+    const Located v = located_inexact(x);
     const Located re = v.with(real(v)), im = v.with(imag(v));
     return choose(re == re, re.with(arctan2(im, re)), re).array;
   });

@@ -12,17 +12,15 @@
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
+using frontend::shape_of;
 using internal::impl_of;
 
 namespace {
 
 using Kind = ir::FftType;
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
 bool is_inverse(Kind kind) { return kind == Kind::ifft || kind == Kind::irfft; }
 

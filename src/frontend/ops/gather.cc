@@ -13,10 +13,10 @@
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
+using frontend::shape_of;
 using internal::impl_of;
 
 namespace frontend {
@@ -73,8 +73,6 @@ Array gathered(const Array& x, const std::vector<Array>& positions, const Dims& 
 }  // namespace frontend
 
 namespace {
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
 void need_integers(const std::string& op, const Array& indices, Location location) {
   const Shape& shape = impl_of(indices, location).shape;

@@ -56,6 +56,14 @@ Array reshaped(const Array& x, const Dims& dims, Location location);
 Array reduce_dims(ir::Opcode reducer, const Array& x, const Dims& dims, const Literal& init,
                   Location location, const std::string& name);
 
+inline const Shape& shape_of(const Operand& x) {
+  return tessera::internal::impl_of(x.array, x.location).shape;
+}
+/// The user's line of two operands.
+inline Location where_of(const Operand& a, const Operand& b) {
+  return a.location.known() ? a.location : b.location;
+}
+
 /// Runs several operations as one program with one result.
 template <class F>
 Array composed(const std::string& name, Location location, F f) {

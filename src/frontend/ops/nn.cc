@@ -12,15 +12,13 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
+using frontend::shape_of;
 using internal::impl_of;
 
 namespace {
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
 /// A weakly typed number, which adopts the other operand's dtype.
 Operand number(double value, Location location) { return {Array(value), location}; }

@@ -10,10 +10,11 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::composed;
+using frontend::shape_of;
+using frontend::where_of;
 using internal::impl_of;
 
 namespace frontend {
@@ -52,12 +53,6 @@ Array dotted(const Array& a, const Array& b, ir::DotAttrs attrs, std::optional<D
 }  // namespace frontend
 
 namespace {
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
-
-Location where_of(const Operand& a, const Operand& b) {
-  return a.location.known() ? a.location : b.location;
-}
 
 std::vector<Array> common_dtype(const Array& a, const Array& b, Location location) {
   const frontend::TypeNode type = frontend::promote({a, b}, location);

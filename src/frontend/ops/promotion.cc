@@ -8,7 +8,6 @@
 
 #include "src/frontend/ops/internal.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera::frontend {
 
 namespace {

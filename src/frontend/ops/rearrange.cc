@@ -9,18 +9,14 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::as_one_program;
 using frontend::composed;
+using frontend::shape_of;
 using internal::impl_of;
 
-namespace {
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
-
-}  // namespace
+namespace {}  // namespace
 
 Array tile(Operand x, std::vector<std::int64_t> reps) {
   Dims dims = shape_of(x).dims;

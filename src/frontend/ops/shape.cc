@@ -10,16 +10,14 @@
 
 #include "src/frontend/ops/moves.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 
 using frontend::as_one_program;
 using frontend::composed;
+using frontend::shape_of;
 using internal::impl_of;
 
 namespace {
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
 Dims resolved_shape(const Shape& from, Dims to, Location location) {
   std::int64_t known = 1, open = -1;

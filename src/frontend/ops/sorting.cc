@@ -18,6 +18,7 @@ namespace tessera {
 
 using frontend::composed;
 using frontend::Located;
+using frontend::shape_of;
 using internal::impl_of;
 using ir::Opcode;
 
@@ -71,8 +72,6 @@ ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operan
                                        : comes_before(b, x, y, zeros));
   return b.computation();
 }
-
-const Shape& shape_of(const Operand& x) { return impl_of(x.array, x.location).shape; }
 
 /// The array to sort and the dim.
 std::pair<Array, std::int64_t> along(const std::string& op, const Operand& x,

@@ -6,12 +6,8 @@
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/typed_calls.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::ir {
 namespace {
-
-constexpr int kMaxNesting = 64;
-constexpr std::string_view kTripCountKey = "\"known_trip_count\"";
 
 // What XLA's instructions can have and means nothing here: dropped.
 constexpr const char* kIgnored[] = {"statistics", "origin", "parameter_replication"};
@@ -180,7 +176,7 @@ void HloParser::backend_config(Instruction* i, std::string_view value) {
   std::size_t key = value.find(kTripCountKey);
   if (loop == nullptr || key == std::string_view::npos) return;
   const char* back = in_.position();
-  in_.seek(value.data() + key + kTripCountKey.size());
+  in_.seek(value.data() + key + std::string_view(kTripCountKey).size());
   in_.expect(':', "after known_trip_count");
   in_.skip();
   const char* open = in_.position();

@@ -10,11 +10,7 @@
 #include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir {
-namespace {
-
-constexpr int kMaxNesting = 64;
-
-}  // namespace
+namespace {}  // namespace
 
 std::unique_ptr<Module> parse_hlo(std::string_view text, const std::string& file) {
   return HloParser(text, file).run();

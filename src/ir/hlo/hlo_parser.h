@@ -15,6 +15,9 @@
 
 namespace tessera::ir {
 
+/// Computations and instructions inside others.
+inline constexpr int kMaxNesting = 64;
+
 /// A sharding that stands in the text and waits for all others to be known.
 struct PendingSharding {
   Instruction* instruction;

@@ -45,8 +45,6 @@ void append_shape(std::string& out, const Shape& shape) {
 
 namespace {
 
-constexpr std::string_view kTripCountKey = "\"known_trip_count\"";
-
 class Printer {
  public:
   Printer(std::string& out, const PrintOptions& options) : out_(out), options_(options) {}

@@ -11,6 +11,8 @@
 
 namespace tessera::ir {
 
+/// Of a loop's backend_config.
+inline constexpr const char* kTripCountKey = "\"known_trip_count\"";
 inline constexpr const char* kSdyMeshes = "xla.sdy.meshes";
 inline constexpr const char* kSdySharding = "xla.sdy.sharding";
 

@@ -9,6 +9,11 @@
 
 namespace tessera::ir {
 
+/// A custom call that kept its text.
+inline bool calls_target(const Instruction& i, std::string_view target) {
+  return i.is(Opcode::custom_call) && i.get<CustomCallAttrs>().target == target;
+}
+
 /// custom_call_target of a sharding_constraint of each kind.
 inline constexpr const char* kShardingTarget = "Sharding";
 inline constexpr const char* kResultShardingTarget = "xla.sdy.FuncResultSharding";

@@ -23,10 +23,11 @@ struct Site {
   template <class A>
   const A& get() const {
     const A* a = attrs.get_if<A>();
-    TESSERA_CHECK(a, std::string(name(op)) + " was built with the attributes of another opcode");
+    if (!a) foreign_attributes();
     return *a;
   }
 
+  [[noreturn]] void foreign_attributes() const;
   /// "dot(f32[8,16], f32[4]): what".
   [[noreturn]] void shape_error(const std::string& what) const;
   [[noreturn]] void dtype_error(const std::string& what) const;

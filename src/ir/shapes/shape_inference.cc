@@ -31,6 +31,10 @@ std::string described(const Site& site) {
 
 }  // namespace
 
+void Site::foreign_attributes() const {
+  throw InternalError(std::string(name(op)) + " was built with the attributes of another opcode",
+                      where);
+}
 void Site::shape_error(const std::string& what) const {
   throw ShapeError(described(*this) + what, where);
 }

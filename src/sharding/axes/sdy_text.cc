@@ -5,13 +5,12 @@
 #include "src/sharding/axes/axis_refs.h"
 #include "src/sharding/axes/text_cursor.h"
 
-// Compiled apart: other sources of this folder have helpers of the same names.
 namespace tessera {
 namespace {
 
-class Parser {
+class SdyParser {
  public:
-  Parser(std::string_view text, const char* what, const MeshTable* meshes, MeshRef only)
+  SdyParser(std::string_view text, const char* what, const MeshTable* meshes, MeshRef only)
       : in_(text, what), meshes_(meshes), only_(std::move(only)) {}
 
   /// From `<` or `mesh<` on.
@@ -197,21 +196,21 @@ class Parser {
 }  // namespace
 
 MeshRef parse_sdy_mesh(std::string_view text, const std::string& name) {
-  Parser p(text, "mesh", nullptr, nullptr);
+  SdyParser p(text, "mesh", nullptr, nullptr);
   MeshRef m = p.mesh(name);
   p.end();
   return m;
 }
 
 TensorSharding parse_sdy_sharding(std::string_view text, const MeshTable& meshes) {
-  Parser p(text, "sharding", &meshes, nullptr);
+  SdyParser p(text, "sharding", &meshes, nullptr);
   TensorSharding s = p.sharding();
   p.end();
   return s;
 }
 
 TensorSharding parse_sdy_sharding(std::string_view text, const MeshRef& mesh) {
-  Parser p(text, "sharding", nullptr, mesh);
+  SdyParser p(text, "sharding", nullptr, mesh);
   TensorSharding s = p.sharding();
   p.end();
   return s;
@@ -219,7 +218,7 @@ TensorSharding parse_sdy_sharding(std::string_view text, const MeshRef& mesh) {
 
 std::vector<TensorSharding> parse_sdy_sharding_per_value(std::string_view text,
                                                          const MeshTable& meshes) {
-  Parser p(text, "list of shardings", &meshes, nullptr);
+  SdyParser p(text, "list of shardings", &meshes, nullptr);
   std::vector<TensorSharding> out = p.per_value();
   p.end();
   return out;

@@ -10,9 +10,9 @@
 namespace tessera {
 namespace {
 
-class Parser {
+class TilingParser {
  public:
-  explicit Parser(std::string_view text) : in_(text, "sharding") {}
+  explicit TilingParser(std::string_view text) : in_(text, "sharding") {}
 
   std::vector<Tiling> run(bool* is_tuple) {
     std::vector<Tiling> out;
@@ -311,7 +311,7 @@ class Parser {
 }  // namespace
 
 std::vector<Tiling> parse_tilings(std::string_view text, bool* is_tuple) {
-  return Parser(text).run(is_tuple);
+  return TilingParser(text).run(is_tuple);
 }
 
 }  // namespace tessera

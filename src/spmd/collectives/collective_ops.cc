@@ -2,6 +2,7 @@
 // What the passes over collectives ask of instructions, and collectives made like others.
 #include "src/spmd/collectives/collective_ops.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/ir/analysis/equivalence.h"
@@ -28,6 +29,11 @@ Instruction* regrouped(ir::Builder& b, const Instruction& like, Instruction* ope
   ir::CollectiveAttrs attrs = like.get<ir::CollectiveAttrs>();
   attrs.groups = std::move(groups);
   return ir::emit_like(b, like, {operand}, std::move(attrs));
+}
+
+bool communicates(const ir::Computation& c) {
+  return std::any_of(c.instructions().begin(), c.instructions().end(),
+                     [](const auto& i) { return ir::is_collective(i->opcode); });
 }
 
 bool only_moves(const Instruction& i) {

@@ -17,6 +17,8 @@ ir::Instruction* flat_gather(ir::Builder& b, const ir::Instruction& like,
 /// The same with other groups; the shape is inferred.
 ir::Instruction* regrouped(ir::Builder& b, const ir::Instruction& like, ir::Instruction* operand,
                            ir::DeviceGroups groups);
+/// Some instruction is a collective; computations that it calls aren't looked at.
+bool communicates(const ir::Computation& c);
 /// reshape, transpose, reverse, copy: the same elements, each once.
 bool only_moves(const ir::Instruction& i);
 

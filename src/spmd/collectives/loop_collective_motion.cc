@@ -13,7 +13,6 @@
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/dedupe_collectives.h"
 
@@ -22,12 +23,7 @@ constexpr double kTrifle = 16;
 /// How often a step is tried with less.
 constexpr int kAttempts = 4;
 
-bool communicates(const ir::Computation& c) {
-  return std::any_of(c.instructions().begin(), c.instructions().end(),
-                     [](const auto& i) { return ir::is_collective(i->opcode); });
-}
-
-bool communicates(const ir::Module& module) {
+bool any_communicates(const ir::Module& module) {
   return std::any_of(module.computations().begin(), module.computations().end(),
                      [](const auto& c) { return communicates(*c); });
 }
@@ -127,14 +123,14 @@ void reduce_collectives(std::unique_ptr<ir::Module>* module) {
   options.peak = estimated_peak_bytes;
   options.max_tried = 0;
   Steps steps(module, options);
-  if (communicates(**module)) reduce(steps, module, options);
+  if (any_communicates(**module)) reduce(steps, module, options);
 }
 
 void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
   CollectiveOptions options = given;
   if (!options.peak) options.peak = estimated_peak_bytes;
   Steps steps(module, options);
-  if (!communicates(**module)) {
+  if (!any_communicates(**module)) {
     steps.order();
     return;
   }

@@ -14,7 +14,7 @@ using ir::Opcode;
 constexpr int kDeepest = 64;
 constexpr std::int64_t kMaxElements = 8192;
 /// Beyond it, 32 bits would wrap.
-constexpr std::int64_t kLargest = (std::int64_t(1) << 31) - 1;
+constexpr std::int64_t kLargestConstant = (std::int64_t(1) << 31) - 1;
 
 bool counts(const Shape& s) {
   return s.is_array() && (s.dtype == DType::s32 || s.dtype == DType::u32 || s.dtype == DType::s64 ||
@@ -89,7 +89,8 @@ const PartitionIdConstants::Known& PartitionIdConstants::known(const Instruction
   Known k = counts(i->shape) ? compute(*i, depth) : Known();
   for (const auto& values : k.values) {
     for (const std::int64_t v : values) {
-      if (v < -kLargest || v > kLargest || (v < 0 && !is_signed_integer(i->shape.dtype))) {
+      if (v < -kLargestConstant || v > kLargestConstant ||
+          (v < 0 && !is_signed_integer(i->shape.dtype))) {
         return memo_[i] = Known();
       }
     }

@@ -11,14 +11,13 @@
 #include "src/spmd/collectives/groups.h"
 #include "src/spmd/collectives/optimize.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMaxRounds = 12;
+constexpr int kMaxReassociations = 12;
 
 /// The op by which a collective reduces, if it is one of those that may be reordered.
 std::optional<Opcode> reduction_of(const Instruction& i) {
@@ -372,18 +371,13 @@ class Reassociation {
   GroupTable& groups_;
 };
 
-bool communicates(const ir::Computation& c) {
-  return std::any_of(c.instructions().begin(), c.instructions().end(),
-                     [](const auto& i) { return ir::is_collective(i->opcode); });
-}
-
 }  // namespace
 
 std::size_t reassociate_collectives(ir::Module* module) {
   GroupTable groups(module->num_partitions);
   std::size_t total = 0;
   for (const auto& c : module->computations()) {
-    for (int k = 0; k < kMaxRounds && communicates(*c); ++k) {
+    for (int k = 0; k < kMaxReassociations && communicates(*c); ++k) {
       const std::size_t n = Reassociation(c.get(), &groups).run();
       total += n;
       if (n == 0) break;

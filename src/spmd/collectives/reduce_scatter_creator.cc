@@ -16,7 +16,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMaxRounds = 8;
+constexpr int kMaxCuts = 8;
 
 /// A slice with a start per device that is known, in each dim that it cuts.
 struct Cut {
@@ -316,7 +316,7 @@ std::size_t create_reduce_scatters(ir::Module* module) {
   GroupTable groups(module->num_partitions);
   std::size_t total = 0;
   for (const auto& c : module->computations()) {
-    for (int k = 0; k < kMaxRounds && may_cut(*c); ++k) {
+    for (int k = 0; k < kMaxCuts && may_cut(*c); ++k) {
       const std::size_t n = OwnShards(c.get(), &groups).run();
       total += n;
       if (n == 0) break;

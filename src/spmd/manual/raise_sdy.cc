@@ -6,7 +6,6 @@
 #include "src/ir/hlo/typed_calls.h"
 #include "src/spmd/manual/manual.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd::manual {
 namespace {
 
@@ -16,10 +15,6 @@ using ir::Opcode;
 constexpr std::string_view kBody = "xla.sdy.manual_computation_body";
 constexpr const char* kToLocal = "xla.sdy.GlobalToLocalShape";
 constexpr const char* kToGlobal = "xla.sdy.LocalToGlobalShape";
-
-bool targets(const Instruction& i, const char* target) {
-  return i.is(Opcode::custom_call) && i.get<ir::CustomCallAttrs>().target == target;
-}
 
 [[noreturn]] void fail(const Instruction& call, const std::string& why) {
   throw ValueError("the manual computation " + call.called()[0]->name() + " " + why,
@@ -84,7 +79,8 @@ class Raise {
         element = o->get<ir::GetTupleElementAttrs>().index;
         o = o->operands()[0];
       }
-      if (!targets(*o, kToLocal) || (to_local_ && to_local_ != o) || element != std::int64_t(k)) {
+      if (!ir::calls_target(*o, kToLocal) || (to_local_ && to_local_ != o) ||
+          element != std::int64_t(k)) {
         fail(*call_, "doesn't take its operands from one " + std::string(kToLocal));
       }
       to_local_ = o;
@@ -93,7 +89,7 @@ class Raise {
 
   void find_outputs() {
     auto take = [&](Instruction* user) {
-      if (!targets(*user, kToGlobal) || (to_global_ && to_global_ != user)) {
+      if (!ir::calls_target(*user, kToGlobal) || (to_global_ && to_global_ != user)) {
         fail(*call_, "doesn't give its results to one " + std::string(kToGlobal));
       }
       to_global_ = user;

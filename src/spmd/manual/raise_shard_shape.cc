@@ -20,11 +20,8 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-bool targets(const Instruction& i, const char* target) {
-  return i.is(Opcode::custom_call) && i.get<ir::CustomCallAttrs>().target == target;
-}
-bool enters(const Instruction& i) { return targets(i, "SPMDFullToShardShape"); }
-bool leaves(const Instruction& i) { return targets(i, "SPMDShardToFullShape"); }
+bool enters(const Instruction& i) { return ir::calls_target(i, "SPMDFullToShardShape"); }
+bool leaves(const Instruction& i) { return ir::calls_target(i, "SPMDShardToFullShape"); }
 
 [[noreturn]] void refuse(const Instruction& i, const std::string& why) {
   throw NotImplementedError("per-device code around " + i.name + ": " + why, i.location());

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 
 /// So many arguments, the largest, may lead; and of the rest the one that is cut in the most parts
 /// along a dim.
-constexpr std::size_t kLargest = 3;
+constexpr std::size_t kMostLeaders = 3;
 
 }  // namespace
 
@@ -33,10 +32,10 @@ std::vector<const ir::Instruction*> leading_arguments(const ir::Module& module) 
   std::stable_sort(leaders.begin(), leaders.end(),
                    [](const Leader& a, const Leader& b) { return a.elements > b.elements; });
   // A batch is cut in the most parts, and may be small beside the weights.
-  std::stable_sort(leaders.begin() + std::ptrdiff_t(std::min(leaders.size(), kLargest)),
+  std::stable_sort(leaders.begin() + std::ptrdiff_t(std::min(leaders.size(), kMostLeaders)),
                    leaders.end(),
                    [](const Leader& a, const Leader& b) { return a.parts > b.parts; });
-  leaders.resize(std::min(leaders.size(), kLargest + 1));
+  leaders.resize(std::min(leaders.size(), kMostLeaders + 1));
   std::vector<const ir::Instruction*> out;
   for (const Leader& leader : leaders) out.push_back(leader.argument);
   return out;

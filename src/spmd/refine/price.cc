@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 namespace {
 
@@ -22,7 +21,7 @@ constexpr double kElementsForWork = 1.1, kWorkKept = 1.3;
 /// Work other than dots may grow by so much over the program as propagated.
 constexpr double kMoreElements = 1.4;
 /// A program may do so much more if each flop saves so many bytes.
-constexpr double kMoreWork = 1.1, kBytesForMore = 2;
+constexpr double kMoreFlops = 1.1, kBytesForMore = 2;
 
 }  // namespace
 
@@ -44,7 +43,7 @@ bool improves(const Price& price, const Price& best, const Given& given) {
          price.elements <=
              std::max(best.elements * 1.02, given.propagated.elements * kMoreElements) &&
          (price.dot_flops <= best.dot_flops * 1.001 || price.dot_flops <= given.dot_flops * 1.001 ||
-          (price.dot_flops <= best.dot_flops * kMoreWork &&
+          (price.dot_flops <= best.dot_flops * kMoreFlops &&
            (price.dot_flops - best.dot_flops) * kBytesForMore < best.bytes - price.bytes));
 }
 

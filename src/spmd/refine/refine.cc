@@ -34,7 +34,7 @@ constexpr double kDearDotFlops[] = {0.2, 1, 4, 30}, kDearRepeatedFlops[] = {0.5,
 /// What a large module would take longer for than it is worth.
 constexpr std::int64_t kFewestTrials = 6;
 /// Beyond so many instructions nothing is tried.
-constexpr std::int64_t kLargest = 10000;
+constexpr std::int64_t kLargestProgram = 10000;
 /// Nor, on more devices than these, in a module too large for a search: what a trial takes grows
 /// with the pairs of its permutes.
 constexpr std::int64_t kManyDevices = 1024;
@@ -86,7 +86,7 @@ class Refiner {
     const std::int64_t most_trials =
         std::min<std::int64_t>(options_.trials, options_.max_instructions / size);
     const bool many = module_->num_partitions > kManyDevices;
-    const bool dear = written > kLargest || (many && trials < kFewestTrials);
+    const bool dear = written > kLargestProgram || (many && trials < kFewestTrials);
     if (options_.trials <= 0 || dear || calls_back(*module_)) {
       propagate(module_.get());
       return std::move(module_);

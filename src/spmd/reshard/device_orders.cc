@@ -11,7 +11,7 @@ namespace tessera::spmd {
 namespace {
 
 // Shards that are compared while an equivalent sharding is looked for.
-constexpr std::int64_t kWork = 1 << 20;
+constexpr std::int64_t kSearchWork = 1 << 20;
 
 /// The shard that each device has, row-major.
 std::vector<std::int64_t> shards_of(const TensorSharding& s, std::int64_t devices) {
@@ -34,7 +34,7 @@ class StandIn {
     wanted_ = shards_of(s, devices_);
     trial_ = TensorSharding::replicated_on(mesh, s.rank());
     used_.assign(mesh->axes.size(), 0);
-    budget_ = std::max<std::int64_t>(64, kWork / devices_);
+    budget_ = std::max<std::int64_t>(64, kSearchWork / devices_);
   }
 
   TensorSharding run() {

@@ -5,7 +5,6 @@
 #include "src/spmd/rules/rules.h"
 #include "src/spmd/sharding_util.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd::rules {
 namespace {
 

@@ -9,7 +9,6 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/text/read/reader.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 
 using ir::Computation;

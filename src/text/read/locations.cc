@@ -2,11 +2,10 @@
 // loc(...): the user's file and line, and the path of the operation.
 #include "src/text/read/reader.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxLocationDepth = 64;
 
 void fill(ir::Metadata* to, const ir::Metadata& from) {
   if (to->op_name.empty()) to->op_name = from.op_name;
@@ -35,7 +34,7 @@ ir::Metadata Reader::parse_location(int depth) {
   ir::Metadata m;
   in_.skip();
   const char* at = in_.position();
-  if (depth > kMaxDepth) in_.fail_at(at, "locations nest deeper than 64");
+  if (depth > kMaxLocationDepth) in_.fail_at(at, "locations nest deeper than 64");
   if (in_.accept('#')) {
     std::string_view name = in_.suffix("the name of a location");
     auto it = attribute_aliases_.find(name);

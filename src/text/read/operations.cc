@@ -6,7 +6,7 @@
 namespace tessera::text {
 namespace {
 
-constexpr std::size_t kMaxDepth = 200;
+constexpr std::size_t kMaxRegionDepth = 200;
 constexpr std::int64_t kMaxResults = 1 << 20;
 
 }  // namespace
@@ -101,7 +101,7 @@ void Reader::fail_unknown(const Operation& op) {
 
 void Reader::operation(bool* ended) {
   if (depth_ == pool_.size()) {
-    if (depth_ >= kMaxDepth) in_.fail("operations nest deeper than 200");
+    if (depth_ >= kMaxRegionDepth) in_.fail("operations nest deeper than 200");
     pool_.push_back(std::make_unique<Operation>());
   }
   Operation& op = *pool_[depth_++];

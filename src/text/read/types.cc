@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxTypeDepth = 64;
 constexpr std::size_t kMaxRank = 255;
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
@@ -142,7 +141,7 @@ DType TypeParser::element() {
     std::string_view name = in_.suffix("the name of a type");
     if (auto alias = aliases_.find(name); alias != aliases_.end()) {
       // Aliases are read where they stand; one may name another that was given before.
-      if (++depth_ > kMaxDepth) in_.fail_at(at, "types nest deeper than 64");
+      if (++depth_ > kMaxTypeDepth) in_.fail_at(at, "types nest deeper than 64");
       const char* back = in_.position();
       in_.seek(alias->second.data());
       DType dtype = element();
@@ -224,7 +223,7 @@ Shape TypeParser::tensor() {
 Shape TypeParser::parse(int depth) {
   in_.skip();
   const char* at = in_.position();
-  if (depth > kMaxDepth) in_.fail_at(at, "types nest deeper than 64");
+  if (depth > kMaxTypeDepth) in_.fail_at(at, "types nest deeper than 64");
   if (in_.accept('!')) {
     std::string_view name = in_.suffix("the name of a type");
     if (name == "stablehlo.token" || name == "mhlo.token") return Shape::token();

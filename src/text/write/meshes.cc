@@ -7,13 +7,12 @@
 #include "src/ir/hlo/text_out.h"
 #include "src/text/write/text.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::text {
 namespace {
 
 using ir::append_int;
 
-bool is_iota(const std::vector<std::int64_t>& ids) {
+bool in_order(const std::vector<std::int64_t>& ids) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] != std::int64_t(i)) return false;
   }
@@ -99,7 +98,7 @@ void MeshSymbols::append_definitions(std::string& out) const {
       append_int(out, axis.full);
     }
     out += ']';
-    if (!is_iota(m.mesh->device_ids)) {
+    if (!in_order(m.mesh->device_ids)) {
       out += ", device_ids=";
       append_list(out, m.mesh->device_ids);
     }

@@ -22,7 +22,7 @@ namespace {
 // several times becomes a function instead, so that text grows with the module only.
 constexpr std::size_t kMaxCopied = 16;
 // Regions in regions; what is nested deeper becomes a function.
-constexpr int kMaxDepth = 48;
+constexpr int kMaxPrintedDepth = 48;
 
 std::vector<Computation*> reachable(const ir::Module& m) {
   TESSERA_CHECK(m.entry() != nullptr && m.entry()->root() != nullptr, "a module without an entry");
@@ -263,7 +263,7 @@ Values Writer::body(const Computation& c, const Values& arguments) {
 }
 
 bool Writer::outlined(const Computation& c) const {
-  if (depth_ >= kMaxDepth) return true;
+  if (depth_ >= kMaxPrintedDepth) return true;
   if (uses_.at(&c) < 2) return false;
   return c.instructions().size() > kMaxCopied ||
          std::any_of(c.instructions().begin(), c.instructions().end(),

@@ -6,7 +6,6 @@
 
 #include "src/spmd/partitioner/families.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 
 namespace {
@@ -31,15 +30,6 @@ Dims changed_dims(const Dims& full, const Dims& part) {
   return out;
 }
 
-IndexList axes_of(const TensorSharding& s, const Dims& dims) {
-  IndexList out;
-  for (std::int64_t d : dims) {
-    const IndexList& a = s.dims[std::size_t(d)].axes;
-    out.insert(out.end(), a.begin(), a.end());
-  }
-  return out;
-}
-
 /// The ends' shardings, each also with the axes of `changed` on another dim or dropped.
 std::vector<TensorSharding> layouts(const PartitionContext& p, const Dims& global,
                                     const Dims& changed, const std::vector<TensorSharding>& ends) {
@@ -53,7 +43,7 @@ std::vector<TensorSharding> layouts(const PartitionContext& p, const Dims& globa
   for (const TensorSharding& e : ends) {
     TensorSharding end = reduced(e);
     add(end);
-    IndexList axes = axes_of(end, changed);
+    IndexList axes = axes_on(end, changed);
     if (axes.empty()) continue;
     TensorSharding rest = without_dims(end, changed);
     for (std::size_t d = 0; d < global.size(); ++d) {
@@ -239,7 +229,7 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   TensorSharding layout, result;
   for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
     TensorSharding out = without_dims(s, changed);
-    out.unreduced = axes_of(s, changed);
+    out.unreduced = axes_on(s, changed);
     double shards = 1;
     for (std::int64_t n : out.shards()) shards *= double(n);
     double price = p.values.reshard_price(v, s) +

@@ -8,14 +8,11 @@
 #include "src/base/check.h"
 #include "src/spmd/partitioner/families.h"
 
-// Compiled apart: names below stand in other sources of this folder too.
 namespace tessera::spmd {
 
 namespace {
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
-}
+/// Rounded up, also where it is negative.
 std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
 /// What a shard becomes before its rows are sent on, and where these are in the result then.

@@ -102,15 +102,6 @@ std::vector<std::pair<int, std::int64_t>> places(const TensorSharding& s, const 
   return out;
 }
 
-IndexList axes_of(const TensorSharding& s, const Dims& dims) {
-  IndexList axes;
-  for (std::int64_t d : dims) {
-    const IndexList& a = s.dims[std::size_t(d)].axes;
-    axes.insert(axes.end(), a.begin(), a.end());
-  }
-  return axes;
-}
-
 /// The coordinate along `to` of each coordinate along `from`, if these are the same axes.
 std::optional<std::vector<std::int64_t>> reordered(const PartitionContext& p, const IndexList& from,
                                                    const IndexList& to) {
@@ -218,7 +209,7 @@ Plan plan_for(const PartitionContext& p, const Dims& in, const Dims& out,
       }
     }
     if (by_pieces) {
-      const IndexList from = axes_of(plan.in, s.in), to = axes_of(plan.out, s.out);
+      const IndexList from = axes_on(plan.in, s.in), to = axes_on(plan.out, s.out);
       if (std::optional<std::vector<std::int64_t>> order = reordered(p, from, to)) {
         if (auto exchange = plan_segment(s, plan.in, plan.out, in, out, *order)) {
           std::int64_t from_block = 1;

@@ -11,10 +11,6 @@ namespace tessera::spmd {
 
 namespace {
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
-  return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
-
 /// One split dim.
 struct Reach {
   std::int64_t dim = 0;

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pass that puts another instruction in the place of some of one opcode.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::passes {
+
+/// What takes an instruction's place, built with its metadata; null where it stays.
+using Replacement = std::function<ir::Instruction*(const ir::Instruction&, ir::Builder&)>;
+
+/// Returns how many were replaced, in all computations; each replacement gets the sharding of what
+/// it replaces.
+std::size_t replace_each(ir::Module* module, ir::Opcode opcode, const Replacement& replacement);
+
+}  // namespace tessera::passes
