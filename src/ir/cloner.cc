@@ -48,9 +48,12 @@ Instruction* Cloner::clone(const Instruction& source) {
   }
   if (options_.fresh_channels) give_fresh_channel(&copy->attrs, target_->module());
   if (copy->metadata->names_nothing()) {
-    auto other = copy->metadata->other;
+    const Cow<Metadata> own = copy->metadata;
     copy->metadata = options_.default_metadata;
-    if (!other.empty()) copy->metadata.edit().other = std::move(other);
+    if (!own->other.empty()) copy->metadata.edit().other = own->other;
+    if (own->communication_record >= 0) {
+      copy->metadata.edit().communication_record = own->communication_record;
+    }
   }
   Instruction* added = target_->add(std::move(copy));
   map(&source, added);

@@ -29,8 +29,11 @@ struct Metadata {
   std::int64_t source_line = 0;
   /// Other items of HLO's metadata, kept as text.
   std::vector<std::pair<std::string, std::string>> other;
+  /// The number of the record that tells why this collective is there; negative: there is none. Not
+  /// printed. Passes keep it with what takes the collective's place.
+  std::int64_t communication_record = -1;
 
-  bool empty() const { return names_nothing() && other.empty(); }
+  bool empty() const { return names_nothing() && other.empty() && communication_record < 0; }
   /// No operation and no place in a source.
   bool names_nothing() const {
     return op_type.empty() && op_name.empty() && source_file.empty() && source_line == 0;

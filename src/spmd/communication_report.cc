@@ -3,36 +3,24 @@
 #include "src/spmd/communication_report.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/hlo/typed_calls.h"
 
 namespace tessera::spmd {
-namespace {
-
-/// An item of metadata, which is not printed: passes keep it with what takes a collective's place.
-constexpr const char* kRecordId = "tessera_record";
-
-}  // namespace
 
 std::int64_t record_id(const ir::Instruction& collective) {
-  for (const auto& [key, text] : collective.metadata->other) {
-    if (key == kRecordId) return std::strtoll(text.c_str(), nullptr, 10);
-  }
-  return -1;
+  return collective.metadata->communication_record;
 }
 
 void set_record_id(ir::Instruction* collective, std::int64_t id) {
-  collective->metadata.edit().other.emplace_back(kRecordId, std::to_string(id));
+  collective->metadata.edit().communication_record = id;
 }
 
 void drop_record_ids(ir::Module* module) {
   for (const auto& c : module->computations()) {
     for (const auto& i : c->instructions()) {
-      if (record_id(*i) < 0) continue;
-      std::erase_if(i->metadata.edit().other,
-                    [](const auto& item) { return item.first == kRecordId; });
+      if (record_id(*i) >= 0) i->metadata.edit().communication_record = -1;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/literal_util.h"
+#include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"
 #include "src/ir/rewrite/builder.h"
@@ -251,6 +252,24 @@ TEST(Modules, CloneIsDeepAndSharesHooks) {
   EXPECT_EQ(to_string(f.module).find("partitioner"), std::string::npos);
   EXPECT_NE(to_string(f.module).find("custom_call_target=\"CustomSPMDPartitioning\""),
             std::string::npos);
+}
+
+TEST(Modules, CopiesKeepTheNumberOfTheirRecord) {
+  Fixture f;
+  Instruction* n = f.b.unary(Opcode::negate, f.x);
+  f.finish(n);
+  const std::string text = to_string(f.module);
+  n->metadata.edit().communication_record = 3;
+  EXPECT_EQ(to_string(f.module), text);
+  EXPECT_EQ(f.module.clone()->entry()->root()->metadata->communication_record, 3);
+  // So does one that comes to stand where a call stood.
+  Computation* caller = f.module.add_computation("caller");
+  Instruction* x = Builder(caller).parameter(0, f.x->shape);
+  CloneOptions options;
+  options.default_metadata.edit().source_line = 7;
+  caller->set_root(inline_computation(caller, *f.module.entry(), std::vector{x}, options));
+  EXPECT_EQ(caller->root()->metadata->source_line, 7);
+  EXPECT_EQ(caller->root()->metadata->communication_record, 3);
 }
 
 TEST(Modules, ImportBringsCallees) {

@@ -191,8 +191,6 @@ void Printer::metadata(const Metadata& m) {
     append_int(out_, m.source_line);
   }
   for (const auto& [k, v] : m.other) {
-    // What passes note for each other is no item of HLO's.
-    if (k.starts_with("tessera_")) continue;
     key(k);
     out_ += v;
   }
