@@ -515,6 +515,22 @@ void Reader::entry_arguments(const Function& f) {
   }
 }
 
+/// Without a count, or with one of 1, the module is for as many devices as its mesh has; a mesh of
+/// one device names a place.
+void Reader::check_sizes_of_meshes() {
+  if (module_->num_partitions == 1) return;
+  for (const auto& [name, text] : meshes_) {
+    const std::int64_t devices = parse_sdy_mesh(text, std::string(name))->num_devices();
+    if (devices == 1 || devices == module_->num_partitions) continue;
+    const std::string partitions = std::to_string(module_->num_partitions);
+    in_.fail_at(text.data(), "mesh @" + std::string(name) + " = " + std::string(text) + " has " +
+                                 std::to_string(devices) +
+                                 " devices, and the module's mhlo.num_partitions is " + partitions +
+                                 "; valid: a mesh of " + partitions +
+                                 " devices, or mhlo.num_partitions = " + std::to_string(devices));
+  }
+}
+
 void Reader::resolve() {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, text] : meshes_) {
@@ -530,6 +546,7 @@ void Reader::resolve() {
     }
     meshes_text_ += "}";
   }
+  check_sizes_of_meshes();
   if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) return;
   ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
   ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_);

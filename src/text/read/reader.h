@@ -230,6 +230,7 @@ class Reader {
   void set_root(const Function& f, const std::vector<ir::Instruction*>& returned);
   void entry_results(Function& f);
   void entry_arguments(const Function& f);
+  void check_sizes_of_meshes();
   void resolve();
   const char* skip_region();
 
