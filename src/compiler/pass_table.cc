@@ -10,6 +10,7 @@
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "src/spmd/collectives/optimize.h"
@@ -44,6 +45,8 @@ constexpr Pass kPasses[] = {
      counted<ir::normalize_layouts>},
     {"expand-custom-calls", "Replace custom calls that stand for a program by that program",
      [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), false)); }},
+    {"expand-derivative-ops", "Replace remats and custom derivatives by what they run",
+     counted<passes::expand_derivative_ops>},
     {"expand-scans", "Replace scans by while loops", counted<passes::expand_scans>},
     {"expand-markers", "Replace what only propagation and partitioning read",
      [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), true)); }},

@@ -21,6 +21,7 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "src/spmd/collectives/count.h"
@@ -204,6 +205,7 @@ void partition(Compilation& c) {
 void drop_layouts(Compilation& c) { ir::normalize_layouts(c.module.get()); }
 // Calls that stand for a program are that program from here on.
 void expand_calls(Compilation& c) { ir::expand_custom_calls(c.module.get(), false); }
+void expand_derivative_ops(Compilation& c) { passes::expand_derivative_ops(c.module.get()); }
 void expand_scans(Compilation& c) { passes::expand_scans(c.module.get()); }
 void drop_markers(Compilation& c) { ir::expand_custom_calls(c.module.get(), true); }
 void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
@@ -299,6 +301,7 @@ constexpr Stage kStages[] = {
     {"input", keep_input, Stage::Leaves::module},
     {"layouts", drop_layouts, Stage::Leaves::nothing},
     {"custom-calls", expand_calls, Stage::Leaves::nothing},
+    {"derivative-ops", expand_derivative_ops, Stage::Leaves::nothing},
     {"scans", expand_scans, Stage::Leaves::nothing},
     {"reducers", share_reducers, Stage::Leaves::nothing},
     {"separate-calls", separate_calls, Stage::Leaves::nothing},

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "src/ir/hlo/hlo_text.h"
+#include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/text/read/stablehlo.h"
 
@@ -90,8 +91,9 @@ std::string write_module(const ir::Module& module, TextForm form) {
     options.axis_names = true;
     return ir::to_string(module, options);
   }
-  // StableHLO has no scan.
+  // StableHLO has none of those.
   const std::unique_ptr<ir::Module> written = module.clone();
+  passes::expand_derivative_ops(written.get());
   passes::expand_scans(written.get());
   return text::to_stablehlo(*written);
 }

@@ -109,7 +109,9 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
     case Opcode::custom_partitioning:
       return run_custom_partitioning(in, active, operands);
     case Opcode::call:
+    case Opcode::custom_derivative:
     case Opcode::fusion:
+    case Opcode::remat:
       return run_call(in, active, operands);
     case Opcode::async_start: {
       Values results = run_call(in, active, operands);

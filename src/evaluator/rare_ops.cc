@@ -126,7 +126,7 @@ Literal eval_scaled_dot(const ir::Instruction& in, Operands xs) {
 }
 
 Literal eval_scan(const ir::Instruction& in, Operands xs) {
-  const auto& [dim, length, carry_count, constant_count, reverse, associative] =
+  const auto& [dim, length, carry_count, constant_count, reverse, associative, unroll] =
       in.get<ir::ScanAttrs>();
   const auto carries = std::size_t(carry_count);
   const std::size_t rest = xs.size() - std::size_t(constant_count), inputs = rest - carries;

@@ -20,6 +20,7 @@
 namespace tessera::ir {
 
 class CustomPartitioner;  // hooks.h
+class DerivativeRules;    // hooks.h
 
 /// In the op table: there are none that anybody computes with (text may be kept, as TextAttrs).
 struct NoAttrs {};
@@ -205,8 +206,10 @@ struct CustomCallAttrs : CallAttrs {
 /// sharding-constraint: gives its operand and says how it is sharded (InstructionData::sharding).
 struct ShardingConstraintAttrs : CallAttrs {
   enum class Kind : std::uint8_t {
-    value,   ///< with_sharding_constraint
-    result,  ///< what a function returns, as JAX notes it
+    value,    ///< with_sharding_constraint
+    result,   ///< what a function returns, as JAX notes it
+    reshard,  ///< sdy.reshard: exactly this sharding, of which propagation tells the operand
+              ///< nothing
   };
   Kind kind = Kind::value;
   Dims unspecified_dims;  ///< left to propagation
@@ -243,6 +246,56 @@ struct ManualComputationAttrs : CallAttrs {
 struct PvaryAttrs : CallAttrs {
   std::vector<std::string> axes;  ///< names, sorted
   friend bool operator==(const PvaryAttrs&, const PvaryAttrs&) = default;
+};
+/// What a remat saves for its derivative; all else is computed again.
+struct RematPolicy {
+  /// By the names that jax.checkpoint_policies has for them.
+  enum class Kind : std::uint8_t {
+    everything_saveable,
+    dots_saveable,
+    dots_with_no_batch_dims_saveable,
+    save_only_these_names,
+    save_any_names_but_these,
+    save_anything_except_these_names,
+    offload_dot_with_no_batch_dims,
+    save_and_offload_only_these_names,
+  };
+  Kind kind = Kind::everything_saveable;
+  std::vector<std::string> names, offloaded_names;  ///< of values, for the kinds that name some
+  std::string from_memory, to_memory;               ///< of what is offloaded
+  friend bool operator==(const RematPolicy&, const RematPolicy&) = default;
+};
+/// remat (called: body): a call that saves little for its derivative (jax.checkpoint).
+struct RematAttrs : CallAttrs {
+  std::vector<RematPolicy> policies;  ///< what any of them saves is saved; none: nothing is
+  /// The values that are computed again must not be joined with those of the first time.
+  bool prevent_cse = true;
+  bool differentiated = false;  ///< it is what computes them again
+  std::string label;            ///< the function's name
+  friend bool operator==(const RematAttrs&, const RematAttrs&) = default;
+};
+/// custom-derivative (called: primal, and the rule): a call of the primal, of which transformations
+/// learn the derivative from a rule. Only values of floating-point and complex types have tangents
+/// and cotangents, and the first `nondiff` operands have none.
+///
+///     jvp       (operands..., tangents of operands...) -> (results..., tangents of results...)
+///     forward   (operands...) -> (results..., residuals...)
+///     backward  (operands without derivative..., residuals..., cotangents of results...) ->
+///               (cotangents of the other operands...)
+struct CustomDerivativeAttrs : CallAttrs {
+  enum class Kind : std::uint8_t {
+    jvp,  ///< the rule is jvp
+    vjp,  ///< it is forward and backward
+  };
+  Kind kind = Kind::jvp;
+  std::int64_t nondiff = 0, residuals = 0;
+  /// The rule asks which tangents are known to be zero. So it has no computation of its own.
+  bool symbolic_zeros = false;
+  std::string label;  ///< the function's name
+  /// Traces the rule on demand, if no computations are called for it. Null where it was read from
+  /// text.
+  std::shared_ptr<DerivativeRules> rules;
+  friend bool operator==(const CustomDerivativeAttrs&, const CustomDerivativeAttrs&) = default;
 };
 struct CholeskyAttrs {
   bool lower = false;
@@ -302,14 +355,15 @@ struct WhileAttrs {
 ///                                                                  next carries...)
 ///     scan(inputs..., carries..., constants...) -> (outputs..., last carries...)
 ///
-/// HLO's has no constants, and its length is that of its inputs. What it can't say is printed as a
-/// custom call (kScanTarget).
+/// HLO's has no constants, is not unrolled, and its length is that of its inputs. What it can't say
+/// is printed as a custom call (kScanTarget).
 struct ScanAttrs {
   std::int64_t dim = 0;  ///< along which inputs are cut and outputs are stacked
   std::int64_t length = 0;
   std::int64_t carries = 0, constants = 0;
   bool reverse = false;             ///< from the last slice to the first
   std::optional<bool> associative;  ///< as the text says; nobody relies on it
+  std::int64_t unroll = 1;          ///< steps in one trip of the loop; more than there are: no loop
   friend bool operator==(const ScanAttrs&, const ScanAttrs&) = default;
 };
 /// Opcodes whose attributes nobody computes with: kept as text, in order.
@@ -335,8 +389,9 @@ using AttributeKinds =
                       ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs, GetTupleElementAttrs,
                       CollectiveAttrs, PermuteAttrs, CustomCallAttrs, ShardingConstraintAttrs,
                       PropagationBarrierAttrs, CustomPartitioningAttrs, ManualComputationAttrs,
-                      PvaryAttrs, CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs,
-                      RngAttrs, BatchNormAttrs, TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
+                      PvaryAttrs, RematAttrs, CustomDerivativeAttrs, CholeskyAttrs,
+                      TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs, BatchNormAttrs,
+                      TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
 template <class A>
 inline constexpr int attribute_kind = AttributeKinds::number<A>();
 /// Those that are read and written field by field.

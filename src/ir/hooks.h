@@ -3,6 +3,7 @@
 // knowing the tracer.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,8 +63,28 @@ class CustomPartitioner {
                               const std::vector<ShapeWithSharding>& results) = 0;
 };
 
+/// The rule of one custom_derivative, given as functions. Its computations have the parameters and
+/// results that CustomDerivativeAttrs describes; their roots are tuples. `perturbed` tells for each
+/// operand that has a tangent whether that may differ from zero: always, without symbolic_zeros.
+/// Tangents that are zero are left out of the parameters of a rule that asks for symbolic zeros.
+class DerivativeRules {
+ public:
+  virtual ~DerivativeRules() = default;
+  /// The function's name, for messages.
+  virtual std::string name() const = 0;
+  /// Traces the rule into the op's module; for ops of the kind jvp.
+  virtual Computation* jvp(const Instruction& op, const std::vector<bool>& perturbed) = 0;
+  struct Vjp {
+    Computation* forward = nullptr;
+    Computation* backward = nullptr;
+    std::int64_t residuals = 0;
+  };
+  /// The same for those of the kind vjp.
+  virtual Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) = 0;
+};
+
 /// custom_call_target of a scan that HLO's scan can't express (ScanAttrs). Its attributes are those
-/// of HLO's scan with `length` and `num_constants`.
+/// of HLO's scan with `length`, `num_constants` and, unless it is 1, `unroll`.
 inline constexpr const char* kScanTarget = "tessera.Scan";
 
 }  // namespace tessera::ir

@@ -10,7 +10,9 @@ namespace tessera::passes {
 
 /// Puts a `while` in the place of each scan: a counter, dynamic slices of the inputs, stacked
 /// updates of the outputs. A scan over nothing but carries, one of which counts by one from a
-/// known integer (as of fori_loop), has no other counter. Returns how many.
+/// known integer (as of fori_loop), has no other counter. A trip does as many steps as the scan
+/// unrolls, and steps that are left over follow the loop; if it unrolls all, there is none.
+/// CompileError if that would be too many. Returns how many.
 ///
 ///     scan(x, c, k), length=n, step     while(tuple(0, c, zeros, x, k)), condition: i < n
 ///       step(s, c, k) -> (y, d)    =>     (i + 1, d, update(ys, y, i), x, k)

@@ -150,6 +150,41 @@ ENTRY main {
       << ir::to_string(device);
 }
 
+TEST(Compile, RematsAndCustomDerivativesArePartitionedAsWhatTheyRun) {
+  const auto program = [](const std::string& of_first, const std::string& of_second) {
+    return R"(
+HloModule layers, num_partitions=8
+layer { x = f32[16,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  d = f32[16,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = f32[16,8] tanh(d) }
+ENTRY main {
+  x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}
+  w = f32[8,8] parameter(1), sharding={devices=[1,8]<=[8]}
+  a = f32[16,8] )" +
+           of_first + "\n  b = f32[16,8] " + of_second + "\n  ROOT r = f32[16,8] add(a, b)\n}\n";
+  };
+  const std::vector<Literal> arguments{counting(DType::f32, {16, 8}), counting(DType::f32, {8, 8})};
+  const Result calls =
+      check(program("call(x, w), to_apply=layer", "call(x, w), to_apply=layer"), arguments);
+  const Result typed =
+      check(program("custom-call(x, w), custom_call_target=\"tessera.CustomDerivative\", "
+                    "called_computations={layer}",
+                    "custom-call(x, w), custom_call_target=\"tessera.Remat\", differentiated=true, "
+                    "called_computations={layer}"),
+            arguments);
+  const auto dots = [](const Result& r) {
+    const std::string text = ir::to_string(r.executable->partitioned());
+    std::size_t n = 0;
+    for (std::size_t at = text.find(" dot("); at != std::string::npos;
+         at = text.find(" dot(", at + 1))
+      ++n;
+    return n;
+  };
+  EXPECT_EQ(dots(calls), 1u) << "equal calls are joined";
+  EXPECT_EQ(dots(typed), 2u) << ir::to_string(typed.executable->partitioned());
+}
+
 // Each device needs one row of the first three: three permutes of one row, not a sum of all eight.
 TEST(Compile, FewRowsAreSentOnlyToDevicesThatNeedThem) {
   const Result r = check(R"(

@@ -88,6 +88,18 @@ TEST(Scan, ScansThatHloCantExpressAreCustomCalls) {
                 ", called_computations={counted}");
 }
 
+TEST(Scan, AnUnrolledOneIsACustomCall) {
+  const std::string plain = "dimensions={0}, length=4, num_carries=1, num_constants=0, ";
+  const std::string printed = printed_root(custom("a, b", "summed", plain + "unroll=3"));
+  EXPECT_EQ(printed,
+            "(f32[4,3]{1,0}, f32[3]{0}) custom-call(a, b), custom_call_target=\"tessera.Scan\", " +
+                plain + "is_reverse=false, unroll=3, called_computations={summed}");
+  // Without it, it is HLO's own.
+  EXPECT_EQ(printed_root(custom("a, b", "summed", plain + "unroll=1")),
+            "(f32[4,3]{1,0}, f32[3]{0}) scan(a, b), dimensions={0}, num_carries=1, "
+            "is_reverse=false, to_apply=summed");
+}
+
 TEST(Scan, FaultsNameWhatIsWrong) {
   struct Case {
     std::string scan;
@@ -107,6 +119,8 @@ TEST(Scan, FaultsNameWhatIsWrong) {
             "length=9223372036854775807, num_carries=1, called_computations={repeated}",
             {"output 0, s32[9223372036854775807]", "does not fit 64 bits"}},
            {scan("a, b", "summed", 1, 0, -1), {"length -1 is negative"}},
+           {custom("a, b", "summed", "dimensions={0}, length=4, num_carries=1, unroll=0"),
+            {"unroll 0; valid: 1 step a trip or more"}},
            {scan("a, b", "summed", 2, 1, 4), {"num_carries=2, num_constants=1 of 2 operands"}},
            {scan("a, b", "summed", -1, 1, 4), {"num_carries=-1"}},
            {scan("a, b", "summed", 1, 2147483647, 4), {"num_constants=2147483647 of 2 operands"}},

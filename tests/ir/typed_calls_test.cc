@@ -53,6 +53,17 @@ TEST(TypedCalls, Constraints) {
   expect_printed(result, kept);
 }
 
+TEST(TypedCalls, Reshards) {
+  const std::string call =
+      "custom_call_target=\"Sharding\", sharding={devices=[8,1]<=[8]}, "
+      "frontend_attributes={tessera.reshard=\"true\"}";
+  const Read read(call);
+  ASSERT_TRUE(is_reshard(*read.op));
+  EXPECT_TRUE(read.op->frontend_attributes->empty());
+  expect_printed(read, call);
+  EXPECT_FALSE(is_reshard(*Read("custom_call_target=\"Sharding\"").op));
+}
+
 TEST(TypedCalls, UnspecifiedDims) {
   const std::string target = "custom_call_target=\"Sharding\", sharding={devices=[8,1]<=[8]}";
   for (const std::string config :
@@ -191,7 +202,7 @@ TEST(TypedCalls, AxesThatAreToldToVary) {
 
 TEST(TypedCalls, TheirOwnNamesAreNoHlo) {
   for (const char* name : {"sharding-constraint", "propagation-barrier", "custom-partitioning",
-                           "manual-computation", "pvary"}) {
+                           "manual-computation", "pvary", "remat", "custom-derivative"}) {
     EXPECT_THROW(parse_hlo("HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT c = f32[8] " +
                                std::string(name) + "(x)\n}\n",
                            "m.hlo"),

@@ -325,6 +325,19 @@ TEST(Propagation, AnUnshardedConstraintReplicates) {
         {{"p", "x"}, {"c", "-"}}, {{"p", "x"}, {"c", "-"}, {"r", "-"}});
 }
 
+TEST(Propagation, AReshardIsABorder) {
+  const std::string text = entry(R"(
+  p = f32[16,8] parameter(0)
+  n = f32[16,8] negate(p)
+  c = f32[16,8] custom-call(n), custom_call_target="Sharding",
+    frontend_attributes={tessera.reshard="true"}
+  ROOT r = f32[16,8] abs(c))");
+  // Its operand may lie in any way, and what follows it adds nothing to it.
+  check(text, {{"c", "x|-"}}, {{"p", "-|-"}, {"n", "-|-"}, {"c", "x|-"}, {"r", "x|-"}});
+  check(text, {{"p", "-|y"}, {"c", "x|-?"}, {"r", "x|z"}},
+        {{"n", "-|y"}, {"c", "x|-"}, {"r", "x|z"}});
+}
+
 // --- priorities
 
 TEST(Propagation, UserPrioritiesGoFirst) {

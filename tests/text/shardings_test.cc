@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes and shardings in sdy's form.
+#include "src/ir/constraint.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"
@@ -111,6 +112,58 @@ TEST(Shardings, ConstraintsAndOperations) {
                 "get-tuple-element P(\"y\", None)", "get-tuple-element P(None, \"x\")",
                 "add P((\"x\", \"y\"), None)", "sharding-constraint P(\"y\", None)"}));
   EXPECT_EQ(m->entry()->root()->sharding.at(0).shard_group, 3);
+}
+
+TEST(Shardings, AReshardIsWrittenAsOne) {
+  auto m = read(kMesh, R"(func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+    %0 = sdy.sharding_constraint %a <@mesh, [{"x"}, {}]> : tensor<8x4xf32>
+    %1 = sdy.reshard %0 <@mesh, [{}, {"y"}]> : tensor<8x4xf32>
+    %2 = stablehlo.negate %1 : tensor<8x4xf32>
+    return %2 : tensor<8x4xf32>
+  })");
+  std::vector<bool> reshards;
+  for (const auto& i : m->entry()->instructions()) {
+    if (ir::is_constraint(*i)) reshards.push_back(ir::is_reshard(*i));
+  }
+  EXPECT_EQ(reshards, (std::vector<bool>{false, true}));
+  const std::string text = to_stablehlo(*m);
+  EXPECT_NE(text.find("sdy.sharding_constraint %arg0 <@mesh, [{\"x\"}, {}]>"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("sdy.reshard %0 <@mesh, [{}, {\"y\"}]>"), std::string::npos) << text;
+  ir::PrintOptions options;
+  options.axis_names = true;
+  EXPECT_EQ(to_stablehlo(*ir::parse_hlo(ir::to_string(*m, options))), text);
+}
+
+TEST(Shardings, AMeshHasAsManyDevicesAsTheModule) {
+  const auto error_of = [](const std::string& mesh, int devices) -> std::string {
+    try {
+      read(mesh,
+           "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> { return %a : tensor<8xf32> }",
+           devices);
+    } catch (const ParseError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const std::string error = error_of("sdy.mesh @grid = <[\"x\"=2, \"y\"=2]>", 8);
+  for (const char* part :
+       {"t.mlir:2: ", "mesh @grid = <[\"x\"=2, \"y\"=2]> has 4 devices", "mhlo.num_partitions is 8",
+        "valid: a mesh of 8 devices", "or mhlo.num_partitions = 4"}) {
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  }
+  EXPECT_NE(error_of("sdy.mesh @a = <[\"x\"=8]>\nsdy.mesh @b = <[\"x\"=2], device_ids=[1, 0]>", 8),
+            "");
+  EXPECT_NE(error_of("sdy.mesh @grid = <[\"x\"=16]>", 8), "");
+  // One device is a place, and what isn't said is as the mesh has it.
+  EXPECT_EQ(error_of(kMesh, 8), "");
+  EXPECT_EQ(error_of(kMesh, 1), "");
+  EXPECT_EQ(error_of("sdy.mesh @a = <[\"x\"=4, \"y\"=2], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>", 8),
+            "");
+  EXPECT_EQ(error_of("sdy.mesh @maximal_mesh_3 = <[], device_ids=[3]>\n"
+                     "sdy.mesh @empty_mesh = <[]>\nsdy.mesh @one = <[\"x\"=1]>",
+                     8),
+            "");
 }
 
 TEST(Shardings, TilesOfOlderModules) {

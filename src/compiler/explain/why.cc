@@ -76,8 +76,10 @@ std::string Why::label(const ir::Instruction& i, std::size_t leaf) const {
   }
   if (ir::is_constraint(i)) {
     using Kind = ir::ShardingConstraintAttrs::Kind;
-    const bool of_result = i.get<ir::ShardingConstraintAttrs>().kind == Kind::result;
-    return of_result ? "result sharding" : "with_sharding_constraint";
+    const Kind kind = i.get<ir::ShardingConstraintAttrs>().kind;
+    return kind == Kind::result    ? "result sharding"
+           : kind == Kind::reshard ? "reshard"
+                                   : "with_sharding_constraint";
   }
   if (const auto* custom = i.attrs.get_if<ir::CustomPartitioningAttrs>();
       custom && custom->partitioner) {

@@ -9,6 +9,7 @@
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/run/shardings.h"
 #include "src/frontend/trace/trace.h"
+#include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/sharding_impl.h"
@@ -257,6 +258,7 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
     }
   }
   out.body = trace.finish(outputs, callbacks_.location);
+  passes::expand_derivative_ops_in(out.body);
   passes::expand_scans_in(out.body);
   return out;
 }

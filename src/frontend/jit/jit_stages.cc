@@ -6,6 +6,7 @@
 #include "src/compiler/layouts.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/text/read/stablehlo.h"
 
@@ -35,6 +36,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
 std::string Lowered::as_text(const std::string& dialect, Location location) const {
   // Scans are printed as loops in all dialects, as JAX does.
   const std::unique_ptr<ir::Module> module = state_->placed.program.module->clone();
+  passes::expand_derivative_ops(module.get());
   passes::expand_scans(module.get());
   if (dialect == "stablehlo") return text::to_stablehlo(*module);
   if (dialect != "hlo") {

@@ -295,7 +295,9 @@ VaryingAnalysis::Leaves VaryingAnalysis::visit(const Instruction& i) {
       return Leaves(begin, begin + std::ptrdiff_t(count));
     }
     case Opcode::call:
+    case Opcode::custom_derivative:
     case Opcode::fusion:
+    case Opcode::remat:
       return run(*i.called(0), operands);
     case Opcode::custom_partitioning:
       if (i.called().empty()) break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "src/ir/hlo/derivative_calls.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/ir/hlo/hlo_parser.h"
 #include "src/ir/hooks.h"
@@ -318,6 +319,8 @@ ScanAttrs scan(const Instruction& i, AttributeReader& reader) {
   if (reader.has("is_associative")) a.associative = reader.flag("is_associative");
   if (reader.has("length")) {
     a.length = reader.integer("length");
+    // HLO's own has no such attribute.
+    a.unroll = i.is(Opcode::custom_call) ? reader.integer_or("unroll", 1) : 1;
     return a;
   }
   // The length is that of the inputs, or of the result.
@@ -341,18 +344,24 @@ Attributes custom_call(const Instruction& i, AttributeReader& reader) {
   if (a.target == kScanTarget && i.is(Opcode::custom_call)) return scan(i, reader);
   a.has_side_effect = reader.flag("custom_call_has_side_effect");
   if (auto value = reader.take("api_version")) a.api_version = std::string(*value);
-  for (const char* key :
-       {"window", "dim_labels", "feature_group_count", "batch_group_count",
-        "operand_layout_constraints", "output_to_operand_aliasing", "literal", "operand_precision",
-        "padding_type", "schedule", "in_shardings", "out_shardings", "manual_axes"}) {
+  const auto keep = [&](const char* key) {
     const auto value = reader.take(key);
-    if (!value) continue;
+    if (!value) return;
     if (key == std::string_view("operand_layout_constraints")) {
       check_operand_layouts(i, reader, *value);
     } else if (key == std::string_view("output_to_operand_aliasing")) {
       check_output_aliases(i, reader, *value);
     }
     a.other.emplace_back(key, std::string(*value));
+  };
+  for (const char* key :
+       {"window", "dim_labels", "feature_group_count", "batch_group_count",
+        "operand_layout_constraints", "output_to_operand_aliasing", "literal", "operand_precision",
+        "padding_type", "schedule", "in_shardings", "out_shardings", "manual_axes"}) {
+    keep(key);
+  }
+  if (a.target == kRematTarget || a.target == kCustomDerivativeTarget) {
+    for (const char* key : kDerivativeCallKeys) keep(key);
   }
   return a;
 }

@@ -312,6 +312,7 @@ struct Writer {
     if (!plain) integer("num_constants", a.constants);
     flag("is_reverse", a.reverse);
     if (a.associative) flag("is_associative", *a.associative);
+    if (a.unroll != 1) integer("unroll", a.unroll);
   }
   void operator()(const TextAttrs& a) { items(a.items); }
 };
@@ -326,9 +327,9 @@ void append_attributes(std::string& out, const Instruction& i) {
 bool has_own_text(const Instruction& i) {
   const auto* scan = i.attrs.get_if<ScanAttrs>();
   if (scan == nullptr) return true;
-  // HLO's has no constants, and its length is that of inputs or outputs.
+  // HLO's has no constants, is not unrolled, and its length is that of inputs or outputs.
   const auto carries = std::size_t(scan->carries);
-  return scan->constants == 0 &&
+  return scan->constants == 0 && scan->unroll == 1 &&
          (i.operands().size() > carries || i.shape.elements.size() > carries);
 }
 

@@ -2,6 +2,7 @@
 // Attributes that any instruction may have, and its callees.
 #include <algorithm>
 
+#include "src/base/at_location.h"
 #include "src/ir/hlo/hlo_parser.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/typed_calls.h"
@@ -58,7 +59,8 @@ void HloParser::attributes(Scope& scope, Opcode op, Instruction* i, bool nested)
   }
   generic_attributes(scope, reader, i);
   reader.finish({});
-  raise_custom_call(i);
+  if (!i->is(Opcode::custom_call)) return;
+  at_location(in_.location_at(in_.position()), [&] { raise_custom_call(i); });
 }
 
 void HloParser::generic_attributes(Scope& scope, AttributeReader& reader, Instruction* i) {

@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/ir/hlo/derivative_calls.h"
 
 namespace tessera::ir {
 namespace {
 
 constexpr std::string_view kUnspecified = "unspecified_dims=[";
 constexpr const char* kDirection = "xla.sdy.allowed_direction";
+/// In the frontend attributes of a constraint that is a reshard: others may take it for any.
+constexpr const char* kReshard = "tessera.reshard";
 
 std::string unspecified_text(const Dims& dims) {
   if (dims.empty()) return {};
@@ -32,6 +35,10 @@ void raise_constraint(Instruction* i, CallAttrs call, ShardingConstraintAttrs::K
   if (kind == ShardingConstraintAttrs::Kind::value) {
     a.unspecified_dims = unspecified_dims(*i);
     if (*i->backend_config == unspecified_text(a.unspecified_dims)) i->backend_config = {};
+    if (i->frontend_attributes->count(kReshard) > 0) {
+      a.kind = ShardingConstraintAttrs::Kind::reshard;
+      i->frontend_attributes.edit().erase(kReshard);
+    }
   }
   i->opcode = Opcode::sharding_constraint;
   i->attrs = std::move(a);
@@ -284,13 +291,15 @@ Dims unspecified_dims(const Instruction& call) {
 std::string custom_call_target(const Instruction& i) {
   if (const auto* call = i.attrs.get_if<CustomCallAttrs>()) return call->target;
   if (const auto* constraint = i.attrs.get_if<ShardingConstraintAttrs>()) {
-    return constraint->kind == ShardingConstraintAttrs::Kind::value ? kShardingTarget
-                                                                    : kResultShardingTarget;
+    return constraint->kind == ShardingConstraintAttrs::Kind::result ? kResultShardingTarget
+                                                                     : kShardingTarget;
   }
   if (i.is(Opcode::propagation_barrier)) return kBarrierTarget;
   if (i.is(Opcode::custom_partitioning)) return kCustomPartitioningTarget;
   if (i.is(Opcode::manual_computation)) return kManualComputationTarget;
   if (i.is(Opcode::pvary)) return kPvaryTarget;
+  if (i.is(Opcode::remat)) return kRematTarget;
+  if (i.is(Opcode::custom_derivative)) return kCustomDerivativeTarget;
   return {};
 }
 
@@ -305,6 +314,10 @@ void raise_custom_call(Instruction* i) {
     raise_barrier(i, *call);
   } else if (target == kPvaryTarget) {
     raise_pvary(i, *call);
+  } else if (target == kRematTarget) {
+    raise_remat(i, *call);
+  } else if (target == kCustomDerivativeTarget) {
+    raise_custom_derivative(i, *call);
   } else if (target == kCustomPartitioningTarget) {
     CustomPartitioningAttrs a;
     static_cast<CallAttrs&>(a) = *call;
@@ -320,9 +333,13 @@ Instruction as_custom_call(const Instruction& op, bool meshes_in_place) {
   CustomCallAttrs call;
   static_cast<CallAttrs&>(call) = *attrs;
   call.target = custom_call_target(op);
-  if (const auto* constraint = op.attrs.get_if<ShardingConstraintAttrs>();
-      constraint != nullptr && out.backend_config->empty()) {
-    out.backend_config = unspecified_text(constraint->unspecified_dims);
+  if (const auto* constraint = op.attrs.get_if<ShardingConstraintAttrs>()) {
+    if (out.backend_config->empty()) {
+      out.backend_config = unspecified_text(constraint->unspecified_dims);
+    }
+    if (constraint->kind == ShardingConstraintAttrs::Kind::reshard) {
+      out.frontend_attributes.edit()[kReshard] = "true";
+    }
   }
   if (const auto* barrier = op.attrs.get_if<PropagationBarrierAttrs>();
       barrier != nullptr && (barrier->forward || barrier->backward) &&
@@ -338,6 +355,7 @@ Instruction as_custom_call(const Instruction& op, bool meshes_in_place) {
   if (const auto* pvary = op.attrs.get_if<PvaryAttrs>()) {
     call.other.emplace_back(kManualAxes, names_text(pvary->axes));
   }
+  lower_derivative_attributes(op, &call);
   out.opcode = Opcode::custom_call;
   out.attrs = std::move(call);
   return out;

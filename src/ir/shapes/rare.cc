@@ -123,6 +123,9 @@ Shape infer_scan(const Site& site) {
   const std::int64_t inputs = count - a.carries - a.constants;
   if (a.dim < 0) site.shape_error("dimension " + std::to_string(a.dim) + " is negative");
   if (a.length < 0) site.shape_error("length " + std::to_string(a.length) + " is negative");
+  if (a.unroll < 1) {
+    site.shape_error("unroll " + std::to_string(a.unroll) + "; valid: 1 step a trip or more");
+  }
   std::vector<Shape> wanted;
   for (std::int64_t i = 0; i < count; ++i) {
     Shape s(site.array(std::size_t(i)).dtype, site.shape(std::size_t(i)).dims);

@@ -458,6 +458,7 @@ class Builder {
         [[fallthrough]];
       case Opcode::sharding_constraint:
       case Opcode::pvary:
+        if (ir::is_reshard(i)) op.forward = op.backward = false;
         op.family = Family::same_layout;
         op.elementwise = true;
         break;
@@ -498,6 +499,7 @@ class Builder {
     std::map<int, IndexList> constraints;  // input → constrained values
     for (const Instruction* i : notable_) {
       if (i->operands().size() != 1 || !ir::is_constraint(*i) || !i->shape.is_array()) continue;
+      if (ir::is_reshard(*i)) continue;
       int from = graph_.value_of(i->operand(0)), to = graph_.value_of(i);
       if (from != to) constraints[from].push_back(to);
     }

@@ -79,6 +79,9 @@ void normalize_custom_calls(ir::Module* module) {
     bool groups = false;
     for (const auto& i : c->instructions()) {
       if (const auto* constraint = i->attrs.get_if<ir::ShardingConstraintAttrs>()) {
+        if (ir::is_reshard(*i)) {
+          for (TensorSharding& s : i->sharding) s = s.closed();
+        }
         for (std::int64_t d : constraint->unspecified_dims) {
           for (TensorSharding& s : i->sharding) {
             if (d < s.rank()) s.dims[std::size_t(d)].open = true;

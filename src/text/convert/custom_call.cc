@@ -223,7 +223,9 @@ void Reader::set_call_attributes(const Operation& op, Instruction* i) {
 
 void Reader::sharding_constraint(Operation& op) {
   need_operands(op, 1, 1);
-  set(op, Opcode::sharding_constraint, op.operands, ir::ShardingConstraintAttrs{});
+  ir::ShardingConstraintAttrs attrs;
+  if (op.name == "sdy.reshard") attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
+  set(op, Opcode::sharding_constraint, op.operands, std::move(attrs));
   pend(op.values[0], expanded(need(op, "sharding").value), {});
 }
 

@@ -255,6 +255,10 @@ Values Writer::constant(const Instruction& i, const Literal& literal, bool decor
 // What stands for an instruction that does nothing but carry a sharding.
 Values Writer::constrained(const Instruction& i, const Values& list) {
   if (!i.has_sharding() || i.sharding.size() != list.size()) return list;
+  const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
+  const bool reshard =
+      constraint != nullptr && constraint->kind == ir::ShardingConstraintAttrs::Kind::reshard;
+  const char* const op = reshard ? "sdy.reshard " : "sdy.sharding_constraint ";
   Values out;
   for (std::size_t n = 0; n < list.size(); ++n) {
     const TensorSharding& s = i.sharding[n];
@@ -264,7 +268,7 @@ Values Writer::constrained(const Instruction& i, const Values& list) {
     }
     const bool lacks = sdy_lacks({s});
     out.push_back(results({list[n].type})[0]);
-    out_ += lacks ? "stablehlo.custom_call @Sharding(" : "sdy.sharding_constraint ";
+    out_ += lacks ? "stablehlo.custom_call @Sharding(" : op;
     value(list[n]);
     if (lacks) {
       out_ += ") {mhlo.sharding = ";
