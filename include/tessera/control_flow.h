@@ -2,10 +2,12 @@
 // Control flow that is part of compiled programs.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
 struct ScanCore {
   std::int64_t length = -1;  ///< -1: from xs
   bool reverse = false;
+  std::int64_t unroll = 1;    ///< 0: all steps
   const char* name = "scan";  ///< in messages
 };
 /// Returns the carry's leaves, then those of the stacked outputs. The first `init.size()` leaves of
@@ -249,12 +252,27 @@ R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches
   return tree_unflatten(results.first(), leaves);
 }
 
+/// How many steps of a `scan` one trip of the compiled loop does: a number, 0 for all of them, or
+/// true for all and false for one.
+struct ScanUnroll {
+  std::int64_t steps = 1;  ///< 0: all
+  constexpr ScanUnroll() = default;
+  template <class T>
+  requires std::is_integral_v<T>
+  // NOLINTNEXTLINE(google-explicit-constructor): as JAX takes a number or a bool
+  constexpr ScanUnroll(T n) : steps(std::is_same_v<T, bool> ? (n ? 0 : 1) : std::int64_t(n)) {}
+};
+
 /// Options of `scan`.
 struct ScanOptions {
   /// Number of steps; required if xs has no arrays.
   std::optional<std::int64_t> length{};
   /// Go from the last element to the first. Outputs are stacked in the order of xs.
   bool reverse = false;
+  /// Steps in a trip of the loop. Where the length is no multiple, the steps that are left over
+  /// follow the loop; as many as there are, or more, make no loop. Larger programs compile more
+  /// slowly.
+  ScanUnroll unroll{};
 };
 
 /// Loops over the leading dimension of arrays, carrying a value: `(carry, y) = f(carry, x)`
@@ -268,12 +286,12 @@ struct ScanOptions {
 ///   of the same tree, shapes and dtypes, and an output (`std::tuple<>` for none).
 /// @param init  The initial carried value.
 /// @param xs  A tree of arrays [N, ..].
-/// @param options  Length and direction.
+/// @param options  Length, direction and how far to unroll.
 /// @param location  The line named in messages.
 /// @return The last carried value, and the outputs stacked along a new leading dimension: [..] ->
 ///   [N, ..].
 /// @throws ValueError if the leading dimensions differ, an array is a scalar, there are neither
-///   arrays nor a length, or the length is 2^31 or more.
+///   arrays nor a length, the length is 2^31 or more, or `unroll` is negative.
 /// @throws TypeError if the function changes a shape or dtype of the carried value.
 template <class F, class Init, TreeLike Xs>
 auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
@@ -296,6 +314,7 @@ auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
   internal::ScanCore core;
   core.length = options.length.value_or(-1);
   core.reverse = options.reverse;
+  core.unroll = options.unroll.steps;
   std::vector<Array> leaves = internal::scan_core(
       tree_leaves(first), internal::paths_of(first), tree_leaves(xs),
       [&](const std::vector<Array>& in) {

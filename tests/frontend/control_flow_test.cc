@@ -252,6 +252,43 @@ TEST(Scan, CarriesAndStacks) {
   expect_close(floats(all), {5, 2, 0});
 }
 
+TEST(Scan, UnrolledOnesAreTheSame) {
+  const Array xs = counting({7, 2});
+  auto run = [&](ScanUnroll unroll, bool reverse) {
+    auto f = jit([=](Array a) {
+      return scan(
+          [](Array c, Array x) {
+            return std::pair{c * 2 + x, c - x};
+          },
+          ones({2}), a, {.reverse = reverse, .unroll = unroll});
+    });
+    const auto [last, ys] = f(xs);
+    return std::tuple(floats(last), floats(ys), f.lower(xs).as_text());
+  };
+  const auto loops = [](const std::string& text) { return has(text, " while("); };
+  for (const bool reverse : {false, true}) {
+    const auto [last, ys, text] = run(1, reverse);
+    EXPECT_TRUE(has(text, "\"known_trip_count\":{\"n\":\"7\"}"));
+    EXPECT_EQ(std::get<2>(run(false, reverse)), text);
+    for (const std::int64_t unroll : {2, 3, 7, 100, 0}) {
+      SCOPED_TRACE(unroll);
+      const auto [l, y, t] = run(unroll, reverse);
+      EXPECT_EQ(l, last);
+      EXPECT_EQ(y, ys);
+      EXPECT_EQ(loops(t), unroll == 2 || unroll == 3);
+    }
+    EXPECT_TRUE(has(std::get<2>(run(3, reverse)), "\"known_trip_count\":{\"n\":\"2\"}"));
+    const auto [l, y, t] = run(true, reverse);
+    EXPECT_EQ(l, last);
+    EXPECT_EQ(y, ys);
+    EXPECT_FALSE(loops(t));
+  }
+  auto step = [](Array c, Array x) { return std::pair{c + x, x}; };
+  EXPECT_EQ(scan(step, Array(0.f), zeros({0}), {.unroll = true}).second.shape(), (Array::Dims{0}));
+  expect_error<ValueError>([&] { scan(step, Array(0.f), zeros({4}), {.unroll = -1}); },
+                           {"scan: unroll is -1", "valid", kNear});
+}
+
 TEST(Scan, TreesLengthsAndErrors) {
   const auto [carry, y] = scan(
       [](std::pair<Array, Array> c, std::tuple<>) {

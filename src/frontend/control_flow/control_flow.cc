@@ -8,6 +8,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/control_flow/varying_values.h"
 #include "src/frontend/trace/nesting.h"
 #include "src/frontend/trace/trace.h"
 #include "src/ir/cloner.h"
@@ -114,52 +115,6 @@ std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
   return out;
 }
 
-void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more) {
-  to->insert(more.begin(), more.end());
-}
-
-/// In per-device code: the values that the body returns must not vary over axes over which the
-/// carry doesn't vary.
-void check_carry_varies(const std::vector<Array>& carry,
-                        const std::vector<frontend::AbstractValue>& results,
-                        const std::vector<std::string>& paths, const std::string& name,
-                        Location location) {
-  const frontend::ManualScope* scope = Trace::current()->manual_scope();
-  if (!scope || !scope->check_vma) return;
-  std::string differ;
-  std::vector<frontend::VaryingMismatch> wrong;
-  for (std::size_t i = 0; i < carry.size(); ++i) {
-    const frontend::VaryingAxes have = frontend::varying_of(carry[i]);
-    const frontend::VaryingAxes lacks = frontend::without(results[i].varying, have);
-    if (lacks.empty()) continue;
-    wrong.push_back({"carry" + paths[i], lacks});
-    differ += (differ.empty() ? "" : "; ") + wrong.back().what + " (" +
-              results[i].shape.to_string() + ") varies over " + frontend::axes_text(have) +
-              " before and over " + frontend::axes_text(results[i].varying) + " after the body";
-  }
-  if (wrong.empty()) return;
-  throw TypeError(name + ": the body must keep the axes over which the carry varies: " + differ +
-                      ". This might be fixed by applying " +
-                      frontend::pcast_advice(wrong, "the initial "),
-                  location);
-}
-
-/// Sets the axes over which a loop's results vary: those of the carry and of `exit`, which decides
-/// when a device leaves the loop. Without checks, those of all that the loop reads.
-std::vector<frontend::AbstractValue> varying_results(
-    std::vector<frontend::AbstractValue> values, frontend::VaryingAxes exit,
-    const std::vector<frontend::AbstractValue>& seen, const std::vector<Array>& captures) {
-  const frontend::ManualScope* scope = Trace::current()->manual_scope();
-  if (scope && !scope->check_vma) {
-    for (const auto* list : {&std::as_const(values), &seen}) {
-      for (const frontend::AbstractValue& v : *list) add_axes(&exit, v.varying);
-    }
-    for (const Array& c : captures) add_axes(&exit, frontend::varying_of(c));
-  }
-  for (frontend::AbstractValue& v : values) add_axes(&v.varying, exit);
-  return values;
-}
-
 /// Checks that the carry keeps its types. Plain scalars in the initial value adopt the dtypes that
 /// the body returns: returns true if some were converted, so that the body must be traced again.
 bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::AbstractValue>& results,
@@ -252,6 +207,7 @@ struct StagedScan {
   std::string step_name;  ///< of the step's computation
   std::int64_t length = 0;
   bool reverse = false;
+  std::int64_t unroll = 1;
   Location location;
 
   std::vector<Array> stage(Trace& outer, std::vector<Array> carry,
@@ -314,6 +270,7 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
   attrs.carries = std::int64_t(carry.size());
   attrs.constants = std::int64_t(step.captures.size());
   attrs.reverse = reverse;
+  attrs.unroll = unroll;
   ir::Builder& b = outer.builder();
   // Without steps the carry is unchanged and the stacked outputs are empty.
   Instruction* scan =
@@ -402,7 +359,7 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
       std::vector<std::string> all_paths{" index"};
       all_paths.insert(all_paths.end(), paths.begin(), paths.end());
       const std::int64_t trips = std::max<std::int64_t>(0, bounds->second - bounds->first);
-      const StagedScan scan{"fori_loop", "fori_loop.body", trips, false, location};
+      const StagedScan scan{"fori_loop", "fori_loop.body", trips, false, 1, location};
       std::vector<Array> out =
           scan.stage(outer, carry, all_paths, {}, [&](const std::vector<Array>& c) {
             std::vector<Array> out{next(c[0])};
@@ -592,8 +549,15 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
                          std::to_string(std::numeric_limits<std::int32_t>::max()),
                      location);
   }
+  if (options.unroll < 0) {
+    throw ValueError(name + ": unroll is " + std::to_string(options.unroll) +
+                         "; valid: a number of steps, 0 for all of them, or a bool",
+                     location);
+  }
+  const std::int64_t unroll =
+      options.unroll == 0 ? std::max<std::int64_t>(length, 1) : options.unroll;
   return as_one_program(options.name, location, [&] {
-    const StagedScan scan{name, name + ".step", length, options.reverse, location};
+    const StagedScan scan{name, name + ".step", length, options.reverse, unroll, location};
     return scan.stage(*Trace::current(), init, paths, xs, f);
   });
 }

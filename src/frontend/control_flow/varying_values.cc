@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks and finds the axes over which values of loops vary.
+#include "src/frontend/control_flow/varying_values.h"
+
+#include <utility>
+
+namespace tessera::internal {
+
+void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more) {
+  to->insert(more.begin(), more.end());
+}
+
+void check_carry_varies(const std::vector<Array>& carry,
+                        const std::vector<frontend::AbstractValue>& results,
+                        const std::vector<std::string>& paths, const std::string& name,
+                        Location location) {
+  const frontend::ManualScope* scope = frontend::Trace::current()->manual_scope();
+  if (!scope || !scope->check_vma) return;
+  std::string differ;
+  std::vector<frontend::VaryingMismatch> wrong;
+  for (std::size_t i = 0; i < carry.size(); ++i) {
+    const frontend::VaryingAxes have = frontend::varying_of(carry[i]);
+    const frontend::VaryingAxes lacks = frontend::without(results[i].varying, have);
+    if (lacks.empty()) continue;
+    wrong.push_back({"carry" + paths[i], lacks});
+    differ += (differ.empty() ? "" : "; ") + wrong.back().what + " (" +
+              results[i].shape.to_string() + ") varies over " + frontend::axes_text(have) +
+              " before and over " + frontend::axes_text(results[i].varying) + " after the body";
+  }
+  if (wrong.empty()) return;
+  throw TypeError(name + ": the body must keep the axes over which the carry varies: " + differ +
+                      ". This might be fixed by applying " +
+                      frontend::pcast_advice(wrong, "the initial "),
+                  location);
+}
+
+std::vector<frontend::AbstractValue> varying_results(
+    std::vector<frontend::AbstractValue> values, frontend::VaryingAxes exit,
+    const std::vector<frontend::AbstractValue>& seen, const std::vector<Array>& captures) {
+  const frontend::ManualScope* scope = frontend::Trace::current()->manual_scope();
+  if (scope && !scope->check_vma) {
+    for (const auto* list : {&std::as_const(values), &seen}) {
+      for (const frontend::AbstractValue& v : *list) add_axes(&exit, v.varying);
+    }
+    for (const Array& c : captures) add_axes(&exit, frontend::varying_of(c));
+  }
+  for (frontend::AbstractValue& v : values) add_axes(&v.varying, exit);
+  return values;
+}
+
+}  // namespace tessera::internal
