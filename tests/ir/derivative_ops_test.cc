@@ -8,7 +8,7 @@
 #include "src/ir/rewrite/derivative_rules.h"
 #include "src/ir/shapes/shape_inference.h"
 
-namespace tessera::ir {
+namespace tessera::ir::derivative_ops {
 namespace {
 
 using Kind = CustomDerivativeAttrs::Kind;
@@ -263,4 +263,4 @@ TEST(DerivativeOps, WrongRulesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tessera::ir
+}  // namespace tessera::ir::derivative_ops

@@ -10,7 +10,7 @@
 #include "src/passes/simplify.h"
 #include "tests/support/random_program.h"
 
-namespace tessera::passes {
+namespace tessera::passes::derivative_ops {
 namespace {
 
 using ir::Instruction;
@@ -169,4 +169,4 @@ ENTRY e { xs = f32[4,3] parameter(0)
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::derivative_ops
