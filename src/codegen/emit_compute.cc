@@ -21,16 +21,6 @@ bool converts(const Shape& shape, DType to) {
   return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
 }
 
-/// An operand that is made in the order in which the kernel takes it.
-SlotId packed(Emitter& e, const ir::Instruction& i, std::size_t k) {
-  const ir::Instruction& operand_transpose = e.operand_transpose(i, k);
-  Loop loop(e, operand_transpose.shape.dims);
-  const SlotId out =
-      e.temporary(operand_transpose.shape.byte_count(), e.facts(*i.operand(k)).classes);
-  loop.store(i, loop.through(operand_transpose), out);
-  return out;
-}
-
 }  // namespace
 
 bool emit_dot(Emitter& e, const ir::Instruction& i) {
@@ -54,10 +44,6 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   std::vector<SlotId> inputs;
   for (int k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(std::size_t(k));
-    if (e.inlined(o)) {
-      inputs.push_back(packed(e, i, std::size_t(k)));
-      continue;
-    }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
     inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
   }
@@ -79,10 +65,6 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
   std::vector<SlotId> inputs;
   for (std::size_t k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(k);
-    if (e.inlined(o)) {
-      inputs.push_back(packed(e, i, k));
-      continue;
-    }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
     inputs.push_back(e.transposed(i, s, Shape(t, o.shape.dims), k == 0 ? plan.input : plan.filter));
   }
@@ -115,7 +97,7 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     const ir::Instruction& o = *i.operand(n);
     operands.push_back({int(inputs.size()), nullptr});
     if (!order.empty()) {
-      inputs.push_back(e.inlined(o) ? packed(e, i, n) : e.transposed(i, e.slot(o), o.shape, order));
+      inputs.push_back(e.transposed(i, e.slot(o), o.shape, order));
     } else if (e.inlined(o)) {
       Loop loop(e, o.shape.dims);
       operands.back().program = loop.program(loop.value(o));

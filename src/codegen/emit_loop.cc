@@ -104,7 +104,7 @@ Value Loop::with_producers(const ir::Instruction& i, int stack) {
 
 /// Seen through transposes it is a concatenation of the parts seen so.
 Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
-  Dims order = same_order(concatenate.shape.rank());
+  Dims order = identity_order(concatenate.shape.rank());
   for (int f = stack; f != 0; f = frames_[std::size_t(f)].parent) {
     order = reordered(order, *frames_[std::size_t(f)].view);
   }
@@ -115,11 +115,11 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
   double nanoseconds = 0;
   int inputs = 0;
   for (ir::Instruction* o : concatenate.operands()) {
-    const auto turn = made_up_transpose(o, order, -1);
+    const auto transpose = synthetic_transpose(o, order, -1);
     ConcatenationPart p;
-    p.dims = turn->shape.dims;
+    p.dims = transpose->shape.dims;
     Loop part(e_, p.dims);
-    p.program = part.program(part.value(*o, stack == 0 ? 0 : part.push(0, *turn)));
+    p.program = part.program(part.value(*o, stack == 0 ? 0 : part.push(0, *transpose)));
     p.inputs = int(part.inputs().size());
     for (const SlotId s : part.inputs()) add_input(s);
     nanoseconds += p.program->nanoseconds * double(o->shape.element_count());
@@ -144,7 +144,7 @@ Value Loop::leaf(const ir::Instruction& i, int stack) {
 /// `made`: this one is not read from memory though it is not inlined.
 ComposedView Loop::composed(const ir::Instruction& i, bool made) {
   if (!made && (e_.facts(i).known || !e_.inlined(i))) {
-    return ComposedView::whole(e_.slot(i), i.shape.dims);
+    return ComposedView::identity(e_.slot(i), i.shape.dims);
   }
   TESSERA_CHECK(is_view(i), i.name + " can't be read through");
   ComposedView out;
@@ -182,21 +182,18 @@ Value Loop::read(DType t, ComposedView m) {
     }
     v = one ? builder_.contiguous(t, p.base) : builder_.broadcast(t, m.dims, strides, p.base);
   } else {
-    const auto number = [&](int* slot) {
-      *slot = builder_.input();
-      return *slot;
-    };
+    const auto renumber = [&](int* slot) { *slot = builder_.input(); };
     for (ComposedView::Piece& p : m.pieces) {
       add_input(SlotId(p.input));
-      number(&p.input);
+      renumber(&p.input);
       for (ComposedView::Start& s : p.starts) {
         add_input(SlotId(s.input));
-        number(&s.input);
+        renumber(&s.input);
       }
     }
     if (m.fill >= 0) {
       add_input(SlotId(m.fill));
-      number(&m.fill);
+      renumber(&m.fill);
     }
     v = builder_.composed(t, std::move(m));
   }
@@ -209,12 +206,11 @@ std::shared_ptr<const LoopExpr> Loop::program(Value v) {
   return builder_.finish();
 }
 
-void Loop::finish(const ir::Instruction& root, Value v) { store(root, v, e_.result(root)); }
-
-void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
+void Loop::finish(const ir::Instruction& root, Value v) {
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-  e_.task(of, loop_kernel(program(v), count_, inputs_.size()), inputs_, {to}, std::move(reuse));
+  e_.task(root, loop_kernel(program(v), count_, inputs_.size()), inputs_, {e_.result(root)},
+          std::move(reuse));
 }
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "src/codegen/fusion.h"
+#include "src/codegen/fused_module.h"
 #include "src/codegen/kernel_table.h"
+#include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/codegen/plan_builder.h"
 #include "src/passes/analysis/uniformity.h"
@@ -25,7 +26,6 @@ struct PlanState {
   const ir::Module* module = nullptr;
   BuiltPlan* built = nullptr;
   KernelTable* kernels = nullptr;
-  FusionOptions fusion, mattered;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
   // Device lists of collectives met so far; looked up, never walked.
   std::map<std::pair<const LogicalMesh*, IndexList>, runtime::DeviceLists> groups;
@@ -37,11 +37,13 @@ struct PlanState {
   bool is_constant(SlotId slot) const;
 };
 
-/// Emits one computation, as run from one place, into a block.
+/// Emits one computation of a fused module, as run from one place, into a block.
 class Emitter {
  public:
   Emitter(PlanState* state, const ir::Computation& computation,
           const passes::UniformityFacts& facts, runtime::Block* block);
+  /// The body of a fusion: its root is emitted, with all else in the root's loop.
+  Emitter(Emitter* caller, const ir::Instruction& fusion);
 
   /// `parameters[i]`: slots of the leaves of parameter i. Returns those of the root.
   std::vector<SlotId> run(const std::vector<std::vector<SlotId>>& parameters);
@@ -50,7 +52,7 @@ class Emitter {
   const passes::LeafFacts& facts(const ir::Instruction& i, std::size_t leaf = 0) const;
   /// The element that all elements of a known value are, on all devices.
   std::optional<Literal> splat(const ir::Instruction& i, std::size_t leaf = 0) const;
-  /// Where an operand's leaf lies.
+  /// The slot that holds an operand's leaf.
   SlotId slot(const ir::Instruction& i, std::size_t leaf = 0);
   std::vector<SlotId> slots(const ir::Instruction& i);
   /// A slot for a leaf of the instruction's result, entered as such.
@@ -67,14 +69,12 @@ class Emitter {
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
-  bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
-  bool fuses_producers(const ir::Instruction& i) const {
-    return fusion_.fuses_producers[std::size_t(i.index)];
+  /// Computed in the loop of the root of this computation, the body of a fusion.
+  bool inlined(const ir::Instruction& i) const {
+    return caller_ != nullptr && !i.is(ir::Opcode::parameter) && &i != computation_.root();
   }
-  /// The transpose through which a kernel reads an operand that is inlined.
-  const ir::Instruction& operand_transpose(const ir::Instruction& user, std::size_t operand) const {
-    return *fusion_.operand_transposes.at({user.index, operand});
-  }
+  /// Whether parts of a concatenation, or the indices of a gather, are computed in its loop.
+  bool fuses_producers(const ir::Instruction& i) const;
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);
   }
@@ -82,6 +82,14 @@ class Emitter {
 
  private:
   void emit(const ir::Instruction& i);
+  /// Steps of other kinds than kernels, and other names of values; false if it is none of those.
+  bool emit_structure(const ir::Instruction& i);
+  /// A kernel of the op's family; false if there is none for it.
+  bool emit_kernel(const ir::Instruction& i);
+  void emit_fusion(const ir::Instruction& i);
+  /// How arrays in memory are read as this one; empty if something in it is computed, or if there
+  /// is no such view.
+  std::optional<ComposedView> composed(const ir::Instruction& i) const;
   /// A custom call's, or that of an op that runs on the evaluator. Messages name its line.
   KernelDescriptor kernel_of_op(const ir::Instruction& i);
   SlotId filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
@@ -91,7 +99,8 @@ class Emitter {
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   runtime::Block* block_;
-  Fusion fusion_;
+  Emitter* caller_ = nullptr;  ///< of the body of a fusion
+  const ir::Instruction* fusion_ = nullptr;
   std::vector<std::vector<SlotId>> slots_;
 };
 

@@ -29,8 +29,8 @@ constexpr int kMaxOps = 256;
 constexpr std::size_t kMaxReads = 6, kMaxRepeats = 3;
 /// What one element of a cheap value takes, in those of an addition; of one that is made again for
 /// less memory; and from how many arrays it may be made.
-constexpr double kCheap = 1.3, kDear = 8;
-constexpr int kCheapArrays = 1, kDearArrays = 2;
+constexpr double kCheap = 1.3, kExpensive = 8;
+constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
 /// And through how many ops it is followed.
 constexpr std::size_t kShortChain = 8, kLongChain = 24;
 /// A chain of views, and the boxes of a composed view: each row looks at all of them.
@@ -69,7 +69,7 @@ class Fuser {
     stored_.resize(n);
     for (const auto& i : computation.instructions()) {
       stored_[std::size_t(i->index)] =
-          uses(*i) > kMaxRepeats && !takes(*i, kCheap, kCheapArrays, kShortChain);
+          uses(*i) > kMaxRepeats && !costs_at_most(*i, kCheap, kCheapArrays, kShortChain);
     }
   }
 
@@ -148,15 +148,15 @@ class Fuser {
   int part_stack(const Instruction& user, std::size_t k) {
     int stack = contexts_[std::size_t(user.index)].begin()->stack;
     if (stack == 0) return 0;
-    auto& turn = turns_[{user.index, k}];
-    if (!turn) {
-      Dims order = same_order(user.shape.rank());
+    auto& transpose = part_transposes_[{user.index, k}];
+    if (!transpose) {
+      Dims order = identity_order(user.shape.rank());
       for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
         order = reordered(order, *frames_[std::size_t(stack)].view);
       }
-      turn = made_up_transpose(user.operand(k), order, made_up_--);
+      transpose = synthetic_transpose(user.operand(k), order, next_synthetic_--);
     }
-    return push(0, *turn, 0);
+    return push(0, *transpose, 0);
   }
   /// What a loop makes, and whose devices run it: of a part, the operand and its user's.
   struct Root {
@@ -256,7 +256,7 @@ class Fuser {
   }
 
   /// The order in which the user's kernel takes an operand; empty if it takes it as it is.
-  static Dims packed_order(const Instruction& user, std::size_t k) {
+  static Dims operand_order(const Instruction& user, std::size_t k) {
     if (user.is(Opcode::reduce)) return reduce_order(user);
     for (const Instruction* side : user.operands()) {
       if (side->shape.dtype != user.shape.dtype) return {};
@@ -273,9 +273,9 @@ class Fuser {
   const Instruction* operand_transpose_of(const Instruction& user, std::size_t k) {
     const auto [it, added] = out_.operand_transposes.try_emplace({user.index, k});
     if (!added) return it->second.get();
-    const Dims order = packed_order(user, k);
+    const Dims order = operand_order(user, k);
     if (order.empty()) return nullptr;
-    it->second = made_up_transpose(user.operand(k), order, made_up_--);
+    it->second = synthetic_transpose(user.operand(k), order, next_synthetic_--);
     return it->second.get();
   }
 
@@ -293,15 +293,15 @@ class Fuser {
   }
 
   /// Views that are transposes alone.
-  bool only_turns(int stack) const {
+  bool only_transposes(int stack) const {
     for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
       if (!frames_[std::size_t(stack)].view->is(Opcode::transpose)) return false;
     }
     return true;
   }
 
-  /// How often it would be made as a whole.
-  double times(const Instruction& i, const Contexts& contexts) const {
+  /// How many times all of its elements would be computed.
+  double repetitions(const Instruction& i, const Contexts& contexts) const {
     const auto all = std::max(1.0, double(i.shape.element_count()));
     double out = 0;
     for (const Context& c : contexts) {
@@ -313,9 +313,9 @@ class Fuser {
   /// Whether it may be made in all these places.
   bool recompute(const Instruction& i, const Contexts& contexts) {
     if (contexts.size() <= kMaxRepeats) return recompute(i);
-    const bool cheap = takes(i, kCheap, kCheapArrays, kShortChain);
-    if (times(i, contexts) > double(cheap ? kMaxReads : kMaxRepeats) ||
-        !takes(i, kDear, kDearArrays, kLongChain)) {
+    const bool cheap = costs_at_most(i, kCheap, kCheapArrays, kShortChain);
+    if (repetitions(i, contexts) > double(cheap ? kMaxReads : kMaxRepeats) ||
+        !costs_at_most(i, kExpensive, kExpensiveArrays, kLongChain)) {
       return false;
     }
     out_.mattered.recompute_widely = true;
@@ -323,15 +323,15 @@ class Fuser {
   }
   /// Whether it may be made more than once.
   bool recompute(const Instruction& i) {
-    if (takes(i, kCheap, kCheapArrays, kShortChain)) {
+    if (costs_at_most(i, kCheap, kCheapArrays, kShortChain)) {
       out_.mattered.recompute = true;
       return options_.recompute;
     }
-    if (takes(i, kDear, kDearArrays, kShortChain)) {
+    if (costs_at_most(i, kExpensive, kExpensiveArrays, kShortChain)) {
       out_.mattered.recompute_expensive = true;
       return options_.recompute_expensive;
     }
-    if (!takes(i, kDear, kDearArrays, kLongChain)) return false;
+    if (!costs_at_most(i, kExpensive, kExpensiveArrays, kLongChain)) return false;
     out_.mattered.recompute_long = true;
     return options_.recompute_long;
   }
@@ -348,7 +348,7 @@ class Fuser {
       if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
         const int stack = contexts.begin()->stack;
         return contexts.size() == 1 &&
-               (stack == 0 || (i.is(Opcode::concatenate) && only_turns(stack)));
+               (stack == 0 || (i.is(Opcode::concatenate) && only_transposes(stack)));
       }
       return contexts.size() == 1 || recompute(i, contexts);
     }
@@ -407,7 +407,7 @@ class Fuser {
   bool reads(const Instruction& source, int stack) const {
     if (stack == 0) return true;
     Numbers numbers;
-    ComposedView m = ComposedView::whole(0, source.shape.dims);
+    ComposedView m = ComposedView::identity(0, source.shape.dims);
     std::size_t depth = 0, pieces = 1;
     for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
       const Frame& f = frames_[std::size_t(s)];
@@ -424,7 +424,7 @@ class Fuser {
   }
 
   /// What takes no more time, and is made from no more arrays.
-  bool takes(const Instruction& i, double most, int most_arrays, std::size_t chain) const {
+  bool costs_at_most(const Instruction& i, double most, int most_arrays, std::size_t chain) const {
     int arrays = 0;
     std::set<const Instruction*> seen;
     return cost(i, chain, &seen, &arrays) <= most && arrays <= most_arrays;
@@ -453,8 +453,8 @@ class Fuser {
   std::vector<bool> is_loop_op_;
   std::vector<bool> stored_;  ///< so many need it that it will not be made for each
   std::map<std::int64_t, bool> takes_programs_;
-  std::int64_t made_up_ = -1;  ///< index of the next instruction that is in no program
-  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<Instruction>> turns_;
+  std::int64_t next_synthetic_ = -1;  ///< index of the next instruction that is in no program
+  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<Instruction>> part_transposes_;
   std::vector<Root> parts_;
   std::map<std::pair<std::int64_t, std::size_t>, std::int64_t> part_ids_;
   std::map<std::int64_t, int> sizes_;  // root → ops in its loop

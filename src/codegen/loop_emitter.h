@@ -26,13 +26,9 @@ class Loop : private ViewScalars {
   /// Of a view that is to be made.
   Value view(const ir::Instruction& i);
   Value iota(const ir::Instruction& i);
-  /// Of something that is made on the fly here, as `view` shows it.
-  Value through(const ir::Instruction& view) { return value(*view.operand(0), push(0, view)); }
 
   /// Adds the step that stores `v` as the result of `root`.
   void finish(const ir::Instruction& root, Value v);
-  /// The same in any place, for a step of `of`.
-  void store(const ir::Instruction& of, Value v, SlotId to);
   std::shared_ptr<const LoopExpr> program(Value v);
   const std::vector<SlotId>& inputs() const { return inputs_; }
 

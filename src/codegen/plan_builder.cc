@@ -12,36 +12,42 @@
 namespace tessera::codegen {
 namespace {
 
-/// `options`: which way to build it; afterwards, which of them made a difference.
-BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
-                const passes::ClassesTable& table, KernelTable* kernels, FusionOptions* options) {
+/// One way to run a program.
+struct Variant {
+  std::unique_ptr<ir::Module> fused;
   BuiltPlan built;
+};
+
+/// `options`: which way to build it; afterwards, which of them made a difference.
+Variant build(const ir::Module& module, const passes::UniformityFacts& facts,
+              const passes::ClassesTable& table, KernelTable* kernels, FusionOptions* options) {
+  Variant out;
+  FusedModule fused = fuse_module(module, facts, *options);
+  *options = fused.mattered;
   PlanState state;
-  state.module = &module;
-  state.built = &built;
+  state.module = fused.module.get();
+  state.built = &out.built;
   state.kernels = kernels;
-  state.fusion = *options;
-  state.mattered = FusionOptions::none();
-  runtime::Plan& plan = built.plan;
+  runtime::Plan& plan = out.built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
-  const ir::Computation& entry = *module.entry();
+  const ir::Computation& entry = *fused.module->entry();
   std::vector<std::vector<SlotId>> parameters;
   for (const ir::Instruction* p : entry.parameters()) {
     std::vector<SlotId> slots;
     const std::vector<Shape> leaves = flatten(p->shape);
     for (std::size_t k = 0; k < leaves.size(); ++k) {
-      slots.push_back(
-          state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
+      const auto& of_leaf = fused.facts.leaves[std::size_t(p->index)][k];
+      slots.push_back(state.add_slot(leaves[k].byte_count(), of_leaf.classes));
       plan.parameters.push_back(slots.back());
     }
     parameters.push_back(std::move(slots));
   }
-  Emitter emitter(&state, entry, facts, &plan.entry);
+  Emitter emitter(&state, entry, fused.facts, &plan.entry);
   plan.results = emitter.run(parameters);
   merge_all_gathers(&plan);
-  *options = state.mattered;
-  return built;
+  out.fused = std::move(fused.module);
+  return out;
 }
 
 std::int64_t peak_of(runtime::Plan plan) {
@@ -77,29 +83,31 @@ double time_of(const runtime::Block& block) {
   return sum;
 }
 
-BuiltPlan build_best(const ir::Module& module, std::int64_t devices, KernelTable* kernels) {
+Variant build_best(const ir::Module& module, std::int64_t devices, KernelTable* kernels) {
   passes::ClassesTable table(devices);
   const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
   FusionOptions mattered;
-  BuiltPlan best = build(module, facts, table, kernels, &mattered);
+  Variant best = build(module, facts, table, kernels, &mattered);
   if (!mattered.any()) return best;
   // Reading through views is fast, but may keep an array for longer; making values twice takes
   // time: it has to be worth it.
-  std::int64_t peak = peak_of(best.plan);
+  std::int64_t peak = peak_of(best.built.plan);
   std::int64_t least = 0;
-  for (const SlotId s : std::set<SlotId>(best.plan.results.begin(), best.plan.results.end())) {
-    const auto& all = best.plan.parameters;
+  for (const SlotId s :
+       std::set<SlotId>(best.built.plan.results.begin(), best.built.plan.results.end())) {
+    const auto& all = best.built.plan.parameters;
     if (std::find(all.begin(), all.end(), s) == all.end()) {
-      least += best.plan.slots[std::size_t(s)].bytes;
+      least += best.built.plan.slots[std::size_t(s)].bytes;
     }
   }
-  for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
+  for (const SlotId s : best.built.plan.parameters)
+    least += best.built.plan.slots[std::size_t(s)].bytes;
   const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
     if (double(least) >= kAnyLess * double(peak)) return false;
-    BuiltPlan other = build(module, facts, table, kernels, &options);
-    const std::int64_t its_peak = peak_of(other.plan);
+    Variant other = build(module, facts, table, kernels, &options);
+    const std::int64_t its_peak = peak_of(other.built.plan);
     const double less = double(its_peak) / double(peak);
-    const double slower = time_of(other.plan.entry) / time_of(best.plan.entry);
+    const double slower = time_of(other.built.plan.entry) / time_of(best.built.plan.entry);
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
     if (!for_little && (less >= worth || slower > most_slower)) return false;
     peak = its_peak;
@@ -118,16 +126,16 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices, KernelTable
   options.recompute = true;
   if (mattered.recompute) attempt(options, 0.95, kAnyTime);
   if (module.instruction_count() <= kMaxTried) {
-    FusionOptions more = options;
-    more.recompute_widely = true;
-    if (mattered.recompute_widely) attempt(more, 0.95, kMaxSlower);
+    FusionOptions widely = options;
+    widely.recompute_widely = true;
+    if (mattered.recompute_widely) attempt(widely, 0.95, kMaxSlower);
     options.recompute_expensive = true;
     if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
     options.recompute_long = true;
     if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
     options.recompute_widely = true;
-    const bool dear = mattered.recompute_expensive || mattered.recompute_long;
-    if (mattered.recompute_widely && dear) attempt(options, 0.9, kMaxSlower);
+    const bool expensive = mattered.recompute_expensive || mattered.recompute_long;
+    if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
   }
   if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
   return best;
@@ -137,19 +145,25 @@ BuiltPlan build_best(const ir::Module& module, std::int64_t devices, KernelTable
 
 PlannedProgram plan_program(const ir::Module& module) {
   PlannedProgram out;
-  out.built = build_best(module, module.num_partitions, &out.kernels);
+  Variant best = build_best(module, module.num_partitions, &out.kernels);
+  out.fused = std::move(best.fused);
+  out.built = std::move(best.built);
   return out;
 }
 
-BuiltPlan build_plan(const ir::Module& module) {
-  PlannedProgram planned = plan_program(module);
+BuiltPlan materialize(PlannedProgram planned) {
   planned.kernels.materialize(&planned.built.plan);
   return std::move(planned.built);
 }
 
-BuiltPlan build_plan_of_one_device(const ir::Module& module) {
-  KernelTable kernels;
-  return build_best(module, 1, &kernels);
+BuiltPlan build_plan(const ir::Module& module) { return materialize(plan_program(module)); }
+
+PlannedProgram plan_program_of_one_device(const ir::Module& module) {
+  PlannedProgram out;
+  Variant best = build_best(module, 1, &out.kernels);
+  out.fused = std::move(best.fused);
+  out.built = std::move(best.built);
+  return out;
 }
 
 }  // namespace tessera::codegen

@@ -19,18 +19,20 @@ struct BuiltPlan {
   std::vector<std::string> evaluator_ops;
 };
 
-/// A plan without kernels: what it holds and how long it takes can be measured. `kernels` makes
-/// them.
+/// A plan without kernels: what it holds and how long it takes can be measured.
 struct PlannedProgram {
+  /// The program with the fusions that were chosen, which the plan's steps compute.
+  std::unique_ptr<ir::Module> fused;
   BuiltPlan built;
   KernelTable kernels;
 };
 PlannedProgram plan_program(const ir::Module& module);
+/// The first device's view of it, to be measured and not to be run: nothing in it grows with the
+/// devices.
+PlannedProgram plan_program_of_one_device(const ir::Module& module);
 
-/// The plan owns what its kernels read: the module may go, or be changed.
+/// Makes the kernels. The plan owns what they read: the module may go, or be changed.
+BuiltPlan materialize(PlannedProgram planned);
 BuiltPlan build_plan(const ir::Module& module);
-/// The first device's view of it, to be measured and not to be run: it has no kernels, and nothing
-/// in it grows with the devices.
-BuiltPlan build_plan_of_one_device(const ir::Module& module);
 
 }  // namespace tessera::codegen

@@ -279,10 +279,16 @@ void mark_root(Compilation& c) {
   root->sharding = c.root_sharding;
 }
 
-// Uniformity and fusion are decided while the plan is built, from the module as it is now.
+// Uniformity and fusion are decided from the module as it is now, which stays.
+void fuse(Compilation& c) {
+  c.planned = c.options.runs ? codegen::plan_program(*c.module)
+                             : codegen::plan_program_of_one_device(*c.module);
+}
 void build_plan(Compilation& c) {
-  c.built = c.options.runs ? codegen::build_plan(*c.module)
-                           : codegen::build_plan_of_one_device(*c.module);
+  // A program that is only looked at has no kernels.
+  c.built =
+      c.options.runs ? codegen::materialize(std::move(c.planned)) : std::move(c.planned.built);
+  c.planned = {};
 }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
@@ -290,7 +296,7 @@ void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
 struct Stage {
   const char* name;
   void (*run)(Compilation& c);
-  enum class Leaves { nothing, module, plan } leaves;
+  enum class Leaves { nothing, module, fused, plan } leaves;
 };
 
 // All that happens between a module and something that runs, in this order.
@@ -315,6 +321,7 @@ constexpr Stage kStages[] = {
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
+    {"fusion", fuse, Stage::Leaves::fused},
     {"build-plan", build_plan, Stage::Leaves::nothing},
     {"memory", plan_memory, Stage::Leaves::nothing},
     {"plan", finalize_plan, Stage::Leaves::plan},
@@ -330,16 +337,26 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
   trial.module = propagated.clone();
   trial.on_trial = true;
   skip_until(&trial, "partition");
-  run_until(&trial, "build-plan");
+  run_until(&trial, "fusion");
   const spmd::CommunicationCount count = spmd::count_communication(*trial.module);
   return {count.total_bytes, count.dot_flops, peak_bytes(*trial.module)};
 }
 
+/// The module that the stage leaves for the next ones.
+const ir::Module* module_after(const Stage& stage, const Compilation& c) {
+  return stage.leaves == Stage::Leaves::fused ? c.planned.fused.get() : c.module.get();
+}
+std::string text_after(const Stage& stage, const Compilation& c) {
+  return stage.leaves == Stage::Leaves::plan ? runtime::to_string(c.built.plan)
+                                             : ir::to_string(*module_after(stage, c));
+}
+
 /// A stage that leaves a module which isn't well formed is at fault itself.
 void verify_after(const Stage& stage, const Compilation& c) {
-  if (stage.leaves == Stage::Leaves::plan || !c.module) return;
+  const ir::Module* module = module_after(stage, c);
+  if (stage.leaves == Stage::Leaves::plan || module == nullptr) return;
   try {
-    ir::verify(*c.module);
+    ir::verify(*module);
   } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {
@@ -390,8 +407,7 @@ void run_pipeline(Compilation* c) {
     const std::chrono::duration<double, std::milli> took = Clock::now() - before;
     times += fmt::format(" {} {:.2f}", stage.name, took.count());
     if (!dump.enabled() || stage.leaves == Stage::Leaves::nothing) continue;
-    dump.write(stage.name, stage.leaves == Stage::Leaves::plan ? runtime::to_string(c->built.plan)
-                                                               : ir::to_string(*c->module));
+    dump.write(stage.name, text_after(stage, *c));
   }
   const std::chrono::duration<double, std::milli> total = Clock::now() - start;
   log(LogLevel::debug, fmt::format("compiled {} in {:.2f} ms:{}", name, total.count(), times));

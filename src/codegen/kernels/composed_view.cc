@@ -23,7 +23,7 @@ void shift(Side* s, std::int64_t by) {
   if (s->has_window()) s->low += by, s->high += by;
 }
 
-/// What lies outside [0, extent) of a dim is not to be seen when the array becomes a part of a
+/// What is outside [0, extent) of a dim is not to be seen when the array becomes a part of a
 /// larger one.
 bool clip(ComposedView* m, int dim, std::int64_t extent) {
   std::vector<Piece> kept;
@@ -124,8 +124,8 @@ bool rearrange(const Dims& dims, const std::vector<int>& of, ComposedView* m) {
   return true;
 }
 
-/// One box under other dims: runs of dims that lie as one are cut anew. False if the cuts don't
-/// fit.
+/// One box under other dims: runs of dims that are laid out as one are cut anew. False if the cuts
+/// don't fit.
 bool recut(const Dims& dims, ComposedView* m) {
   std::vector<std::size_t> old, made;
   for (std::size_t d = 0; d < m->dims.size(); ++d) {
@@ -244,7 +244,7 @@ bool ComposedView::Piece::moves(int dim) const {
   return std::any_of(starts.begin(), starts.end(), [&](const Start& s) { return s.dim == dim; });
 }
 
-ComposedView ComposedView::whole(int input, const Dims& dims) {
+ComposedView ComposedView::identity(int input, const Dims& dims) {
   ComposedView m;
   m.dims = dims;
   Piece p;
@@ -313,7 +313,7 @@ bool commutes(const ir::Instruction& view) {
          view.is(Opcode::dynamic_slice) || view.is(Opcode::reshape);
 }
 
-Dims same_order(std::int64_t rank) {
+Dims identity_order(std::int64_t rank) {
   Dims order(static_cast<std::size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
   return order;
@@ -327,8 +327,8 @@ Dims reordered(const Dims& order, const ir::Instruction& transpose) {
   return out;
 }
 
-std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
-                                                   std::int64_t index) {
+std::unique_ptr<ir::Instruction> synthetic_transpose(ir::Instruction* operand, const Dims& order,
+                                                     std::int64_t index) {
   auto out = std::make_unique<ir::Instruction>();
   out->opcode = Opcode::transpose;
   out->name = operand->name;

@@ -29,7 +29,7 @@ struct ComposedView {
   /// not.
   struct Side {
     std::int64_t low = 0, high = 0;     ///< window that is not left, if high > low
-    std::int64_t origin = 0, size = 0;  ///< where the source's box lies
+    std::int64_t origin = 0, size = 0;  ///< where the source's box is
     std::int64_t stride = 0;            ///< of the source, in elements
     bool has_window() const { return high > low; }
   };
@@ -52,10 +52,10 @@ struct ComposedView {
   std::vector<Piece> pieces;  ///< later ones cover earlier ones
   int fill = -1;              ///< input of the scalar that stands where no piece does
 
-  static ComposedView whole(int input, const Dims& dims);
+  static ComposedView identity(int input, const Dims& dims);
   /// One piece without starts that covers everything.
   bool is_one_box() const;
-  /// Drops what lies outside and dims of one, and joins dims into longer ones.
+  /// Drops what is outside and dims of one, and joins dims into longer ones.
   void simplify();
 };
 
@@ -69,12 +69,12 @@ bool is_data_operand(const ir::Instruction& view, std::size_t k);
 bool commutes(const ir::Instruction& view);
 
 /// The dims as they are.
-Dims same_order(std::int64_t rank);
+Dims identity_order(std::int64_t rank);
 /// What a transpose makes of an array whose dims stand in that order.
 Dims reordered(const Dims& order, const ir::Instruction& transpose);
 /// A transpose that is in no program, but stands in chains of views.
-std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
-                                                   std::int64_t index);
+std::unique_ptr<ir::Instruction> synthetic_transpose(ir::Instruction* operand, const Dims& order,
+                                                     std::int64_t index);
 
 /// Numbers the scalars that a view reads.
 class ViewScalars {
