@@ -21,6 +21,15 @@ bool converts(const Shape& shape, DType to) {
   return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
 }
 
+/// An operand that is made in the order in which the kernel takes it.
+SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
+  const ir::Instruction& o = *i.operand(k);
+  const SlotId out = e.temporary(o.shape.byte_count(), e.facts(o).classes);
+  Loop loop(e, o.shape.dims);
+  loop.store(i, loop.transposed(o, e.operand_order(i, k)), out);
+  return out;
+}
+
 }  // namespace
 
 bool emit_dot(Emitter& e, const ir::Instruction& i) {
@@ -44,6 +53,10 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   std::vector<SlotId> inputs;
   for (int k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(std::size_t(k));
+    if (e.inlined(o)) {
+      inputs.push_back(made_in_order(e, i, std::size_t(k)));
+      continue;
+    }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
     inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
   }
@@ -65,6 +78,10 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
   std::vector<SlotId> inputs;
   for (std::size_t k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(k);
+    if (e.inlined(o)) {
+      inputs.push_back(made_in_order(e, i, k));
+      continue;
+    }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
     inputs.push_back(e.transposed(i, s, Shape(t, o.shape.dims), k == 0 ? plan.input : plan.filter));
   }
@@ -97,7 +114,8 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     const ir::Instruction& o = *i.operand(n);
     operands.push_back({int(inputs.size()), nullptr});
     if (!order.empty()) {
-      inputs.push_back(e.transposed(i, e.slot(o), o.shape, order));
+      inputs.push_back(e.inlined(o) ? made_in_order(e, i, n)
+                                    : e.transposed(i, e.slot(o), o.shape, order));
     } else if (e.inlined(o)) {
       Loop loop(e, o.shape.dims);
       operands.back().program = loop.program(loop.value(o));

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "src/codegen/custom_calls/call_kernel.h"
-#include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/evaluator_call.h"
 #include "src/codegen/kernels/fused_loop.h"
@@ -58,13 +57,33 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
       computation_(computation),
       facts_(facts),
       block_(block),
-      slots_(computation.instructions().size()) {}
+      slots_(computation.instructions().size()),
+      trial_(state->trial == nullptr ? nullptr : &state->trial->runs.at(&facts)) {}
 
-Emitter::Emitter(Emitter* caller, const ir::Instruction& fusion)
+Emitter::Emitter(Emitter* caller, const ir::Instruction& fusion, Body body)
     : Emitter(caller->state_, *fusion.called().at(0), caller->called_facts(fusion, 0),
               caller->block_) {
   caller_ = caller;
   fusion_ = &fusion;
+  body_ = body;
+}
+
+bool Emitter::inlined(const ir::Instruction& i) const {
+  if (trial_ != nullptr) return trial_->inlined[std::size_t(i.index)];
+  if (fusion_ == nullptr || i.is(Opcode::parameter)) return false;
+  return body_ == Body::part || &i != computation_.root();
+}
+
+bool Emitter::fuses_producers(const ir::Instruction& i) const {
+  if (trial_ != nullptr) return trial_->fuses_producers[std::size_t(i.index)];
+  if (!i.is(Opcode::concatenate) && !i.is(Opcode::gather)) return false;
+  return std::any_of(i.operands().begin(), i.operands().end(),
+                     [&](const ir::Instruction* o) { return is_part(*o); });
+}
+
+bool Emitter::is_loop(const ir::Instruction& i) const {
+  if (trial_ != nullptr) return trial_->loops[std::size_t(i.index)];
+  return is_loop_op(i) || fuses_producers(i);
 }
 
 const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
@@ -196,59 +215,10 @@ std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& paramet
       alias(*i, parameters.at(std::size_t(i->get<ir::ParameterAttrs>().number)));
       continue;
     }
-    if (is_made_when_used(*i, facts_.leaves[std::size_t(i->index)])) continue;
+    if (inlined(*i) || is_made_when_used(*i, facts_.leaves[std::size_t(i->index)])) continue;
     emit(*i);
   }
   return slots(*computation_.root());
-}
-
-namespace {
-
-/// Enough to see whether views can be composed.
-class AnyScalar : public ViewScalars {
- public:
-  int input(const ir::Instruction& scalar) override { return int(scalar.index); }
-};
-
-}  // namespace
-
-std::optional<ComposedView> Emitter::composed(const ir::Instruction& i) const {
-  if (!inlined(i) || facts(i).known) return ComposedView::identity(0, i.shape.dims);
-  if (!is_view(i)) return std::nullopt;
-  AnyScalar scalars;
-  ComposedView out;
-  for (std::size_t k = 0; k < i.operands().size(); ++k) {
-    if (!is_data_operand(i, k)) continue;
-    std::optional<ComposedView> part = composed(*i.operand(k));
-    if (!part || !apply_view(i, k, scalars, &*part)) return std::nullopt;
-    if (k == 0) {
-      out = std::move(*part);
-    } else {
-      out.pieces.insert(out.pieces.end(), part->pieces.begin(), part->pieces.end());
-    }
-  }
-  return out;
-}
-
-bool Emitter::fuses_producers(const ir::Instruction& i) const {
-  if (caller_ == nullptr) return false;
-  // A gather whose rows are read where they are needed is no root.
-  if (i.is(Opcode::gather)) return &i == computation_.root() || inlined(*i.operand(1));
-  if (!i.is(Opcode::concatenate)) return false;
-  // Arrays in memory are read through views, if those can be composed.
-  AnyScalar scalars;
-  for (std::size_t k = 0; k < i.operands().size(); ++k) {
-    std::optional<ComposedView> part = composed(*i.operand(k));
-    if (!part || !apply_view(i, k, scalars, &*part)) return true;
-  }
-  return false;
-}
-
-void Emitter::emit_fusion(const ir::Instruction& i) {
-  const ir::Instruction& root = *i.called().at(0)->root();
-  Emitter body(this, i);
-  body.emit(root);
-  alias(i, body.slots(root));
 }
 
 bool Emitter::emit_structure(const ir::Instruction& i) {
@@ -277,6 +247,14 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
     case Opcode::after_all:
       alias(i, {state_->constant(0, {Literal(Shape(DType::u8, {0}))})});
       return true;
+    case Opcode::fusion:
+      if (state_->trial == nullptr) {
+        Emitter body(this, i, Body::loop);
+        body.emit(*body.computation_.root());
+        alias(i, body.slots(*body.computation_.root()));
+        return true;
+      }
+      [[fallthrough]];
     case Opcode::call: {
       std::vector<std::vector<SlotId>> parameters;
       for (const ir::Instruction* o : i.operands()) parameters.push_back(slots(*o));
@@ -284,9 +262,6 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
       alias(i, inner.run(parameters));
       return true;
     }
-    case Opcode::fusion:
-      emit_fusion(i);
-      return true;
     case Opcode::while_:
       emit_while(*this, i);
       return true;
@@ -305,8 +280,7 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
       break;
   }
   // The same bytes: arrays are row-major, whatever layout a text gives.
-  const bool same_bytes = i.is(Opcode::bitcast_convert) && is_loop_op(i) &&
-                          !inlined(*i.operand(0)) &&
+  const bool same_bytes = i.is(Opcode::bitcast_convert) && is_loop(i) && !inlined(*i.operand(0)) &&
                           i.operand(0)->shape.byte_count() == i.shape.byte_count();
   if (!ir::is_alias(i.opcode) && !same_bytes) return false;
   alias(i, slots(*i.operand(0)));
@@ -314,7 +288,7 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
 }
 
 bool Emitter::emit_kernel(const ir::Instruction& i) {
-  if (is_loop_op(i) || fuses_producers(i)) {
+  if (is_loop(i)) {
     emit_loop(*this, i);
     return true;
   }

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "src/codegen/fused_module.h"
+#include "src/codegen/fusion.h"
 #include "src/codegen/kernel_table.h"
-#include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/codegen/plan_builder.h"
 #include "src/passes/analysis/uniformity.h"
@@ -24,6 +23,9 @@ using runtime::SlotId;
 /// What one module's plan shares.
 struct PlanState {
   const ir::Module* module = nullptr;
+  /// Of a trial: what is decided for the module. Otherwise it is fused already, and each `fusion`
+  /// is one loop.
+  const FusionPlan* trial = nullptr;
   BuiltPlan* built = nullptr;
   KernelTable* kernels = nullptr;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
@@ -37,13 +39,15 @@ struct PlanState {
   bool is_constant(SlotId slot) const;
 };
 
-/// Emits one computation of a fused module, as run from one place, into a block.
+/// Emits one computation, as run from one place, into a block.
 class Emitter {
  public:
   Emitter(PlanState* state, const ir::Computation& computation,
           const passes::UniformityFacts& facts, runtime::Block* block);
-  /// The body of a fusion: its root is emitted, with all else in the root's loop.
-  Emitter(Emitter* caller, const ir::Instruction& fusion);
+  /// The body of a fusion: the root's loop computes all else. That of a fusion in another one's
+  /// body is a part of it, which the root of that one has computed.
+  enum class Body { loop, part };
+  Emitter(Emitter* caller, const ir::Instruction& fusion, Body body);
 
   /// `parameters[i]`: slots of the leaves of parameter i. Returns those of the root.
   std::vector<SlotId> run(const std::vector<std::vector<SlotId>>& parameters);
@@ -69,12 +73,18 @@ class Emitter {
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
-  /// Computed in the loop of the root of this computation, the body of a fusion.
-  bool inlined(const ir::Instruction& i) const {
-    return caller_ != nullptr && !i.is(ir::Opcode::parameter) && &i != computation_.root();
+  /// Computed in the loops of its users.
+  bool inlined(const ir::Instruction& i) const;
+  /// A fusion in the body of another one.
+  bool is_part(const ir::Instruction& i) const {
+    return fusion_ != nullptr && i.is(ir::Opcode::fusion);
   }
   /// Whether parts of a concatenation, or the indices of a gather, are computed in its loop.
   bool fuses_producers(const ir::Instruction& i) const;
+  /// The order in which an operand that is inlined is made.
+  const Dims& operand_order(const ir::Instruction& user, std::size_t operand) const {
+    return trial_->operand_orders.at({user.index, operand});
+  }
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);
   }
@@ -86,10 +96,8 @@ class Emitter {
   bool emit_structure(const ir::Instruction& i);
   /// A kernel of the op's family; false if there is none for it.
   bool emit_kernel(const ir::Instruction& i);
-  void emit_fusion(const ir::Instruction& i);
-  /// How arrays in memory are read as this one; empty if something in it is computed, or if there
-  /// is no such view.
-  std::optional<ComposedView> composed(const ir::Instruction& i) const;
+  /// An op that ends a loop.
+  bool is_loop(const ir::Instruction& i) const;
   /// A custom call's, or that of an op that runs on the evaluator. Messages name its line.
   KernelDescriptor kernel_of_op(const ir::Instruction& i);
   SlotId filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
@@ -99,9 +107,12 @@ class Emitter {
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   runtime::Block* block_;
-  Emitter* caller_ = nullptr;  ///< of the body of a fusion
-  const ir::Instruction* fusion_ = nullptr;
   std::vector<std::vector<SlotId>> slots_;
+  const Fusion* trial_ = nullptr;
+  // Of the body of a fusion:
+  Emitter* caller_ = nullptr;
+  const ir::Instruction* fusion_ = nullptr;
+  Body body_ = Body::loop;
 };
 
 std::size_t leaf_count(const Shape& shape);

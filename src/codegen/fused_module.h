@@ -3,9 +3,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
-#include "src/base/literal.h"
 #include "src/codegen/fusion.h"
 #include "src/ir/module.h"
 #include "src/passes/analysis/uniformity.h"
@@ -13,7 +11,8 @@
 namespace tessera::codegen {
 
 /// Computes what the module did that it was made of. Values that several loops compute are in the
-/// bodies of all of them; what a body reads in memory are its parameters.
+/// bodies of all of them. What a body reads in memory are its parameters; scalars that are known
+/// are constants in it. A reduction's fusion is of kind kInput, any other of kind kLoop.
 ///
 /// Example: f32[4] values, `s = add(a, b)`, `t = tanh(s)`, `r = negate(s)` and the root (t, r),
 /// where s may be computed twice:
@@ -22,19 +21,22 @@ namespace tessera::codegen {
 ///     fused_negate { a, b = parameters; s = add(a, b); ROOT r = negate(s) }
 ///     ENTRY { ...; fusion = fusion(a, b), kind=kLoop, calls=fused_tanh
 ///             fusion.1 = fusion(a, b), kind=kLoop, calls=fused_negate; ROOT tuple(...) }
+///
+/// A fusion in a body is computed in a loop of its own there: each part of a concatenation, and the
+/// indices of a gather. A concatenation without such parts is a view of what is in memory.
+///
+///     fused_concatenate { a = parameter; part = fusion(a), ... calls=fused_part
+///                         ROOT c = concatenate(part, a), dimensions={0} }
+///
+/// What a dot, convolution or reduction takes in another order is a fusion that ends in a
+/// transpose.
 struct FusedModule {
   std::unique_ptr<ir::Module> module;
   passes::UniformityFacts facts;  ///< of its entry
-  /// Which of the options made a difference.
-  FusionOptions mattered = FusionOptions::none();
 };
 
+/// Fusions that the module itself has become calls.
 FusedModule fuse_module(const ir::Module& module, const passes::UniformityFacts& facts,
-                        const FusionOptions& options);
-
-/// Made as soon as it is used, and not before.
-bool is_made_when_used(const ir::Instruction& i, const std::vector<passes::LeafFacts>& leaves);
-/// The element that all elements of a known value are, on all devices.
-std::optional<Literal> splat_element(const passes::LeafFacts& facts);
+                        const FusionPlan& plan);
 
 }  // namespace tessera::codegen

@@ -6,54 +6,41 @@
 #include <set>
 
 #include "src/codegen/emitter.h"
+#include "src/codegen/fused_module.h"
 #include "src/codegen/liveness.h"
 #include "src/codegen/multi_axis_gathers.h"
 
 namespace tessera::codegen {
 namespace {
 
-/// One way to run a program.
-struct Variant {
-  std::unique_ptr<ir::Module> fused;
+/// `trial`: null for a module that is fused already.
+BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
+                const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial) {
   BuiltPlan built;
-};
-
-/// `options`: which way to build it; afterwards, which of them made a difference.
-Variant build(const ir::Module& module, const passes::UniformityFacts& facts,
-              const passes::ClassesTable& table, KernelTable* kernels, FusionOptions* options) {
-  Variant out;
-  FusedModule fused = fuse_module(module, facts, *options);
-  *options = fused.mattered;
   PlanState state;
-  state.module = fused.module.get();
-  state.built = &out.built;
+  state.module = &module;
+  state.trial = trial;
+  state.built = &built;
   state.kernels = kernels;
-  runtime::Plan& plan = out.built.plan;
+  runtime::Plan& plan = built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
-  const ir::Computation& entry = *fused.module->entry();
+  const ir::Computation& entry = *module.entry();
   std::vector<std::vector<SlotId>> parameters;
   for (const ir::Instruction* p : entry.parameters()) {
     std::vector<SlotId> slots;
     const std::vector<Shape> leaves = flatten(p->shape);
     for (std::size_t k = 0; k < leaves.size(); ++k) {
-      const auto& of_leaf = fused.facts.leaves[std::size_t(p->index)][k];
-      slots.push_back(state.add_slot(leaves[k].byte_count(), of_leaf.classes));
+      slots.push_back(
+          state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
       plan.parameters.push_back(slots.back());
     }
     parameters.push_back(std::move(slots));
   }
-  Emitter emitter(&state, entry, fused.facts, &plan.entry);
+  Emitter emitter(&state, entry, facts, &plan.entry);
   plan.results = emitter.run(parameters);
   merge_all_gathers(&plan);
-  out.fused = std::move(fused.module);
-  return out;
-}
-
-std::int64_t peak_of(runtime::Plan plan) {
-  plan_memory(&plan);
-  runtime::finalize(&plan);
-  return estimate_memory(plan, {}).peak;
+  return built;
 }
 
 /// Larger modules are not built once more for what seldom helps.
@@ -83,72 +70,145 @@ double time_of(const runtime::Block& block) {
   return sum;
 }
 
-Variant build_best(const ir::Module& module, std::int64_t devices, KernelTable* kernels) {
-  passes::ClassesTable table(devices);
-  const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
-  FusionOptions mattered;
-  Variant best = build(module, facts, table, kernels, &mattered);
-  if (!mattered.any()) return best;
-  // Reading through views is fast, but may keep an array for longer; making values twice takes
-  // time: it has to be worth it.
-  std::int64_t peak = peak_of(best.built.plan);
-  std::int64_t least = 0;
-  for (const SlotId s :
-       std::set<SlotId>(best.built.plan.results.begin(), best.built.plan.results.end())) {
-    const auto& all = best.built.plan.parameters;
-    if (std::find(all.begin(), all.end(), s) == all.end()) {
-      least += best.built.plan.slots[std::size_t(s)].bytes;
-    }
+/// Bytes of arguments and results, which no plan does without.
+std::int64_t least_bytes(const runtime::Plan& plan) {
+  std::int64_t out = 0;
+  const auto& all = plan.parameters;
+  for (const SlotId s : std::set<SlotId>(plan.results.begin(), plan.results.end())) {
+    if (std::find(all.begin(), all.end(), s) == all.end()) out += plan.slots[std::size_t(s)].bytes;
   }
-  for (const SlotId s : best.built.plan.parameters)
-    least += best.built.plan.slots[std::size_t(s)].bytes;
-  const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
-    if (double(least) >= kAnyLess * double(peak)) return false;
-    Variant other = build(module, facts, table, kernels, &options);
-    const std::int64_t its_peak = peak_of(other.built.plan);
-    const double less = double(its_peak) / double(peak);
-    const double slower = time_of(other.built.plan.entry) / time_of(best.built.plan.entry);
+  for (const SlotId s : all) out += plan.slots[std::size_t(s)].bytes;
+  return out;
+}
+
+/// Ways to run a program: decided and measured, each without making the module that has its
+/// fusions.
+class Trials {
+ public:
+  Trials(const ir::Module& module, std::int64_t devices, KernelTable* kernels)
+      : module_(module),
+        kernels_(*kernels),
+        table_(devices),
+        facts_(passes::analyze_uniformity(module, &table_)),
+        planner_(module, facts_) {}
+
+  /// What is settled upon.
+  FusionPlan settle() {
+    best_ = planner_.plan(FusionOptions());
+    if (best_.mattered.any()) compare();
+    return std::move(best_);
+  }
+  /// Of what would be settled upon.
+  std::int64_t peak() {
+    best_ = planner_.plan(FusionOptions());
+    compare();
+    return measured_.peak;
+  }
+  const passes::UniformityFacts& facts() const { return facts_; }
+  const passes::ClassesTable& table() const { return table_; }
+
+ private:
+  struct Measured {
+    std::int64_t peak = 0;
+    double nanoseconds = 0;
+    std::int64_t least = 0;
+  };
+
+  Measured measure(const FusionPlan& plan) {
+    BuiltPlan built = build(module_, facts_, table_, &kernels_, &plan);
+    Measured out;
+    out.nanoseconds = time_of(built.plan.entry);
+    out.least = least_bytes(built.plan);
+    plan_memory(&built.plan);
+    runtime::finalize(&built.plan);
+    out.peak = estimate_memory(built.plan, {}).peak;
+    return out;
+  }
+
+  bool attempt(const FusionOptions& options, double worth, double most_slower) {
+    if (double(measured_.least) >= kAnyLess * double(measured_.peak)) return false;
+    FusionPlan other = planner_.plan(options);
+    if (other.runs == best_.runs) return false;
+    const Measured its = measure(other);
+    const double less = double(its.peak) / double(measured_.peak);
+    const double slower = its.nanoseconds / measured_.nanoseconds;
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
     if (!for_little && (less >= worth || slower > most_slower)) return false;
-    peak = its_peak;
-    best = std::move(other);
+    best_ = std::move(other);
+    measured_.peak = its.peak;
+    measured_.nanoseconds = its.nanoseconds;
     return true;
-  };
-  FusionOptions options;
-  // What the parts are computed from may be larger than they are.
-  if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
-  // What they are computed from may be read in no other order.
-  if (mattered.operand_transposes) {
-    FusionOptions apart = options;
-    apart.operand_transposes = false;
-    options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
   }
-  options.recompute = true;
-  if (mattered.recompute) attempt(options, 0.95, kAnyTime);
-  if (module.instruction_count() <= kMaxTried) {
-    FusionOptions widely = options;
-    widely.recompute_widely = true;
-    if (mattered.recompute_widely) attempt(widely, 0.95, kMaxSlower);
-    options.recompute_expensive = true;
-    if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
-    options.recompute_long = true;
-    if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
-    options.recompute_widely = true;
-    const bool expensive = mattered.recompute_expensive || mattered.recompute_long;
-    if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
+
+  /// Reading through views is fast, but may keep an array for longer; making values twice takes
+  /// time: it has to be worth it.
+  void compare() {
+    measured_ = measure(best_);
+    const FusionOptions mattered = best_.mattered;
+    FusionOptions options;
+    // What the parts are computed from may be larger than they are.
+    if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
+    // What they are computed from may be read in no other order.
+    if (mattered.operand_transposes) {
+      FusionOptions apart = options;
+      apart.operand_transposes = false;
+      options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
+    }
+    options.recompute = true;
+    if (mattered.recompute) attempt(options, 0.95, kAnyTime);
+    if (module_.instruction_count() <= kMaxTried) {
+      FusionOptions widely = options;
+      widely.recompute_widely = true;
+      if (mattered.recompute_widely) attempt(widely, 0.95, kMaxSlower);
+      options.recompute_expensive = true;
+      if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
+      options.recompute_long = true;
+      if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
+      options.recompute_widely = true;
+      const bool expensive = mattered.recompute_expensive || mattered.recompute_long;
+      if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
+    }
+    if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
   }
-  if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
-  return best;
+
+  const ir::Module& module_;
+  KernelTable& kernels_;
+  passes::ClassesTable table_;
+  const passes::UniformityFacts facts_;
+  FusionPlanner planner_;
+  FusionPlan best_;
+  Measured measured_;
+};
+
+PlannedProgram plan(const ir::Module& module, std::int64_t devices) {
+  PlannedProgram out;
+  Trials trials(module, devices, &out.kernels);
+  FusedModule fused = fuse_module(module, trials.facts(), trials.settle());
+  out.built = build(*fused.module, fused.facts, trials.table(), &out.kernels, nullptr);
+  out.fused = std::move(fused.module);
+  return out;
 }
 
 }  // namespace
 
 PlannedProgram plan_program(const ir::Module& module) {
+  return plan(module, module.num_partitions);
+}
+
+PlannedProgram plan_program_of_one_device(const ir::Module& module) { return plan(module, 1); }
+
+PlannedProgram plan_fused_program(std::unique_ptr<ir::Module> fused) {
   PlannedProgram out;
-  Variant best = build_best(module, module.num_partitions, &out.kernels);
-  out.fused = std::move(best.fused);
-  out.built = std::move(best.built);
+  passes::ClassesTable table(fused->num_partitions);
+  const passes::UniformityFacts facts = passes::analyze_uniformity(*fused, &table);
+  out.built = build(*fused, facts, table, &out.kernels, nullptr);
+  out.fused = std::move(fused);
   return out;
+}
+
+std::int64_t planned_peak_bytes(const ir::Module& module) {
+  KernelTable kernels;
+  return Trials(module, module.num_partitions, &kernels).peak();
 }
 
 BuiltPlan materialize(PlannedProgram planned) {
@@ -157,13 +217,5 @@ BuiltPlan materialize(PlannedProgram planned) {
 }
 
 BuiltPlan build_plan(const ir::Module& module) { return materialize(plan_program(module)); }
-
-PlannedProgram plan_program_of_one_device(const ir::Module& module) {
-  PlannedProgram out;
-  Variant best = build_best(module, 1, &out.kernels);
-  out.fused = std::move(best.fused);
-  out.built = std::move(best.built);
-  return out;
-}
 
 }  // namespace tessera::codegen

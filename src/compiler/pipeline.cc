@@ -228,10 +228,7 @@ double peak_bytes(const ir::Module& module) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice)
     return spmd::estimated_peak_bytes(module);
   try {
-    codegen::BuiltPlan built = codegen::plan_program(module).built;
-    codegen::plan_memory(&built.plan);
-    runtime::finalize(&built.plan);
-    return double(codegen::estimate_memory(built.plan, {}).peak);
+    return double(codegen::planned_peak_bytes(module));
   } catch (const NotImplementedError&) {
     return spmd::estimated_peak_bytes(module);
   }

@@ -319,26 +319,18 @@ Dims identity_order(std::int64_t rank) {
   return order;
 }
 
-Dims reordered(const Dims& order, const ir::Instruction& transpose) {
+Dims reordered(const Dims& order, const Dims& by) {
   Dims out;
-  for (const std::int64_t d : transpose.get<ir::DimensionsAttrs>().dims) {
-    out.push_back(order[std::size_t(d)]);
-  }
+  for (const std::int64_t d : by) out.push_back(order[std::size_t(d)]);
   return out;
 }
 
-std::unique_ptr<ir::Instruction> synthetic_transpose(ir::Instruction* operand, const Dims& order,
-                                                     std::int64_t index) {
-  auto out = std::make_unique<ir::Instruction>();
-  out->opcode = Opcode::transpose;
-  out->name = operand->name;
-  out->index = index;
-  Dims dims;
-  for (const std::int64_t d : order) dims.push_back(operand->shape.dim(d));
-  out->shape = Shape(operand->shape.dtype, dims);
-  out->set_operands({operand});
-  out->attrs = ir::DimensionsAttrs{order};
-  return out;
+Shape transposed(const Shape& shape, const Dims& order) {
+  return Shape(shape.dtype, reordered(shape.dims, order));
+}
+
+bool apply_transpose(const Dims& order, ComposedView* m) {
+  return rearrange(reordered(m->dims, order), std::vector<int>(order.begin(), order.end()), m);
 }
 
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m) {
@@ -348,10 +340,8 @@ bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars
       return slice(view.get<ir::SliceAttrs>(), dims, m);
     case Opcode::reverse:
       return reverse(view.get<ir::DimensionsAttrs>().dims, m);
-    case Opcode::transpose: {
-      const Dims& perm = view.get<ir::DimensionsAttrs>().dims;
-      return rearrange(dims, std::vector<int>(perm.begin(), perm.end()), m);
-    }
+    case Opcode::transpose:
+      return apply_transpose(view.get<ir::DimensionsAttrs>().dims, m);
     case Opcode::broadcast: {
       std::vector<int> of(dims.size(), -1);
       const Dims& at = view.get<ir::DimensionsAttrs>().dims;

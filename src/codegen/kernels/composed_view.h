@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include <tessera/dtype.h>
@@ -70,11 +69,10 @@ bool commutes(const ir::Instruction& view);
 
 /// The dims as they are.
 Dims identity_order(std::int64_t rank);
-/// What a transpose makes of an array whose dims stand in that order.
-Dims reordered(const Dims& order, const ir::Instruction& transpose);
-/// A transpose that is in no program, but stands in chains of views.
-std::unique_ptr<ir::Instruction> synthetic_transpose(ir::Instruction* operand, const Dims& order,
-                                                     std::int64_t index);
+/// What a transpose by `by` makes of an array whose dims stand in that order.
+Dims reordered(const Dims& order, const Dims& by);
+/// What has dim order[d] of the shape as its dim d.
+Shape transposed(const Shape& shape, const Dims& order);
 
 /// Numbers the scalars that a view reads.
 class ViewScalars {
@@ -85,6 +83,8 @@ class ViewScalars {
 
 /// Operand `k` of `view` → its part of the view. False if composed views can't say that.
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m);
+/// A view that is transposed.
+bool apply_transpose(const Dims& order, ComposedView* m);
 
 /// A composed view whose inputs have addresses.
 class ResolvedView {
