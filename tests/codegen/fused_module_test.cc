@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "src/codegen/fused_module.h"
+#include "src/codegen/liveness.h"
 #include "src/codegen/plan_builder.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/simplify.h"
+#include "tests/codegen/run_module.h"
+#include "tests/support/fixtures.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {
@@ -37,31 +40,97 @@ FusionOptions random_options(Dice& dice) {
   return o;
 }
 
+/// A random program, fused in some way.
+struct Case {
+  std::unique_ptr<ir::Module> program, fused;
+  std::vector<Literal> arguments;
+  std::size_t known = 0;  ///< instructions of the fused entry with facts
+};
+
+Case random_case(std::uint64_t seed) {
+  Case out;
+  Dice dice(seed + 1);
+  RandomProgramOptions options;
+  options.max_ops = 30;
+  RandomProgram p = random_program(seed, options);
+  ir::expand_custom_calls(p.module.get(), true);
+  p.module->num_partitions = 1;
+  passes::eliminate_dead(p.module.get());
+  passes::ClassesTable table(1);
+  const auto facts = passes::analyze_uniformity(*p.module, &table);
+  codegen::FusionPlanner planner(*p.module, facts);
+  codegen::FusedModule fused =
+      codegen::fuse_module(*p.module, facts, planner.plan(random_options(dice)));
+  out.known = fused.facts.leaves.size();
+  out.fused = std::move(fused.module);
+  out.program = std::move(p.module);
+  out.arguments = std::move(p.arguments);
+  return out;
+}
+
 TEST(FusedModule, ComputesWhatTheProgramDid) {
   std::size_t fusions = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Dice dice(seed + 1);
-    RandomProgramOptions options;
-    options.max_ops = 30;
-    RandomProgram p = random_program(seed, options);
-    ir::expand_custom_calls(p.module.get(), true);
-    p.module->num_partitions = 1;
-    passes::eliminate_dead(p.module.get());
-    passes::ClassesTable table(1);
-    const auto facts = passes::analyze_uniformity(*p.module, &table);
-    const codegen::FusedModule fused = codegen::fuse_module(*p.module, facts, random_options(dice));
-    ir::verify(*fused.module);
-    fusions += fusion_count(*fused.module);
-    EXPECT_EQ(evaluator::evaluate(*fused.module, p.arguments),
-              evaluator::evaluate(*p.module, p.arguments))
-        << ir::to_string(*fused.module);
-    const std::string text = ir::to_string(*fused.module);
+    const Case c = random_case(seed);
+    const std::string text = ir::to_string(*c.fused);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    ir::verify(*c.fused);
+    fusions += fusion_count(*c.fused);
+    EXPECT_EQ(evaluator::evaluate(*c.fused, c.arguments),
+              evaluator::evaluate(*c.program, c.arguments));
     EXPECT_EQ(ir::to_string(*ir::parse_hlo(text)), text);
-    ASSERT_EQ(fused.facts.leaves.size(), fused.module->entry()->instructions().size());
+    ASSERT_EQ(c.known, c.fused->entry()->instructions().size());
     if (HasFailure()) break;
   }
   EXPECT_GT(fusions, 300u);
+}
+
+/// Leaves of the arguments, and of the results.
+std::vector<Literal> leaves_of(const std::vector<Literal>& values) {
+  std::vector<Literal> out;
+  for (const Literal& v : values) append_leaves(v, out);
+  return out;
+}
+
+std::vector<Literal> run_fused(std::unique_ptr<ir::Module> fused, const ir::Module& program,
+                               const std::vector<Literal>& arguments) {
+  codegen::BuiltPlan built = codegen::materialize(codegen::plan_fused_program(std::move(fused)));
+  codegen::plan_memory(&built.plan);
+  runtime::finalize(&built.plan);
+  return run_plan(program, built.plan, {leaves_of(arguments)})[0];
+}
+
+TEST(FusedModule, TextSaysWhatEachLoopComputes) {
+  for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
+    const Case c = random_case(seed);
+    const std::string text = ir::to_string(*c.fused);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    const auto want = leaves_of({evaluator::evaluate(*c.program, c.arguments)});
+    EXPECT_EQ(run_fused(ir::parse_hlo(text), *c.program, c.arguments), want);
+    if (HasFailure()) break;
+  }
+}
+
+std::string settled(codegen::PlannedProgram planned) {
+  return runtime::to_string(codegen::materialize(std::move(planned)).plan);
+}
+
+TEST(FusedModule, IsPlannedAsItWasMeasured) {
+  for (std::uint64_t seed = 2000; seed < 2200; ++seed) {
+    const Case c = random_case(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(*c.program));
+    codegen::PlannedProgram planned = codegen::plan_program(*c.program);
+    const std::string text = ir::to_string(*planned.fused);
+    codegen::BuiltPlan built = planned.built;
+    codegen::plan_memory(&built.plan);
+    runtime::finalize(&built.plan);
+    EXPECT_EQ(codegen::estimate_memory(built.plan, {}).peak,
+              codegen::planned_peak_bytes(*c.program));
+    // The text alone gives the plan again.
+    EXPECT_EQ(settled(codegen::plan_fused_program(ir::parse_hlo(text))),
+              settled(std::move(planned)));
+    if (HasFailure()) break;
+  }
 }
 
 /// What is left in the entry of the plan that was chosen, and in each body.
