@@ -3,8 +3,10 @@
 #include "src/codegen/plan_builder.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "src/base/check.h"
 #include "src/codegen/emitter.h"
 #include "src/codegen/fused_module.h"
 #include "src/codegen/liveness.h"
@@ -92,18 +94,14 @@ class Trials {
         facts_(passes::analyze_uniformity(module, &table_)),
         planner_(module, facts_) {}
 
-  /// What is settled upon.
-  FusionPlan settle() {
+  /// Settles on one.
+  void run() {
     best_ = planner_.plan(FusionOptions());
+    built_ = build(module_, facts_, table_, &kernels_, &best_);
     if (best_.mattered.any()) compare();
-    return std::move(best_);
   }
-  /// Of what would be settled upon.
-  std::int64_t peak() {
-    best_ = planner_.plan(FusionOptions());
-    compare();
-    return measured_.peak;
-  }
+  const FusionPlan& settled() const { return best_; }
+  BuiltPlan& built() { return built_; }
   const passes::UniformityFacts& facts() const { return facts_; }
   const passes::ClassesTable& table() const { return table_; }
 
@@ -114,14 +112,13 @@ class Trials {
     std::int64_t least = 0;
   };
 
-  Measured measure(const FusionPlan& plan) {
-    BuiltPlan built = build(module_, facts_, table_, &kernels_, &plan);
+  static Measured measure(runtime::Plan* plan) {
     Measured out;
-    out.nanoseconds = time_of(built.plan.entry);
-    out.least = least_bytes(built.plan);
-    plan_memory(&built.plan);
-    runtime::finalize(&built.plan);
-    out.peak = estimate_memory(built.plan, {}).peak;
+    out.nanoseconds = time_of(plan->entry);
+    out.least = least_bytes(*plan);
+    plan_memory(plan);
+    runtime::finalize(plan);
+    out.peak = estimate_memory(*plan, {}).peak;
     return out;
   }
 
@@ -129,12 +126,14 @@ class Trials {
     if (double(measured_.least) >= kAnyLess * double(measured_.peak)) return false;
     FusionPlan other = planner_.plan(options);
     if (other.runs == best_.runs) return false;
-    const Measured its = measure(other);
+    BuiltPlan its_plan = build(module_, facts_, table_, &kernels_, &other);
+    const Measured its = measure(&its_plan.plan);
     const double less = double(its.peak) / double(measured_.peak);
     const double slower = its.nanoseconds / measured_.nanoseconds;
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
     if (!for_little && (less >= worth || slower > most_slower)) return false;
     best_ = std::move(other);
+    built_ = std::move(its_plan);
     measured_.peak = its.peak;
     measured_.nanoseconds = its.nanoseconds;
     return true;
@@ -143,7 +142,7 @@ class Trials {
   /// Reading through views is fast, but may keep an array for longer; making values twice takes
   /// time: it has to be worth it.
   void compare() {
-    measured_ = measure(best_);
+    measured_ = measure(&built_.plan);
     const FusionOptions mattered = best_.mattered;
     FusionOptions options;
     // What the parts are computed from may be larger than they are.
@@ -177,15 +176,34 @@ class Trials {
   const passes::UniformityFacts facts_;
   FusionPlanner planner_;
   FusionPlan best_;
+  BuiltPlan built_;
   Measured measured_;
 };
+
+/// The kernels that the steps of a plan run, and how often each.
+void add_kernels(const runtime::Block& block, std::map<std::int32_t, int>* runs) {
+  for (const runtime::Step& s : block.steps) {
+    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
+      ++(*runs)[task->kernel];
+    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
+      add_kernels(loop->condition, runs);
+      add_kernels(loop->body, runs);
+    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
+      for (const runtime::Branch& b : conditional->branches) add_kernels(b.block, runs);
+    }
+  }
+}
+std::map<std::int32_t, int> kernels_of(const BuiltPlan& built) {
+  std::map<std::int32_t, int> out;
+  add_kernels(built.plan.entry, &out);
+  return out;
+}
 
 PlannedProgram plan(const ir::Module& module, std::int64_t devices) {
   PlannedProgram out;
   Trials trials(module, devices, &out.kernels);
-  FusedModule fused = fuse_module(module, trials.facts(), trials.settle());
-  out.built = build(*fused.module, fused.facts, trials.table(), &out.kernels, nullptr);
-  out.fused = std::move(fused.module);
+  trials.run();
+  out.built = std::move(trials.built());
   return out;
 }
 
@@ -195,20 +213,23 @@ PlannedProgram plan_program(const ir::Module& module) {
   return plan(module, module.num_partitions);
 }
 
-PlannedProgram plan_program_of_one_device(const ir::Module& module) { return plan(module, 1); }
-
-PlannedProgram plan_fused_program(std::unique_ptr<ir::Module> fused) {
-  PlannedProgram out;
-  passes::ClassesTable table(fused->num_partitions);
-  const passes::UniformityFacts facts = passes::analyze_uniformity(*fused, &table);
-  out.built = build(*fused, facts, table, &out.kernels, nullptr);
-  out.fused = std::move(fused);
-  return out;
+std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices) {
+  KernelTable kernels;
+  Trials trials(module, devices, &kernels);
+  trials.run();
+  FusedModule fused = fuse_module(module, trials.facts(), trials.settled());
+  const BuiltPlan built = build(*fused.module, fused.facts, trials.table(), &kernels, nullptr);
+  TESSERA_CHECK(kernels_of(built) == kernels_of(trials.built()),
+                "the fusions of " + module.name + " are not those of its plan");
+  return std::move(fused.module);
 }
 
-std::int64_t planned_peak_bytes(const ir::Module& module) {
-  KernelTable kernels;
-  return Trials(module, module.num_partitions, &kernels).peak();
+PlannedProgram plan_fused_program(const ir::Module& fused) {
+  PlannedProgram out;
+  passes::ClassesTable table(fused.num_partitions);
+  const passes::UniformityFacts facts = passes::analyze_uniformity(fused, &table);
+  out.built = build(fused, facts, table, &out.kernels, nullptr);
+  return out;
 }
 
 BuiltPlan materialize(PlannedProgram planned) {
@@ -217,5 +238,7 @@ BuiltPlan materialize(PlannedProgram planned) {
 }
 
 BuiltPlan build_plan(const ir::Module& module) { return materialize(plan_program(module)); }
+
+BuiltPlan build_plan_of_one_device(const ir::Module& module) { return plan(module, 1).built; }
 
 }  // namespace tessera::codegen

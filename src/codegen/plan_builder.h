@@ -21,24 +21,24 @@ struct BuiltPlan {
 
 /// A plan without kernels: what it holds and how long it takes can be measured.
 struct PlannedProgram {
-  /// The program whose instructions are the plan's steps: each fusion is one loop.
-  std::unique_ptr<ir::Module> fused;
   BuiltPlan built;
   KernelTable kernels;
 };
 /// With the fusions that take the least memory, or nearly so if they are faster. Fusions that the
 /// module has are calls.
 PlannedProgram plan_program(const ir::Module& module);
-/// The first device's view of it, to be measured and not to be run: nothing in it grows with the
-/// devices.
-PlannedProgram plan_program_of_one_device(const ir::Module& module);
-/// With the fusions that the module has: `fused` of a planned program.
-PlannedProgram plan_fused_program(std::unique_ptr<ir::Module> fused);
-/// What the plan of the program would hold at most.
-std::int64_t planned_peak_bytes(const ir::Module& module);
+/// The program with those fusions as instructions, each of them one loop of the plan. Their plan
+/// has the same kernels (InternalError if not). `devices`: of the plan, all of them or one.
+std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices);
+/// Without a choice: each fusion that the module has is one loop, and no other op is in one. The
+/// module is one that fuse_program gave.
+PlannedProgram plan_fused_program(const ir::Module& fused);
 
 /// Makes the kernels. The plan owns what they read: the module may go, or be changed.
 BuiltPlan materialize(PlannedProgram planned);
 BuiltPlan build_plan(const ir::Module& module);
+/// The first device's view of it, to be measured and not to be run: it has no kernels, and nothing
+/// in it grows with the devices.
+BuiltPlan build_plan_of_one_device(const ir::Module& module);
 
 }  // namespace tessera::codegen

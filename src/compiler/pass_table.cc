@@ -150,7 +150,7 @@ constexpr Pass kPasses[] = {
      }},
     {"fuse", "Make a fusion of what one loop computes, as the plan chooses",
      [](ModulePtr& m, Argument) {
-       m = codegen::plan_program(*m).fused;
+       m = codegen::fuse_program(*m, m->num_partitions);
        return Count();
      }},
 };

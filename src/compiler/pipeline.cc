@@ -228,7 +228,10 @@ double peak_bytes(const ir::Module& module) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice)
     return spmd::estimated_peak_bytes(module);
   try {
-    return double(codegen::planned_peak_bytes(module));
+    codegen::BuiltPlan built = codegen::plan_program(module).built;
+    codegen::plan_memory(&built.plan);
+    runtime::finalize(&built.plan);
+    return double(codegen::estimate_memory(built.plan, {}).peak);
   } catch (const NotImplementedError&) {
     return spmd::estimated_peak_bytes(module);
   }
@@ -276,16 +279,14 @@ void mark_root(Compilation& c) {
   root->sharding = c.root_sharding;
 }
 
-// Uniformity and fusion are decided from the module as it is now, which stays.
-void fuse(Compilation& c) {
-  c.planned = c.options.runs ? codegen::plan_program(*c.module)
-                             : codegen::plan_program_of_one_device(*c.module);
-}
+// Uniformity and fusion are decided while the plan is built, from the module as it is now. That
+// stays: the plan is of the program that fused_program shows.
 void build_plan(Compilation& c) {
-  // A program that is only looked at has no kernels.
-  c.built =
-      c.options.runs ? codegen::materialize(std::move(c.planned)) : std::move(c.planned.built);
-  c.planned = {};
+  c.built = c.options.runs ? codegen::build_plan(*c.module)
+                           : codegen::build_plan_of_one_device(*c.module);
+}
+std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
+  return codegen::fuse_program(*c.module, c.options.runs ? c.module->num_partitions : 1);
 }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
@@ -293,7 +294,7 @@ void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
 struct Stage {
   const char* name;
   void (*run)(Compilation& c);
-  enum class Leaves { nothing, module, fused, plan } leaves;
+  enum class Leaves { nothing, module, fusions, plan } leaves;
 };
 
 // All that happens between a module and something that runs, in this order.
@@ -318,8 +319,7 @@ constexpr Stage kStages[] = {
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
-    {"fusion", fuse, Stage::Leaves::fused},
-    {"build-plan", build_plan, Stage::Leaves::nothing},
+    {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},
     {"plan", finalize_plan, Stage::Leaves::plan},
 };
@@ -334,26 +334,21 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
   trial.module = propagated.clone();
   trial.on_trial = true;
   skip_until(&trial, "partition");
-  run_until(&trial, "fusion");
+  run_until(&trial, "build-plan");
   const spmd::CommunicationCount count = spmd::count_communication(*trial.module);
   return {count.total_bytes, count.dot_flops, peak_bytes(*trial.module)};
 }
 
-/// The module that the stage leaves for the next ones.
-const ir::Module* module_after(const Stage& stage, const Compilation& c) {
-  return stage.leaves == Stage::Leaves::fused ? c.planned.fused.get() : c.module.get();
-}
 std::string text_after(const Stage& stage, const Compilation& c) {
-  return stage.leaves == Stage::Leaves::plan ? runtime::to_string(c.built.plan)
-                                             : ir::to_string(*module_after(stage, c));
+  if (stage.leaves == Stage::Leaves::plan) return runtime::to_string(c.built.plan);
+  return ir::to_string(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
 }
 
 /// A stage that leaves a module which isn't well formed is at fault itself.
 void verify_after(const Stage& stage, const Compilation& c) {
-  const ir::Module* module = module_after(stage, c);
-  if (stage.leaves == Stage::Leaves::plan || module == nullptr) return;
+  if (stage.leaves == Stage::Leaves::plan || !c.module) return;
   try {
-    ir::verify(*module);
+    ir::verify(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
   } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {

@@ -22,7 +22,6 @@ struct Compilation {
   std::vector<TensorSharding> root_sharding;  ///< as the partitioner left it
   std::vector<Shape> parameter_shapes, result_shapes;
   spmd::PartitionReport report;
-  codegen::PlannedProgram planned;  ///< until its kernels are made
   codegen::BuiltPlan built;
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// said about full gathers.

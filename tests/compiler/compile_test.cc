@@ -533,7 +533,7 @@ TEST(Compile, StagesAreDumped) {
   ASSERT_EQ(names.size(), 6u);
   EXPECT_NE(names[0].find("dot.00.input"), std::string::npos) << names[0];
   EXPECT_NE(names[2].find("partition"), std::string::npos) << names[2];
-  EXPECT_NE(names[4].find("fusion"), std::string::npos) << names[4];
+  EXPECT_NE(names[4].find("build-plan"), std::string::npos) << names[4];
   EXPECT_NE(names[5].find("plan"), std::string::npos) << names[5];
   std::filesystem::remove_all(folder);
 }

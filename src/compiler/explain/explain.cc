@@ -146,7 +146,7 @@ std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Op
   c.module = std::move(prepared);
   c.for_report = true;
   skip_until(&c, "propagate");
-  run_until(&c, "fusion");
+  run_until(&c, "build-plan");
   return run;
 }
 
