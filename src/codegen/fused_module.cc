@@ -2,6 +2,7 @@
 // Copies a program, with a computation of its own for what each loop computes.
 #include "src/codegen/fused_module.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -75,15 +76,22 @@ class ComputationFuser {
     }
     return copy;
   }
-  /// What is made when used and now is, in order: chains of it may be long.
+  /// What is made when used and now is, in order: chains of it may be long. Bodies have constants
+  /// of their own.
   std::set<std::int64_t> missing(const Instruction& i) const {
     std::set<std::int64_t> seen, out;
+    const bool fuses = std::any_of(i.operands().begin(), i.operands().end(),
+                                   [&](const Instruction* o) { return source_.inlined(*o); });
     std::vector<const Instruction*> pending = {&i};
     while (!pending.empty()) {
       const Instruction& user = *pending.back();
       pending.pop_back();
       for (const Instruction* o : user.operands()) {
-        if (copies_[at(*o)] != nullptr || !seen.insert(o->index).second) continue;
+        if (copies_[at(*o)] != nullptr) continue;
+        if ((fuses || &user != &i) && o->shape.is_array() && splat_element(source_.leaves(*o)[0])) {
+          continue;
+        }
+        if (!seen.insert(o->index).second) continue;
         if (!source_.inlined(*o)) out.insert(o->index);
         pending.push_back(o);
       }
