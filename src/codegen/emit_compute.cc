@@ -22,12 +22,11 @@ bool converts(const Shape& shape, DType to) {
 }
 
 /// An operand that is made in the order in which the kernel takes it.
-SlotId packed(Emitter& e, const ir::Instruction& i, std::size_t k) {
-  const ir::Instruction& operand_transpose = e.operand_transpose(i, k);
-  Loop loop(e, operand_transpose.shape.dims);
-  const SlotId out =
-      e.temporary(operand_transpose.shape.byte_count(), e.facts(*i.operand(k)).classes);
-  loop.store(i, loop.through(operand_transpose), out);
+SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
+  const ir::Instruction& o = *i.operand(k);
+  const SlotId out = e.temporary(o.shape.byte_count(), e.facts(o).classes);
+  Loop loop(e, o.shape.dims);
+  loop.store(i, loop.transposed(o, e.operand_order(i, k)), out);
   return out;
 }
 
@@ -55,7 +54,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   for (int k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(std::size_t(k));
     if (e.inlined(o)) {
-      inputs.push_back(packed(e, i, std::size_t(k)));
+      inputs.push_back(made_in_order(e, i, std::size_t(k)));
       continue;
     }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
@@ -80,7 +79,7 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
   for (std::size_t k = 0; k < 2; ++k) {
     const ir::Instruction& o = *i.operand(k);
     if (e.inlined(o)) {
-      inputs.push_back(packed(e, i, k));
+      inputs.push_back(made_in_order(e, i, k));
       continue;
     }
     const SlotId s = e.converted(i, e.slot(o), o.shape, t);
@@ -115,7 +114,8 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     const ir::Instruction& o = *i.operand(n);
     operands.push_back({int(inputs.size()), nullptr});
     if (!order.empty()) {
-      inputs.push_back(e.inlined(o) ? packed(e, i, n) : e.transposed(i, e.slot(o), o.shape, order));
+      inputs.push_back(e.inlined(o) ? made_in_order(e, i, n)
+                                    : e.transposed(i, e.slot(o), o.shape, order));
     } else if (e.inlined(o)) {
       Loop loop(e, o.shape.dims);
       operands.back().program = loop.program(loop.value(o));

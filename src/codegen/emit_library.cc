@@ -24,7 +24,7 @@ bool emit(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel,
 }  // namespace
 
 bool emit_sort(Emitter& e, const ir::Instruction& i) {
-  // A row is read whole before it is written.
+  // A row is read entirely before it is written.
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (std::size_t k = 0; k < i.operands().size(); ++k) {
     reuse.push_back({int(k), int(k), false, false});

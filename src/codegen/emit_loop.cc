@@ -38,8 +38,13 @@ Value Loop::value(const ir::Instruction& i, int stack) {
 
 int Loop::push(int parent, const ir::Instruction& view) {
   const auto [it, added] = frame_ids_.try_emplace({&view, parent}, int(frames_.size()));
-  if (added) frames_.push_back({&view, parent});
+  if (added) frames_.push_back({&view, {}, parent});
   return it->second;
+}
+
+int Loop::push(const Dims& order) {
+  frames_.push_back({nullptr, order, 0});
+  return int(frames_.size()) - 1;
 }
 
 int Loop::add_input(SlotId slot) {
@@ -89,24 +94,37 @@ Value Loop::gathered(const ir::Instruction& gather) {
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
+/// The body of a fusion, or what is decided to be made on the fly.
+Loop::Part Loop::part(const ir::Instruction& i, const Dims& order) {
+  const auto in = [&](Emitter& e, const ir::Instruction& root) {
+    Loop loop(e, i.shape.dims);
+    const Value v = order.empty() ? loop.value(root) : loop.transposed(root, order);
+    return Part{loop.program(v), std::move(loop.inputs_)};
+  };
+  if (!e_.is_part(i)) return in(e_, i);
+  Emitter body(&e_, i, Emitter::Body::part);
+  return in(body, *i.called().at(0)->root());
+}
+
 Value Loop::with_producers(const ir::Instruction& i, int stack) {
   if (i.is(Opcode::concatenate)) return concatenated(i, stack);
   const ir::Instruction& of = *i.operand(1);
-  Loop loop(e_, of.shape.dims);
-  auto indices = loop.program(loop.value(of));
+  Part indices = part(of, {});
   add_input(e_.slot(*i.operand(0)));
-  for (const SlotId s : loop.inputs()) add_input(s);
-  const double each = finding_rows(i) + indices->nanoseconds * double(of.shape.element_count()) /
+  for (const SlotId s : indices.inputs) add_input(s);
+  const double each = finding_rows(i) + indices.program->nanoseconds *
+                                            double(of.shape.element_count()) /
                                             std::max<double>(1, double(i.shape.element_count()));
-  return builder_.source(i.shape.dtype, gathered_rows(i, std::move(indices)),
-                         1 + int(loop.inputs().size()), each);
+  return builder_.source(i.shape.dtype, gathered_rows(i, std::move(indices.program)),
+                         1 + int(indices.inputs.size()), each);
 }
 
 /// Seen through transposes it is a concatenation of the parts seen so.
 Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
-  Dims order = same_order(concatenate.shape.rank());
-  for (int f = stack; f != 0; f = frames_[std::size_t(f)].parent) {
-    order = reordered(order, *frames_[std::size_t(f)].view);
+  Dims order = identity_order(concatenate.shape.rank());
+  for (int n = stack; n != 0; n = frames_[std::size_t(n)].parent) {
+    const Frame& f = frames_[std::size_t(n)];
+    order = reordered(order, f.view ? f.view->get<ir::DimensionsAttrs>().dims : f.order);
   }
   const auto dim =
       std::find(order.begin(), order.end(), concatenate.get<ir::DimensionsAttrs>().dims.at(0)) -
@@ -114,17 +132,13 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
   std::vector<ConcatenationPart> parts;
   double nanoseconds = 0;
   int inputs = 0;
-  for (ir::Instruction* o : concatenate.operands()) {
-    const auto turn = made_up_transpose(o, order, -1);
-    ConcatenationPart p;
-    p.dims = turn->shape.dims;
-    Loop part(e_, p.dims);
-    p.program = part.program(part.value(*o, stack == 0 ? 0 : part.push(0, *turn)));
-    p.inputs = int(part.inputs().size());
-    for (const SlotId s : part.inputs()) add_input(s);
-    nanoseconds += p.program->nanoseconds * double(o->shape.element_count());
-    inputs += p.inputs;
-    parts.push_back(std::move(p));
+  for (const ir::Instruction* o : concatenate.operands()) {
+    Part made = part(*o, stack == 0 ? Dims() : order);
+    for (const SlotId s : made.inputs) add_input(s);
+    nanoseconds += made.program->nanoseconds * double(o->shape.element_count());
+    inputs += int(made.inputs.size());
+    parts.push_back({std::move(made.program), int(made.inputs.size()),
+                     codegen::transposed(o->shape, order).dims});
   }
   nanoseconds /= std::max<double>(1, double(concatenate.shape.element_count()));
   return builder_.source(concatenate.shape.dtype,
@@ -135,8 +149,9 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
 Value Loop::leaf(const ir::Instruction& i, int stack) {
   ComposedView m = composed(i, false);
   for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
-    const ir::Instruction& view = *frames_[std::size_t(s)].view;
-    TESSERA_CHECK(apply_view(view, 0, *this, &m), "no way to read " + i.name + " as " + view.name);
+    const Frame& f = frames_[std::size_t(s)];
+    TESSERA_CHECK(f.view ? apply_view(*f.view, 0, *this, &m) : apply_transpose(f.order, &m),
+                  "no way to read " + i.name + " as " + (f.view ? f.view->name : "transposed"));
   }
   return read(i.shape.dtype, std::move(m));
 }
@@ -144,7 +159,7 @@ Value Loop::leaf(const ir::Instruction& i, int stack) {
 /// `made`: this one is not read from memory though it is not inlined.
 ComposedView Loop::composed(const ir::Instruction& i, bool made) {
   if (!made && (e_.facts(i).known || !e_.inlined(i))) {
-    return ComposedView::whole(e_.slot(i), i.shape.dims);
+    return ComposedView::identity(e_.slot(i), i.shape.dims);
   }
   TESSERA_CHECK(is_view(i), i.name + " can't be read through");
   ComposedView out;
@@ -182,21 +197,18 @@ Value Loop::read(DType t, ComposedView m) {
     }
     v = one ? builder_.contiguous(t, p.base) : builder_.broadcast(t, m.dims, strides, p.base);
   } else {
-    const auto number = [&](int* slot) {
-      *slot = builder_.input();
-      return *slot;
-    };
+    const auto renumber = [&](int* slot) { *slot = builder_.input(); };
     for (ComposedView::Piece& p : m.pieces) {
       add_input(SlotId(p.input));
-      number(&p.input);
+      renumber(&p.input);
       for (ComposedView::Start& s : p.starts) {
         add_input(SlotId(s.input));
-        number(&s.input);
+        renumber(&s.input);
       }
     }
     if (m.fill >= 0) {
       add_input(SlotId(m.fill));
-      number(&m.fill);
+      renumber(&m.fill);
     }
     v = builder_.composed(t, std::move(m));
   }

@@ -57,9 +57,33 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
       computation_(computation),
       facts_(facts),
       block_(block),
-      fusion_(fuse(computation, facts, state->fusion)),
-      slots_(computation.instructions().size()) {
-  state->mattered.add(fusion_.mattered);
+      slots_(computation.instructions().size()),
+      trial_(state->trial == nullptr ? nullptr : &state->trial->runs.at(&facts)) {}
+
+Emitter::Emitter(Emitter* caller, const ir::Instruction& fusion, Body body)
+    : Emitter(caller->state_, *fusion.called().at(0), caller->called_facts(fusion, 0),
+              caller->block_) {
+  caller_ = caller;
+  fusion_ = &fusion;
+  body_ = body;
+}
+
+bool Emitter::inlined(const ir::Instruction& i) const {
+  if (trial_ != nullptr) return trial_->inlined[std::size_t(i.index)];
+  if (fusion_ == nullptr || i.is(Opcode::parameter)) return false;
+  return body_ == Body::part || &i != computation_.root();
+}
+
+bool Emitter::fuses_producers(const ir::Instruction& i) const {
+  if (trial_ != nullptr) return trial_->fuses_producers[std::size_t(i.index)];
+  if (!i.is(Opcode::concatenate) && !i.is(Opcode::gather)) return false;
+  return std::any_of(i.operands().begin(), i.operands().end(),
+                     [&](const ir::Instruction* o) { return is_part(*o); });
+}
+
+bool Emitter::is_loop(const ir::Instruction& i) const {
+  if (trial_ != nullptr) return trial_->loops[std::size_t(i.index)];
+  return is_loop_op(i) || fuses_producers(i);
 }
 
 const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t leaf) const {
@@ -67,15 +91,7 @@ const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t le
 }
 
 std::optional<Literal> Emitter::splat(const ir::Instruction& i, std::size_t leaf) const {
-  const auto& known = facts(i, leaf).known;
-  if (!known || known->size() != 1 || (*known)[0].element_count() == 0) return std::nullopt;
-  const Literal& all = (*known)[0];
-  const std::size_t size = byte_size(all.dtype());
-  if (all.byte_count() > size &&
-      std::memcmp(all.bytes(), all.bytes() + size, all.byte_count() - size) != 0) {
-    return std::nullopt;
-  }
-  return Literal(Shape(all.dtype(), {}), {all.bytes(), size});
+  return splat_element(facts(i, leaf));
 }
 
 SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
@@ -88,6 +104,9 @@ SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Liter
 }
 
 SlotId Emitter::slot(const ir::Instruction& i, std::size_t leaf) {
+  if (fusion_ != nullptr && i.is(Opcode::parameter)) {
+    return caller_->slot(*fusion_->operand(std::size_t(i.get<ir::ParameterAttrs>().number)));
+  }
   auto& mine = slots_[std::size_t(i.index)];
   const passes::LeafFacts& f = facts(i, leaf);
   if (mine.empty()) mine.assign(leaf_count(i.shape), -1);
@@ -196,17 +215,13 @@ std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& paramet
       alias(*i, parameters.at(std::size_t(i->get<ir::ParameterAttrs>().number)));
       continue;
     }
-    const auto& leaves = facts_.leaves[std::size_t(i->index)];
-    bool known = true;
-    for (const auto& leaf : leaves) known = known && leaf.known != nullptr;
-    if (known && !leaves.empty() && !ir::has_side_effect(i->opcode)) continue;  // made when used
+    if (inlined(*i) || is_made_when_used(*i, facts_.leaves[std::size_t(i->index)])) continue;
     emit(*i);
   }
   return slots(*computation_.root());
 }
 
-void Emitter::emit(const ir::Instruction& i) {
-  if (inlined(i)) return;
+bool Emitter::emit_structure(const ir::Instruction& i) {
   switch (i.opcode) {
     case Opcode::tuple: {
       std::vector<SlotId> all;
@@ -214,7 +229,8 @@ void Emitter::emit(const ir::Instruction& i) {
         const auto s = slots(*o);
         all.insert(all.end(), s.begin(), s.end());
       }
-      return alias(i, std::move(all));
+      alias(i, std::move(all));
+      return true;
     }
     case Opcode::get_tuple_element: {
       const Shape& tuple = i.operand(0)->shape;
@@ -225,86 +241,104 @@ void Emitter::emit(const ir::Instruction& i) {
       for (std::size_t k = 0; k < leaf_count(i.shape); ++k) {
         mine.push_back(slot(*i.operand(0), first + k));
       }
-      return alias(i, std::move(mine));
+      alias(i, std::move(mine));
+      return true;
     }
     case Opcode::after_all:
-      return alias(i, {state_->constant(0, {Literal(Shape(DType::u8, {0}))})});
-    case Opcode::call:
-    case Opcode::fusion: {
+      alias(i, {state_->constant(0, {Literal(Shape(DType::u8, {0}))})});
+      return true;
+    case Opcode::fusion:
+      if (state_->trial == nullptr) {
+        Emitter body(this, i, Body::loop);
+        body.emit(*body.computation_.root());
+        alias(i, body.slots(*body.computation_.root()));
+        return true;
+      }
+      [[fallthrough]];
+    case Opcode::call: {
       std::vector<std::vector<SlotId>> parameters;
       for (const ir::Instruction* o : i.operands()) parameters.push_back(slots(*o));
       Emitter inner(state_, *i.called().at(0), called_facts(i, 0), block_);
-      return alias(i, inner.run(parameters));
+      alias(i, inner.run(parameters));
+      return true;
     }
     case Opcode::while_:
-      return emit_while(*this, i);
+      emit_while(*this, i);
+      return true;
     case Opcode::conditional:
-      return emit_conditional(*this, i);
+      emit_conditional(*this, i);
+      return true;
     case Opcode::all_gather:
     case Opcode::all_reduce:
     case Opcode::reduce_scatter:
     case Opcode::all_to_all:
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
-      return emit_collective(*this, i);
+      emit_collective(*this, i);
+      return true;
     default:
       break;
   }
   // The same bytes: arrays are row-major, whatever layout a text gives.
-  if (ir::is_alias(i.opcode)) return alias(i, slots(*i.operand(0)));
+  const bool same_bytes = i.is(Opcode::bitcast_convert) && is_loop(i) && !inlined(*i.operand(0)) &&
+                          i.operand(0)->shape.byte_count() == i.shape.byte_count();
+  if (!ir::is_alias(i.opcode) && !same_bytes) return false;
+  alias(i, slots(*i.operand(0)));
+  return true;
+}
+
+bool Emitter::emit_kernel(const ir::Instruction& i) {
+  if (is_loop(i)) {
+    emit_loop(*this, i);
+    return true;
+  }
+  switch (i.opcode) {
+    case Opcode::broadcast:
+      return emit_broadcast(*this, i);
+    case Opcode::iota:
+      return emit_iota(*this, i);
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::reverse:
+    case Opcode::concatenate:
+    case Opcode::pad:
+    case Opcode::dynamic_slice:
+    case Opcode::dynamic_update_slice:
+      return emit_movement(*this, i);
+    case Opcode::dot:
+      return emit_dot(*this, i);
+    case Opcode::convolution:
+      return emit_convolution(*this, i);
+    case Opcode::reduce:
+    case Opcode::map:
+      return emit_reduce(*this, i);
+    case Opcode::reduce_window:
+      return emit_reduce_window(*this, i);
+    case Opcode::select_and_scatter:
+      return emit_select_and_scatter(*this, i);
+    case Opcode::sort:
+      return emit_sort(*this, i);
+    case Opcode::topk:
+      return emit_topk(*this, i);
+    case Opcode::fft:
+      return emit_fft(*this, i);
+    case Opcode::gather:
+      return emit_gather(*this, i);
+    case Opcode::scatter:
+      return emit_scatter(*this, i);
+    default:
+      return false;
+  }
+}
+
+void Emitter::emit(const ir::Instruction& i) {
+  if (emit_structure(i)) return;
   if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
     throw NotImplementedError(
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",
         i.location());
   }
-  if (fusion_.loops[std::size_t(i.index)]) {
-    // The same bytes under another name.
-    if (i.is(Opcode::bitcast_convert) && !inlined(*i.operand(0)) &&
-        i.operand(0)->shape.byte_count() == i.shape.byte_count()) {
-      return alias(i, slots(*i.operand(0)));
-    }
-    return emit_loop(*this, i);
-  }
-  const bool done = [&] {
-    switch (i.opcode) {
-      case Opcode::broadcast:
-        return emit_broadcast(*this, i);
-      case Opcode::iota:
-        return emit_iota(*this, i);
-      case Opcode::transpose:
-      case Opcode::slice:
-      case Opcode::reverse:
-      case Opcode::concatenate:
-      case Opcode::pad:
-      case Opcode::dynamic_slice:
-      case Opcode::dynamic_update_slice:
-        return emit_movement(*this, i);
-      case Opcode::dot:
-        return emit_dot(*this, i);
-      case Opcode::convolution:
-        return emit_convolution(*this, i);
-      case Opcode::reduce:
-      case Opcode::map:
-        return emit_reduce(*this, i);
-      case Opcode::reduce_window:
-        return emit_reduce_window(*this, i);
-      case Opcode::select_and_scatter:
-        return emit_select_and_scatter(*this, i);
-      case Opcode::sort:
-        return emit_sort(*this, i);
-      case Opcode::topk:
-        return emit_topk(*this, i);
-      case Opcode::fft:
-        return emit_fft(*this, i);
-      case Opcode::gather:
-        return emit_gather(*this, i);
-      case Opcode::scatter:
-        return emit_scatter(*this, i);
-      default:
-        return false;
-    }
-  }();
-  if (done) return;
+  if (emit_kernel(i)) return;
   std::vector<SlotId> inputs;
   for (const ir::Instruction* o : i.operands()) {
     const auto s = slots(*o);

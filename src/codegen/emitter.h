@@ -23,9 +23,11 @@ using runtime::SlotId;
 /// What one module's plan shares.
 struct PlanState {
   const ir::Module* module = nullptr;
+  /// Of a trial: what is decided for the module. Otherwise it is fused already, and each `fusion`
+  /// is one loop.
+  const FusionPlan* trial = nullptr;
   BuiltPlan* built = nullptr;
   KernelTable* kernels = nullptr;
-  FusionOptions fusion, mattered;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
   // Device lists of collectives met so far; looked up, never walked.
   std::map<std::pair<const LogicalMesh*, IndexList>, runtime::DeviceLists> groups;
@@ -42,6 +44,10 @@ class Emitter {
  public:
   Emitter(PlanState* state, const ir::Computation& computation,
           const passes::UniformityFacts& facts, runtime::Block* block);
+  /// The body of a fusion: the root's loop computes all else. That of a fusion in another one's
+  /// body is a part of it, which the root of that one has computed.
+  enum class Body { loop, part };
+  Emitter(Emitter* caller, const ir::Instruction& fusion, Body body);
 
   /// `parameters[i]`: slots of the leaves of parameter i. Returns those of the root.
   std::vector<SlotId> run(const std::vector<std::vector<SlotId>>& parameters);
@@ -50,7 +56,7 @@ class Emitter {
   const passes::LeafFacts& facts(const ir::Instruction& i, std::size_t leaf = 0) const;
   /// The element that all elements of a known value are, on all devices.
   std::optional<Literal> splat(const ir::Instruction& i, std::size_t leaf = 0) const;
-  /// Where an operand's leaf lies.
+  /// The slot that holds an operand's leaf.
   SlotId slot(const ir::Instruction& i, std::size_t leaf = 0);
   std::vector<SlotId> slots(const ir::Instruction& i);
   /// A slot for a leaf of the instruction's result, entered as such.
@@ -67,13 +73,17 @@ class Emitter {
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
-  bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
-  bool fuses_producers(const ir::Instruction& i) const {
-    return fusion_.fuses_producers[std::size_t(i.index)];
+  /// Computed in the loops of its users.
+  bool inlined(const ir::Instruction& i) const;
+  /// A fusion in the body of another one.
+  bool is_part(const ir::Instruction& i) const {
+    return fusion_ != nullptr && i.is(ir::Opcode::fusion);
   }
-  /// The transpose through which a kernel reads an operand that is inlined.
-  const ir::Instruction& operand_transpose(const ir::Instruction& user, std::size_t operand) const {
-    return *fusion_.operand_transposes.at({user.index, operand});
+  /// Whether parts of a concatenation, or the indices of a gather, are computed in its loop.
+  bool fuses_producers(const ir::Instruction& i) const;
+  /// The order in which an operand that is inlined is made.
+  const Dims& operand_order(const ir::Instruction& user, std::size_t operand) const {
+    return trial_->operand_orders.at({user.index, operand});
   }
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);
@@ -82,6 +92,12 @@ class Emitter {
 
  private:
   void emit(const ir::Instruction& i);
+  /// Steps of other kinds than kernels, and other names of values; false if it is none of those.
+  bool emit_structure(const ir::Instruction& i);
+  /// A kernel of the op's family; false if there is none for it.
+  bool emit_kernel(const ir::Instruction& i);
+  /// An op that ends a loop.
+  bool is_loop(const ir::Instruction& i) const;
   /// A custom call's, or that of an op that runs on the evaluator. Messages name its line.
   KernelDescriptor kernel_of_op(const ir::Instruction& i);
   SlotId filled(const ir::Instruction& i, const Shape& shape, const Literal& element,
@@ -91,8 +107,12 @@ class Emitter {
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   runtime::Block* block_;
-  Fusion fusion_;
   std::vector<std::vector<SlotId>> slots_;
+  const Fusion* trial_ = nullptr;
+  // Of the body of a fusion:
+  Emitter* caller_ = nullptr;
+  const ir::Instruction* fusion_ = nullptr;
+  Body body_ = Body::loop;
 };
 
 std::size_t leaf_count(const Shape& shape);

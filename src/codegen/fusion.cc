@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,14 +30,18 @@ constexpr int kMaxOps = 256;
 constexpr std::size_t kMaxReads = 6, kMaxRepeats = 3;
 /// What one element of a cheap value takes, in those of an addition; of one that is made again for
 /// less memory; and from how many arrays it may be made.
-constexpr double kCheap = 1.3, kDear = 8;
-constexpr int kCheapArrays = 1, kDearArrays = 2;
+constexpr double kCheap = 1.3, kExpensive = 8;
+constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
 /// And through how many ops it is followed.
 constexpr std::size_t kShortChain = 8, kLongChain = 24;
 /// A chain of views, and the boxes of a composed view: each row looks at all of them.
 constexpr std::size_t kMaxViews = 16, kMaxPieces = 12;
 /// Sources whose elements may be read in any order.
 constexpr std::int64_t kSmall = 64 << 10;
+
+/// By operand of an instruction.
+template <class T>
+using ByOperand = std::map<std::pair<std::int64_t, std::size_t>, T>;
 
 /// Where a value is made: in the loop of `root`, seen through a stack of views. The parts of a
 /// concatenation, and the indices of a gather, are loops of their own, numbered after the
@@ -54,23 +59,110 @@ class Numbers : public ViewScalars {
   int input(const Instruction& scalar) override { return int(scalar.index); }
 };
 
+/// The order in which the user's kernel takes an operand; empty if it takes it as it is.
+Dims operand_order(const Instruction& user, std::size_t k) {
+  if (user.is(Opcode::reduce)) return reduce_order(user);
+  for (const Instruction* side : user.operands()) {
+    if (side->shape.dtype != user.shape.dtype) return {};
+  }
+  if (user.is(Opcode::dot)) {
+    const DotPlan plan = dot_kernel(user);
+    return plan.kernel ? (k == 0 ? plan.lhs : plan.rhs).transpose : Dims();
+  }
+  if (is_floating(user.shape.dtype) && byte_size(user.shape.dtype) < 4) return {};
+  const ConvolutionPlan plan = convolution_kernel(user, user.shape.dtype);
+  return plan.kernel ? (k == 0 ? plan.input : plan.filter) : Dims();
+}
+
+}  // namespace
+
+/// What holds of a computation whatever the options are.
+struct FusionPlanner::Survey {
+  Survey(const ir::Computation& of, const passes::UniformityFacts& of_facts)
+      : computation(of), facts(of_facts) {
+    const auto& list = computation.instructions();
+    is_loop_op.resize(list.size());
+    stored.resize(list.size());
+    users.reserve(list.size());
+    for (const auto& i : list) {
+      is_loop_op[at(*i)] = codegen::is_loop_op(*i);
+      users.push_back(i->users());
+    }
+    for (const auto& i : list) {
+      stored[at(*i)] = users[at(*i)].size() > kMaxRepeats &&
+                       !costs_at_most(*i, kCheap, kCheapArrays, kShortChain);
+    }
+  }
+
+  static std::size_t at(const Instruction& i) { return std::size_t(i.index); }
+
+  bool known(const Instruction& i) const {
+    const auto& leaves = facts.leaves[at(i)];
+    return leaves.size() == 1 && leaves[0].known;
+  }
+  /// What takes no more time, and is made from no more arrays.
+  bool costs_at_most(const Instruction& i, double most, int most_arrays, std::size_t chain) const {
+    int arrays = 0;
+    std::set<const Instruction*> seen;
+    return cost(i, chain, &seen, &arrays) <= most && arrays <= most_arrays;
+  }
+  bool takes_programs(const Instruction& user) {
+    const auto [it, added] = takes_programs_.try_emplace(user.index, false);
+    if (added) {
+      it->second = user.is(Opcode::reduce) ? reduce_takes_programs(user)
+                                           : reduce_window_takes_programs(user);
+    }
+    return it->second;
+  }
+  const Dims& order_of(const Instruction& user, std::size_t k) {
+    const auto [it, added] = orders_.try_emplace({user.index, k});
+    if (added) it->second = operand_order(user, k);
+    return it->second;
+  }
+
+  const ir::Computation& computation;
+  const passes::UniformityFacts& facts;
+  std::vector<bool> is_loop_op;
+  std::vector<bool> stored;  ///< so many need it that it will not be made for each
+  std::vector<ir::UserList> users;
+
+ private:
+  /// Of an element, up to what is surely in memory.
+  double cost(const Instruction& i, std::size_t chain, std::set<const Instruction*>* seen,
+              int* arrays) const {
+    if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
+    if (i.is(Opcode::iota)) return 0.3;
+    if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
+    if ((seen->size() > 1 && stored[at(i)]) || !is_loop_op[at(i)] || seen->size() > chain) {
+      ++*arrays;
+      return 0;
+    }
+    double out = operation_cost(i);
+    for (const Instruction* o : i.operands()) out += cost(*o, chain, seen, arrays);
+    return out;
+  }
+
+  std::map<std::int64_t, bool> takes_programs_;
+  ByOperand<Dims> orders_;
+};
+
+namespace {
+
+using Survey = FusionPlanner::Survey;
+
 class Fuser {
  public:
-  Fuser(const ir::Computation& computation, const passes::UniformityFacts& facts,
-        const FusionOptions& options)
-      : computation_(computation), facts_(facts), options_(options) {
-    const auto n = computation.instructions().size();
+  Fuser(Survey* survey, const FusionOptions& options, FusionOptions* mattered)
+      : survey_(*survey),
+        computation_(survey->computation),
+        facts_(survey->facts),
+        options_(options),
+        mattered_(*mattered) {
+    const auto n = computation_.instructions().size();
     out_.inlined.assign(n, false);
     out_.loops.assign(n, false);
     out_.fuses_producers.assign(n, false);
     contexts_.resize(n);
-    is_loop_op_.resize(n);
-    for (std::size_t k = 0; k < n; ++k) is_loop_op_[k] = is_loop_op(*computation.instructions()[k]);
-    stored_.resize(n);
-    for (const auto& i : computation.instructions()) {
-      stored_[std::size_t(i->index)] =
-          uses(*i) > kMaxRepeats && !takes(*i, kCheap, kCheapArrays, kShortChain);
-    }
   }
 
   Fusion run() {
@@ -79,10 +171,10 @@ class Fuser {
       const Instruction& i = *list[n];
       if (!i.shape.is_array() || known(i)) continue;
       const bool parts = has_parts(i);
-      const bool loop = is_loop_op_[n] || parts;
+      const bool loop = survey_.is_loop_op[n] || parts;
       if (!loop && !is_view(i) && !i.is(Opcode::iota) && !i.is(Opcode::gather)) continue;
       if (computation_.root() != &i) {
-        if (auto contexts = offered(i, i.users()); contexts && fits(i, loop, *contexts)) {
+        if (auto contexts = offered(i); contexts && fits(i, loop, *contexts)) {
           out_.inlined[n] = true;
           out_.fuses_producers[n] = parts;
           if (loop) {
@@ -99,20 +191,39 @@ class Fuser {
         contexts_[n] = {{i.index, 0}};
       }
     }
+    settle();
     return std::move(out_);
   }
 
  private:
+  /// A view, or dims in another order.
   struct Frame {
     const Instruction* view = nullptr;
+    const Dims* order = nullptr;
     int operand = 0, parent = 0;
     bool leaves_only = false;  ///< what it shows is no place to compute in
     double elements = 0;       ///< that the root reads through it
   };
 
-  bool known(const Instruction& i) const {
-    const auto& leaves = facts_.leaves[std::size_t(i.index)];
-    return leaves.size() == 1 && leaves[0].known;
+  bool known(const Instruction& i) const { return survey_.known(i); }
+  /// Parts that turned out to be in memory are read there; orders are those of what is inlined.
+  void settle() {
+    for (std::size_t n = 0; n < out_.inlined.size(); ++n) {
+      if (!out_.fuses_producers[n]) continue;
+      const Instruction& i = *computation_.instructions()[n];
+      bool any = false;
+      for (std::size_t k = 0; k < i.operands().size(); ++k) {
+        any = any || (out_.is_part(i, k) && out_.inlined[std::size_t(i.operand(k)->index)]);
+      }
+      if (any) continue;
+      out_.fuses_producers[n] = false;
+      out_.loops[n] = false;
+    }
+    std::erase_if(out_.operand_orders, [&](const auto& item) {
+      const auto& [user, k] = item.first;
+      const Instruction& i = *computation_.instructions()[std::size_t(user)];
+      return !out_.inlined[std::size_t(i.operand(k)->index)];
+    });
   }
   /// A concatenation one of whose parts is computed for it, or a gather whose indices are, or are
   /// put together for it.
@@ -126,16 +237,16 @@ class Fuser {
         made = made->operand(0);
       }
       if (known(*made)) continue;
-      const bool computed = is_loop_op_[std::size_t(made->index)] &&
+      const bool computed = survey_.is_loop_op[std::size_t(made->index)] &&
                             (uses(*made) == 1 || (uses(*made) <= kMaxRepeats && recompute(*made)));
       const bool joined = gathers && made->is(Opcode::concatenate) && uses(*made) == 1;
       if (!computed && !joined) continue;
-      out_.mattered.parts = true;
+      mattered_.parts = true;
       return options_.parts;
     }
     return false;
   }
-  std::size_t uses(const Instruction& i) const { return i.users().size(); }
+  std::size_t uses(const Instruction& i) const { return survey_.users[Survey::at(i)].size(); }
 
   /// The loop of an operand that is computed in its user's.
   std::int64_t part_root(const Instruction& user, std::size_t k) {
@@ -148,15 +259,15 @@ class Fuser {
   int part_stack(const Instruction& user, std::size_t k) {
     int stack = contexts_[std::size_t(user.index)].begin()->stack;
     if (stack == 0) return 0;
-    auto& turn = turns_[{user.index, k}];
-    if (!turn) {
-      Dims order = same_order(user.shape.rank());
+    Dims& seen = part_orders_[{user.index, k}];
+    if (seen.empty()) {
+      seen = identity_order(user.shape.rank());
       for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
-        order = reordered(order, *frames_[std::size_t(stack)].view);
+        const Frame& f = frames_[std::size_t(stack)];
+        seen = reordered(seen, f.order ? *f.order : f.view->get<ir::DimensionsAttrs>().dims);
       }
-      turn = made_up_transpose(user.operand(k), order, made_up_--);
     }
-    return push(0, *turn, 0);
+    return push_order(seen, *user.operand(k));
   }
   /// What a loop makes, and whose devices run it: of a part, the operand and its user's.
   struct Root {
@@ -179,19 +290,22 @@ class Fuser {
     if (added) {
       const bool passes = commutes(view) || keeps_count(view);
       const Frame& outer = frames_[std::size_t(parent)];
-      frames_.push_back({&view, int(operand), parent, !passes || outer.leaves_only,
+      frames_.push_back({&view, nullptr, int(operand), parent, !passes || outer.leaves_only,
                          parent == 0 ? double(view.shape.element_count()) : outer.elements});
     }
     return it->second;
   }
+  /// The order is found again by its address.
+  int push_order(const Dims& order, const Instruction& of) {
+    const auto [it, added] = order_ids_.try_emplace(&order, int(frames_.size()));
+    if (added) frames_.push_back({nullptr, &order, 0, 0, false, double(of.shape.element_count())});
+    return it->second;
+  }
 
   /// The contexts in which the users would make it; none if one of them needs it in memory.
-  std::optional<Contexts> offered(const Instruction& i, std::span<Instruction* const> users) {
+  std::optional<Contexts> offered(const Instruction& i) {
     Contexts out;
-    const Instruction* last = nullptr;
-    for (const Instruction* user : users) {
-      if (user == last) continue;
-      last = user;
+    for (const Instruction* user : survey_.users[Survey::at(i)]) {
       const Instruction& u = *user;
       for (std::size_t k = 0; k < u.operands().size(); ++k) {
         if (u.operands()[k] != &i) continue;
@@ -230,78 +344,48 @@ class Fuser {
           !is_data_operand(u, k)) {
         return false;
       }
-      out_.mattered.views = true;
+      mattered_.views = true;
       if (!options_.views) return false;
       out->insert({u.index, push(0, u, k)});
       return true;
     }
-    if (u.is(Opcode::reduce) && k < u.operands().size() / 2 && takes_programs(u)) {
+    if (u.is(Opcode::reduce) && k < u.operands().size() / 2 && survey_.takes_programs(u)) {
       out->insert({u.index, 0});
       return true;
     }
-    if (u.is(Opcode::reduce_window) && k == 0 && takes_programs(u)) {
+    if (u.is(Opcode::reduce_window) && k == 0 && survey_.takes_programs(u)) {
       out->insert({u.index, 0});
       return true;
     }
     if (u.is(Opcode::dot) || u.is(Opcode::convolution) ||
         (u.is(Opcode::reduce) && k < u.operands().size() / 2)) {
-      const Instruction* operand_transpose = operand_transpose_of(u, k);
-      if (operand_transpose == nullptr) return false;
-      out_.mattered.operand_transposes = true;
+      const Dims& order = survey_.order_of(u, k);
+      if (order.empty()) return false;
+      mattered_.operand_transposes = true;
       if (!options_.operand_transposes) return false;
-      out->insert({u.index, push(0, *operand_transpose, 0)});
+      out_.operand_orders[{u.index, k}] = order;
+      out->insert({u.index, push_order(order, i)});
       return true;
     }
     return false;
   }
 
-  /// The order in which the user's kernel takes an operand; empty if it takes it as it is.
-  static Dims packed_order(const Instruction& user, std::size_t k) {
-    if (user.is(Opcode::reduce)) return reduce_order(user);
-    for (const Instruction* side : user.operands()) {
-      if (side->shape.dtype != user.shape.dtype) return {};
-    }
-    if (user.is(Opcode::dot)) {
-      const DotPlan plan = dot_kernel(user);
-      return plan.kernel ? (k == 0 ? plan.lhs : plan.rhs).transpose : Dims();
-    }
-    if (is_floating(user.shape.dtype) && byte_size(user.shape.dtype) < 4) return {};
-    const ConvolutionPlan plan = convolution_kernel(user, user.shape.dtype);
-    return plan.kernel ? (k == 0 ? plan.input : plan.filter) : Dims();
-  }
-  /// The transpose that makes that order; none if there is none to make.
-  const Instruction* operand_transpose_of(const Instruction& user, std::size_t k) {
-    const auto [it, added] = out_.operand_transposes.try_emplace({user.index, k});
-    if (!added) return it->second.get();
-    const Dims order = packed_order(user, k);
-    if (order.empty()) return nullptr;
-    it->second = made_up_transpose(user.operand(k), order, made_up_--);
-    return it->second.get();
-  }
-
-  bool takes_programs(const Instruction& user) {
-    const auto [it, added] = takes_programs_.try_emplace(user.index, false);
-    if (added) {
-      it->second = user.is(Opcode::reduce) ? reduce_takes_programs(user)
-                                           : reduce_window_takes_programs(user);
-    }
-    return it->second;
-  }
   /// A root that reads an element as often as windows take it in: it is no place to compute in.
   bool only_reads(const Context& c) const {
     return root_of(c.root).made->is(Opcode::reduce_window);
   }
 
   /// Views that are transposes alone.
-  bool only_turns(int stack) const {
+  bool only_transposes(int stack) const {
     for (; stack != 0; stack = frames_[std::size_t(stack)].parent) {
-      if (!frames_[std::size_t(stack)].view->is(Opcode::transpose)) return false;
+      const Frame& f = frames_[std::size_t(stack)];
+      if (!f.order && !f.view->is(Opcode::transpose)) return false;
     }
     return true;
   }
 
-  /// How often it would be made as a whole.
-  double times(const Instruction& i, const Contexts& contexts) const {
+  /// How many times all of its elements would be computed.
+  double repetitions(const Instruction& i, const Contexts& contexts) const {
     const auto all = std::max(1.0, double(i.shape.element_count()));
     double out = 0;
     for (const Context& c : contexts) {
@@ -313,26 +397,26 @@ class Fuser {
   /// Whether it may be made in all these places.
   bool recompute(const Instruction& i, const Contexts& contexts) {
     if (contexts.size() <= kMaxRepeats) return recompute(i);
-    const bool cheap = takes(i, kCheap, kCheapArrays, kShortChain);
-    if (times(i, contexts) > double(cheap ? kMaxReads : kMaxRepeats) ||
-        !takes(i, kDear, kDearArrays, kLongChain)) {
+    const bool cheap = survey_.costs_at_most(i, kCheap, kCheapArrays, kShortChain);
+    if (repetitions(i, contexts) > double(cheap ? kMaxReads : kMaxRepeats) ||
+        !survey_.costs_at_most(i, kExpensive, kExpensiveArrays, kLongChain)) {
       return false;
     }
-    out_.mattered.recompute_widely = true;
+    mattered_.recompute_widely = true;
     return options_.recompute_widely && recompute(i);
   }
   /// Whether it may be made more than once.
   bool recompute(const Instruction& i) {
-    if (takes(i, kCheap, kCheapArrays, kShortChain)) {
-      out_.mattered.recompute = true;
+    if (survey_.costs_at_most(i, kCheap, kCheapArrays, kShortChain)) {
+      mattered_.recompute = true;
       return options_.recompute;
     }
-    if (takes(i, kDear, kDearArrays, kShortChain)) {
-      out_.mattered.recompute_expensive = true;
+    if (survey_.costs_at_most(i, kExpensive, kExpensiveArrays, kShortChain)) {
+      mattered_.recompute_expensive = true;
       return options_.recompute_expensive;
     }
-    if (!takes(i, kDear, kDearArrays, kLongChain)) return false;
-    out_.mattered.recompute_long = true;
+    if (!survey_.costs_at_most(i, kExpensive, kExpensiveArrays, kLongChain)) return false;
+    mattered_.recompute_long = true;
     return options_.recompute_long;
   }
 
@@ -348,7 +432,7 @@ class Fuser {
       if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
         const int stack = contexts.begin()->stack;
         return contexts.size() == 1 &&
-               (stack == 0 || (i.is(Opcode::concatenate) && only_turns(stack)));
+               (stack == 0 || (i.is(Opcode::concatenate) && only_transposes(stack)));
       }
       return contexts.size() == 1 || recompute(i, contexts);
     }
@@ -364,12 +448,12 @@ class Fuser {
           !gathered_rows(i)) {
         return false;
       }
-      out_.mattered.views = true;
+      mattered_.views = true;
       return options_.views;
     }
     const bool plain = i.is(Opcode::broadcast) || i.is(Opcode::reshape);
     if (!plain && (contexts.size() > kMaxReads || holds_much(i))) return false;
-    out_.mattered.views |= !plain;
+    mattered_.views |= !plain;
     if (!plain && !options_.views) return false;
     for (const Context& c : contexts) {
       if (i.is(Opcode::reshape) && c.stack == 0) continue;
@@ -407,13 +491,16 @@ class Fuser {
   bool reads(const Instruction& source, int stack) const {
     if (stack == 0) return true;
     Numbers numbers;
-    ComposedView m = ComposedView::whole(0, source.shape.dims);
+    ComposedView m = ComposedView::identity(0, source.shape.dims);
     std::size_t depth = 0, pieces = 1;
     for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
       const Frame& f = frames_[std::size_t(s)];
-      if (f.view->is(Opcode::concatenate)) pieces *= f.view->operands().size();
+      if (f.view && f.view->is(Opcode::concatenate)) pieces *= f.view->operands().size();
       if (++depth > kMaxViews || pieces > kMaxPieces) return false;
-      if (!apply_view(*f.view, std::size_t(f.operand), numbers, &m)) return false;
+      if (!(f.order ? apply_transpose(*f.order, &m)
+                    : apply_view(*f.view, std::size_t(f.operand), numbers, &m))) {
+        return false;
+      }
     }
     m.simplify();
     if (source.shape.byte_count() <= kSmall) return true;
@@ -423,43 +510,20 @@ class Fuser {
     return true;
   }
 
-  /// What takes no more time, and is made from no more arrays.
-  bool takes(const Instruction& i, double most, int most_arrays, std::size_t chain) const {
-    int arrays = 0;
-    std::set<const Instruction*> seen;
-    return cost(i, chain, &seen, &arrays) <= most && arrays <= most_arrays;
-  }
-  /// Of an element, up to what is surely in memory.
-  double cost(const Instruction& i, std::size_t chain, std::set<const Instruction*>* seen,
-              int* arrays) const {
-    if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
-    if (i.is(Opcode::iota)) return 0.3;
-    if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
-    const bool stored = seen->size() > 1 && stored_[std::size_t(i.index)];
-    if (stored || !is_loop_op_[std::size_t(i.index)] || seen->size() > chain) {
-      ++*arrays;
-      return 0;
-    }
-    double out = operation_cost(i);
-    for (const Instruction* o : i.operands()) out += cost(*o, chain, seen, arrays);
-    return out;
-  }
-
+  Survey& survey_;
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   const FusionOptions& options_;
+  FusionOptions& mattered_;
   Fusion out_;
   std::vector<Contexts> contexts_;
-  std::vector<bool> is_loop_op_;
-  std::vector<bool> stored_;  ///< so many need it that it will not be made for each
-  std::map<std::int64_t, bool> takes_programs_;
-  std::int64_t made_up_ = -1;  ///< index of the next instruction that is in no program
-  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<Instruction>> turns_;
+  ByOperand<Dims> part_orders_;
   std::vector<Root> parts_;
-  std::map<std::pair<std::int64_t, std::size_t>, std::int64_t> part_ids_;
+  ByOperand<std::int64_t> part_ids_;
   std::map<std::int64_t, int> sizes_;  // root → ops in its loop
   std::vector<Frame> frames_{Frame{}};
   std::map<std::tuple<std::int64_t, int, int>, int> ids_;
+  std::map<const Dims*, int> order_ids_;  // looked up, never walked
 };
 
 }  // namespace
@@ -469,9 +533,43 @@ bool keeps_count(const Instruction& broadcast) {
          broadcast.operand(0)->shape.element_count() == broadcast.shape.element_count();
 }
 
-Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,
-            const FusionOptions& options) {
-  return Fuser(computation, facts, options).run();
+bool is_made_when_used(const Instruction& i, const std::vector<passes::LeafFacts>& leaves) {
+  if (leaves.empty() || ir::has_side_effect(i.opcode)) return false;
+  return std::all_of(leaves.begin(), leaves.end(),
+                     [](const passes::LeafFacts& leaf) { return leaf.known != nullptr; });
+}
+
+std::optional<Literal> splat_element(const passes::LeafFacts& facts) {
+  const auto& known = facts.known;
+  if (!known || known->size() != 1 || (*known)[0].element_count() == 0) return std::nullopt;
+  const Literal& all = (*known)[0];
+  const std::size_t size = byte_size(all.dtype());
+  if (all.byte_count() > size &&
+      std::memcmp(all.bytes(), all.bytes() + size, all.byte_count() - size) != 0) {
+    return std::nullopt;
+  }
+  return Literal(Shape(all.dtype(), {}), {all.bytes(), size});
+}
+
+FusionPlanner::FusionPlanner(const ir::Module& module, const passes::UniformityFacts& facts) {
+  add(*module.entry(), facts);
+}
+FusionPlanner::~FusionPlanner() = default;
+
+void FusionPlanner::add(const ir::Computation& computation, const passes::UniformityFacts& facts) {
+  surveys_.push_back(std::make_unique<Survey>(computation, facts));
+  for (const auto& [index, called] : facts.called) {
+    const Instruction& i = *computation.instructions()[std::size_t(index)];
+    for (std::size_t k = 0; k < called.size(); ++k) add(*i.called().at(k), called[k]);
+  }
+}
+
+FusionPlan FusionPlanner::plan(const FusionOptions& options) {
+  FusionPlan out;
+  for (const auto& survey : surveys_) {
+    out.runs[&survey->facts] = Fuser(survey.get(), options, &out.mattered).run();
+  }
+  return out;
 }
 
 }  // namespace tessera::codegen

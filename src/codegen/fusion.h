@@ -2,11 +2,14 @@
 // Which values are made in the loops of the ops that use them, so that they never reach memory.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/base/literal.h"
 #include "src/ir/module.h"
 #include "src/passes/analysis/uniformity.h"
 
@@ -40,24 +43,56 @@ struct FusionOptions {
   }
 };
 
+/// What is decided for one computation.
 struct Fusion {
   /// By instruction index: every user makes it on the fly.
   std::vector<bool> inlined;
-  /// Elementwise ops that end a loop.
+  /// Elementwise ops, and what `fuses_producers`, that end a loop.
   std::vector<bool> loops;
-  /// Concatenations whose parts, and gathers whose indices, are computed in the loop that has them;
-  /// by instruction index.
+  /// Concatenations whose parts, and gathers whose indices, are computed in loops of their own,
+  /// which stand in the loop that has them; by instruction index. Each has an operand that is
+  /// inlined there.
   std::vector<bool> fuses_producers;
-  /// Whether these options made a difference.
-  FusionOptions mattered = FusionOptions::none();
-  /// Transposes that dots, convolutions and reductions need of their operands first, by
-  /// instruction index and operand.
-  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<ir::Instruction>>
-      operand_transposes;
+  /// The order in which a dot, convolution or reduction takes an operand that is inlined, by
+  /// instruction index and operand. One is computed in that order into an array of its own.
+  std::map<std::pair<std::int64_t, std::size_t>, Dims> operand_orders;
+
+  /// Whether operand k of `user` is computed in a loop of its own inside the user's loop.
+  bool is_part(const ir::Instruction& user, std::size_t k) const {
+    return fuses_producers[std::size_t(user.index)] && !(user.is(ir::Opcode::gather) && k == 0);
+  }
+  friend bool operator==(const Fusion&, const Fusion&) = default;
 };
 
-Fusion fuse(const ir::Computation& computation, const passes::UniformityFacts& facts,
-            const FusionOptions& options);
+/// What is decided for a program, before anything is made of it: groups of instructions, each of
+/// which one loop computes.
+struct FusionPlan {
+  /// Each computation as it is run from one place: by its facts.
+  std::map<const passes::UniformityFacts*, Fusion> runs;
+  /// Which of the options made a difference.
+  FusionOptions mattered = FusionOptions::none();
+};
+
+/// Decides for one program with any options; what they have in common is found once.
+class FusionPlanner {
+ public:
+  /// Both must outlive it, and stay as they are.
+  FusionPlanner(const ir::Module& module, const passes::UniformityFacts& facts);
+  ~FusionPlanner();
+  FusionPlan plan(const FusionOptions& options);
+
+  struct Survey;  ///< of one computation
+
+ private:
+  void add(const ir::Computation& computation, const passes::UniformityFacts& facts);
+
+  std::vector<std::unique_ptr<Survey>> surveys_;
+};
+
+/// Made as soon as it is used, and not before.
+bool is_made_when_used(const ir::Instruction& i, const std::vector<passes::LeafFacts>& leaves);
+/// The element that all elements of a known value are, on all devices.
+std::optional<Literal> splat_element(const passes::LeafFacts& facts);
 
 /// A broadcast that only adds dims of one.
 bool keeps_count(const ir::Instruction& broadcast);

@@ -86,7 +86,7 @@ class Planner {
 
     Live body_end;
     for (Move& m : loop.next) {
-      // A carried slot that is handed on is overwritten by its own successor.
+      // A carried slot that is passed on is overwritten by its own successor.
       m.donate = carried.count(m.from) == 0 && constants_.count(m.from) == 0;
       if (constants_.count(m.from) == 0) body_end.insert(m.from);
     }
@@ -112,7 +112,7 @@ class Planner {
         if (m.donate) inside.insert(m.from);
       }
       block(&b.block, &inside);
-      // What the branch does not read is not handed in.
+      // What the branch does not read is not passed in.
       std::erase_if(b.parameters, [&](const Move& m) { return inside.count(m.to) == 0; });
     }
     for (Branch& b : conditional.branches) {
@@ -226,11 +226,12 @@ class Estimate {
   }
   void visit(const Exchange& exchange) {
     for (const auto& p : exchange.parts) {
-      const bool handed = exchange.kind == Exchange::Kind::collective_permute ||
-                          exchange.kind == Exchange::Kind::collective_broadcast ||
-                          exchange.kind == Exchange::Kind::all_to_all_tuple ||
-                          (exchange.kind == Exchange::Kind::all_reduce && exchange.input_dies);
-      if (handed) {
+      const bool changes_hands =
+          exchange.kind == Exchange::Kind::collective_permute ||
+          exchange.kind == Exchange::Kind::collective_broadcast ||
+          exchange.kind == Exchange::Kind::all_to_all_tuple ||
+          (exchange.kind == Exchange::Kind::all_reduce && exchange.input_dies);
+      if (changes_hands) {
         share(p.input, p.output);
       } else {
         allocate(p.output);

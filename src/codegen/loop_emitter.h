@@ -26,8 +26,8 @@ class Loop : private ViewScalars {
   /// Of a view that is to be made.
   Value view(const ir::Instruction& i);
   Value iota(const ir::Instruction& i);
-  /// Of something that is made on the fly here, as `view` shows it.
-  Value through(const ir::Instruction& view) { return value(*view.operand(0), push(0, view)); }
+  /// Of something that is made on the fly here, its dims in another order.
+  Value transposed(const ir::Instruction& i, const Dims& order) { return value(i, push(order)); }
 
   /// Adds the step that stores `v` as the result of `root`.
   void finish(const ir::Instruction& root, Value v);
@@ -37,9 +37,16 @@ class Loop : private ViewScalars {
   const std::vector<SlotId>& inputs() const { return inputs_; }
 
  private:
+  /// A view, or dims in another order.
   struct Frame {
     const ir::Instruction* view = nullptr;
+    Dims order;
     int parent = 0;
+  };
+  /// What is computed in a loop of its own here.
+  struct Part {
+    std::shared_ptr<const LoopExpr> program;
+    std::vector<SlotId> inputs;
   };
 
   Value value(const ir::Instruction& i, int stack);
@@ -49,9 +56,12 @@ class Loop : private ViewScalars {
   Value gathered(const ir::Instruction& gather);
   Value with_producers(const ir::Instruction& i, int stack);
   Value concatenated(const ir::Instruction& concatenate, int stack);
+  /// `order`: that of its dims; empty if they stay.
+  Part part(const ir::Instruction& i, const Dims& order);
   Value read(DType t, ComposedView m);
   ComposedView composed(const ir::Instruction& i, bool made);
   int push(int parent, const ir::Instruction& view);
+  int push(const Dims& order);
   int input(const ir::Instruction& scalar) override { return e_.slot(scalar); }
   int add_input(SlotId slot);
 

@@ -3,25 +3,27 @@
 #include "src/codegen/plan_builder.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "src/base/check.h"
 #include "src/codegen/emitter.h"
+#include "src/codegen/fused_module.h"
 #include "src/codegen/liveness.h"
 #include "src/codegen/multi_axis_gathers.h"
 
 namespace tessera::codegen {
 namespace {
 
-/// `options`: which way to build it; afterwards, which of them made a difference.
+/// `trial`: null for a module that is fused already.
 BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
-                const passes::ClassesTable& table, KernelTable* kernels, FusionOptions* options) {
+                const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial) {
   BuiltPlan built;
   PlanState state;
   state.module = &module;
+  state.trial = trial;
   state.built = &built;
   state.kernels = kernels;
-  state.fusion = *options;
-  state.mattered = FusionOptions::none();
   runtime::Plan& plan = built.plan;
   plan.num_devices = table.num_devices();
   plan.classes = table.list();
@@ -40,14 +42,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   Emitter emitter(&state, entry, facts, &plan.entry);
   plan.results = emitter.run(parameters);
   merge_all_gathers(&plan);
-  *options = state.mattered;
   return built;
-}
-
-std::int64_t peak_of(runtime::Plan plan) {
-  plan_memory(&plan);
-  runtime::finalize(&plan);
-  return estimate_memory(plan, {}).peak;
 }
 
 /// Larger modules are not built once more for what seldom helps.
@@ -77,79 +72,173 @@ double time_of(const runtime::Block& block) {
   return sum;
 }
 
-BuiltPlan build_best(const ir::Module& module, std::int64_t devices, KernelTable* kernels) {
-  passes::ClassesTable table(devices);
-  const passes::UniformityFacts facts = passes::analyze_uniformity(module, &table);
-  FusionOptions mattered;
-  BuiltPlan best = build(module, facts, table, kernels, &mattered);
-  if (!mattered.any()) return best;
-  // Reading through views is fast, but may keep an array for longer; making values twice takes
-  // time: it has to be worth it.
-  std::int64_t peak = peak_of(best.plan);
-  std::int64_t least = 0;
-  for (const SlotId s : std::set<SlotId>(best.plan.results.begin(), best.plan.results.end())) {
-    const auto& all = best.plan.parameters;
-    if (std::find(all.begin(), all.end(), s) == all.end()) {
-      least += best.plan.slots[std::size_t(s)].bytes;
-    }
+/// Bytes of arguments and results, which no plan does without.
+std::int64_t least_bytes(const runtime::Plan& plan) {
+  std::int64_t out = 0;
+  const auto& all = plan.parameters;
+  for (const SlotId s : std::set<SlotId>(plan.results.begin(), plan.results.end())) {
+    if (std::find(all.begin(), all.end(), s) == all.end()) out += plan.slots[std::size_t(s)].bytes;
   }
-  for (const SlotId s : best.plan.parameters) least += best.plan.slots[std::size_t(s)].bytes;
-  const auto attempt = [&](FusionOptions options, double worth, double most_slower) {
-    if (double(least) >= kAnyLess * double(peak)) return false;
-    BuiltPlan other = build(module, facts, table, kernels, &options);
-    const std::int64_t its_peak = peak_of(other.plan);
-    const double less = double(its_peak) / double(peak);
-    const double slower = time_of(other.plan.entry) / time_of(best.plan.entry);
+  for (const SlotId s : all) out += plan.slots[std::size_t(s)].bytes;
+  return out;
+}
+
+/// Ways to run a program: decided and measured, each without making the module that has its
+/// fusions.
+class Trials {
+ public:
+  Trials(const ir::Module& module, std::int64_t devices, KernelTable* kernels)
+      : module_(module),
+        kernels_(*kernels),
+        table_(devices),
+        facts_(passes::analyze_uniformity(module, &table_)),
+        planner_(module, facts_) {}
+
+  /// Settles on one.
+  void run() {
+    best_ = planner_.plan(FusionOptions());
+    built_ = build(module_, facts_, table_, &kernels_, &best_);
+    if (best_.mattered.any()) compare();
+  }
+  const FusionPlan& settled() const { return best_; }
+  BuiltPlan& built() { return built_; }
+  const passes::UniformityFacts& facts() const { return facts_; }
+  const passes::ClassesTable& table() const { return table_; }
+
+ private:
+  struct Measured {
+    std::int64_t peak = 0;
+    double nanoseconds = 0;
+    std::int64_t least = 0;
+  };
+
+  static Measured measure(runtime::Plan* plan) {
+    Measured out;
+    out.nanoseconds = time_of(plan->entry);
+    out.least = least_bytes(*plan);
+    plan_memory(plan);
+    runtime::finalize(plan);
+    out.peak = estimate_memory(*plan, {}).peak;
+    return out;
+  }
+
+  bool attempt(const FusionOptions& options, double worth, double most_slower) {
+    if (double(measured_.least) >= kAnyLess * double(measured_.peak)) return false;
+    FusionPlan other = planner_.plan(options);
+    if (other.runs == best_.runs) return false;
+    BuiltPlan its_plan = build(module_, facts_, table_, &kernels_, &other);
+    const Measured its = measure(&its_plan.plan);
+    const double less = double(its.peak) / double(measured_.peak);
+    const double slower = its.nanoseconds / measured_.nanoseconds;
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
     if (!for_little && (less >= worth || slower > most_slower)) return false;
-    peak = its_peak;
-    best = std::move(other);
+    best_ = std::move(other);
+    built_ = std::move(its_plan);
+    measured_.peak = its.peak;
+    measured_.nanoseconds = its.nanoseconds;
     return true;
-  };
-  FusionOptions options;
-  // What the parts are computed from may be larger than they are.
-  if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
-  // What they are computed from may be read in no other order.
-  if (mattered.operand_transposes) {
-    FusionOptions apart = options;
-    apart.operand_transposes = false;
-    options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
   }
-  options.recompute = true;
-  if (mattered.recompute) attempt(options, 0.95, kAnyTime);
-  if (module.instruction_count() <= kMaxTried) {
-    FusionOptions more = options;
-    more.recompute_widely = true;
-    if (mattered.recompute_widely) attempt(more, 0.95, kMaxSlower);
-    options.recompute_expensive = true;
-    if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
-    options.recompute_long = true;
-    if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
-    options.recompute_widely = true;
-    const bool dear = mattered.recompute_expensive || mattered.recompute_long;
-    if (mattered.recompute_widely && dear) attempt(options, 0.9, kMaxSlower);
+
+  /// Reading through views is fast, but may keep an array for longer; making values twice takes
+  /// time: it has to be worth it.
+  void compare() {
+    measured_ = measure(&built_.plan);
+    const FusionOptions mattered = best_.mattered;
+    FusionOptions options;
+    // What the parts are computed from may be larger than they are.
+    if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
+    // What they are computed from may be read in no other order.
+    if (mattered.operand_transposes) {
+      FusionOptions apart = options;
+      apart.operand_transposes = false;
+      options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
+    }
+    options.recompute = true;
+    if (mattered.recompute) attempt(options, 0.95, kAnyTime);
+    if (module_.instruction_count() <= kMaxTried) {
+      FusionOptions widely = options;
+      widely.recompute_widely = true;
+      if (mattered.recompute_widely) attempt(widely, 0.95, kMaxSlower);
+      options.recompute_expensive = true;
+      if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
+      options.recompute_long = true;
+      if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
+      options.recompute_widely = true;
+      const bool expensive = mattered.recompute_expensive || mattered.recompute_long;
+      if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
+    }
+    if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
   }
-  if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
-  return best;
+
+  const ir::Module& module_;
+  KernelTable& kernels_;
+  passes::ClassesTable table_;
+  const passes::UniformityFacts facts_;
+  FusionPlanner planner_;
+  FusionPlan best_;
+  BuiltPlan built_;
+  Measured measured_;
+};
+
+/// The kernels that the steps of a plan run, and how often each.
+void add_kernels(const runtime::Block& block, std::map<std::int32_t, int>* runs) {
+  for (const runtime::Step& s : block.steps) {
+    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
+      ++(*runs)[task->kernel];
+    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
+      add_kernels(loop->condition, runs);
+      add_kernels(loop->body, runs);
+    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
+      for (const runtime::Branch& b : conditional->branches) add_kernels(b.block, runs);
+    }
+  }
+}
+std::map<std::int32_t, int> kernels_of(const BuiltPlan& built) {
+  std::map<std::int32_t, int> out;
+  add_kernels(built.plan.entry, &out);
+  return out;
+}
+
+PlannedProgram plan(const ir::Module& module, std::int64_t devices) {
+  PlannedProgram out;
+  Trials trials(module, devices, &out.kernels);
+  trials.run();
+  out.built = std::move(trials.built());
+  return out;
 }
 
 }  // namespace
 
 PlannedProgram plan_program(const ir::Module& module) {
+  return plan(module, module.num_partitions);
+}
+
+std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices) {
+  KernelTable kernels;
+  Trials trials(module, devices, &kernels);
+  trials.run();
+  FusedModule fused = fuse_module(module, trials.facts(), trials.settled());
+  const BuiltPlan built = build(*fused.module, fused.facts, trials.table(), &kernels, nullptr);
+  TESSERA_CHECK(kernels_of(built) == kernels_of(trials.built()),
+                "the fusions of " + module.name + " are not those of its plan");
+  return std::move(fused.module);
+}
+
+PlannedProgram plan_fused_program(const ir::Module& fused) {
   PlannedProgram out;
-  out.built = build_best(module, module.num_partitions, &out.kernels);
+  passes::ClassesTable table(fused.num_partitions);
+  const passes::UniformityFacts facts = passes::analyze_uniformity(fused, &table);
+  out.built = build(fused, facts, table, &out.kernels, nullptr);
   return out;
 }
 
-BuiltPlan build_plan(const ir::Module& module) {
-  PlannedProgram planned = plan_program(module);
+BuiltPlan materialize(PlannedProgram planned) {
   planned.kernels.materialize(&planned.built.plan);
   return std::move(planned.built);
 }
 
-BuiltPlan build_plan_of_one_device(const ir::Module& module) {
-  KernelTable kernels;
-  return build_best(module, 1, &kernels);
-}
+BuiltPlan build_plan(const ir::Module& module) { return materialize(plan_program(module)); }
+
+BuiltPlan build_plan_of_one_device(const ir::Module& module) { return plan(module, 1).built; }
 
 }  // namespace tessera::codegen

@@ -19,15 +19,23 @@ struct BuiltPlan {
   std::vector<std::string> evaluator_ops;
 };
 
-/// A plan without kernels: what it holds and how long it takes can be measured. `kernels` makes
-/// them.
+/// A plan without kernels: what it holds and how long it takes can be measured.
 struct PlannedProgram {
   BuiltPlan built;
   KernelTable kernels;
 };
+/// With the fusions that take the least memory, or nearly so if they are faster. Fusions that the
+/// module has are calls.
 PlannedProgram plan_program(const ir::Module& module);
+/// The program with those fusions as instructions, each of them one loop of the plan. Their plan
+/// has the same kernels (InternalError if not). `devices`: of the plan, all of them or one.
+std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices);
+/// Without a choice: each fusion that the module has is one loop, and no other op is in one. The
+/// module is one that fuse_program gave.
+PlannedProgram plan_fused_program(const ir::Module& fused);
 
-/// The plan owns what its kernels read: the module may go, or be changed.
+/// Makes the kernels. The plan owns what they read: the module may go, or be changed.
+BuiltPlan materialize(PlannedProgram planned);
 BuiltPlan build_plan(const ir::Module& module);
 /// The first device's view of it, to be measured and not to be run: it has no kernels, and nothing
 /// in it grows with the devices.

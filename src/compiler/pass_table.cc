@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string>
 
+#include "src/codegen/plan_builder.h"
 #include "src/ir/analysis/layouts.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/shapes/shape_inference.h"
@@ -148,6 +149,11 @@ constexpr Pass kPasses[] = {
     {"optimize-collectives", "All passes on collectives, as the pipeline runs them",
      [](ModulePtr& m, Argument) {
        spmd::optimize_collectives(&m, {});
+       return Count();
+     }},
+    {"fuse", "Make a fusion of what one loop computes, as the plan chooses",
+     [](ModulePtr& m, Argument) {
+       m = codegen::fuse_program(*m, m->num_partitions);
        return Count();
      }},
 };

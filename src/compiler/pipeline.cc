@@ -281,10 +281,14 @@ void mark_root(Compilation& c) {
   root->sharding = c.root_sharding;
 }
 
-// Uniformity and fusion are decided while the plan is built, from the module as it is now.
+// Uniformity and fusion are decided while the plan is built, from the module as it is now. That
+// stays: the plan is of the program that fused_program shows.
 void build_plan(Compilation& c) {
   c.built = c.options.runs ? codegen::build_plan(*c.module)
                            : codegen::build_plan_of_one_device(*c.module);
+}
+std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
+  return codegen::fuse_program(*c.module, c.options.runs ? c.module->num_partitions : 1);
 }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
@@ -292,7 +296,7 @@ void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
 struct Stage {
   const char* name;
   void (*run)(Compilation& c);
-  enum class Leaves { nothing, module, plan } leaves;
+  enum class Leaves { nothing, module, fusions, plan } leaves;
 };
 
 // All that happens between a module and something that runs, in this order.
@@ -318,7 +322,7 @@ constexpr Stage kStages[] = {
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
-    {"build-plan", build_plan, Stage::Leaves::nothing},
+    {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},
     {"plan", finalize_plan, Stage::Leaves::plan},
 };
@@ -338,11 +342,16 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
   return {count.total_bytes, count.dot_flops, peak_bytes(*trial.module)};
 }
 
+std::string text_after(const Stage& stage, const Compilation& c) {
+  if (stage.leaves == Stage::Leaves::plan) return runtime::to_string(c.built.plan);
+  return ir::to_string(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
+}
+
 /// A stage that leaves a module which isn't well formed is at fault itself.
 void verify_after(const Stage& stage, const Compilation& c) {
   if (stage.leaves == Stage::Leaves::plan || !c.module) return;
   try {
-    ir::verify(*c.module);
+    ir::verify(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
   } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {
@@ -393,8 +402,7 @@ void run_pipeline(Compilation* c) {
     const std::chrono::duration<double, std::milli> took = Clock::now() - before;
     times += fmt::format(" {} {:.2f}", stage.name, took.count());
     if (!dump.enabled() || stage.leaves == Stage::Leaves::nothing) continue;
-    dump.write(stage.name, stage.leaves == Stage::Leaves::plan ? runtime::to_string(c->built.plan)
-                                                               : ir::to_string(*c->module));
+    dump.write(stage.name, text_after(stage, *c));
   }
   const std::chrono::duration<double, std::milli> total = Clock::now() - start;
   log(LogLevel::debug, fmt::format("compiled {} in {:.2f} ms:{}", name, total.count(), times));

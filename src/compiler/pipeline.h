@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler pipeline, run as a whole or up to a stage.
+// The compiler pipeline, run to the end or up to a stage.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ struct Compilation {
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// said about full gathers.
   bool for_report = false;
-  /// Only to see what comes of it: nothing is said about full gathers.
+  /// A trial: full gathers are not reported.
   bool on_trial = false;
   /// TESSERA_FULL_GATHER=error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;

@@ -34,7 +34,7 @@ ENTRY e {
   ROOT padded = f32[4,1] pad(column, zero), padding=1_0x0_0
 })");
   OneScalar scalars;
-  ComposedView m = ComposedView::whole(0, {2, 3});
+  ComposedView m = ComposedView::identity(0, {2, 3});
   ASSERT_EQ(m.pieces.size(), 1u);
   const auto expect = [&](std::int64_t base, const Dims& origins, const Dims& sizes,
                           const Dims& strides) {

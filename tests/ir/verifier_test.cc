@@ -118,6 +118,35 @@ TEST(Verifier, FindsWhatIsWrong) {
   }
 }
 
+TEST(Verifier, FusionsAreOfAKindThatThereIs) {
+  const auto fusion = [](const std::string& kind) {
+    return "f { p = f32[4] parameter(0)\n  ROOT n = f32[4] negate(p) }\n"
+           "ENTRY e { a = f32[4] parameter(0)\n  ROOT r = f32[4] fusion(a), " +
+           kind + "calls=f }\n";
+  };
+  for (const char* kind : {"kLoop", "kInput", "kOutput", "kCustom"}) {
+    verify(*parse_hlo(fusion("kind=" + std::string(kind) + ", ")));
+  }
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {fusion(""), "r of e: has no kind"},
+      {fusion("kind=kFused, "), "r of e: is of kind kFused, and there are kLoop"}};
+  for (const auto& [text, message] : wrong) {
+    try {
+      verify(*parse_hlo(text));
+      ADD_FAILURE() << "not found";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(message), std::string::npos) << e.what();
+    }
+  }
+  const auto two = parse_hlo(fusion("kind=kLoop, "));
+  Instruction* call = two->entry()->root();
+  call->add_called(call->called(0));
+  EXPECT_THROW(verify(*two), ValueError);
+  call->set_called({call->called(0)});
+  call->called(0)->parameter(0)->shape = Shape(DType::f32, {5});
+  EXPECT_THROW(verify(*two), Error);
+}
+
 std::string canonical(const Module& m) {
   PrintOptions options;
   options.canonical = true;

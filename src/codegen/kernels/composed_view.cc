@@ -23,7 +23,7 @@ void shift(Side* s, std::int64_t by) {
   if (s->has_window()) s->low += by, s->high += by;
 }
 
-/// What lies outside [0, extent) of a dim is not to be seen when the array becomes a part of a
+/// What is outside [0, extent) of a dim is not to be seen when the array becomes a part of a
 /// larger one.
 bool clip(ComposedView* m, int dim, std::int64_t extent) {
   std::vector<Piece> kept;
@@ -124,8 +124,8 @@ bool rearrange(const Dims& dims, const std::vector<int>& of, ComposedView* m) {
   return true;
 }
 
-/// One box under other dims: runs of dims that lie as one are cut anew. False if the cuts don't
-/// fit.
+/// One box under other dims: runs of dims that are laid out as one are cut anew. False if the cuts
+/// don't fit.
 bool recut(const Dims& dims, ComposedView* m) {
   std::vector<std::size_t> old, made;
   for (std::size_t d = 0; d < m->dims.size(); ++d) {
@@ -244,7 +244,7 @@ bool ComposedView::Piece::moves(int dim) const {
   return std::any_of(starts.begin(), starts.end(), [&](const Start& s) { return s.dim == dim; });
 }
 
-ComposedView ComposedView::whole(int input, const Dims& dims) {
+ComposedView ComposedView::identity(int input, const Dims& dims) {
   ComposedView m;
   m.dims = dims;
   Piece p;
@@ -313,32 +313,24 @@ bool commutes(const ir::Instruction& view) {
          view.is(Opcode::dynamic_slice) || view.is(Opcode::reshape);
 }
 
-Dims same_order(std::int64_t rank) {
+Dims identity_order(std::int64_t rank) {
   Dims order(static_cast<std::size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
   return order;
 }
 
-Dims reordered(const Dims& order, const ir::Instruction& transpose) {
+Dims reordered(const Dims& order, const Dims& by) {
   Dims out;
-  for (const std::int64_t d : transpose.get<ir::DimensionsAttrs>().dims) {
-    out.push_back(order[std::size_t(d)]);
-  }
+  for (const std::int64_t d : by) out.push_back(order[std::size_t(d)]);
   return out;
 }
 
-std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
-                                                   std::int64_t index) {
-  auto out = std::make_unique<ir::Instruction>();
-  out->opcode = Opcode::transpose;
-  out->name = operand->name;
-  out->index = index;
-  Dims dims;
-  for (const std::int64_t d : order) dims.push_back(operand->shape.dim(d));
-  out->shape = Shape(operand->shape.dtype, dims);
-  out->set_operands({operand});
-  out->attrs = ir::DimensionsAttrs{order};
-  return out;
+Shape transposed(const Shape& shape, const Dims& order) {
+  return Shape(shape.dtype, reordered(shape.dims, order));
+}
+
+bool apply_transpose(const Dims& order, ComposedView* m) {
+  return rearrange(reordered(m->dims, order), std::vector<int>(order.begin(), order.end()), m);
 }
 
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m) {
@@ -348,10 +340,8 @@ bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars
       return slice(view.get<ir::SliceAttrs>(), dims, m);
     case Opcode::reverse:
       return reverse(view.get<ir::DimensionsAttrs>().dims, m);
-    case Opcode::transpose: {
-      const Dims& perm = view.get<ir::DimensionsAttrs>().dims;
-      return rearrange(dims, std::vector<int>(perm.begin(), perm.end()), m);
-    }
+    case Opcode::transpose:
+      return apply_transpose(view.get<ir::DimensionsAttrs>().dims, m);
     case Opcode::broadcast: {
       std::vector<int> of(dims.size(), -1);
       const Dims& at = view.get<ir::DimensionsAttrs>().dims;

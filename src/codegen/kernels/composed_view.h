@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include <tessera/dtype.h>
@@ -29,7 +28,7 @@ struct ComposedView {
   /// not.
   struct Side {
     std::int64_t low = 0, high = 0;     ///< window that is not left, if high > low
-    std::int64_t origin = 0, size = 0;  ///< where the source's box lies
+    std::int64_t origin = 0, size = 0;  ///< where the source's box is
     std::int64_t stride = 0;            ///< of the source, in elements
     bool has_window() const { return high > low; }
   };
@@ -52,10 +51,10 @@ struct ComposedView {
   std::vector<Piece> pieces;  ///< later ones cover earlier ones
   int fill = -1;              ///< input of the scalar that stands where no piece does
 
-  static ComposedView whole(int input, const Dims& dims);
+  static ComposedView identity(int input, const Dims& dims);
   /// One piece without starts that covers everything.
   bool is_one_box() const;
-  /// Drops what lies outside and dims of one, and joins dims into longer ones.
+  /// Drops what is outside and dims of one, and joins dims into longer ones.
   void simplify();
 };
 
@@ -69,12 +68,11 @@ bool is_data_operand(const ir::Instruction& view, std::size_t k);
 bool commutes(const ir::Instruction& view);
 
 /// The dims as they are.
-Dims same_order(std::int64_t rank);
-/// What a transpose makes of an array whose dims stand in that order.
-Dims reordered(const Dims& order, const ir::Instruction& transpose);
-/// A transpose that is in no program, but stands in chains of views.
-std::unique_ptr<ir::Instruction> made_up_transpose(ir::Instruction* operand, const Dims& order,
-                                                   std::int64_t index);
+Dims identity_order(std::int64_t rank);
+/// What a transpose by `by` makes of an array whose dims stand in that order.
+Dims reordered(const Dims& order, const Dims& by);
+/// What has dim order[d] of the shape as its dim d.
+Shape transposed(const Shape& shape, const Dims& order);
 
 /// Numbers the scalars that a view reads.
 class ViewScalars {
@@ -85,6 +83,8 @@ class ViewScalars {
 
 /// Operand `k` of `view` → its part of the view. False if composed views can't say that.
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m);
+/// A view that is transposed.
+bool apply_transpose(const Dims& order, ComposedView* m);
 
 /// A composed view whose inputs have addresses.
 class ResolvedView {

@@ -24,7 +24,7 @@ KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad
                             std::size_t element_bytes);
 
 /// Where a dynamic slice begins: inputs[first + d] is an integer scalar for dim d, clamped so that
-/// the slice lies inside.
+/// the slice is inside.
 struct DynamicStarts {
   int first = 1;
   DType dtype = DType::s32;

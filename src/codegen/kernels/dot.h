@@ -7,7 +7,8 @@
 
 namespace tessera::codegen {
 
-/// How an operand lies as [batch, rows, contracted] (or, transposed, [batch, contracted, rows]).
+/// How an operand is laid out as [batch, rows, contracted] (or, transposed, [batch, contracted,
+/// rows]).
 struct DotSide {
   /// Order of dims that the kernel needs first; empty: as it stands.
   Dims transpose;

@@ -199,7 +199,7 @@ void run_scatter(const KernelCall& call) {
   update.resize(old.size());
   for (std::int64_t n = 0; n < attrs.count; ++n) {
     const Windows::Place p = w.place(n, call.inputs[1]);
-    // A window that doesn't lie wholly inside is dropped.
+    // A window that isn't entirely inside is dropped.
     bool inside = true;
     for (std::size_t d = 0; d < p.start.size(); ++d) {
       inside = inside && p.start[d] >= 0 && p.start[d] <= w.dims[d] - w.sizes[d];

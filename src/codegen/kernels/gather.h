@@ -19,7 +19,8 @@ SourceDescriptor gathered_rows(const ir::Instruction& gather);
 /// Only if indices_in_order.
 SourceDescriptor gathered_rows(const ir::Instruction& gather,
                                std::shared_ptr<const LoopExpr> indices);
-/// Whether there are gathered_rows, and the index vectors lie one after the other as the rows do.
+/// Whether there are gathered_rows, and the index vectors are laid out one after the other as the
+/// rows do.
 bool indices_in_order(const ir::Instruction& gather);
 /// Inputs: array (its bytes are in the output already), indices, updates. Empty for several arrays
 /// or a combiner without block functions.

@@ -54,7 +54,7 @@ Buffers& buffers() {
 /// The elements to be reduced, wherever they come from.
 class Elements {
  public:
-  /// Those before `end` are all asked for, in order: many may be made at a time.
+  /// Those before `end` are all read, in order: many may be made at a time.
   Elements(const KernelCall& call, const SingleAttrs& s, std::int64_t end)
       : program_(s.operand.program.get()),
         inputs_(call.inputs + s.operand.first_input),
@@ -200,8 +200,8 @@ void run_single(const KernelCall& call) {
   const std::int64_t b0 = s.by_rows ? 0 : call.begin * s.columns;
   const std::int64_t b1 =
       s.by_rows || (call.end + 1) * s.columns > s.shape.b ? s.shape.b : call.end * s.columns;
-  const bool whole = b0 == 0 && b1 == s.shape.b && s.shape.b <= kLanes;
-  Elements elements(call, s, whole ? a1 * plane : 0);
+  const bool all_columns = b0 == 0 && b1 == s.shape.b && s.shape.b <= kLanes;
+  Elements elements(call, s, all_columns ? a1 * plane : 0);
   if (s.shape.b == 1 && s.shape.reduced <= 32) return reduce_short_rows(s, call, elements, a0, a1);
   for (std::int64_t a = a0; a < a1; ++a) {
     if (s.shape.b == 1) {

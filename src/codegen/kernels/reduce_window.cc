@@ -191,7 +191,7 @@ std::int64_t source(const WindowDim& w, std::int64_t dim, std::int64_t out, std:
 }
 
 /// Offsets in the window that meet the array for some output from `first` to `last`; the others, of
-/// which a window may have any number, lie in the padding.
+/// which a window may have any number, are in the padding.
 std::pair<std::int64_t, std::int64_t> offsets(const WindowDim& w, std::int64_t dim,
                                               std::int64_t first, std::int64_t last) {
   if (dim == 0) return {0, 0};

@@ -31,7 +31,8 @@ struct Runs {
 };
 
 std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std::int64_t devices) {
-  // Bytes of each computation with all that it calls, callees first; of a conditional the dearest.
+  // Bytes of each computation with all that it calls, callees first; of a conditional the
+  // costliest.
   std::map<const ir::Computation*, double> bytes;
   auto called = [&](const Instruction& i, auto&& f) {
     switch (i.opcode) {
@@ -41,15 +42,15 @@ std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std:
         return;
       }
       case Opcode::conditional: {
-        const ir::Computation* dearest = nullptr;
+        const ir::Computation* costliest = nullptr;
         for (const ir::Computation* c : i.called()) {
-          if (!dearest || bytes[c] > bytes[dearest]) dearest = c;
+          if (!costliest || bytes[c] > bytes[costliest]) costliest = c;
         }
         for (std::size_t b = 0; b < i.called().size(); ++b) {
           // Two branches may be one computation: it counts once.
           const bool first = std::find(i.called().begin(), i.called().begin() + std::ptrdiff_t(b),
                                        i.called()[b]) == i.called().begin() + std::ptrdiff_t(b);
-          if (first) f(i.called()[b], 1, i.called()[b] == dearest, true);
+          if (first) f(i.called()[b], 1, i.called()[b] == costliest, true);
         }
         return;
       }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <string_view>
 #include <type_traits>
 #include <unordered_set>
 #include <vector>
@@ -157,7 +159,25 @@ struct Verifier {
         c != nullptr && !c->elided && c->value.shape() != i.shape) {
       fail(i, "a value " + c->value.shape().to_string() + " as a constant " + i.shape.to_string());
     }
+    if (i.is(Opcode::fusion)) fusion(i);
     if (i.has_sharding()) sharding(i);
+  }
+
+  // That operands and result are those of its computation is shape inference.
+  void fusion(const Instruction& i) const {
+    static constexpr std::string_view kKinds[] = {"kLoop", "kInput", "kOutput", "kCustom"};
+    if (i.called().size() != 1) {
+      fail(i, "calls " + std::to_string(i.called().size()) + " computations instead of one");
+    }
+    const auto* attrs = i.attrs.get_if<TextAttrs>();
+    const std::string* kind = nullptr;
+    for (std::size_t k = 0; attrs != nullptr && k < attrs->items.size(); ++k) {
+      if (attrs->items[k].first == "kind") kind = &attrs->items[k].second;
+    }
+    if (kind == nullptr) fail(i, "has no kind");
+    if (std::find(std::begin(kKinds), std::end(kKinds), *kind) == std::end(kKinds)) {
+      fail(i, "is of kind " + *kind + ", and there are kLoop, kInput, kOutput and kCustom");
+    }
   }
 
   // Each instruction knows its users, and no others.
