@@ -41,14 +41,14 @@ FusionOptions random_options(Dice& dice) {
 }
 
 /// A random program, fused in some way.
-struct Case {
+struct FusedCase {
   std::unique_ptr<ir::Module> program, fused;
   std::vector<Literal> arguments;
   std::size_t known = 0;  ///< instructions of the fused entry with facts
 };
 
-Case random_case(std::uint64_t seed) {
-  Case out;
+FusedCase fused_case(std::uint64_t seed) {
+  FusedCase out;
   Dice dice(seed + 1);
   RandomProgramOptions options;
   options.max_ops = 30;
@@ -71,7 +71,7 @@ Case random_case(std::uint64_t seed) {
 TEST(FusedModule, ComputesWhatTheProgramDid) {
   std::size_t fusions = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const Case c = random_case(seed);
+    const FusedCase c = fused_case(seed);
     const std::string text = ir::to_string(*c.fused);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
     ir::verify(*c.fused);
@@ -102,7 +102,7 @@ std::vector<Literal> run_fused(const ir::Module& fused, const ir::Module& progra
 
 TEST(FusedModule, TextSaysWhatEachLoopComputes) {
   for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
-    const Case c = random_case(seed);
+    const FusedCase c = fused_case(seed);
     const std::string text = ir::to_string(*c.fused);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
     const auto want = leaves_of({evaluator::evaluate(*c.program, c.arguments)});
@@ -123,7 +123,7 @@ std::string settled(const ir::Module& fused) {
 
 TEST(FusedModule, IsThatOfThePlan) {
   for (std::uint64_t seed = 2000; seed < 2200; ++seed) {
-    const Case c = random_case(seed);
+    const FusedCase c = fused_case(seed);
     const auto fused = codegen::fuse_program(*c.program, 1);
     const std::string text = ir::to_string(*fused);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
