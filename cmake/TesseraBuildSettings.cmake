@@ -83,7 +83,8 @@ endfunction()
 # tessera_join(TARGET SOURCE...): a unity build of the sources, neighbours together, in batches of
 # about this many bytes: most of the time goes into headers, templates and inline functions that they
 # share, and eight small batches take twice as long as one large one. Sources whose helpers have the
-# same names as another's stand in batches of their own; a line "// Compiled apart" says why.
+# same names as another's stand in batches of their own; a line "// Compiled apart" says why, as
+# "// Compiled alone" does for a source that is a unit of its own.
 set(tessera_batch_bytes 160000)
 function(tessera_join target)
   if(NOT TESSERA_UNITY)
@@ -94,7 +95,10 @@ function(tessera_join target)
   list(SORT ARGN)
   foreach(source IN LISTS ARGN)
     file(STRINGS "${source}" says_apart REGEX "^// Compiled apart" LIMIT_COUNT 1)
-    if(says_apart)
+    file(STRINGS "${source}" says_alone REGEX "^// Compiled alone" LIMIT_COUNT 1)
+    if(says_alone)
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    elseif(says_apart)
       list(APPEND apart "${source}")
     else()
       list(APPEND together "${source}")
