@@ -256,7 +256,9 @@ R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches
 /// true for all and false for one.
 struct ScanUnroll {
   std::int64_t steps = 1;  ///< 0: all
+  /// One step in a trip.
   constexpr ScanUnroll() = default;
+  /// From a number of steps, or from whether to unroll all of them.
   template <class T>
   requires std::is_integral_v<T>
   // NOLINTNEXTLINE(google-explicit-constructor): as JAX takes a number or a bool
