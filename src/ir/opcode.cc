@@ -35,7 +35,7 @@ constexpr Linearity sums(Operands... operands) {
 
 constexpr OpcodeInfo kOpTable[] = {
 #define OP(enumerator, text, operands, attributes, types_, shape, factors, evaluate, traits_, \
-           linear, work, calls, dialect)                                                      \
+           linear, work, calls, dialect, ...)                                                 \
   {text,                                                                                      \
    operands,                                                                                  \
    [] {                                                                                       \
