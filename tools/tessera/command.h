@@ -29,6 +29,7 @@ void add_opt(CLI::App& app, std::function<int()>& run);
 void add_partition(CLI::App& app, std::function<int()>& run);
 void add_run(CLI::App& app, std::function<int()>& run);
 void add_sharding(CLI::App& app, std::function<int()>& run);
+void add_transform(CLI::App& app, std::function<int()>& run);
 
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kInternal = 70;
 

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of calls that say more than which computation they call: remat, custom derivatives,
+// custom partitioning, code per device.
+#include <algorithm>
+
+#include "src/ir/cloner.h"
+#include "src/ir/hooks.h"
+#include "src/ir/rewrite/derivative_rules.h"
+#include "src/transforms/jvp/site.h"
+#include "src/transforms/jvp/split.h"
+#include "src/transforms/utils/custom_vjp.h"
+#include "src/transforms/utils/leaves.h"
+
+namespace tessera::transforms {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+/// The derivative of what the op calls, whose parameters are arrays.
+Derivative of_callee(JvpSite& s) {
+  for (const Instruction* x : s.x) {
+    if (x->shape.is_tuple) s.refuse("it takes a tuple; pass the elements as operands");
+  }
+  std::vector<bool> perturbed;
+  for (const Tangent& t : s.dx) perturbed.push_back(!t.is_zero());
+  return differentiate(*s.op.called(0), {s.x.size()}, perturbed, s.mode);
+}
+
+std::vector<Instruction*> with_tangents(const JvpSite& s) {
+  std::vector<Instruction*> out = s.x;
+  for (const Tangent& t : s.dx) {
+    if (!t.is_zero()) out.push_back(t.array);
+  }
+  return out;
+}
+
+/// The tangents that are there, where they belong.
+Tangent placed(const JvpSite& s, const std::vector<Instruction*>& where,
+               std::span<Instruction* const> known) {
+  std::vector<Instruction*> leaves;
+  std::size_t next = 0;
+  for (const Instruction* t : where) leaves.push_back(t == nullptr ? nullptr : known[next++]);
+  return tangent_from_leaves(s.op.shape, leaves);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ remat
+
+namespace {
+
+bool matches(const ir::RematPolicy& p, const Instruction& i) {
+  using Kind = ir::RematPolicy::Kind;
+  const auto* dot = i.attrs.get_if<ir::DotAttrs>();
+  switch (p.kind) {
+    case Kind::everything_saveable:
+      return true;
+    case Kind::dots_saveable:
+      return dot != nullptr;
+    case Kind::dots_with_no_batch_dims_saveable:
+    case Kind::offload_dot_with_no_batch_dims:
+      return dot != nullptr && dot->lhs_batch.empty();
+    case Kind::save_only_these_names:
+    case Kind::save_any_names_but_these:
+    case Kind::save_anything_except_these_names:
+    case Kind::save_and_offload_only_these_names:
+      return false;
+  }
+  return false;
+}
+
+/// What the policies keep of what the tangents need.
+Residuals saved_values(const JvpSite& s, const Derivative& d) {
+  const auto& policies = s.get<ir::RematAttrs>().policies;
+  for (const ir::RematPolicy& p : policies) {
+    using Kind = ir::RematPolicy::Kind;
+    if (p.kind != Kind::everything_saveable && p.kind != Kind::dots_saveable &&
+        p.kind != Kind::dots_with_no_batch_dims_saveable) {
+      s.refuse(
+          "policies that name values or move them to another memory have no effect yet; valid: "
+          "nothing, everything, dots, dots with no batch dims");
+    }
+  }
+  Residuals out;
+  const std::vector<std::int64_t> bytes(d.computation->parameters().size(), 0);
+  bool everything = false;
+  for (const ir::RematPolicy& p : policies) {
+    everything = everything || p.kind == ir::RematPolicy::Kind::everything_saveable;
+  }
+  if (everything) return choose_residuals(d, bytes);
+  // Parameters are there anyhow.
+  for (Instruction* a : d.arguments) out.values.push_back(a);
+  for (const auto& i : d.computation->instructions()) {
+    const auto saves = [&](const ir::RematPolicy& p) { return matches(p, *i); };
+    if (std::any_of(policies.begin(), policies.end(), saves)) out.values.push_back(i.get());
+  }
+  return out;
+}
+
+/// Without what depends on a tangent, which is computed anyhow.
+void keep_known(const Derivative& d, Residuals* r) {
+  std::vector<bool> linear(d.computation->instructions().size(), false);
+  for (const auto& i : d.computation->instructions()) {
+    const auto n = std::size_t(i->index);
+    for (const Instruction* t : d.tangent_arguments) linear[n] = linear[n] || t == i.get();
+    for (const Instruction* x : i->operands())
+      linear[n] = linear[n] || linear[std::size_t(x->index)];
+  }
+  std::erase_if(r->values, [&](const Instruction* i) { return linear[std::size_t(i->index)]; });
+}
+
+Tangent split_remat(JvpSite& s) {
+  const Derivative d = of_callee(s);
+  Residuals saved = saved_values(s, d);
+  keep_known(d, &saved);
+  // The results and what is saved are computed as if there were no remat.
+  ir::Cloner cloner(*d.computation, s.b.computation());
+  for (std::size_t k = 0; k < s.x.size(); ++k) cloner.map(d.arguments[k], s.x[k]);
+  std::vector<Instruction*> results, values, tangents;
+  for (Instruction* r : d.results) results.push_back(cloner.clone_with_operands(*r));
+  for (Instruction* r : saved.values) values.push_back(cloner.clone_with_operands(*r));
+  s.result = from_leaves(s.b, s.op.shape, results);
+
+  Computation* body = d.computation->module()->add_computation(s.op.called(0)->name() + ".again");
+  ir::Builder in(body);
+  in.metadata = s.op.metadata;
+  std::int64_t number = 0;
+  std::vector<Instruction*> inside;
+  for (const Instruction* v : values) inside.push_back(in.parameter(number++, v->shape));
+  for (const Tangent& t : s.dx) {
+    if (t.is_zero()) continue;
+    values.push_back(t.array);
+    tangents.push_back(in.parameter(number++, t.array->shape));
+  }
+  const std::vector<Instruction*> out = linear_part(d, saved, inside, tangents, body);
+  body->set_root(in.tuple(present(out)));
+  auto attrs = s.get<ir::RematAttrs>();
+  attrs.differentiated = true;
+  Instruction* again = s.b.emit(Opcode::remat, values, attrs, {body});
+  return placed(s, out, elements_of(s.b, again));
+}
+
+}  // namespace
+
+Tangent jvp_remat(JvpSite& s) {
+  if (s.mode == JvpMode::split) return split_remat(s);
+  const Derivative d = of_callee(s);
+  ir::Builder in(d.computation);
+  in.metadata = s.op.metadata;
+  std::vector<Instruction*> root = d.results;
+  const std::vector<Instruction*> tangents = present(d.tangents);
+  root.insert(root.end(), tangents.begin(), tangents.end());
+  d.computation->set_root(in.tuple(root));
+  Instruction* both = s.b.emit(Opcode::remat, with_tangents(s), s.op.attrs, {d.computation});
+  const std::vector<Instruction*> all = elements_of(s.b, both);
+  const std::span<Instruction* const> leaves(all);
+  s.result = from_leaves(s.b, s.op.shape, leaves.first(d.results.size()));
+  return placed(s, d.tangents, leaves.subspan(d.results.size()));
+}
+
+// ------------------------------------------------------------------ custom derivatives
+
+namespace {
+
+struct CustomRule {
+  JvpSite& s;
+  const ir::CustomDerivativeAttrs& attrs;
+  Instruction* op;  ///< a copy in the target, whose rule is traced
+  std::vector<std::size_t> differentiable;
+  std::vector<bool> perturbed;
+
+  explicit CustomRule(JvpSite& site)
+      : s(site), attrs(site.get<ir::CustomDerivativeAttrs>()), op(site.clone_on(site.x)) {
+    for (auto k = std::size_t(attrs.nondiff); k < s.x.size(); ++k) {
+      if (!has_tangent(s.x[k]->shape)) continue;
+      differentiable.push_back(k);
+      perturbed.push_back(!s.dx[k].is_zero());
+    }
+    for (std::size_t k = 0; k < std::size_t(attrs.nondiff); ++k) {
+      if (s.dx[k].is_zero()) continue;
+      s.refuse("operand " + std::to_string(k) + " of " + attrs.label +
+               " is declared to have no derivative, and depends on what is differentiated");
+    }
+  }
+
+  Tangent by_jvp() {
+    Computation* rule = nullptr;
+    if (attrs.symbolic_zeros) {
+      if (attrs.rules == nullptr) s.refuse("its rule is not known");
+      rule = attrs.rules->jvp(*op, perturbed);
+    } else {
+      ir::trace_rules(op);
+      rule = op->called(1);
+    }
+    std::vector<Instruction*> arguments = s.x;
+    std::vector<Tangent> tangents(s.x.size());
+    for (std::size_t n = 0; n < differentiable.size(); ++n) {
+      if (attrs.symbolic_zeros && !perturbed[n]) continue;
+      const std::size_t k = differentiable[n];
+      // The rule is linear in tangents: its own derivative in their direction is what it gives for
+      // them, and has loops and branches cut where it must be.
+      const bool again = s.mode == JvpMode::split;
+      arguments.push_back(again ? zeros(s.b, s.x[k]->shape) : s.tangent(k));
+      tangents.push_back(again ? s.dx[k] : Tangent());
+    }
+    const Dual d = jvp(*rule, s.b.computation(), arguments, tangents, s.mode);
+    const std::vector<Instruction*> all = leaves_of(s.b, d.primal);
+    const std::vector<Instruction*> derivatives = leaves_of(d.tangent, rule->root()->shape);
+    const std::vector<Shape> shapes = flatten(s.op.shape);
+    const std::span<Instruction* const> leaves(all);
+    s.result = from_leaves(s.b, s.op.shape, leaves.first(shapes.size()));
+    std::vector<Instruction*> out;
+    std::size_t next = shapes.size();
+    for (const Shape& shape : shapes) {
+      if (!has_tangent(shape)) {
+        out.push_back(nullptr);
+        continue;
+      }
+      out.push_back(s.mode == JvpMode::split ? derivatives[next] : all[next]);
+      ++next;
+    }
+    return tangent_from_leaves(s.op.shape, out);
+  }
+
+  Tangent by_vjp() {
+    if (s.mode == JvpMode::joint) {
+      s.refuse("forward mode can't go through " + attrs.label +
+               ", which has a rule for reverse mode (custom_vjp) only; valid: custom_jvp");
+    }
+    ir::DerivativeRules::Vjp rule;
+    if (attrs.symbolic_zeros) {
+      if (attrs.rules == nullptr) s.refuse("its rule is not known");
+      rule = attrs.rules->vjp(*op, perturbed);
+    } else {
+      ir::trace_rules(op);
+      rule = {op->called(1), op->called(2), op->get<ir::CustomDerivativeAttrs>().residuals};
+    }
+    Instruction* forward = ir::inline_computation(s.b.computation(), *rule.forward, s.x);
+    const std::vector<Instruction*> all = leaves_of(s.b, forward);
+    const std::vector<Shape> shapes = flatten(s.op.shape);
+    const std::span<Instruction* const> leaves(all);
+    s.result = from_leaves(s.b, s.op.shape, leaves.first(shapes.size()));
+    // (operands without derivative, residuals, tangents) -> tangents of the results
+    std::vector<Instruction*> operands(s.x.begin(), s.x.begin() + std::ptrdiff_t(attrs.nondiff));
+    operands.insert(operands.end(), all.begin() + std::ptrdiff_t(shapes.size()), all.end());
+    for (const std::size_t k : differentiable) operands.push_back(s.tangent(k));
+    std::vector<Shape> given;
+    for (const Shape& shape : shapes) {
+      if (has_tangent(shape)) given.push_back(shape);
+    }
+    ir::CustomCallAttrs call;
+    call.target = kCustomVjpTangent;
+    Instruction* tangent =
+        s.b.emit_shaped(Opcode::custom_call, Shape::tuple(given), operands, call, {rule.backward});
+    const std::vector<Instruction*> known = elements_of(s.b, tangent);
+    std::vector<Instruction*> out;
+    std::size_t next = 0;
+    for (const Shape& shape : shapes) out.push_back(has_tangent(shape) ? known[next++] : nullptr);
+    return tangent_from_leaves(s.op.shape, out);
+  }
+};
+
+}  // namespace
+
+Tangent jvp_custom_derivative(JvpSite& s) {
+  CustomRule rule(s);
+  return rule.attrs.kind == ir::CustomDerivativeAttrs::Kind::jvp ? rule.by_jvp() : rule.by_vjp();
+}
+
+// ------------------------------------------------------------------ partitioning by hand
+
+Tangent jvp_custom_partitioning(JvpSite& s) {
+  if (s.op.called().empty()) {
+    s.refuse("the text that it was read from lacks the computation that it stands for");
+  }
+  return jvp(*s.op.called(0), s.b.computation(), s.x, s.dx, s.mode).tangent;
+}
+
+Tangent jvp_manual_computation(JvpSite& s) {
+  s.refuse("derivatives of code per device (shard_map) are not there yet");
+}
+
+}  // namespace tessera::transforms

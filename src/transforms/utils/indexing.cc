@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rules of gathers and scatters share: places inside and outside of an array.
+#include "src/transforms/utils/indexing.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "src/base/contains.h"
+#include "src/base/literal_util.h"
+
+namespace tessera::transforms {
+
+using ir::Direction;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+std::int64_t greatest(DType dtype) {
+  std::int64_t out = std::numeric_limits<std::int64_t>::max();
+  dispatch_dtype(dtype, [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<S>) {
+      const auto max = std::uint64_t(std::numeric_limits<S>::max());
+      out = std::int64_t(std::min<std::uint64_t>(max, std::uint64_t(out)));
+    }
+  });
+  return out;
+}
+
+/// Per component of an index vector the last place at which a window starts inside, like `starts`.
+Instruction* last_starts(ir::Builder& b, const Shape& starts, std::int64_t vector_dim,
+                         const Dims& index_map, const Dims& window, const Shape& operand) {
+  std::vector<std::int64_t> last;
+  for (const std::int64_t d : index_map) {
+    const std::int64_t bound = operand.dim(d) - window[std::size_t(d)];
+    last.push_back(std::clamp<std::int64_t>(bound, 0, greatest(starts.dtype)));
+  }
+  if (std::all_of(last.begin(), last.end(), [&](std::int64_t v) { return v == last[0]; })) {
+    return b.splat(b.scalar(starts.dtype, last.empty() ? 0.0 : double(last[0])), starts.dims);
+  }
+  Instruction* bounds = b.constant(make_literal(starts.dtype, {std::int64_t(last.size())}, last));
+  return b.broadcast(bounds, starts.dims, {vector_dim});
+}
+
+}  // namespace
+
+Instruction* clamped_starts(ir::Builder& b, Instruction* starts, const ir::GatherAttrs& a,
+                            const Shape& operand) {
+  Instruction* last =
+      last_starts(b, starts->shape, a.index_vector_dim, a.start_index_map, a.slice_sizes, operand);
+  Instruction* first = b.splat(b.zero(starts->shape.dtype), starts->shape.dims);
+  return b.emit(Opcode::clamp, {first, starts, last});
+}
+
+Dims window_sizes(const ir::ScatterAttrs& a, const Shape& operand, const Shape& updates) {
+  Dims out;
+  std::size_t next = 0;
+  for (std::int64_t d = 0; d < operand.rank(); ++d) {
+    const bool one = contains(a.inserted_window_dims, d) || contains(a.input_batching_dims, d);
+    out.push_back(one ? 1 : updates.dim(a.update_window_dims[next++]));
+  }
+  return out;
+}
+
+Instruction* updates_inside(ir::Builder& b, Instruction* starts, const ir::ScatterAttrs& a,
+                            const Shape& operand, const Shape& updates) {
+  Instruction* last =
+      last_starts(b, starts->shape, a.index_vector_dim, a.scatter_dims_to_operand_dims,
+                  window_sizes(a, operand, updates), operand);
+  Instruction* inside = b.compare(Direction::le, starts, last);
+  if (!is_unsigned_integer(starts->shape.dtype)) {
+    Instruction* first = b.splat(b.zero(starts->shape.dtype), starts->shape.dims);
+    inside = b.binary(Opcode::and_, inside, b.compare(Direction::ge, starts, first));
+  }
+  if (a.index_vector_dim < starts->shape.rank()) {
+    ir::Computation* both = ir::scalar_computation(b.module(), Opcode::and_, DType::pred);
+    inside = b.reduce(inside, b.scalar(DType::pred, 1), {a.index_vector_dim}, both);
+  }
+  Dims to;
+  for (std::int64_t d = 0; d < updates.rank(); ++d) {
+    if (!contains(a.update_window_dims, d)) to.push_back(d);
+  }
+  return b.broadcast(inside, updates.dims, to);
+}
+
+Instruction* take_along(ir::Builder& b, Instruction* x, Instruction* places, std::int64_t dim) {
+  // One index vector of one component per element; all other dims are batched on both sides.
+  ir::GatherAttrs a;
+  a.collapsed_slice_dims = {dim};
+  a.start_index_map = {dim};
+  a.slice_sizes = Dims(x->shape.dims.size(), 1);
+  for (std::int64_t d = 0; d < x->shape.rank(); ++d) {
+    if (d == dim) continue;
+    a.operand_batching_dims.push_back(d);
+    a.start_indices_batching_dims.push_back(d);
+  }
+  a.index_vector_dim = places->shape.rank();
+  return b.emit(Opcode::gather, {x, places}, a);
+}
+
+}  // namespace tessera::transforms

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// tessera transform: derivatives and batches of programs.
+#include <sstream>
+
+#include "src/passes/expand_derivative_ops.h"
+#include "src/passes/expand_scans.h"
+#include "src/transforms/transform.h"
+#include "tools/tessera/command.h"
+
+namespace tessera::tool {
+namespace {
+
+struct TransformArguments {
+  std::string module, output = "-", to;
+  std::vector<std::string> steps;
+};
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string item; std::getline(in, item, ',');) out.push_back(item);
+  return out;
+}
+
+std::int64_t number(const std::string& step, const std::string& item) {
+  std::size_t used = 0;
+  std::int64_t out = -1;
+  try {
+    out = std::stoll(item, &used);
+  } catch (const std::logic_error&) {
+    used = 0;
+  }
+  if (used == 0 || used != item.size() || out < 0) {
+    throw UsageError("step " + step + ": '" + item + "' is no number of an argument or axis");
+  }
+  return out;
+}
+
+std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module& program) {
+  const std::size_t colon = step.find(':');
+  const std::string name = step.substr(0, colon);
+  const bool has_list = colon != std::string::npos;
+  const std::vector<std::string> list =
+      split_at_commas(has_list ? step.substr(colon + 1) : std::string());
+  if (name == "jvp" && !has_list) return transforms::jvp(program);
+  if (name == "vjp" && !has_list) return transforms::vjp(program);
+  if (name == "remat" && !has_list) return transforms::remat(program);
+  if (name == "grad") {
+    std::vector<std::size_t> wanted;
+    for (const std::string& item : list) wanted.push_back(std::size_t(number(step, item)));
+    if (!has_list) wanted = {0};
+    return transforms::grad(program, wanted);
+  }
+  throw UsageError("'" + step + "' is no step; valid: jvp, vjp, grad, grad:0,2, remat");
+}
+
+int transform(const TransformArguments& options) {
+  using compiler::TextForm;
+  LoadedModule loaded = load_module(options.module);
+  for (const std::string& step : options.steps) loaded.module = apply_step(step, *loaded.module);
+  // No text has a form for them.
+  passes::expand_derivative_ops(loaded.module.get());
+  passes::expand_scans(loaded.module.get());
+  const TextForm to = options.to == compiler::name(TextForm::hlo) ? TextForm::hlo
+                      : options.to.empty()                        ? loaded.form
+                                                                  : TextForm::stablehlo;
+  write_text(options.output, compiler::write_module(*loaded.module, to));
+  return kDone;
+}
+
+}  // namespace
+
+void add_transform(CLI::App& app, std::function<int()>& run) {
+  auto options = std::make_shared<TransformArguments>();
+  CLI::App* command = app.add_subcommand(
+      "transform", "Differentiate or batch a program: steps are applied from left to right");
+  command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
+  command
+      ->add_option(
+          "steps", options->steps,
+          "jvp (takes tangents, gives tangents), vjp (takes cotangents, gives cotangents), "
+          "grad:0,2 (of the first result), remat")
+      ->required();
+  command->add_option("-o,--output", options->output, "File to write; - is stdout");
+  command->add_option("--to", options->to, "Form to write (default: that of the module)")
+      ->check(CLI::IsMember({"hlo", "stablehlo"}));
+  command->callback([&run, options] { run = [options] { return transform(*options); }; });
+}
+
+}  // namespace tessera::tool
