@@ -10,6 +10,7 @@
 #include <tessera/cost_analysis.h>
 #include <tessera/custom_call.h>
 #include <tessera/custom_partitioning.h>
+#include <tessera/derivatives.h>
 #include <tessera/device.h>
 #include <tessera/dtype.h>
 #include <tessera/error.h>

@@ -3,6 +3,7 @@
 #include "src/ir/cloner.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "src/ir/channels.h"
@@ -61,12 +62,13 @@ Instruction* Cloner::clone(const Instruction& source) {
 }
 
 Instruction* Cloner::clone_with_operands(const Instruction& source) {
+  // Often little is missing: no list of all that the source has.
   std::vector<const Instruction*> needed, work{&source};
-  std::vector<char> seen(copies_.size(), 0);
+  std::unordered_set<const Instruction*> seen;
   while (!work.empty()) {
     const Instruction* i = work.back();
     work.pop_back();
-    if (has(i) || std::exchange(seen.at(std::size_t(i->index)), 1)) continue;
+    if (has(i) || !seen.insert(i).second) continue;
     needed.push_back(i);
     work.insert(work.end(), i->operands().begin(), i->operands().end());
   }

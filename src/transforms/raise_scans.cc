@@ -345,9 +345,9 @@ class Raising {
 
 }  // namespace
 
-std::size_t raise_scans(ir::Module* module) {
+std::size_t raise_scans_in(Computation* computation) {
   std::size_t count = 0;
-  for (Computation* c : ir::post_order({module->entry()})) {
+  for (Computation* c : ir::post_order({computation})) {
     std::vector<Instruction*> loops;
     for (const auto& i : c->instructions()) {
       if (i->is(Opcode::while_)) loops.push_back(i.get());
@@ -369,6 +369,11 @@ std::size_t raise_scans(ir::Module* module) {
       c->remove_dead();
     }
   }
+  return count;
+}
+
+std::size_t raise_scans(ir::Module* module) {
+  const std::size_t count = raise_scans_in(module->entry());
   if (count > 0) module->remove_dead_computations();
   return count;
 }

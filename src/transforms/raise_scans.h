@@ -17,5 +17,7 @@ namespace tessera::transforms {
 ///       x = dynamic-slice(xs, i); (d, y) = step(c, x)  =>    step(x, c) -> (y, d)
 ///       (i + 1, d, xs, dynamic-update-slice(ys, y, i))
 std::size_t raise_scans(ir::Module* module);
+/// The same in one computation of it and in what that calls.
+std::size_t raise_scans_in(ir::Computation* computation);
 
 }  // namespace tessera::transforms

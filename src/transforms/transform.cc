@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "src/ir/cloner.h"
-#include "src/transforms/jvp/split.h"
+#include "src/transforms/backward.h"
 #include "src/transforms/raise_scans.h"
-#include "src/transforms/transpose/transpose.h"
 #include "src/transforms/utils/leaves.h"
 
 namespace tessera::transforms {
@@ -104,53 +103,6 @@ class Program {
   std::vector<std::vector<TensorSharding>> shardings_;
 };
 
-/// Backward through a program for which the cotangents of its results are given.
-class Backward {
- public:
-  Backward(Program* p, const std::vector<bool>& perturbed)
-      : p_(p),
-        d_(differentiate(p->source(), {p->parameter_count()}, perturbed, JvpMode::split)),
-        cloner_(*d_.computation, p->entry()) {}
-
-  /// The program's results.
-  std::vector<Instruction*> results(std::span<Instruction* const> arguments) {
-    for (std::size_t k = 0; k < arguments.size(); ++k) cloner_.map(d_.arguments[k], arguments[k]);
-    std::vector<Instruction*> out;
-    for (Instruction* r : d_.results) out.push_back(cloner_.clone_with_operands(*r));
-    return out;
-  }
-
-  /// One cotangent per leaf of the results, null for zero; gives one per argument, null for zero.
-  std::vector<Instruction*> cotangents(std::span<Instruction* const> of_results) {
-    ir::Builder scratch(d_.computation);
-    std::vector<Tangent> known;
-    std::vector<Instruction*> root;
-    for (std::size_t k = 0; k < d_.tangents.size(); ++k) {
-      if (d_.tangents[k] == nullptr) continue;
-      root.push_back(d_.tangents[k]);
-      known.emplace_back(of_results[k]);
-    }
-    d_.computation->set_root(scratch.tuple(root));
-    std::vector<bool> linear(d_.computation->parameters().size(), false);
-    for (const Instruction* t : d_.tangent_arguments) {
-      if (t != nullptr) linear[std::size_t(t->get<ir::ParameterAttrs>().number)] = true;
-    }
-    const std::vector<Tangent> given =
-        transpose(*d_.computation, linear, Tangent::tuple(std::move(known)), cloner_, p_->entry());
-    std::vector<Instruction*> out;
-    for (const Instruction* t : d_.tangent_arguments) {
-      out.push_back(t == nullptr ? nullptr
-                                 : given[std::size_t(t->get<ir::ParameterAttrs>().number)].array);
-    }
-    return out;
-  }
-
- private:
-  Program* p_;
-  Derivative d_;
-  ir::Cloner cloner_;
-};
-
 std::vector<Instruction*> arguments_of(Program& p) {
   std::vector<Instruction*> out;
   for (const Instruction* a : p.source().parameters()) out.push_back(p.parameter_like(*a));
@@ -189,7 +141,7 @@ std::unique_ptr<Module> vjp(const Module& program) {
     cotangents.push_back(has_tangent(shapes[k]) ? p.parameter(shapes[k], name, p.result_sharding(k))
                                                 : nullptr);
   }
-  Backward back(&p, perturbed);
+  Backward back(p.source(), perturbed, p.entry());
   p.add_results(back.results(arguments));
   const std::vector<Instruction*> given = back.cotangents(cotangents);
   for (std::size_t k = 0; k < arguments.size(); ++k) {
@@ -221,7 +173,7 @@ std::unique_ptr<Module> grad(const Module& program, const std::vector<std::size_
                      (shapes.empty() ? std::string("missing") : shapes[0].to_string()) +
                      "; valid: a floating-point scalar (else use vjp)");
   }
-  Backward back(&p, perturbed);
+  Backward back(p.source(), perturbed, p.entry());
   back.results(arguments);
   std::vector<Instruction*> cotangents(shapes.size(), nullptr);
   cotangents[0] = full(p.builder(), shapes[0], 1);

@@ -4,6 +4,7 @@
 
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
+#include "src/passes/simplify.h"
 #include "src/transforms/transform.h"
 #include "tools/tessera/command.h"
 
@@ -57,7 +58,11 @@ std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module
 int transform(const TransformArguments& options) {
   using compiler::TextForm;
   LoadedModule loaded = load_module(options.module);
-  for (const std::string& step : options.steps) loaded.module = apply_step(step, *loaded.module);
+  for (const std::string& step : options.steps) {
+    // What is computed twice would be differentiated twice.
+    passes::eliminate_common(loaded.module.get());
+    loaded.module = apply_step(step, *loaded.module);
+  }
   // No text has a form for them.
   passes::expand_derivative_ops(loaded.module.get());
   passes::expand_scans(loaded.module.get());

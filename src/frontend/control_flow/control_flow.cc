@@ -9,8 +9,8 @@
 #include "src/base/literal_util.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/control_flow/varying_values.h"
-#include "src/frontend/trace/nesting.h"
 #include "src/frontend/trace/trace.h"
+#include "src/frontend/trace/traced_function.h"
 #include "src/ir/cloner.h"
 
 namespace tessera::internal {
@@ -22,35 +22,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-/// A function traced on a list of parameters; captures follow the explicit ones.
-struct Flat {
-  ir::Computation* computation = nullptr;
-  std::vector<Array> captures;
-  std::vector<frontend::AbstractValue> results;
-};
-
-Flat trace_flat(Trace& outer, const std::string& name,
-                const std::vector<frontend::AbstractValue>& parameters, const FlatFunction& f,
-                Location location) {
-  const frontend::Nested nested(name, location);
-  Trace inner(name, &outer);
-  std::vector<Array> arrays;
-  for (const auto& p : parameters) arrays.push_back(inner.add_parameter(p));
-  Flat out;
-  const ActiveTrace active(&inner);
-  const std::vector<Array> results = f(arrays);
-  for (const Array& r : results) out.results.push_back(frontend::abstract_value(r));
-  out.computation = inner.finish(results, location);
-  out.captures = inner.captures();
-  return out;
-}
-
-std::vector<frontend::AbstractValue> abstract_values(const std::vector<Array>& arrays) {
-  std::vector<frontend::AbstractValue> out;
-  for (const Array& a : arrays) out.push_back(frontend::abstract_value(a));
-  return out;
-}
 
 Array as_dtype(const Array& x, DType dtype, Location location) {
   const Shape shape(dtype, x.shape());
@@ -96,13 +67,6 @@ struct TupleComputation {
     return ir::inline_computation(builder.computation(), flat, arguments)->operands();
   }
 };
-
-std::vector<Instruction*> lift_all(Trace& trace, const std::vector<Array>& arrays,
-                                   Location location) {
-  std::vector<Instruction*> out;
-  for (const Array& a : arrays) out.push_back(trace.lift(a, location));
-  return out;
-}
 
 std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
                           const std::vector<frontend::AbstractValue>& values) {
@@ -150,15 +114,15 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
                                 const std::vector<std::string>& paths,
                                 const FlatFunction& condition, const FlatFunction& body,
                                 const std::string& name, Location location) {
-  Flat flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
+  frontend::TracedFunction flat_body = frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry), body, location);
   if (settle_carry(carry, flat_body.results, paths, name, location)) {
-    flat_body = trace_flat(outer, name + ".body", abstract_values(carry), body, location);
+    flat_body = frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry), body, location);
     if (settle_carry(carry, flat_body.results, paths, name, location)) {
       throw TypeError(name + ": the carried types don't settle", location);
     }
   }
-  const std::vector<frontend::AbstractValue> types = abstract_values(carry);
-  const Flat flat_condition = trace_flat(outer, name + ".condition", types, condition, location);
+  const std::vector<frontend::AbstractValue> types = frontend::abstract_values(carry);
+  const frontend::TracedFunction flat_condition = frontend::trace_function(outer, name + ".condition", types, condition, location);
   if (flat_condition.results.size() != 1 ||
       !(flat_condition.results[0].shape == Shape(DType::pred, {}))) {
     throw TypeError(
@@ -172,7 +136,7 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
   const auto body_at = captures.add(flat_body.captures);
 
   const frontend::MetadataScope metadata(outer, location, name);
-  std::vector<Instruction*> initial = lift_all(outer, carry, location);
+  std::vector<Instruction*> initial = frontend::lift_all(outer, carry, location);
   for (const Array& c : captures.all()) initial.push_back(outer.lift(c, location));
   Instruction* init = outer.builder().tuple(initial);
   auto arguments = [&](const TupleComputation& c, const std::vector<std::size_t>& at) {
@@ -213,12 +177,12 @@ struct StagedScan {
   std::vector<Array> stage(Trace& outer, std::vector<Array> carry,
                            const std::vector<std::string>& paths, const std::vector<Array>& xs,
                            const FlatFunction& f) const;
-  Flat traced_step(Trace& outer, const std::vector<Array>& carry, const std::vector<Array>& xs,
+  frontend::TracedFunction traced_step(Trace& outer, const std::vector<Array>& carry, const std::vector<Array>& xs,
                    const FlatFunction& f) const;
 };
 
 /// In the order of the scan op: slices and outputs come before the carry.
-Flat StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
+frontend::TracedFunction StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
                              const std::vector<Array>& xs, const FlatFunction& f) const {
   std::vector<frontend::AbstractValue> parameters;
   for (const Array& x : xs) {
@@ -226,7 +190,7 @@ Flat StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
     parameters.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x)});
   }
   for (const Array& c : carry) parameters.push_back(frontend::abstract_value(c));
-  return trace_flat(
+  return frontend::trace_function(
       outer, step_name, parameters,
       [&](std::vector<Array> in) {
         std::rotate(in.begin(), in.begin() + std::ptrdiff_t(xs.size()), in.end());
@@ -240,11 +204,11 @@ Flat StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
 std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
                                      const std::vector<std::string>& paths,
                                      const std::vector<Array>& xs, const FlatFunction& f) const {
-  const auto carry_part = [&](const Flat& flat) {
+  const auto carry_part = [&](const frontend::TracedFunction& flat) {
     return std::vector<frontend::AbstractValue>(flat.results.end() - std::ptrdiff_t(carry.size()),
                                                 flat.results.end());
   };
-  Flat step = traced_step(outer, carry, xs, f);
+  frontend::TracedFunction step = traced_step(outer, carry, xs, f);
   if (settle_carry(carry, carry_part(step), paths, name, location)) {
     step = traced_step(outer, carry, xs, f);
     if (settle_carry(carry, carry_part(step), paths, name, location)) {
@@ -252,7 +216,7 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
     }
   }
   const std::size_t outputs = step.results.size() - carry.size();
-  std::vector<frontend::AbstractValue> types = abstract_values(carry);
+  std::vector<frontend::AbstractValue> types = frontend::abstract_values(carry);
   for (std::size_t y = 0; y < outputs; ++y) {
     Shape whole = step.results[y].shape;
     whole.dims.insert(whole.dims.begin(), length);
@@ -261,8 +225,8 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
   types = varying_results(std::move(types), {}, step.results, step.captures);
 
   const frontend::MetadataScope metadata(outer, location, name);
-  const std::vector<Instruction*> carries = lift_all(outer, carry, location);
-  std::vector<Instruction*> operands = lift_all(outer, xs, location);
+  const std::vector<Instruction*> carries = frontend::lift_all(outer, carry, location);
+  std::vector<Instruction*> operands = frontend::lift_all(outer, xs, location);
   operands.insert(operands.end(), carries.begin(), carries.end());
   for (const Array& c : step.captures) operands.push_back(outer.lift(c, location));
   ir::ScanAttrs attrs;
@@ -391,7 +355,7 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
 
 namespace {
 /// In per-device code the results of all branches must vary over the same axes.
-void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, const std::string& name,
+void check_branches_vary(const std::vector<frontend::TracedFunction>& flats, bool is_predicate, const std::string& name,
                          Location location) {
   const frontend::ManualScope* scope = Trace::current()->manual_scope();
   if (!scope || !scope->check_vma) return;
@@ -403,7 +367,7 @@ void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, cons
   std::vector<frontend::VaryingMismatch> wrong;
   for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
     frontend::VaryingAxes all;
-    for (const Flat& f : flats) add_axes(&all, f.results[r].varying);
+    for (const frontend::TracedFunction& f : flats) add_axes(&all, f.results[r].varying);
     std::string varies_over;
     bool same = true;
     for (std::size_t b = 0; b < flats.size(); ++b) {
@@ -450,13 +414,13 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
           binary(Opcode::maximum, as_dtype(index, DType::s32, location), scalar_s32(0), location),
           last, location);
     }
-    const auto types = abstract_values(operands);
-    std::vector<Flat> flats;
+    const auto types = frontend::abstract_values(operands);
+    std::vector<frontend::TracedFunction> flats;
     CaptureUnion captures;
     std::vector<std::vector<std::size_t>> at;
     for (std::size_t b = 0; b < branches.size(); ++b) {
       flats.push_back(
-          trace_flat(outer, name + ".branch" + std::to_string(b), types, branches[b], location));
+          frontend::trace_function(outer, name + ".branch" + std::to_string(b), types, branches[b], location));
       at.push_back(captures.add(flats.back().captures));
       const auto& first = flats.front().results;
       const auto& mine = flats.back().results;
@@ -472,7 +436,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
       Shape shape = flats[0].results[r].shape;
       bool weak = flats[0].results[r].weak;
-      for (const Flat& f : flats) {
+      for (const frontend::TracedFunction& f : flats) {
         const auto& mine = f.results[r];
         if (mine.shape == shape) {
           weak = weak && mine.weak;
@@ -492,7 +456,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       joined.push_back(shape);
     }
     const frontend::MetadataScope metadata(outer, location, name);
-    std::vector<Instruction*> all = lift_all(outer, operands, location);
+    std::vector<Instruction*> all = frontend::lift_all(outer, operands, location);
     for (const Array& c : captures.all()) all.push_back(outer.lift(c, location));
     Instruction* packed = outer.builder().tuple(all);
     std::vector<ir::Computation*> computations;
@@ -519,7 +483,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     std::vector<frontend::AbstractValue> values;
     for (std::size_t r = 0; r < joined.size(); ++r) {
       values.push_back({joined[r], false, frontend::varying_of(index)});
-      for (const Flat& f : flats) add_axes(&values.back().varying, f.results[r].varying);
+      for (const frontend::TracedFunction& f : flats) add_axes(&values.back().varying, f.results[r].varying);
     }
     return unpack(outer, result, joined.size(), values);
   });

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// grad, jvp, vjp and linearize: traces the function and transforms what it traced to.
+#include <tessera/derivatives.h>
+
+#include <algorithm>
+
+#include "src/frontend/trace/trace.h"
+#include "src/frontend/trace/traced_function.h"
+#include "src/ir/cloner.h"
+#include "src/transforms/backward.h"
+#include "src/transforms/raise_scans.h"
+#include "src/transforms/transpose/transpose.h"
+#include "src/transforms/utils/leaves.h"
+
+namespace tessera::internal {
+
+using frontend::AbstractValue;
+using frontend::Trace;
+using frontend::TracedFunction;
+using ir::Instruction;
+using transforms::has_tangent;
+
+/// Owns the computation (residuals..., tangents of the arguments that have any...) -> (tangents of
+/// the results that have any...).
+struct LinearFunction::State {
+  std::unique_ptr<ir::Module> module;
+  std::string api;
+  std::vector<Array> residuals;
+  std::vector<AbstractValue> arguments, results;
+};
+
+namespace {
+
+std::string text_of(const Shape& s) { return s.to_string(); }
+
+/// A call of a function that is to be transformed, in the current trace.
+struct Call {
+  Trace& outer;
+  TracedFunction function;
+  std::vector<Array> arguments;  ///< leaves, then captures
+  std::vector<Instruction*> operands;
+
+  Call(const CallInfo& info, Prototype* prototype, const char* api, Location location)
+      : outer(*Trace::current()),
+        function(frontend::trace_function(
+            outer, api, frontend::abstract_values(info.leaves),
+            [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); },
+            location)),
+        arguments(info.leaves) {
+    arguments.insert(arguments.end(), function.captures.begin(), function.captures.end());
+    operands = frontend::lift_all(outer, arguments, location);
+    transforms::raise_scans_in(function.computation);
+  }
+
+  Array wrap(Instruction* i, bool weak) const { return outer.wrap(i, weak); }
+  std::vector<Array> wrap_results(const std::vector<Instruction*>& results) const {
+    std::vector<Array> out;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      out.push_back(wrap(results[k], function.results[k].weak));
+    }
+    return out;
+  }
+  ir::Builder& builder() const { return outer.builder(); }
+};
+
+/// The tangent, or cotangent, of a value that has none: zeros of pred.
+Instruction* no_tangent(ir::Builder& b, const Shape& shape) {
+  return transforms::zeros(b, Shape(DType::pred, shape.dims));
+}
+
+/// The instruction of a given tangent, or cotangent; null if it belongs to no number.
+Instruction* checked_tangent(Trace& outer, const Array& given, const AbstractValue& of,
+                             const std::string& what, Location location) {
+  const Shape have = frontend::abstract_value(given).shape;
+  if (!has_tangent(of.shape)) {
+    if (have.dims == of.shape.dims && have.dtype == DType::pred) return nullptr;
+    throw TypeError(what + " is " + text_of(have) + " for " + text_of(of.shape) +
+                        ", which has no derivative; valid: pred of that shape",
+                    location);
+  }
+  if (have == of.shape) return outer.lift(given, location);
+  // A plain number for a scalar.
+  if (frontend::abstract_value(given).weak && have.dims == of.shape.dims &&
+      !is_complex(have.dtype)) {
+    return outer.builder().convert(outer.lift(given, location), of.shape.dtype);
+  }
+  throw TypeError(what + " is " + text_of(have) + " and must be " + text_of(of.shape) +
+                      ", as what it belongs to",
+                  location);
+}
+
+void check_count(const std::string& api, const char* what, std::size_t have, std::size_t want,
+                 Location location) {
+  if (have == want) return;
+  throw TypeError(api + ": " + std::to_string(have) + " arrays of " + what + " for " +
+                      std::to_string(want),
+                  location);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ grad
+
+namespace {
+
+/// Positions of leaves, with the argument that they belong to.
+struct Wanted {
+  std::vector<std::size_t> first, count;  ///< per position of the request
+  std::vector<bool> perturbed;            ///< per leaf
+};
+
+Wanted wanted_leaves(const CallInfo& info, const GradRequest& request, Location location) {
+  Wanted out;
+  out.perturbed.assign(info.leaves.size(), false);
+  const std::vector<std::string> paths = info.paths();
+  for (const int position : request.positions) {
+    std::size_t first = 0;
+    for (const auto& [argument, count] : info.arg_ranges) {
+      if (argument == position) {
+        out.first.push_back(first);
+        out.count.push_back(std::size_t(count));
+      }
+      first += std::size_t(count);
+    }
+  }
+  for (std::size_t n = 0; n < out.first.size(); ++n) {
+    for (std::size_t k = out.first[n]; k < out.first[n] + out.count[n]; ++k) {
+      const Shape& shape = frontend::abstract_value(info.leaves[k]).shape;
+      const std::string what =
+          std::string(request.api) + ": argument" + paths[k] + " is " + text_of(shape);
+      if (request.options.holomorphic && !is_complex(shape.dtype)) {
+        throw DTypeError(what + ", and with holomorphic it must be complex", location);
+      }
+      if (!has_tangent(shape) && !request.options.allow_int) {
+        throw DTypeError(what + ", which has no gradient; valid: floating-point and complex "
+                                "arguments, or allow_int for gradients that are zeros of pred",
+                         location);
+      }
+      out.perturbed[k] = has_tangent(shape);
+    }
+  }
+  return out;
+}
+
+void check_value(const TracedFunction& f, const GradRequest& request, Location location) {
+  const std::string api = request.api;
+  if (f.results.empty() || (!request.aux && f.results.size() != 1)) {
+    throw TypeError(api + ": the function returns " + std::to_string(f.results.size()) +
+                        " arrays and must return a scalar; has_aux if it returns others, too",
+                    location);
+  }
+  const Shape& shape = f.results[0].shape;
+  if (!shape.dims.empty()) {
+    throw ShapeError(api + ": the function returns " + text_of(shape) +
+                         " and must return a scalar; sum or average it, or use vjp",
+                     location);
+  }
+  const bool fits =
+      request.options.holomorphic ? is_complex(shape.dtype) : is_floating(shape.dtype);
+  if (!fits) {
+    throw DTypeError(api + ": the function returns " + text_of(shape) + " and must return a " +
+                         (request.options.holomorphic
+                              ? "complex scalar, with holomorphic"
+                              : "floating-point scalar; real() or abs() of it, or holomorphic"),
+                     location);
+  }
+}
+
+}  // namespace
+
+GradResult grad_core(const CallInfo& info, Prototype* prototype, const GradRequest& request,
+                     Location location) {
+  const Wanted wanted = wanted_leaves(info, request, location);
+  std::size_t values = 0;
+  std::vector<Array> all = frontend::as_one_program(request.api, location, [&] {
+    const Call call(info, prototype, request.api, location);
+    check_value(call.function, request, location);
+    ir::Builder& b = call.builder();
+    std::vector<bool> perturbed = wanted.perturbed;
+    perturbed.resize(call.operands.size(), false);
+    transforms::Backward back(*call.function.computation, perturbed, b.computation());
+    std::vector<Array> out = call.wrap_results(back.results(call.operands));
+    values = out.size();
+    std::vector<Instruction*> seeds(values, nullptr);
+    seeds[0] = transforms::full(b, call.function.results[0].shape, 1);
+    const std::vector<Instruction*> given = back.cotangents(seeds);
+    for (std::size_t n = 0; n < wanted.first.size(); ++n) {
+      for (std::size_t k = wanted.first[n]; k < wanted.first[n] + wanted.count[n]; ++k) {
+        const AbstractValue of = frontend::abstract_value(info.leaves[k]);
+        Instruction* gradient = has_tangent(of.shape)
+                                    ? transforms::materialize(b, given[k], of.shape)
+                                    : no_tangent(b, of.shape);
+        out.push_back(call.wrap(gradient, of.weak));
+      }
+    }
+    return out;
+  });
+  GradResult out;
+  out.value.assign(all.begin(), all.begin() + std::ptrdiff_t(values));
+  auto next = all.begin() + std::ptrdiff_t(values);
+  for (const std::size_t count : wanted.count) {
+    out.gradients.emplace_back(next, next + std::ptrdiff_t(count));
+    next += std::ptrdiff_t(count);
+  }
+  return out;
+}
+
+// ------------------------------------------------------------------ jvp
+
+JvpResult jvp_core(const CallInfo& info, Prototype* prototype, const std::vector<Array>& tangents,
+                   Location location) {
+  check_count("jvp", "tangents", tangents.size(), info.leaves.size(), location);
+  const std::vector<std::string> paths = info.paths();
+  std::size_t values = 0;
+  std::vector<Array> all = frontend::as_one_program("jvp", location, [&] {
+    const Call call(info, prototype, "jvp", location);
+    std::vector<transforms::Tangent> given(call.operands.size());
+    for (std::size_t k = 0; k < tangents.size(); ++k) {
+      given[k] = checked_tangent(call.outer, tangents[k], frontend::abstract_value(info.leaves[k]),
+                                 "jvp: the tangent of argument" + paths[k], location);
+    }
+    ir::Builder& b = call.builder();
+    const transforms::Dual d =
+        transforms::jvp(*call.function.computation, b.computation(), call.operands, given,
+                        transforms::JvpMode::joint);
+    const Shape& shape = call.function.computation->root()->shape;
+    std::vector<Array> out = call.wrap_results(transforms::leaves_of(b, d.primal));
+    values = out.size();
+    const std::vector<Instruction*> known = transforms::leaves_of(d.tangent, shape);
+    for (std::size_t k = 0; k < values; ++k) {
+      const AbstractValue& of = call.function.results[k];
+      Instruction* t = has_tangent(of.shape) ? transforms::materialize(b, known[k], of.shape)
+                                             : no_tangent(b, of.shape);
+      out.push_back(call.wrap(t, of.weak));
+    }
+    return out;
+  });
+  JvpResult out;
+  out.value.assign(all.begin(), all.begin() + std::ptrdiff_t(values));
+  out.tangent.assign(all.begin() + std::ptrdiff_t(values), all.end());
+  return out;
+}
+
+// ------------------------------------------------------------------ linearize, vjp
+
+namespace {
+
+std::vector<bool> perturbed_of(const std::vector<AbstractValue>& values) {
+  std::vector<bool> out;
+  for (const AbstractValue& v : values) out.push_back(has_tangent(v.shape));
+  return out;
+}
+
+/// (residuals..., tangents...) -> (tangents...) as a module of its own.
+std::unique_ptr<ir::Module> linear_module(const transforms::Derivative& d,
+                                          const transforms::Residuals& residuals,
+                                          const std::vector<AbstractValue>& results,
+                                          const std::string& api) {
+  ir::Computation* c = d.computation->module()->add_computation(api + ".linear");
+  ir::Builder b(c);
+  std::int64_t number = 0;
+  const auto parameter = [&](const Instruction* like) {
+    return b.parameter(number++, like->shape);
+  };
+  std::vector<Instruction*> inside, tangents;
+  for (const Instruction* r : residuals.values) inside.push_back(parameter(r));
+  for (const Instruction* t : d.tangent_arguments) {
+    if (t != nullptr) tangents.push_back(parameter(t));
+  }
+  const std::vector<Instruction*> out = transforms::linear_part(d, residuals, inside, tangents, c);
+  std::vector<Instruction*> root;
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    if (has_tangent(results[k].shape)) {
+      root.push_back(transforms::materialize(b, out[k], results[k].shape));
+    }
+  }
+  c->set_root(b.tuple(root));
+  auto module = std::make_unique<ir::Module>(api);
+  module->num_partitions = d.computation->module()->num_partitions;
+  module->set_entry(module->import(*c));
+  return module;
+}
+
+}  // namespace
+
+Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char* api,
+                          Location location) {
+  auto state = std::make_shared<LinearFunction::State>();
+  state->api = api;
+  state->arguments = frontend::abstract_values(info.leaves);
+  std::size_t values = 0;
+  std::vector<std::size_t> computed;  // residuals that the program gives
+  std::vector<Array> all = frontend::as_one_program(api, location, [&] {
+    const Call call(info, prototype, api, location);
+    ir::Builder& b = call.builder();
+    std::vector<bool> perturbed = perturbed_of(state->arguments);
+    perturbed.resize(call.operands.size(), false);
+    const transforms::Derivative d =
+        transforms::differentiate(*call.function.computation, {call.operands.size()}, perturbed,
+                                  transforms::JvpMode::split);
+    // Arguments are there anyhow.
+    const transforms::Residuals residuals = transforms::choose_residuals(
+        d, std::vector<std::int64_t>(d.computation->parameters().size(), 0));
+    state->results = call.function.results;
+    state->module = linear_module(d, residuals, state->results, api);
+    ir::Cloner cloner(*d.computation, b.computation());
+    for (std::size_t k = 0; k < call.operands.size(); ++k) {
+      cloner.map(d.arguments[k], call.operands[k]);
+    }
+    std::vector<Instruction*> results;
+    for (Instruction* r : d.results) results.push_back(cloner.clone_with_operands(*r));
+    std::vector<Array> out = call.wrap_results(results);
+    values = out.size();
+    for (Instruction* r : residuals.values) {
+      const auto argument = std::find(d.arguments.begin(), d.arguments.end(), r);
+      if (argument != d.arguments.end()) {
+        state->residuals.push_back(
+            call.arguments[std::size_t(argument - d.arguments.begin())]);
+        continue;
+      }
+      computed.push_back(state->residuals.size());
+      state->residuals.emplace_back();
+      out.push_back(call.wrap(cloner.clone_with_operands(*r), false));
+    }
+    return out;
+  });
+  for (std::size_t n = 0; n < computed.size(); ++n) {
+    state->residuals[computed[n]] = all[values + n];
+  }
+  all.resize(values);
+  return {std::move(all), LinearFunction(std::move(state))};
+}
+
+std::vector<Array> LinearFunction::apply(const std::vector<Array>& tangents,
+                                         Location location) const {
+  const State& s = *state_;
+  check_count("the function of " + s.api, "tangents", tangents.size(), s.arguments.size(),
+              location);
+  return frontend::as_one_program(s.api, location, [&] {
+    Trace& outer = *Trace::current();
+    ir::Builder& b = outer.builder();
+    std::vector<Instruction*> operands = frontend::lift_all(outer, s.residuals, location);
+    for (std::size_t k = 0; k < tangents.size(); ++k) {
+      Instruction* t = checked_tangent(outer, tangents[k], s.arguments[k],
+                                       "tangent " + std::to_string(k) + " of " + s.api, location);
+      if (t != nullptr) operands.push_back(t);
+    }
+    const ir::Computation* c = outer.module()->import(*s.module->entry());
+    const std::vector<Instruction*> known =
+        ir::inline_computation(b.computation(), *c, operands)->operands();
+    std::vector<Array> out;
+    std::size_t next = 0;
+    for (const AbstractValue& r : s.results) {
+      out.push_back(outer.wrap(has_tangent(r.shape) ? known[next++] : no_tangent(b, r.shape),
+                               r.weak));
+    }
+    return out;
+  });
+}
+
+std::vector<Array> LinearFunction::transpose(const std::vector<Array>& cotangents,
+                                             Location location) const {
+  const State& s = *state_;
+  check_count("the function of " + s.api, "cotangents", cotangents.size(), s.results.size(),
+              location);
+  return frontend::as_one_program(s.api, location, [&] {
+    Trace& outer = *Trace::current();
+    ir::Builder& b = outer.builder();
+    const std::vector<Instruction*> residuals = frontend::lift_all(outer, s.residuals, location);
+    std::vector<transforms::Tangent> given;
+    for (std::size_t k = 0; k < cotangents.size(); ++k) {
+      Instruction* t = checked_tangent(outer, cotangents[k], s.results[k],
+                                       "cotangent " + std::to_string(k) + " of " + s.api, location);
+      if (t != nullptr) given.emplace_back(t);
+    }
+    const ir::Computation* c = outer.module()->import(*s.module->entry());
+    std::vector<bool> linear(c->parameters().size(), true);
+    ir::Cloner cloner(*c, b.computation());
+    for (std::size_t k = 0; k < residuals.size(); ++k) {
+      linear[k] = false;
+      cloner.map(c->parameter(k), residuals[k]);
+    }
+    const std::vector<transforms::Tangent> known = transforms::transpose(
+        *c, linear, transforms::Tangent::tuple(std::move(given)), cloner, b.computation());
+    std::vector<Array> out;
+    std::size_t next = residuals.size();
+    for (const AbstractValue& a : s.arguments) {
+      Instruction* t = has_tangent(a.shape)
+                           ? transforms::materialize(b, known[next++].array, a.shape)
+                           : no_tangent(b, a.shape);
+      out.push_back(outer.wrap(t, a.weak));
+    }
+    return out;
+  });
+}
+
+}  // namespace tessera::internal
