@@ -33,8 +33,8 @@ namespace tessera {
 
 /// Says that the function also returns values that are not differentiated: see `has_aux`.
 struct HasAux {};
-/// `grad(f, has_aux)`: `f` returns a pair of the scalar to differentiate and other values, which are
-/// returned along with the gradient.
+/// `grad(f, has_aux)`: `f` returns a pair of the scalar to differentiate and other values, which
+/// are returned along with the gradient.
 inline constexpr HasAux has_aux{};
 
 /// Options of `grad` and `value_and_grad`.
@@ -212,9 +212,8 @@ class GradFunction<F, std::integer_sequence<int, I...>, with_value, aux>
 };
 
 template <int... I>
-using positions =
-    std::conditional_t<sizeof...(I) == 0, std::integer_sequence<int, 0>,
-                       std::integer_sequence<int, I...>>;
+using positions = std::conditional_t<sizeof...(I) == 0, std::integer_sequence<int, 0>,
+                                     std::integer_sequence<int, I...>>;
 
 }  // namespace internal
 

@@ -9,6 +9,7 @@
 #include <tessera/control_flow.h>
 #include <tessera/cost_analysis.h>
 #include <tessera/custom_call.h>
+#include <tessera/custom_derivative.h>
 #include <tessera/custom_partitioning.h>
 #include <tessera/derivatives.h>
 #include <tessera/device.h>

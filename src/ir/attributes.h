@@ -284,8 +284,9 @@ struct RematAttrs : CallAttrs {
 ///               (cotangents of the other operands...)
 struct CustomDerivativeAttrs : CallAttrs {
   enum class Kind : std::uint8_t {
-    jvp,  ///< the rule is jvp
-    vjp,  ///< it is forward and backward
+    jvp,   ///< the rule is jvp
+    vjp,   ///< it is forward and backward
+    zero,  ///< there is none: all tangents and cotangents are zero (stop_gradient)
   };
   Kind kind = Kind::jvp;
   std::int64_t nondiff = 0, residuals = 0;

@@ -92,9 +92,9 @@ Instruction* checked_tangent(Trace& outer, const Array& given, const AbstractVal
 void check_count(const std::string& api, const char* what, std::size_t have, std::size_t want,
                  Location location) {
   if (have == want) return;
-  throw TypeError(api + ": " + std::to_string(have) + " arrays of " + what + " for " +
-                      std::to_string(want),
-                  location);
+  throw TypeError(
+      api + ": " + std::to_string(have) + " arrays of " + what + " for " + std::to_string(want),
+      location);
 }
 
 }  // namespace
@@ -132,8 +132,9 @@ Wanted wanted_leaves(const CallInfo& info, const GradRequest& request, Location 
         throw DTypeError(what + ", and with holomorphic it must be complex", location);
       }
       if (!has_tangent(shape) && !request.options.allow_int) {
-        throw DTypeError(what + ", which has no gradient; valid: floating-point and complex "
-                                "arguments, or allow_int for gradients that are zeros of pred",
+        throw DTypeError(what +
+                             ", which has no gradient; valid: floating-point and complex "
+                             "arguments, or allow_int for gradients that are zeros of pred",
                          location);
       }
       out.perturbed[k] = has_tangent(shape);
@@ -220,9 +221,8 @@ JvpResult jvp_core(const CallInfo& info, Prototype* prototype, const std::vector
                                  "jvp: the tangent of argument" + paths[k], location);
     }
     ir::Builder& b = call.builder();
-    const transforms::Dual d =
-        transforms::jvp(*call.function.computation, b.computation(), call.operands, given,
-                        transforms::JvpMode::joint);
+    const transforms::Dual d = transforms::jvp(*call.function.computation, b.computation(),
+                                               call.operands, given, transforms::JvpMode::joint);
     const Shape& shape = call.function.computation->root()->shape;
     std::vector<Array> out = call.wrap_results(transforms::leaves_of(b, d.primal));
     values = out.size();
@@ -295,9 +295,8 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
     ir::Builder& b = call.builder();
     std::vector<bool> perturbed = perturbed_of(state->arguments);
     perturbed.resize(call.operands.size(), false);
-    const transforms::Derivative d =
-        transforms::differentiate(*call.function.computation, {call.operands.size()}, perturbed,
-                                  transforms::JvpMode::split);
+    const transforms::Derivative d = transforms::differentiate(
+        *call.function.computation, {call.operands.size()}, perturbed, transforms::JvpMode::split);
     // Arguments are there anyhow.
     const transforms::Residuals residuals = transforms::choose_residuals(
         d, std::vector<std::int64_t>(d.computation->parameters().size(), 0));
@@ -314,8 +313,7 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
     for (Instruction* r : residuals.values) {
       const auto argument = std::find(d.arguments.begin(), d.arguments.end(), r);
       if (argument != d.arguments.end()) {
-        state->residuals.push_back(
-            call.arguments[std::size_t(argument - d.arguments.begin())]);
+        state->residuals.push_back(call.arguments[std::size_t(argument - d.arguments.begin())]);
         continue;
       }
       computed.push_back(state->residuals.size());
@@ -351,8 +349,8 @@ std::vector<Array> LinearFunction::apply(const std::vector<Array>& tangents,
     std::vector<Array> out;
     std::size_t next = 0;
     for (const AbstractValue& r : s.results) {
-      out.push_back(outer.wrap(has_tangent(r.shape) ? known[next++] : no_tangent(b, r.shape),
-                               r.weak));
+      out.push_back(
+          outer.wrap(has_tangent(r.shape) ? known[next++] : no_tangent(b, r.shape), r.weak));
     }
     return out;
   });

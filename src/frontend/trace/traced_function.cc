@@ -6,9 +6,10 @@
 
 namespace tessera::frontend {
 
-TracedFunction trace_function(
-    Trace& outer, const std::string& name, const std::vector<AbstractValue>& parameters,
-    const std::function<std::vector<Array>(const std::vector<Array>&)>& f, Location location) {
+TracedFunction trace_function(Trace& outer, const std::string& name,
+                              const std::vector<AbstractValue>& parameters,
+                              const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                              Location location) {
   const Nested nested(name, location);
   Trace inner(name, &outer);
   std::vector<Array> arrays;

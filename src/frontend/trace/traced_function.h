@@ -16,9 +16,10 @@ struct TracedFunction {
   std::vector<Array> captures;
   std::vector<AbstractValue> results;
 };
-TracedFunction trace_function(
-    Trace& outer, const std::string& name, const std::vector<AbstractValue>& parameters,
-    const std::function<std::vector<Array>(const std::vector<Array>&)>& f, Location location);
+TracedFunction trace_function(Trace& outer, const std::string& name,
+                              const std::vector<AbstractValue>& parameters,
+                              const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
+                              Location location);
 
 std::vector<AbstractValue> abstract_values(const std::vector<Array>& arrays);
 /// The instructions of arrays in a trace.

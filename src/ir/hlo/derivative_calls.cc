@@ -194,8 +194,10 @@ void raise_custom_derivative(Instruction* call, CallAttrs attrs) {
   reader.take("rule", [&](HloLexer& in) {
     if (in.accept_word("vjp")) {
       a.kind = CustomDerivativeAttrs::Kind::vjp;
+    } else if (in.accept_word("zero")) {
+      a.kind = CustomDerivativeAttrs::Kind::zero;
     } else if (!in.accept_word("jvp")) {
-      in.fail("expected jvp or vjp");
+      in.fail("expected jvp, vjp or zero");
     }
   });
   reader.take("num_nondiff", &a.nondiff);
@@ -219,7 +221,8 @@ void lower_derivative_attributes(const Instruction& op, CallAttrs* call) {
     out.flag("differentiated", a->differentiated);
     out.quoted("label", a->label);
   } else if (const auto* a = op.attrs.get_if<CustomDerivativeAttrs>()) {
-    out.word("rule", a->kind == CustomDerivativeAttrs::Kind::jvp ? "jvp" : "vjp");
+    using Kind = CustomDerivativeAttrs::Kind;
+    out.word("rule", a->kind == Kind::jvp ? "jvp" : a->kind == Kind::vjp ? "vjp" : "zero");
     out.word("num_nondiff", std::to_string(a->nondiff));
     if (a->kind == CustomDerivativeAttrs::Kind::vjp) {
       out.word("num_residuals", std::to_string(a->residuals));

@@ -79,16 +79,19 @@ Shape infer_remat(const Site& site) {
 Shape infer_custom_derivative(const Site& site) {
   const auto& a = site.get<CustomDerivativeAttrs>();
   const bool vjp = a.kind == CustomDerivativeAttrs::Kind::vjp;
-  const std::size_t rules = vjp ? 2 : 1;
+  const bool zero = a.kind == CustomDerivativeAttrs::Kind::zero;
+  const std::size_t rules = zero ? 0 : vjp ? 2 : 1;
   const auto count = std::int64_t(site.operands.size());
   if (a.nondiff < 0 || a.nondiff > count) {
     site.shape_error("num_nondiff=" + std::to_string(a.nondiff) + " of " +
                      plural(site.operands.size(), "operand"));
   }
   if (site.called.size() != 1 && site.called.size() != 1 + rules) {
-    site.shape_error(std::string("must call its primal, and may call ") +
-                     (vjp ? "forward and backward" : "jvp") + "; it calls " +
-                     plural(site.called.size(), "computation"));
+    site.shape_error(std::string("must call its primal") +
+                     (zero  ? ""
+                      : vjp ? ", and may call forward and backward"
+                            : ", and may call jvp") +
+                     "; it calls " + plural(site.called.size(), "computation"));
   }
   const std::vector<Shape> operands = shapes_of_operands(site);
   site.check_parameters(0, operands, "primal");

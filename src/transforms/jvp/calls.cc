@@ -3,6 +3,7 @@
 // custom partitioning, code per device.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/derivative_rules.h"
@@ -10,6 +11,7 @@
 #include "src/transforms/jvp/split.h"
 #include "src/transforms/utils/custom_vjp.h"
 #include "src/transforms/utils/leaves.h"
+#include "src/transforms/utils/reached.h"
 
 namespace tessera::transforms {
 
@@ -52,9 +54,15 @@ Tangent placed(const JvpSite& s, const std::vector<Instruction*>& where,
 
 namespace {
 
+/// What one policy saves. There is one memory: what it moves to another one is saved, too.
 bool matches(const ir::RematPolicy& p, const Instruction& i) {
   using Kind = ir::RematPolicy::Kind;
   const auto* dot = i.attrs.get_if<ir::DotAttrs>();
+  const auto name = i.frontend_attributes->find(ir::kCheckpointName);
+  const bool named = name != i.frontend_attributes->end();
+  const auto among = [&](const std::vector<std::string>& names) {
+    return named && tessera::contains(names, name->second);
+  };
   switch (p.kind) {
     case Kind::everything_saveable:
       return true;
@@ -64,58 +72,51 @@ bool matches(const ir::RematPolicy& p, const Instruction& i) {
     case Kind::offload_dot_with_no_batch_dims:
       return dot != nullptr && dot->lhs_batch.empty();
     case Kind::save_only_these_names:
-    case Kind::save_any_names_but_these:
-    case Kind::save_anything_except_these_names:
+      return among(p.names);
     case Kind::save_and_offload_only_these_names:
-      return false;
+      return among(p.names) || among(p.offloaded_names);
+    case Kind::save_any_names_but_these:
+      return named && !among(p.names);
+    case Kind::save_anything_except_these_names:
+      return !among(p.names);
   }
   return false;
 }
 
-/// What the policies keep of what the tangents need.
+/// What the policies save of what the tangents need; the arguments are there anyhow.
 Residuals saved_values(const JvpSite& s, const Derivative& d) {
   const auto& policies = s.get<ir::RematAttrs>().policies;
-  for (const ir::RematPolicy& p : policies) {
-    using Kind = ir::RematPolicy::Kind;
-    if (p.kind != Kind::everything_saveable && p.kind != Kind::dots_saveable &&
-        p.kind != Kind::dots_with_no_batch_dims_saveable) {
-      s.refuse(
-          "policies that name values or move them to another memory have no effect yet; valid: "
-          "nothing, everything, dots, dots with no batch dims");
-    }
+  const Computation& c = *d.computation;
+  std::vector<bool> tangent_parameters(c.parameters().size(), false);
+  for (const Instruction* t : d.tangent_arguments) {
+    if (t != nullptr) tangent_parameters[std::size_t(t->get<ir::ParameterAttrs>().number)] = true;
+  }
+  const std::vector<bool> linear = reached_from(c, tangent_parameters);
+  std::vector<bool> needed(c.instructions().size(), false);
+  for (const Instruction* t : d.tangents) {
+    if (t != nullptr) needed[std::size_t(t->index)] = true;
   }
   Residuals out;
-  const std::vector<std::int64_t> bytes(d.computation->parameters().size(), 0);
-  bool everything = false;
-  for (const ir::RematPolicy& p : policies) {
-    everything = everything || p.kind == ir::RematPolicy::Kind::everything_saveable;
-  }
-  if (everything) return choose_residuals(d, bytes);
-  // Parameters are there anyhow.
-  for (Instruction* a : d.arguments) out.values.push_back(a);
-  for (const auto& i : d.computation->instructions()) {
+  for (std::size_t n = c.instructions().size(); n-- > 0;) {
+    Instruction* i = c.instructions()[n].get();
+    if (!needed[n]) continue;
     const auto saves = [&](const ir::RematPolicy& p) { return matches(p, *i); };
-    if (std::any_of(policies.begin(), policies.end(), saves)) out.values.push_back(i.get());
+    const bool saved =
+        i->is(Opcode::parameter) || (!ir::is_generated(i->opcode) && i->shape.is_array() &&
+                                     std::any_of(policies.begin(), policies.end(), saves));
+    if (!linear[n] && saved) {
+      out.values.push_back(i);
+      continue;
+    }
+    for (const Instruction* x : i->operands()) needed[std::size_t(x->index)] = true;
   }
+  std::reverse(out.values.begin(), out.values.end());
   return out;
-}
-
-/// Without what depends on a tangent, which is computed anyhow.
-void keep_known(const Derivative& d, Residuals* r) {
-  std::vector<bool> linear(d.computation->instructions().size(), false);
-  for (const auto& i : d.computation->instructions()) {
-    const auto n = std::size_t(i->index);
-    for (const Instruction* t : d.tangent_arguments) linear[n] = linear[n] || t == i.get();
-    for (const Instruction* x : i->operands())
-      linear[n] = linear[n] || linear[std::size_t(x->index)];
-  }
-  std::erase_if(r->values, [&](const Instruction* i) { return linear[std::size_t(i->index)]; });
 }
 
 Tangent split_remat(JvpSite& s) {
   const Derivative d = of_callee(s);
-  Residuals saved = saved_values(s, d);
-  keep_known(d, &saved);
+  const Residuals saved = saved_values(s, d);
   // The results and what is saved are computed as if there were no remat.
   ir::Cloner cloner(*d.computation, s.b.computation());
   for (std::size_t k = 0; k < s.x.size(); ++k) cloner.map(d.arguments[k], s.x[k]);
@@ -266,6 +267,7 @@ struct CustomRule {
 }  // namespace
 
 Tangent jvp_custom_derivative(JvpSite& s) {
+  if (s.get<ir::CustomDerivativeAttrs>().kind == ir::CustomDerivativeAttrs::Kind::zero) return {};
   CustomRule rule(s);
   return rule.attrs.kind == ir::CustomDerivativeAttrs::Kind::jvp ? rule.by_jvp() : rule.by_vjp();
 }

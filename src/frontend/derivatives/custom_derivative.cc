@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// custom_jvp, custom_vjp, stop_gradient and remat: ops that say how they are differentiated.
+#include <tessera/custom_derivative.h>
+
+#include "src/frontend/trace/trace.h"
+#include "src/frontend/trace/traced_function.h"
+#include "src/ir/hooks.h"
+#include "src/transforms/utils/tangent.h"
+
+namespace tessera {
+
+struct CheckpointPolicy::Data : ir::RematPolicy {};
+
+namespace internal {
+
+using frontend::AbstractValue;
+using frontend::ActiveTrace;
+using frontend::Trace;
+using frontend::TracedFunction;
+using ir::Instruction;
+using ir::Opcode;
+using transforms::has_tangent;
+
+namespace {
+
+std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands) {
+  std::vector<AbstractValue> out;
+  for (const Instruction* i : operands) out.push_back({i->shape, false, {}});
+  return out;
+}
+
+/// A rule's computation under construction: a root trace into the op's module. A rule may use
+/// arrays from outside as constants only.
+struct RuleTrace {
+  Trace trace;
+  std::vector<Array> parameters;
+
+  RuleTrace(const std::string& name, ir::Module* module, const std::vector<AbstractValue>& values)
+      : trace(name, module) {
+    trace.forbid_captures("the rule of " + name);
+    for (const AbstractValue& v : values) parameters.push_back(trace.add_parameter(v));
+  }
+};
+
+void check_type(const std::string& what, const Shape& have, const Shape& want, Location location) {
+  if (have == want) return;
+  throw TypeError(what + " is " + have.to_string() + " and must be " + want.to_string(), location);
+}
+
+void check_count(const std::string& what, std::size_t have, std::size_t want, Location location) {
+  if (have == want) return;
+  throw TypeError(what + ": the rule gives " + std::to_string(have) + " arrays and must give " +
+                      std::to_string(want),
+                  location);
+}
+
+Array zeros_of_pred(const Shape& shape) {
+  Trace& t = *Trace::current();
+  return t.wrap(transforms::zeros(t.builder(), Shape(DType::pred, shape.dims)), false);
+}
+
+/// The op's operands are captures, which have no derivative, and then the leaves of arguments.
+class CustomRules : public ir::DerivativeRules {
+ public:
+  CustomRules(std::string name, Location location, std::size_t captures, std::vector<Shape> results)
+      : name_(std::move(name)),
+        location_(location),
+        captures_(captures),
+        results_(std::move(results)) {}
+  std::string name() const override { return name_; }
+
+ protected:
+  std::vector<Instruction*> leaves(const ir::Instruction& op) const {
+    return {op.operands().begin() + std::ptrdiff_t(captures_), op.operands().end()};
+  }
+  std::string name_;
+  Location location_;
+  std::size_t captures_;
+  std::vector<Shape> results_;
+};
+
+class JvpRules final : public CustomRules {
+ public:
+  JvpRules(FlatJvpRule rule, std::string name, Location location, std::size_t captures,
+           std::vector<Shape> results)
+      : CustomRules(std::move(name), location, captures, std::move(results)),
+        rule_(std::move(rule)) {}
+
+  ir::Computation* jvp(const Instruction& op, const std::vector<bool>&) override {
+    std::vector<AbstractValue> values = values_of(op.operands());
+    const std::vector<Instruction*> primals = leaves(op);
+    for (const Instruction* i : primals) {
+      if (has_tangent(i->shape)) values.push_back({i->shape, false, {}});
+    }
+    RuleTrace rule(name_, op.parent->module(), values);
+    const ActiveTrace active(&rule.trace);
+    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
+    const auto middle = first + std::ptrdiff_t(primals.size());
+    auto next = middle;
+    std::vector<Array> tangents;
+    for (const Instruction* i : primals) {
+      tangents.push_back(has_tangent(i->shape) ? *next++ : zeros_of_pred(i->shape));
+    }
+    const std::vector<Array> given = rule_.rule({first, middle}, tangents);
+    check_count(name_, given.size(), 2 * results_.size(), location_);
+    std::vector<Array> out;
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      const Shape& like = results_[k % results_.size()];
+      const bool tangent = k >= results_.size();
+      if (tangent && !has_tangent(like)) continue;
+      const std::string what = "the " + std::string(tangent ? "tangent" : "result") + " of leaf " +
+                               std::to_string(k % results_.size()) + " that the rule of " + name_ +
+                               " gives";
+      check_type(what, frontend::abstract_value(given[k]).shape, like, location_);
+      out.push_back(given[k]);
+    }
+    return rule.trace.finish(out, location_);
+  }
+  Vjp vjp(const Instruction&, const std::vector<bool>&) override {
+    TESSERA_CHECK(false, name_ + " has a rule for forward mode");
+    return {};
+  }
+
+ private:
+  FlatJvpRule rule_;
+};
+
+class VjpRules final : public CustomRules {
+ public:
+  VjpRules(FlatVjpRule rule, std::string name, Location location, std::size_t captures,
+           std::vector<Shape> results)
+      : CustomRules(std::move(name), location, captures, std::move(results)),
+        rule_(std::move(rule)) {}
+
+  ir::Computation* jvp(const Instruction&, const std::vector<bool>&) override {
+    TESSERA_CHECK(false, name_ + " has a rule for reverse mode");
+    return nullptr;
+  }
+
+  Vjp vjp(const Instruction& op, const std::vector<bool>&) override {
+    std::any kept;
+    std::vector<AbstractValue> residuals;
+    Vjp out;
+    out.forward = forward(op, &kept, &residuals);
+    out.residuals = std::int64_t(residuals.size());
+    out.backward = backward(op, kept, residuals);
+    return out;
+  }
+
+ private:
+  ir::Computation* forward(const Instruction& op, std::any* kept,
+                           std::vector<AbstractValue>* residuals) {
+    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()));
+    const ActiveTrace active(&rule.trace);
+    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
+    const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, kept);
+    if (given.size() < results_.size()) {
+      check_count(name_ + ".forward", given.size(), results_.size(), location_);
+    }
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      const AbstractValue value = frontend::abstract_value(given[k]);
+      if (k >= results_.size()) {
+        residuals->push_back({value.shape, false, {}});
+        continue;
+      }
+      check_type("result " + std::to_string(k) + " of the forward rule of " + name_, value.shape,
+                 results_[k], location_);
+    }
+    return rule.trace.finish(given, location_);
+  }
+
+  ir::Computation* backward(const Instruction& op, const std::any& kept,
+                            const std::vector<AbstractValue>& residuals) {
+    std::vector<AbstractValue> values;
+    for (std::size_t k = 0; k < captures_; ++k) values.push_back({op.operand(k)->shape, false, {}});
+    values.insert(values.end(), residuals.begin(), residuals.end());
+    for (const Shape& s : results_) {
+      if (has_tangent(s)) values.push_back({s, false, {}});
+    }
+    RuleTrace rule(name_ + ".backward", op.parent->module(), values);
+    const ActiveTrace active(&rule.trace);
+    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
+    auto next = first + std::ptrdiff_t(residuals.size());
+    const std::vector<Array> saved(first, next);
+    std::vector<Array> cotangents;
+    for (const Shape& s : results_) {
+      cotangents.push_back(has_tangent(s) ? *next++ : zeros_of_pred(s));
+    }
+    const std::vector<Array> given = rule_.backward(saved, cotangents, kept);
+    const std::vector<Instruction*> primals = leaves(op);
+    check_count(name_ + ".backward", given.size(), primals.size(), location_);
+    std::vector<Array> out;
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      if (!has_tangent(primals[k]->shape)) continue;
+      check_type("the cotangent of leaf " + std::to_string(k) +
+                     " of the arguments that the backward rule of " + name_ + " gives",
+                 frontend::abstract_value(given[k]).shape, primals[k]->shape, location_);
+      out.push_back(given[k]);
+    }
+    return rule.trace.finish(out, location_);
+  }
+
+  FlatVjpRule rule_;
+};
+
+/// Stages an op that calls a function; captures come first. `attrs` of the traced function.
+using MakeAttributes = std::function<ir::Attributes(const TracedFunction&, std::size_t captures)>;
+std::vector<Array> stage_call(const CallInfo& info, Prototype* prototype, const std::string& name,
+                              Opcode opcode, bool captures_first, const MakeAttributes& attrs,
+                              Location location) {
+  return frontend::as_one_program(name, location, [&] {
+    Trace& outer = *Trace::current();
+    const TracedFunction f = frontend::trace_function(
+        outer, name, frontend::abstract_values(info.leaves),
+        [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location);
+    const std::vector<Instruction*> arguments = frontend::lift_all(outer, info.leaves, location);
+    const std::vector<Instruction*> captures = frontend::lift_all(outer, f.captures, location);
+    const frontend::MetadataScope metadata(outer, location, name);
+    ir::Computation* callee = f.computation;
+    std::vector<Instruction*> operands = arguments;
+    operands.insert(operands.end(), captures.begin(), captures.end());
+    if (captures_first && !captures.empty()) {
+      ir::Builder b(outer.module()->add_computation(name));
+      std::vector<Instruction*> given, in_order;
+      operands = captures;
+      operands.insert(operands.end(), arguments.begin(), arguments.end());
+      for (const Instruction* o : operands) {
+        given.push_back(b.parameter(std::int64_t(given.size()), o->shape));
+      }
+      in_order.assign(given.begin() + std::ptrdiff_t(captures.size()), given.end());
+      in_order.insert(in_order.end(), given.begin(),
+                      given.begin() + std::ptrdiff_t(captures.size()));
+      b.computation()->set_root(b.call(callee, in_order));
+      callee = b.computation();
+    }
+    ir::Builder& b = outer.builder();
+    Instruction* call = b.emit(opcode, operands, attrs(f, captures.size()), {callee});
+    std::vector<Array> out;
+    const std::vector<Instruction*> results = transforms::elements_of(b, call);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      out.push_back(outer.wrap(results[k], f.results[k].weak));
+    }
+    return out;
+  });
+}
+
+std::vector<Shape> shapes_of(const TracedFunction& f) {
+  std::vector<Shape> out;
+  for (const AbstractValue& v : f.results) out.push_back(v.shape);
+  return out;
+}
+
+}  // namespace
+
+void no_rule(const char* api, const char* definition, Location location) {
+  throw TypeError(
+      std::string("a function of ") + api + " is called before its rule is set by " + definition,
+      location);
+}
+
+std::vector<Array> call_custom_jvp(const CallInfo& info, Prototype* prototype,
+                                   const std::string& name, FlatJvpRule rule, Location location) {
+  return stage_call(
+      info, prototype, name, Opcode::custom_derivative, true,
+      [&](const TracedFunction& f, std::size_t captures) {
+        ir::CustomDerivativeAttrs a;
+        a.nondiff = std::int64_t(captures);
+        a.label = name;
+        a.rules =
+            std::make_shared<JvpRules>(std::move(rule), name, location, captures, shapes_of(f));
+        return ir::Attributes(std::move(a));
+      },
+      location);
+}
+
+std::vector<Array> call_custom_vjp(const CallInfo& info, Prototype* prototype,
+                                   const std::string& name, FlatVjpRule rule, Location location) {
+  return stage_call(
+      info, prototype, name, Opcode::custom_derivative, true,
+      [&](const TracedFunction& f, std::size_t captures) {
+        ir::CustomDerivativeAttrs a;
+        a.kind = ir::CustomDerivativeAttrs::Kind::vjp;
+        a.nondiff = std::int64_t(captures);
+        a.label = name;
+        a.rules =
+            std::make_shared<VjpRules>(std::move(rule), name, location, captures, shapes_of(f));
+        return ir::Attributes(std::move(a));
+      },
+      location);
+}
+
+std::vector<Array> call_remat(const CallInfo& info, Prototype* prototype,
+                              const RematOptions& options, Location location) {
+  return stage_call(
+      info, prototype, options.name, Opcode::remat, false,
+      [&](const TracedFunction&, std::size_t) {
+        ir::RematAttrs a;
+        for (const auto& part : options.policy.parts()) a.policies.push_back(*part);
+        a.prevent_cse = options.prevent_cse;
+        a.label = options.name;
+        return ir::Attributes(std::move(a));
+      },
+      location);
+}
+
+}  // namespace internal
+
+// ------------------------------------------------------------------ single values
+
+Array stop_gradient(const Operand& x) {
+  const std::vector<Array> operands{x.array};
+  const Shape shape = frontend::abstract_value(x.array).shape;
+  ir::CustomDerivativeAttrs a;
+  a.kind = ir::CustomDerivativeAttrs::Kind::zero;
+  a.label = "stop_gradient";
+  return frontend::apply(
+      ir::Opcode::custom_derivative, operands, a, x.location, "stop_gradient", &shape,
+      [&](ir::Module* module) {
+        ir::Computation* c = module->add_computation("stop_gradient");
+        c->set_root(ir::Builder(c).parameter(0, shape));
+        return std::vector<ir::Computation*>{c};
+      },
+      x.array.weak_type());
+}
+
+Array checkpoint_name(const Operand& x, const std::string& name) {
+  return frontend::as_one_program("checkpoint_name", x.location, [&] {
+    frontend::Trace& t = *frontend::Trace::current();
+    const frontend::MetadataScope metadata(t, x.location, "checkpoint_name");
+    ir::Instruction* copy = t.builder().unary(ir::Opcode::copy, t.lift(x.array, x.location));
+    copy->frontend_attributes.edit()[ir::kCheckpointName] = name;
+    return std::vector<Array>{t.wrap(copy, x.array.weak_type())};
+  })[0];
+}
+
+// ------------------------------------------------------------------ policies
+
+namespace {
+
+CheckpointPolicy::Data policy(ir::RematPolicy::Kind kind, std::vector<std::string> names = {}) {
+  CheckpointPolicy::Data out;
+  out.kind = kind;
+  out.names = std::move(names);
+  return out;
+}
+
+}  // namespace
+
+using PolicyKind = ir::RematPolicy::Kind;
+
+CheckpointPolicy CheckpointPolicy::of(Data data) {
+  CheckpointPolicy out;
+  out.parts_.push_back(std::make_shared<const Data>(std::move(data)));
+  return out;
+}
+
+CheckpointPolicy CheckpointPolicy::nothing_saveable() { return {}; }
+CheckpointPolicy CheckpointPolicy::everything_saveable() {
+  return of(policy(PolicyKind::everything_saveable));
+}
+CheckpointPolicy CheckpointPolicy::dots_saveable() { return of(policy(PolicyKind::dots_saveable)); }
+CheckpointPolicy CheckpointPolicy::dots_with_no_batch_dims_saveable() {
+  return of(policy(PolicyKind::dots_with_no_batch_dims_saveable));
+}
+CheckpointPolicy CheckpointPolicy::save_only_these_names(std::vector<std::string> names) {
+  return of(policy(PolicyKind::save_only_these_names, std::move(names)));
+}
+CheckpointPolicy CheckpointPolicy::save_any_names_but_these(std::vector<std::string> names) {
+  return of(policy(PolicyKind::save_any_names_but_these, std::move(names)));
+}
+CheckpointPolicy CheckpointPolicy::save_anything_except_these_names(
+    std::vector<std::string> names) {
+  return of(policy(PolicyKind::save_anything_except_these_names, std::move(names)));
+}
+
+CheckpointPolicy CheckpointPolicy::save_and_offload_only_these_names(
+    std::vector<std::string> saved, std::vector<std::string> offloaded, std::string from,
+    std::string to) {
+  Data data = policy(PolicyKind::save_and_offload_only_these_names, std::move(saved));
+  data.offloaded_names = std::move(offloaded);
+  data.from_memory = std::move(from);
+  data.to_memory = std::move(to);
+  return of(std::move(data));
+}
+
+CheckpointPolicy operator|(const CheckpointPolicy& a, const CheckpointPolicy& b) {
+  CheckpointPolicy out = a;
+  out.parts_.insert(out.parts_.end(), b.parts_.begin(), b.parts_.end());
+  return out;
+}
+
+}  // namespace tessera
