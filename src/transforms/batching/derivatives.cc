@@ -124,33 +124,42 @@ class BatchedRules : public ir::DerivativeRules {
  public:
   BatchedRules(const Instruction& op, Dims operand_dims, const BatchOptions& options)
       : rules_(op.get<CustomDerivativeAttrs>().rules),
-        op_(static_cast<const ir::InstructionData&>(op)),
-        called_(op.called()),
-        home_(op.parent->module()),
         operand_dims_(std::move(operand_dims)),
         options_(options) {
-    for (const Instruction* o : op.operands()) operand_shapes_.push_back(o->shape);
+    // Kept apart: the module may lose what nothing else runs.
+    kept_.num_partitions = op.parent->module()->num_partitions;
+    kept_.mesh = op.parent->module()->mesh;
+    Computation* primal = kept_.import(*op.called(0));
+    ir::Builder b(kept_.add_computation(rules_->name()));
+    auto copy = std::make_unique<Instruction>(static_cast<const ir::InstructionData&>(op));
+    std::vector<Instruction*> operands;
+    for (const Instruction* o : op.operands()) {
+      operands.push_back(b.parameter(std::int64_t(operands.size()), o->shape));
+    }
+    copy->set_operands(std::move(operands));
+    copy->set_called({primal});
+    b.computation()->set_root(b.computation()->add(std::move(copy)));
+    entry_ = b.computation();
   }
 
   std::string name() const override { return rules_->name(); }
 
   Computation* jvp(const Instruction& op, const std::vector<bool>& perturbed) override {
     ir::Module* module = op.parent->module();
-    Instruction* entry = entry_op(module);
-    const Computation* traced = rules_->jvp(*entry, perturbed);
+    const Instruction& entry = *module->import(*entry_)->root();
+    const Computation* traced = rules_->jvp(entry, perturbed);
     Batcher batcher(module, options_);
-    BatchedRule rule(batcher, *entry, operand_dims_);
-    return rule.jvp(*traced, op_.attrs.get_if<CustomDerivativeAttrs>()->symbolic_zeros
-                                 ? perturbed
-                                 : std::vector<bool>());
+    BatchedRule rule(batcher, entry, operand_dims_);
+    const bool all = !entry.get<CustomDerivativeAttrs>().symbolic_zeros;
+    return rule.jvp(*traced, all ? std::vector<bool>() : perturbed);
   }
 
   Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) override {
     ir::Module* module = op.parent->module();
-    Instruction* entry = entry_op(module);
-    const Vjp traced = rules_->vjp(*entry, perturbed);
+    const Instruction& entry = *module->import(*entry_)->root();
+    const Vjp traced = rules_->vjp(entry, perturbed);
     Batcher batcher(module, options_);
-    BatchedRule rule(batcher, *entry, operand_dims_);
+    BatchedRule rule(batcher, entry, operand_dims_);
     Vjp out;
     out.forward = rule.forward(*traced.forward);
     out.backward = rule.backward(*traced.backward, perturbed);
@@ -159,29 +168,11 @@ class BatchedRules : public ir::DerivativeRules {
   }
 
  private:
-  /// The op on one entry, as the rule knows it, in a computation that nothing calls.
-  Instruction* entry_op(ir::Module* module) const {
-    ir::Builder b(module->add_computation("entry_of_" + name()));
-    auto copy = std::make_unique<Instruction>(op_);
-    std::vector<Instruction*> operands;
-    for (const Shape& shape : operand_shapes_) {
-      operands.push_back(b.parameter(std::int64_t(operands.size()), shape));
-    }
-    copy->set_operands(std::move(operands));
-    // The primal of the module in which the op was batched; a copy of that module has lost it.
-    if (module == home_) copy->set_called(called_);
-    Instruction* out = b.computation()->add(std::move(copy));
-    b.computation()->set_root(out);
-    return out;
-  }
-
   const std::shared_ptr<ir::DerivativeRules> rules_;
-  const ir::InstructionData op_;
-  const std::vector<Computation*> called_;
-  const ir::Module* const home_;
-  std::vector<Shape> operand_shapes_;
   const Dims operand_dims_;
   const BatchOptions options_;
+  ir::Module kept_;
+  const Computation* entry_ = nullptr;  ///< the op on one entry, as the rule knows it
 };
 
 std::vector<Instruction*> arrays_of(BatchSite& site) {

@@ -10,6 +10,15 @@ namespace tessera::transforms::batching {
 
 using ir::Instruction;
 
+namespace {
+
+void drop_layouts(Shape* shape) {
+  shape->layout.clear();
+  for (Shape& element : shape->elements) drop_layouts(&element);
+}
+
+}  // namespace
+
 bool BatchSite::batched(std::size_t first, std::size_t last) const {
   for (std::size_t i = first; i < last; ++i) {
     if (batched(i)) return true;
@@ -44,6 +53,7 @@ Instruction* BatchSite::spread(Instruction* per_entry, const Dims& dims, std::in
 Batched BatchSite::emit(std::vector<Instruction*> operands, ir::Attributes attrs,
                         std::span<const std::int64_t> dims) {
   Shape shape = batched_shape(op.shape, dims, size());
+  drop_layouts(&shape);
   Instruction* made = emit_calling(shape, std::move(operands), std::move(attrs), op.called());
   return unpacked(b, made, dims);
 }
