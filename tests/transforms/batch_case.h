@@ -135,11 +135,12 @@ inline std::unique_ptr<ir::Module> expect_batched(const ir::Module& module, cons
 /// Batched parameters and their axes at random: every parameter alone, all, and mixtures; also
 /// batched twice.
 inline void expect_batched_at_random(const std::string& text, bool exact = true) {
+  constexpr std::size_t kTrials = 16;
   Dice dice(1);
   const std::unique_ptr<ir::Module> module = ir::parse_hlo(text, "case.hlo");
   ir::verify(*module);
   const auto& parameters = module->entry()->parameters();
-  for (std::size_t trial = 0; trial < parameters.size() + 4; ++trial) {
+  for (std::size_t trial = 0; trial < parameters.size() + kTrials; ++trial) {
     Dims axes;
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       const bool batched = trial < parameters.size() ? trial == k
@@ -150,7 +151,7 @@ inline void expect_batched_at_random(const std::string& text, bool exact = true)
     SCOPED_TRACE("axes " + join(axes));
     const auto once = expect_batched(*module, axes, 3, dice, exact);
     if (::testing::Test::HasFailure()) return;
-    if (trial + 2 < parameters.size() + 4) continue;
+    if (trial + 4 < parameters.size() + kTrials) continue;
     Dims again;
     for (const ir::Instruction* p : once->entry()->parameters()) {
       again.push_back(dice.chance(0.6) ? dice.below(p->shape.rank() + 1) : -1);

@@ -57,7 +57,7 @@ std::vector<BatchCase> movement_cases() {
        "ROOT r = f32[2,8] concatenate(x, y, z), dimensions={1}"},
       {"pad",
        "x = f32[2,4] parameter(0)\n v = f32[] parameter(1)\n"
-       "ROOT r = f32[4,8] pad(x, v), padding=1_1_0x-1_3_1"},
+       "ROOT r = f32[4,9] pad(x, v), padding=1_1_0x-1_3_1"},
       {"reshape",
        "x = f32[2,6] parameter(0)\n a = f32[12] reshape(x)\n b = f32[2,2,3] reshape(x)\n"
        "c = f32[4,3] reshape(x)\n d = f32[1,2,6,1] reshape(x)\n"
@@ -116,8 +116,8 @@ std::vector<BatchCase> movement_cases() {
        "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
        "scatter_indices_batching_dims={1}, index_vector_dim=2, to_apply=max"},
       {"structure",
-       kXY + "t = (f32[2,4], (f32[2,4], f32[2,4])) tuple(x, (f32[2,4], f32[2,4]) tuple(y, x))"
-             "\n" +
+       kXY + "u = (f32[2,4], f32[2,4]) tuple(y, x)\n"
+             "t = (f32[2,4], (f32[2,4], f32[2,4])) tuple(x, u)\n" +
            "b = (f32[2,4], (f32[2,4], f32[2,4])) opt-barrier(t)\n"
            "c = (f32[2,4], f32[2,4]) get-tuple-element(b), index=1\n"
            "d = f32[2,4] get-tuple-element(c), index=0\n a = token[] after-all()\n"
@@ -416,7 +416,7 @@ DType type_for(Opcode op, bool* exact) {
 /// The ops that are given apart, as they take other operands.
 bool is_plain_elementwise(Opcode op) {
   return ir::is_elementwise(op) && op != Opcode::select && op != Opcode::clamp &&
-         op != Opcode::stochastic_convert;
+         op != Opcode::bitcast_convert && op != Opcode::stochastic_convert;
 }
 
 TEST(Batching, ElementwiseOps) {
@@ -458,7 +458,8 @@ TEST(Batching, EveryOpWithARuleHasACase) {
   std::set<Opcode> seen{Opcode::rng, Opcode::domain, Opcode::custom_call,
                         Opcode::manual_computation};
   for (const BatchCase& c : all_cases()) {
-    for (const auto& part : ir::parse_hlo(batch_program(c.entry, c.callees))->computations()) {
+    const auto module = ir::parse_hlo(batch_program(c.entry, c.callees));
+    for (const auto& part : module->computations()) {
       for (const auto& i : part->instructions()) seen.insert(i->opcode);
     }
   }
