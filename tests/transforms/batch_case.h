@@ -54,7 +54,8 @@ argmax { a = f32[] parameter(0)
 
 inline std::string batch_program(const std::string& entry, const std::string& callees = "",
                                  const std::string& header = "") {
-  return "HloModule m" + header + "\n" + kBatchCallees + callees + "\nENTRY e {\n" + entry + "\n}\n";
+  return "HloModule m" + header + "\n" + kBatchCallees + callees + "\nENTRY e {\n" + entry +
+         "\n}\n";
 }
 
 inline Literal entry_of(const Literal& whole, std::int64_t axis, std::int64_t entry) {
@@ -143,7 +144,7 @@ inline void expect_batched_at_random(const std::string& text, bool exact = true)
   for (std::size_t trial = 0; trial < parameters.size() + kTrials; ++trial) {
     Dims axes;
     for (std::size_t k = 0; k < parameters.size(); ++k) {
-      const bool batched = trial < parameters.size() ? trial == k
+      const bool batched = trial < parameters.size()       ? trial == k
                            : trial < parameters.size() + 2 ? true
                                                            : dice.chance(0.5);
       axes.push_back(batched ? dice.below(parameters[k]->shape.rank() + 1) : -1);

@@ -63,8 +63,7 @@ std::vector<BatchCase> movement_cases() {
        "c = f32[4,3] reshape(x)\n d = f32[1,2,6,1] reshape(x)\n"
        "ROOT r = (f32[12], f32[2,2,3], f32[4,3], f32[1,2,6,1]) tuple(a, b, c, d)"},
       {"reverse", "x = f32[2,4,3] parameter(0)\n ROOT r = f32[2,4,3] reverse(x), dimensions={0,2}"},
-      {"slice",
-       "x = f32[5,4] parameter(0)\n ROOT r = f32[2,2] slice(x), slice={[1:5:2], [1:3]}"},
+      {"slice", "x = f32[5,4] parameter(0)\n ROOT r = f32[2,2] slice(x), slice={[1:5:2], [1:3]}"},
       {"transpose",
        "x = f32[2,4,3] parameter(0)\n ROOT r = f32[3,2,4] transpose(x), dimensions={2,0,1}"},
       {"dynamic_slice",
@@ -116,8 +115,9 @@ std::vector<BatchCase> movement_cases() {
        "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
        "scatter_indices_batching_dims={1}, index_vector_dim=2, to_apply=max"},
       {"structure",
-       kXY + "u = (f32[2,4], f32[2,4]) tuple(y, x)\n"
-             "t = (f32[2,4], (f32[2,4], f32[2,4])) tuple(x, u)\n" +
+       kXY +
+           "u = (f32[2,4], f32[2,4]) tuple(y, x)\n"
+           "t = (f32[2,4], (f32[2,4], f32[2,4])) tuple(x, u)\n" +
            "b = (f32[2,4], (f32[2,4], f32[2,4])) opt-barrier(t)\n"
            "c = (f32[2,4], f32[2,4]) get-tuple-element(b), index=1\n"
            "d = f32[2,4] get-tuple-element(c), index=0\n a = token[] after-all()\n"
@@ -200,7 +200,8 @@ std::vector<BatchCase> reduction_cases() {
        "ROOT r = f32[4,6] select-and-scatter(x, s, z), window={size=2x2 stride=2x2}, select=ge, "
        "scatter=add"},
       {"map", kXY + "ROOT r = f32[2,4] map(x, y), dimensions={0,1}, to_apply=mix"},
-      {"sort", "x = f32[4,3] parameter(0)\n ROOT r = f32[4,3] sort(x), dimensions={0}, to_apply=lt"},
+      {"sort",
+       "x = f32[4,3] parameter(0)\n ROOT r = f32[4,3] sort(x), dimensions={0}, to_apply=lt"},
       {"sort of two",
        "x = f32[4,3] parameter(0)\n i = s32[4,3] parameter(1)\n"
        "ROOT r = (f32[4,3], s32[4,3]) sort(x, i), dimensions={1}, is_stable=true, to_apply=lt2"},
@@ -246,15 +247,18 @@ swapped { t = (f32[2,4], f32[2,4]) parameter(0)
 )";
   const std::string result = "ROOT r = (f32[2,4], f32[2,4]) ";
   return {
-      {"call", kXY + "c = (f32[2,4], f32[2,4]) call(x, y), to_apply=f\n"
-                     "d = (f32[2,4], f32[2,4]) call(c), to_apply=swapped\n" +
-                   result + "call(d), to_apply=swapped",
+      {"call",
+       kXY +
+           "c = (f32[2,4], f32[2,4]) call(x, y), to_apply=f\n"
+           "d = (f32[2,4], f32[2,4]) call(c), to_apply=swapped\n" +
+           result + "call(d), to_apply=swapped",
        f},
       {"fusion", kXY + result + "fusion(x, y), kind=kLoop, calls=f", f},
       {"remat",
        kXY + result +
-           callee_of("tessera.Remat", "policies=[dots_saveable], prevent_cse=true, "
-                                      "differentiated=false, label=\"g\", called_computations={f}"),
+           callee_of("tessera.Remat",
+                     "policies=[dots_saveable], prevent_cse=true, "
+                     "differentiated=false, label=\"g\", called_computations={f}"),
        f},
       {"custom_partitioning",
        kXY + result + callee_of("CustomSPMDPartitioning", "called_computations={f}"), f},
@@ -340,14 +344,16 @@ step { x = f32[3] parameter(0)
   n = s32[] add(m, o)
   ROOT t = (f32[3], s32[], f32[3], s32[]) tuple(e, m, e, n) }
 )";
-  const std::string init = "i = s32[] parameter(0)\n x = f32[3] parameter(1)\n"
-                           "w = f32[3] parameter(2)\n n = s32[] parameter(3)\n";
+  const std::string init =
+      "i = s32[] parameter(0)\n x = f32[3] parameter(1)\n"
+      "w = f32[3] parameter(2)\n n = s32[] parameter(3)\n";
   return {
-      {"conditional", "i = pred[] parameter(0)\n" + operands +
-                          "x), true_computation=left, false_computation=right",
+      {"conditional",
+       "i = pred[] parameter(0)\n" + operands +
+           "x), true_computation=left, false_computation=right",
        branches},
-      {"conditional of three", "i = s32[] parameter(0)\n" + operands +
-                                   "x, x), branch_computations={left, right, middle}",
+      {"conditional of three",
+       "i = s32[] parameter(0)\n" + operands + "x, x), branch_computations={left, right, middle}",
        branches},
       {"while",
        init + "t = (s32[], f32[3], f32[3], s32[]) tuple(i, x, w, n)\n"
@@ -406,8 +412,8 @@ DType type_for(Opcode op, bool* exact) {
   *exact = true;
   if ((t & ir::types::floating) == 0) {
     return (t & (ir::types::signed_integer | ir::types::unsigned_integer)) != 0 ? DType::s32
-           : (t & ir::types::complex) != 0                                     ? DType::c64
-                                                                               : DType::pred;
+           : (t & ir::types::complex) != 0                                      ? DType::c64
+                                                                                : DType::pred;
   }
   *exact = !ir::has_trait(op, ir::traits::transcendental);
   return DType::f32;

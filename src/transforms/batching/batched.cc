@@ -96,11 +96,10 @@ Instruction* packed(ir::Builder& b, const Batched& value) {
   Instruction* whole = nullptr;
   for (std::size_t k = 0; k < elements.size(); ++k) {
     const Instruction* e = elements[k];
-    const bool is_element =
-        e->is(Opcode::get_tuple_element) &&
-        e->get<ir::GetTupleElementAttrs>().index == std::int64_t(k) &&
-        (k == 0 || e->operand(0) == whole) &&
-        e->operand(0)->shape.elements.size() == elements.size();
+    const bool is_element = e->is(Opcode::get_tuple_element) &&
+                            e->get<ir::GetTupleElementAttrs>().index == std::int64_t(k) &&
+                            (k == 0 || e->operand(0) == whole) &&
+                            e->operand(0)->shape.elements.size() == elements.size();
     if (!is_element) return b.tuple(std::move(elements));
     whole = e->operand(0);
   }

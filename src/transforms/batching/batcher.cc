@@ -18,13 +18,11 @@ using ir::Opcode;
 namespace {
 
 /// Only puts values together or takes them apart: there is nothing to copy.
-bool is_structural(Opcode op) {
-  return op == Opcode::tuple || op == Opcode::get_tuple_element;
-}
+bool is_structural(Opcode op) { return op == Opcode::tuple || op == Opcode::get_tuple_element; }
 
 /// A parameter of the batched computation.
-Instruction* copy_parameter(Computation* to, const Instruction& p, std::span<const std::int64_t> dims,
-                            std::int64_t size) {
+Instruction* copy_parameter(Computation* to, const Instruction& p,
+                            std::span<const std::int64_t> dims, std::int64_t size) {
   auto copy = std::make_unique<Instruction>(static_cast<const ir::InstructionData&>(p));
   copy->shape = batched_shape(p.shape, dims, size);
   for (std::size_t k = 0; k < copy->sharding.size() && k < dims.size(); ++k) {

@@ -52,8 +52,7 @@ Batched batch_branches(BatchSite& site) {
   const auto count = op.called().size();
   std::vector<std::vector<Batched>> results;
   for (std::size_t k = 0; k < count; ++k) {
-    results.push_back(
-        leaves(site.batcher.run(b, *op.called(k), {site.operand(k + 1)})));
+    results.push_back(leaves(site.batcher.run(b, *op.called(k), {site.operand(k + 1)})));
   }
   // Masks of entries that take branch k, the last one apart.
   Instruction* index = site.at(0, 0);
@@ -72,7 +71,8 @@ Batched batch_branches(BatchSite& site) {
     for (std::size_t k = count - 1; k-- > 0;) {
       const Batched& taken = results[k][leaf];
       if (taken.array == out[leaf].array && taken.dim == out[leaf].dim) continue;
-      const std::int64_t dim = taken.batched() ? taken.dim : std::max<std::int64_t>(out[leaf].dim, 0);
+      const std::int64_t dim =
+          taken.batched() ? taken.dim : std::max<std::int64_t>(out[leaf].dim, 0);
       Instruction* on_true = site.at(taken, dim);
       Instruction* mask = site.spread(masks[k], on_true->shape.dims, dim);
       out[leaf].array = b.select(mask, on_true, site.at(out[leaf], dim));
@@ -89,8 +89,8 @@ Batched batch_conditional(BatchSite& site) {
   const Instruction& op = site.op;
   Dims out(flatten(op.shape).size(), kAsItComes);
   for (std::size_t k = 0; k < op.called().size(); ++k) {
-    const Flags depends = site.batcher.dependence().results(
-        *op.called(k), flags_of(dims_of(site.operand(k + 1))));
+    const Flags depends =
+        site.batcher.dependence().results(*op.called(k), flags_of(dims_of(site.operand(k + 1))));
     for (std::size_t leaf = 0; leaf < out.size(); ++leaf) {
       if (depends[leaf]) out[leaf] = 0;
     }

@@ -80,7 +80,8 @@ Batched batch_custom_call(BatchSite& site) {
 
 /// The partitioner is a function of the shapes of one entry: what is left is its plain body.
 Batched batch_custom_partitioning(BatchSite& site) {
-  if (site.op.called().empty()) site.not_implemented("the text that it was read from lacks its body");
+  if (site.op.called().empty())
+    site.not_implemented("the text that it was read from lacks its body");
   std::vector<Instruction*> operands;
   for (std::size_t i = 0; i < site.operand_count(); ++i) {
     operands.push_back(packed(site.b, site.operand(i)));

@@ -37,8 +37,8 @@ Batched batch_pad(BatchSite& site) {
   // isn't.
   ir::Builder& b = site.b;
   const Shape& entry = site.entry_shape(0);
-  Instruction* mask = b.pad(b.splat(b.scalar(DType::pred, 1), entry.dims),
-                            b.scalar(DType::pred, 0), attrs.dims);
+  Instruction* mask =
+      b.pad(b.splat(b.scalar(DType::pred, 1), entry.dims), b.scalar(DType::pred, 0), attrs.dims);
   Batched inside;
   inside.array = mask;
   if (site.batched(0)) {

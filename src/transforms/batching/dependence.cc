@@ -15,7 +15,9 @@ using ir::Opcode;
 
 namespace {
 
-bool any_of(const Flags& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
+bool any_of(const Flags& flags) {
+  return std::find(flags.begin(), flags.end(), true) != flags.end();
+}
 
 Flags joined_flags(const std::vector<const Flags*>& parts, std::size_t first = 0) {
   Flags out;
@@ -109,9 +111,9 @@ Flags Dependence::of(const Instruction& i, const std::vector<const Flags*>& oper
       return joined_flags(operands);
     case Opcode::get_tuple_element: {
       const Shape& tuple = i.operand(0)->shape;
-      const auto first = operands[0]->begin() +
-                         std::ptrdiff_t(first_leaf(
-                             tuple, std::size_t(i.get<ir::GetTupleElementAttrs>().index)));
+      const auto first =
+          operands[0]->begin() +
+          std::ptrdiff_t(first_leaf(tuple, std::size_t(i.get<ir::GetTupleElementAttrs>().index)));
       return Flags(first, first + std::ptrdiff_t(leaf_count(i.shape)));
     }
     case Opcode::opt_barrier:
@@ -173,8 +175,7 @@ Flags Dependence::of_scan(const Instruction& i, const Flags& operands, Flags* ca
   for (bool grows = true; grows;) {
     out = results(*i.called(0), in);
     Flags next(in.size(), false);
-    std::copy(out.end() - std::ptrdiff_t(count), out.end(),
-              next.begin() + std::ptrdiff_t(inputs));
+    std::copy(out.end() - std::ptrdiff_t(count), out.end(), next.begin() + std::ptrdiff_t(inputs));
     grows = add_flags(&in, next);
   }
   const auto first = in.begin() + std::ptrdiff_t(inputs);

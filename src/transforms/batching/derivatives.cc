@@ -190,8 +190,7 @@ Batched batch_remat(BatchSite& site) {
   for (const Batched& leaf : site.operand_leaves()) dims.push_back(leaf.dim);
   const BatchedComputation body = site.batcher.computation(*site.op.called(0), dims);
   const Shape shape = batched_shape(site.op.shape, body.out_dims, site.size());
-  Instruction* made =
-      site.emit_calling(shape, arrays_of(site), site.op.attrs, {body.computation});
+  Instruction* made = site.emit_calling(shape, arrays_of(site), site.op.attrs, {body.computation});
   return unpacked(site.b, made, body.out_dims);
 }
 

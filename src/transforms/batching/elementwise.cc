@@ -37,7 +37,7 @@ Batched batch_select(BatchSite& site) {
 }
 
 Batched batch_clamp(BatchSite& site) {
-  const std::int64_t dim = site.batched(1) ? site.dim(1)
+  const std::int64_t dim = site.batched(1)                                      ? site.dim(1)
                            : site.entry_shape(0).rank() == site.op.shape.rank() ? site.common_dim()
                                                                                 : 0;
   Instruction* low = scalar_or_array(site, 0, dim);

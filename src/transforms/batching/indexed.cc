@@ -49,7 +49,8 @@ void add_batching_pair(Dims* array_dims, Dims* index_dims, std::int64_t array_di
 
 /// What the batch does to the indices of a gather or scatter: which of their dims, the index
 /// vector left out, it is.
-std::int64_t shift_indices(Dims* batching_dims, std::int64_t* index_vector_dim, std::int64_t batch) {
+std::int64_t shift_indices(Dims* batching_dims, std::int64_t* index_vector_dim,
+                           std::int64_t batch) {
   const std::int64_t k = batch - (*index_vector_dim < batch ? 1 : 0);
   *batching_dims = shifted(*batching_dims, batch);
   *index_vector_dim = shifted(*index_vector_dim, batch);
@@ -134,9 +135,9 @@ std::vector<Batched> start_positions(BatchSite& site, std::size_t first, std::in
   for (std::int64_t d = 0; d < rank; ++d) {
     Batched one;
     one.dim = batched ? 0 : kNotBatched;
-    one.array = batched ? site.b.reshape(site.b.slice(all, {0, d}, {site.size(), d + 1}),
-                                         {site.size()})
-                        : site.b.reshape(site.b.slice(all, {d}, {d + 1}), {});
+    one.array = batched
+                    ? site.b.reshape(site.b.slice(all, {0, d}, {site.size(), d + 1}), {site.size()})
+                    : site.b.reshape(site.b.slice(all, {d}, {d + 1}), {});
     out.push_back(one);
   }
   return out;
@@ -160,8 +161,7 @@ std::vector<Instruction*> with_start_of_batch(BatchSite& site, const std::vector
 Instruction* rows_of_starts(BatchSite& site, const std::vector<Batched>& starts, const Dims& dims) {
   std::vector<Instruction*> columns;
   for (std::int64_t d : dims) {
-    columns.push_back(
-        site.b.reshape(site.at(starts[std::size_t(d)], 0), {site.size(), 1}));
+    columns.push_back(site.b.reshape(site.at(starts[std::size_t(d)], 0), {site.size(), 1}));
   }
   return columns.size() == 1 ? columns[0] : site.b.concatenate(columns, 1);
 }
@@ -209,8 +209,8 @@ Batched batch_dynamic_slice(BatchSite& site) {
     a.start_indices_batching_dims = {0};
   }
   Batched out;
-  out.array = site.b.emit(ir::Opcode::gather,
-                          {site.array(0), rows_of_starts(site, starts, moved)}, a);
+  out.array =
+      site.b.emit(ir::Opcode::gather, {site.array(0), rows_of_starts(site, starts, moved)}, a);
   out.dim = 0;
   return out;
 }
@@ -230,9 +230,9 @@ Batched clamped_start(BatchSite& site, const Batched& start, std::int64_t greate
   });
   Batched out = start;
   ir::Builder& b = site.b;
-  out.array = b.emit(ir::Opcode::clamp,
-                     {b.constant(Literal::scalar(type, 0)), start.array,
-                      b.constant(Literal::scalar(type, std::min(greatest, limit)))});
+  out.array =
+      b.emit(ir::Opcode::clamp, {b.constant(Literal::scalar(type, 0)), start.array,
+                                 b.constant(Literal::scalar(type, std::min(greatest, limit)))});
   return out;
 }
 
@@ -275,10 +275,9 @@ Batched batch_dynamic_update_slice(BatchSite& site) {
   a.scatter_indices_batching_dims = {0};
   a.unique_indices = true;
   Batched out;
-  out.array = site.b.emit(
-      ir::Opcode::scatter,
-      {site.at(0, dim), rows_of_starts(site, starts, moved), site.at(1, 0)}, a,
-      {second_of_two(site.b.module(), entry.dtype)});
+  out.array = site.b.emit(ir::Opcode::scatter,
+                          {site.at(0, dim), rows_of_starts(site, starts, moved), site.at(1, 0)}, a,
+                          {second_of_two(site.b.module(), entry.dtype)});
   out.dim = dim;
   return out;
 }

@@ -71,8 +71,7 @@ Batched batch_convolution(BatchSite& site) {
   }
   if (lhs) {
     Instruction* x = fold(site, site.operand(0), a.input_batch, a.batch_group_count);
-    return unfold(site, convolve_folded(site, x, site.array(1), a, a.output_batch),
-                  a.output_batch);
+    return unfold(site, convolve_folded(site, x, site.array(1), a, a.output_batch), a.output_batch);
   }
   const std::int64_t groups = std::max(a.feature_group_count, a.batch_group_count);
   Instruction* kernel = fold(site, site.operand(1), a.kernel_output_feature, groups);

@@ -15,7 +15,8 @@ Batched loop_over_entries(BatchSite& site) {
   for (const Shape& leaf : shapes) {
     if (!leaf.is_array()) site.not_implemented("it gives a token");
   }
-  ir::Builder in(site.b.module()->add_computation(std::string(ir::name(site.op.opcode)) + ".entry"));
+  ir::Builder in(
+      site.b.module()->add_computation(std::string(ir::name(site.op.opcode)) + ".entry"));
   in.metadata = site.b.metadata;
   // Slices of what is batched, then what all entries share.
   std::vector<Instruction*> operands;

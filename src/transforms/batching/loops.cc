@@ -68,8 +68,7 @@ class LoopPerEntry {
     LoopPart part(*loop_.called(0), loop_, state);
     ir::Builder& b = part.builder;
     Computation* either = ir::scalar_computation(batcher_.module(), ir::Opcode::or_, DType::pred);
-    return part.finish(
-        b.reduce(part.elements.back(), b.scalar(DType::pred, 0), {0}, either));
+    return part.finish(b.reduce(part.elements.back(), b.scalar(DType::pred, 0), {0}, either));
   }
 
   Computation* trip(const Shape& shape) {

@@ -33,8 +33,8 @@ std::optional<Batched> combined_with_start(BatchSite& site) {
     attrs.dims = shifted(attrs.dims, dim);
   }
   ir::Builder& b = site.b;
-  reduced.array = b.emit(site.op.opcode, {site.array(0), b.constant(*neutral)}, attrs,
-                         site.op.called());
+  reduced.array =
+      b.emit(site.op.opcode, {site.array(0), b.constant(*neutral)}, attrs, site.op.called());
   const std::int64_t to = site.batched(0) ? reduced.dim : 0;
   Instruction* start =
       site.spread(site.array(1), inserted(site.op.shape.dims, to, site.size()), to);
@@ -127,8 +127,7 @@ Batched batch_norm(BatchSite& site) {
   Batched out;
   out.is_tuple = true;
   for (std::int64_t k = 0; k < 3; ++k) {
-    out.elements.push_back(
-        unfold(site, site.b.get_tuple_element(made, k), k == 0 ? feature : 0));
+    out.elements.push_back(unfold(site, site.b.get_tuple_element(made, k), k == 0 ? feature : 0));
   }
   return out;
 }

@@ -68,8 +68,8 @@ Batched BatchSite::emit(std::vector<Instruction*> operands, ir::Attributes attrs
 Instruction* BatchSite::emit_calling(const Shape& shape, std::vector<Instruction*> operands,
                                      ir::Attributes attrs, std::vector<ir::Computation*> called) {
   ir::give_fresh_channel(&attrs, b.module());
-  Instruction* out = b.emit_shaped(op.opcode, shape, std::move(operands), std::move(attrs),
-                                   std::move(called));
+  Instruction* out =
+      b.emit_shaped(op.opcode, shape, std::move(operands), std::move(attrs), std::move(called));
   out->backend_config = op.backend_config;
   out->frontend_attributes = op.frontend_attributes;
   return out;

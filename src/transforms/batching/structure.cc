@@ -14,8 +14,7 @@ Batched batch_tuple(BatchSite& site) {
 }
 
 Batched batch_get_tuple_element(BatchSite& site) {
-  return site.operand(0).elements.at(
-      std::size_t(site.op.get<ir::GetTupleElementAttrs>().index));
+  return site.operand(0).elements.at(std::size_t(site.op.get<ir::GetTupleElementAttrs>().index));
 }
 
 Batched batch_opt_barrier(BatchSite& site) {
