@@ -21,6 +21,7 @@ target_compile_definitions(tessera_test_support PRIVATE
 # Layers that don't include the evaluator but whose tests compare with it.
 set(tessera_test_also_spmd evaluator)
 set(tessera_test_also_text evaluator)
+set(tessera_test_also_transforms evaluator)
 # Sources of the tools that a layer's tests test.
 set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
 

@@ -25,6 +25,8 @@ class Target : public ir::CustomCallTarget, public CallKernel {
 
   PreparedCall prepare(const ir::Instruction& call) const override;
   std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override;
+  /// Sizes among the operands say how large the batch is.
+  bool has_leading_batch_dims() const override { return routine_.decode_scalars == nullptr; }
 
  private:
   /// What the shapes of one call say.

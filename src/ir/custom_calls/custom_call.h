@@ -28,6 +28,9 @@ class CustomCallTarget {
 
   /// How dims of operands and results hang together; empty: nothing is known, all is gathered.
   virtual std::optional<FactorRuleSpec> rule(const Instruction& call) const;
+  /// Any number of leading dims of all operands and results are a batch, of which the call does
+  /// each entry by itself.
+  virtual bool has_leading_batch_dims() const { return false; }
   /// Equal operands give equal results, and nothing else happens: devices share the work.
   virtual bool is_pure() const { return true; }
 };
