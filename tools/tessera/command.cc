@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "src/compiler/layouts.h"
+#include "tools/tessera/open_batch.h"
 
 namespace tessera::tool {
 
@@ -34,6 +35,12 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 LoadedModule load_module(const std::string& path) {
+  LoadedModule out = load_open_module(path);
+  refuse_open_batch(*out.module);
+  return out;
+}
+
+LoadedModule load_open_module(const std::string& path) {
   const std::string text = read_text(path);
   const auto start = std::chrono::steady_clock::now();
   LoadedModule out;

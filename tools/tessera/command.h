@@ -51,6 +51,8 @@ struct LoadedModule {
   double milliseconds = 0;  ///< for reading
 };
 LoadedModule load_module(const std::string& path);
+/// The same for one whose batch may have no size yet (open_batch.h), which load_module refuses.
+LoadedModule load_open_module(const std::string& path);
 
 /// --layouts: how intermediate arrays are sharded.
 void add_layouts_flag(CLI::App* command, std::string* value);

@@ -7,6 +7,7 @@
 
 #include "src/base/npy.h"
 #include "tools/tessera/execution.h"
+#include "tools/tessera/open_batch.h"
 #include "tools/tessera/placement.h"
 
 namespace tessera::tool {
@@ -71,7 +72,11 @@ void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
 
 int run_module(const RunArguments& options) {
   if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
-  LoadedModule loaded = load_module(options.module);
+  LoadedModule loaded = load_open_module(options.module);
+  if (has_open_batch(*loaded.module) && !options.inputs.empty()) {
+    loaded.module = with_batch(*loaded.module, batch_size_of(*loaded.module, options.inputs));
+  }
+  refuse_open_batch(*loaded.module);
   place(loaded.module.get(), options.placement);
   check_memory(*loaded.module);
   const std::vector<Literal> inputs = options.inputs.empty()

@@ -6,7 +6,9 @@
 #include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "src/transforms/transform.h"
+#include "src/transforms/vmap.h"
 #include "tools/tessera/command.h"
+#include "tools/tessera/open_batch.h"
 
 namespace tessera::tool {
 namespace {
@@ -14,6 +16,7 @@ namespace {
 struct TransformArguments {
   std::string module, output = "-", to;
   std::vector<std::string> steps;
+  std::int64_t batch_size = 0;  ///< 0: left open
 };
 
 std::vector<std::string> split_at_commas(const std::string& text) {
@@ -37,7 +40,8 @@ std::int64_t number(const std::string& step, const std::string& item) {
   return out;
 }
 
-std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module& program) {
+std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module& program,
+                                       std::int64_t batch_size) {
   const std::size_t colon = step.find(':');
   const std::string name = step.substr(0, colon);
   const bool has_list = colon != std::string::npos;
@@ -46,13 +50,21 @@ std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module
   if (name == "jvp" && !has_list) return transforms::jvp(program);
   if (name == "vjp" && !has_list) return transforms::vjp(program);
   if (name == "remat" && !has_list) return transforms::remat(program);
+  if (name == "vmap" && has_list) {
+    const std::string axes = step.substr(colon + 1);
+    const Dims dims = parse_batch_axes(step, axes, program);
+    if (batch_size > 0) return transforms::vmap(program, dims, batch_size);
+    std::unique_ptr<ir::Module> out = program.clone();
+    open_batch(out.get(), axes);
+    return out;
+  }
   if (name == "grad") {
     std::vector<std::size_t> wanted;
     for (const std::string& item : list) wanted.push_back(std::size_t(number(step, item)));
     if (!has_list) wanted = {0};
     return transforms::grad(program, wanted);
   }
-  throw UsageError("'" + step + "' is no step; valid: jvp, vjp, grad, grad:0,2, remat");
+  throw UsageError("'" + step + "' is no step; valid: jvp, vjp, grad, grad:0,2, vmap:0,-,1, remat");
 }
 
 int transform(const TransformArguments& options) {
@@ -61,7 +73,12 @@ int transform(const TransformArguments& options) {
   for (const std::string& step : options.steps) {
     // What is computed twice would be differentiated twice.
     passes::eliminate_common(loaded.module.get());
-    loaded.module = apply_step(step, *loaded.module);
+    if (has_open_batch(*loaded.module)) {
+      throw UsageError("step " + step +
+                       " follows a vmap of a batch whose size is not known; give "
+                       "--batch-size, or let vmap come last");
+    }
+    loaded.module = apply_step(step, *loaded.module, options.batch_size);
   }
   // No text has a form for them.
   passes::expand_derivative_ops(loaded.module.get());
@@ -86,6 +103,12 @@ void add_transform(CLI::App& app, std::function<int()>& run) {
           "jvp (takes tangents, gives tangents), vjp (takes cotangents, gives cotangents), "
           "grad:0,2 (of the first result), remat")
       ->required();
+  command
+      ->add_option(
+          "--batch-size", options->batch_size,
+          "Entries of the batch of vmap (default: left open; tessera run takes it from its "
+          "--inputs)")
+      ->check(CLI::PositiveNumber);
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->add_option("--to", options->to, "Form to write (default: that of the module)")
       ->check(CLI::IsMember({"hlo", "stablehlo"}));
