@@ -161,7 +161,7 @@ std::vector<Instruction*> window_by_places(ir::Builder& b, const JvpSite& s,
                                            std::vector<Instruction*> x,
                                            std::span<Instruction* const> init) {
   const auto& a = s.get<ir::WindowAttrs>();
-  const Dims& out_dims = element_shapes(s.op.shape)[0].dims;
+  const Dims out_dims = element_shapes(s.op.shape)[0].dims;
   std::vector<ir::PadDim> pad;
   std::int64_t places = 1;
   for (const ir::WindowDim& w : a.dims) {

@@ -51,7 +51,11 @@ void transpose_imag(TransposeSite& s) {
   s.give(0, s.b.binary(Opcode::complex, zeros(s.b, s.op.shape), minus));
 }
 
-void transpose_convert(TransposeSite& s) { s.give(0, s.b.convert(s.ct.array, s.shape(0).dtype)); }
+void transpose_convert(TransposeSite& s) {
+  const bool to_real = is_complex(s.op.shape.dtype) && !is_complex(s.shape(0).dtype);
+  Instruction* ct = to_real ? s.b.unary(Opcode::real, s.ct.array) : s.ct.array;
+  s.give(0, s.b.convert(ct, s.shape(0).dtype));
+}
 
 void transpose_reduce_precision(TransposeSite& s) { s.give(0, s.clone_on({s.ct.array})); }
 
