@@ -141,6 +141,10 @@ inline void expect_batched_at_random(const std::string& text, bool exact = true)
   const std::unique_ptr<ir::Module> module = ir::parse_hlo(text, "case.hlo");
   ir::verify(*module);
   const auto& parameters = module->entry()->parameters();
+  // Batches of one entry and of none.
+  for (const std::int64_t size : {1, 0}) {
+    expect_batched(*module, Dims(parameters.size(), 0), size, dice, exact);
+  }
   for (std::size_t trial = 0; trial < parameters.size() + kTrials; ++trial) {
     Dims axes;
     for (std::size_t k = 0; k < parameters.size(); ++k) {

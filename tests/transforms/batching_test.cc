@@ -66,6 +66,21 @@ std::vector<BatchCase> movement_cases() {
       {"slice", "x = f32[5,4] parameter(0)\n ROOT r = f32[2,2] slice(x), slice={[1:5:2], [1:3]}"},
       {"transpose",
        "x = f32[2,4,3] parameter(0)\n ROOT r = f32[3,2,4] transpose(x), dimensions={2,0,1}"},
+      {"structure",
+       kXY +
+           "u = (f32[2,4], f32[2,4]) tuple(y, x)\n"
+           "t = (f32[2,4], (f32[2,4], f32[2,4])) tuple(x, u)\n" +
+           "b = (f32[2,4], (f32[2,4], f32[2,4])) opt-barrier(t)\n"
+           "c = (f32[2,4], f32[2,4]) get-tuple-element(b), index=1\n"
+           "d = f32[2,4] get-tuple-element(c), index=0\n a = token[] after-all()\n"
+           "n = f32[2,4] add-dependency(d, a)\n s = s32[] get-dimension-size(n), dimensions={1}\n"
+           "k = (f32[2,4], f32[2,4]) copy(c)\n"
+           "ROOT r = (f32[2,4], s32[], (f32[2,4], f32[2,4])) tuple(n, s, k)"},
+  };
+}
+
+std::vector<BatchCase> indexed_cases() {
+  return {
       {"dynamic_slice",
        "x = f32[5,4,2] parameter(0)\n i = s32[] parameter(1)\n j = s32[] parameter(2)\n"
        "k = s32[] constant(0)\n"
@@ -114,16 +129,6 @@ std::vector<BatchCase> movement_cases() {
        "ROOT r = f32[3,5] scatter(x, i, u), update_window_dims={}, inserted_window_dims={1}, "
        "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
        "scatter_indices_batching_dims={1}, index_vector_dim=2, to_apply=max"},
-      {"structure",
-       kXY +
-           "u = (f32[2,4], f32[2,4]) tuple(y, x)\n"
-           "t = (f32[2,4], (f32[2,4], f32[2,4])) tuple(x, u)\n" +
-           "b = (f32[2,4], (f32[2,4], f32[2,4])) opt-barrier(t)\n"
-           "c = (f32[2,4], f32[2,4]) get-tuple-element(b), index=1\n"
-           "d = f32[2,4] get-tuple-element(c), index=0\n a = token[] after-all()\n"
-           "n = f32[2,4] add-dependency(d, a)\n s = s32[] get-dimension-size(n), dimensions={1}\n"
-           "k = (f32[2,4], f32[2,4]) copy(c)\n"
-           "ROOT r = (f32[2,4], s32[], (f32[2,4], f32[2,4])) tuple(n, s, k)"},
   };
 }
 
@@ -388,7 +393,8 @@ sum { x = f32[3] parameter(0)
 
 std::vector<BatchCase> all_cases() {
   std::vector<BatchCase> out;
-  for (auto family : {movement_cases, linear_cases, reduction_cases, call_cases, control_cases}) {
+  for (auto family :
+       {movement_cases, indexed_cases, linear_cases, reduction_cases, call_cases, control_cases}) {
     for (BatchCase& c : family()) out.push_back(std::move(c));
   }
   return out;
@@ -402,6 +408,7 @@ void expect_family(const std::vector<BatchCase>& cases) {
 }
 
 TEST(Batching, OpsThatMoveElements) { expect_family(movement_cases()); }
+TEST(Batching, OpsWhosePositionsAreValues) { expect_family(indexed_cases()); }
 TEST(Batching, DotsConvolutionsTransformsAndSolvers) { expect_family(linear_cases()); }
 TEST(Batching, ReductionsWindowsSortsAndStatistics) { expect_family(reduction_cases()); }
 TEST(Batching, Calls) { expect_family(call_cases()); }

@@ -85,6 +85,35 @@ TEST(Vmap, OpsWithoutARuleAreNamedWithTheirLine) {
       {-1, 0}));
 }
 
+TEST(Vmap, SideEffectsOfSomeEntriesAreRefused) {
+  const std::string callees = R"(
+say { x = f32[2] parameter(0)
+  ROOT r = f32[2] custom-call(x), custom_call_target="test.say", custom_call_has_side_effect=true }
+same { ROOT x = f32[2] parameter(0) }
+)";
+  const std::string text = batch_program(
+      "p = pred[] parameter(0)\n x = f32[2] parameter(1)\n"
+      "ROOT r = f32[2] conditional(p, x, x), true_computation=say, false_computation=same",
+      callees);
+  expect_refused<NotImplementedError>(
+      text, {0, -1}, "which entries run say differs, and r in it has side effects");
+  // All of them take the same branch.
+  EXPECT_EQ(count_of(*vmapped(text, {-1, 0}), Opcode::conditional), 1);
+  const auto ordered =
+      vmapped(batch_program("x = f32[2] parameter(0)\n y = f32[2] parameter(1)\n"
+                            "a = (f32[2]) custom-call(x), custom_call_target=\"test.say\", "
+                            "custom_call_has_side_effect=true\n"
+                            "b = (f32[2]) custom-call(y), custom_call_target=\"test.say\", "
+                            "custom_call_has_side_effect=true, control-predecessors={a}\n"
+                            "c = f32[2] get-tuple-element(b), index=0\n n = f32[2] negate(x), "
+                            "control-predecessors={b}\n ROOT t = (f32[2], f32[2]) tuple(c, n)"),
+              {0, -1});
+  const Instruction* scan = first_of(*ordered, Opcode::scan);
+  ASSERT_NE(scan, nullptr);
+  ASSERT_EQ(scan->control_successors().size(), 1u);
+  EXPECT_TRUE(scan->control_successors()[0]->is(Opcode::custom_call));
+}
+
 TEST(Vmap, MetadataStays) {
   const auto module = vmapped(
       batch_program("x = f32[4,2] parameter(0)\n y = f32[2,3] parameter(1)\n"

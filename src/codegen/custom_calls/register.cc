@@ -21,6 +21,7 @@ class AnyType : public ir::CustomCallTarget, public CallKernel {
   std::optional<ir::FactorRuleSpec> rule(const ir::Instruction& call) const override {
     return of(call).rule(call);
   }
+  bool has_leading_batch_dims() const override { return f32_.has_leading_batch_dims(); }
 
  private:
   const lapack::Target& of(const ir::Instruction& call) const {

@@ -73,6 +73,15 @@ Instruction* whole_of(const Batched& value) {
   return whole;
 }
 
+/// The last instruction from position `first` on that doesn't only take a result apart.
+Instruction* last_made(const Computation& c, std::size_t first) {
+  for (std::size_t n = c.instructions().size(); n-- > first;) {
+    Instruction* i = c.instructions()[n].get();
+    if (!i->is(Opcode::get_tuple_element)) return i;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Instruction* Batcher::at(ir::Builder& b, const Batched& v, std::int64_t dim) {
@@ -141,8 +150,8 @@ Batched Batcher::instruction(ir::Builder& b, const Instruction& i,
 Batched Batcher::run(ir::Builder& b, const Computation& source, std::vector<Batched> arguments) {
   const std::size_t count = source.instructions().size();
   std::vector<Batched> values(count);
-  /// The last instruction made for each, where anything was.
-  std::vector<Instruction*> last(count, nullptr);
+  /// What was made for each, where anything was.
+  std::vector<Instruction*> made(count, nullptr);
   const Cow<ir::Metadata> outside = b.metadata;
   for (std::size_t n = 0; n < count; ++n) {
     const Instruction& i = *source.instructions()[n];
@@ -155,11 +164,10 @@ Batched Batcher::run(ir::Builder& b, const Computation& source, std::vector<Batc
     for (const Instruction* o : i.operands()) operands.push_back(&values[std::size_t(o->index)]);
     const std::size_t before = b.computation()->instructions().size();
     values[n] = instruction(b, i, operands);
-    if (b.computation()->instructions().size() == before) continue;
-    last[n] = b.computation()->instructions().back().get();
-    if (!i.has_side_effect()) continue;
+    made[n] = last_made(*b.computation(), before);
+    if (made[n] == nullptr || !i.has_side_effect()) continue;
     for (const Instruction* p : i.control_predecessors()) {
-      if (Instruction* first = last[std::size_t(p->index)]) last[n]->add_control_predecessor(first);
+      if (Instruction* first = made[std::size_t(p->index)]) made[n]->add_control_predecessor(first);
     }
   }
   b.metadata = outside;

@@ -52,6 +52,7 @@ Batched batch_branches(BatchSite& site) {
   const auto count = op.called().size();
   std::vector<std::vector<Batched>> results;
   for (std::size_t k = 0; k < count; ++k) {
+    site.refuse_side_effects(k);
     results.push_back(leaves(site.batcher.run(b, *op.called(k), {site.operand(k + 1)})));
   }
   // Masks of entries that take branch k, the last one apart.

@@ -12,15 +12,6 @@ using ir::Instruction;
 
 namespace {
 
-/// Gives the first operand, and says something of it.
-bool passes_on(const ir::CustomCallTarget& target, BatchSite& site) {
-  if (site.op.operands().size() != 1 || !site.op.operand(0)->shape.is_array()) return false;
-  if (target.is_marker()) return true;
-  if (!(site.op.operand(0)->shape == site.op.shape)) return false;
-  const Computation* body = target.body(site.b.module(), site.op);
-  return body != nullptr && body->root() == body->parameter(0);
-}
-
 /// The text of `operand_layout_constraints` with the batch as the most major dim of each operand.
 std::string layouts_on_batch(const Instruction& call, const std::vector<Instruction*>& operands) {
   const std::vector<Dims> layouts = ir::operand_layouts(call);
@@ -68,9 +59,14 @@ Batched batch_custom_call(BatchSite& site) {
   const ir::CustomCallTarget* target =
       ir::find_custom_call(site.op.get<ir::CustomCallAttrs>().target);
   if (target == nullptr) return loop_over_entries(site);
-  if (passes_on(*target, site)) return site.emit({site.array(0)}, site.dim(0));
+  const bool unary = site.op.operands().size() == 1 && site.op.operand(0)->shape.is_array();
+  if (unary && target->is_marker()) return site.emit({site.array(0)}, site.dim(0));
   if (target->has_leading_batch_dims()) return on_leading_dims(site);
   if (const Computation* body = target->body(site.b.module(), site.op)) {
+    // What gives its operand says something of it, also on a batch.
+    if (unary && body->root() == body->parameter(0)) {
+      return site.emit({site.array(0)}, site.dim(0));
+    }
     std::vector<Batched> arguments;
     for (std::size_t i = 0; i < site.operand_count(); ++i) arguments.push_back(site.operand(i));
     return site.batcher.run(site.b, *body, std::move(arguments));

@@ -240,7 +240,10 @@ Batched clamped_start(BatchSite& site, const Batched& start, std::int64_t greate
 ir::Computation* second_of_two(ir::Module* module, DType type) {
   const std::string name = "second_of_two_" + std::string(tessera::name(type));
   for (const auto& c : module->computations()) {
-    if (c->name() == name && c->root() == c->parameter(1)) return c.get();
+    if (c->name() == name && c->parameters().size() == 2 && c->root() == c->parameter(1) &&
+        c->root()->shape == Shape(type, {})) {
+      return c.get();
+    }
   }
   ir::Builder b(module->add_computation(name));
   b.parameter(0, Shape(type, {}), "a");

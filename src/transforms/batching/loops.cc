@@ -117,6 +117,8 @@ Batched batch_while(BatchSite& site) {
   for (const bool flag : carried) dims.push_back(flag ? 0 : kAsItComes);
   const Batched state = site.batcher.arranged(site.b, site.operand(0), dims);
   if (dependence.results(*site.op.called(0), carried).at(0)) {
+    site.refuse_side_effects(0);
+    site.refuse_side_effects(1);
     return LoopPerEntry(site, carried).run(state);
   }
   const BatchedComputation condition = site.batcher.computation(*site.op.called(0), dims);

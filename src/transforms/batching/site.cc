@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "src/ir/channels.h"
+#include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/post_order.h"
 
 namespace tessera::transforms::batching {
 
@@ -73,6 +75,19 @@ Instruction* BatchSite::emit_calling(const Shape& shape, std::vector<Instruction
   out->backend_config = op.backend_config;
   out->frontend_attributes = op.frontend_attributes;
   return out;
+}
+
+void BatchSite::refuse_side_effects(std::size_t callee) const {
+  for (const ir::Computation* c : ir::post_order({op.called(callee)})) {
+    for (const auto& i : c->instructions()) {
+      if (!i->has_side_effect()) continue;
+      const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
+      const ir::CustomCallTarget* target = call ? ir::find_custom_call(call->target) : nullptr;
+      if (target != nullptr && target->is_marker()) continue;
+      not_implemented("which entries run " + op.called(callee)->name() + " differs, and " +
+                      i->describe() + " in it has side effects");
+    }
+  }
 }
 
 void BatchSite::not_implemented(const std::string& why) const {

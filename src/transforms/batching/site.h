@@ -57,6 +57,9 @@ class BatchSite {
   ir::Instruction* emit_calling(const Shape& shape, std::vector<ir::Instruction*> operands,
                                 ir::Attributes attrs, std::vector<ir::Computation*> called);
 
+  /// NotImplementedError if the called computation does more than compute: entries that don't run
+  /// it would have it done, too.
+  void refuse_side_effects(std::size_t callee) const;
   [[noreturn]] void not_implemented(const std::string& why) const;
 
  private:
