@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/axes_tree.h>
 #include <tessera/collectives.h>
 #include <tessera/function_body.h>
 #include <tessera/mesh.h>
@@ -124,35 +125,6 @@ auto shard_map(F f, StaticArgnums<I...>, ShardMapOptions options,
                Location location = Location::current()) {
   return ShardMapFunction<std::decay_t<F>, StaticArgnums<I...>>(std::move(f), std::move(options),
                                                                 location);
-}
-
-/// Dimensions for `smap`, as a tree prefix: a dimension, nullptr for none, or `axes_tree(0,
-/// nullptr)`.
-class AxesTree {
- public:
-  /// Nothing given.
-  AxesTree() = default;
-  /// No dimension.
-  AxesTree(std::nullptr_t) : given_(true) {}
-  /// A dimension, from 0.
-  AxesTree(int dim) : given_(true), dim_(dim) {}
-  /// Returns a node; see `axes_tree`.
-  static AxesTree sequence(std::vector<AxesTree> children);
-  /// False if default constructed.
-  bool given() const { return given_; }
-  /// Returns the specs with `axis` on these dimensions; for internal use.
-  /// @throws ValueError for a negative dimension.
-  ShardingTree specs(const std::string& axis, const std::string& what, Location location) const;
-
- private:
-  bool given_ = false, several_ = false;
-  std::optional<int> dim_;
-  std::vector<AxesTree> children_;
-};
-/// Returns dimensions for the elements of a tuple, vector or struct, in order.
-template <class... T>
-AxesTree axes_tree(T&&... children) {
-  return AxesTree::sequence({AxesTree(std::forward<T>(children))...});
 }
 
 /// Options of `smap`.

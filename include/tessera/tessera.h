@@ -4,6 +4,7 @@
 
 #include <tessera/abstract_mesh.h>
 #include <tessera/array.h>
+#include <tessera/axes_tree.h>
 #include <tessera/callable.h>
 #include <tessera/collectives.h>
 #include <tessera/control_flow.h>
@@ -31,3 +32,4 @@
 #include <tessera/tree.h>
 #include <tessera/visualize.h>
 #include <tessera/visualize_array.h>
+#include <tessera/vmap.h>

@@ -286,30 +286,4 @@ ShardMapOptions to_shard_map(const SmapOptions& options, Location location) {
 
 }  // namespace internal
 
-AxesTree AxesTree::sequence(std::vector<AxesTree> children) {
-  AxesTree out;
-  out.given_ = out.several_ = true;
-  out.children_ = std::move(children);
-  return out;
-}
-
-ShardingTree AxesTree::specs(const std::string& axis, const std::string& what,
-                             Location location) const {
-  if (several_) {
-    std::vector<ShardingTree> out;
-    for (std::size_t i = 0; i < children_.size(); ++i) {
-      out.push_back(children_[i].specs(axis, what + "[" + std::to_string(i) + "]", location));
-    }
-    return ShardingTree::sequence(std::move(out));
-  }
-  if (!given_) throw TypeError(what + " is empty", location);
-  if (!dim_) return PartitionSpec();
-  if (*dim_ < 0) {
-    throw ValueError(what + " is " + std::to_string(*dim_) + "; dims count from 0", location);
-  }
-  std::vector<SpecEntry> entries(std::size_t(*dim_) + 1);
-  entries.back() = axis;
-  return PartitionSpec::from_entries(std::move(entries));
-}
-
 }  // namespace tessera
