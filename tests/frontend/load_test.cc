@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs loaded from HLO and StableHLO text.
 #include <gtest/gtest.h>
 #include <tessera/jit.h>
 #include <tessera/load.h>

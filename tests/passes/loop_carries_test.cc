@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Equal and unused loop carries are merged or dropped.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Simplification, inlining and common subexpressions, on small programs.
 #include "src/passes/simplify.h"
 
 #include <gtest/gtest.h>

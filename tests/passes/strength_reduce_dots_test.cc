@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dots that become multiplications and sums.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

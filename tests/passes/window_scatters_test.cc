@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scatters of one window at a known place become elementwise ops.
 #include <gtest/gtest.h>
 
 #include "src/evaluator/evaluator.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Meshes: names, sizes, devices, equality.
 #include <tessera/mesh.h>
 
 #include <gtest/gtest.h>

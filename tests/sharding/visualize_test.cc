@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Drawings of shardings.
 #include <tessera/visualize.h>
 
 #include <gtest/gtest.h>
