@@ -161,8 +161,9 @@ TEST(SmallFloats, PowersOfTwoHaveNoInfinity) {
   const Literal greatest = read("2.5e+38", Shape(DType::f8e8m0fnu, {}));
   EXPECT_EQ(greatest.bytes()[0], std::byte{0xfe});
   for (const char* beyond : {"2.6e+38", "4e+38", "inf", "-inf"}) {
-    expect_error<ParseError>(with_body(std::string("ROOT c = f8e8m0fnu[] constant(") + beyond + ")"),
-                             "does not fit f8e8m0fnu");
+    expect_error<ParseError>(
+        with_body(std::string("ROOT c = f8e8m0fnu[] constant(") + beyond + ")"),
+        "does not fit f8e8m0fnu");
   }
 }
 
