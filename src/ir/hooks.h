@@ -83,8 +83,4 @@ class DerivativeRules {
   virtual Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) = 0;
 };
 
-/// custom_call_target of a scan that HLO's scan can't express (ScanAttrs). Its attributes are those
-/// of HLO's scan with `length`, `num_constants` and, unless it is 1, `unroll`.
-inline constexpr const char* kScanTarget = "tessera.Scan";
-
 }  // namespace tessera::ir

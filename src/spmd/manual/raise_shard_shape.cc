@@ -20,8 +20,8 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-bool enters(const Instruction& i) { return ir::calls_target(i, "SPMDFullToShardShape"); }
-bool leaves(const Instruction& i) { return ir::calls_target(i, "SPMDShardToFullShape"); }
+bool enters(const Instruction& i) { return ir::calls_target(i, ir::kFullToShardShapeTarget); }
+bool leaves(const Instruction& i) { return ir::calls_target(i, ir::kShardToFullShapeTarget); }
 
 [[noreturn]] void refuse(const Instruction& i, const std::string& why) {
   throw NotImplementedError("per-device code around " + i.name + ": " + why, i.location());

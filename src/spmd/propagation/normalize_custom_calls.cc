@@ -3,14 +3,13 @@
 #include <cstdlib>
 
 #include "src/ir/constraint.h"
+#include "src/ir/custom_call_targets.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {
 namespace {
-
-constexpr const char* kGroup = "xla.sdy.ShardingGroup";
 
 /// `xla.sdy.sharding_group_id="3 : i64"`
 int group_of(const ir::Instruction& i) {
@@ -87,7 +86,8 @@ void normalize_custom_calls(ir::Module* module) {
             if (d < s.rank()) s.dims[std::size_t(d)].open = true;
           }
         }
-      } else if (i->is(ir::Opcode::custom_call) && i->get<ir::CustomCallAttrs>().target == kGroup) {
+      } else if (i->is(ir::Opcode::custom_call) &&
+                 i->get<ir::CustomCallAttrs>().target == ir::kShardingGroupTarget) {
         join_group(i.get());
         i->drop_side_effect();
         groups = true;

@@ -190,10 +190,6 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
       instruction.shape.is_array()) {
     return elementwise(instruction);
   }
-  if ((attrs.target == "TopK" || attrs.target == "mhlo.topk") &&
-      instruction.operand(0)->shape.is_array()) {
-    return top_k(instruction);
-  }
   if (auto spec = ir::custom_call_rule(instruction)) return from_spec(*spec);
   return std::nullopt;
 }

@@ -196,8 +196,8 @@ void Reader::check_passed_on(const Operation& op) {
     bool keeps = op.info->convert == &R::async_done && op.results.size() == 1;
     if (op.info->convert == &R::custom_call) {
       std::string_view target = call_target(op);
-      keeps = target == ir::kShardingTarget || target == "SPMDFullToShardShape" ||
-              target == "SPMDShardToFullShape" || target == "annotate_device_placement";
+      keeps = target == ir::kShardingTarget || ir::is_shard_shape_target(target) ||
+              target == "annotate_device_placement";
     }
     if (!keeps) return;
   }

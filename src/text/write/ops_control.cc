@@ -228,7 +228,7 @@ Values Writer::custom_partitioning(const Instruction& i, const Values& xs) {
 Values Writer::custom_call(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::CustomCallAttrs>();
   Entries entries = decorations(i);
-  if (a.target == "SPMDFullToShardShape" || a.target == "SPMDShardToFullShape") {
+  if (ir::is_shard_shape_target(a.target)) {
     // Their meaning is that of the tiling.
     for (auto& [key, text] : entries) {
       if (key != "sdy.sharding") continue;
