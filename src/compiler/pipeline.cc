@@ -106,7 +106,7 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
 /// uses. Of a small program both are searched, and the better is had.
 spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Compilation& of) {
   spmd::RefineOptions options;
-  options.partition = of.options.partition;
+  options.partition = of.partition;
   options.partition.context = of.context.get();
   if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
   if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
@@ -142,7 +142,7 @@ void propagate(Compilation& c) {
   if (!c.context) c.context = take_context();
   spmd::Refined refined = find_shardings(std::move(c.module), c);
   c.module = std::move(refined.module);
-  c.options.partition.cost = refined.cost;
+  c.partition.cost = refined.cost;
   if (c.for_report) return;  // reports want all records
   c.device = std::move(refined.device);
   c.report = std::move(refined.report);
@@ -176,8 +176,7 @@ void keep_shardings(Compilation& c) {
 
 void partition(Compilation& c) {
   if (!is_global(c)) return;
-  const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
-  spmd::PartitionOptions options = c.options.partition;
+  spmd::PartitionOptions options = c.partition;
   options.all_records = c.for_report;
   if (!c.context) c.context = take_context();
   options.context = c.context.get();
@@ -189,8 +188,9 @@ void partition(Compilation& c) {
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
   if (c.for_report || c.on_trial) return;
-  if (policy == "error" && c.refuse_full_gathers) c.refuse_full_gathers(c);
-  if (policy != "warn") return;
+  const FullGathers policy = c.options.full_gathers;
+  if (policy == FullGathers::error && c.refuse_full_gathers) c.refuse_full_gathers(c);
+  if (policy != FullGathers::warn) return;
   for (const spmd::CommunicationRecord& r : c.report.records) {
     if (!r.full_gather) continue;
     log_warning(
@@ -249,9 +249,7 @@ void optimize_collectives(Compilation& c) {
   options.removed = [&](const ir::Instruction& collective) {
     removed.insert(spmd::record_id(collective));
   };
-  if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMaxBytes)) {
-    options.collective_matmul_from_bytes = *bytes;
-  }
+  options.collective_matmul_from_bytes = c.options.collective_matmul_from_bytes;
   spmd::optimize_collectives(&c.module, options);
   passes::eliminate_dead(c.module.get());
   // Of a call that was inlined twice one copy may be left.
@@ -333,7 +331,8 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
   trial.options = of.options;
   trial.context = of.context;
   trial.options.keep_stages = false;
-  trial.options.partition.cost = cost;
+  trial.partition = of.partition;
+  trial.partition.cost = cost;
   trial.module = propagated.clone();
   trial.on_trial = true;
   skip_until(&trial, "partition");

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/ir/analysis/verifier.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir {
 namespace {
