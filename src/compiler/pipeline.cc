@@ -21,9 +21,19 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
+#include "src/passes/inline_calls.h"
+#include "src/passes/join_async.h"
+#include "src/passes/loop_carries.h"
+#include "src/passes/separate_bodies.h"
+#include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
+#include "src/passes/strength_reduce_dots.h"
+#include "src/passes/strength_reduce_gathers.h"
+#include "src/passes/transposed_dots.h"
+#include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/collectives/peak_memory.h"
@@ -102,8 +112,8 @@ void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get())
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
                       const Compilation& of);
 
-/// What the program computes twice may lie in two ways, each where it is used; or once, for all
-/// uses. Of a small program both are searched, and the better is had.
+/// What the program computes twice may have two shardings, one for each use, or be computed once
+/// for all uses. For a small program both are tried, and the better one is taken.
 spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Compilation& of) {
   spmd::RefineOptions options;
   options.partition = of.partition;
@@ -264,7 +274,7 @@ void optimize_collectives(Compilation& c) {
   ir::verify(*c.module);
 }
 
-/// The root says how the results lie, whatever the passes made of it.
+/// The root states the shardings of the results, whatever the passes made of it.
 void mark_root(Compilation& c) {
   ir::Computation* entry = c.module->entry();
   ir::Instruction* root = entry->root();

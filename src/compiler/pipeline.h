@@ -26,7 +26,7 @@ struct Compilation {
   spmd::PartitionReport report;
   codegen::BuiltPlan built;
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
-  /// said about full gathers.
+  /// reported about full gathers.
   bool for_report = false;
   /// A trial: full gathers are not reported.
   bool on_trial = false;

@@ -6,7 +6,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/simplify.h"
+#include "src/passes/loop_carries.h"
 
 namespace tessera::passes {
 namespace {

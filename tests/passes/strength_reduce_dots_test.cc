@@ -10,7 +10,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/simplify.h"
+#include "src/passes/strength_reduce_dots.h"
 
 namespace tessera::passes {
 namespace {

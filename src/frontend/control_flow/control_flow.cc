@@ -403,7 +403,7 @@ void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, cons
   std::vector<frontend::VaryingMismatch> wrong;
   for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
     frontend::VaryingAxes all;
-    for (const Flat& f : flats) add_axes(&all, f.results[r].varying);
+    for (const Flat& f : flats) ir::add_axes(&all, f.results[r].varying);
     std::string varies_over;
     bool same = true;
     for (std::size_t b = 0; b < flats.size(); ++b) {
@@ -519,7 +519,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     std::vector<frontend::AbstractValue> values;
     for (std::size_t r = 0; r < joined.size(); ++r) {
       values.push_back({joined[r], false, frontend::varying_of(index)});
-      for (const Flat& f : flats) add_axes(&values.back().varying, f.results[r].varying);
+      for (const Flat& f : flats) ir::add_axes(&values.back().varying, f.results[r].varying);
     }
     return unpack(outer, result, joined.size(), values);
   });

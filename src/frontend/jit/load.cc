@@ -76,14 +76,6 @@ Mesh user_mesh(const MeshRef& mesh, const std::vector<Device>& devices) {
   return Mesh(devices, sizes, names);
 }
 
-bool divides(const TensorSharding& s, const Shape& shape) {
-  const Dims shards = s.kind == TensorSharding::Kind::axes && s.mesh ? s.shards() : Dims();
-  for (std::size_t d = 0; d < shards.size(); ++d) {
-    if (shape.dims[d] % shards[d] != 0) return false;
-  }
-  return true;
-}
-
 /// The location of a call from within the standard library is useless; messages then name the line
 /// that loaded the file.
 Location users_line(Location where, Location loaded) {
@@ -120,7 +112,7 @@ const LoadedState::Placed& LoadedState::placed(Location where) const {
     auto add = [&](const auto& from, const std::vector<Shape>& shapes, auto* to) {
       for (std::size_t i = 0; i < from.size(); ++i) {
         to->emplace_back();
-        if (from[i] && divides(*from[i], shapes[i])) {
+        if (from[i] && from[i]->splits_evenly(shapes[i].dims)) {
           to->back() = frontend::sharding_of_result(*from[i], out->devices, out->mesh);
         }
       }

@@ -78,38 +78,21 @@ std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engin
   options.layouts = layouts;
   const std::string key = cache_key(*module, options, engine.platform());
   CompileCache& cache = compile_cache();
-  std::shared_ptr<Pending<compiler::Executable>> mine;
-  while (!mine) {
-    std::shared_ptr<Pending<compiler::Executable>> others;
-    {
-      const std::lock_guard lock(cache.mutex);
-      if (const auto* found = cache.entries.find(key)) return *found;
-      auto& entry = cache.compiling[key];
-      if (entry) {
-        others = entry;
-      } else {
-        entry = mine = std::make_shared<Pending<compiler::Executable>>();
-      }
-    }
-    if (!others) break;
-    if (!others->work.wait()) return compile_now(engine, std::move(module), options, key);
-    if (others->result) return others->result;
-  }
-  const auto over = [&] {
-    {
-      const std::lock_guard lock(cache.mutex);
-      cache.compiling.erase(key);
-    }
-    mine->work.finish();
-  };
-  try {
-    mine->result = compile_now(engine, std::move(module), options, key);
-  } catch (...) {
-    over();
-    throw;
-  }
-  over();
-  return mine->result;
+  using Work = Pending<compiler::Executable>;
+  return make_once<compiler::Executable>(
+      cache.mutex,
+      [&] {
+        const auto* found = cache.entries.find(key);
+        return found ? *found : nullptr;
+      },
+      [&] {
+        std::shared_ptr<Work>& entry = cache.compiling[key];
+        const bool mine = !entry;
+        if (mine) entry = std::make_shared<Work>();
+        return std::pair(entry, mine);
+      },
+      [&] { cache.compiling.erase(key); },
+      [&] { return compile_now(engine, std::move(module), options, key); });
 }
 
 void clear_compile_cache() {

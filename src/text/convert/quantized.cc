@@ -3,6 +3,7 @@
 // that it stands for, as the StableHLO specification defines them (dequantize, op, quantize).
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
@@ -20,9 +21,7 @@ namespace {
 using R = Reader;
 using Convert = void (Reader::*)(Operation&);
 
-bool among(Convert convert, std::initializer_list<Convert> list) {
-  return std::find(list.begin(), list.end(), convert) != list.end();
-}
+bool among(Convert convert, std::initializer_list<Convert> list) { return contains(list, convert); }
 
 // What passes values on or takes its arithmetic from a region or a function of its own.
 bool passes_on(const OpInfo& info) {

@@ -219,7 +219,7 @@ Values Writer::sharding_constraint(const Instruction& i, const Values& xs) {
 
 Values Writer::custom_partitioning(const Instruction& i, const Values& xs) {
   if (i.called().empty()) return custom_call(as_call(i), xs);
-  // The callbacks live in this process only; the name and the plain body can be said.
+  // The callbacks live in this process only; the name and the plain body can be written.
   const auto& hook = i.get<ir::CustomPartitioningAttrs>().partitioner;
   const std::string name = hook != nullptr ? hook->name() : "";
   return composite(i, xs, "tessera.custom_partitioning", "{name = " + quoted(name) + "}", "");
