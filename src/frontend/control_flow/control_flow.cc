@@ -426,6 +426,37 @@ void check_branches_vary(const std::vector<Flat>& flats, bool is_predicate, cons
                       ". This might be fixed by applying " + frontend::pcast_advice(wrong, ""),
                   location);
 }
+
+/// Types that the results of all branches can have: weakly typed results adopt the dtype of a
+/// branch whose result isn't weak.
+std::vector<Shape> joined_results(const std::vector<Flat>& branches, const std::string& name,
+                                  Location location) {
+  std::vector<Shape> joined;
+  for (std::size_t r = 0; r < branches[0].results.size(); ++r) {
+    Shape shape = branches[0].results[r].shape;
+    bool weak = branches[0].results[r].weak;
+    for (const Flat& f : branches) {
+      const auto& mine = f.results[r];
+      if (mine.shape == shape) {
+        weak = weak && mine.weak;
+        continue;
+      }
+      if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
+        throw TypeError(name + ": branches must return the same types; result " +
+                            std::to_string(r) + " is " + shape.to_string() + " and " +
+                            mine.shape.to_string(),
+                        location);
+      }
+      if (weak) {
+        shape = mine.shape;
+        weak = mine.weak;
+      }
+    }
+    joined.push_back(shape);
+  }
+  return joined;
+}
+
 }  // namespace
 
 std::vector<Array> cond_core(const Array& index, bool is_predicate,
@@ -467,30 +498,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       }
     }
     check_branches_vary(flats, is_predicate, name, location);
-    // Weakly typed results adopt the dtype of a branch whose result isn't weak.
-    std::vector<Shape> joined;
-    for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
-      Shape shape = flats[0].results[r].shape;
-      bool weak = flats[0].results[r].weak;
-      for (const Flat& f : flats) {
-        const auto& mine = f.results[r];
-        if (mine.shape == shape) {
-          weak = weak && mine.weak;
-          continue;
-        }
-        if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
-          throw TypeError(name + ": branches must return the same types; result " +
-                              std::to_string(r) + " is " + shape.to_string() + " and " +
-                              mine.shape.to_string(),
-                          location);
-        }
-        if (weak) {
-          shape = mine.shape;
-          weak = mine.weak;
-        }
-      }
-      joined.push_back(shape);
-    }
+    const std::vector<Shape> joined = joined_results(flats, name, location);
     const frontend::MetadataScope metadata(outer, location, name);
     std::vector<Instruction*> all = lift_all(outer, operands, location);
     for (const Array& c : captures.all()) all.push_back(outer.lift(c, location));

@@ -171,6 +171,22 @@ std::vector<std::string> ShardMapCore::State::argument_names(const CallInfo& inf
   return out;
 }
 
+namespace {
+
+ir::ManualComputationAttrs attributes_of(const ManualMesh& manual, std::vector<TensorSharding> in,
+                                         std::vector<TensorSharding> out) {
+  ir::ManualComputationAttrs attrs;
+  attrs.in_shardings = std::move(in);
+  attrs.out_shardings = std::move(out);
+  attrs.mesh = to_logical_mesh(manual.mesh);
+  for (std::size_t a = 0; a < attrs.mesh->axes.size(); ++a) {
+    if (contains(manual.fresh, attrs.mesh->axes[a].name)) attrs.manual_axes.push_back(int(a));
+  }
+  return attrs;
+}
+
+}  // namespace
+
 std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info,
                                               Prototype* prototype, Location where) const {
   const ManualScope* around = outer.manual_scope();
@@ -243,15 +259,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   }
   outer.mesh_uses().push_back({NamedSharding(manual.mesh, PartitionSpec()), where});
 
-  ir::ManualComputationAttrs attrs;
-  attrs.in_shardings = std::move(in);
-  attrs.out_shardings = std::move(out);
-  attrs.mesh = to_logical_mesh(manual.mesh);
-  for (std::size_t a = 0; a < attrs.mesh->axes.size(); ++a) {
-    const auto& fresh = manual.fresh;
-    const bool named = contains(fresh, attrs.mesh->axes[a].name);
-    if (named) attrs.manual_axes.push_back(int(a));
-  }
+  const ir::ManualComputationAttrs attrs = attributes_of(manual, std::move(in), std::move(out));
   const Shape shape = Shape::tuple(shapes);
   std::vector<Array> results =
       frontend::apply_many(ir::Opcode::manual_computation, operands, attrs, where, name, &shape,
