@@ -191,7 +191,7 @@ TEST(TypedCalls, ManualComputationsNameTheModulesMesh) {
   EXPECT_THROW(raise_manual_computation(op, named_meshes(*unknown.module)), ParseError);
 }
 
-TEST(TypedCalls, AxesThatAreToldToVary) {
+TEST(TypedCalls, AxesOfAPvary) {
   const std::string call = R"(custom_call_target="tessera.pvary", manual_axes=["x", "y"])";
   const Read read(call);
   ASSERT_TRUE(read.op->is(Opcode::pvary));
