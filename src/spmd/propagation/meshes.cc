@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "src/base/check.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/axes/tiling.h"
 #include "src/spmd/manual/manual.h"
