@@ -22,7 +22,7 @@ struct DeviceClasses {
   static DeviceClasses by_key(const std::vector<std::vector<std::int64_t>>& keys);
   /// The coarsest common refinement of both.
   static DeviceClasses join(const DeviceClasses& a, const DeviceClasses& b);
-  /// True if each class of this lies within one class of `other`.
+  /// True if each class of this is part of one class of `other`.
   bool refines(const DeviceClasses& other) const;
 
   friend bool operator==(const DeviceClasses&, const DeviceClasses&) = default;

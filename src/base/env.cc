@@ -12,6 +12,7 @@
 #include <tessera/error.h>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/base/log.h"
 
 extern char** environ;  // NOLINT: POSIX leaves the declaration to the program
@@ -133,7 +134,7 @@ std::optional<std::string> env_choice(const char* name) {
   const auto text = env_text(name);
   if (!text) return std::nullopt;
   const std::vector<std::string> valid = choices(entry(name));
-  if (std::find(valid.begin(), valid.end(), *text) == valid.end()) {
+  if (!contains(valid, *text)) {
     std::string list;
     for (const std::string& c : valid) list += (list.empty() ? "" : ", ") + c;
     refuse(name, *text, list);

@@ -84,4 +84,11 @@ bool operator==(const Literal& a, const Literal& b) {
          std::memcmp(a.data_.get(), b.data_.get(), a.byte_count_) == 0;
 }
 
+bool is_splat(const Literal& array) {
+  const std::size_t size = byte_size(array.dtype());
+  // Equal to itself one element further on.
+  return array.byte_count() >= size &&
+         std::memcmp(array.bytes(), array.bytes() + size, array.byte_count() - size) == 0;
+}
+
 }  // namespace tessera

@@ -126,4 +126,7 @@ decltype(auto) dispatch_dtype(DType t, F&& f) {
   }
 }
 
+/// An array whose elements all have the same bits, of which there is at least one.
+bool is_splat(const Literal& array);
+
 }  // namespace tessera

@@ -49,6 +49,26 @@ Dims row_major_strides(std::span<const std::int64_t> dims) {
   return strides;
 }
 
+Dims byte_strides(std::span<const std::int64_t> dims, std::size_t element_bytes) {
+  Dims strides = row_major_strides(dims);
+  for (std::int64_t& s : strides) s *= std::int64_t(element_bytes);
+  return strides;
+}
+
+bool is_identity_order(std::span<const std::int64_t> order) {
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    if (order[d] != std::int64_t(d)) return false;
+  }
+  return true;
+}
+
+bool is_row_major(std::span<const std::int64_t> layout) {
+  for (std::size_t d = 0; d < layout.size(); ++d) {
+    if (layout[d] != std::int64_t(layout.size() - 1 - d)) return false;
+  }
+  return true;
+}
+
 Shape Shape::tuple(std::vector<Shape> parts) {
   Shape s;
   s.is_tuple = true;
@@ -112,6 +132,13 @@ std::vector<Shape> flatten(const Shape& s) {
   std::vector<Shape> out;
   collect_leaves(s, out);
   return out;
+}
+
+std::size_t leaf_count(const Shape& shape) {
+  if (!shape.is_tuple) return 1;
+  std::size_t n = 0;
+  for (const Shape& s : shape.elements) n += leaf_count(s);
+  return n;
 }
 
 }  // namespace tessera

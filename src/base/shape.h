@@ -22,13 +22,20 @@ std::string to_string(std::span<const std::int64_t> dims);
 std::int64_t element_count(std::span<const std::int64_t> dims);
 /// Row-major strides, in elements.
 Dims row_major_strides(std::span<const std::int64_t> dims);
+/// The same in bytes.
+Dims byte_strides(std::span<const std::int64_t> dims, std::size_t element_bytes);
+/// 0, 1, 2, ...
+bool is_identity_order(std::span<const std::int64_t> order);
+/// A layout, minor to major: ..., 2, 1, 0.
+bool is_row_major(std::span<const std::int64_t> layout);
 /// a*b or ValueError.
 std::int64_t checked_multiply(std::int64_t a, std::int64_t b);
 /// Rounded down, also where it is negative; b > 0.
 inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
 }
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// Rounded up, also where it is negative; b > 0.
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 /// The type of a value in the IR: an array of one element type, or a tuple of shapes.
 struct Shape {
@@ -63,5 +70,7 @@ struct Shape {
 
 /// Leaves of a shape in pre-order (the shape itself unless it is a tuple).
 std::vector<Shape> flatten(const Shape&);
+/// How many shapes flatten() gives.
+std::size_t leaf_count(const Shape& shape);
 
 }  // namespace tessera

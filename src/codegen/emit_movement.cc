@@ -2,6 +2,7 @@
 // Operations that only move elements.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/codegen/emitter.h"
 #include "src/codegen/kernels/composed_view.h"
 #include "src/codegen/kernels/copy.h"
@@ -10,12 +11,6 @@ namespace tessera::codegen {
 namespace {
 
 using ir::Opcode;
-
-Dims byte_strides(const Shape& shape) {
-  Dims out = row_major_strides(shape.dims);
-  for (std::int64_t& s : out) s *= std::int64_t(byte_size(shape.dtype));
-  return out;
-}
 
 bool emit_dynamic(Emitter& e, const ir::Instruction& i) {
   const bool update = i.is(Opcode::dynamic_update_slice);
@@ -53,7 +48,8 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
   if (i.is(Opcode::dynamic_slice) || i.is(Opcode::dynamic_update_slice)) return emit_dynamic(e, i);
   const Shape& operand = i.operand(0)->shape;
   const auto element = byte_size(operand.dtype);
-  const Dims from = byte_strides(operand), to = byte_strides(i.shape);
+  const Dims from = byte_strides(operand.dims, byte_size(operand.dtype)),
+             to = byte_strides(i.shape.dims, byte_size(i.shape.dtype));
   std::vector<SlotId> inputs;
   for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
   if (i.is(Opcode::pad)) {
@@ -67,7 +63,8 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
     std::int64_t at = 0;
     for (std::size_t k = 0; k < i.operands().size(); ++k) {
       const Shape& part = i.operand(k)->shape;
-      boxes.push_back({int(k), 0, at * to[dim], part.dims, byte_strides(part), to});
+      boxes.push_back(
+          {int(k), 0, at * to[dim], part.dims, byte_strides(part.dims, byte_size(part.dtype)), to});
       at += part.dims[dim];
     }
   } else {
@@ -84,8 +81,7 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
         box.from_strides.push_back(from[d] * stride);
       } else {
         const Dims& reversed = i.get<ir::DimensionsAttrs>().dims;
-        const bool turn =
-            std::find(reversed.begin(), reversed.end(), std::int64_t(d)) != reversed.end();
+        const bool turn = contains(reversed, std::int64_t(d));
         if (turn) box.from += std::max<std::int64_t>(0, i.shape.dims[d] - 1) * from[d];
         box.from_strides.push_back(turn ? -from[d] : from[d]);
       }

@@ -22,13 +22,6 @@ namespace {
 constexpr std::int64_t kLeastFilled = 32;
 }  // namespace
 
-std::size_t leaf_count(const Shape& shape) {
-  if (!shape.is_tuple) return 1;
-  std::size_t n = 0;
-  for (const Shape& s : shape.elements) n += leaf_count(s);
-  return n;
-}
-
 SlotId PlanState::add_slot(std::int64_t bytes, ClassesId classes) {
   plan().slots.push_back({bytes, classes, 0});
   return SlotId(plan().slots.size()) - 1;

@@ -115,8 +115,6 @@ class Emitter {
   Body body_ = Body::loop;
 };
 
-std::size_t leaf_count(const Shape& shape);
-
 // Each emits the instruction, or returns false if it has no kernel for it.
 void emit_loop(Emitter& e, const ir::Instruction& root);
 /// A view some of whose operands are made on the fly.

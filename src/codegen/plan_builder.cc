@@ -7,6 +7,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/codegen/emitter.h"
 #include "src/codegen/fused_module.h"
 #include "src/codegen/liveness.h"
@@ -77,7 +78,7 @@ std::int64_t least_bytes(const runtime::Plan& plan) {
   std::int64_t out = 0;
   const auto& all = plan.parameters;
   for (const SlotId s : std::set<SlotId>(plan.results.begin(), plan.results.end())) {
-    if (std::find(all.begin(), all.end(), s) == all.end()) out += plan.slots[std::size_t(s)].bytes;
+    if (!contains(all, s)) out += plan.slots[std::size_t(s)].bytes;
   }
   for (const SlotId s : all) out += plan.slots[std::size_t(s)].bytes;
   return out;

@@ -13,13 +13,23 @@
 
 #include "src/base/device_buffer.h"
 #include "src/ir/module.h"
-#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/communication_report.h"
 
 namespace tessera::compiler {
 
+/// What to do about a reshard that gathers an entire array on each device without need.
+enum class FullGathers : std::uint8_t { warn, error, ignore };
+/// As TESSERA_FULL_GATHER says now. ValueError for another value than it may have.
+FullGathers full_gathers_of_environment();
+/// TESSERA_WINDOW_DOTS_FROM, or its default. ValueError for another value than it may have.
+std::int64_t collective_matmul_bytes_of_environment();
+
+/// All that a program is compiled by, environment variables included, which are read when the
+/// options are made: caches of executables have all of it in their keys.
 struct Options {
-  spmd::PartitionOptions partition;
   Layouts layouts = Layouts::searched;
+  FullGathers full_gathers = full_gathers_of_environment();
+  std::int64_t collective_matmul_from_bytes = collective_matmul_bytes_of_environment();
   /// Keep the modules between the stages, for as_text().
   bool keep_stages = true;
   /// The module is one device's program already: nothing is propagated or partitioned.

@@ -37,10 +37,10 @@ class Engine {
   virtual std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
                                             std::size_t element_bytes,
                                             std::span<const Device> devices) const = 0;
-  /// Writes the elements of `part`, in `buffer`, that are in `wanted` to `host`, where `wanted`
-  /// lies.
+  /// Writes the elements of `part`, in `buffer`, that are in `requested` to `host`, which holds
+  /// `requested`.
   virtual void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host,
-                        const Box& wanted, std::size_t element_bytes) const = 0;
+                        const Box& requested, std::size_t element_bytes) const = 0;
 
   struct Piece {
     Box box;

@@ -36,12 +36,12 @@ class InProcessEngine final : public Engine {
     return std::vector<DeviceBuffer>(devices.size(), DeviceBuffer{storage});
   }
 
-  void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host, const Box& wanted,
+  void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host, const Box& requested,
                 std::size_t element_bytes) const override {
     const std::byte* bytes = runtime::bytes_of(buffer);
     TESSERA_CHECK(buffer.bytes() == std::size_t(part.element_count()) * element_bytes,
                   "a buffer is of another size than its part");
-    if (buffer.bytes() > 0) copy_common(bytes, part, host, wanted, element_bytes);
+    if (buffer.bytes() > 0) copy_common(bytes, part, host, requested, element_bytes);
   }
 
   std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,

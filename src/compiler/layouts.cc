@@ -31,10 +31,10 @@ Layouts parse_layouts(const std::string& text, Location location) {
 
 namespace compiler {
 
-Layouts choose_layouts(const std::optional<Layouts>& asked) {
-  if (asked) {
-    (void)to_string(*asked);  // checks it
-    return *asked;
+Layouts choose_layouts(const std::optional<Layouts>& requested) {
+  if (requested) {
+    (void)to_string(*requested);  // checks it
+    return *requested;
   }
   const std::optional<std::string> text = env_choice("TESSERA_LAYOUTS");
   return text ? parse_layouts(*text, Location{}) : Layouts::searched;

@@ -8,8 +8,8 @@
 
 namespace tessera::compiler {
 
-/// What was asked for; else what TESSERA_LAYOUTS says, else `searched`.
+/// What was requested; else what TESSERA_LAYOUTS says, else `searched`.
 /// @throws ValueError for another value of the variable, and for one of no name.
-Layouts choose_layouts(const std::optional<Layouts>& asked);
+Layouts choose_layouts(const std::optional<Layouts>& requested);
 
 }  // namespace tessera::compiler

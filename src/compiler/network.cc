@@ -8,6 +8,8 @@
 
 #include <tessera/cost_analysis.h>
 
+#include "src/base/contains.h"
+
 namespace tessera {
 namespace {
 
@@ -83,7 +85,7 @@ Network Network::parse(const std::string& text, Location location) {
     }
     const std::string name = trimmed(item.substr(0, equals));
     const std::string value = trimmed(item.substr(equals + 1));
-    if (std::find(met.begin(), met.end(), name) != met.end()) {
+    if (contains(met, name)) {
       refuse(item, "'" + name + "' stands twice", location);
     }
     met.push_back(name);

@@ -21,9 +21,19 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
+#include "src/passes/inline_calls.h"
+#include "src/passes/join_async.h"
+#include "src/passes/loop_carries.h"
+#include "src/passes/separate_bodies.h"
+#include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
+#include "src/passes/strength_reduce_dots.h"
+#include "src/passes/strength_reduce_gathers.h"
+#include "src/passes/transposed_dots.h"
+#include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/collectives/peak_memory.h"
@@ -102,11 +112,11 @@ void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get())
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
                       const Compilation& of);
 
-/// What the program computes twice may lie in two ways, each where it is used; or once, for all
-/// uses. Of a small program both are searched, and the better is had.
+/// What the program computes twice may have two shardings, one for each use, or be computed once
+/// for all uses. For a small program both are tried, and the better one is taken.
 spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Compilation& of) {
   spmd::RefineOptions options;
-  options.partition = of.options.partition;
+  options.partition = of.partition;
   options.partition.context = of.context.get();
   if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
   if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
@@ -142,7 +152,7 @@ void propagate(Compilation& c) {
   if (!c.context) c.context = take_context();
   spmd::Refined refined = find_shardings(std::move(c.module), c);
   c.module = std::move(refined.module);
-  c.options.partition.cost = refined.cost;
+  c.partition.cost = refined.cost;
   if (c.for_report) return;  // reports want all records
   c.device = std::move(refined.device);
   c.report = std::move(refined.report);
@@ -176,8 +186,7 @@ void keep_shardings(Compilation& c) {
 
 void partition(Compilation& c) {
   if (!is_global(c)) return;
-  const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
-  spmd::PartitionOptions options = c.options.partition;
+  spmd::PartitionOptions options = c.partition;
   options.all_records = c.for_report;
   if (!c.context) c.context = take_context();
   options.context = c.context.get();
@@ -189,8 +198,9 @@ void partition(Compilation& c) {
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
   if (c.for_report || c.on_trial) return;
-  if (policy == "error" && c.refuse_full_gathers) c.refuse_full_gathers(c);
-  if (policy != "warn") return;
+  const FullGathers policy = c.options.full_gathers;
+  if (policy == FullGathers::error && c.refuse_full_gathers) c.refuse_full_gathers(c);
+  if (policy != FullGathers::warn) return;
   for (const spmd::CommunicationRecord& r : c.report.records) {
     if (!r.full_gather) continue;
     log_warning(
@@ -249,9 +259,7 @@ void optimize_collectives(Compilation& c) {
   options.removed = [&](const ir::Instruction& collective) {
     removed.insert(spmd::record_id(collective));
   };
-  if (const auto bytes = env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMaxBytes)) {
-    options.collective_matmul_from_bytes = *bytes;
-  }
+  options.collective_matmul_from_bytes = c.options.collective_matmul_from_bytes;
   spmd::optimize_collectives(&c.module, options);
   passes::eliminate_dead(c.module.get());
   // Of a call that was inlined twice one copy may be left.
@@ -266,7 +274,7 @@ void optimize_collectives(Compilation& c) {
   ir::verify(*c.module);
 }
 
-/// The root says how the results lie, whatever the passes made of it.
+/// The root states the shardings of the results, whatever the passes made of it.
 void mark_root(Compilation& c) {
   ir::Computation* entry = c.module->entry();
   ir::Instruction* root = entry->root();
@@ -333,7 +341,8 @@ spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
   trial.options = of.options;
   trial.context = of.context;
   trial.options.keep_stages = false;
-  trial.options.partition.cost = cost;
+  trial.partition = of.partition;
+  trial.partition.cost = cost;
   trial.module = propagated.clone();
   trial.on_trial = true;
   skip_until(&trial, "partition");

@@ -10,12 +10,14 @@
 #include "src/codegen/plan_builder.h"
 #include "src/compiler/compile.h"
 #include "src/spmd/partitioner/compile_context.h"
+#include "src/spmd/partitioner/partition.h"
 
 namespace tessera::compiler {
 
 /// A module on its way through the stages, and what they leave behind.
 struct Compilation {
   Options options;
+  spmd::PartitionOptions partition;
   std::unique_ptr<ir::Module> module;  ///< what the next stage takes
   std::unique_ptr<ir::Module> input, propagated;
   std::vector<TensorSharding> parameter_shardings, result_shardings;
@@ -24,11 +26,11 @@ struct Compilation {
   spmd::PartitionReport report;
   codegen::BuiltPlan built;
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
-  /// said about full gathers.
+  /// reported about full gathers.
   bool for_report = false;
   /// A trial: full gathers are not reported.
   bool on_trial = false;
-  /// TESSERA_FULL_GATHER=error: throws if the report has full gathers.
+  /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   std::unique_ptr<ir::Module> source;
   /// What partitioning makes of `module`, where the search for shardings left it; with `report`.

@@ -137,6 +137,69 @@ Values Interpreter::run_ragged_all_to_all(const ir::Instruction& in, const Activ
   return out;
 }
 
+namespace {
+
+/// The results of the devices of one group, into results[place][operand].
+void run_in_group(const ir::Instruction& in, const std::vector<std::size_t>& group,
+                  const std::vector<const Values*>& operands,
+                  std::vector<std::vector<Literal>>* results) {
+  const auto& attrs = in.get<ir::CollectiveAttrs>();
+  const std::size_t count = operands.size(), size = group.size();
+  if (in.is(Opcode::all_to_all) && attrs.dims.empty()) {
+    // Tuple form: operand j goes to member j.
+    if (count != size) {
+      throw RuntimeError(in.describe() + ": " + std::to_string(count) +
+                             " operands for a group of " + std::to_string(size),
+                         in.location());
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      for (std::size_t j = 0; j < size; ++j) {
+        (*results)[group[i]][j] = (*operands[i])[group[j]];
+      }
+    }
+    return;
+  }
+  for (std::size_t o = 0; o < count; ++o) {
+    const auto parts = members(*operands[o], group);
+    switch (in.opcode) {
+      case Opcode::all_reduce:
+      case Opcode::all_reduce_start:
+      case Opcode::reduce_scatter: {
+        const Literal sum = reduce_together(*in.called().at(0), parts);
+        for (std::size_t i = 0; i < size; ++i) {
+          (*results)[group[i]][o] =
+              in.is(Opcode::reduce_scatter) ? part_of(in, sum, attrs.dims.at(0), i, size) : sum;
+        }
+        break;
+      }
+      case Opcode::all_gather:
+      case Opcode::all_gather_start: {
+        const Literal all = joined(parts, attrs.dims.at(0));
+        for (std::size_t place : group) (*results)[place][o] = all;
+        break;
+      }
+      case Opcode::all_to_all:
+        for (std::size_t i = 0; i < size; ++i) {
+          std::vector<Literal> cut;
+          std::vector<const Literal*> pieces;
+          for (const Literal* p : parts) cut.push_back(part_of(in, *p, attrs.dims[0], i, size));
+          for (const Literal& c : cut) pieces.push_back(&c);
+          (*results)[group[i]][o] = joined(pieces, attrs.dims[0]);
+        }
+        break;
+      case Opcode::collective_broadcast:
+        for (std::size_t place : group) (*results)[place][o] = *parts[0];
+        break;
+      default:
+        throw NotImplementedError(std::string(ir::name(in.opcode)) + " " + in.describe() +
+                                      " has no reference meaning in the evaluator yet",
+                                  in.location());
+    }
+  }
+}
+
+}  // namespace
+
 Values Interpreter::run_collective(const ir::Instruction& in, const Active& active,
                                    const std::vector<const Values*>& operands) {
   if (mode_ == Mode::no_collectives) {
@@ -167,64 +230,10 @@ Values Interpreter::run_collective(const ir::Instruction& in, const Active& acti
       }
     }
   } else {
-    const auto& attrs = in.get<ir::CollectiveAttrs>();
-    const auto groups = groups_of(in, active, attrs.groups.expand(devices_));
-    for (const auto& group : groups) {
+    for (const auto& group :
+         groups_of(in, active, in.get<ir::CollectiveAttrs>().groups.expand(devices_))) {
       for (std::size_t place : group) done[place] = true;
-      const std::size_t size = group.size();
-      if (in.is(Opcode::all_to_all) && attrs.dims.empty()) {
-        // Tuple form: operand j goes to member j.
-        if (count != size) {
-          throw RuntimeError(in.describe() + ": " + std::to_string(count) +
-                                 " operands for a group of " + std::to_string(size),
-                             in.location());
-        }
-        for (std::size_t i = 0; i < size; ++i) {
-          for (std::size_t j = 0; j < size; ++j) {
-            results[group[i]][j] = (*operands[i])[group[j]];
-          }
-        }
-        continue;
-      }
-      for (std::size_t o = 0; o < count; ++o) {
-        const auto parts = members(*operands[o], group);
-        switch (in.opcode) {
-          case Opcode::all_reduce:
-          case Opcode::all_reduce_start:
-          case Opcode::reduce_scatter: {
-            const Literal sum = reduce_together(*in.called().at(0), parts);
-            for (std::size_t i = 0; i < size; ++i) {
-              results[group[i]][o] =
-                  in.is(Opcode::reduce_scatter) ? part_of(in, sum, attrs.dims.at(0), i, size) : sum;
-            }
-            break;
-          }
-          case Opcode::all_gather:
-          case Opcode::all_gather_start: {
-            const Literal all = joined(parts, attrs.dims.at(0));
-            for (std::size_t place : group) results[place][o] = all;
-            break;
-          }
-          case Opcode::all_to_all:
-            for (std::size_t i = 0; i < size; ++i) {
-              std::vector<Literal> cut;
-              std::vector<const Literal*> pieces;
-              for (const Literal* p : parts) {
-                cut.push_back(part_of(in, *p, attrs.dims[0], i, size));
-              }
-              for (const Literal& c : cut) pieces.push_back(&c);
-              results[group[i]][o] = joined(pieces, attrs.dims[0]);
-            }
-            break;
-          case Opcode::collective_broadcast:
-            for (std::size_t place : group) results[place][o] = *parts[0];
-            break;
-          default:
-            throw NotImplementedError(std::string(ir::name(in.opcode)) + " " + in.describe() +
-                                          " has no reference meaning in the evaluator yet",
-                                      in.location());
-        }
-      }
+      run_in_group(in, group, operands, &results);
     }
   }
 

@@ -7,6 +7,7 @@
 #include "src/evaluator/interpreter.h"
 #include "src/evaluator/ops.h"
 #include "src/ir/constraint.h"
+#include "src/ir/custom_call_targets.h"
 #include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::evaluator {
@@ -108,8 +109,7 @@ Values Interpreter::run_custom_partitioning(const ir::Instruction& in, const Act
 Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& active,
                                     const std::vector<const Values*>& operands) {
   const std::string& target = in.get<ir::CustomCallAttrs>().target;
-  const bool marks_sharding = target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
-  if (marks_sharding) {
+  if (ir::is_shard_shape_target(target)) {
     if (!(in.shape == in.operands().at(0)->shape)) {
       throw RuntimeError("custom-call to \"" + target + "\" at " + in.describe() +
                              " changes the shape from " + in.operands()[0]->shape.to_string() +

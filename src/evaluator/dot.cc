@@ -2,6 +2,7 @@
 // Evaluates dot as batched matrix products in wide arithmetic.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
 #include "src/evaluator/wide.h"
@@ -17,9 +18,7 @@ struct Side3 {
 
 Side3 side_of(const Literal& x, const Dims& batch, const Dims& contracting) {
   Side3 s;
-  const auto in = [](const Dims& list, std::int64_t d) {
-    return std::find(list.begin(), list.end(), d) != list.end();
-  };
+  const auto in = [](const Dims& list, std::int64_t d) { return contains(list, d); };
   for (std::int64_t d : batch) {
     s.perm.push_back(d);
     s.batch *= x.dims()[std::size_t(d)];

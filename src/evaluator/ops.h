@@ -7,8 +7,6 @@
 #include "src/base/literal.h"
 #include "src/ir/module.h"
 
-namespace tessera::ir {}
-
 namespace tessera::evaluator {
 
 using Operands = std::span<const Literal* const>;
@@ -22,8 +20,6 @@ using Operands = std::span<const Literal* const>;
 Literal reduce_together(const ir::Computation& reducer, Operands xs);
 /// A dot of two arrays that are no instructions' values.
 Literal dot_of(const ir::Instruction& dot, const Literal& lhs, const Literal& rhs);
-
-/// A custom call that computes on buffers.
 
 /// rng: numbers of the distribution, drawn from the stream of bits that `counter` starts.
 Literal eval_rng(const ir::Instruction& in, Operands xs, std::uint64_t counter);

@@ -2,6 +2,7 @@
 // Evaluates reduce and map; sums are held in wide types and rounded once.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/evaluator/elementwise.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/scalar_function.h"
@@ -82,7 +83,7 @@ Literal eval_reduce(const ir::Instruction& in, Operands xs) {
   std::int64_t row_count = 1;
   for (std::int64_t d : perm) row_count *= dims[std::size_t(d)];
   for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
-    if (std::find(reduced.begin(), reduced.end(), d) != reduced.end()) continue;
+    if (contains(reduced, d)) continue;
     perm.push_back(d);
     kept.push_back(dims[std::size_t(d)]);
   }

@@ -147,6 +147,7 @@ struct ScatterAttrs {
   friend bool operator==(const ScatterAttrs&, const ScatterAttrs&) = default;
 };
 enum class FftType : std::uint8_t { fft, ifft, rfft, irfft };
+inline bool is_inverse(FftType type) { return type == FftType::ifft || type == FftType::irfft; }
 struct FftAttrs {
   FftType type = FftType::fft;
   Dims lengths;

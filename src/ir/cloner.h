@@ -22,7 +22,7 @@ struct CloneOptions {
 };
 
 /// Copies instructions of `source` into `target`, which may be the same computation. What operands
-/// become is known from copies made before, or said by map():
+/// become is known from copies made before, or given by map():
 ///
 ///     Cloner cloner(body, caller);
 ///     cloner.map_parameters(call.operands());

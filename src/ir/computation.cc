@@ -71,21 +71,21 @@ void Computation::enter_all_names() {
   entered_ = n;
 }
 
-std::string Computation::unique_name(std::string wanted) {
-  if (note_number(wanted)) return wanted;
+std::string Computation::unique_name(std::string requested) {
+  if (note_number(requested)) return requested;
   // Names without a number are all entered when they come, unless the list was changed since.
-  const std::size_t stem_end = wanted.rfind('.');
-  const bool numbered = stem_end != std::string::npos && number_of(wanted, stem_end);
+  const std::size_t stem_end = requested.rfind('.');
+  const bool numbered = stem_end != std::string::npos && number_of(requested, stem_end);
   if (numbered || !entered_) enter_all_names();
-  if (name_counts_.try_emplace(wanted, 0).second) return wanted;
-  const std::string stem(name_stem(wanted));
+  if (name_counts_.try_emplace(requested, 0).second) return requested;
+  const std::string stem(name_stem(requested));
   int& count = name_counts_[stem];
   for (;;) {
-    wanted = stem + ".";
-    wanted += std::to_string(++count);
-    if (note_number(wanted)) return wanted;
+    requested = stem + ".";
+    requested += std::to_string(++count);
+    if (note_number(requested)) return requested;
     enter_all_names();
-    if (name_counts_.try_emplace(wanted, 0).second) return wanted;
+    if (name_counts_.try_emplace(requested, 0).second) return requested;
   }
 }
 

@@ -83,11 +83,8 @@ class DerivativeRules {
   virtual Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) = 0;
 };
 
-/// Frontend attribute of a copy: the name by which policies of remat know a value (checkpoint_name).
+/// Frontend attribute of a copy: the name by which policies of remat know a value
+/// (checkpoint_name).
 inline constexpr const char* kCheckpointName = "checkpoint_name";
-
-/// custom_call_target of a scan that HLO's scan can't express (ScanAttrs). Its attributes are those
-/// of HLO's scan with `length`, `num_constants` and, unless it is 1, `unroll`.
-inline constexpr const char* kScanTarget = "tessera.Scan";
 
 }  // namespace tessera::ir

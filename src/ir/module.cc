@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "src/base/contains.h"
 #include "src/ir/cloner.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
@@ -69,8 +70,8 @@ std::vector<Computation*> post_order(const std::vector<Computation*>& roots) {
   return order;
 }
 
-Computation* Module::add_computation(const std::string& wanted) {
-  std::string unique = sanitize_name(wanted.empty() ? "computation" : wanted);
+Computation* Module::add_computation(const std::string& requested) {
+  std::string unique = sanitize_name(requested.empty() ? "computation" : requested);
   if (!name_counts_.emplace(unique, 0).second) {
     std::string stem(name_stem(unique));
     std::string candidate;
@@ -179,7 +180,7 @@ std::vector<std::vector<std::int64_t>> DeviceGroups::expand(std::int64_t num_par
   };
   IndexList rest;
   for (int axis = 0; axis < int(mesh->axes.size()); ++axis) {
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) rest.push_back(axis);
+    if (!contains(axes, axis)) rest.push_back(axis);
   }
   std::vector<std::int64_t> members = positions(axes);
   std::vector<std::vector<std::int64_t>> out;

@@ -51,7 +51,7 @@ class Computation {
  private:
   bool note_number(std::string_view name);
   void enter_all_names();
-  std::string unique_name(std::string wanted);
+  std::string unique_name(std::string requested);
   std::size_t keep(const std::vector<bool>& kept);
   void take_order(const std::vector<std::size_t>& order);
 

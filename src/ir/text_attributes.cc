@@ -9,17 +9,17 @@
 namespace tessera::ir {
 namespace {
 
-[[noreturn]] void bad(std::string_view key, std::string_view value, const char* wanted) {
-  throw ValueError(std::string(key) + "=" + std::string(value) + " must be " + wanted);
+[[noreturn]] void bad(std::string_view key, std::string_view value, const char* expected) {
+  throw ValueError(std::string(key) + "=" + std::string(value) + " must be " + expected);
 }
 
 std::int64_t number(std::string_view key, std::string_view value, std::string_view text,
-                    const char* wanted) {
+                    const char* expected) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   std::int64_t v = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc() || end != text.data() + text.size()) bad(key, value, wanted);
+  if (error != std::errc() || end != text.data() + text.size()) bad(key, value, expected);
   return v;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions that compute what an earlier one does become that one.
+#include "src/passes/eliminate_common.h"
+
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
 #include "src/ir/analysis/equivalence.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 

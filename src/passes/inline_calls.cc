@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inlines calls and fusions, before partitioning only those without shardings of their own.
+#include "src/passes/inline_calls.h"
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -8,7 +10,6 @@
 
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 

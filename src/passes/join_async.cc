@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces asynchronous start/done pairs by synchronous collectives.
-#include "src/passes/simplify.h"
+#include "src/passes/join_async.h"
 
 namespace tessera::passes {
 

@@ -2,6 +2,8 @@
 // Loop carries that are always equal become one: assumed equal if they are before the loop, parted
 // where the body, computing with that assumption, gives them different values, until none is (as
 // values are numbered over cycles by Alpern, Wegman and Zadeck, 1988).
+#include "src/passes/loop_carries.h"
+
 #include <algorithm>
 #include <initializer_list>
 #include <map>
@@ -11,7 +13,6 @@
 
 #include "src/ir/analysis/equivalence.h"
 #include "src/ir/rewrite/while_view.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 namespace {
@@ -167,8 +168,8 @@ std::vector<bool> needed_carries(const ir::WhileView& loop) {
   return out;
 }
 
-/// Everyone asks the leader instead.
-void ask_leaders(const ir::WhileView& loop, const std::vector<std::size_t>& leaders) {
+/// All elements of a class are read from its leader.
+void read_leaders(const ir::WhileView& loop, const std::vector<std::size_t>& leaders) {
   for (const Instruction* tuple : std::initializer_list<const Instruction*>{
            &loop.loop(), loop.body().parameter(0), loop.condition().parameter(0)}) {
     for (Instruction* user : tuple->users()) {
@@ -212,7 +213,7 @@ std::size_t merge(Computation* c, const std::map<const Computation*, int>& runs)
     const auto fewer = std::size_t(std::count(kept.begin(), kept.end(), false));
     if (fewer == 0) continue;
     count += fewer;
-    ask_leaders(loop, leaders);
+    read_leaders(loop, leaders);
     ir::keep_carries(at, kept);
   }
   if (count > 0) c->sort_topologically();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clones bodies of loops and branches so that each has a single caller.
+#include "src/passes/separate_bodies.h"
+
 #include <set>
 #include <unordered_map>
 #include <vector>
 
 #include "src/ir/cloner.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 

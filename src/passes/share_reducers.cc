@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deduplicates reducer computations.
+#include "src/passes/share_reducers.h"
+
 #include <map>
 #include <utility>
 
 #include "src/ir/rewrite/builder.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 namespace {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outer products and products of two vectors are elementwise multiplications (and a sum): as such
 // they are computed in one loop with what makes and uses them, so that no product is held.
+#include "src/passes/strength_reduce_dots.h"
+
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/contains.h"
 #include "src/ir/analysis/dot_kind.h"
 #include "src/ir/rewrite/builder.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 
@@ -22,9 +24,7 @@ struct Side {
   Side(const Shape& shape, const Dims& batch_dims, const Dims& contracting_dims)
       : batch(batch_dims), contracting(contracting_dims) {
     for (std::int64_t d = 0; d < shape.rank(); ++d) {
-      const auto has = [d](const Dims& dims) {
-        return std::find(dims.begin(), dims.end(), d) != dims.end();
-      };
+      const auto has = [d](const Dims& dims) { return contains(dims, d); };
       if (!has(batch) && !has(contracting)) free.push_back(d);
     }
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gather that takes each element from one of a few arrays stacked for it is a chain of selects:
 // computed in one loop with what makes and uses them, so that no stack is held.
+#include "src/passes/strength_reduce_gathers.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "src/ir/rewrite/builder.h"
 #include "src/passes/replace_each.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 namespace {
@@ -37,10 +38,10 @@ std::int64_t looked_up(const Instruction& gather) {
   // The indices may have that dim too.
   const bool kept = g.start_indices_batching_dims == others &&
                     gather.shape.rank() == stack.rank() && gather.shape.dim(dim) == 1;
-  const bool alike =
+  const bool equal =
       g.operand_batching_dims == others && (kept || g.start_indices_batching_dims == places) &&
       std::all_of(g.slice_sizes.begin(), g.slice_sizes.end(), [](auto n) { return n == 1; });
-  return alike ? dim : -1;
+  return equal ? dim : -1;
 }
 
 Instruction* chosen(const Instruction& gather, ir::Builder& builder) {

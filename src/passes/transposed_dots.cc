@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dot whose result is only sent or returned transposed (gradients of weights) is the dot of its
-// operands the other way round, if that is the order asked for: no array is moved. What is computed
+// operands the other way round, if that is the required order: no array is moved. What is computed
 // from it reads it transposed as it is. A dot of a transposed array is the dot of the array with
 // other dims named, where kernels take that as it stands.
+#include "src/passes/transposed_dots.h"
+
 #include <algorithm>
 #include <unordered_map>
 
 #include "src/ir/rewrite/builder.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 namespace {

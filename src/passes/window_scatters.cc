@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scatter of one window to a place that the program's text names, as `a.at[1:-1, 1:-1].add(b)`
-// is, is an elementwise op with the padded window: computed where the array lies, from halos.
+// is, is an elementwise op with the padded window: computed where the array is, from halos.
+#include "src/passes/window_scatters.h"
+
 #include <algorithm>
 #include <optional>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/passes/replace_each.h"
-#include "src/passes/simplify.h"
 
 namespace tessera::passes {
 namespace {
@@ -58,7 +60,7 @@ std::optional<Dims> integers_of(const Instruction& i, int depth = 0) {
   }
 }
 
-/// Where the window lies: around it, to the array's edges.
+/// Where the window is: around it, to the array's edges.
 struct Window {
   Dims sizes;  ///< with the dims that the updates lack
   std::vector<ir::PadDim> around;
@@ -75,7 +77,7 @@ std::optional<Window> window_of(const Instruction& scatter) {
   for (std::size_t d = 0, next = 0; d < array.size(); ++d) {
     const auto dim = std::int64_t(d);
     const Dims& inserted = attrs.inserted_window_dims;
-    if (std::find(inserted.begin(), inserted.end(), dim) == inserted.end()) {
+    if (!contains(inserted, dim)) {
       w.sizes[d] = update[std::size_t(attrs.update_window_dims.at(next++))];
       partial = partial || w.sizes[d] < array[d];
     }

@@ -273,12 +273,12 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
       double(r.who.size()) * double(slot(part.output).bytes) * (reduces ? 0.3 : 0.1) *
       double(exchange.groups.empty() ? 1 : (reduces ? exchange.groups[0].size() : 1));
   const bool is_inline = workers_ == 1 || nanoseconds < kInlineNanoseconds;
-  const auto wanted =
+  const auto preferred =
       is_inline ? 1 : std::max<std::int64_t>(1, 4 * workers_ / std::int64_t(r.who.size()));
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < r.who.size(); ++i) {
     if (r.group[i]->size() == 1) continue;
-    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(wanted, rows));
+    const std::int64_t tiles = std::max<std::int64_t>(1, std::min(preferred, rows));
     for (std::int64_t t = 0; t < tiles; ++t) {
       pieces.push_back({i, rows * t / tiles, rows * (t + 1) / tiles});
     }

@@ -323,10 +323,10 @@ void PlanExecutor::run_conditional(const Step& step, const Conditional& conditio
 std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options, RunCounters* counters) {
-  PlanExecutor machine(plan, counters);
-  machine.load(std::move(args), options.check_replicas);
-  machine.run();
-  return machine.results();
+  PlanExecutor executor(plan, counters);
+  executor.load(std::move(args), options.check_replicas);
+  executor.run();
+  return executor.results();
 }
 
 }  // namespace tessera::runtime

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises HLO that was partitioned before.
 #include "src/spmd/partitioned_program.h"
-#include "src/ir/analysis/device_computations.h"
 
+#include "src/ir/analysis/device_computations.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 
 namespace tessera::spmd {
 namespace {
 
-/// A collective that representable of partitions.
+/// A collective among partitions.
 bool among_partitions(const ir::Instruction& i) {
   if (i.is(ir::Opcode::partition_id)) return true;
   if (!ir::is_collective(i.opcode)) return false;
@@ -21,7 +21,7 @@ bool among_partitions(const ir::Instruction& i) {
 }
 
 /// A marker of code that is not per device.
-bool speaks_of_whole(const ir::Instruction& i) {
+bool is_global_marker(const ir::Instruction& i) {
   if (ir::is_printed_as_custom_call(i.opcode)) return true;
   const std::string target = ir::custom_call_target(i);
   return target.rfind("xla.sdy.", 0) == 0 || target.rfind("SPMD", 0) == 0 ||
@@ -41,7 +41,7 @@ bool is_partitioned_program(const ir::Module& module) {
   bool found = false;
   for (const ir::Computation* c : ir::device_computations(module)) {
     for (const auto& i : c->instructions()) {
-      if (speaks_of_whole(*i)) return false;
+      if (is_global_marker(*i)) return false;
       found |= among_partitions(*i);
       const bool boundary =
           c == module.entry() && (i->is(ir::Opcode::parameter) || i.get() == c->root());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copy-on-write objects: who shares one, and when it is copied.
 #include "src/base/cow.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Errors: their messages, locations and families.
 #include <tessera/error.h>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Small vectors of indices behave as vectors do.
 #include "src/base/small_vector.h"
 
 #include <gtest/gtest.h>

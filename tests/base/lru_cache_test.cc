@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cache that evicts the least recently used value.
 #include "src/base/lru_cache.h"
 
 #include <gtest/gtest.h>

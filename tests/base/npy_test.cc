@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Arrays in .npy files, read and written.
 #include "src/base/npy.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The task pool: nested calls, several callers, exceptions.
 #include "src/base/task_pool.h"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_calls/custom_call.h"
-#include "src/passes/simplify.h"
+#include "src/passes/inline_calls.h"
 #include "tests/codegen/run_module.h"
 #include "tests/support/fixtures.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Gathers along several mesh axes, done as one exchange.
 #include <gtest/gtest.h>
 
 #include <numeric>

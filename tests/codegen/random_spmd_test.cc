@@ -9,6 +9,8 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/passes/eliminate_common.h"
+#include "src/passes/inline_calls.h"
 #include "src/passes/simplify.h"
 #include "tests/codegen/run_module.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs compiled through all stages and run, compared with the evaluator.
 #include "src/compiler/compile.h"
 
 #include <gtest/gtest.h>

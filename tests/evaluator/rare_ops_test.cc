@@ -92,7 +92,7 @@ ENTRY e {
   EXPECT_EQ(to_vector<std::uint64_t>(out), (std::vector<std::uint64_t>{0x7012395 + 10, 0}));
 }
 
-TEST(Rng, NumbersLieInTheirRange) {
+TEST(Rng, NumbersAreInTheirRange) {
   const std::vector<float> x = to_vector<float>(run(R"(HloModule m
 ENTRY e {
   a = f32[] constant(2)

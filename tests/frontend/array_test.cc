@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Arrays: placement, shards, transfers, deletion.
 #include <tessera/array.h>
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>

@@ -195,6 +195,26 @@ TEST(Caching, Behaviour_170_WrappingAgain) {
   EXPECT_EQ(compilation_count(), before + 11);
 }
 
+TEST(Caching, VariablesOfTheCompilerAreInTheKey) {
+  const Array x = counting({8});
+  const auto compile = [&] { (void)jit([](Array a) { return a * 29 + 1; })(x); };
+  compile();
+  const std::int64_t before = compilation_count();
+  compile();
+  EXPECT_EQ(compilation_count(), before);
+  setenv("TESSERA_FULL_GATHER", "error", 1);
+  compile();
+  compile();
+  unsetenv("TESSERA_FULL_GATHER");
+  EXPECT_EQ(compilation_count(), before + 1);
+  setenv("TESSERA_WINDOW_DOTS_FROM", "4096", 1);
+  compile();
+  unsetenv("TESSERA_WINDOW_DOTS_FROM");
+  EXPECT_EQ(compilation_count(), before + 2);
+  compile();
+  EXPECT_EQ(compilation_count(), before + 2);
+}
+
 TEST(Caching, Behaviour_171_OtherDevicesRunTheSameProgram) {
   auto f = jit([](Array a) { return a * 23 + sum(a); });
   const std::vector<Device> all = devices();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loops, branches and scans, eagerly and traced.
 #include <tessera/control_flow.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Custom calls: registering, running and sharding them; their attributes.
 #include <tessera/custom_call.h>
 
 #include <algorithm>

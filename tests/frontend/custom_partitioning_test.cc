@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// custom_partitioning: rules, callbacks, static arguments.
 #include <tessera/custom_partitioning.h>
 
 #include <tessera/collectives.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses one `call` line of the fixtures and makes the call.
 #include "tests/frontend/fixture_call.h"
 
 #include <sstream>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Functions compiled by jit: arguments, caches, donation, shardings.
 #include <tessera/jit.h>
 
 #include <atomic>

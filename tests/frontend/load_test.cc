@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs loaded from HLO and StableHLO text.
 #include <gtest/gtest.h>
 #include <tessera/jit.h>
 #include <tessera/load.h>
@@ -224,6 +225,40 @@ TEST(Load, ShardingsOfTheFileCanBeLeftOut) {
   const Array y = f(device_put(x, NamedSharding(two, P("m"))), ones({8}))[0];
   EXPECT_EQ(y.sharding(), NamedSharding(two, P("m")));
   EXPECT_EQ(y.to_vector<float>()[9], 10.f);
+}
+
+/// Doubles its argument, each device its part.
+std::string per_device_code(int devices) {
+  const std::string n = std::to_string(devices), part = std::to_string(8 / devices);
+  return "module @doubled attributes {mhlo.num_partitions = " + n + R"( : i32} {
+  sdy.mesh @mesh = <["x"=)" +
+         n + R"(]>
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%arg1: tensor<)" +
+         part + R"(xf32>) {
+      %1 = stablehlo.add %arg1, %arg1 : tensor<)" +
+         part + R"(xf32>
+      sdy.return %1 : tensor<)" +
+         part + R"(xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+)";
+}
+
+TEST(Load, PerDeviceCodeNeedsItsShardings) {
+  const TextFile two(per_device_code(2)), one(per_device_code(1));
+  const Floats want{0, 2, 4, 6, 8, 10, 12, 14};
+  EXPECT_EQ(load_stablehlo(two.path())(counted({8}))[0].to_vector<float>(), want);
+  EXPECT_EQ(load_stablehlo(one.path())(counted({8}))[0].to_vector<float>(), want);
+  for (const TextFile* file : {&two, &one}) {
+    const unsigned line = __LINE__ + 2;
+    const auto e =
+        error_of<ShardingError>([&] { load_stablehlo(file->path(), {.shardings = false}); });
+    EXPECT_TRUE(contains(e.message(), "LoadOptions::shardings can't be off")) << e.message();
+    EXPECT_EQ(e.location().line, line);
+  }
 }
 
 TEST(Load, ConstraintsInsideStay) {

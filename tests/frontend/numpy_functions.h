@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Functions of numpy and JAX in terms of the public API, by name.
 #pragma once
 
 #include "tests/frontend/fixture_call.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sharding constraints, and arrays made of shards.
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/products.h>

@@ -156,5 +156,16 @@ TEST(SmallFloats, LiteralsReadAndPrint) {
   expect_error<ParseError>(with_body("ROOT c = f4e2m1fn[] constant(nan)"), "no NaN");
 }
 
+// The greatest power of two is 2^127; numbers that round beyond it have no bits of their own.
+TEST(SmallFloats, PowersOfTwoHaveNoInfinity) {
+  const Literal greatest = read("2.5e+38", Shape(DType::f8e8m0fnu, {}));
+  EXPECT_EQ(greatest.bytes()[0], std::byte{0xfe});
+  for (const char* beyond : {"2.6e+38", "4e+38", "inf", "-inf"}) {
+    expect_error<ParseError>(
+        with_body(std::string("ROOT c = f8e8m0fnu[] constant(") + beyond + ")"),
+        "does not fit f8e8m0fnu");
+  }
+}
+
 }  // namespace
 }  // namespace tessera::ir::testing

@@ -191,13 +191,45 @@ TEST(TypedCalls, ManualComputationsNameTheModulesMesh) {
   EXPECT_THROW(raise_manual_computation(op, named_meshes(*unknown.module)), ParseError);
 }
 
-TEST(TypedCalls, AxesThatAreToldToVary) {
+TEST(TypedCalls, AxesOfAPvary) {
   const std::string call = R"(custom_call_target="tessera.pvary", manual_axes=["x", "y"])";
   const Read read(call);
   ASSERT_TRUE(read.op->is(Opcode::pvary));
   EXPECT_EQ(read.op->get<PvaryAttrs>().axes, (std::vector<std::string>{"x", "y"}));
   expect_printed(read, call);
   EXPECT_THROW(Read("custom_call_target=\"tessera.pvary\""), ValueError);
+}
+
+TEST(TypedCalls, TopKIsTheOpWhereItFits) {
+  const auto read = [](const std::string& shape, const std::string& call) {
+    return parse_hlo(
+        "HloModule m\ngreater {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n" +
+            std::string("  ROOT c = pred[] compare(a, b), direction=GT\n}\n") +
+            "ENTRY e {\n  x = f32[3,8]{1,0} parameter(0)\n  ROOT t = " + shape +
+            " custom-call(x), " + call + "\n}\n",
+        "m.hlo");
+  };
+  const std::string fits = "(f32[3,2]{1,0}, s32[3,2]{1,0})";
+  const auto greatest = read(fits, "custom_call_target=\"TopK\", called_computations={greater}");
+  const Instruction* op = greatest->entry()->root();
+  ASSERT_TRUE(op->is(Opcode::topk));
+  EXPECT_EQ(op->get<TopKAttrs>(), (TopKAttrs{2, true}));
+  EXPECT_TRUE(op->called().empty());
+  const std::string text = to_string(*greatest);
+  EXPECT_NE(text.find("topk(x), k=2"), std::string::npos) << text;
+  EXPECT_EQ(to_string(*parse_hlo(text, "again.hlo")), text);
+
+  const auto least = read(fits,
+                          "custom_call_target=\"mhlo.topk\", "
+                          "backend_config={k = 2 : i64, largest = false}");
+  ASSERT_TRUE(least->entry()->root()->is(Opcode::topk));
+  EXPECT_EQ(least->entry()->root()->get<TopKAttrs>(), (TopKAttrs{2, false}));
+
+  for (const char* shape : {"(f32[3,9]{1,0}, s32[3,9]{1,0})", "(f32[3,2]{1,0}, s64[3,2]{1,0})",
+                            "(f32[2,2]{1,0}, s32[2,2]{1,0})", "f32[3,2]{1,0}"}) {
+    const auto other = read(shape, "custom_call_target=\"TopK\"");
+    EXPECT_TRUE(other->entry()->root()->is(Opcode::custom_call)) << shape;
+  }
 }
 
 TEST(TypedCalls, TheirOwnNamesAreNoHlo) {

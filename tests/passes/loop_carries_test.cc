@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Equal and unused loop carries are merged or dropped.
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/simplify.h"
+#include "src/passes/loop_carries.h"
 
 namespace tessera::passes {
 namespace {

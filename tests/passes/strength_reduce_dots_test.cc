@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dots that become multiplications and sums.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/simplify.h"
+#include "src/passes/strength_reduce_dots.h"
 
 namespace tessera::passes {
 namespace {
@@ -48,7 +49,7 @@ void expand(bool expands, const std::string& type, const Dims& result, const Dim
 
 constexpr const char* kInner = ", lhs_contracting_dims={0}, rhs_contracting_dims={0}";
 
-TEST(SmallDots, OuterProductsAreMultiplications) {
+TEST(StrengthReduceDots, OuterProductsAreMultiplications) {
   expand(true, "f32", {3, 5}, {3}, {5}, "");
   expand(true, "f32", {3, 5}, {1, 3}, {1, 5}, kInner);
   expand(true, "c64", {3, 5}, {3, 1}, {5, 1},
@@ -58,7 +59,7 @@ TEST(SmallDots, OuterProductsAreMultiplications) {
          "rhs_contracting_dims={2}");
 }
 
-TEST(SmallDots, ProductsOfVectorsAreSums) {
+TEST(StrengthReduceDots, ProductsOfVectorsAreSums) {
   expand(true, "f32", {}, {6}, {6}, kInner);
   expand(true, "f32", {1}, {6}, {6, 1}, kInner);
   expand(true, "f64", {4, 2, 1, 1}, {2, 3, 1, 5, 4}, {5, 4, 2, 1, 3},
@@ -66,7 +67,7 @@ TEST(SmallDots, ProductsOfVectorsAreSums) {
          "rhs_contracting_dims={4,0}");
 }
 
-TEST(SmallDots, OthersStay) {
+TEST(StrengthReduceDots, OthersStay) {
   expand(false, "f32", {2}, {6, 2}, {6}, kInner);
   expand(false, "f32", {}, {0}, {0}, kInner);
   // The sum of halves is held in a wider type.

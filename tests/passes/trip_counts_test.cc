@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Trip counts of loops, where they are known.
 #include "src/passes/analysis/trip_counts.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which devices are known to hold equal values.
 #include "src/passes/analysis/uniformity.h"
 
 #include <gtest/gtest.h>

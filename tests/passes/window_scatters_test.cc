@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scatters of one window at a known place become elementwise ops.
 #include <gtest/gtest.h>
 
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/simplify.h"
+#include "src/passes/window_scatters.h"
 
 namespace tessera::passes {
 namespace {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The lockstep executor on plans written by hand.
 #include "src/runtime/executor.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Storage: bytes counted, limits, sharing, alignment.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Meshes without devices.
 #include <tessera/abstract_mesh.h>
 
 #include <gtest/gtest.h>

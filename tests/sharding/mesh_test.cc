@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Meshes: names, sizes, devices, equality.
 #include <tessera/mesh.h>
 
 #include <gtest/gtest.h>
@@ -178,7 +179,7 @@ TEST(Mesh, Behaviour_022_SizesMustBePositive) {
   expect_parts(message_of<ValueError>([] { Mesh({}, {0}, {"x"}); }), {"at least 1", "[0]"});
 }
 
-TEST(Mesh, Behaviour_023_AxesAreAutoUnlessAskedFor) {
+TEST(Mesh, Behaviour_023_AxesAreAutoByDefault) {
   EXPECT_EQ(make_mesh({2}, {"x"}, {}, some_devices(2)).auto_axes().size(), 1u);
   EXPECT_EQ(Mesh(some_devices(2), "x").auto_axes().size(), 1u);
 }

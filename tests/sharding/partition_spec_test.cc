@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partition specs: entries, equality, text.
 #include <tessera/partition_spec.h>
 
 #include <gtest/gtest.h>

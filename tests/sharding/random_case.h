@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Random numbers with a seed that is printed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The sharding classes: shards, indices, equivalence.
 #include <tessera/sharding.h>
 
 #include <gtest/gtest.h>

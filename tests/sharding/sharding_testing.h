@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shared by the tests of shardings.
 #pragma once
 
 #include <gtest/gtest.h>

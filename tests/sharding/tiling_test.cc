@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Device tilings: text, and their translation to mesh axes.
 #include "src/sharding/axes/tiling.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Drawings of shardings.
 #include <tessera/visualize.h>
 
 #include <gtest/gtest.h>
@@ -99,7 +100,7 @@ TEST(Visualize, ManyColumnsAreShortened) {
   EXPECT_EQ(lines[65], "│  CPU 63  │");
 }
 
-TEST(Visualize, NoLineIsWiderThanAskedFor) {
+TEST(Visualize, NoLineIsWiderThanRequested) {
   for (std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1000}) {
     for (std::int64_t a = 1; a <= n; ++a) {
       if (n % a != 0) continue;
@@ -126,7 +127,7 @@ TEST(Visualize, NoLineIsWiderThanAskedFor) {
   }
 }
 
-TEST(Visualize, ColoursOnlyWhenAskedFor) {
+TEST(Visualize, ColoursOnlyOnRequest) {
   const NamedSharding s(mesh_4x2(), P("x", "y"));
   EXPECT_EQ(sharding_picture(s, {8, 8}).find('\x1b'), std::string::npos);
   PictureOptions o;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cache of two generations.
 #include "src/spmd/bounded_cache.h"
 
 #include <gtest/gtest.h>

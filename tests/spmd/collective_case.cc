@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a pass on a device program, and the program before and after it.
 #include "tests/spmd/collective_case.h"
 
 #include <gtest/gtest.h>

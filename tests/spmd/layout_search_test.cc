@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The layouts that are chosen for single ops.
 #include "src/spmd/partitioner/layout/layout_search.h"
 
 #include <gtest/gtest.h>

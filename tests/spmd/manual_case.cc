@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs with manual computations, run plainly and partitioned.
 #include "tests/spmd/manual_case.h"
 
 #include <gtest/gtest.h>

@@ -36,7 +36,7 @@ std::string spec(const ir::Module& m, const std::string& name) {
 constexpr const char* kByRows =
     R"(frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"x\"}, {}]>"})";
 
-TEST(Forms, MembersOfAGroupLieAlike) {
+TEST(NormalizeCustomCalls, MembersOfAGroupShareASharding) {
   const std::string group =
       R"(, custom_call_target="xla.sdy.ShardingGroup", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding_group_id="0 : i64"})";
   auto text = [&](bool grouped) {
@@ -59,7 +59,7 @@ TEST(Forms, MembersOfAGroupLieAlike) {
   EXPECT_EQ(device->entry()->root()->operand(1)->shape, Shape(f32, {4, 16}));
 }
 
-TEST(Forms, ShardAsGroupsOfTilings) {
+TEST(NormalizeCustomCalls, ShardAsGroupsOfTilings) {
   auto m = module_of(
       R"(a = f32[8,16] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
   b = f32[8,16] parameter(1)
@@ -72,7 +72,7 @@ TEST(Forms, ShardAsGroupsOfTilings) {
   EXPECT_EQ(m->entry()->root()->sharding.at(1).shards(), (Dims{2, 1}));
 }
 
-TEST(Forms, UnspecifiedDimsAreOpen) {
+TEST(NormalizeCustomCalls, UnspecifiedDimsAreOpen) {
   auto text = [](const std::string& config) {
     return R"(a = f32[8,16] parameter(0), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
   s = f32[8,16] sine(a)
@@ -89,7 +89,7 @@ TEST(Forms, UnspecifiedDimsAreOpen) {
 }
 
 // As jit's results are written in HLO: the constraint is on the result itself.
-TEST(Forms, ResultsThatSayHowTheyLie) {
+TEST(NormalizeCustomCalls, ResultsThatStateTheirShardings) {
   const std::string call =
       R"(, custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\"x\"}, {}]>]>"})";
   const std::string rows = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}";
@@ -110,7 +110,7 @@ TEST(Forms, ResultsThatSayHowTheyLie) {
   }
 }
 
-TEST(Forms, BarriersStopAxesOneWayOrBoth) {
+TEST(NormalizeCustomCalls, BarriersStopAxesOneWayOrBoth) {
   auto through = [](const std::string& direction, bool argument) {
     auto m = module_of("a = f32[8,16] parameter(0)" + std::string(argument ? ", " : "") +
                        (argument ? kByRows : "") +
@@ -138,7 +138,7 @@ TEST(Forms, BarriersStopAxesOneWayOrBoth) {
   EXPECT_EQ(through("3 : i32", false), split);
 }
 
-TEST(Forms, PartitionedProgramsAreKnown) {
+TEST(NormalizeCustomCalls, PartitionedProgramsAreKnown) {
   // What the partitioner makes is one.
   auto m = parse_entry(
       R"(x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partitions a program, and runs the device program and the original.
 #include "tests/spmd/partition_case.h"
 
 #include <gtest/gtest.h>

@@ -573,7 +573,7 @@ TEST(Planner, UnevenDimsAreNotGatheredWhole) {
   EXPECT_LT(plan.bytes_received, 4 * 3);
 }
 
-TEST(Planner, AFullGatherIsTold) {
+TEST(Planner, AFullGatherIsReported) {
   MeshRef m = make_logical_mesh({{"x", 2}, {"y", 4}});
   EXPECT_FALSE(plan_reshard(with(m, {{0}}), with(m, {{}}), {5}, 4).full_gather);
   EXPECT_FALSE(plan_reshard(with(m, {{0}}), with(m, {{1}}), {16}, 4).full_gather);

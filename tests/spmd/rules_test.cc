@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Factor rules, op by op.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The random choice of the next op; elementwise ops, reductions, dots and moves.
 #include <algorithm>
 #include <functional>
 

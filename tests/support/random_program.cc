@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Puts random programs together.
 #include "tests/support/random_program.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cuts arrays into shards and puts them together again.
 #include "tests/support/shards.h"
 
 #include <cmath>

@@ -183,6 +183,14 @@ TEST(Forms, SmallFloatsRoundToNearest) {
   EXPECT_EQ(bits("6.0", "f4E2M1FN"), 0x7);
   EXPECT_EQ(bits("2.0", "f8E8M0FNU"), 0x80);
   EXPECT_EQ(bits("0.0019531250", "f8E4M3FN"), 0x01);  // the least
+  // Beyond the greatest power of two, 2^127, there is only NaN.
+  EXPECT_EQ(bits("1.7014118346046923e+38", "f8E8M0FNU"), 0xfe);
+  EXPECT_EQ(bits("2.5e+38", "f8E8M0FNU"), 0xfe);
+  EXPECT_EQ(bits("2.6e+38", "f8E8M0FNU"), 0xff);
+  EXPECT_EQ(bits("4.0e+38", "f8E8M0FNU"), 0xff);
+  EXPECT_EQ(bits("1.0e+400", "f8E8M0FNU"), 0xff);  // read as infinity
+  EXPECT_EQ(bits("0.0", "f8E8M0FNU"), 0xff);
+  EXPECT_EQ(bits("1.0e-60", "f8E8M0FNU"), 0x00);
 }
 
 TEST(Forms, ResourcesStandBehindTheModule) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the tessera command and captures its output.
 #include "tests/tools/command_runner.h"
 
 #include <fcntl.h>

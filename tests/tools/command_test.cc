@@ -436,7 +436,7 @@ TEST(Run, ReadsAllThatJaxExports) {
   }
 }
 
-TEST(Opt, RunsThePassesAsked) {
+TEST(Opt, RunsTheNamedPasses) {
   const std::string module =
       "HloModule m\n\nENTRY main {\n  x = f32[4]{0} parameter(0)\n"
       "  unused = f32[4]{0} multiply(x, x)\n  one = f32[4]{0} exponential(x)\n"
@@ -505,7 +505,7 @@ TEST(Check, ReportsErrors) {
   EXPECT_EQ(rows[0]["ok"], true);
 }
 
-TEST(Command, LayoutsAreThoseAskedFor) {
+TEST(Command, LayoutsAreThoseRequested) {
   const std::string module = of_case("mlp_train_step") + "/s1.mlir";
   const Json usual = run_tool({"partition", module, "--json"}).json();
   EXPECT_EQ(usual["layouts"], "searched");

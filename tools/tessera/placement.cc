@@ -11,9 +11,8 @@
 #include <stdexcept>
 
 #include "src/base/env.h"
-#include "src/ir/constraint.h"
 #include "src/ir/hlo/typed_calls.h"
-#include "src/ir/hooks.h"
+#include "src/ir/rewrite/drop_shardings.h"
 #include "tools/tessera/command.h"
 
 namespace tessera::tool {
@@ -168,25 +167,15 @@ Mesh::Shape whole_axes(const LogicalMesh& mesh) {
 
 /// For so many devices.
 void drop_shardings(ir::Module* module, std::int64_t devices) {
-  for (const auto& computation : module->computations()) {
-    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
-    for (const auto& i : computation->instructions()) {
-      i->sharding.clear();
-      // Its shardings are resolved again on the mesh that the module gets; one device needs none.
-      if (devices > 1 && i->is(ir::Opcode::manual_computation)) ir::lower_to_custom_call(i.get());
-      const std::string target = ir::custom_call_target(*i);
-      if (ir::is_constraint(*i)) {
-        replaced[i.get()] = i->operand(0);
-      } else if (target.starts_with("SPMDFullToShard") || target.starts_with("SPMDShardToFull")) {
-        throw ShardingError("code per device (" + i->describe() +
-                            ") needs the mesh that the module names; --mesh and --devices can't "
-                            "give it another");
-      }
+  ir::drop_shardings(module, [&](ir::Instruction* i) {
+    if (ir::is_shard_shape_target(ir::custom_call_target(*i))) {
+      throw ShardingError("code per device (" + i->describe() +
+                          ") needs the mesh that the module names; --mesh and --devices can't "
+                          "give it another");
     }
-    if (!replaced.empty()) computation->replace_all_uses(replaced);
-  }
-  module->mesh = nullptr;
-  module->num_partitions = 1;
+    // Its shardings are resolved again on the mesh that the module gets; one device needs none.
+    if (devices > 1 && i->is(ir::Opcode::manual_computation)) ir::lower_to_custom_call(i);
+  });
 }
 
 /// A device each, numbered as positions: shardings are only checked on it.

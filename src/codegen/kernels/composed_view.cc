@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "src/base/contains.h"
 #include "src/codegen/kernels/bytes16.h"
 #include "src/codegen/kernels/copy.h"
 
@@ -15,8 +16,6 @@ namespace {
 using ir::Opcode;
 using Side = ComposedView::Side;
 using Piece = ComposedView::Piece;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : a / b; }
 
 void shift(Side* s, std::int64_t by) {
   s->origin += by;
@@ -105,7 +104,7 @@ bool rearrange(const Dims& dims, const std::vector<int>& of, ComposedView* m) {
   }
   // A dim that goes away is one element long.
   for (std::size_t d = 0; d < m->dims.size(); ++d) {
-    if (std::find(of.begin(), of.end(), int(d)) != of.end()) continue;
+    if (contains(of, int(d))) continue;
     if (m->dims[d] != 1 || !is_fixed(*m, int(d)) || !clip(m, int(d), 1)) return false;
   }
   for (Piece& p : m->pieces) {

@@ -195,12 +195,6 @@ void run_dynamic_update_slice(const KernelCall& call) {
              attrs.part_strides);
 }
 
-Dims byte_strides(const Dims& dims, std::size_t element_bytes) {
-  Dims strides = row_major_strides(dims);
-  for (std::int64_t& s : strides) s *= std::int64_t(element_bytes);
-  return strides;
-}
-
 double copy_cost(std::int64_t elements, std::size_t element_bytes) {
   return 20 + double(elements) * double(element_bytes) * 0.15;
 }

@@ -68,12 +68,6 @@ struct Windows {
   }
 };
 
-Dims byte_strides(const Shape& shape) {
-  Dims out = row_major_strides(shape.dims);
-  for (std::int64_t& s : out) s *= std::int64_t(byte_size(shape.dtype));
-  return out;
-}
-
 Windows windows(const Shape& array, const Shape& indices, const Shape& other,
                 std::int64_t vector_dim, const Dims& mapped, const Dims& array_batching,
                 const Dims& index_batching, const Dims& window_dims_of_other,
@@ -82,10 +76,10 @@ Windows windows(const Shape& array, const Shape& indices, const Shape& other,
   w.index_type = indices.dtype;
   w.mapped = mapped;
   w.dims = array.dims;
-  w.strides = byte_strides(array);
+  w.strides = byte_strides(array.dims, byte_size(array.dtype));
   w.element = byte_size(array.dtype);
   const Dims index_strides = row_major_strides(indices.dims);
-  const Dims other_strides = byte_strides(other);
+  const Dims other_strides = byte_strides(other.dims, byte_size(other.dtype));
   const Dims batch_of_other = others(other.rank(), window_dims_of_other);
   for (std::int64_t d = 0; d < indices.rank(); ++d) {
     if (d == vector_dim) {

@@ -2,68 +2,21 @@
 // Keys of kernels: bytes that say what a kernel computes, field by field.
 #pragma once
 
-#include <concepts>
-#include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
+#include "src/base/key_writer.h"
 #include "src/ir/attributes.h"
 
+namespace tessera {
+
+inline void add_to_key(KeyWriter& key, const ir::WindowDim& w) {
+  key.add_all(w.size, w.stride, w.pad_low, w.pad_high, w.lhs_dilation, w.rhs_dilation, w.reversal);
+}
+
+}  // namespace tessera
+
 namespace tessera::codegen {
-
-/// Each field ends by itself (numbers in groups of seven bits, lists and texts after their length),
-/// so that different fields never give equal bytes.
-class KeyWriter {
- public:
-  explicit KeyWriter(std::string_view family) { add(family); }
-
-  template <class T>
-  requires(std::is_integral_v<T> || std::is_enum_v<T>) void add(T field) {
-    const auto v = static_cast<std::int64_t>(field);
-    // Small numbers of either sign are short.
-    auto bits = (static_cast<std::uint64_t>(v) << 1) ^ static_cast<std::uint64_t>(v >> 63);
-    for (; bits >= 128; bits >>= 7) key_.push_back(static_cast<char>(bits | 128));
-    key_.push_back(static_cast<char>(bits));
-  }
-  void add(double v) {
-    std::int64_t bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    add(bits);
-  }
-  void add(std::string_view text) {
-    add(text.size());
-    key_.append(text);
-  }
-  void add(const std::string& text) { add(std::string_view(text)); }
-  void add(const std::vector<std::byte>& bytes) {
-    add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  }
-  void add(const ir::WindowDim& w) {
-    add_all(w.size, w.stride, w.pad_low, w.pad_high, w.lhs_dilation, w.rhs_dilation, w.reversal);
-  }
-  template <class A, class B>
-  void add(const std::pair<A, B>& pair) {
-    add_all(pair.first, pair.second);
-  }
-  template <class T>
-  void add(const std::vector<T>& list) {
-    add(list.size());
-    for (const T& element : list) add(element);
-  }
-  template <class... T>
-  void add_all(const T&... fields) {
-    (add(fields), ...);
-  }
-
-  std::string take() { return std::move(key_); }
-
- private:
-  std::string key_;
-};
 
 template <class... T>
 std::string kernel_key(std::string_view family, const T&... fields) {

@@ -18,10 +18,13 @@
 #include "src/codegen/kernels/composed_view.h"
 #include "src/ir/module.h"
 
+namespace tessera {
+class KeyWriter;
+}
+
 namespace tessera::codegen {
 
 class ElementSource;
-class KeyWriter;
 
 /// An array that is made where it is read, and how: as KernelDescriptor is to a kernel.
 struct SourceDescriptor {

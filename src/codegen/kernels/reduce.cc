@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -401,7 +402,7 @@ ReduceShape shape_of(const ir::Instruction& reduce, Dims* transpose) {
   Dims order, last;
   for (std::int64_t d = 0; d < operand.rank(); ++d) {
     const std::int64_t size = operand.dim(d);
-    const bool is_reduced = std::find(reduced.begin(), reduced.end(), d) != reduced.end();
+    const bool is_reduced = contains(reduced, d);
     (is_reduced ? last : order).push_back(d);
     if (size == 1) continue;
     if (is_reduced) {

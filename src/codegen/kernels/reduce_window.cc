@@ -22,7 +22,7 @@ using ir::WindowDim;
 using runtime::KernelCall;
 
 /// Sums are held wider than their elements and rounded once.
-DType sum_type(DType t) {
+DType accumulator_type(DType t) {
   return t == DType::f16 || t == DType::bf16 || t == DType::f32 ? DType::f64 : t;
 }
 
@@ -31,7 +31,7 @@ struct Types {
   DType element = DType::f32, held = DType::f64;
   BlockFunction widen = nullptr, lift = nullptr, narrow = nullptr;
 
-  explicit Types(DType t) : element(t), held(sum_type(t)) {
+  explicit Types(DType t) : element(t), held(accumulator_type(t)) {
     if (held == element) return;
     lift = lift_block(element);  // null for f32
     widen = convert_block(DType::f32, held);
@@ -287,7 +287,7 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
   const Shape& shape = in.operand(0)->shape;
   const auto op = ir::as_binary_reducer(*in.called().at(0));
   if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0 ||
-      binary_block(*op, sum_type(shape.dtype)) == nullptr) {
+      binary_block(*op, accumulator_type(shape.dtype)) == nullptr) {
     return std::nullopt;
   }
   double taps = 1;
@@ -302,7 +302,7 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
 std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
   const Shape& shape = in.operand(0)->shape;
   return scan(shape, in.shape, in.get<ir::WindowAttrs>().dims, op,
-              binary_block(op, sum_type(shape.dtype)));
+              binary_block(op, accumulator_type(shape.dtype)));
 }
 
 }  // namespace
@@ -320,7 +320,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   const Shape& shape = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
   WindowAttrs attrs(shape.dtype);
-  attrs.op = binary_block(*op, sum_type(shape.dtype));
+  attrs.op = binary_block(*op, accumulator_type(shape.dtype));
   attrs.dims = shape.dims;
   attrs.out_dims = in.shape.dims;
   attrs.strides = row_major_strides(shape.dims);

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
@@ -72,7 +73,7 @@ void run(const KernelCall& call) {
       for (std::size_t d = 0; d < rank; ++d) i += at[d] * a.in_strides[d];
       out[i] = init;
     } while (advance(&at, a.in));
-    if (std::find(a.out.begin(), a.out.end(), 0) != a.out.end()) continue;
+    if (contains(a.out, 0)) continue;
     Dims position(rank);
     do {
       std::int64_t chosen = -1;

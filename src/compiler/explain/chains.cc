@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why an array lay as it did before it moved, why it is wanted elsewhere, and what stood against
+// Why an array had its sharding before it moved, why another is required, and what stood against
 // leaving it there.
 #include <algorithm>
 #include <set>
@@ -87,7 +87,7 @@ class Chains {
   void take_end(const Annotation& end) {
     if (!end.by) return;
     auto& list = found_.annotations;
-    if (std::find(list.begin(), list.end(), end) == list.end()) list.push_back(end);
+    if (!contains(list, end)) list.push_back(end);
   }
 
   ExplainStep own_step(const Tensor& tensor, const TensorSharding& s, const Instruction& by,
@@ -273,11 +273,11 @@ class Chains {
 
   void against(std::string text) {
     auto& list = entry_.conflicts;
-    if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
+    if (!contains(list, text)) list.push_back(std::move(text));
   }
 
   /// For each axis that the array loses: why it can't keep it. Pieces of axes with one reason are
-  /// told of together.
+  /// reported together.
   void what_stands_against(int value, const TensorSharding& from, const TensorSharding& to) {
     for (std::size_t d = 0; d < from.dims.size(); ++d) {
       std::vector<std::pair<std::string, IndexList>> reasons;

@@ -22,8 +22,6 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-std::string location_text(const Location& l) { return l.known() ? l.to_string() : ""; }
-
 /// How often each computation of a device program runs.
 struct Runs {
   double times = 0, counted = 0;

@@ -205,7 +205,7 @@ function fill() {
 const hayOfValues = [];
 function hay(k) { return hayOfValues[k] || (hayOfValues[k] = wordsOf(values[k])); }
 
-// ----- what is told of a movement or an operation
+// ----- the details of a movement or an operation
 function chainList(title, chains, to) {
   if (!chains.length) return;
   to.append(el("h3", title));

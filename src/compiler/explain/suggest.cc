@@ -45,7 +45,7 @@ std::string movement_key(const std::string& op, const std::string& value, std::s
 
 std::string path_of(const Instruction* i) {
   if (!i) return "";
-  // A use of an argument that lies otherwise is the argument still.
+  // A use of an argument in another sharding is the argument still.
   return i->parent->name() + "/" + (spmd::is_argument_view(*i) ? i->operand(0) : i)->name;
 }
 
@@ -212,14 +212,6 @@ class Search {
     return it->second ? &*it->second : nullptr;
   }
 
-  static bool divides(const TensorSharding& s, const Shape& shape) {
-    if (s.rank() != shape.rank()) return false;
-    for (std::int64_t d = 0; d < shape.rank(); ++d) {
-      if (shape.dim(d) % s.shards(d) != 0) return false;
-    }
-    return true;
-  }
-
   /// What the user could write: on the program's own axes, closed.
   TensorSharding writable(const TensorSharding& s) const {
     TensorSharding out = s.closed();
@@ -248,12 +240,12 @@ class Search {
           Edit{r.value->parent->name(), r.value->name, 0, true, writable(*r.to_sharding), ""};
     }
     for (const Annotation& a : found.annotations) {
-      // What would stand there, had nobody said anything; and if the array were to lie as wanted.
+      // The sharding without any statement, and that with the array as required.
       if (auto free = freed(a, nullptr)) add(std::move(*free));
       if (as_wanted) {
         if (auto free = freed(a, &*as_wanted)) add(std::move(*free));
       }
-      if (plain && a.by == r.value && divides(as_wanted->sharding, r.value->shape)) {
+      if (plain && a.by == r.value && as_wanted->sharding.splits_evenly(r.value->shape.dims)) {
         Edit e = *as_wanted;
         e.after = false;
         e.target = why_.label(a);
@@ -272,7 +264,8 @@ class Search {
         if (!e.sharding.uses_axis(a)) e.sharding.dims[std::size_t(d)].axes.push_back(a);
       }
       e.sharding = writable(e.sharding);
-      if (!divides(e.sharding, r.value->shape) || e.sharding.same_placement(as_wanted->sharding)) {
+      if (!e.sharding.splits_evenly(r.value->shape.dims) ||
+          e.sharding.same_placement(as_wanted->sharding)) {
         continue;
       }
       for (const Annotation& a : found.annotations) {
@@ -305,12 +298,12 @@ class Search {
     const Instruction* i = find(module.get(), open.computation, open.instruction);
     if (!i || i->sharding.size() <= a.leaf) return std::nullopt;
     open.sharding = writable(i->sharding[a.leaf]);
-    if (why_.at_boundary(a) && !divides(open.sharding, leaf)) return std::nullopt;
+    if (why_.at_boundary(a) && !open.sharding.splits_evenly(leaf.dims)) return std::nullopt;
     it->second = open;
     return it->second;
   }
 
-  /// The op's result left in the layout that its operand, as it lies, would give it.
+  /// The op's result left in the layout that its operand's sharding would give it.
   std::optional<Edit> result_as_computed(const spmd::CommunicationRecord& r) const {
     const spmd::propagation::Op* op = why_.op_of(r.op);
     if (!op || !r.value || !r.from_sharding || r.op->shape.is_tuple || r.op->shape.rank() == 0) {

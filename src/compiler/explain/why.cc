@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/constraint.h"
 #include "src/spmd/communication_report.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 using spmd::propagation::Cause;
 using spmd::propagation::Op;
-
-std::string location_text(const Location& l) { return l.known() ? l.to_string() : ""; }
 
 bool same_steps(const std::vector<ExplainStep>& a, const std::vector<ExplainStep>& b) {
   if (a.size() != b.size()) return false;
@@ -217,7 +216,7 @@ void append_chain(std::vector<ExplainChain>* chains, ExplainChain chain, const L
       same_steps(chains->back().steps, chain.steps)) {
     IndexList& joined = axes_of_chains->back();
     for (int a : axes) {
-      if (std::find(joined.begin(), joined.end(), a) == joined.end()) joined.push_back(a);
+      if (!contains(joined, a)) joined.push_back(a);
     }
     chains->back().axes = Why::axis_names(mesh, joined);
     return;

@@ -33,6 +33,9 @@ struct Tensor {
   std::size_t leaf = 0;
 };
 
+/// Empty if it isn't known.
+inline std::string location_text(const Location& l) { return l.known() ? l.to_string() : ""; }
+
 class Why {
  public:
   /// `final_of`: where the specs in force stand, for instructions that have others here.

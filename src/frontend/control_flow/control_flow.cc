@@ -114,15 +114,18 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
                                 const std::vector<std::string>& paths,
                                 const FlatFunction& condition, const FlatFunction& body,
                                 const std::string& name, Location location) {
-  frontend::TracedFunction flat_body = frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry), body, location);
+  frontend::TracedFunction flat_body = frontend::trace_function(
+      outer, name + ".body", frontend::abstract_values(carry), body, location);
   if (settle_carry(carry, flat_body.results, paths, name, location)) {
-    flat_body = frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry), body, location);
+    flat_body = frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry),
+                                         body, location);
     if (settle_carry(carry, flat_body.results, paths, name, location)) {
       throw TypeError(name + ": the carried types don't settle", location);
     }
   }
   const std::vector<frontend::AbstractValue> types = frontend::abstract_values(carry);
-  const frontend::TracedFunction flat_condition = frontend::trace_function(outer, name + ".condition", types, condition, location);
+  const frontend::TracedFunction flat_condition =
+      frontend::trace_function(outer, name + ".condition", types, condition, location);
   if (flat_condition.results.size() != 1 ||
       !(flat_condition.results[0].shape == Shape(DType::pred, {}))) {
     throw TypeError(
@@ -177,13 +180,14 @@ struct StagedScan {
   std::vector<Array> stage(Trace& outer, std::vector<Array> carry,
                            const std::vector<std::string>& paths, const std::vector<Array>& xs,
                            const FlatFunction& f) const;
-  frontend::TracedFunction traced_step(Trace& outer, const std::vector<Array>& carry, const std::vector<Array>& xs,
-                   const FlatFunction& f) const;
+  frontend::TracedFunction traced_step(Trace& outer, const std::vector<Array>& carry,
+                                       const std::vector<Array>& xs, const FlatFunction& f) const;
 };
 
 /// In the order of the scan op: slices and outputs come before the carry.
 frontend::TracedFunction StagedScan::traced_step(Trace& outer, const std::vector<Array>& carry,
-                             const std::vector<Array>& xs, const FlatFunction& f) const {
+                                                 const std::vector<Array>& xs,
+                                                 const FlatFunction& f) const {
   std::vector<frontend::AbstractValue> parameters;
   for (const Array& x : xs) {
     Dims dims(x.shape().begin() + 1, x.shape().end());
@@ -355,8 +359,8 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
 
 namespace {
 /// In per-device code the results of all branches must vary over the same axes.
-void check_branches_vary(const std::vector<frontend::TracedFunction>& flats, bool is_predicate, const std::string& name,
-                         Location location) {
+void check_branches_vary(const std::vector<frontend::TracedFunction>& flats, bool is_predicate,
+                         const std::string& name, Location location) {
   const frontend::ManualScope* scope = Trace::current()->manual_scope();
   if (!scope || !scope->check_vma) return;
   auto branch = [&](std::size_t b) {
@@ -367,7 +371,7 @@ void check_branches_vary(const std::vector<frontend::TracedFunction>& flats, boo
   std::vector<frontend::VaryingMismatch> wrong;
   for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
     frontend::VaryingAxes all;
-    for (const frontend::TracedFunction& f : flats) add_axes(&all, f.results[r].varying);
+    for (const frontend::TracedFunction& f : flats) ir::add_axes(&all, f.results[r].varying);
     std::string varies_over;
     bool same = true;
     for (std::size_t b = 0; b < flats.size(); ++b) {
@@ -390,6 +394,37 @@ void check_branches_vary(const std::vector<frontend::TracedFunction>& flats, boo
                       ". This might be fixed by applying " + frontend::pcast_advice(wrong, ""),
                   location);
 }
+
+/// Types that the results of all branches can have: weakly typed results adopt the dtype of a
+/// branch whose result isn't weak.
+std::vector<Shape> joined_results(const std::vector<frontend::TracedFunction>& branches,
+                                  const std::string& name, Location location) {
+  std::vector<Shape> joined;
+  for (std::size_t r = 0; r < branches[0].results.size(); ++r) {
+    Shape shape = branches[0].results[r].shape;
+    bool weak = branches[0].results[r].weak;
+    for (const frontend::TracedFunction& f : branches) {
+      const auto& mine = f.results[r];
+      if (mine.shape == shape) {
+        weak = weak && mine.weak;
+        continue;
+      }
+      if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
+        throw TypeError(name + ": branches must return the same types; result " +
+                            std::to_string(r) + " is " + shape.to_string() + " and " +
+                            mine.shape.to_string(),
+                        location);
+      }
+      if (weak) {
+        shape = mine.shape;
+        weak = mine.weak;
+      }
+    }
+    joined.push_back(shape);
+  }
+  return joined;
+}
+
 }  // namespace
 
 std::vector<Array> cond_core(const Array& index, bool is_predicate,
@@ -419,8 +454,8 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     CaptureUnion captures;
     std::vector<std::vector<std::size_t>> at;
     for (std::size_t b = 0; b < branches.size(); ++b) {
-      flats.push_back(
-          frontend::trace_function(outer, name + ".branch" + std::to_string(b), types, branches[b], location));
+      flats.push_back(frontend::trace_function(outer, name + ".branch" + std::to_string(b), types,
+                                               branches[b], location));
       at.push_back(captures.add(flats.back().captures));
       const auto& first = flats.front().results;
       const auto& mine = flats.back().results;
@@ -431,30 +466,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       }
     }
     check_branches_vary(flats, is_predicate, name, location);
-    // Weakly typed results adopt the dtype of a branch whose result isn't weak.
-    std::vector<Shape> joined;
-    for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
-      Shape shape = flats[0].results[r].shape;
-      bool weak = flats[0].results[r].weak;
-      for (const frontend::TracedFunction& f : flats) {
-        const auto& mine = f.results[r];
-        if (mine.shape == shape) {
-          weak = weak && mine.weak;
-          continue;
-        }
-        if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
-          throw TypeError(name + ": branches must return the same types; result " +
-                              std::to_string(r) + " is " + shape.to_string() + " and " +
-                              mine.shape.to_string(),
-                          location);
-        }
-        if (weak) {
-          shape = mine.shape;
-          weak = mine.weak;
-        }
-      }
-      joined.push_back(shape);
-    }
+    const std::vector<Shape> joined = joined_results(flats, name, location);
     const frontend::MetadataScope metadata(outer, location, name);
     std::vector<Instruction*> all = frontend::lift_all(outer, operands, location);
     for (const Array& c : captures.all()) all.push_back(outer.lift(c, location));
@@ -483,7 +495,8 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
     std::vector<frontend::AbstractValue> values;
     for (std::size_t r = 0; r < joined.size(); ++r) {
       values.push_back({joined[r], false, frontend::varying_of(index)});
-      for (const frontend::TracedFunction& f : flats) add_axes(&values.back().varying, f.results[r].varying);
+      for (const frontend::TracedFunction& f : flats)
+        ir::add_axes(&values.back().varying, f.results[r].varying);
     }
     return unpack(outer, result, joined.size(), values);
   });

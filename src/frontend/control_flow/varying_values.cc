@@ -4,11 +4,9 @@
 
 #include <utility>
 
-namespace tessera::internal {
+#include "src/ir/analysis/varying_axes.h"
 
-void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more) {
-  to->insert(more.begin(), more.end());
-}
+namespace tessera::internal {
 
 void check_carry_varies(const std::vector<Array>& carry,
                         const std::vector<frontend::AbstractValue>& results,
@@ -40,11 +38,11 @@ std::vector<frontend::AbstractValue> varying_results(
   const frontend::ManualScope* scope = frontend::Trace::current()->manual_scope();
   if (scope && !scope->check_vma) {
     for (const auto* list : {&std::as_const(values), &seen}) {
-      for (const frontend::AbstractValue& v : *list) add_axes(&exit, v.varying);
+      for (const frontend::AbstractValue& v : *list) ir::add_axes(&exit, v.varying);
     }
-    for (const Array& c : captures) add_axes(&exit, frontend::varying_of(c));
+    for (const Array& c : captures) ir::add_axes(&exit, frontend::varying_of(c));
   }
-  for (frontend::AbstractValue& v : values) add_axes(&v.varying, exit);
+  for (frontend::AbstractValue& v : values) ir::add_axes(&v.varying, exit);
   return values;
 }
 

@@ -9,8 +9,6 @@
 
 namespace tessera::internal {
 
-void add_axes(frontend::VaryingAxes* to, const frontend::VaryingAxes& more);
-
 /// In per-device code: TypeError if values that a body returns vary over axes over which the carry
 /// doesn't.
 void check_carry_varies(const std::vector<Array>& carry,

@@ -52,13 +52,13 @@ class UserTarget : public ir::CustomCallTarget, public codegen::CallKernel {
       const frontend::ActiveTrace active(&trace);
       results = call_.like(operands, attributes);
     }
-    const std::vector<Shape> wanted = flatten(call.shape);
-    bool fits = wanted.size() == results.size();
+    const std::vector<Shape> expected = flatten(call.shape);
+    bool fits = expected.size() == results.size();
     std::string have;
     for (std::size_t i = 0; i < results.size(); ++i) {
       const Shape shape = frontend::abstract_value(results[i]).shape;
       have += (have.empty() ? "" : ", ") + shape.to_string();
-      fits = fits && shape == wanted[i];
+      fits = fits && shape == expected[i];
     }
     if (!fits) misfit(call, "the function that it is like returns (" + have + ")");
     ir::Computation* made = trace.finish(results, location_);

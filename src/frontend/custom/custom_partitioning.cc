@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/custom/sharding_rule_factors.h"
 #include "src/frontend/run/sharding_prefix.h"
@@ -152,10 +153,7 @@ namespace {
 /// first one that needs replication.
 void keep_whole(const ir::FactorRuleSpec& rule, const std::vector<std::vector<IndexList>>& factors,
                 std::vector<ir::ShapeWithSharding>* values) {
-  auto needed_whole = [&](int f) {
-    return std::find(rule.need_replication.begin(), rule.need_replication.end(), f) !=
-           rule.need_replication.end();
-  };
+  auto needed_whole = [&](int f) { return contains(rule.need_replication, f); };
   for (std::size_t v = 0; v < values->size(); ++v) {
     std::optional<TensorSharding>& s = (*values)[v].sharding;
     if (!s || s->kind != TensorSharding::Kind::axes) continue;

@@ -290,41 +290,19 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
 std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, const Mesh& context,
                                                           Location where) {
   std::shared_ptr<Compiling> mine;
-  while (!mine) {
-    std::shared_ptr<Compiling> others;
-    {
-      const std::lock_guard lock(mutex);
-      if (auto entry = entries.find(info, context)) return entry;
-      const auto same = std::find_if(compiling.begin(), compiling.end(),
-                                     [&](const auto& c) { return c->key.matches(info, context); });
-      if (same != compiling.end()) {
-        others = *same;
-      } else {
+  return frontend::make_once<JitEntry>(
+      mutex, [&] { return entries.find(info, context); },
+      [&] {
+        const auto same = std::find_if(compiling.begin(), compiling.end(), [&](const auto& c) {
+          return c->key.matches(info, context);
+        });
+        if (same != compiling.end()) return std::pair(*same, false);
         mine = std::make_shared<Compiling>();
         mine->key = CallKey::of(info, context);
         compiling.push_back(mine);
-      }
-    }
-    if (!others) break;
-    if (!others->work.wait()) return compile(info, context, where);
-    // If the other thread failed, this call tries by itself, so that messages name its line.
-    if (others->result) return others->result;
-  }
-  const auto over = [&] {
-    {
-      const std::lock_guard lock(mutex);
-      std::erase(compiling, mine);
-    }
-    mine->work.finish();
-  };
-  try {
-    mine->result = compile(info, context, where);
-  } catch (...) {
-    over();
-    throw;
-  }
-  over();
-  return mine->result;
+        return std::pair(mine, true);
+      },
+      [&] { std::erase(compiling, mine); }, [&] { return compile(info, context, where); });
 }
 
 std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,

@@ -14,9 +14,7 @@
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/shardings.h"
 #include "src/frontend/trace/trace.h"
-#include "src/ir/constraint.h"
-#include "src/ir/hlo/typed_calls.h"
-#include "src/ir/hooks.h"
+#include "src/ir/rewrite/drop_shardings.h"
 
 namespace tessera {
 
@@ -78,14 +76,6 @@ Mesh user_mesh(const MeshRef& mesh, const std::vector<Device>& devices) {
   return Mesh(devices, sizes, names);
 }
 
-bool divides(const TensorSharding& s, const Shape& shape) {
-  const Dims shards = s.kind == TensorSharding::Kind::axes && s.mesh ? s.shards() : Dims();
-  for (std::size_t d = 0; d < shards.size(); ++d) {
-    if (shape.dims[d] % shards[d] != 0) return false;
-  }
-  return true;
-}
-
 /// The location of a call from within the standard library is useless; messages then name the line
 /// that loaded the file.
 Location users_line(Location where, Location loaded) {
@@ -122,7 +112,7 @@ const LoadedState::Placed& LoadedState::placed(Location where) const {
     auto add = [&](const auto& from, const std::vector<Shape>& shapes, auto* to) {
       for (std::size_t i = 0; i < from.size(); ++i) {
         to->emplace_back();
-        if (from[i] && divides(*from[i], shapes[i])) {
+        if (from[i] && from[i]->splits_evenly(shapes[i].dims)) {
           to->back() = frontend::sharding_of_result(*from[i], out->devices, out->mesh);
         }
       }
@@ -214,24 +204,18 @@ std::vector<std::optional<TensorSharding>> take_shardings(ir::Instruction* value
   return out;
 }
 
-void drop_constraints(ir::Module& module, const std::string& file, Location where) {
-  for (const auto& computation : module.computations()) {
-    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
-    for (const auto& i : computation->instructions()) {
-      i->sharding.clear();
-      const std::string target = ir::custom_call_target(*i);
-      if (ir::is_constraint(*i)) {
-        replaced[i.get()] = i->operand(0);
-      } else if (target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape") {
-        throw ShardingError(file + ": code per device (" + i->describe() +
-                                ") needs the file's mesh; LoadOptions::shardings can't be off",
-                            where);
-      }
-    }
-    if (!replaced.empty()) computation->replace_all_uses(replaced);
-  }
-  module.mesh = nullptr;
-  module.num_partitions = 1;
+/// `left_out`: by LoadOptions; otherwise the module is for one partition.
+void drop_shardings(ir::Module* module, bool left_out, const std::string& file, Location where) {
+  ir::drop_shardings(module, [&](const ir::Instruction* i) {
+    const auto* manual = i->attrs.get_if<ir::ManualComputationAttrs>();
+    const bool on_one_device =
+        manual != nullptr && manual->mesh && manual->mesh->num_devices() == 1;
+    if (on_one_device && !left_out) return;
+    throw ShardingError(
+        file + ": code per device (" + i->describe() + ") needs the file's mesh" +
+            (left_out ? "; LoadOptions::shardings can't be off" : ", and num_partitions is 1"),
+        where);
+  });
 }
 
 LoadedFunction load(const std::string& path, compiler::TextForm form, const LoadOptions& options,
@@ -247,7 +231,7 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
     throw IoError(e.message(), where);
   }
   state->name = module->name;
-  if (!options.shardings) drop_constraints(*module, path, where);
+  if (!options.shardings) drop_shardings(module.get(), true, path, where);
   const bool keep = options.shardings && module->num_partitions > 1;
   state->devices = keep ? module->num_partitions : 1;
   for (ir::Instruction* p : module->entry()->parameters()) {
@@ -271,7 +255,7 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
     state->result_shapes.emplace_back(s.dtype, s.dims);
   }
   state->result_shardings = take_shardings(root, keep);
-  if (!keep) drop_constraints(*module, path, where);
+  if (!keep) drop_shardings(module.get(), !options.shardings, path, where);
   state->module = std::move(module);
   JitOptions jit_options;
   jit_options.name = state->name;

@@ -9,6 +9,7 @@
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/shape_ops.h>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
@@ -21,8 +22,6 @@ using internal::impl_of;
 namespace {
 
 using Kind = ir::FftType;
-
-bool is_inverse(Kind kind) { return kind == Kind::ifft || kind == Kind::irfft; }
 
 /// x truncated or padded with zeros at the end of a dim.
 Array with_length(const Array& x, std::int64_t dim, std::int64_t length, Location location,
@@ -55,7 +54,7 @@ Array transformed(const std::string& name, const Operand& x, Kind kind, const Di
     // HLO transforms the last dims: the axes are moved there and back.
     Dims perm;
     for (std::int64_t d = 0; d < shape.rank(); ++d) {
-      if (std::find(axes.begin(), axes.end(), d) == axes.end()) perm.push_back(d);
+      if (!contains(axes, d)) perm.push_back(d);
     }
     perm.insert(perm.end(), axes.begin(), axes.end());
     Dims back(perm.size());
@@ -67,8 +66,9 @@ Array transformed(const std::string& name, const Operand& x, Kind kind, const Di
     double count = 1;
     for (std::int64_t n : lengths) count *= double(n);
     double scale = 1;
-    if (norm == FftNorm::ortho) scale = is_inverse(kind) ? std::sqrt(count) : 1 / std::sqrt(count);
-    if (norm == FftNorm::forward) scale = is_inverse(kind) ? count : 1 / count;
+    if (norm == FftNorm::ortho)
+      scale = ir::is_inverse(kind) ? std::sqrt(count) : 1 / std::sqrt(count);
+    if (norm == FftNorm::forward) scale = ir::is_inverse(kind) ? count : 1 / count;
     if (scale == 1) return y;
     return multiply({y, location}, {frontend::program_constant(y.dtype(), scale), location});
   });

@@ -19,13 +19,6 @@ Array one_operand(ir::Opcode op, const Array& x, ir::Attributes attrs, Location 
   return apply(op, operands, std::move(attrs), location, name, shape, nullptr, x.weak_type());
 }
 
-bool is_identity(const Dims& perm) {
-  for (std::size_t d = 0; d < perm.size(); ++d) {
-    if (perm[d] != std::int64_t(d)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Array sliced(const Array& x, const Dims& starts, const Dims& limits, const Dims& strides,
@@ -48,7 +41,7 @@ Array sliced_dim(const Array& x, std::int64_t dim, std::int64_t start, std::int6
 }
 
 Array transposed(const Array& x, const Dims& perm, Location location, const std::string& name) {
-  if (is_identity(perm)) return x;
+  if (is_identity_order(perm)) return x;
   return one_operand(ir::Opcode::transpose, x, ir::DimensionsAttrs{perm}, location, name);
 }
 

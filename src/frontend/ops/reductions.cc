@@ -267,8 +267,8 @@ Array count_nonzero(Operand x, Axes axes, bool keepdims) {
 
 namespace {
 
-Array running(Opcode op, const Operand& x, std::optional<std::int64_t> axis,
-              const std::string& name) {
+Array cumulative(Opcode op, const Operand& x, std::optional<std::int64_t> axis,
+                 const std::string& name) {
   const Shape shape = impl_of(x.array, x.location).shape;
   return as_one_program(name, x.location, [&] {
     // Unlike sums, prefix sums keep narrow types, as in JAX.
@@ -299,10 +299,10 @@ Array running(Opcode op, const Operand& x, std::optional<std::int64_t> axis,
 }  // namespace
 
 Array cumsum(Operand x, std::optional<std::int64_t> axis) {
-  return running(Opcode::add, x, axis, "cumsum");
+  return cumulative(Opcode::add, x, axis, "cumsum");
 }
 Array cumprod(Operand x, std::optional<std::int64_t> axis) {
-  return running(Opcode::multiply, x, axis, "cumprod");
+  return cumulative(Opcode::multiply, x, axis, "cumprod");
 }
 
 Array allclose(Operand a, Operand b, double rtol, double atol) {

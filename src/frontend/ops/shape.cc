@@ -8,6 +8,7 @@
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 
+#include "src/base/contains.h"
 #include "src/frontend/ops/moves.h"
 
 namespace tessera {
@@ -22,7 +23,7 @@ namespace {
 Dims resolved_shape(const Shape& from, Dims to, Location location) {
   std::int64_t known = 1, open = -1;
   // For a shape without elements any size would fit.
-  const bool empty = std::find(to.begin(), to.end(), 0) != to.end();
+  const bool empty = contains(to, 0);
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == -1) {
       if (open >= 0) {

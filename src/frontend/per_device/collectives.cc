@@ -8,6 +8,7 @@
 
 #include <tessera/ops/elementwise.h>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/internal.h"
 
@@ -61,7 +62,7 @@ std::string quoted(const std::vector<std::string>& names) {
                             const ManualScope& scope, Location location) {
   std::vector<std::string> all;
   for (const MeshAxis& a : scope.mesh->axes) all.push_back(a.name);
-  if (std::find(all.begin(), all.end(), name) == all.end()) {
+  if (!contains(all, name)) {
     throw ValueError(op + " over " + names.to_string() + ": the mesh has no axis '" + name +
                          "'; it has " + quoted(all),
                      location);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/base/at_location.h"
+#include "src/base/contains.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/per_device/shard_map_specs.h"
 #include "src/frontend/run/sharding_prefix.h"
@@ -65,7 +66,7 @@ std::vector<std::string> other_axes(const Mesh& mesh, const std::vector<std::str
   }
   std::vector<std::string> out;
   for (const std::string& axis : mesh.axis_names()) {
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) out.push_back(axis);
+    if (!contains(axes, axis)) out.push_back(axis);
   }
   if (out.empty() && !mesh.empty()) {
     throw ShardingError("shard_map: auto_axes holds all axes of " + mesh.to_string() +
@@ -102,7 +103,7 @@ ManualMesh ShardMapCore::State::manual_mesh(const ManualScope* around, Location 
                          "mesh are manual there already",
                      where);
   }
-  const Mesh wanted = around ? around->user_mesh : context;
+  const Mesh enclosing = around ? around->user_mesh : context;
   if (options.mesh) {
     // Within another shard_map the mesh in scope has that one's axes marked as manual.
     const bool fits = context.empty() || (around ? *options.mesh == context
@@ -114,24 +115,25 @@ ManualMesh ShardMapCore::State::manual_mesh(const ManualScope* around, Location 
               (around ? "; leave mesh out: within another shard_map its mesh is taken" : ""),
           where);
     }
-    out.mesh = around ? wanted : *options.mesh;
-  } else if (wanted.empty()) {
+    out.mesh = around ? enclosing : *options.mesh;
+  } else if (enclosing.empty()) {
     throw ValueError(who +
                          ": no mesh was given, and none is in scope: give .mesh, or put `MeshScope "
                          "scope(mesh);` before the call",
                      where);
   } else {
-    if (around && !context.empty() && context.shape() != wanted.shape()) {
+    if (around && !context.empty() && context.shape() != enclosing.shape()) {
       throw ValueError(who + ": the mesh in scope, " + context.to_string() +
-                           ", differs from that of the shard_map around it, " + wanted.to_string(),
+                           ", differs from that of the shard_map around it, " +
+                           enclosing.to_string(),
                        where);
     }
-    out.mesh = wanted;
+    out.mesh = enclosing;
   }
   check_axis_names(options.axis_names, out.mesh, location);
   auto named = [&](const std::string& axis) {
     const auto& names = options.axis_names;
-    return names.empty() || std::find(names.begin(), names.end(), axis) != names.end();
+    return names.empty() || contains(names, axis);
   };
   for (const std::string& axis : out.mesh.axis_names()) {
     const bool bound = around && around->binds(axis);
@@ -168,6 +170,22 @@ std::vector<std::string> ShardMapCore::State::argument_names(const CallInfo& inf
   }
   return out;
 }
+
+namespace {
+
+ir::ManualComputationAttrs attributes_of(const ManualMesh& manual, std::vector<TensorSharding> in,
+                                         std::vector<TensorSharding> out) {
+  ir::ManualComputationAttrs attrs;
+  attrs.in_shardings = std::move(in);
+  attrs.out_shardings = std::move(out);
+  attrs.mesh = to_logical_mesh(manual.mesh);
+  for (std::size_t a = 0; a < attrs.mesh->axes.size(); ++a) {
+    if (contains(manual.fresh, attrs.mesh->axes[a].name)) attrs.manual_axes.push_back(int(a));
+  }
+  return attrs;
+}
+
+}  // namespace
 
 std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info,
                                               Prototype* prototype, Location where) const {
@@ -241,16 +259,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   }
   outer.mesh_uses().push_back({NamedSharding(manual.mesh, PartitionSpec()), where});
 
-  ir::ManualComputationAttrs attrs;
-  attrs.in_shardings = std::move(in);
-  attrs.out_shardings = std::move(out);
-  attrs.mesh = to_logical_mesh(manual.mesh);
-  for (std::size_t a = 0; a < attrs.mesh->axes.size(); ++a) {
-    const auto& fresh = manual.fresh;
-    const bool named =
-        std::find(fresh.begin(), fresh.end(), attrs.mesh->axes[a].name) != fresh.end();
-    if (named) attrs.manual_axes.push_back(int(a));
-  }
+  const ir::ManualComputationAttrs attrs = attributes_of(manual, std::move(in), std::move(out));
   const Shape shape = Shape::tuple(shapes);
   std::vector<Array> results =
       frontend::apply_many(ir::Opcode::manual_computation, operands, attrs, where, name, &shape,

@@ -30,7 +30,10 @@ CompileCache& compile_cache() {
 }
 std::atomic<std::int64_t> compilations{0};
 
-std::string cache_key(const ir::Module& module) {
+/// All that the executable depends on. Lines of the source aren't in it: equal programs of two
+/// lines are compiled once, and messages of their runs name the first one's.
+std::string cache_key(const ir::Module& module, const compiler::Options& compile,
+                      const std::string& platform) {
   ir::PrintOptions options;
   options.canonical = true;
   std::string key = ir::to_string(module, options);
@@ -44,6 +47,9 @@ std::string cache_key(const ir::Module& module) {
       }
     }
   }
+  key += compile.runs ? "" : "abstract";
+  key += ";" + to_string(compile.layouts) + ";" + std::to_string(int(compile.full_gathers)) + ";" +
+         std::to_string(compile.collective_matmul_from_bytes) + ";" + platform;
   return key;
 }
 
@@ -70,41 +76,23 @@ std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engin
   compiler::Options options;
   options.runs = runs;
   options.layouts = layouts;
-  const std::string key = cache_key(*module) + (runs ? "" : "abstract") + ";" + to_string(layouts) +
-                          ";" + engine.platform();
+  const std::string key = cache_key(*module, options, engine.platform());
   CompileCache& cache = compile_cache();
-  std::shared_ptr<Pending<compiler::Executable>> mine;
-  while (!mine) {
-    std::shared_ptr<Pending<compiler::Executable>> others;
-    {
-      const std::lock_guard lock(cache.mutex);
-      if (const auto* found = cache.entries.find(key)) return *found;
-      auto& entry = cache.compiling[key];
-      if (entry) {
-        others = entry;
-      } else {
-        entry = mine = std::make_shared<Pending<compiler::Executable>>();
-      }
-    }
-    if (!others) break;
-    if (!others->work.wait()) return compile_now(engine, std::move(module), options, key);
-    if (others->result) return others->result;
-  }
-  const auto over = [&] {
-    {
-      const std::lock_guard lock(cache.mutex);
-      cache.compiling.erase(key);
-    }
-    mine->work.finish();
-  };
-  try {
-    mine->result = compile_now(engine, std::move(module), options, key);
-  } catch (...) {
-    over();
-    throw;
-  }
-  over();
-  return mine->result;
+  using Work = Pending<compiler::Executable>;
+  return make_once<compiler::Executable>(
+      cache.mutex,
+      [&] {
+        const auto* found = cache.entries.find(key);
+        return found ? *found : nullptr;
+      },
+      [&] {
+        std::shared_ptr<Work>& entry = cache.compiling[key];
+        const bool mine = !entry;
+        if (mine) entry = std::make_shared<Work>();
+        return std::pair(entry, mine);
+      },
+      [&] { cache.compiling.erase(key); },
+      [&] { return compile_now(engine, std::move(module), options, key); });
 }
 
 void clear_compile_cache() {

@@ -14,8 +14,8 @@
 #include "src/frontend/run/shardings.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/cloner.h"
-#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/drop_shardings.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/sharding_impl.h"
 #include "src/sharding/axes/tiling.h"
@@ -54,26 +54,6 @@ std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
   module.set_entry(builder.computation());
   module.remove_dead_computations();
   return kept;
-}
-
-/// For one device: removes constraints, custom partitioning and per-device code.
-void drop_shardings(ir::Module& module) {
-  for (const auto& computation : module.computations()) {
-    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
-    for (const auto& instruction : computation->instructions()) {
-      instruction->sharding.clear();
-      if (ir::is_constraint(*instruction) || instruction->is(ir::Opcode::pvary)) {
-        replaced[instruction.get()] = instruction->operand(0);
-      } else if (instruction->is(ir::Opcode::custom_partitioning) ||
-                 ir::is_manual_computation(*instruction)) {
-        instruction->opcode = ir::Opcode::call;
-        instruction->attrs = {};
-      }
-    }
-    if (!replaced.empty()) computation->replace_all_uses(replaced);
-  }
-  module.num_partitions = 1;
-  module.mesh = nullptr;
 }
 
 /// Brings all shardings of the module onto one mesh, `preferred` if it can express them.
@@ -224,7 +204,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
       if (!s.mesh) s.mesh = module.mesh;
     }
   } else {
-    drop_shardings(module);
+    ir::drop_shardings_for_one_device(&module);
   }
   bind_partitioners(module, placed.mesh, bound.devices);
   placed.program = std::move(program);

@@ -242,8 +242,8 @@ MetadataScope::~MetadataScope() { builder_.metadata = std::move(saved_); }
 
 namespace {
 
-/// Where values that vary over some axes meet others, those are told to vary over the same. Numbers
-/// are the same on all devices, and nothing flows back to them.
+/// Where values that vary over some axes meet others, those are marked as varying over the same.
+/// Numbers are the same on all devices, and nothing flows back to them.
 void meet(Trace& trace, ir::Opcode op, std::vector<ir::Instruction*>* operands) {
   const ManualScope* scope = trace.manual_scope();
   if (!scope || !scope->check_vma || operands->size() < 2 || ir::runs_program(op)) return;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "src/base/contains.h"
+
 namespace tessera::frontend {
 
 namespace {
@@ -30,9 +32,7 @@ VaryingAxes without(const VaryingAxes& a, const VaryingAxes& b) {
   return out;
 }
 
-bool ManualScope::binds(const std::string& axis) const {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
+bool ManualScope::binds(const std::string& axis) const { return contains(axes, axis); }
 
 std::string ManualScope::to_string() const {
   std::string out = user_mesh.to_string() + ";manual";

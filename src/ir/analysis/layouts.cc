@@ -8,13 +8,6 @@
 namespace tessera::ir {
 namespace {
 
-bool is_identity(const Dims& order) {
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (order[i] != std::int64_t(i)) return false;
-  }
-  return true;
-}
-
 bool clear_layout(Shape* shape) {
   bool changed = !shape->layout.empty();
   shape->layout.clear();
@@ -73,7 +66,7 @@ std::size_t normalize_layouts(Module* module) {
     for (Instruction* i : bitcasts) {
       Instruction* x = i->operands()[0];
       const Dims from = memory_order(x->shape), to = memory_order(i->shape);
-      if (!is_identity(from)) {
+      if (!is_identity_order(from)) {
         x = c->add(transpose(*i, x, from, permute_dims(x->shape.dims, from)));
       }
       auto plain = std::make_unique<Instruction>();
@@ -82,7 +75,7 @@ std::size_t normalize_layouts(Module* module) {
       plain->set_operands({x});
       plain->metadata = i->metadata;
       x = c->add(std::move(plain));
-      if (!is_identity(to)) x = c->add(transpose(*i, x, inverse_order(to), i->shape.dims));
+      if (!is_identity_order(to)) x = c->add(transpose(*i, x, inverse_order(to), i->shape.dims));
       x->sharding = i->sharding;
       replaced.emplace(i, x);
       ++changed;

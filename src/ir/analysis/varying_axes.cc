@@ -10,10 +10,6 @@
 namespace tessera::ir {
 namespace {
 
-void add_axes(VaryingAxes* into, const VaryingAxes& more) {
-  into->insert(more.begin(), more.end());
-}
-
 /// Axes along which two devices stand apart.
 void add_between(const LogicalMesh& mesh, std::int64_t a, std::int64_t b, VaryingAxes* out) {
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
@@ -23,7 +19,7 @@ void add_between(const LogicalMesh& mesh, std::int64_t a, std::int64_t b, Varyin
   }
 }
 
-/// Axes along which something that is said per device changes.
+/// Axes along which something that is stated per device changes.
 template <class T>
 VaryingAxes axes_of_change(const LogicalMesh& mesh, const std::vector<T>& of_device) {
   VaryingAxes out;
@@ -190,7 +186,7 @@ VaryingAxes axes_of_all(const std::vector<VaryingAxes>& leaves) {
   return out;
 }
 
-void add_axes(std::vector<VaryingAxes>* into, const std::vector<VaryingAxes>& more) {
+void add_to_leaves(std::vector<VaryingAxes>* into, const std::vector<VaryingAxes>& more) {
   TESSERA_CHECK(into->size() == more.size(), "leaves of one shape");
   for (std::size_t n = 0; n < more.size(); ++n) add_axes(&(*into)[n], more[n]);
 }
@@ -228,7 +224,7 @@ VaryingAnalysis::VaryingAnalysis(const Instruction& call, const VaryingAxes& out
 
 void VaryingAnalysis::keep(const Instruction& i, const Leaves& leaves) {
   const auto [at, fresh] = values_.try_emplace(&i, leaves);
-  if (!fresh) add_axes(&at->second, leaves);
+  if (!fresh) add_to_leaves(&at->second, leaves);
 }
 
 VaryingAnalysis::Leaves VaryingAnalysis::run(const Computation& c,
@@ -244,7 +240,7 @@ VaryingAnalysis::Leaves VaryingAnalysis::loop(const Instruction& i, Leaves carri
   // Axes are only added, so that it ends.
   for (;;) {
     Leaves next = carried;
-    add_axes(&next, run(*i.called(1), {carried}));
+    add_to_leaves(&next, run(*i.called(1), {carried}));
     // Devices that leave at different trips differ in all that they carry.
     add_to_each(&next, axes_of_all(run(*i.called(0), {carried})));
     if (next == carried) return carried;
@@ -309,7 +305,7 @@ VaryingAnalysis::Leaves VaryingAnalysis::visit(const Instruction& i) {
     case Opcode::conditional: {
       Leaves out(count, axes_of_all(operands[0]));
       for (std::size_t b = 0; b < i.called().size(); ++b) {
-        add_axes(&out, run(*i.called(b), {operands[b + 1]}));
+        add_to_leaves(&out, run(*i.called(b), {operands[b + 1]}));
       }
       return out;
     }

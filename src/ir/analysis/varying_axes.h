@@ -14,6 +14,9 @@ namespace tessera::ir {
 
 /// Names of mesh axes; devices that differ in their position along others alone hold equal values.
 using VaryingAxes = std::set<std::string>;
+inline void add_axes(VaryingAxes* to, const VaryingAxes& more) {
+  to->insert(more.begin(), more.end());
+}
 
 /// Of the result of an op that runs no other part of the program, by its operands': all of theirs,
 /// less those over which it sums or gathers, and those over which it moves values. `mesh` is that

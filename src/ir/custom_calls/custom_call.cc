@@ -200,7 +200,7 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
     std::unordered_map<Instruction*, Instruction*> replaced;
     for (const auto& i : c->instructions()) {
       const bool marks = i->is(Opcode::sharding_constraint) || i->is(Opcode::propagation_barrier);
-      // Transformations alone ask which values are told to vary.
+      // Transformations alone ask which values are marked as varying.
       if (markers ? marks : i->is(Opcode::pvary)) replaced[i.get()] = i->operand(0);
     }
     for (const auto& [call, target] : calls) {

@@ -85,7 +85,8 @@ class Unary : public CustomCallTarget {
   Opcode op_;
 };
 
-/// (values, indices) of the k greatest of the last dim; k from the result's shape.
+/// (values, indices) of the k greatest of the last dim; k from the result's shape. Calls that
+/// readers of text make are topk already, unless they don't fit.
 class TopK : public CustomCallTarget {
  public:
   Computation* body(Module* module, const Instruction& call) const override {
@@ -116,10 +117,10 @@ class TopK : public CustomCallTarget {
 std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> plain_custom_calls() {
   std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> out;
   for (const char* name : {kShardingTarget, kResultShardingTarget, kBarrierTarget,
-                           "SPMDFullToShardShape", "SPMDShardToFullShape"}) {
+                           kFullToShardShapeTarget, kShardToFullShapeTarget}) {
     out.emplace_back(name, std::make_shared<Identity>(true));
   }
-  out.emplace_back("xla.sdy.ShardingGroup", std::make_shared<Nothing>());
+  out.emplace_back(kShardingGroupTarget, std::make_shared<Nothing>());
   for (const char* name :
        {"annotate_device_placement", "LayoutConstraint", "MoveToHost", "MoveToDevice"}) {
     out.emplace_back(name, std::make_shared<Identity>(false));
@@ -130,8 +131,8 @@ std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> pla
       {"mhlo.erf", Opcode::erf},     {"mhlo.sinh", Opcode::sinh},   {"mhlo.tan", Opcode::tan},
   };
   for (const auto& [name, op] : unary) out.emplace_back(name, std::make_shared<Unary>(op));
-  out.emplace_back("TopK", std::make_shared<TopK>());
-  out.emplace_back("mhlo.topk", std::make_shared<TopK>());
+  out.emplace_back(kTopKTarget, std::make_shared<TopK>());
+  out.emplace_back(kMhloTopKTarget, std::make_shared<TopK>());
   return out;
 }
 

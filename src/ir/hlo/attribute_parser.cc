@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "src/ir/custom_call_targets.h"
 #include "src/ir/hlo/derivative_calls.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/ir/hlo/hlo_parser.h"

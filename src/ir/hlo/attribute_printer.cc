@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "src/base/contains.h"
 #include "src/ir/hlo/attribute_text.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/ir/hlo/text_out.h"
@@ -142,7 +143,7 @@ struct Writer {
     std::int64_t within = 1;
     for (std::size_t a = 0; a < g.mesh->axes.size(); ++a) {
       sizes.push_back(g.mesh->axes[a].size);
-      const bool member = std::find(g.axes.begin(), g.axes.end(), int(a)) != g.axes.end();
+      const bool member = contains(g.axes, int(a));
       if (!member) order.push_back(std::int64_t(a));
     }
     for (int a : g.axes) {

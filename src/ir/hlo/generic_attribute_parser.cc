@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/at_location.h"
+#include "src/base/contains.h"
 #include "src/ir/hlo/hlo_parser.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/typed_calls.h"
@@ -134,7 +135,7 @@ Metadata HloParser::metadata(AttributeReader& reader, std::string_view value) {
       in_.skip();
       const char* at = in_.position();
       std::string_view key = in_.word("a key of the metadata or '}'");
-      if (std::find(seen.begin(), seen.end(), key) != seen.end()) {
+      if (contains(seen, key)) {
         in_.fail_at(at, "'" + std::string(key) + "' stands twice in the metadata");
       }
       seen.push_back(key);

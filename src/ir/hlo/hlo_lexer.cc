@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "src/base/contains.h"
 #include "src/ir/limits.h"
 #include "src/ir/names.h"
 
@@ -13,13 +14,6 @@ namespace tessera::ir {
 namespace {
 
 constexpr std::size_t kMaxRank = 255;
-
-bool is_row_major(const Dims& layout) {
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (layout[i] != std::int64_t(layout.size() - 1 - i)) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -289,7 +283,7 @@ Shape HloLexer::shape(int depth) {
   }
   if (*dtype == DType::token && !out.dims.empty()) fail_at(start, "a token has no dimensions");
   std::int64_t count = 1;
-  bool empty = std::find(out.dims.begin(), out.dims.end(), 0) != out.dims.end();
+  bool empty = contains(out.dims, 0);
   bool overflow = false;
   for (std::int64_t d : out.dims) overflow = overflow || __builtin_mul_overflow(count, d, &count);
   std::int64_t bytes = 0;

@@ -98,6 +98,30 @@ std::string axis_name(HloLexer& in) {
   return name;
 }
 
+/// `'x'` or `'x':(1)2` of a mesh, as (stride, size) of positions.
+std::pair<std::int64_t, std::int64_t> axis_part(HloLexer& in, const std::vector<std::string>& names,
+                                                const Dims& sizes) {
+  in.skip();
+  const char* at = in.position();
+  const std::string name = axis_name(in);
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it == names.end()) in.fail_at(at, "the mesh has no axis '" + name + "'");
+  const auto axis = std::size_t(it - names.begin());
+  std::int64_t pre = 1, size = sizes[axis];
+  if (in.accept(':')) {
+    in.expect('(', "before the part of an axis");
+    pre = in.integer("the part of an axis");
+    in.expect(')', "after the part of an axis");
+    size = in.integer("the size of the part of an axis");
+  }
+  if (pre < 1 || size < 1 || pre > sizes[axis] || size > sizes[axis] ||
+      sizes[axis] % (pre * size) != 0) {
+    in.fail_at(at, "'" + name + "':(" + std::to_string(pre) + ")" + std::to_string(size) +
+                       " is no part of an axis of size " + std::to_string(sizes[axis]));
+  }
+  return {row_major_strides(sizes)[axis] * (sizes[axis] / (pre * size)), size};
+}
+
 std::vector<std::vector<std::int64_t>> named_groups(HloLexer& in,
                                                     std::optional<std::string_view> device_ids) {
   in.accept_word("mesh");
@@ -121,31 +145,12 @@ std::vector<std::vector<std::int64_t>> named_groups(HloLexer& in,
     if (in.peek() != '(') in.fail("expected '(' before the device ids");
     device_ids = in.balanced();
   }
-  Dims strides = row_major_strides(sizes);
   // Parts of axes in the group, major to minor, as (stride, size) of positions.
   std::vector<std::pair<std::int64_t, std::int64_t>> parts;
   in.expect('{', "before the axes of a group");
   if (!in.accept('}')) {
     do {
-      in.skip();
-      const char* part_at = in.position();
-      std::string name = axis_name(in);
-      auto it = std::find(names.begin(), names.end(), name);
-      if (it == names.end()) in.fail_at(part_at, "the mesh has no axis '" + name + "'");
-      auto axis = std::size_t(it - names.begin());
-      std::int64_t pre = 1, size = sizes[axis];
-      if (in.accept(':')) {
-        in.expect('(', "before the part of an axis");
-        pre = in.integer("the part of an axis");
-        in.expect(')', "after the part of an axis");
-        size = in.integer("the size of the part of an axis");
-      }
-      if (pre < 1 || size < 1 || pre > sizes[axis] || size > sizes[axis] ||
-          sizes[axis] % (pre * size) != 0) {
-        in.fail_at(part_at, "'" + name + "':(" + std::to_string(pre) + ")" + std::to_string(size) +
-                                " is no part of an axis of size " + std::to_string(sizes[axis]));
-      }
-      parts.emplace_back(strides[axis] * (sizes[axis] / (pre * size)), size);
+      parts.push_back(axis_part(in, names, sizes));
     } while (in.accept(','));
     in.expect('}', "after the axes of a group");
   }

@@ -118,16 +118,11 @@ struct Resolver {
 
 void raise(std::int64_t* count, std::int64_t to) { *count = std::max(*count, to); }
 
-}  // namespace
-
-void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
-                       std::string_view sdy_meshes, std::string_view meshes_at) {
-  Resolver r{in, module, {}, {}};
-  if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at);
-
-  // How many devices: the header, else whatever the shardings speak of. The module's own number
-  // stays as the header has it: texts of programs that aren't partitioned don't have one.
-  std::int64_t devices = module->num_partitions;
+/// The header's number, else the greatest that a sharding needs. The module's own number stays as
+/// the header has it: texts of programs that aren't partitioned don't have one.
+std::int64_t count_devices(Resolver& r, const std::vector<PendingSharding>& pending) {
+  const std::int64_t partitions = r.module->num_partitions;
+  std::int64_t devices = partitions;
   for (const auto& [name, mesh] : r.table) raise(&devices, mesh->num_devices());
   for (const PendingSharding& p : pending) {
     if (p.tiling.empty()) continue;
@@ -135,33 +130,48 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
       std::int64_t n = t.kind == Tiling::Kind::tiled     ? t.num_devices()
                        : t.kind == Tiling::Kind::maximal ? t.device + 1
                                                          : 1;
-      if (n > module->num_partitions && module->num_partitions > 1) {
-        in.fail_at(p.tiling.data(), "a sharding over " + std::to_string(n) +
-                                        " devices in a module of " +
-                                        std::to_string(module->num_partitions) + " partitions");
+      if (n > partitions && partitions > 1) {
+        r.in.fail_at(p.tiling.data(), "a sharding over " + std::to_string(n) +
+                                          " devices in a module of " + std::to_string(partitions) +
+                                          " partitions");
       }
       raise(&devices, std::min(n, kMaxPartitions));
     }
   }
-  if (module->num_partitions > 1 && devices > module->num_partitions) {
-    devices = module->num_partitions;
+  return partitions > 1 ? std::min(devices, partitions) : devices;
+}
+
+/// The mesh that shardings have in common, refined for all of them.
+struct CommonMesh {
+  MeshRef mesh;
+  bool is_one = true;  ///< false: the shardings are on meshes that differ
+
+  void join(const MeshRef& other) {
+    if (other == nullptr) return;
+    if (mesh == nullptr) {
+      mesh = other;
+      return;
+    }
+    const MeshRef both = same_mesh(mesh, other) ? common_refinement(mesh, other) : nullptr;
+    if (both == nullptr) {
+      is_one = false;
+    } else {
+      mesh = both;
+    }
   }
+};
+
+}  // namespace
+
+void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
+                       std::string_view sdy_meshes, std::string_view meshes_at) {
+  Resolver r{in, module, {}, {}};
+  if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at);
+
+  const std::int64_t devices = count_devices(r, pending);
 
   // Axes by name first: what they say wins, and their mesh is the one that tilings should use.
-  MeshRef common;
-  bool one_mesh = true;
-  auto join_mesh = [&](const MeshRef& mesh) {
-    if (mesh == nullptr) return;
-    if (common == nullptr) {
-      common = mesh;
-    } else if (!same_mesh(common, mesh)) {
-      one_mesh = false;
-    } else if (MeshRef both = common_refinement(common, mesh)) {
-      common = both;
-    } else {
-      one_mesh = false;
-    }
-  };
+  CommonMesh common;
   std::vector<Tiling> tilings;
   std::vector<std::int64_t> ranks;
   // Position of a tiling for a rank; texts repeat often.
@@ -171,7 +181,7 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
     std::vector<Shape> leaves = flatten(p.instruction->shape);
     if (!p.sdy.empty()) {
       p.instruction->sharding = r.read_sdy(p, leaves.size());
-      for (const TensorSharding& s : p.instruction->sharding) join_mesh(s.mesh);
+      for (const TensorSharding& s : p.instruction->sharding) common.join(s.mesh);
       r.check_ranks(p, leaves);
       continue;
     }
@@ -205,11 +215,11 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
       ranks.push_back(leaves[n].rank());
     }
   }
-  if (common == nullptr && r.table.size() == 1) common = r.table.begin()->second;
+  if (common.mesh == nullptr && r.table.size() == 1) common.mesh = r.table.begin()->second;
   if (!tilings.empty()) {
     std::vector<TensorSharding> axes;
     try {
-      axes = from_tilings(tilings, ranks, devices, one_mesh ? common : nullptr);
+      axes = from_tilings(tilings, ranks, devices, common.is_one ? common.mesh : nullptr);
     } catch (const ParseError&) {
       throw;
     } catch (const ShardingError& e) {
@@ -218,17 +228,17 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
     for (const auto& [p, slots] : tiled) {
       for (std::size_t slot : slots) {
         p->instruction->sharding.push_back(axes[slot]);
-        join_mesh(axes[slot].mesh);
+        common.join(axes[slot].mesh);
       }
     }
   }
-  if (one_mesh && common != nullptr) {
+  if (common.is_one && common.mesh != nullptr) {
     for (const PendingSharding& p : pending) {
       for (TensorSharding& s : p.instruction->sharding) {
-        if (s.kind == TensorSharding::Kind::axes) s = s.on(common);
+        if (s.kind == TensorSharding::Kind::axes) s = s.on(common.mesh);
       }
     }
-    module->mesh = common;
+    module->mesh = common.mesh;
   }
 }
 

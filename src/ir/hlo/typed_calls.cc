@@ -2,6 +2,8 @@
 // The texts of ops that are custom calls in HLO.
 #include "src/ir/hlo/typed_calls.h"
 
+#include <tessera/call_attributes.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -205,6 +207,39 @@ void raise_pvary(Instruction* i, CallAttrs call) {
   i->attrs = std::move(a);
 }
 
+/// The k greatest of the last dim, k being in the shape of the result. The computation that
+/// compares says no more than `largest`.
+void raise_top_k(Instruction* i, const CustomCallAttrs& call) {
+  if (call.has_side_effect || i->operands().size() != 1) return;
+  const Shape& x = i->operand(0)->shape;
+  if (!x.is_array() || x.rank() < 1 || is_complex(x.dtype) || !i->shape.is_tuple ||
+      i->shape.elements.size() != 2) {
+    return;
+  }
+  const Shape &values = i->shape.elements[0], &indices = i->shape.elements[1];
+  if (values.is_tuple || values.rank() != x.rank() || values.dims.back() > x.dims.back()) return;
+  Dims dims = x.dims;
+  dims.back() = values.dims.back();
+  if (values.dtype != x.dtype || values.dims != dims || indices.is_tuple ||
+      indices.dtype != DType::s32 || indices.dims != dims) {
+    return;
+  }
+  TopKAttrs a;
+  a.k = dims.back();
+  try {
+    const CallAttributes given = CallAttributes::parse(*i->backend_config, i->location());
+    a.largest = given.get_or<bool>("largest", true, i->location());
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+    return;
+  }
+  i->set_called({});
+  i->backend_config = {};
+  i->opcode = Opcode::topk;
+  i->attrs = std::move(a);
+}
+
 bool is_manual_text(const Instruction& i) {
   return i.is(Opcode::custom_call) && i.get<CustomCallAttrs>().target == kManualComputationTarget;
 }
@@ -318,6 +353,8 @@ void raise_custom_call(Instruction* i) {
     raise_remat(i, *call);
   } else if (target == kCustomDerivativeTarget) {
     raise_custom_derivative(i, *call);
+  } else if (target == kTopKTarget || target == kMhloTopKTarget) {
+    raise_top_k(i, *call);
   } else if (target == kCustomPartitioningTarget) {
     CustomPartitioningAttrs a;
     static_cast<CallAttrs&>(a) = *call;

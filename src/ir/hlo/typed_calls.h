@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "src/ir/custom_call_targets.h"
 #include "src/ir/module.h"
 #include "src/sharding/axes/sdy_text.h"
 
@@ -14,25 +15,8 @@ inline bool calls_target(const Instruction& i, std::string_view target) {
   return i.is(Opcode::custom_call) && i.get<CustomCallAttrs>().target == target;
 }
 
-/// custom_call_target of a sharding_constraint of each kind.
-inline constexpr const char* kShardingTarget = "Sharding";
-inline constexpr const char* kResultShardingTarget = "xla.sdy.FuncResultSharding";
-inline constexpr const char* kBarrierTarget = "xla.sdy.PropagationBarrier";
-inline constexpr const char* kCustomPartitioningTarget = "CustomSPMDPartitioning";
-/// custom_call_target of a manual_computation. Its attributes:
-///   in_shardings, out_shardings: sdy's lists, `[<@mesh, [{"x"}, {}]>, <@mesh, [{}]>]`, one entry
-///     per operand and per result; `[]` if there are none. `@mesh` may be a whole mesh in place,
-///     `mesh<["x"=2, "y"=4]>`.
-///   manual_axes: `["x", "y"]`; whole named axes, none for `[]`.
-inline constexpr const char* kManualComputationTarget = "tessera.ManualComputation";
-inline constexpr const char* kManualInShardings = "in_shardings";
-inline constexpr const char* kManualOutShardings = "out_shardings";
-inline constexpr const char* kManualAxes = "manual_axes";
-
-/// custom_call_target of a pvary, whose axes are written as manual_axes.
-inline constexpr const char* kPvaryTarget = "tessera.pvary";
-
-/// A custom call of one of these targets, as readers of text have it, becomes the op.
+/// A custom call that a reader of text made becomes the op that its target names, if any. One whose
+/// shapes don't fit a topk stays, for whoever compiles it to say what is wrong.
 void raise_custom_call(Instruction* call);
 /// The same as a custom call, for writers of text. Part of no computation, nobody's user. Names of
 /// meshes are given up where they shall stand in place.

@@ -3,6 +3,7 @@
 // statistics and random numbers.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/shapes/inference_site.h"
 
 namespace tessera::ir::inference {
@@ -13,10 +14,10 @@ void check_reducer(const Site& site, std::size_t callee, const std::vector<Shape
   std::vector<Shape> parameters = scalars;
   parameters.insert(parameters.end(), scalars.begin(), scalars.end());
   site.check_parameters(callee, parameters, "reducer");
-  Shape wanted = scalars.size() == 1 ? scalars[0] : Shape::tuple(scalars);
-  if (site.result_of(callee) != wanted) {
+  Shape expected = scalars.size() == 1 ? scalars[0] : Shape::tuple(scalars);
+  if (site.result_of(callee) != expected) {
     site.shape_error("reducer " + site.called[callee]->name() + " gives " +
-                     site.result_of(callee).to_string() + " and must give " + wanted.to_string());
+                     site.result_of(callee).to_string() + " and must give " + expected.to_string());
   }
 }
 
@@ -50,7 +51,7 @@ Shape infer_reduce(const Site& site) {
   check_reducer(site, 0, scalars);
   Dims dims;
   for (std::int64_t d = 0; d < x.rank(); ++d) {
-    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) dims.push_back(x.dim(d));
+    if (!contains(reduced, d)) dims.push_back(x.dim(d));
   }
   for (Shape& s : scalars) s.dims = dims;
   return one_or_tuple(std::move(scalars));

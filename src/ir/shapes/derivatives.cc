@@ -38,15 +38,15 @@ std::string shapes_text(std::span<const Shape> shapes) {
 }
 
 /// The callee must give a tuple of exactly these.
-void check_results(const Site& site, std::size_t callee, std::span<const Shape> wanted,
+void check_results(const Site& site, std::size_t callee, std::span<const Shape> expected,
                    const char* role) {
   const Shape& gives = site.result_of(callee);
   if (gives.is_tuple &&
-      std::equal(gives.elements.begin(), gives.elements.end(), wanted.begin(), wanted.end())) {
+      std::equal(gives.elements.begin(), gives.elements.end(), expected.begin(), expected.end())) {
     return;
   }
   site.shape_error(std::string(role) + " " + site.called[callee]->name() + " gives " +
-                   gives.to_string() + " and must give " + shapes_text(wanted));
+                   gives.to_string() + " and must give " + shapes_text(expected));
 }
 
 void check_policy(const Site& site, const RematPolicy& p) {

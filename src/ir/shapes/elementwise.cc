@@ -43,25 +43,25 @@ void check_class(const Site& site, std::size_t i) {
 void check_comparison_type(const Site& site) {
   const auto& attrs = site.get<CompareAttrs>();
   DType t = site.shape(0).dtype;
-  const char* asked = nullptr;
+  const char* requested = nullptr;
   switch (attrs.type) {
     case ComparisonType::by_dtype:
       break;
     case ComparisonType::float_:
-      if (!is_floating(t) && !is_complex(t)) asked = "FLOAT";
+      if (!is_floating(t) && !is_complex(t)) requested = "FLOAT";
       break;
     case ComparisonType::total_order:
-      if (!is_floating(t)) asked = "TOTALORDER";
+      if (!is_floating(t)) requested = "TOTALORDER";
       break;
     case ComparisonType::signed_:
-      if (!is_signed_integer(t)) asked = "SIGNED";
+      if (!is_signed_integer(t)) requested = "SIGNED";
       break;
     case ComparisonType::unsigned_:
-      if (!is_unsigned_integer(t) && t != DType::pred) asked = "UNSIGNED";
+      if (!is_unsigned_integer(t) && t != DType::pred) requested = "UNSIGNED";
       break;
   }
-  if (asked != nullptr) {
-    site.dtype_error(std::string("comparison type ") + asked + " doesn't fit element type " +
+  if (requested != nullptr) {
+    site.dtype_error(std::string("comparison type ") + requested + " doesn't fit element type " +
                      std::string(name(t)));
   }
   if (is_complex(t) && attrs.direction != Direction::eq && attrs.direction != Direction::ne) {

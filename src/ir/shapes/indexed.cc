@@ -242,10 +242,10 @@ Shape infer_scatter(const Site& site) {
   std::vector<Shape> parameters = scalars;
   parameters.insert(parameters.end(), scalars.begin(), scalars.end());
   site.check_parameters(0, parameters, "combiner");
-  Shape wanted = one_or_tuple(std::move(scalars));
-  if (site.result_of(0) != wanted) {
+  Shape expected = one_or_tuple(std::move(scalars));
+  if (site.result_of(0) != expected) {
     site.shape_error("combiner " + site.called[0]->name() + " gives " +
-                     site.result_of(0).to_string() + " and must give " + wanted.to_string());
+                     site.result_of(0).to_string() + " and must give " + expected.to_string());
   }
   return one_or_tuple(std::move(results));
 }

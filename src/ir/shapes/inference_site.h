@@ -49,7 +49,8 @@ struct Site {
   /// The shape of a callee's result; checks that it has a root.
   const Shape& result_of(std::size_t callee) const;
   /// Callee's parameters must have exactly these shapes.
-  void check_parameters(std::size_t callee, std::span<const Shape> wanted, const char* role) const;
+  void check_parameters(std::size_t callee, std::span<const Shape> expected,
+                        const char* role) const;
 };
 
 /// Output size of one windowed dim; ShapeError for strides and dilations below 1, negative sizes.

@@ -2,6 +2,7 @@
 // dot, convolution, fft and the matrix solvers.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/shapes/inference_site.h"
 
 namespace tessera::ir::inference {
@@ -59,7 +60,7 @@ Shape infer_dot(const Site& site) {
   for (std::int64_t d : a.lhs_batch) dims.push_back(lhs.dim(d));
   auto rest = [&](const Shape& x, const Dims& used) {
     for (std::int64_t d = 0; d < x.rank(); ++d) {
-      if (std::find(used.begin(), used.end(), d) == used.end()) dims.push_back(x.dim(d));
+      if (!contains(used, d)) dims.push_back(x.dim(d));
     }
   };
   rest(lhs, lhs_used);
@@ -142,10 +143,10 @@ Shape infer_fft(const Site& site) {
   }
   Dims dims = x.dims;
   std::size_t first = dims.size() - n;
-  auto check = [&](std::size_t i, std::int64_t wanted) {
-    if (dims[first + i] != wanted) {
+  auto check = [&](std::size_t i, std::int64_t expected) {
+    if (dims[first + i] != expected) {
       site.shape_error("dim " + std::to_string(first + i) + " of size " +
-                       std::to_string(dims[first + i]) + " must be " + std::to_string(wanted) +
+                       std::to_string(dims[first + i]) + " must be " + std::to_string(expected) +
                        " for fft_length={" + join(a.lengths) + "}");
     }
   };

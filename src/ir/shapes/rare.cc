@@ -126,7 +126,7 @@ Shape infer_scan(const Site& site) {
   if (a.unroll < 1) {
     site.shape_error("unroll " + std::to_string(a.unroll) + "; valid: 1 step a trip or more");
   }
-  std::vector<Shape> wanted;
+  std::vector<Shape> expected;
   for (std::int64_t i = 0; i < count; ++i) {
     Shape s(site.array(std::size_t(i)).dtype, site.shape(std::size_t(i)).dims);
     if (i < inputs) {
@@ -139,9 +139,9 @@ Shape infer_scan(const Site& site) {
       }
       s.dims.erase(s.dims.begin() + std::ptrdiff_t(a.dim));
     }
-    wanted.push_back(std::move(s));
+    expected.push_back(std::move(s));
   }
-  site.check_parameters(0, wanted, "step");
+  site.check_parameters(0, expected, "step");
   const std::string step = "step " + site.called[0]->name();
   const Shape& gives = site.result_of(0);
   if (!gives.is_tuple) {
@@ -157,7 +157,7 @@ Shape infer_scan(const Site& site) {
     Shape s = gives.elements[std::size_t(i)];
     s.layout.clear();
     if (i >= outputs) {
-      const Shape& carry = wanted[std::size_t(inputs + i - outputs)];
+      const Shape& carry = expected[std::size_t(inputs + i - outputs)];
       if (s != carry) {
         site.shape_error(step + " gives carry " + s.to_string() + " for " + carry.to_string());
       }

@@ -114,22 +114,22 @@ const Shape& Site::result_of(std::size_t callee) const {
   }
   return c->root()->shape;
 }
-void Site::check_parameters(std::size_t callee, std::span<const Shape> wanted,
+void Site::check_parameters(std::size_t callee, std::span<const Shape> expected,
                             const char* role) const {
   const Computation& c = *called[callee];
-  if (c.parameters().size() != wanted.size()) {
+  if (c.parameters().size() != expected.size()) {
     shape_error(std::string(role) + " " + c.name() + " has " +
                 plural(c.parameters().size(), "parameter") + " and needs " +
-                std::to_string(wanted.size()));
+                std::to_string(expected.size()));
   }
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
     const Instruction* p = c.parameter(i);
     if (p == nullptr) {
       shape_error(std::string(role) + " " + c.name() + " lacks parameter " + std::to_string(i));
     }
-    if (p->shape != wanted[i]) {
+    if (p->shape != expected[i]) {
       shape_error("parameter " + std::to_string(i) + " of " + role + " " + c.name() + " is " +
-                  p->shape.to_string() + " and must be " + wanted[i].to_string());
+                  p->shape.to_string() + " and must be " + expected[i].to_string());
     }
   }
 }

@@ -67,13 +67,6 @@ constexpr std::int64_t kKnownOperandElements = 4096;
 
 using Leaves = std::vector<LeafFacts>;
 
-std::size_t leaf_count(const Shape& shape) {
-  if (!shape.is_tuple) return 1;
-  std::size_t n = 0;
-  for (const Shape& s : shape.elements) n += leaf_count(s);
-  return n;
-}
-
 class Analysis {
  public:
   explicit Analysis(ClassesTable* table) : table_(*table) {}

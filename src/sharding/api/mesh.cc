@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/base/shape.h"
 #include "src/sharding/api/local_process.h"
 #include "src/sharding/api/manual_mesh_scope.h"
@@ -228,9 +229,7 @@ std::int64_t Mesh::axis_size(const std::string& name, Location location) const {
   throw ValueError("axis '" + name + "' is not in " + to_string(), location);
 }
 
-bool Mesh::has_axis(const std::string& name) const {
-  return std::find(impl_->names.begin(), impl_->names.end(), name) != impl_->names.end();
-}
+bool Mesh::has_axis(const std::string& name) const { return contains(impl_->names, name); }
 
 std::int64_t Mesh::size() const { return impl_->count; }
 bool Mesh::empty() const { return impl_->count == 0; }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
+
 namespace tessera {
 namespace {
 
@@ -55,7 +57,7 @@ PartitionSpec PartitionSpec::with_unreduced(std::vector<std::string> axes,
     if (a.empty())
       throw ValueError("an unreduced axis of " + to_string() + " has no name", location);
     for (const SpecEntry& e : entries_) {
-      if (std::find(e.axes().begin(), e.axes().end(), a) != e.axes().end()) both.push_back(a);
+      if (contains(e.axes(), a)) both.push_back(a);
     }
     if (std::count(axes.begin(), axes.end(), a) > 1) {
       throw ValueError("axis '" + a + "' stands twice in unreduced={" + quoted_list(axes) + "}",
@@ -91,7 +93,7 @@ PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b) {
   entries.insert(entries.end(), b.entries_.begin(), b.entries_.end());
   std::vector<std::string> unreduced = a.unreduced_;
   for (const std::string& axis : b.unreduced_) {
-    if (std::find(unreduced.begin(), unreduced.end(), axis) == unreduced.end()) {
+    if (!contains(unreduced, axis)) {
       unreduced.push_back(axis);
     }
   }

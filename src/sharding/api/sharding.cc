@@ -163,8 +163,8 @@ void check_devices(const std::vector<Device>& devices, const std::string& who, L
   }
 }
 
-void wrong_class(const Sharding& s, const char* wanted, Location location) {
-  throw TypeError("expected a " + std::string(wanted) + " and got " + s.to_string(), location);
+void wrong_class(const Sharding& s, const char* expected, Location location) {
+  throw TypeError("expected a " + std::string(expected) + " and got " + s.to_string(), location);
 }
 
 }  // namespace internal

@@ -56,16 +56,16 @@ void check_memory_kind(const std::string& kind, const std::vector<Device>& devic
 void check_devices(const std::vector<Device>& devices, const std::string& who, Location location);
 /// The impl as class T; TypeError naming both classes otherwise.
 template <class T>
-const T& impl_as(const Sharding& s, const char* wanted, Location location = {});
-[[noreturn]] void wrong_class(const Sharding& s, const char* wanted, Location location);
+const T& impl_as(const Sharding& s, const char* expected, Location location = {});
+[[noreturn]] void wrong_class(const Sharding& s, const char* expected, Location location);
 
 inline void hash_mix(std::size_t& h, std::size_t v) {
   h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
 }
 
 template <class T>
-const T& impl_as(const Sharding& s, const char* wanted, Location location) {
-  if (!s.valid() || s.impl().sharding_class() != T::kClass) wrong_class(s, wanted, location);
+const T& impl_as(const Sharding& s, const char* expected, Location location) {
+  if (!s.valid() || s.impl().sharding_class() != T::kClass) wrong_class(s, expected, location);
   return static_cast<const T&>(s.impl());
 }
 

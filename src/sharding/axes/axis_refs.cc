@@ -24,6 +24,30 @@ std::string names_of(const LogicalMesh& mesh) {
 
 }  // namespace
 
+std::vector<AxisRef> parse_axis_list(TextCursor& in, bool* open, bool single_quotes) {
+  std::vector<AxisRef> out;
+  in.expect("{");
+  if (in.accept("}")) return out;
+  do {
+    if (open != nullptr && in.accept("?")) {
+      *open = true;
+      break;
+    }
+    AxisRef a;
+    a.name = in.quoted(single_quotes && in.peek() != '"' ? '\'' : '"');
+    if (in.accept(":")) {
+      in.expect("(");
+      a.pre = in.integer();
+      in.expect(")");
+      a.size = in.integer();
+      if (a.pre < 1 || a.size < 1) in.fail("sizes of sub-axes are at least 1");
+    }
+    out.push_back(std::move(a));
+  } while (in.accept(","));
+  in.expect("}");
+  return out;
+}
+
 TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh) {
   std::map<std::string, std::int64_t> full;
   std::map<std::string, std::set<std::int64_t>> cuts;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/sharding/axes/tensor_sharding.h"
+#include "src/sharding/axes/text_cursor.h"
 
 namespace tessera {
 
@@ -14,6 +15,10 @@ struct AxisRef {
   std::int64_t pre = 1;
   std::int64_t size = 0;  ///< 0: the full axis
 };
+
+/// `{"x", "y":(1)2}`, the names in double or, if those are allowed, single quotes; with `open` also
+/// `{"x", ?}`, which sets it.
+std::vector<AxisRef> parse_axis_list(TextCursor& in, bool* open, bool single_quotes);
 
 /// A sharding in terms of named axes.
 struct NamedAxesSharding {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 
 namespace tessera {
 namespace {
@@ -100,6 +101,15 @@ Dims TensorSharding::shards() const {
   return out;
 }
 
+bool TensorSharding::splits_evenly(std::span<const std::int64_t> array_dims) const {
+  if (kind != Kind::axes || !mesh) return true;
+  if (dims.size() != array_dims.size()) return false;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (array_dims[d] % shards(std::int64_t(d)) != 0) return false;
+  }
+  return true;
+}
+
 bool TensorSharding::is_replicated() const {
   if (kind != Kind::axes || !manual.empty()) return false;
   for (int a : unreduced) {
@@ -121,7 +131,7 @@ bool TensorSharding::fully_open() const {
 
 bool TensorSharding::uses_axis(int axis) const {
   for (const DimSharding& d : dims) {
-    if (std::find(d.axes.begin(), d.axes.end(), axis) != d.axes.end()) return true;
+    if (contains(d.axes, axis)) return true;
   }
   return false;
 }

@@ -46,6 +46,8 @@ struct TensorSharding {
   /// Number of parts of one dim.
   std::int64_t shards(std::int64_t dim) const;
   Dims shards() const;
+  /// Whether each dim of an array is a multiple of its number of shards.
+  bool splits_evenly(std::span<const std::int64_t> array_dims) const;
   /// No dim is split and nothing is unreduced: all devices have copies.
   bool is_replicated() const;
   bool is_manual() const { return !manual.empty(); }

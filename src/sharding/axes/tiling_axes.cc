@@ -187,6 +187,46 @@ IndexList axes_of(const std::vector<Digit>& digits, const LogicalMesh& mesh) {
   return out;
 }
 
+/// `meshes`: of the drafts; empty if no tiling needs one.
+TensorSharding to_axes(const Tiling& t, const Placed& placed, const std::vector<MeshRef>& meshes,
+                       std::int64_t rank) {
+  const MeshRef common = meshes.empty() ? nullptr : meshes[0];
+  TensorSharding s = TensorSharding::replicated_on(common, rank);
+  switch (t.kind) {
+    case Tiling::Kind::replicated:
+      break;
+    case Tiling::Kind::maximal:
+      s.kind = TensorSharding::Kind::maximal;
+      s.device = t.device;
+      break;
+    case Tiling::Kind::unknown:
+      s.kind = TensorSharding::Kind::unknown;
+      break;
+    case Tiling::Kind::manual:
+      return TensorSharding::manual_on(common, rank);
+    case Tiling::Kind::unreduced:
+      s.unreduced.resize(common->axes.size());
+      std::iota(s.unreduced.begin(), s.unreduced.end(), 0);
+      break;
+    case Tiling::Kind::tiled: {
+      s.mesh = meshes[placed.draft];
+      for (std::size_t k = 0; k < placed.parts.size(); ++k) {
+        IndexList axes = axes_of(placed.parts[k], *s.mesh);
+        if (k < s.dims.size()) {
+          s.dims[k].axes = std::move(axes);
+          continue;
+        }
+        std::sort(axes.begin(), axes.end());
+        const Tiling::Subgroup kind = t.subgroups[k - s.dims.size()];
+        if (kind == Tiling::Subgroup::manual) s.manual = std::move(axes);
+        if (kind == Tiling::Subgroup::unreduced) s.unreduced = std::move(axes);
+      }
+      break;
+    }
+  }
+  return s;
+}
+
 }  // namespace
 
 std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
@@ -236,46 +276,11 @@ std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
     meshes.push_back(d == 0 && preferred ? refined_mesh(preferred, drafts[d])
                                          : anonymous_mesh(drafts[d], name));
   }
-  const MeshRef common = meshes.empty() ? nullptr : meshes[0];
 
   std::vector<TensorSharding> out;
   for (std::size_t i = 0; i < tilings.size(); ++i) {
     const Tiling& t = canonical[i];
-    TensorSharding s = TensorSharding::replicated_on(common, ranks[i]);
-    switch (t.kind) {
-      case Tiling::Kind::replicated:
-        break;
-      case Tiling::Kind::maximal:
-        s.kind = TensorSharding::Kind::maximal;
-        s.device = t.device;
-        break;
-      case Tiling::Kind::unknown:
-        s.kind = TensorSharding::Kind::unknown;
-        break;
-      case Tiling::Kind::manual:
-        s = TensorSharding::manual_on(common, ranks[i]);
-        break;
-      case Tiling::Kind::unreduced:
-        s.unreduced.resize(common->axes.size());
-        std::iota(s.unreduced.begin(), s.unreduced.end(), 0);
-        break;
-      case Tiling::Kind::tiled: {
-        s.mesh = meshes[placed[i].draft];
-        const auto& parts = placed[i].parts;
-        for (std::size_t k = 0; k < parts.size(); ++k) {
-          IndexList axes = axes_of(parts[k], *s.mesh);
-          if (k < s.dims.size()) {
-            s.dims[k].axes = std::move(axes);
-            continue;
-          }
-          std::sort(axes.begin(), axes.end());
-          const Tiling::Subgroup kind = t.subgroups[k - s.dims.size()];
-          if (kind == Tiling::Subgroup::manual) s.manual = std::move(axes);
-          if (kind == Tiling::Subgroup::unreduced) s.unreduced = std::move(axes);
-        }
-        break;
-      }
-    }
+    TensorSharding s = to_axes(t, placed[i], meshes, ranks[i]);
     s.shard_group = t.shard_group;
     s.shard_like = t.shard_like;
     out.push_back(std::move(s));

@@ -203,29 +203,7 @@ class TilingParser {
     in_.expect("}");
   }
 
-  std::vector<AxisRef> axis_list(bool* open) {
-    std::vector<AxisRef> out;
-    in_.expect("{");
-    if (in_.accept("}")) return out;
-    do {
-      if (open != nullptr && in_.accept("?")) {
-        *open = true;
-        break;
-      }
-      AxisRef a;
-      a.name = in_.quoted(in_.peek() == '"' ? '"' : '\'');
-      if (in_.accept(":")) {
-        in_.expect("(");
-        a.pre = in_.integer();
-        in_.expect(")");
-        a.size = in_.integer();
-        if (a.pre < 1 || a.size < 1) in_.fail("sizes of sub-axes are at least 1");
-      }
-      out.push_back(std::move(a));
-    } while (in_.accept(","));
-    in_.expect("}");
-    return out;
-  }
+  std::vector<AxisRef> axis_list(bool* open) { return parse_axis_list(in_, open, true); }
 
   /// The form with named axes, after the word "mesh".
   Tiling named() {

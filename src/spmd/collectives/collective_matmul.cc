@@ -82,9 +82,9 @@ std::optional<Ring> ring_of(const DeviceLists& lists, std::int64_t devices) {
   return ring;
 }
 
-class Windowed {
+class CollectiveMatmuls {
  public:
-  Windowed(ir::Computation* c, GroupTable* groups, std::int64_t from_bytes)
+  CollectiveMatmuls(ir::Computation* c, GroupTable* groups, std::int64_t from_bytes)
       : r_(c), groups_(*groups), from_bytes_(from_bytes) {}
 
   std::size_t run() {
@@ -296,7 +296,7 @@ std::size_t expand_collective_matmuls(ir::Module* module, std::int64_t from_byte
   std::vector<ir::Computation*> all;
   for (const auto& c : module->computations()) all.push_back(c.get());
   std::size_t changed = 0;
-  for (ir::Computation* c : all) changed += Windowed(c, &groups, from_bytes).run();
+  for (ir::Computation* c : all) changed += CollectiveMatmuls(c, &groups, from_bytes).run();
   if (changed > 0) module->remove_dead_computations();
   return changed;
 }

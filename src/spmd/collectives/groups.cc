@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/contains.h"
+
 namespace tessera::spmd {
 namespace {
 
@@ -32,7 +34,7 @@ std::optional<DeviceLists> agreed(const DeviceLists& of_device) {
   for (std::size_t d = 0; d < of_device.size(); ++d) {
     const auto& mine = of_device[d];
     if (std::set<std::int64_t>(mine.begin(), mine.end()).size() != mine.size()) return std::nullopt;
-    if (std::find(mine.begin(), mine.end(), std::int64_t(d)) == mine.end()) return std::nullopt;
+    if (!contains(mine, std::int64_t(d))) return std::nullopt;
     const std::int64_t first = *std::min_element(mine.begin(), mine.end());
     if (first == std::int64_t(d)) {
       out.push_back(mine);
@@ -43,7 +45,7 @@ std::optional<DeviceLists> agreed(const DeviceLists& of_device) {
   return out;
 }
 
-bool covers(const Places& p) { return std::find(p.list.begin(), p.list.end(), -1) == p.list.end(); }
+bool covers(const Places& p) { return !contains(p.list, -1); }
 
 MeshRef mesh_of(const ir::DeviceGroups& a, const ir::DeviceGroups& b) {
   return a.mesh ? a.mesh : b.mesh;

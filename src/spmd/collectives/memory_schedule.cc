@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
 
@@ -118,9 +119,7 @@ class Order {
     for (;;) {
       if (i == c_.root() || ir::is_collective(i->opcode) || !i->shape.is_array()) return {};
       chain.push_back(i);
-      const auto in_chain = [&](const Instruction* x) {
-        return std::find(chain.begin(), chain.end(), x) != chain.end();
-      };
+      const auto in_chain = [&](const Instruction* x) { return contains(chain, x); };
       for (const Instruction* o :
            std::set<const Instruction*>(i->operands().begin(), i->operands().end())) {
         if (in_chain(o)) continue;

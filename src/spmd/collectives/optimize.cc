@@ -19,7 +19,7 @@ constexpr double kWorthOrdering = 0.98;
 /// Of what a device holds, what one combined collective may give where that can't be tried.
 constexpr double kSmallPart = 0.01;
 /// Bytes that don't matter: some scalars.
-constexpr double kTrifle = 16;
+constexpr double kNegligibleBytes = 16;
 /// How often a step is tried with less.
 constexpr int kAttempts = 4;
 
@@ -50,7 +50,7 @@ class Steps {
     clean();
     if (peak_ < 0) peak_ = options_.peak(*before);
     const double now = options_.peak(*module_);
-    if (now > peak_ * factor + kTrifle) {
+    if (now > peak_ * factor + kNegligibleBytes) {
       module_ = std::move(before);
       return false;
     }

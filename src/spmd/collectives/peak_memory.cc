@@ -12,7 +12,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-class Held {
+class PeakMemory {
  public:
   double of(const ir::Computation& c) {
     if (auto it = done_.find(&c); it != done_.end()) return it->second;
@@ -68,9 +68,9 @@ class Held {
 }  // namespace
 
 std::vector<double> live_bytes(const ir::Computation& computation) {
-  return Held().profile(computation);
+  return PeakMemory().profile(computation);
 }
 
-double estimated_peak_bytes(const ir::Module& module) { return Held().of(*module.entry()); }
+double estimated_peak_bytes(const ir::Module& module) { return PeakMemory().of(*module.entry()); }
 
 }  // namespace tessera::spmd

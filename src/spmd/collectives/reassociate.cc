@@ -342,9 +342,8 @@ class Reassociation {
         operands.push_back(o->operand(0));
       }
     }
-    Instruction* x = b.emit_shaped(i->opcode, Shape(i->shape.dtype, part), operands, i->attrs);
-    x->backend_config = i->backend_config;
-    x->frontend_attributes = i->frontend_attributes;
+    const Shape shape(i->shape.dtype, part);
+    Instruction* x = emit_like(b, *i, std::move(operands), &shape);
     b.metadata = first->metadata;
     replace(i, moves, same_collective(b, *first, {x}, i->shape));
   }

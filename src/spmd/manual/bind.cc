@@ -94,15 +94,15 @@ class Binder {
 
   bool bind(Instruction* call, const Axes& outer) {
     if (call->called().size() != 1) fail(*call, "has no body");
-    Boundary said(*call, fallback_);
-    Axes manual = said.manual;
+    Boundary stated(*call, fallback_);
+    Axes manual = stated.manual;
     for (Instruction* o : call->operands()) {
       if (!o->shape.is_array()) fail(*call, "takes " + o->name + ", which is no array");
     }
     const std::vector<Shape> results = flatten(call->shape);
-    if (said.in.size() != call->operands().size() || said.out.size() != results.size()) {
-      fail(*call, "has " + std::to_string(said.in.size()) + " in_shardings and " +
-                      std::to_string(said.out.size()) + " out_shardings for " +
+    if (stated.in.size() != call->operands().size() || stated.out.size() != results.size()) {
+      fail(*call, "has " + std::to_string(stated.in.size()) + " in_shardings and " +
+                      std::to_string(stated.out.size()) + " out_shardings for " +
                       std::to_string(call->operands().size()) + " operands and " +
                       std::to_string(results.size()) + " results");
     }
@@ -113,7 +113,7 @@ class Binder {
       if (!common) fail(*call, "cuts an axis in ways that don't go together");
       manual = on(manual, common);
     };
-    for (const auto* list : {&said.in, &said.out}) {
+    for (const auto* list : {&stated.in, &stated.out}) {
       for (const TensorSharding& s : *list) join(s.mesh);
     }
     Axes around = outer;
@@ -123,7 +123,7 @@ class Binder {
       join(outer.mesh);
       around = on(outer, manual.mesh);
     }
-    for (auto* list : {&said.in, &said.out}) {
+    for (auto* list : {&stated.in, &stated.out}) {
       for (TensorSharding& s : *list) {
         if (s.mesh && same_mesh(s.mesh, manual.mesh)) s = s.on(manual.mesh);
       }
@@ -139,19 +139,19 @@ class Binder {
     for (std::size_t a = 0; a < inner.mesh->axes.size(); ++a) {
       partly |= inner.mesh->axes[a].size > 1 && !contains(inner.axes, int(a));
     }
-    for (auto* list : {&said.in, &said.out}) {
+    for (auto* list : {&stated.in, &stated.out}) {
       for (TensorSharding& s : *list) check(*call, &s, manual, around, partly);
     }
     ir::Computation* body = own(call->called()[0]);
     call->set_called(0, body);
-    check_shapes(*call, said, results, manual, partly);
+    check_shapes(*call, stated, results, manual, partly);
     if (partly) {
       declare(call, body, inner);
       visit(body, inner);
     } else {
       strip(body);
     }
-    call->sharding = said.out;
+    call->sharding = stated.out;
     for (std::size_t k = 0; k < call->operands().size(); ++k) {
       auto made = std::make_unique<Instruction>();
       made->opcode = Opcode::sharding_constraint;
@@ -160,7 +160,7 @@ class Binder {
       made->set_operands({call->operands()[k]});
       made->metadata = call->metadata;
       made->attrs = ir::ShardingConstraintAttrs{};
-      made->sharding = {said.in[k]};
+      made->sharding = {stated.in[k]};
       call->set_operand(k, call->parent->add(std::move(made)));
     }
     return !call->operands().empty();
@@ -211,7 +211,7 @@ class Binder {
     s->manual = {};
   }
 
-  static void check_shapes(const Instruction& call, const Boundary& said,
+  static void check_shapes(const Instruction& call, const Boundary& stated,
                            const std::vector<Shape>& results, const Axes& manual, bool partly) {
     const ir::Computation& body = *call.called()[0];
     auto check_shape = [&](const std::string& what, const Shape& global, const TensorSharding& s,
@@ -249,7 +249,7 @@ class Binder {
                      std::to_string(body.parameters().size()) + " parameters");
     }
     for (std::size_t k = 0; k < call.operands().size(); ++k) {
-      check_shape("operand " + std::to_string(k), call.operand(k)->shape, said.in[k],
+      check_shape("operand " + std::to_string(k), call.operand(k)->shape, stated.in[k],
                   body.parameter(k)->shape);
     }
     const std::vector<Shape> locals = flatten(body.root()->shape);
@@ -258,7 +258,7 @@ class Binder {
                      std::to_string(locals.size()));
     }
     for (std::size_t k = 0; k < results.size(); ++k) {
-      check_shape("result " + std::to_string(k), results[k], said.out[k], locals[k]);
+      check_shape("result " + std::to_string(k), results[k], stated.out[k], locals[k]);
     }
   }
 

@@ -13,8 +13,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 constexpr std::string_view kBody = "xla.sdy.manual_computation_body";
-constexpr const char* kToLocal = "xla.sdy.GlobalToLocalShape";
-constexpr const char* kToGlobal = "xla.sdy.LocalToGlobalShape";
 
 [[noreturn]] void fail(const Instruction& call, const std::string& why) {
   throw ValueError("the manual computation " + call.called()[0]->name() + " " + why,
@@ -79,9 +77,10 @@ class Raise {
         element = o->get<ir::GetTupleElementAttrs>().index;
         o = o->operands()[0];
       }
-      if (!ir::calls_target(*o, kToLocal) || (to_local_ && to_local_ != o) ||
+      if (!ir::calls_target(*o, ir::kGlobalToLocalShapeTarget) || (to_local_ && to_local_ != o) ||
           element != std::int64_t(k)) {
-        fail(*call_, "doesn't take its operands from one " + std::string(kToLocal));
+        fail(*call_,
+             "doesn't take its operands from one " + std::string(ir::kGlobalToLocalShapeTarget));
       }
       to_local_ = o;
     }
@@ -89,8 +88,10 @@ class Raise {
 
   void find_outputs() {
     auto take = [&](Instruction* user) {
-      if (!ir::calls_target(*user, kToGlobal) || (to_global_ && to_global_ != user)) {
-        fail(*call_, "doesn't give its results to one " + std::string(kToGlobal));
+      if (!ir::calls_target(*user, ir::kLocalToGlobalShapeTarget) ||
+          (to_global_ && to_global_ != user)) {
+        fail(*call_,
+             "doesn't give its results to one " + std::string(ir::kLocalToGlobalShapeTarget));
       }
       to_global_ = user;
     };
@@ -103,7 +104,8 @@ class Raise {
         take(next);
         const auto k = std::size_t(user->get<ir::GetTupleElementAttrs>().index);
         if (k >= next->operands().size() || next->operands()[k] != user) {
-          fail(*call_, "gives its results in another order to " + std::string(kToGlobal));
+          fail(*call_, "gives its results in another order to " +
+                           std::string(ir::kLocalToGlobalShapeTarget));
         }
       }
     }

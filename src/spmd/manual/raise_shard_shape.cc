@@ -20,15 +20,15 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-bool enters(const Instruction& i) { return ir::calls_target(i, "SPMDFullToShardShape"); }
-bool leaves(const Instruction& i) { return ir::calls_target(i, "SPMDShardToFullShape"); }
+bool enters(const Instruction& i) { return ir::calls_target(i, ir::kFullToShardShapeTarget); }
+bool leaves(const Instruction& i) { return ir::calls_target(i, ir::kShardToFullShapeTarget); }
 
 [[noreturn]] void refuse(const Instruction& i, const std::string& why) {
   throw NotImplementedError("per-device code around " + i.name + ": " + why, i.location());
 }
 
 /// A sharding of a custom call, the dims open that it leaves unspecified.
-TensorSharding said(const Instruction& i) {
+TensorSharding stated_sharding(const Instruction& i) {
   if (!i.has_sharding() || !i.shape.is_array()) {
     refuse(i, "it has no sharding of its own");
   }
@@ -144,7 +144,7 @@ class Regions {
       cloner.map(i, b.parameter(std::int64_t(operands.size()), i->shape));
       Instruction* x = i->operands()[0];
       if (x->has_sharding() && ir::is_constraint(*x)) {
-        in.push_back(said(*x));
+        in.push_back(stated_sharding(*x));
         operands.push_back(x->operands()[0]);
       } else if (x->has_sharding() && x->shape.is_array()) {
         in.push_back(x->sharding.front());
@@ -163,7 +163,7 @@ class Regions {
       Instruction* x = o->operands()[0];
       results.push_back(cloner.clone_with_operands(*x));
       shapes.push_back(o->shape);
-      out.push_back(said(*o));
+      out.push_back(stated_sharding(*o));
       o->drop_side_effect();
     }
     body->set_root(b.tuple(results));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/rules/projection.h"
 #include "src/spmd/sharding_util.h"
@@ -69,7 +70,7 @@ void AlternativeCollector::suggest_ends(const ir::Instruction& value, std::size_
   const IndexList before = used_axes(from), after = used_axes(to);
   IndexList dropped;
   for (int a : before) {
-    if (std::find(after.begin(), after.end(), a) == after.end()) dropped.push_back(a);
+    if (!contains(after, a)) dropped.push_back(a);
   }
   for (std::size_t d = 0; d < to.dims.size() && !dropped.empty(); ++d) {
     TensorSharding s = reduced(to);

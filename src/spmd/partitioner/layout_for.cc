@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // In which layout an op is computed: how its operands are laid out, what its users request, its
 // work, and the cheapest between them.
+#include "src/base/contains.h"
 #include "src/spmd/partitioner/layout_chooser.h"
 
 #include <algorithm>
@@ -91,8 +92,8 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
   const std::vector<double> shares_of_operands = operand_shares(source);
   ComputeLayout layout;
   const std::vector<bool> used = used_elements(source, source_.users(source));
-  if (std::find(used.begin(), used.end(), false) != used.end() &&
-      rule.results.size() == used.size() && result_shapes.size() == used.size()) {
+  if (contains(used, false) && rule.results.size() == used.size() &&
+      result_shapes.size() == used.size()) {
     const std::vector<std::size_t> source_of = layout_sources(rule, used);
     FactorRule without = rule;
     without.results = select_independent(rule.results, source_of);

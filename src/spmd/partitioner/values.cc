@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 
 namespace tessera::spmd {
 
@@ -12,9 +13,8 @@ namespace {
 
 /// Some axis is unreduced after, but not before.
 bool adds_unreduced(const TensorSharding& before, const TensorSharding& after) {
-  return std::any_of(after.unreduced.begin(), after.unreduced.end(), [&](int a) {
-    return std::find(before.unreduced.begin(), before.unreduced.end(), a) == before.unreduced.end();
-  });
+  return std::any_of(after.unreduced.begin(), after.unreduced.end(),
+                     [&](int a) { return !contains(before.unreduced, a); });
 }
 
 }  // namespace

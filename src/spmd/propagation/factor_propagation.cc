@@ -24,7 +24,7 @@ struct Tensor {
 struct Scratch {
   std::vector<Tensor> tensors;  ///< those of the last ops stay, with what they hold
   std::vector<IndexList> chains;
-  IndexList agreed, wanted;
+  IndexList agreed, proposed;
   std::vector<std::size_t> order;
 };
 
@@ -262,28 +262,28 @@ class OpPropagation {
         // Nothing more to take, or a contradiction.
         if (have.size() >= axes.size()) continue;
         if (!std::equal(have.begin(), have.end(), axes.begin())) continue;
-        IndexList& wanted = scratch_.wanted;
-        wanted = axes;
-        wanted.resize(refused_from(t, f, wanted));
-        wanted.resize(std::min(wanted.size(), cut_to(t, f, wanted)));
-        if (op_.elementwise && !results) keep_to_result(f, &wanted);
-        if (wanted.size() > have.size()) update(t, f, wanted);
+        IndexList& proposed = scratch_.proposed;
+        proposed = axes;
+        proposed.resize(refused_from(t, f, proposed));
+        proposed.resize(std::min(proposed.size(), cut_to(t, f, proposed)));
+        if (op_.elementwise && !results) keep_to_result(f, &proposed);
+        if (proposed.size() > have.size()) update(t, f, proposed);
       }
     }
   }
 
   /// An operand of an elementwise op gains nothing from axes that the result doesn't have.
-  void keep_to_result(std::size_t f, IndexList* wanted) const {
+  void keep_to_result(std::size_t f, IndexList* proposed) const {
     for (const Tensor& t : tensors_) {
       if (!t.is_result || !t.projection.present[f]) continue;
       const IndexList& got = t.projection.factors[f].axes;
       auto common =
-          std::mismatch(wanted->begin(),
-                        wanted->begin() + std::ptrdiff_t(std::min(wanted->size(), got.size())),
+          std::mismatch(proposed->begin(),
+                        proposed->begin() + std::ptrdiff_t(std::min(proposed->size(), got.size())),
                         got.begin())
               .first -
-          wanted->begin();
-      wanted->resize(std::size_t(common));
+          proposed->begin();
+      proposed->resize(std::size_t(common));
     }
   }
 

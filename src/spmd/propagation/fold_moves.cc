@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/propagation/graph.h"
@@ -318,7 +319,7 @@ class Folder {
     for (std::size_t k = 0; k < map.size(); ++k) {
       const Instruction* part = component(indices, std::int64_t(k), vector_dim);
       const auto d = part ? coordinate_dim(part) : std::nullopt;
-      if (!d || *d == vector_dim || std::find(used.begin(), used.end(), *d) != used.end()) continue;
+      if (!d || *d == vector_dim || contains(used, *d)) continue;
       if (!fits(map[k], indices.shape.dim(*d))) continue;
       used.push_back(*d);
       found.emplace_back(std::int64_t(k), *d);

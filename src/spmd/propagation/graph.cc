@@ -468,7 +468,7 @@ class Builder {
     graph_.ops.push_back(std::move(op));
   }
 
-  /// A result that reuses an argument's memory should lie like it.
+  /// A result that reuses an argument's memory should be sharded like it.
   void tie(const ir::Alias& alias) {
     auto leaf_at = [&](const Instruction* i, const Dims& path) {
       std::int64_t leaf = graph_.first_leaf(i);

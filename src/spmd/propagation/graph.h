@@ -13,7 +13,8 @@
 
 namespace tessera::spmd::propagation {
 
-/// One array, or several that always lie alike (a loop's carry: the body's parameter, its result,
+/// One array, or several that always have one sharding (a loop's carry: the body's parameter, its
+/// result,
 /// ...).
 struct Value {
   TensorSharding sharding;
@@ -67,7 +68,7 @@ struct Graph {
   std::vector<Op> ops;
   std::vector<CallbackOp> callbacks;
   std::deque<FactorRule> rules;
-  Provenance* provenance = nullptr;            ///< told of what happens; null: nobody asks
+  Provenance* provenance = nullptr;            ///< records what happens; null: nothing is recorded
   std::vector<ir::Computation*> computations;  ///< callees first; reducers and the like left out
 
   int value_of(const ir::Instruction* instruction, std::size_t leaf = 0) const {
@@ -108,7 +109,7 @@ struct Graph {
 Graph build_graph(ir::Module* module, const MeshRef& mesh);
 
 /// Roots of called computations that have shardings of their own are copied, since all that a loop
-/// carries or branches return must lie alike.
+/// carries or branches return must have one sharding.
 void free_roots(ir::Module* module);
 
 /// Reads what HLO text says by custom calls: members of sharding groups get the group's number and

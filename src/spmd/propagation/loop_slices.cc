@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loop only reads, some rows a step, along a split dim: each step would have to tell all
-// devices its owner's rows, which together is more than to gather the array once before the loop.
+// What a loop only reads, some rows a step, along a split dim: each step would have to send its
+// owner's rows to all devices, which together is more than to gather the array once before the
+// loop.
 #include <algorithm>
 #include <optional>
 
+#include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/propagation/graph.h"
@@ -17,7 +19,7 @@ using ir::Opcode;
 bool splits_by(const Instruction& x, int axis) {
   for (const TensorSharding& s : x.sharding) {
     for (const DimSharding& d : s.dims) {
-      if (std::find(d.axes.begin(), d.axes.end(), axis) != d.axes.end()) return true;
+      if (contains(d.axes, axis)) return true;
     }
   }
   return false;
@@ -49,28 +51,29 @@ class Loop {
       if (!user->is(Opcode::get_tuple_element)) return;
     }
     const std::vector<Instruction*> leaves = view_.reads(k);
-    if (std::find(leaves.begin(), leaves.end(), out->operand(k)) == leaves.end()) return;
+    if (!view_.is_invariant(k)) return;
     const TensorSharding& s = in->sharding[k];
     const Dims& dims = loop_->shape.elements[k].dims;
     if (s.kind != TensorSharding::Kind::axes || s.dims.size() != dims.size()) return;
     std::vector<char> read(dims.size(), 0);
-    double told = 0;
+    double received = 0;
     for (const Instruction* leaf : leaves) {
       if (leaf->sharding.size() != 1) return;
       for (const Instruction* user : leaf->users()) {
         if (user == out) continue;
         if (!user->is(Opcode::dynamic_slice) || user->operand(0) != leaf) return;
-        // Twice as much where all devices are told as where each is told its part.
+        // Twice as much where all devices receive the rows as where each receives its part.
         bool parts = false;
         for (std::size_t d = 0; d < dims.size(); ++d) {
           if (user->shape.dims[d] == dims[d] || s.shards(std::int64_t(d)) == 1) continue;
           read[d] = 1;
           for (int axis : s.dims[d].axes) parts = parts || splits_by(*user, axis);
         }
-        told += (parts ? 1 : 2) * double(trips) * double(user->shape.element_count());
+        received += (parts ? 1 : 2) * double(trips) * double(user->shape.element_count());
       }
     }
-    if (std::count(read.begin(), read.end(), 1) == 0 || told <= double(element_count(dims))) return;
+    if (std::count(read.begin(), read.end(), 1) == 0 || received <= double(element_count(dims)))
+      return;
     auto gather = [&](TensorSharding* t) {
       for (std::size_t d = 0; d < read.size(); ++d) {
         if (read[d]) t->dims[d].axes.clear();

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "src/base/check.h"
+#include "src/ir/constraint.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/axes/tiling.h"
 #include "src/spmd/manual/manual.h"
@@ -24,7 +25,8 @@ struct Kin {
   int count = 0;
 };
 
-/// A sharding of another device order, on `mesh` if it can be said there; empty mesh otherwise.
+/// A sharding of another device order, on `mesh` if it can be expressed there; empty mesh
+/// otherwise.
 TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
   std::int64_t rank = s.rank();
   TensorSharding none;
@@ -66,9 +68,9 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
   return c->add(std::move(made));
 }
 
-/// What is computed between arguments and results on another order lies by the stand-ins, so that
-/// axes flow there too. Arguments and results themselves, and what manual computations take and
-/// give, keep what was said: a permute leads there.
+/// What is computed between arguments and results on another order is sharded by the stand-ins, so
+/// that axes flow there too. Arguments and results themselves, and what manual computations take
+/// and give, keep what was stated: a permute leads there.
 void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
   std::vector<ir::Instruction*> all;
   for (const auto& i : c->instructions()) all.push_back(i.get());
@@ -96,9 +98,9 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
         i->set_operand(k, made.back());
       }
     } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
-      const TensorSharding said = i->sharding[0];
-      i->sharding[0] = equivalent_on(said, fine);
-      made.push_back(constrained(c, i, said));
+      const TensorSharding stated = i->sharding[0];
+      i->sharding[0] = equivalent_on(stated, fine);
+      made.push_back(constrained(c, i, stated));
       c->set_root(made.back());
     }
   }

@@ -8,12 +8,13 @@ namespace tessera::spmd::propagation {
 
 /// Puts all shardings on one mesh whose axes are prime pieces, so that any axis can be taken in
 /// part. It is made of the mesh that most shardings are on (module->mesh at a tie, or if there is
-/// none). Shardings on another device order keep their mesh, unless they can be said on this one.
-/// Returns the mesh, and in `coarse` the coarsest one that says all that the module said.
+/// none). Shardings on another device order keep their mesh, unless they can be expressed on this
+/// one. Returns the mesh, and in `coarse` the coarsest one that expresses all shardings of the
+/// module.
 MeshRef unify_meshes(ir::Module* module, MeshRef* coarse);
 
 /// The coarsest refinement of `coarse` on which these shardings, as far as they are on `fine`, can
-/// be said.
+/// be expressed.
 MeshRef coarsest_mesh(const std::vector<TensorSharding>& shardings, const MeshRef& fine,
                       const MeshRef& coarse);
 

@@ -3,14 +3,13 @@
 #include <cstdlib>
 
 #include "src/ir/constraint.h"
+#include "src/ir/custom_call_targets.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {
 namespace {
-
-constexpr const char* kGroup = "xla.sdy.ShardingGroup";
 
 /// `xla.sdy.sharding_group_id="3 : i64"`
 int group_of(const ir::Instruction& i) {
@@ -38,12 +37,13 @@ void join_group(ir::Instruction* i) {
   x->sharding.front().shard_group = group_of(*i);
 }
 
-bool says_result(const ir::Instruction& i) {
+bool states_result(const ir::Instruction& i) {
   const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
   return constraint && constraint->kind == ir::ShardingConstraintAttrs::Kind::result;
 }
 
-/// What says how a result lies says so of the result itself, as where a program has it in words.
+/// A constraint that states a result's sharding states it of the result itself, as attributes of
+/// functions do.
 void read_results(ir::Computation* entry) {
   ir::Instruction* root = entry->root();
   const bool element = root->is(ir::Opcode::get_tuple_element);
@@ -53,7 +53,7 @@ void read_results(ir::Computation* entry) {
   for (std::size_t k = 0; k < all->operands().size(); ++k) {
     const ir::Instruction& x = *all->operands()[k];
     if (!x.shape.is_array()) return;
-    if (!says_result(x)) continue;
+    if (!states_result(x)) continue;
     if (element && root->get<ir::GetTupleElementAttrs>().index != std::int64_t(k)) continue;
     const std::size_t leaf = element ? 0 : k, leaves = element ? 1 : all->operands().size();
     if (root->sharding.size() != leaves || x.sharding.size() != 1 ||
@@ -66,7 +66,7 @@ void read_results(ir::Computation* entry) {
   }
   if (!any) return;
   for (const auto& i : entry->instructions()) {
-    if (says_result(*i)) i->drop_side_effect();
+    if (states_result(*i)) i->drop_side_effect();
   }
   entry->remove_dead();
 }
@@ -87,7 +87,8 @@ void normalize_custom_calls(ir::Module* module) {
             if (d < s.rank()) s.dims[std::size_t(d)].open = true;
           }
         }
-      } else if (i->is(ir::Opcode::custom_call) && i->get<ir::CustomCallAttrs>().target == kGroup) {
+      } else if (i->is(ir::Opcode::custom_call) &&
+                 i->get<ir::CustomCallAttrs>().target == ir::kShardingGroupTarget) {
         join_group(i.get());
         i->drop_side_effect();
         groups = true;

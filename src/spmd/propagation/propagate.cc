@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/factor_propagation.h"
@@ -83,10 +84,10 @@ class Schedule {
         priorities.insert(d.priority);
         later = later || d.priority > 0;
       }
-      if (later) hide(int(v));
+      if (later) defer(int(v));
     }
     for (int priority : priorities) {
-      show(priority);
+      restore(priority);
       if (graph_.provenance) graph_.provenance->priority = priority;
       for (int level = 0; level < kLevels; ++level) settle_level(level);
     }
@@ -96,15 +97,15 @@ class Schedule {
   // --- dims of later user priorities are closed and hold their axes back
   // ---------------------------
 
-  struct Hidden {
+  struct Deferred {
     int value;
     IndexList replicated;  ///< as the user gave it
     std::vector<DimSharding> dims;
   };
 
-  void hide(int v) {
+  void defer(int v) {
     Value& value = graph_.values[std::size_t(v)];
-    Hidden h{v, value.sharding.replicated, value.sharding.dims};
+    Deferred h{v, value.sharding.replicated, value.sharding.dims};
     for (DimSharding& d : value.sharding.dims) {
       if (d.priority == 0) continue;
       value.sharding.replicated.insert(value.sharding.replicated.end(), d.axes.begin(),
@@ -112,12 +113,12 @@ class Schedule {
       d.axes.clear();
       d.open = false;
     }
-    hidden_.push_back(std::move(h));
+    deferred_.push_back(std::move(h));
   }
 
-  void show(int priority) {
+  void restore(int priority) {
     if (priority == 0) return;
-    for (const Hidden& h : hidden_) {
+    for (const Deferred& h : deferred_) {
       Value& value = graph_.values[std::size_t(h.value)];
       value.sharding.replicated = h.replicated;
       for (std::size_t d = 0; d < h.dims.size(); ++d) {
@@ -225,7 +226,7 @@ class Schedule {
     };
     const auto gives = [&](int o) {
       const IndexList& results = graph_.ops[std::size_t(o)].results;
-      return std::find(results.begin(), results.end(), value) != results.end();
+      return contains(results, value);
     };
     const std::span<const int> ops = graph_.ops_of(value);
     for (int o : ops) {
@@ -261,23 +262,24 @@ class Schedule {
       for (const ir::Instruction* o : i.operands()) {
         for (Shape& leaf : flatten(o->shape)) operand_shapes.push_back(std::move(leaf));
       }
-      bool told = false;
+      bool has_inferred = false;
       if (hook.has_infer_callback() && op.operand_version != version(op.operands)) {
         op.operand_version = version(op.operands);
         std::vector<TensorSharding> inferred =
             hook.infer_sharding_from_operands(coarse_, described(op.operands, operand_shapes, true),
                                               described(op.results, result_shapes, false));
-        told = std::any_of(inferred.begin(), inferred.end(), splits);
-        // Nothing inferred is nothing said: then users decide.
-        if (told || inferred.size() != op.results.size()) {
+        has_inferred = std::any_of(inferred.begin(), inferred.end(), splits);
+        // Without an inferred sharding users decide.
+        if (has_inferred || inferred.size() != op.results.size()) {
           any |= take(op, inferred, "infer_sharding_from_operands");
         }
       }
-      if (!told && hook.has_propagate_callback() && op.result_version != version(op.results)) {
-        bool wanted = std::any_of(op.results.begin(), op.results.end(), [&](int v) {
+      if (!has_inferred && hook.has_propagate_callback() &&
+          op.result_version != version(op.results)) {
+        bool splits_results = std::any_of(op.results.begin(), op.results.end(), [&](int v) {
           return splits(graph_.values[std::size_t(v)].sharding);
         });
-        if (wanted) {
+        if (splits_results) {
           any |= take(
               op, hook.propagate_user_sharding(coarse_, described(op.results, result_shapes, true)),
               "propagate_user_sharding");
@@ -293,34 +295,35 @@ class Schedule {
                        [](const DimSharding& d) { return !d.axes.empty(); });
   }
 
-  bool take(CallbackOp& op, const std::vector<TensorSharding>& said, const char* callback) {
+  bool take(CallbackOp& op, const std::vector<TensorSharding>& returned, const char* callback) {
     const ir::Instruction& i = *op.instruction;
-    if (said.size() != op.results.size()) {
+    if (returned.size() != op.results.size()) {
       throw ValueError("custom_partitioning of " +
                            i.get<ir::CustomPartitioningAttrs>().partitioner->name() + ": " +
-                           callback + " returned " + std::to_string(said.size()) +
+                           callback + " returned " + std::to_string(returned.size()) +
                            " shardings for " + std::to_string(op.results.size()) + " results",
                        i.location());
     }
     bool any = false;
-    for (std::size_t r = 0; r < said.size(); ++r) {
+    for (std::size_t r = 0; r < returned.size(); ++r) {
       Value& v = graph_.values[std::size_t(op.results[r])];
       // What the program states stays.
-      if (!v.active || v.given || said[r].kind != TensorSharding::Kind::axes) continue;
-      if (said[r].dims.size() != v.dims.size()) {
+      if (!v.active || v.given || returned[r].kind != TensorSharding::Kind::axes) continue;
+      if (returned[r].dims.size() != v.dims.size()) {
         throw ShardingError(
             "custom_partitioning of " + i.get<ir::CustomPartitioningAttrs>().partitioner->name() +
-                ": " + callback + " returned " + said[r].to_spec_string() + " for result " +
+                ": " + callback + " returned " + returned[r].to_spec_string() + " for result " +
                 std::to_string(r) + " of rank " + std::to_string(v.dims.size()),
             i.location());
       }
-      if (said[r].mesh && !same_mesh(said[r].mesh, fine_)) {
-        throw ShardingError(
-            "custom_partitioning of " + i.get<ir::CustomPartitioningAttrs>().partitioner->name() +
-                ": " + callback + " returned a sharding on another mesh, " + said[r].to_string(),
-            i.location());
+      if (returned[r].mesh && !same_mesh(returned[r].mesh, fine_)) {
+        throw ShardingError("custom_partitioning of " +
+                                i.get<ir::CustomPartitioningAttrs>().partitioner->name() + ": " +
+                                callback + " returned a sharding on another mesh, " +
+                                returned[r].to_string(),
+                            i.location());
       }
-      TensorSharding s = said[r].on(fine_).closed();
+      TensorSharding s = returned[r].on(fine_).closed();
       s.manual = v.sharding.manual;
       // The callback has spoken for all dims: users don't extend them.
       bool same = v.sharding.same_placement(s);
@@ -350,7 +353,7 @@ class Schedule {
   std::vector<char> changed_;                ///< by value, while an op is seen to
   std::vector<std::uint8_t> quiet_, kinds_;  ///< by op
   Permission permissions_[kKinds][kLevels];
-  std::vector<Hidden> hidden_;
+  std::vector<Deferred> deferred_;
 };
 
 void change_priority(Value* value, int by) {
@@ -405,9 +408,7 @@ void write_back(ir::Module* module, Graph* given, const MeshRef& fine, const Mes
     }
     // Axes that are manual around a value were kept off it; it has nothing to say about them.
     const IndexList& manual = of_value.back().manual;
-    erase_if(of_value.back().replicated, [&](int axis) {
-      return std::find(manual.begin(), manual.end(), axis) != manual.end();
-    });
+    erase_if(of_value.back().replicated, [&](int axis) { return contains(manual, axis); });
   }
   const MeshRef mesh = coarsest_mesh(of_value, fine, coarse);
   for (TensorSharding& s : of_value) {
@@ -513,10 +514,10 @@ void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
   }
   for (const Pin& pin : pins) {
     propagation::Value& v = s.graph.values[std::size_t(pin.value)];
-    TensorSharding said = pin.sharding.closed();
-    said.mesh = s.fine;
-    said.manual = v.sharding.manual;
-    v.sharding = std::move(said);
+    TensorSharding pinned = pin.sharding.closed();
+    pinned.mesh = s.fine;
+    pinned.manual = v.sharding.manual;
+    v.sharding = std::move(pinned);
     v.given = true;
   }
   const std::vector<int> postponed = first ? postpone(&s.graph, *first) : std::vector<int>();
@@ -536,7 +537,7 @@ void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
 
 void Propagation::run_once(propagation::Provenance* provenance) {
   State& s = *state_;
-  TESSERA_CHECK(!s.ran, "a propagation that is to be told of has run before");
+  TESSERA_CHECK(!s.ran, "a propagation that is to be has_inferred of has run before");
   provenance->state(s.graph);
   s.graph.provenance = provenance;
   propagation::Schedule(&s.graph, s.fine, s.coarse).run();

@@ -24,11 +24,12 @@ struct Provenance;
 /// Constants, iotas and broadcasts of scalars are duplicated per user first, so that one use's
 /// sharding doesn't leak into another.
 ///
-/// `provenance`: is told what set each axis (propagation/provenance.h). The module is then for
+/// `provenance`: records what set each axis (propagation/provenance.h). The module is then for
 /// reading: slices of loops' inputs are left in the loops.
 void propagate(ir::Module* module, propagation::Provenance* provenance = nullptr);
 
-/// Propagation that can be asked again with more said: what would follow if this array lay so?
+/// Propagation that can be repeated with more shardings stated: what would follow if this array
+/// were sharded so?
 class Propagation {
  public:
   /// Prepares the module, which must outlive this. `once`: it will not be asked again.
@@ -39,12 +40,12 @@ class Propagation {
     int value = 0;
     TensorSharding sharding;
   };
-  /// Arrays that always lie alike (a loop's carries, say) have one number.
+  /// Arrays that always have one sharding (a loop's carries, say) have one number.
   int value_of(const ir::Instruction& instruction, std::size_t leaf) const;
   /// Whether the sharding is propagation's to choose: not the program's, and none of its arguments
   /// or results; and whether it could be this one.
   bool is_free(int value, const TensorSharding& sharding) const;
-  /// Whether the program says how the array lies; what runs per device as it is written counts.
+  /// Whether the program states the array's sharding; what runs per device as it is written counts.
   bool is_stated(const ir::Instruction& array) const;
   /// Writes the shardings of all instructions, from the module's own and these. The first run's
   /// arguments and results stay as they are in later ones.

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
+
 namespace tessera::spmd::propagation {
 
 const Cause* Provenance::find(int value, int dim, int axis) const {
   const std::vector<Cause>& list = causes[std::size_t(value)];
-  // The last word counts: a callback may have replaced what rules had said.
+  // The last word counts: a callback may have replaced what rules had set.
   for (auto c = list.rbegin(); c != list.rend(); ++c) {
-    if (c->dim == dim && std::find(c->axes.begin(), c->axes.end(), axis) != c->axes.end()) {
+    if (c->dim == dim && contains(c->axes, axis)) {
       return &*c;
     }
   }

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
+
 namespace tessera::spmd::reshard {
 
 std::vector<IndexList> axis_groups(IndexList axes, const std::vector<IndexList>& lists,
                                    const std::vector<IndexList>& sets) {
-  auto contains = [](const IndexList& list, int axis) {
-    return std::find(list.begin(), list.end(), axis) != list.end();
-  };
   auto listed = [&](int a) {
     return std::any_of(lists.begin(), lists.end(), [&](auto& l) { return contains(l, a); });
   };

@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
+#include "src/base/key_writer.h"
 #include "src/ir/analysis/cost.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/search.h"
@@ -336,38 +337,17 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const Transf
   return plan;
 }
 
-void append(std::string* key, std::int64_t value) {
-  // Small numbers, the rule, take one byte.
-  while (value < 0 || value > 127) {
-    key->push_back(char(0x80 | (value & 0x7F)));
-    value = std::int64_t(std::uint64_t(value) >> 7);
-  }
-  key->push_back(char(value));
-}
-
-void append(std::string* key, const IndexList& axes) {
-  for (int a : axes) append(key, a + 1);
-  key->push_back(0);
-}
-
 std::string key_of(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
-  std::string key;
-  key.reserve(96);
-  for (const MeshAxis& axis : ends.mesh->axes) append(&key, axis.size);
-  key.push_back(0);
-  for (std::int64_t d : ends.dims) append(&key, d);
-  append(&key, element_bytes);
+  KeyWriter key;
+  key.add(ends.mesh->axes.size());
+  for (const MeshAxis& axis : ends.mesh->axes) key.add(axis.size);
+  key.add_all(ends.dims, element_bytes);
   for (const TensorSharding* s : {&ends.from, &ends.to}) {
-    for (const DimSharding& dim : s->dims) append(&key, dim.axes);
-    append(&key, s->unreduced);
+    for (const DimSharding& dim : s->dims) key.add(dim.axes);
+    key.add(s->unreduced);
   }
-  append(&key, ends.from.manual);
-  for (const double price : {cost.latency_bytes, cost.bytes_per_peak_byte}) {
-    char raw[sizeof price];
-    std::memcpy(raw, &price, sizeof raw);
-    key.append(raw, sizeof raw);
-  }
-  return key;
+  key.add_all(ends.from.manual, cost.latency_bytes, cost.bytes_per_peak_byte);
+  return key.take();
 }
 
 void check(const TensorSharding& from, const TensorSharding& to, const Dims& dims) {

@@ -186,13 +186,8 @@ std::optional<FactorRule> custom_call(const ir::Instruction& instruction) {
   static constexpr std::array<std::string_view, 8> kIdentities = {
       "LayoutConstraint", "MoveToHost",  "MoveToDevice", "X64Combine",
       "X64SplitHigh",     "X64SplitLow", "mhlo.erf",     "annotate_device_placement"};
-  if (std::find(kIdentities.begin(), kIdentities.end(), attrs.target) != kIdentities.end() &&
-      instruction.shape.is_array()) {
+  if (contains(kIdentities, attrs.target) && instruction.shape.is_array()) {
     return elementwise(instruction);
-  }
-  if ((attrs.target == "TopK" || attrs.target == "mhlo.topk") &&
-      instruction.operand(0)->shape.is_array()) {
-    return top_k(instruction);
   }
   if (auto spec = ir::custom_call_rule(instruction)) return from_spec(*spec);
   return std::nullopt;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/contains.h"
 #include "src/spmd/rules/rules.h"
 
 namespace tessera::spmd::rules {
@@ -39,7 +40,7 @@ std::optional<FactorRule> result_only(const ir::Instruction& instruction) {
 std::optional<FactorRule> reshape(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
-  if (std::find(from.begin(), from.end(), 0) != from.end()) return std::nullopt;
+  if (contains(from, 0)) return std::nullopt;
   std::size_t i = 0, j = 0;
   std::int64_t left = 1, right = 1;              // what remains of dims i and j
   std::int64_t left_count = 1, right_count = 1;  // elements gone by, major to minor
@@ -140,7 +141,7 @@ std::optional<FactorRule> reverse(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const Dims& dims = instruction.get<ir::DimensionsAttrs>().dims;
   for (std::int64_t d = 0; d < std::int64_t(rule.result_dims(0).size()); ++d) {
-    bool reversed = std::find(dims.begin(), dims.end(), d) != dims.end();
+    bool reversed = contains(dims, d);
     int f = rule.factor(rule.result_dims(0)[std::size_t(d)],
                         reversed ? FactorKind::permutation : FactorKind::pass_through);
     rule.operand(0, d, f).result(0, d, f);

@@ -18,13 +18,6 @@ constexpr const char* kApiVersions[] = {"", "", "API_VERSION_STATUS_RETURNING",
                                         "API_VERSION_STATUS_RETURNING_UNIFIED",
                                         "API_VERSION_TYPED_FFI"};
 
-bool is_row_major(const Dims& layout) {
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (layout[i] != std::int64_t(layout.size() - 1 - i)) return false;
-  }
-  return true;
-}
-
 /// `"..."`, and nothing behind it.
 bool is_one_string(std::string_view text) {
   if (text.size() < 2 || text[0] != '"') return false;

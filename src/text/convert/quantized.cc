@@ -3,6 +3,7 @@
 // that it stands for, as the StableHLO specification defines them (dequantize, op, quantize).
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
@@ -20,9 +21,7 @@ namespace {
 using R = Reader;
 using Convert = void (Reader::*)(Operation&);
 
-bool among(Convert convert, std::initializer_list<Convert> list) {
-  return std::find(list.begin(), list.end(), convert) != list.end();
-}
+bool among(Convert convert, std::initializer_list<Convert> list) { return contains(list, convert); }
 
 // What passes values on or takes its arithmetic from a region or a function of its own.
 bool passes_on(const OpInfo& info) {
@@ -196,8 +195,8 @@ void Reader::check_passed_on(const Operation& op) {
     bool keeps = op.info->convert == &R::async_done && op.results.size() == 1;
     if (op.info->convert == &R::custom_call) {
       std::string_view target = call_target(op);
-      keeps = target == ir::kShardingTarget || target == "SPMDFullToShardShape" ||
-              target == "SPMDShardToFullShape" || target == "annotate_device_placement";
+      keeps = target == ir::kShardingTarget || ir::is_shard_shape_target(target) ||
+              target == "annotate_device_placement";
     }
     if (!keeps) return;
   }

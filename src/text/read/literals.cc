@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense<...>: numbers, nested lists, blobs in hexadecimal.
-#include <bit>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {
@@ -18,9 +19,6 @@ int hex_digit(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
-
-// Bits of a float of fewer than 16 bits nearest to v, ties to even.
-std::uint8_t small_float_bits(DType t, double v);
 
 // Reads the elements of one literal, row-major.
 class Elements {
@@ -178,69 +176,6 @@ class Elements {
   DType part_;
   std::size_t size_ = 1;
 };
-
-struct SmallFormat {
-  int exponent_bits, mantissa_bits, bias;
-  bool infinite;       ///< the greatest exponent means inf and NaN
-  bool negative_zero;  ///< has -0; else its bits are the NaN
-};
-
-SmallFormat format_of(DType t) {
-  switch (t) {
-    case DType::f4e2m1fn:
-      return {2, 1, 1, false, true};
-    case DType::f8e3m4:
-      return {3, 4, 3, true, true};
-    case DType::f8e4m3:
-      return {4, 3, 7, true, true};
-    case DType::f8e4m3b11fnuz:
-      return {4, 3, 11, false, false};
-    case DType::f8e4m3fn:
-      return {4, 3, 7, false, true};
-    case DType::f8e4m3fnuz:
-      return {4, 3, 8, false, false};
-    case DType::f8e5m2:
-      return {5, 2, 15, true, true};
-    case DType::f8e5m2fnuz:
-      return {5, 2, 16, false, false};
-    default:
-      return {8, 0, 127, false, false};
-  }
-}
-
-std::uint8_t small_float_bits(DType t, double v) {
-  const SmallFormat f = format_of(t);
-  const int total = f.exponent_bits + f.mantissa_bits;
-  const bool signed_zero = f.negative_zero;
-  if (t == DType::f8e8m0fnu) {
-    // Powers of two only.
-    if (!(v > 0)) return 0xff;
-    int e = 0;
-    double m = std::frexp(v, &e);  // v = m 2^e, m in [0.5, 1)
-    if (m >= 0.75) ++e;
-    return std::uint8_t(std::min(std::max(e - 1 + f.bias, 0), 254));
-  }
-  const int sign = std::signbit(v) ? 1 << total : 0;
-  double a = std::fabs(v);
-  if (a == 0) return std::uint8_t(signed_zero ? sign : 0);
-  int e = 0;
-  std::frexp(a, &e);
-  int exponent = std::max(e - 1, 1 - f.bias);
-  // In units of the last place, rounded to even.
-  double scaled = std::nearbyint(std::ldexp(a, f.mantissa_bits - exponent));
-  auto units = std::int64_t(std::min(scaled, 1e9));
-  std::int64_t bits = units + (std::int64_t(exponent + f.bias - 1) << f.mantissa_bits);
-  std::int64_t above = std::int64_t(1) << total;  // first bits beyond the exponent
-  std::int64_t greatest = f.infinite ? above - (std::int64_t(1) << f.mantissa_bits) - 1 : above - 1;
-  if (t == DType::f8e4m3fn) greatest = above - 2;
-  if (bits > greatest) {
-    if (f.infinite) return std::uint8_t(sign | (greatest + 1));
-    if (t == DType::f4e2m1fn) return std::uint8_t(sign | greatest);
-    if (t == DType::f8e4m3fn) return std::uint8_t(sign | 0x7f);
-    return 0x80;
-  }
-  return std::uint8_t(sign | bits);
-}
 
 }  // namespace
 

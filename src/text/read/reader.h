@@ -269,6 +269,11 @@ class Reader {
   void block_argument(std::vector<BlockArgument>* out);
   void block_header(std::vector<BlockArgument>* out);
   void regions(Operation& op);
+  ir::Instruction* add_to(ir::Computation* c, ir::Opcode opcode, Shape shape, ir::Attributes attrs,
+                          std::vector<ir::Instruction*> operands);
+  /// Makes what the arguments of a region stand for, and defines their names.
+  void region_arguments(const Operation& op, const std::vector<BlockArgument>& arguments,
+                        const char* at, Frame* inner);
   /// The region whose opening brace comes next. `arguments`: names given outside of the braces.
   ir::Computation* region(Operation& op, std::size_t number,
                           const std::vector<BlockArgument>* arguments, Captures* captures);

@@ -35,6 +35,57 @@ void Reader::block_header(std::vector<BlockArgument>* out) {
   in_.expect(':', "after the name of a block");
 }
 
+Instruction* Reader::add_to(Computation* c, Opcode opcode, Shape shape, ir::Attributes attrs,
+                            std::vector<Instruction*> operands) {
+  auto owned = std::make_unique<Instruction>();
+  owned->opcode = opcode;
+  owned->shape = std::move(shape);
+  owned->attrs = std::move(attrs);
+  owned->set_operands(std::move(operands));
+  owned->name = std::string(ir::name(opcode)) + "." + std::to_string(++next_number_);
+  return c->add(std::move(owned));
+}
+
+void Reader::region_arguments(const Operation& op, const std::vector<BlockArgument>& arguments,
+                              const char* at, Frame* inner) {
+  Computation* c = inner->computation;
+  if (inner->kind == Regions::loop) {
+    if (arguments.size() != op.operands.size()) {
+      in_.fail_at(at, "a region of " + std::string(op.name) + " has " +
+                          std::to_string(arguments.size()) + " arguments; expected " +
+                          std::to_string(op.operands.size()));
+    }
+    std::vector<Shape> shapes;
+    for (const BlockArgument& a : arguments) shapes.push_back(*a.type);
+    inner->own = shapes.size();
+    inner->tuple =
+        add_to(c, Opcode::parameter, Shape::tuple(std::move(shapes)), ir::ParameterAttrs{0}, {});
+    for (std::size_t n = 0; n < arguments.size(); ++n) {
+      Instruction* v = add_to(c, Opcode::get_tuple_element, *arguments[n].type,
+                              ir::GetTupleElementAttrs{std::int64_t(n)}, {inner->tuple});
+      const Quantized* q = types_.quantized(arguments[n].type);
+      if (!same_meaning(q, quantized(op.operands[n]))) {
+        in_.fail_at(arguments[n].at,
+                    "this argument is " + type_text(v->shape, q) + " and starts as " +
+                        type_text(op.operands[n]->shape, quantized(op.operands[n])));
+      }
+      note_quantized(v, q);
+      define(arguments[n].name, arguments[n].at, &v, 1);
+    }
+  } else if (inner->kind == Regions::branches) {
+    if (!arguments.empty()) in_.fail_at(at, "a branch takes no arguments");
+    inner->tuple = add_to(c, Opcode::parameter, Shape::tuple({}), ir::ParameterAttrs{0}, {});
+  } else {
+    inner->own = arguments.size();
+    for (std::size_t n = 0; n < arguments.size(); ++n) {
+      Instruction* v =
+          add_to(c, Opcode::parameter, *arguments[n].type, ir::ParameterAttrs{std::int64_t(n)}, {});
+      note_quantized(v, types_.quantized(arguments[n].type));
+      define(arguments[n].name, arguments[n].at, &v, 1);
+    }
+  }
+}
+
 Computation* Reader::region(Operation& op, std::size_t number,
                             const std::vector<BlockArgument>* arguments, Captures* captures) {
   in_.skip();
@@ -52,70 +103,25 @@ Computation* Reader::region(Operation& op, std::size_t number,
   Computation* c = inner.computation;
   frames_.push_back(&inner);
 
-  auto make = [&](Opcode opcode, Shape shape, ir::Attributes attrs,
-                  std::vector<Instruction*> operands) {
-    auto owned = std::make_unique<Instruction>();
-    owned->opcode = opcode;
-    owned->shape = std::move(shape);
-    owned->attrs = std::move(attrs);
-    owned->set_operands(std::move(operands));
-    owned->name = std::string(ir::name(opcode)) + "." + std::to_string(++next_number_);
-    return c->add(std::move(owned));
-  };
-  if (inner.kind == Regions::loop) {
-    if (arguments->size() != op.operands.size()) {
-      in_.fail_at(at, "a region of " + std::string(op.name) + " has " +
-                          std::to_string(arguments->size()) + " arguments; expected " +
-                          std::to_string(op.operands.size()));
-    }
-    std::vector<Shape> shapes;
-    for (const BlockArgument& a : *arguments) shapes.push_back(*a.type);
-    inner.own = shapes.size();
-    inner.tuple =
-        make(Opcode::parameter, Shape::tuple(std::move(shapes)), ir::ParameterAttrs{0}, {});
-    for (std::size_t n = 0; n < arguments->size(); ++n) {
-      Instruction* v = make(Opcode::get_tuple_element, *(*arguments)[n].type,
-                            ir::GetTupleElementAttrs{std::int64_t(n)}, {inner.tuple});
-      const Quantized* q = types_.quantized((*arguments)[n].type);
-      if (!same_meaning(q, quantized(op.operands[n]))) {
-        in_.fail_at((*arguments)[n].at,
-                    "this argument is " + type_text(v->shape, q) + " and starts as " +
-                        type_text(op.operands[n]->shape, quantized(op.operands[n])));
-      }
-      note_quantized(v, q);
-      define((*arguments)[n].name, (*arguments)[n].at, &v, 1);
-    }
-  } else if (inner.kind == Regions::branches) {
-    if (!arguments->empty()) in_.fail_at(at, "a branch takes no arguments");
-    inner.tuple = make(Opcode::parameter, Shape::tuple({}), ir::ParameterAttrs{0}, {});
-  } else {
-    inner.own = arguments->size();
-    for (std::size_t n = 0; n < arguments->size(); ++n) {
-      Instruction* v =
-          make(Opcode::parameter, *(*arguments)[n].type, ir::ParameterAttrs{std::int64_t(n)}, {});
-      note_quantized(v, types_.quantized((*arguments)[n].type));
-      define((*arguments)[n].name, (*arguments)[n].at, &v, 1);
-    }
-  }
+  region_arguments(op, *arguments, at, &inner);
   operations(inner);
   if (types_.any_quantized()) {
     std::vector<const Quantized*>& returned = op.returned.emplace_back();
     for (const Instruction* i : inner.returned) returned.push_back(quantized(i));
   }
 
-  if (inner.kind == Regions::loop && number == 1) {
-    // The state goes on to the next trip: own values as returned, captured ones as they came.
-    std::vector<Instruction*> state = inner.returned;
-    for (Instruction* outer : captures->values) state.push_back(capture(inner, outer, at));
-    std::vector<Shape> shapes;
-    for (const Instruction* i : state) shapes.push_back(i->shape);
-    c->set_root(make(Opcode::tuple, Shape::tuple(std::move(shapes)), {}, std::move(state)));
-  } else if (inner.returned.size() == 1) {
-    c->set_root(inner.returned[0]);
+  std::vector<Instruction*> results = inner.returned;
+  // The state goes on to the next trip: own values as returned, captured ones as they came.
+  const bool is_body = inner.kind == Regions::loop && number == 1;
+  if (is_body) {
+    for (Instruction* outer : captures->values) results.push_back(capture(inner, outer, at));
+  }
+  if (results.size() == 1 && !is_body) {
+    c->set_root(results[0]);
   } else {
     std::vector<Shape> shapes;
-    for (const Instruction* i : inner.returned) shapes.push_back(i->shape);
-    c->set_root(make(Opcode::tuple, Shape::tuple(std::move(shapes)), {}, inner.returned));
+    for (const Instruction* i : results) shapes.push_back(i->shape);
+    c->set_root(add_to(c, Opcode::tuple, Shape::tuple(std::move(shapes)), {}, std::move(results)));
   }
   frames_.pop_back();
   if (inner.kind == Regions::scalar) {

@@ -219,7 +219,7 @@ Values Writer::sharding_constraint(const Instruction& i, const Values& xs) {
 
 Values Writer::custom_partitioning(const Instruction& i, const Values& xs) {
   if (i.called().empty()) return custom_call(as_call(i), xs);
-  // The callbacks live in this process only; the name and the plain body can be said.
+  // The callbacks live in this process only; the name and the plain body can be written.
   const auto& hook = i.get<ir::CustomPartitioningAttrs>().partitioner;
   const std::string name = hook != nullptr ? hook->name() : "";
   return composite(i, xs, "tessera.custom_partitioning", "{name = " + quoted(name) + "}", "");
@@ -228,7 +228,7 @@ Values Writer::custom_partitioning(const Instruction& i, const Values& xs) {
 Values Writer::custom_call(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::CustomCallAttrs>();
   Entries entries = decorations(i);
-  if (a.target == "SPMDFullToShardShape" || a.target == "SPMDShardToFullShape") {
+  if (ir::is_shard_shape_target(a.target)) {
     // Their meaning is that of the tiling.
     for (auto& [key, text] : entries) {
       if (key != "sdy.sharding") continue;

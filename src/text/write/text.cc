@@ -139,13 +139,6 @@ const std::byte* append_nested(std::string& out, const Literal& x, std::size_t d
   return p;
 }
 
-bool is_splat(const Literal& x) {
-  const std::size_t size = byte_size(x.dtype());
-  // Equal to itself one element further on.
-  return x.byte_count() >= size &&
-         std::memcmp(x.bytes(), x.bytes() + size, x.byte_count() - size) == 0;
-}
-
 // Elements that MLIR stores as they are stored here.
 bool whole_bytes(DType t) {
   switch (t) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/spmd/partitioner/layout/given_dot.h"
 #include "src/spmd/rules/projection.h"
 
@@ -20,7 +21,7 @@ IndexList axes_of_results(const FactorRule& rule,
     for (std::size_t d = 0; d < factors.size(); ++d) {
       if (factors[d].size() != 1) continue;
       for (const int a : results[k]->dims[d].axes) {
-        if (std::find(all.begin(), all.end(), a) == all.end()) all.push_back(a);
+        if (!contains(all, a)) all.push_back(a);
       }
     }
   }

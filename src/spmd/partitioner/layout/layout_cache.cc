@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layouts that were found, by all that they depend on: programs repeat their layers.
-#include <cstring>
 #include <string>
 #include <utility>
 
+#include "src/base/key_writer.h"
 #include "src/spmd/partitioner/layout/layout_search.h"
 
 namespace tessera::spmd {
 namespace {
 
 constexpr std::size_t kCachedLayouts = 1 << 12;
-
-void append(std::string* key, std::int64_t value) {
-  while (value < 0 || value > 127) {
-    key->push_back(char(0x80 | (value & 0x7F)));
-    value = std::int64_t(std::uint64_t(value) >> 7);
-  }
-  key->push_back(char(value));
-}
 
 /// Whether there is a shape and a sharding for each tensor.
 bool tensors_fit(const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
@@ -39,48 +31,28 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
                    const std::vector<TensorSharding>& result_shardings, double flops,
                    const LayoutCost& cost, const std::vector<double>& operand_shares,
                    const MeshRef& mesh) {
-  std::string key;
-  key.reserve(256);
-  for (const MeshAxis& a : mesh->axes) append(&key, a.size);
-  key.push_back(0);
-  for (const Factor& f : rule.factors) {
-    append(&key, f.size);
-    append(&key, std::int64_t(f.kind) + 1);
-  }
-  key.push_back(0);
-  auto tensors = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
-                     const std::vector<TensorSharding>& shardings) {
+  KeyWriter key;
+  key.add(mesh->axes.size());
+  for (const MeshAxis& a : mesh->axes) key.add(a.size);
+  key.add(rule.factors.size());
+  for (const Factor& f : rule.factors) key.add_all(f.size, f.kind);
+  const auto tensors = [&](const std::vector<TensorFactors>& factors,
+                           const std::vector<Shape>& shapes,
+                           const std::vector<TensorSharding>& shardings) {
+    key.add(shapes.size());
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      append(&key, std::int64_t(byte_size(shapes[i].dtype)) + 1);
+      key.add_all(byte_size(shapes[i].dtype), factors[i].size());
       for (std::size_t d = 0; d < factors[i].size(); ++d) {
-        append(&key, shapes[i].dims[d]);
-        for (int f : factors[i][d]) append(&key, f + 1);
-        key.push_back(0);
-        for (int a : shardings[i].dims[d].axes) append(&key, a + 1);
-        key.push_back(0);
+        key.add_all(shapes[i].dims[d], factors[i][d], shardings[i].dims[d].axes);
       }
-      for (const auto* list : {&shardings[i].unreduced, &shardings[i].manual}) {
-        for (int a : *list) append(&key, a + 1);
-        key.push_back(0);
-      }
+      key.add_all(shardings[i].unreduced, shardings[i].manual);
     }
-    key.push_back(0);
   };
   tensors(rule.operands, operand_shapes, operand_shardings);
   tensors(rule.results, result_shapes, result_shardings);
-  const auto append_bits = [&](double x) {
-    char raw[sizeof x];
-    std::memcpy(raw, &x, sizeof raw);
-    key.append(raw, sizeof raw);
-  };
-  append_bits(flops);
-  append_bits(cost.transfer.latency_bytes);
-  append_bits(cost.transfer.bytes_per_peak_byte);
-  append_bits(cost.bytes_per_flop);
-  append_bits(cost.bytes_per_repeated_flop);
-  key.push_back(char(cost.share_copies));
-  for (const double share : operand_shares) append_bits(share);
-  return key;
+  key.add_all(flops, cost.transfer.latency_bytes, cost.transfer.bytes_per_peak_byte,
+              cost.bytes_per_flop, cost.bytes_per_repeated_flop, cost.share_copies, operand_shares);
+  return key.take();
 }
 
 }  // namespace

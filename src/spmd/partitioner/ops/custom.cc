@@ -4,6 +4,7 @@
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
+#include "src/ir/custom_call_targets.h"
 #include "src/ir/hooks.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/propagation/meshes.h"
@@ -82,9 +83,9 @@ void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& s
   for (const ir::Instruction* o : source.operands()) {
     args.push_back({o->shape, propagation::coarsened(p.source.sharding(*o), mesh)});
   }
-  const std::vector<TensorSharding> wanted = p.source.shardings(source);
+  const std::vector<TensorSharding> requested = p.source.shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    outs.push_back({results[i], propagation::coarsened(wanted[i], mesh)});
+    outs.push_back({results[i], propagation::coarsened(requested[i], mesh)});
   }
   ir::CustomPartitioner::Partition chosen = hook.partition(p.module.target(), mesh, args, outs);
   const std::string name = hook.name();
@@ -128,8 +129,8 @@ void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& s
 
 void partition_custom_call(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::CustomCallAttrs>();
-  for (const char* manual : {"SPMDFullToShardShape", "SPMDShardToFullShape",
-                             "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}) {
+  for (const char* manual : {ir::kFullToShardShapeTarget, ir::kShardToFullShapeTarget,
+                             ir::kGlobalToLocalShapeTarget, ir::kLocalToGlobalShapeTarget}) {
     if (attrs.target == manual) {
       throw NotImplementedError("per-device code around " + source.name +
                                     " is in no form that can be partitioned in this version (" +
@@ -137,7 +138,6 @@ void partition_custom_call(PartitionContext& p, const ir::Instruction& source) {
                                 source.location());
     }
   }
-  if (attrs.target == "TopK" || attrs.target == "mhlo.topk") return partition_top_k(p, source);
   partition_by_rule(p, source);
 }
 

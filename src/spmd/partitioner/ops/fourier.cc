@@ -18,7 +18,6 @@ namespace {
 using ir::FftType;
 using ir::Opcode;
 
-bool is_inverse(FftType type) { return type == FftType::ifft || type == FftType::irfft; }
 bool is_real(FftType type) { return type == FftType::rfft || type == FftType::irfft; }
 
 /// What a transform may cost in parts, against what it costs with more of it on each device.
@@ -42,7 +41,7 @@ ir::Instruction* transformed(PartitionContext& p, ir::Instruction* x, FftType ty
                              const Stage& stage, const Dims& lengths, std::int64_t rank) {
   ir::Builder& b = p.b();
   const std::int64_t first = rank - std::int64_t(lengths.size());
-  const FftType plain = is_inverse(type) ? FftType::ifft : FftType::fft;
+  const FftType plain = ir::is_inverse(type) ? FftType::ifft : FftType::fft;
   auto along = [&](std::int64_t d, FftType kind) {
     const std::int64_t n = lengths[std::size_t(d - first)];
     if (d == rank - 1) return b.fft(x, kind, {n});
@@ -57,11 +56,11 @@ ir::Instruction* transformed(PartitionContext& p, ir::Instruction* x, FftType ty
     for (std::int64_t d : stage.dims) sizes.push_back(lengths[std::size_t(d - first)]);
     return b.fft(x, type, sizes);
   }
-  if (last && !is_inverse(type)) x = along(rank - 1, type);
+  if (last && !ir::is_inverse(type)) x = along(rank - 1, type);
   for (std::int64_t d : stage.dims) {
     if (d != rank - 1) x = along(d, plain);
   }
-  if (last && is_inverse(type)) x = along(rank - 1, type);
+  if (last && ir::is_inverse(type)) x = along(rank - 1, type);
   return x;
 }
 
@@ -124,7 +123,7 @@ std::vector<Stage> stages_of(PartitionContext& p, const ir::Instruction& source,
     }
     // The real side of the last dim is at the beginning, or at the end.
     const bool last_first = both[0].dims.back() == rank - 1;
-    if (is_real(attrs.type) && last_first == is_inverse(attrs.type)) continue;
+    if (is_real(attrs.type) && last_first == ir::is_inverse(attrs.type)) continue;
     for (const TensorSharding& between : {from, to}) {
       both[0].layout = cheapest(p, both[0], from, reduced(between));
       const TensorSharding& reached = both[0].layout.results[0];
@@ -186,7 +185,7 @@ ir::Instruction* across(PartitionContext& p, ir::Instruction* x, FftType type, s
   x = swapped(p, b.reshape(x, with({k, part})), d, axes, reason);
   x = b.transpose(b.fft(b.transpose(x, flip), type, {k}), flip);
   x = b.binary(Opcode::multiply, x,
-               twiddles(p, x->shape, n, p.emit.lookup(starts, axes), is_inverse(type)));
+               twiddles(p, x->shape, n, p.emit.lookup(starts, axes), ir::is_inverse(type)));
   // [k1, n2] with n2 split to k1 split; then k1 + k * k2 is where the results belong.
   x = b.reshape(swapped(p, x, d, axes, reason), with({rows}));
   x = b.reshape(b.fft(x, type, {rows}), with({k, part}));

@@ -105,7 +105,7 @@ void partition_whole(PartitionContext& p, const ir::Instruction& source) {
   define_results(p, source, parts, layouts);
 }
 
-/// The layout of a global array whose local part, as the body sees it, lies by `local`.
+/// The layout of a global array whose local part, as the body sees it, has the layout `local`.
 TensorSharding crossing(const TensorSharding& global, const TensorSharding& local,
                         const IndexList& inner) {
   TensorSharding s = global;
@@ -133,9 +133,10 @@ void partition_partly(PartitionContext& p, const ir::Instruction& source) {
     const ir::Instruction& parameter = *body.parameter(k);
     const TensorSharding local = p.module.shardings_of(parameter).front();
     check_even(source, local, parameter.shape);
-    const TensorSharding wanted = crossing(p.source.sharding(*source.operand(k)), local, inner);
+    const TensorSharding requested = crossing(p.source.sharding(*source.operand(k)), local, inner);
     arguments.push_back(
-        p.values.reshard(p.values.declared(*source.operand(k)), wanted, operand_reason(source, k))
+        p.values
+            .reshard(p.values.declared(*source.operand(k)), requested, operand_reason(source, k))
             ->local);
   }
   ir::Computation* target = p.module.partitioned(body);
@@ -150,7 +151,7 @@ void partition_partly(PartitionContext& p, const ir::Instruction& source) {
   define_results(p, source, parts, layouts);
 }
 
-/// Groups must lie along the manual axes: what is automatic has no device numbers.
+/// Groups must be along the manual axes: what is automatic has no device numbers.
 void check_groups(PartitionContext& p, const ir::Instruction& source) {
   std::vector<std::vector<std::int64_t>> groups;
   if (const auto* permute = source.attrs.get_if<ir::PermuteAttrs>()) {
@@ -173,7 +174,7 @@ void check_groups(PartitionContext& p, const ir::Instruction& source) {
         }
         throw ShardingError(op_label(source) + " within a manual computation joins devices " +
                                 std::to_string(group[0]) + " and " + std::to_string(device) +
-                                ", which lie apart along \"" + mesh.axes[a].name +
+                                ", which differ along \"" + mesh.axes[a].name +
                                 "\", an axis that is not manual",
                             source.location());
       }

@@ -3,22 +3,10 @@
 #include <cstring>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
-
-namespace {
-
-bool is_splat(const Literal& l) {
-  const std::size_t width = byte_size(l.dtype());
-  const std::byte* first = l.bytes();
-  for (std::int64_t i = 1; i < l.element_count(); ++i) {
-    if (std::memcmp(first, first + std::size_t(i) * width, width) != 0) return false;
-  }
-  return l.element_count() > 0;
-}
-
-}  // namespace
 
 void partition_constant(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple) return replicate(p, source, "a constant tuple");
@@ -83,7 +71,7 @@ void partition_rng(PartitionContext& p, const ir::Instruction& source) {
   TensorSharding partial = v->sharding;
   for (int a = 0; a < int(p.module.mesh()->axes.size()); ++a) {
     const IndexList& manual = p.source.manual_axes();
-    if (std::find(manual.begin(), manual.end(), a) == manual.end()) partial.unreduced.push_back(a);
+    if (!contains(manual, a)) partial.unreduced.push_back(a);
   }
   v = p.values.reshard(v, partial, "random numbers of the first device");
   Value* sum = p.values.make(v->local, partial, v->shape);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The k greatest of a split dim are among the k greatest of each part: each device picks its own,
 // and only those few travel.
-#include <tessera/call_attributes.h>
-
 #include <algorithm>
 #include <cstddef>
 
@@ -22,13 +20,6 @@ ir::Instruction* last_of_all(PartitionContext& p, DType dtype, bool largest) {
 }
 
 namespace {
-
-ir::TopKAttrs attributes_of(const ir::Instruction& source) {
-  if (source.is(ir::Opcode::topk)) return source.get<ir::TopKAttrs>();
-  const CallAttributes given = CallAttributes::parse(*source.backend_config, source.location());
-  return {source.shape.elements[0].dims.back(),
-          given.get_or<bool>("largest", true, source.location())};
-}
 
 /// (a, b, index of a, index of b) -> a comes first, by its value alone.
 ir::Computation* order_of(ir::Module* module, DType dtype, bool largest) {
@@ -141,7 +132,7 @@ void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
       in.dtype == DType::pred || is_complex(in.dtype)) {
     return partition_by_rule(p, source);
   }
-  const ir::TopKAttrs attrs = attributes_of(source);
+  const auto& attrs = source.get<ir::TopKAttrs>();
   const std::int64_t dim = in.rank() - 1, n = in.dim(dim);
   const std::size_t d = std::size_t(dim);
   FactorRule parts = *rule;

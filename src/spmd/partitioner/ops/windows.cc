@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
@@ -55,8 +56,7 @@ bool is_everywhere(const Value& v, std::int64_t dim, const IndexList& axes) {
   if (v.is_recomputable()) return true;
   if (!v.sharding.unreduced.empty() || v.sharding.shards(dim) > 1) return false;
   const IndexList used = used_axes(v.sharding);
-  return std::none_of(axes.begin(), axes.end(),
-                      [&](int a) { return std::find(used.begin(), used.end(), a) != used.end(); });
+  return std::none_of(axes.begin(), axes.end(), [&](int a) { return contains(used, a); });
 }
 
 double price(const PartitionContext& p, const std::vector<Halo>& halos, const Shape& global,
