@@ -2,9 +2,9 @@
 // tessera transform: derivatives and batches of programs.
 #include <sstream>
 
+#include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
-#include "src/passes/simplify.h"
 #include "src/transforms/transform.h"
 #include "src/transforms/vmap.h"
 #include "tools/tessera/command.h"

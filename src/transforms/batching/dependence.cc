@@ -39,8 +39,6 @@ bool add_flags(Flags* to, const Flags& more) {
   return grew;
 }
 
-std::size_t leaf_count(const Shape& shape) { return flatten(shape).size(); }
-
 /// The place of the first leaf of an element of a tuple.
 std::size_t first_leaf(const Shape& tuple, std::size_t element) {
   std::size_t out = 0;
