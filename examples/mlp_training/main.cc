@@ -65,20 +65,16 @@ Array logits_of(const Params& p, const Array& x) {
   return matmul(relu(matmul(x, p.w1) + p.b1), p.w2) + p.b2;
 }
 
-/// One step of gradient descent; the gradient is written by hand.
-std::pair<Params, Array> train_step(const Params& p, const Array& x, const Array& labels) {
-  const Array y = one_hot(labels, kClasses);
-  const Array h = relu(matmul(x, p.w1) + p.b1);
-  const Array log_p = log_softmax(matmul(h, p.w2) + p.b2);
-  const Array loss = -mean(sum(y * log_p, -1));
+Array loss_of(const Params& p, const Array& x, const Array& labels) {
+  return -mean(sum(one_hot(labels, kClasses) * log_softmax(logits_of(p, x)), -1));
+}
 
-  const Array d_logits = (exp(log_p) - y) / float(kBatch);
-  const Array d_w2 = matmul(transpose(h), d_logits);
-  const Array d_hidden = where(h > 0, matmul(d_logits, transpose(p.w2)), 0);
-  const Array d_w1 = matmul(transpose(x), d_hidden);
-  return {Params{p.w1 - kRate * d_w1, p.b1 - kRate * sum(d_hidden, 0), p.w2 - kRate * d_w2,
-                 p.b2 - kRate * sum(d_logits, 0)},
-          loss};
+/// One step of gradient descent.
+std::pair<Params, Array> train_step(const Params& p, const Array& x, const Array& labels) {
+  const auto [loss, d] = value_and_grad(loss_of)(p, x, labels);
+  return {
+      Params{p.w1 - kRate * d.w1, p.b1 - kRate * d.b1, p.w2 - kRate * d.w2, p.b2 - kRate * d.b2},
+      loss};
 }
 
 void progress(std::int64_t done, std::int64_t total, float loss) {

@@ -157,6 +157,9 @@ TEST(Transform, LeavesTheSizeOfABatchOpen) {
 
 TEST(Transform, GivesGradientsOfTheFirstResult) {
   const std::string program = R"(HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
 ENTRY e {
   x = f32[3] parameter(0)
   n = s32[] parameter(1)
@@ -165,9 +168,6 @@ ENTRY e {
   s = f32[] reduce(y, z), dimensions={0}, to_apply=add
   ROOT t = (f32[], f32[3]) tuple(s, y)
 }
-add { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] add(a, b) }
 )";
   const Ran ran = run_tool({"transform", "-", "grad:0", "--to", "hlo"}, program);
   EXPECT_EQ(ran.code, 0) << ran.err;

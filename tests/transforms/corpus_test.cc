@@ -120,6 +120,7 @@ TEST(VmapOfCorpus, GivesWhatJaxGives) {
   int count = 0;
   for (const std::string& name : folders_of(kTransformed)) {
     SCOPED_TRACE(name);
+    if (!std::filesystem::exists(kTransformed + name + "/vmap.json")) continue;  // too large
     const auto module = corpus_program(name);
     const nlohmann::json wanted = json_of(kTransformed + name + "/vmap.json");
     if (!module) continue;
