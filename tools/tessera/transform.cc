@@ -101,7 +101,8 @@ void add_transform(CLI::App& app, std::function<int()>& run) {
       ->add_option(
           "steps", options->steps,
           "jvp (takes tangents, gives tangents), vjp (takes cotangents, gives cotangents), "
-          "grad:0,2 (of the first result), remat")
+          "grad:0,2 (of the first result), vmap:0,-,1 (the axis of each argument that is batched; "
+          "results are batched on axis 0), remat")
       ->required();
   command
       ->add_option(
