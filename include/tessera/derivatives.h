@@ -89,6 +89,9 @@ struct Linearized {
 Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char* api,
                           Location location);
 
+/// The function that is linear in its arguments, of which only the types are looked at.
+LinearFunction linear_function_core(const CallInfo& info, Prototype* prototype, Location location);
+
 /// The tangents of a result as a tree of its type.
 template <class R>
 R tangent_tree(const Prototype& prototype, const std::vector<Array>& leaves) {
@@ -416,15 +419,27 @@ auto linearize(F f, const A&... args) {
 }
 
 /// The transpose of a linear function (jax.linear_transpose), given arguments of the types that it
-/// takes; their values don't matter.
+/// takes; their values don't matter, so they may be shape_dtype_structs.
 /// @code
 /// auto back = linear_transpose([&](Array v) { return matmul(w, v); }, x);
 /// Array gx = back(gy);   // matmul(transpose(w), gy)
 /// @endcode
-/// @return A function of a tree like the result.
+/// @return A VjpFunction, of a tree like the result.
+/// @throws ValueError if the function isn't linear.
 template <class F, class... A>
 auto linear_transpose(F f, const A&... args) {
-  return vjp(std::move(f), args...).second;
+  using Args = internal::call_args_t<F, StaticArgnums<>, const A&...>;
+  using Held = typename internal::held_args<Args>::type;
+  const internal::FunctionBody<F, StaticArgnums<>> body(std::move(f));
+  const Held held{args...};
+  return body.template with_args<Args>(
+      [&](internal::CallInfo& info, auto tag) {
+        using R = typename decltype(tag)::type;
+        internal::Prototype prototype;
+        return VjpFunction<R, Held>(internal::linear_function_core(info, &prototype, Location()),
+                                    held);
+      },
+      args...);
 }
 
 }  // namespace tessera

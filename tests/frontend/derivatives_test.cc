@@ -194,6 +194,20 @@ TEST(Vjp, KeepsWhatItNeeds) {
   expect_near(z, a * a);
   const auto back = linear_transpose([&](Array v) { return matmul(a, v); }, b);
   expect_near(back(ones({2, 2})), gb);
+  const auto of_type =
+      linear_transpose([](Array v) { return 2.0f * v; }, shape_dtype_struct({3}, f32));
+  expect_near(of_type(ones({3})), full({3}, 2.0f));
+  expect_error<ValueError>([&] { linear_transpose([](Array v) { return sin(v); }, a); },
+                           "linear_transpose of a function that is not linear");
+}
+
+TEST(Grad, IsZeroAtTheKinksOfActivations) {
+  expect_near(grad([](Array v) { return sum(relu(v)); })(array({-1.0f, 0.0f, 2.0f})),
+              array({0.0f, 0.0f, 1.0f}));
+  const Array x = array({0.3f, -0.9f, 0.0f});
+  const Array y = erf_inv(x);
+  expect_near(grad([](Array v) { return sum(erf_inv(v)); })(x),
+              exp(y * y) * float(std::sqrt(std::acos(-1.0)) / 2), 1e-3);
 }
 
 TEST(CustomJvp, IsUsedInBothModes) {
@@ -298,6 +312,8 @@ TEST(Vmap, RefusesWrongAxes) {
   expect_error<ValueError>([&] { vmap(one)(w, xs); }, "holds 3 entries along dim 0, and argument");
   expect_error<ValueError>([&] { vmap(one, {.in_axes = axes_tree(nullptr, 5)})(w, xs); },
                            "in_axes of argument[1] is 5 for an array of rank 2");
+  expect_error<ValueError>([&] { vmap([](Array x) { return x; })(Array(1.0f)); },
+                           "a scalar holds no batch");
   expect_error<ValueError>([&] { vmap(one, {.in_axes = nullptr})(w, w); },
                            "names no dimension; valid: at least one, or axis_size");
   expect_error<ValueError>(

@@ -138,6 +138,8 @@ TEST(Transform, RefusesWrongSteps) {
   EXPECT_NE(error({"vmap:9,-,-,-,-"}).find("axis 9 of argument 0"), std::string::npos);
   EXPECT_NE(error({"vmap:a,-,-,-,-"}).find("'a' is no axis"), std::string::npos);
   EXPECT_NE(error({"vmap:-,-,-,-,-"}).find("at least one argument"), std::string::npos);
+  EXPECT_NE(error({"grad:"}).find("names no argument"), std::string::npos);
+  EXPECT_NE(error({"vjp", "--batch-size", "3"}).find("without a step of vmap"), std::string::npos);
   EXPECT_NE(error({"vmap:0,-,-,-,-", "vjp"}).find("--batch-size"), std::string::npos);
 }
 

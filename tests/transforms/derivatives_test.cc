@@ -249,6 +249,8 @@ std::vector<DerivativeCase> reduction_derivatives() {
   return {
       {"reduce_add", init + "ROOT r = f64[4] reduce(x, z), dimensions={1}, to_apply=add"},
       {"reduce_max", init + "ROOT r = f64[6] reduce(x, low), dimensions={0}, to_apply=max"},
+      {"reduce_max_of_init", init + "top = f64[] constant(0.5)\n"
+                                    "ROOT r = f64[4] reduce(x, top), dimensions={1}, to_apply=max"},
       {"reduce_min", init + "ROOT r = f64[] reduce(x, high), dimensions={0,1}, to_apply=min"},
       {"reduce_mul", init + "ROOT r = f64[4] reduce(x, one), dimensions={1}, to_apply=mul"},
       {"reduce_of_init",

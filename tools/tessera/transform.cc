@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera transform: derivatives and batches of programs.
+#include <algorithm>
 #include <sstream>
 
 #include "src/passes/eliminate_common.h"
@@ -62,6 +63,9 @@ std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module
     std::vector<std::size_t> wanted;
     for (const std::string& item : list) wanted.push_back(std::size_t(number(step, item)));
     if (!has_list) wanted = {0};
+    if (wanted.empty() || step.back() == ',') {
+      throw UsageError("step " + step + " names no argument; valid: grad, grad:0, grad:0,2");
+    }
     return transforms::grad(program, wanted);
   }
   throw UsageError("'" + step + "' is no step; valid: jvp, vjp, grad, grad:0,2, vmap:0,-,1, remat");
@@ -69,6 +73,10 @@ std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module
 
 int transform(const TransformArguments& options) {
   using compiler::TextForm;
+  const auto is_vmap = [](const std::string& step) { return step.starts_with("vmap"); };
+  if (options.batch_size > 0 && std::none_of(options.steps.begin(), options.steps.end(), is_vmap)) {
+    throw UsageError("--batch-size without a step of vmap");
+  }
   LoadedModule loaded = load_module(options.module);
   for (const std::string& step : options.steps) {
     // What is computed twice would be differentiated twice.
@@ -109,7 +117,7 @@ void add_transform(CLI::App& app, std::function<int()>& run) {
           "--batch-size", options->batch_size,
           "Entries of the batch of vmap (default: left open; tessera run takes it from its "
           "--inputs)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->add_option("--to", options->to, "Form to write (default: that of the module)")
       ->check(CLI::IsMember({"hlo", "stablehlo"}));

@@ -11,6 +11,7 @@
 #include "src/transforms/raise_scans.h"
 #include "src/transforms/transpose/transpose.h"
 #include "src/transforms/utils/leaves.h"
+#include "src/transforms/utils/reached.h"
 
 namespace tessera::internal {
 
@@ -327,6 +328,52 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
   }
   all.resize(values);
   return {std::move(all), LinearFunction(std::move(state))};
+}
+
+LinearFunction linear_function_core(const CallInfo& info, Prototype* prototype, Location location) {
+  const char* const api = "linear_transpose";
+  auto state = std::make_shared<LinearFunction::State>();
+  state->api = api;
+  state->arguments = frontend::abstract_values(info.leaves);
+  state->residuals = frontend::as_one_program(api, location, [&] {
+    Trace& outer = *Trace::current();
+    const TracedFunction f = frontend::trace_function(
+        outer, api, state->arguments,
+        [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location);
+    transforms::raise_scans_in(f.computation);
+    const std::vector<Instruction*> captures = frontend::lift_all(outer, f.captures, location);
+    std::vector<bool> perturbed = perturbed_of(state->arguments);
+    const std::size_t count = perturbed.size();
+    perturbed.resize(count + captures.size(), false);
+    const transforms::Derivative d = transforms::differentiate(
+        *f.computation, {perturbed.size()}, perturbed, transforms::JvpMode::split);
+    const transforms::Residuals residuals = transforms::choose_residuals(
+        d, std::vector<std::int64_t>(d.computation->parameters().size(), 0));
+    state->results = f.results;
+    state->module = linear_module(d, residuals, state->results, api);
+    std::vector<bool> of_arguments(d.computation->parameters().size(), false);
+    for (std::size_t k = 0; k < count; ++k) {
+      of_arguments[std::size_t(d.arguments[k]->get<ir::ParameterAttrs>().number)] = true;
+    }
+    const std::vector<bool> reached = transforms::reached_from(*d.computation, of_arguments);
+    ir::Cloner cloner(*d.computation, outer.builder().computation());
+    for (std::size_t k = 0; k < captures.size(); ++k) {
+      cloner.map(d.arguments[count + k], captures[k]);
+    }
+    std::vector<Array> out;
+    for (Instruction* r : residuals.values) {
+      if (reached[std::size_t(r->index)]) {
+        throw ValueError(
+            "linear_transpose of a function that is not linear: its derivative depends "
+            "on the argument, by " +
+                r->describe() + "; vjp gives the transpose of the derivative at a point",
+            location);
+      }
+      out.push_back(outer.wrap(cloner.clone_with_operands(*r), false));
+    }
+    return out;
+  });
+  return LinearFunction(std::move(state));
 }
 
 std::vector<Array> LinearFunction::apply(const std::vector<Array>& tangents,

@@ -28,6 +28,7 @@ std::int64_t dim_of(const ShardingTree& leaf, std::int64_t rank, const std::stri
   const auto size = std::int64_t(spec.size());
   if (size == 0) return transforms::kNotBatched;
   const bool from_end = spec[std::size_t(size - 1)] == SpecEntry(kFromEnd);
+  if (rank == 0) throw ValueError(what + ": a scalar holds no batch; valid: nullptr", location);
   if (size > rank) {
     throw ValueError(what + " is " + std::to_string(from_end ? -size : size - 1) +
                          " for an array of rank " + std::to_string(rank) +
@@ -69,6 +70,11 @@ InAxes in_axes(const CallInfo& info, const VmapOptions& options, Location locati
   InAxes out;
   std::string first;
   if (options.axis_size) {
+    if (*options.axis_size < 0) {
+      throw ValueError(options.name + ": axis_size is " + std::to_string(*options.axis_size) +
+                           "; valid: a number of entries",
+                       location);
+    }
     out.size = *options.axis_size;
     first = "axis_size";
   }

@@ -26,15 +26,18 @@ Located inverse(const Located& u) {
   const Located w = -u.with(log1p(-(u * u)));
   Located p;
   if (u.dtype() == f64) {
-    const Located root = u.with(sqrt(w));
-    p = choose(w < 6.25, polynomial(w - 3.125, erf_inv_coefficients::kNear64),
+    // Where the root isn't used it is that of 1: derivatives of roots at 0 are not finite.
+    const Located near = w < 6.25;
+    const Located root = u.with(sqrt(choose(near, w.constant(1.0), w)));
+    p = choose(near, polynomial(w - 3.125, erf_inv_coefficients::kNear64),
                choose(w < 16.0, polynomial(root - 3.25, erf_inv_coefficients::kMiddle64),
                       polynomial(root - 5.0, erf_inv_coefficients::kTail64)));
   } else {
     // Both polynomials have the same degree: one evaluation with selected coefficients and
     // variable.
     const Located near = w < 5.0;
-    const Located s = choose(near, w - 2.5, u.with(sqrt(w)) - 3.0);
+    const Located root = u.with(sqrt(choose(near, w.constant(1.0), w)));  // as above
+    const Located s = choose(near, w - 2.5, root - 3.0);
     p = choose(near, s.constant(erf_inv_coefficients::kNear32[0]),
                s.constant(erf_inv_coefficients::kTail32[0]));
     for (std::size_t i = 1; i < erf_inv_coefficients::kNear32.size(); ++i) {
@@ -43,7 +46,8 @@ Located inverse(const Located& u) {
     }
   }
   const Located end = u.with(abs(u)) == 1.0;
-  return choose(end, u * std::numeric_limits<double>::infinity(), p * u);
+  // Of the sign, so that derivatives elsewhere don't meet the infinity.
+  return choose(end, u.with(sign(u)) * std::numeric_limits<double>::infinity(), p * u);
 }
 
 }  // namespace

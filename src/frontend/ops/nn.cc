@@ -41,7 +41,11 @@ void need_real(const std::string& name, const Operand& x) {
 
 Array relu(Operand x) {
   need_real("relu", x);
-  return composed("relu", x.location, [&] { return maximum(x, number(0, x.location)); });
+  // Not a maximum, whose derivative at 0 is one half.
+  return composed("relu", x.location, [&] {
+    const Operand zero = number(0, x.location);
+    return where({less_equal(x, zero), x.location}, zero, x);
+  });
 }
 Array relu6(Operand x) {
   need_real("relu6", x);

@@ -87,6 +87,7 @@ inline Num choose(Num pred, Num a, Num b) { return pred.m->select(pred, a, b); }
 inline Num choose(Num pred, Num a, double b) { return choose(pred, a, a.m->constant(b)); }
 inline Num choose(Num pred, double a, Num b) { return choose(pred, b.m->constant(a), b); }
 inline Num abs(Num x) { return x.m->unary(ir::Opcode::abs, x); }
+inline Num sign(Num x) { return x.m->unary(ir::Opcode::sign, x); }
 inline Num log(Num x) { return x.m->unary(ir::Opcode::log, x); }
 inline Num log1p(Num x) { return x.m->unary(ir::Opcode::log_plus_one, x); }
 inline Num exp(Num x) { return x.m->unary(ir::Opcode::exponential, x); }

@@ -241,14 +241,16 @@ Num ChloMath::erf_inv(Num u) {
   Num w = -log1p(-(u * u));
   Num p;
   if (wide()) {
-    Num root = sqrt(w);
-    p = choose(w < 6.25, polynomial(w - 3.125, erf_inv_coefficients::kNear64),
+    // Where the root isn't used it is that of 1: derivatives of roots at 0 are not finite.
+    Num near = w < 6.25;
+    Num root = sqrt(choose(near, constant(1), w));
+    p = choose(near, polynomial(w - 3.125, erf_inv_coefficients::kNear64),
                choose(w < 16.0, polynomial(root - 3.25, erf_inv_coefficients::kMiddle64),
                       polynomial(root - 5.0, erf_inv_coefficients::kTail64)));
   } else {
     // One polynomial in one variable: both have the same degree.
     Num near = w < 5.0;
-    Num s = choose(near, w - 2.5, sqrt(w) - 3.0);
+    Num s = choose(near, w - 2.5, sqrt(choose(near, constant(1), w)) - 3.0);  // as above
     p = choose(near, constant(erf_inv_coefficients::kNear32[0]),
                constant(erf_inv_coefficients::kTail32[0]));
     for (std::size_t i = 1; i < erf_inv_coefficients::kNear32.size(); ++i) {
@@ -256,7 +258,8 @@ Num ChloMath::erf_inv(Num u) {
                          constant(erf_inv_coefficients::kTail32[i]));
     }
   }
-  return choose(abs(u) == 1.0, u * std::numeric_limits<double>::infinity(), p * u);
+  // Of the sign, so that derivatives elsewhere don't meet the infinity.
+  return choose(abs(u) == 1.0, sign(u) * std::numeric_limits<double>::infinity(), p * u);
 }
 
 }  // namespace tessera::text

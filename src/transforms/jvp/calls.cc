@@ -182,8 +182,10 @@ struct CustomRule {
     }
     for (std::size_t k = 0; k < std::size_t(attrs.nondiff); ++k) {
       if (s.dx[k].is_zero()) continue;
-      s.refuse("operand " + std::to_string(k) + " of " + attrs.label +
-               " is declared to have no derivative, and depends on what is differentiated");
+      s.refuse(
+          attrs.label +
+          " captures an array that is differentiated, of which its rule knows nothing; pass it "
+          "as an argument");
     }
   }
 

@@ -61,7 +61,9 @@ Tangent at_extremum(JvpSite& s, const Dims& dims) {
   const Dims kept = kept_dims(x->shape.rank(), dims);
   Instruction* found = s.b.compare(Direction::eq, x, s.b.broadcast(y, x->shape.dims, kept));
   Instruction* where = s.b.convert(found, x->shape.dtype);
-  Instruction* count = sum_over(s, where, dims);
+  // Where the initial value is the extremum no element is.
+  Instruction* count =
+      s.b.binary(Opcode::maximum, sum_over(s, where, dims), full(s.b, y->shape, 1));
   return s.div(sum_over(s, s.mul(s.dx[0].array, where), dims), count);
 }
 
