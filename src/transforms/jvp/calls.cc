@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of calls that say more than which computation they call: remat, custom derivatives,
-// custom partitioning, code per device.
+// custom partitioning.
 #include <algorithm>
 
 #include "src/base/contains.h"
@@ -279,10 +279,6 @@ Tangent jvp_custom_partitioning(JvpSite& s) {
     s.refuse("the text that it was read from lacks the computation that it stands for");
   }
   return jvp(*s.op.called(0), s.b.computation(), s.x, s.dx, s.mode).tangent;
-}
-
-Tangent jvp_manual_computation(JvpSite& s) {
-  s.refuse("derivatives of code per device (shard_map) are not there yet");
 }
 
 }  // namespace tessera::transforms
