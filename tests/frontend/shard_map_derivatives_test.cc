@@ -5,7 +5,7 @@
 
 #include "tests/frontend/frontend_testing.h"
 
-namespace tessera::testing {
+namespace tessera::testing::shard_map_derivatives {
 namespace {
 
 Mesh line() { return mesh_of({{"x", 4}}); }
@@ -45,7 +45,7 @@ void expect_same(F f, G g, const Array& x, float tolerance = 1e-4f) {
   const auto loss = [](auto h) {
     return [h](Array v) {
       const Array y = h(v);
-      return sum(sin(y) * linspace(0.5f, 1.5f, y.size()).reshape(y.shape()));
+      return sum(sin(y) * reshape(linspace(0.5f, 1.5f, y.size()), y.shape()));
     };
   };
   expect_close(grad(loss(f))(x), grad(loss(g))(x), tolerance);
@@ -61,39 +61,56 @@ auto over_x(auto f, PartitionSpec in = P("x"), PartitionSpec out = P("x")) {
 }
 
 TEST(ShardMapDerivatives, Elementwise) {
-  expect_same(over_x([](Array a) { return sin(a) * a; }), [](Array a) { return sin(a) * a; },
-              numbers({8, 3}));
+  expect_same(
+      over_x([](Array a) { return sin(a) * a; }), [](Array a) { return sin(a) * a; },
+      numbers({8, 3}));
 }
 
 TEST(ShardMapDerivatives, ReplicatedOperandsAndResults) {
-  expect_same(over_x([](Array a) { return sin(a) * a; }, P(), P()),
-              [](Array a) { return sin(a) * a; }, numbers({3}));
+  expect_same(
+      over_x([](Array a) { return sin(a) * a; }, P(), P()), [](Array a) { return sin(a) * a; },
+      numbers({3}));
   // Equal on all devices, and joined.
-  expect_same(over_x([](Array a) { return sin(a); }, P(), P("x")),
-              [](Array a) { return concatenate({sin(a), sin(a), sin(a), sin(a)}, 0); },
-              numbers({3}));
+  expect_same(
+      over_x([](Array a) { return sin(a); }, P(), P("x")),
+      [](Array a) {
+        return concatenate({sin(a), sin(a), sin(a), sin(a)}, 0);
+      },
+      numbers({3}));
 }
 
 TEST(ShardMapDerivatives, Psum) {
-  expect_same(over_x([](Array a) { return psum(sin(a), "x"); }, P("x"), P()),
-              [](Array a) { return sum(sin(a).reshape({4, 2}), {0}); }, numbers({8}));
-  expect_same(over_x([](Array a) { return a * psum(a * a, "x"); }),
-              [](Array a) { return a * tile(sum(a.reshape({4, 2}) * a.reshape({4, 2}), {0}), {4}); },
-              numbers({8}));
+  expect_same(
+      over_x([](Array a) { return psum(sin(a), "x"); }, P("x"), P()),
+      [](Array a) {
+        return sum(reshape(sin(a), {4, 2}), {0});
+      },
+      numbers({8}));
+  expect_same(
+      over_x([](Array a) { return a * psum(a * a, "x"); }),
+      [](Array a) {
+        return a * tile(sum(reshape(a, {4, 2}) * reshape(a, {4, 2}), {0}), {4});
+      },
+      numbers({8}));
   // Of what all devices have: four times.
-  expect_same(over_x([](Array a) { return psum(sin(a), "x"); }, P(), P()),
-              [](Array a) { return 4.0f * sin(a); }, numbers({3}));
+  expect_same(
+      over_x([](Array a) { return psum(sin(a), "x"); }, P(), P()),
+      [](Array a) { return 4.0f * sin(a); }, numbers({3}));
 }
 
 TEST(ShardMapDerivatives, Pmean) {
-  expect_same(over_x([](Array a) { return a - pmean(a, "x"); }),
-              [](Array a) { return a - tile(mean(a.reshape({4, 2}), {0}), {4}); }, numbers({8}));
+  expect_same(
+      over_x([](Array a) { return a - pmean(a, "x"); }),
+      [](Array a) {
+        return a - tile(mean(reshape(a, {4, 2}), {0}), {4});
+      },
+      numbers({8}));
 }
 
 TEST(ShardMapDerivatives, AllGather) {
-  expect_same(over_x([](Array a) { return sin(all_gather(a, "x", {.tiled = true})); }, P("x"),
-                     P("x")),
-              [](Array a) { return tile(sin(a), {4}); }, numbers({8}));
+  expect_same(
+      over_x([](Array a) { return sin(all_gather(a, "x", {.tiled = true})); }, P("x"), P("x")),
+      [](Array a) { return tile(sin(a), {4}); }, numbers({8}));
   expect_same(
       over_x([](Array a) { return sin(all_gather(a, "x", {.tiled = true, .to = "invarying"})); },
              P("x"), P()),
@@ -103,46 +120,55 @@ TEST(ShardMapDerivatives, AllGather) {
 TEST(ShardMapDerivatives, PsumScatter) {
   expect_same(
       over_x([](Array a) { return psum_scatter(a * a, "x", {.tiled = true}); }),
-      [](Array a) { return sum((a * a).reshape({4, 4}), {0}); }, numbers({16}));
+      [](Array a) {
+        return sum(reshape((a * a), {4, 4}), {0});
+      },
+      numbers({16}));
 }
 
 TEST(ShardMapDerivatives, Ppermute) {
-  expect_same(over_x([](Array a) { return a * ppermute(a, "x", {{0, 1}, {1, 2}, {2, 0}}); }),
-              [](Array a) {
-                const auto part = [&](int k) { return slice_in_dim(a, 2 * k, 2 * k + 2); };
-                return a * concatenate({part(2), part(0), part(1), zeros({2})}, 0);
-              },
-              numbers({8}));
+  expect_same(
+      over_x([](Array a) {
+        return a * ppermute(a, "x", {{0, 1}, {1, 2}, {2, 0}});
+      }),
+      [](Array a) {
+        const auto part = [&](int k) { return slice_in_dim(a, 2 * k, 2 * k + 2); };
+        return a * concatenate({part(2), part(0), part(1), zeros({2})}, 0);
+      },
+      numbers({8}));
 }
 
 TEST(ShardMapDerivatives, AllToAll) {
-  expect_same(over_x([](Array a) { return sin(all_to_all(a, "x", 1, 0, true)); }, P("x"),
-                     P(nullptr, "x")),
-              [](Array a) { return sin(a); }, numbers({8, 4}));
+  expect_same(
+      over_x([](Array a) { return sin(all_to_all(a, "x", 1, 0, true)); }, P("x"), P(nullptr, "x")),
+      [](Array a) { return sin(a); }, numbers({8, 4}));
 }
 
 TEST(ShardMapDerivatives, Pbroadcast) {
-  expect_same(over_x([](Array a) { return a * pbroadcast(a, "x", 2); }),
-              [](Array a) { return a * tile(slice_in_dim(a, 4, 6), {4}); }, numbers({8}));
+  expect_same(
+      over_x([](Array a) { return a * pbroadcast(a, "x", 2); }),
+      [](Array a) { return a * tile(slice_in_dim(a, 4, 6), {4}); }, numbers({8}));
 }
 
 TEST(ShardMapDerivatives, AxisIndex) {
-  expect_same(over_x([](Array a) { return a * axis_index("x").astype(f32) * a; }, P(), P("x")),
-              [](Array a) {
-                return concatenate({a * a * 0.0f, a * a, a * a * 2.0f, a * a * 3.0f}, 0);
-              },
-              numbers({3}));
+  expect_same(
+      over_x([](Array a) { return a * axis_index("x").astype(f32) * a; }, P(), P("x")),
+      [](Array a) {
+        return concatenate({a * a * 0.0f, a * a, a * a * 2.0f, a * a * 3.0f}, 0);
+      },
+      numbers({3}));
 }
 
 TEST(ShardMapDerivatives, GroupsOfAnAxis) {
-  expect_same(over_x([](Array a) {
-                return a * psum(a, "x", {.axis_index_groups = {{0, 1}, {2, 3}}});
-              }),
-              [](Array a) {
-                const Array s = sum(a.reshape({2, 2, 2}), {1}, {.keepdims = true});
-                return a * (s * ones({2, 2, 2})).reshape({8});
-              },
-              numbers({8}));
+  expect_same(
+      over_x([](Array a) {
+        return a * psum(a, "x", {.axis_index_groups = {{0, 1}, {2, 3}}});
+      }),
+      [](Array a) {
+        const Array s = sum(reshape(a, {2, 2, 2}), {1}, {.keepdims = true});
+        return a * reshape((s * ones({2, 2, 2})), {8});
+      },
+      numbers({8}));
 }
 
 TEST(ShardMapDerivatives, Loops) {
@@ -155,8 +181,8 @@ TEST(ShardMapDerivatives, Loops) {
   expect_same(
       over_x(
           [&](Array a) {
-            const auto [last, each] = scan(step([](Array v) { return psum(sum(v), "x"); }), a,
-                                           linspace(0.1f, 0.4f, 3));
+            const auto [last, each] =
+                scan(step([](Array v) { return psum(sum(v), "x"); }), a, linspace(0.1f, 0.4f, 3));
             return last * sum(each);
           },
           P("x"), P("x")),
@@ -167,71 +193,79 @@ TEST(ShardMapDerivatives, Loops) {
       },
       0.3f * numbers({8}));
   // A carry that starts equal and becomes different.
-  expect_same(over_x([](Array w) {
-                return fori_loop(
-                    0, 3,
-                    [&](Array, Array c) { return c * w + axis_index("x").astype(f32); },
-                    pvary(w, "x"));
-              }, P(), P("x")),
-              [](Array w) {
-                std::vector<Array> out;
-                for (int k = 0; k < 4; ++k) {
-                  Array c = w;
-                  for (int t = 0; t < 3; ++t) c = c * w + float(k);
-                  out.push_back(c);
-                }
-                return concatenate(out, 0);
-              },
-              0.5f * numbers({3}));
+  expect_same(
+      over_x(
+          [](Array w) {
+            return fori_loop(
+                0, 3, [&](Array, Array c) { return c * w + axis_index("x").astype(f32); },
+                pvary(w, "x"));
+          },
+          P(), P("x")),
+      [](Array w) {
+        std::vector<Array> out;
+        for (int k = 0; k < 4; ++k) {
+          Array c = w;
+          for (int t = 0; t < 3; ++t) c = c * w + float(k);
+          out.push_back(c);
+        }
+        return concatenate(out, 0);
+      },
+      0.5f * numbers({3}));
 }
 
 TEST(ShardMapDerivatives, Branches) {
-  expect_same(over_x([](Array w) {
-                return cond(
-                    axis_index("x") == 2, [](Array v) { return sin(v); },
-                    [](Array v) { return v * v; }, pvary(w, "x"));
-              }, P(), P("x")),
-              [](Array w) { return concatenate({w * w, w * w, sin(w), w * w}, 0); },
-              numbers({3}));
+  expect_same(
+      over_x(
+          [](Array w) {
+            return cond(
+                axis_index("x") == 2, [](Array v) { return sin(v); }, [](Array v) { return v * v; },
+                pvary(w, "x"));
+          },
+          P(), P("x")),
+      [](Array w) {
+        return concatenate({w * w, w * w, sin(w), w * w}, 0);
+      },
+      numbers({3}));
 }
 
 TEST(ShardMapDerivatives, Remat) {
-  expect_same(over_x([](Array a) {
-                return remat([](Array v) { return sin(v) * psum(sin(v), "x"); })(a);
-              }),
-              [](Array a) { return sin(a) * tile(sum(sin(a).reshape({4, 2}), {0}), {4}); },
-              numbers({8}));
+  expect_same(
+      over_x([](Array a) { return remat([](Array v) { return sin(v) * psum(sin(v), "x"); })(a); }),
+      [](Array a) {
+        return sin(a) * tile(sum(reshape(sin(a), {4, 2}), {0}), {4});
+      },
+      numbers({8}));
 }
 
 TEST(ShardMapDerivatives, PartlyManual) {
-  const auto f = shard_map([](Array a) { return sin(a) * psum(sum(a * a, {0}), "x"); },
-                           {.mesh = square_mesh(),
-                            .in_specs = P("x"),
-                            .out_specs = P("x"),
-                            .axis_names = {"x"}});
-  expect_same(jit(f), [](Array a) { return sin(a) * sum(a * a, {0}); }, numbers({4, 8}));
+  const auto f = shard_map(
+      [](Array a) { return sin(a) * psum(sum(a * a, {0}), "x"); },
+      {.mesh = square_mesh(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}});
+  expect_same(
+      jit(f), [](Array a) { return sin(a) * sum(a * a, {0}); }, numbers({4, 8}));
 }
 
 TEST(ShardMapDerivatives, Nested) {
   const auto f = shard_map(
       [](Array a) {
         const Array w = psum(sum(a, {0}), "x");
-        return shard_map([&](Array b) { return sin(b) * psum(sum(b * w), {"x", "y"}); },
-                         {.in_specs = P(nullptr, "y"), .out_specs = P(nullptr, "y"),
-                          .axis_names = {"y"}})(a);
+        return shard_map(
+            [&](Array b) {
+              return sin(b) * psum(sum(b * w), {"x", "y"});
+            },
+            {.in_specs = P(nullptr, "y"), .out_specs = P(nullptr, "y"), .axis_names = {"y"}})(a);
       },
       {.mesh = square_mesh(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}});
   // w is whole within, and is cut nowhere: b has its columns only where w has one.
-  expect_same(f,
-              [](Array a) {
-                return sin(a) * sum(sum(a) * sum(a, {0})) / 1.0f;
-              },
-              0.3f * numbers({4, 4}));
+  expect_same(
+      f, [](Array a) { return sin(a) * sum(sum(a) * sum(a, {0})) / 1.0f; }, 0.3f * numbers({4, 4}));
 }
 
 TEST(ShardMapDerivatives, SeveralArguments) {
   const auto f = shard_map(
-      [](Array x, Array w, Array s) { return std::pair(tanh(matmul(x, w)) * s, psum(sum(x), "x")); },
+      [](Array x, Array w, Array s) {
+        return std::pair(tanh(matmul(x, w)) * s, psum(sum(x), "x"));
+      },
       {.mesh = line(), .in_specs = tree(P("x"), P(), P()), .out_specs = tree(P("x"), P())});
   const auto loss = [](auto h) {
     return [h](Array x, Array w, Array s) {
@@ -254,9 +288,71 @@ TEST(ShardMapDerivatives, SeveralArguments) {
   expect_close(std::get<1>(pull(ct)), std::get<1>(pull2(ct)), 1e-4f);
 }
 
+TEST(ShardMapDerivatives, CustomRules) {
+  // The rule has cotangents of its own types, and adds up what belongs to the weight.
+  const auto make = [](bool adds) {
+    auto f = custom_vjp([](Array x, Array w) { return sin(x) * w; });
+    f.def_vjp([](Array x, Array w) { return std::pair(sin(x) * w, std::tuple(x, w)); },
+              [adds](std::tuple<Array, Array> saved, Array g) {
+                const auto [x, w] = saved;
+                const Array gw = sin(x) * g;
+                return std::tuple(cos(x) * w * g * 2.0f, adds ? psum(gw, "x") : gw);
+              });
+    return f;
+  };
+  const auto through = [](auto rule) {
+    return shard_map([rule](Array x, Array w) { return rule(x, w); },
+                     {.mesh = line(), .in_specs = tree(P("x"), P()), .out_specs = P("x")});
+  };
+  const auto loss = [](auto f) { return [f](Array x, Array w) { return sum(f(x, w)); }; };
+  const Array x = numbers({8}), w = numbers({2}, 2);
+  const auto [gx, gw] = jit(grad<0, 1>(loss(through(make(true)))))(x, w);
+  expect_close(gx, 2.0f * cos(x) * tile(w, {4}));
+  expect_close(gw, sum(reshape(sin(x), {4, 2}), {0}));
+  expect_error<TypeError>([&] { grad<0, 1>(loss(through(make(false))))(x, w); },
+                          {"cotangent 1", "varies over 'x'", "psum it over 'x' in the rule"});
+  // Its result is one value: its cotangent is whole.
+  auto total = custom_vjp([](Array v) { return psum(v, "x"); });
+  total.def_vjp([](Array v) { return std::pair(psum(v, "x"), v); },
+                [](Array, Array g) { return pvary(3.0f * g, "x"); });
+  const auto f = over_x([&](Array a) { return total(a); }, P("x"), P());
+  expect_close(grad([&](Array a) { return sum(f(a)); })(numbers({8})), full({8}, 3.0f));
+  auto twice = custom_jvp([](Array a) { return 2.0f * psum(a, "x"); });
+  twice.def_jvp([](std::tuple<Array> a, std::tuple<Array> da) {
+    return std::pair(2.0f * psum(std::get<0>(a), "x"), 5.0f * psum(std::get<0>(da), "x"));
+  });
+  const auto g = over_x([&](Array a) { return twice(a); }, P("x"), P());
+  expect_close(grad([&](Array a) { return sum(g(a)); })(numbers({8})), full({8}, 5.0f));
+  expect_close(jvp(g, std::tuple(numbers({8})), std::tuple(ones({8}))).second, full({2}, 20.0f));
+}
+
+TEST(ShardMapDerivatives, WithoutChecks) {
+  const auto f =
+      shard_map([](Array a) { return all_gather(sin(a), "x", {.tiled = true}); },
+                {.mesh = line(), .in_specs = P("x"), .out_specs = P(), .check_vma = false});
+  expect_same(
+      f, [](Array a) { return sin(a); }, numbers({8}));
+}
+
+TEST(ShardMapDerivatives, Linearized) {
+  const auto f = over_x([](Array a) { return sin(a) * psum(sum(cos(a)), "x"); });
+  const Array x = numbers({8}), dx = numbers({8}, 3);
+  const auto [y, push] = linearize(f, x);
+  expect_close(y, sin(x) * sum(cos(x)));
+  expect_close(push(dx), jvp(f, std::tuple(x), std::tuple(dx)).second);
+}
+
+TEST(ShardMapDerivatives, RematAround) {
+  const auto f = over_x([](Array a) { return sin(a) * psum(sum(cos(a)), "x"); });
+  expect_same([&](Array a) { return remat([&](Array v) { return f(v) * v; })(a); },
+              [](Array a) { return sin(a) * sum(cos(a)) * a; }, numbers({8}));
+}
+
 TEST(ShardMapDerivatives, MaximaHaveNone) {
   expect_error<NotImplementedError>(
-      [] { grad(over_x([](Array a) { return pmax(a.reshape({}), "x"); }, P("x"), P()))(ones({4})); },
+      [] {
+        grad(over_x([](Array a) { return pmax(reshape(a, {}), "x"); }, P("x"), P()))(ones({4}));
+      },
       {"can't differentiate", "only sums over devices have a derivative"});
 }
 
@@ -294,4 +390,4 @@ TEST(ShardMapDerivatives, Communication) {
 }
 
 }  // namespace
-}  // namespace tessera::testing
+}  // namespace tessera::testing::shard_map_derivatives

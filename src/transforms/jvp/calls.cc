@@ -256,6 +256,15 @@ struct CustomRule {
     call.target = kCustomVjpTangent;
     Instruction* tangent =
         s.b.emit_shaped(Opcode::custom_call, Shape::tuple(given), operands, call, {rule.backward});
+    if (const auto types = s.op.frontend_attributes->find(kVaries);
+        types != s.op.frontend_attributes->end()) {
+      const std::vector<ir::VaryingAxes> leaves = varies_from_text(types->second);
+      std::vector<ir::VaryingAxes> kept;
+      for (std::size_t k = 0; k < shapes.size(); ++k) {
+        if (has_tangent(shapes[k])) kept.push_back(leaves.at(k));
+      }
+      tangent->frontend_attributes.edit()[kVaries] = varies_text(kept);
+    }
     const std::vector<Instruction*> known = elements_of(s.b, tangent);
     std::vector<Instruction*> out;
     std::size_t next = 0;

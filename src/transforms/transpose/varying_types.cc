@@ -301,6 +301,9 @@ class TypedCopy {
   }
 
   void mark(Instruction* sum, bool equal, const VaryingAxes& over) const {
+    // In a nested shard_map the one around it has marked it, for all axes.
+    const auto& told = *sum->frontend_attributes;
+    if (told.find(kSumIs) != told.end()) return;
     sum->frontend_attributes.edit()[kSumIs] = equal ? "equal" : "different";
     if (!equal) return;
     // By names, which is what its transpose is told.
@@ -413,8 +416,43 @@ class TypedCopy {
   std::vector<Leaves> types_;  ///< by index in the source
 };
 
-/// The user's rule gives cotangents of types of its own: they must be those of the operands.
-void TypedCopy::custom_vjp(const Instruction& i) { other(i, {}); }
+/// The user's rule is written for a cotangent that varies as the result does, and gives those of
+/// the operands.
+void TypedCopy::custom_vjp(const Instruction& i) {
+  const auto told = i.frontend_attributes->find(kVaries);
+  if (told == i.frontend_attributes->end()) return other(i, {});
+  const Leaves results = varies_from_text(told->second);
+  const Computation& backward = *i.called(0);
+  const std::size_t tangents = backward.root()->shape.elements.size();
+  const std::size_t first = i.operands().size() - tangents;
+  std::vector<VaryingAxes> arguments;
+  for (std::size_t k = 0; k < first; ++k) arguments.push_back(joined(types(*i.operand(k))));
+  arguments.insert(arguments.end(), results.begin(), results.end());
+  ir::ManualComputationAttrs attrs;
+  attrs.mesh = typing_.mesh_;
+  attrs.in_shardings.resize(arguments.size());
+  ir::InstructionData data;
+  data.opcode = Opcode::manual_computation;
+  data.attrs = attrs;
+  Instruction probe(std::move(data));
+  probe.set_called(i.called());
+  const ir::VaryingAnalysis of_backward(probe, typing_.manual_, arguments);
+  for (std::size_t k = 0; k < tangents; ++k) {
+    const Instruction* x = i.operand(first + k);
+    if (!is_linear(x)) continue;
+    const VaryingAxes extra = without(of_backward.results().at(k), joined(types(*x)));
+    if (extra.empty()) continue;
+    std::string names;
+    for (const std::string& axis : extra) names += (names.empty() ? "'" : ", '") + axis + "'";
+    throw TypeError("cotangent " + std::to_string(k) +
+                        " that the backward rule of custom_vjp gives varies over " + names +
+                        ", and what it belongs to does not: the devices' parts of it are to be "
+                        "added up; psum it over " +
+                        names + " in the rule, or pvary the argument before the call",
+                    i.location());
+  }
+  put(i, copies(i), results, i.called());
+}
 
 /// A result as its sharding says: equal along an axis that the sharding lacks.
 Instruction* as_result(ir::Builder& b, Instruction* value, VaryingAxes have,
