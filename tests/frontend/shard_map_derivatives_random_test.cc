@@ -199,7 +199,7 @@ void run_case(std::uint64_t seed) {
   const double want = dot((far - near) / (2 * step), ct), have = dot(dy, ct);
   const double size = 1 + std::abs(want) + sum(abs(dy)).item<double>();
   EXPECT_NEAR(have, want, 1e-5 * size) << "jvp against differences";
-  EXPECT_NEAR(dot(ga, da) + dot(gw, dw), have, 1e-9 * size) << "vjp against jvp";
+  EXPECT_NEAR(dot(ga, da) + dot(gw, dw), have, 1e-7 * size) << "vjp against jvp";
 }
 
 TEST(ShardMapDerivativesRandom, AgreeWithDifferences) {

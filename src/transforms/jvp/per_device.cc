@@ -101,6 +101,9 @@ void note_types(const Computation& c, const ir::VaryingAnalysis& types,
     const auto* custom = i->attrs.get_if<ir::CustomDerivativeAttrs>();
     if (custom != nullptr && custom->kind == ir::CustomDerivativeAttrs::Kind::vjp) {
       std::vector<ir::VaryingAxes> leaves = types[i.get()];
+      for (ir::VaryingAxes& axes : leaves) {
+        std::erase_if(axes, [&](const std::string& axis) { return own.count(axis) == 0; });
+      }
       // Of the axes of a shard_map around this one, that one has told.
       const auto before = i->frontend_attributes->find(kVaries);
       if (before != i->frontend_attributes->end()) {

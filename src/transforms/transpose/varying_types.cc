@@ -85,6 +85,14 @@ class Typing {
 
  private:
   friend class TypedCopy;
+  /// Of what is not linear.
+  Leaves fixed(const Instruction* i) const { return of_here(fixed_[i]); }
+  /// Less the axes of a shard_map around the one whose body this is, which has seen to them.
+  Leaves of_here(Leaves leaves) const {
+    for (VaryingAxes& axes : leaves) axes = without(axes, without(axes, manual_));
+    return leaves;
+  }
+
   MeshRef mesh_;
   VaryingAxes manual_;  ///< of the one that is differentiated, and of those around the op
   ir::VaryingAnalysis fixed_;
@@ -110,7 +118,7 @@ class TypedCopy {
         types(*i) = arguments.at(std::size_t(i->get<ir::ParameterAttrs>().number));
       } else if (!is_linear(i.get())) {
         cloner_.clone(*i);
-        types(*i) = typing_.fixed_[i.get()];
+        types(*i) = typing_.fixed(i.get());
       } else {
         visit(*i);
       }
@@ -256,22 +264,23 @@ class TypedCopy {
     VaryingAxes all = joined_operands(i);
     ir::add_axes(&all, more);
     // Positions of devices in what it calls, and what collectives move.
-    ir::add_axes(&all, joined(typing_.fixed_[&i]));
+    ir::add_axes(&all, joined(typing_.fixed(&i)));
     std::vector<Instruction*> operands;
     for (std::size_t k = 0; k < i.operands().size(); ++k) operands.push_back(operand(i, k, all));
     put(i, std::move(operands), Leaves(flatten(i.shape).size(), all), i.called());
   }
 
   void pvary(const Instruction& i) {
-    VaryingAxes all = joined_operands(i);
-    const VaryingAxes before = all;
-    for (const std::string& axis : i.get<ir::PvaryAttrs>().axes) all.insert(axis);
-    const VaryingAxes more = without(all, before);
+    const VaryingAxes before = joined_operands(i);
+    const auto& named = i.get<ir::PvaryAttrs>().axes;
+    const VaryingAxes more = without({named.begin(), named.end()}, before);
     if (more.empty()) {
-      known(i, cloner_[i.operand(0)], {all});
+      known(i, cloner_[i.operand(0)], {before});
       return;
     }
-    Instruction* p = put(i, copies(i), {all}, {});
+    Leaves all{before};
+    ir::add_axes(&all[0], more);
+    Instruction* p = put(i, copies(i), typing_.of_here(std::move(all)), {});
     auto& attrs = p->edit<ir::PvaryAttrs>();
     attrs.axes.assign(more.begin(), more.end());
     attrs.mesh = typing_.mesh_;
@@ -421,7 +430,7 @@ class TypedCopy {
 void TypedCopy::custom_vjp(const Instruction& i) {
   const auto told = i.frontend_attributes->find(kVaries);
   if (told == i.frontend_attributes->end()) return other(i, {});
-  const Leaves results = varies_from_text(told->second);
+  const Leaves results = typing_.of_here(varies_from_text(told->second));
   const Computation& backward = *i.called(0);
   const std::size_t tangents = backward.root()->shape.elements.size();
   const std::size_t first = i.operands().size() - tangents;
@@ -436,11 +445,12 @@ void TypedCopy::custom_vjp(const Instruction& i) {
   data.attrs = attrs;
   Instruction probe(std::move(data));
   probe.set_called(i.called());
-  const ir::VaryingAnalysis of_backward(probe, typing_.manual_, arguments);
+  const Leaves given =
+      typing_.of_here(ir::VaryingAnalysis(probe, typing_.manual_, arguments).results());
   for (std::size_t k = 0; k < tangents; ++k) {
     const Instruction* x = i.operand(first + k);
     if (!is_linear(x)) continue;
-    const VaryingAxes extra = without(of_backward.results().at(k), joined(types(*x)));
+    const VaryingAxes extra = without(given[k], joined(types(*x)));
     if (extra.empty()) continue;
     std::string names;
     for (const std::string& axis : extra) names += (names.empty() ? "'" : ", '") + axis + "'";
