@@ -246,7 +246,12 @@ struct ManualComputationAttrs : CallAttrs {
 /// Its transpose is a sum over them.
 struct PvaryAttrs : CallAttrs {
   std::vector<std::string> axes;  ///< names, sorted
-  friend bool operator==(const PvaryAttrs&, const PvaryAttrs&) = default;
+  /// Of the axes; null where nothing asks for it. Text doesn't say it, it takes no part in ==, and
+  /// derivatives set it: the transpose names the devices that it sums over.
+  MeshRef mesh;
+  friend bool operator==(const PvaryAttrs& a, const PvaryAttrs& b) {
+    return static_cast<const CallAttrs&>(a) == static_cast<const CallAttrs&>(b) && a.axes == b.axes;
+  }
 };
 /// What a remat saves for its derivative; all else is computed again.
 struct RematPolicy {

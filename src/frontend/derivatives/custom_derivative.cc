@@ -2,6 +2,8 @@
 // custom_jvp, custom_vjp, stop_gradient and remat: ops that say how they are differentiated.
 #include <tessera/custom_derivative.h>
 
+#include <optional>
+
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
 #include "src/ir/hooks.h"
@@ -30,13 +32,16 @@ std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands) 
 }
 
 /// A rule's computation under construction: a root trace into the op's module. A rule may use
-/// arrays from outside as constants only.
+/// arrays from outside as constants only. `scope`: of the per-device code that calls the function,
+/// whose axes the rule may name.
 struct RuleTrace {
   Trace trace;
   std::vector<Array> parameters;
 
-  RuleTrace(const std::string& name, ir::Module* module, const std::vector<AbstractValue>& values)
+  RuleTrace(const std::string& name, ir::Module* module, const std::vector<AbstractValue>& values,
+            const std::optional<frontend::ManualScope>& scope)
       : trace(name, module) {
+    if (scope) trace.bind_manual(*scope);
     trace.forbid_captures("the rule of " + name);
     for (const AbstractValue& v : values) parameters.push_back(trace.add_parameter(v));
   }
@@ -66,7 +71,12 @@ class CustomRules : public ir::DerivativeRules {
       : name_(std::move(name)),
         location_(location),
         captures_(captures),
-        results_(std::move(results)) {}
+        results_(std::move(results)) {
+    const Trace* trace = Trace::current();
+    if (const frontend::ManualScope* scope = trace ? trace->manual_scope() : nullptr) {
+      scope_ = *scope;
+    }
+  }
   std::string name() const override { return name_; }
 
  protected:
@@ -77,6 +87,7 @@ class CustomRules : public ir::DerivativeRules {
   Location location_;
   std::size_t captures_;
   std::vector<Shape> results_;
+  std::optional<frontend::ManualScope> scope_;
 };
 
 class JvpRules final : public CustomRules {
@@ -92,7 +103,7 @@ class JvpRules final : public CustomRules {
     for (const Instruction* i : primals) {
       if (has_tangent(i->shape)) values.push_back({i->shape, false, {}});
     }
-    RuleTrace rule(name_, op.parent->module(), values);
+    RuleTrace rule(name_, op.parent->module(), values, scope_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
     const auto middle = first + std::ptrdiff_t(primals.size());
@@ -150,7 +161,7 @@ class VjpRules final : public CustomRules {
  private:
   ir::Computation* forward(const Instruction& op, std::any* kept,
                            std::vector<AbstractValue>* residuals) {
-    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()));
+    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), scope_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
     const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, kept);
@@ -177,7 +188,7 @@ class VjpRules final : public CustomRules {
     for (const Shape& s : results_) {
       if (has_tangent(s)) values.push_back({s, false, {}});
     }
-    RuleTrace rule(name_ + ".backward", op.parent->module(), values);
+    RuleTrace rule(name_ + ".backward", op.parent->module(), values, scope_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
     auto next = first + std::ptrdiff_t(residuals.size());

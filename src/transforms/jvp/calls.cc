@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of calls that say more than which computation they call: remat, custom derivatives,
-// custom partitioning, code per device.
+// custom partitioning.
 #include <algorithm>
 
 #include "src/base/contains.h"
@@ -258,6 +258,15 @@ struct CustomRule {
     call.target = kCustomVjpTangent;
     Instruction* tangent =
         s.b.emit_shaped(Opcode::custom_call, Shape::tuple(given), operands, call, {rule.backward});
+    if (const auto types = s.op.frontend_attributes->find(kVaries);
+        types != s.op.frontend_attributes->end()) {
+      const std::vector<ir::VaryingAxes> leaves = varies_from_text(types->second);
+      std::vector<ir::VaryingAxes> kept;
+      for (std::size_t k = 0; k < shapes.size(); ++k) {
+        if (has_tangent(shapes[k])) kept.push_back(leaves.at(k));
+      }
+      tangent->frontend_attributes.edit()[kVaries] = varies_text(kept);
+    }
     const std::vector<Instruction*> known = elements_of(s.b, tangent);
     std::vector<Instruction*> out;
     std::size_t next = 0;
@@ -281,10 +290,6 @@ Tangent jvp_custom_partitioning(JvpSite& s) {
     s.refuse("the text that it was read from lacks the computation that it stands for");
   }
   return jvp(*s.op.called(0), s.b.computation(), s.x, s.dx, s.mode).tangent;
-}
-
-Tangent jvp_manual_computation(JvpSite& s) {
-  s.refuse("derivatives of code per device (shard_map) are not there yet");
 }
 
 }  // namespace tessera::transforms

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposes of collectives.
+#include <algorithm>
+
+#include "src/base/contains.h"
 #include "src/transforms/transpose/site.h"
+#include "src/transforms/transpose/varying_types.h"
 
 namespace tessera::transforms {
 
 using ir::Instruction;
 using ir::Opcode;
+
+namespace {
+
+const char* const kOutside =
+    "it is code per device, and no shard_map around it is part of what is differentiated";
+
+}  // namespace
 
 void transpose_all_gather(TransposeSite& s) {
   const auto& a = s.get<ir::CollectiveAttrs>();
@@ -35,12 +46,36 @@ void transpose_collective_permute(TransposeSite& s) {
   s.give(0, s.b.collective_permute(s.ct.array, pairs));
 }
 
+/// Sums of what each device has: of its own value, or of one that all devices share.
 void transpose_all_reduce(TransposeSite& s) {
-  s.refuse("it belongs to code per device, of which there are no transposes yet");
+  const auto mark = s.op.frontend_attributes->find(kSumIs);
+  if (mark == s.op.frontend_attributes->end()) s.refuse(kOutside);
+  const auto& a = s.get<ir::CollectiveAttrs>();
+  if (s.op.operands().size() != 1) s.refuse("all-reduces of several arrays have no transpose");
+  if (mark->second == "different") {
+    ir::Computation* adder = ir::scalar_computation(s.b.module(), Opcode::add, s.op.shape.dtype);
+    s.give(0, s.b.all_reduce(s.ct.array, adder, a.groups));
+    return;
+  }
+  ir::PvaryAttrs attrs;
+  attrs.mesh = a.groups.mesh;
+  for (const int axis : a.groups.axes) {
+    attrs.axes.push_back(attrs.mesh->axes[std::size_t(axis)].name);
+  }
+  std::sort(attrs.axes.begin(), attrs.axes.end());
+  s.give(0, s.b.emit(Opcode::pvary, {s.ct.array}, std::move(attrs)));
 }
 
+/// Each device has a part of the cotangent of the one value that all of them were given.
 void transpose_pvary(TransposeSite& s) {
-  s.refuse("it belongs to code per device, of which there are no transposes yet");
+  const auto& a = s.get<ir::PvaryAttrs>();
+  if (a.mesh == nullptr) s.refuse(kOutside);
+  IndexList axes;
+  for (std::size_t k = 0; k < a.mesh->axes.size(); ++k) {
+    if (tessera::contains(a.axes, a.mesh->axes[k].name)) axes.push_back(int(k));
+  }
+  ir::Computation* adder = ir::scalar_computation(s.b.module(), Opcode::add, s.op.shape.dtype);
+  s.give(0, s.b.all_reduce(s.ct.array, adder, ir::DeviceGroups::over(a.mesh, axes)));
 }
 
 }  // namespace tessera::transforms

@@ -313,8 +313,4 @@ void transpose_custom_call(TransposeSite& s) {
   for (std::size_t k = 0; k < tangents; ++k) s.give(first + k, all[k]);
 }
 
-void transpose_manual_computation(TransposeSite& s) {
-  s.refuse("transposes of code per device (shard_map) are not there yet");
-}
-
 }  // namespace tessera::transforms
