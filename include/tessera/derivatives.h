@@ -101,7 +101,9 @@ R tangent_tree(const Prototype& prototype, const std::vector<Array>& leaves) {
 /// A tree as it is, a plain number as an array.
 template <class T>
 decltype(auto) as_tree(const T& value) {
-  if constexpr (TreeLike<T>) {
+  if constexpr (std::is_same_v<T, Operand>) {
+    return (value.array);
+  } else if constexpr (TreeLike<T>) {
     return (value);
   } else {
     return Array(value);
@@ -158,7 +160,7 @@ class GradFunction<F, std::integer_sequence<int, I...>, with_value, aux>
     using Args = call_args_t<F, StaticArgnums<>, Given...>;
     using Held = typename held_args<Args>::type;
     if (!location.known()) location = location_;
-    const Held held{std::forward<Given>(given)...};
+    const Held held{as_tree(given)...};
     return std::apply(
         [&](const auto&... args) {
           return body_.template with_args<Args>(

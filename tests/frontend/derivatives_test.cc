@@ -201,6 +201,13 @@ TEST(Vjp, KeepsWhatItNeeds) {
                            "linear_transpose of a function that is not linear");
 }
 
+Array of_operand(Operand x) { return sum(x.array * x.array); }
+
+TEST(Grad, TakesFunctionsOfOperands) {
+  expect_near(grad(of_operand)(some()), 2.0f * some());
+  EXPECT_NEAR(value_and_grad(of_operand)(3.0f).second.item<float>(), 6, 1e-5);
+}
+
 TEST(Grad, IsZeroAtTheKinksOfActivations) {
   expect_near(grad([](Array v) { return sum(relu(v)); })(array({-1.0f, 0.0f, 2.0f})),
               array({0.0f, 0.0f, 1.0f}));
