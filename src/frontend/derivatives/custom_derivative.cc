@@ -250,6 +250,7 @@ std::vector<Array> stage_call(const CallInfo& info, Prototype* prototype, const 
     const std::vector<Instruction*> results = transforms::elements_of(b, call);
     for (std::size_t k = 0; k < results.size(); ++k) {
       out.push_back(outer.wrap(results[k], f.results[k].weak));
+      frontend::set_varying(out.back(), f.results[k].varying);
     }
     return out;
   });
