@@ -288,7 +288,7 @@ TEST(ShardMapDerivatives, SeveralArguments) {
   expect_close(std::get<1>(pull(ct)), std::get<1>(pull2(ct)), 1e-4f);
 }
 
-TEST(ShardMapDerivatives, CustomRules) {
+TEST(ShardMapDerivatives, Behaviour_323_WrongTypesOfCustomRules) {
   // The rule has cotangents of its own types, and adds up what belongs to the weight.
   const auto make = [](bool adds) {
     auto f = custom_vjp([](Array x, Array w) { return sin(x) * w; });
@@ -328,7 +328,7 @@ TEST(ShardMapDerivatives, CustomRules) {
   expect_close(jvp(g, std::tuple(numbers({8})), std::tuple(ones({8}))).second, full({2}, 20.0f));
 }
 
-TEST(ShardMapDerivatives, WithoutChecks) {
+TEST(ShardMapDerivatives, Behaviour_313_GradientsWithoutChecks) {
   const auto f =
       shard_map([](Array a) { return all_gather(sin(a), "x", {.tiled = true}); },
                 {.mesh = line(), .in_specs = P("x"), .out_specs = P(), .check_vma = false});
@@ -358,7 +358,7 @@ TEST(ShardMapDerivatives, MaximaHaveNone) {
       {"can't differentiate", "only sums over devices have a derivative"});
 }
 
-TEST(ShardMapDerivatives, Communication) {
+TEST(ShardMapDerivatives, Behaviour_312_TransposesReduceOnce) {
   const Array x = put(numbers({8, 4}), line(), P("x"));
   const Array w = put(numbers({4, 2}), line(), P());
   // Fan-out: one sum.
