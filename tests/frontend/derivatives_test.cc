@@ -246,6 +246,21 @@ TEST(CustomVjp, IsUsedInReverseModeOnly) {
   expect_error<NotImplementedError>(
       [&] { jvp([&](Array a) { return f(a, a); }, std::tuple(x), std::tuple(x)); },
       "forward mode can't go through sine_times");
+  const auto captures = [](Array w) {
+    auto g = custom_vjp([w](Array v) { return w * v; }, "captures");
+    g.def_vjp([w](Array v) { return std::pair(w * v, w); },
+              [](Array saved, Array ct) { return saved * ct; });
+    return grad([g](Array v) { return g(v); })(Array(2.0f));
+  };
+  EXPECT_NEAR(captures(Array(3.0f)).item<float>(), 3, 1e-6);
+  try {
+    jit(captures)(Array(3.0f));
+    FAIL() << "a rule has no place for arrays of the trace around it";
+  } catch (const TracerError& e) {
+    EXPECT_NE(std::string(e.what()).find("from outside was used in the rule of captures"),
+              std::string::npos)
+        << e.what();
+  }
   auto wrong = custom_vjp([](Array v) { return v * 2.0f; });
   wrong.def_vjp([](Array v) { return std::pair(v * 2.0f, v); },
                 [](Array, Array g) { return sum(g); });

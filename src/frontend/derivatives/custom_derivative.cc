@@ -42,7 +42,7 @@ struct RuleTrace {
             const std::optional<frontend::ManualScope>& scope)
       : trace(name, module) {
     if (scope) trace.bind_manual(*scope);
-    trace.forbid_captures("the rule of " + name);
+    trace.forbid_captures("the rule of " + name + "; pass it as an argument of " + name);
     for (const AbstractValue& v : values) parameters.push_back(trace.add_parameter(v));
   }
 };

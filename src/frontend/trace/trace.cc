@@ -107,7 +107,7 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
     for (const Trace* t = parent_; t && !from_outside; t = t->parent_) {
       from_outside = t->id_ == impl.trace_id;
     }
-    if (!from_outside) {
+    if (!from_outside && forbid_captures_.empty()) {
       throw TracerError("a " + described(impl) + " was used in " +
                             (path_.empty() ? std::string("another trace") : "'" + path_ + "'") +
                             " after or outside of the function whose trace made it: arrays must "
