@@ -182,7 +182,6 @@ class CustomVjp : public internal::Calls<CustomVjp<F>, F> {
     rule_ = [forward = std::make_shared<Forward>(std::move(forward)),
              backward = std::make_shared<Backward>(std::move(backward))](const std::any& like) {
       const Held held = std::any_cast<Held>(like);
-      constexpr auto all = std::make_index_sequence<std::tuple_size_v<Held>>{};
       using Pair = decltype(std::apply(*forward, held));
       using R = std::tuple_element_t<0, Pair>;
       using Residuals = std::tuple_element_t<1, Pair>;
@@ -192,6 +191,7 @@ class CustomVjp : public internal::Calls<CustomVjp<F>, F> {
       };
       internal::FlatVjpRule out;
       out.forward = [forward, held](const std::vector<Array>& leaves, std::any* kept) {
+        constexpr auto all = std::make_index_sequence<std::tuple_size_v<Held>>{};
         Pair pair = std::apply(*forward, internal::arguments_from(held, leaves, all));
         std::vector<Array> flat = internal::leaves_in_order(std::get<0>(pair), std::get<1>(pair));
         const auto nothing = [](const Array&) { return Array(); };
