@@ -13,6 +13,7 @@
 
 #include <tessera/callable.h>
 #include <tessera/function_body.h>
+#include <tessera/held_arguments.h>
 #include <tessera/tree.h>
 
 namespace tessera {
@@ -41,45 +42,58 @@ std::vector<Array> call_custom_vjp(const CallInfo& info, Prototype* prototype,
                                    const std::string& name, FlatVjpRule rule, Location location);
 [[noreturn]] void no_rule(const char* api, const char* definition, Location location);
 
-/// The arguments of a function as a tuple of trees, made from leaves in order.
-template <class Args, std::size_t... I>
-Args arguments_from(const Args& like, const std::vector<Array>& leaves, std::index_sequence<I...>) {
-  std::size_t next = 0;
-  const auto one = [&](const auto& tree) {
-    const std::size_t count = tree_leaves(tree).size();
-    const auto first = leaves.begin() + std::ptrdiff_t(next);
-    next += count;
-    return tree_unflatten(tree, std::vector<Array>(first, first + std::ptrdiff_t(count)));
-  };
-  return Args{one(std::get<I>(like))...};
-}
-template <class... T>
-std::vector<Array> leaves_in_order(const T&... trees) {
-  std::vector<Array> out;
-  const auto add = [&](const auto& tree) {
-    const std::vector<Array> leaves = tree_leaves(tree);
-    out.insert(out.end(), leaves.begin(), leaves.end());
-  };
-  (add(trees), ...);
-  return out;
-}
-template <class... A>
-std::tuple<traced_type<A>...> as_held(const std::tuple<A...>*);
-template <class Args>
-using held_of = decltype(as_held(static_cast<const Args*>(nullptr)));
+/// A function with a rule of its own. `D` has `stage(info, prototype, rule, location)`.
+template <class D, class F, class Rule>
+class CustomFunction : public Calls<CustomFunction<D, F, Rule>, F> {
+ public:
+  using wrapped_function = F;
+
+  CustomFunction(F f, std::string name, Location location)
+      : body_(std::move(f)), name_(std::move(name)), location_(location) {}
+
+  /// Calls the function; messages name `location`.
+  template <class... Given>
+  auto call_at(Location location, Given&&... given) const {
+    using Args = call_args_t<F, StaticArgnums<>, Given...>;
+    if (!location.known()) location = location_;
+    if (!rule_) no_rule(D::kMade, D::kDefinition, location);
+    const held_args<Args> held{as_tree(given)...};
+    return std::apply(
+        [&](const auto&... args) {
+          return body_.template with_args<Args>(
+              [&](CallInfo& info, auto tag) {
+                using R = typename decltype(tag)::type;
+                Prototype prototype;
+                const std::vector<Array> out =
+                    D::stage(info, &prototype, name_, rule_(held), location);
+                return tree_unflatten(prototype.as<R>(), out);
+              },
+              args...);
+        },
+        held);
+  }
+
+ protected:
+  using Held = held_args<typename args_of<F>::type>;
+  /// For arguments like these, whose arrays don't matter.
+  std::function<Rule(const Held&)> rule_;
+
+ private:
+  FunctionBody<F, StaticArgnums<>> body_;
+  std::string name_;
+  Location location_;
+};
 
 }  // namespace internal
 
 /// A function with a forward-mode rule of its own, made by `custom_jvp`.
 template <class F>
-class CustomJvp : public internal::Calls<CustomJvp<F>, F> {
- public:
-  /// The wrapped function's type.
-  using wrapped_function = F;
+class CustomJvp : public internal::CustomFunction<CustomJvp<F>, F, internal::FlatJvpRule> {
+  using Base = internal::CustomFunction<CustomJvp<F>, F, internal::FlatJvpRule>;
+  using typename Base::Held;
 
-  /// For internal use; see `custom_jvp`.
-  CustomJvp(F f, std::string name, Location location)
-      : body_(std::move(f)), name_(std::move(name)), location_(location) {}
+ public:
+  using Base::Base;
 
   /// The rule: `rule(primals, tangents)`, two tuples of the function's arguments, returns a pair of
   /// the result and its tangent. It must be linear in the tangents. Copies made before don't see
@@ -92,51 +106,28 @@ class CustomJvp : public internal::Calls<CustomJvp<F>, F> {
   /// @endcode
   template <class Rule>
   CustomJvp& def_jvp(Rule rule) {
-    using Held = internal::held_of<typename internal::args_of<F>::type>;
     using Pair = std::invoke_result_t<Rule&, Held, Held>;
     static_assert(std::is_same_v<std::tuple_element_t<0, Pair>, std::tuple_element_t<1, Pair>>,
                   "tessera: a rule of custom_jvp returns a pair of two trees of one type");
-    rule_ = [rule = std::make_shared<Rule>(std::move(rule))](const std::any& like) {
-      const Held held = std::any_cast<Held>(like);
+    this->rule_ = [rule = std::make_shared<Rule>(std::move(rule))](const Held& held) {
       return internal::FlatJvpRule{
           [rule, held](const std::vector<Array>& primals, const std::vector<Array>& tangents) {
-            constexpr auto all = std::make_index_sequence<std::tuple_size_v<Held>>{};
-            const auto out = std::invoke(*rule, internal::arguments_from(held, primals, all),
-                                         internal::arguments_from(held, tangents, all));
+            const auto out = std::invoke(*rule, internal::trees_in_order(held, primals),
+                                         internal::trees_in_order(held, tangents));
             return internal::leaves_in_order(std::get<0>(out), std::get<1>(out));
           }};
     };
     return *this;
   }
 
-  /// Calls the function; messages name `location`.
-  template <class... Given>
-  auto call_at(Location location, Given&&... given) const {
-    using Args = internal::call_args_t<F, StaticArgnums<>, Given...>;
-    using Held = internal::held_of<Args>;
-    if (!location.known()) location = location_;
-    if (!rule_) internal::no_rule("custom_jvp", "def_jvp", location);
-    const Held held{std::forward<Given>(given)...};
-    return std::apply(
-        [&](const auto&... args) {
-          return body_.template with_args<Args>(
-              [&](internal::CallInfo& info, auto tag) {
-                using R = typename decltype(tag)::type;
-                internal::Prototype prototype;
-                const std::vector<Array> out =
-                    internal::call_custom_jvp(info, &prototype, name_, rule_(held), location);
-                return tree_unflatten(prototype.as<R>(), out);
-              },
-              args...);
-        },
-        held);
+  /// For internal use.
+  static constexpr const char *kMade = "custom_jvp", *kDefinition = "def_jvp";
+  /// For internal use.
+  static std::vector<Array> stage(const internal::CallInfo& info, internal::Prototype* prototype,
+                                  const std::string& name, internal::FlatJvpRule rule,
+                                  Location location) {
+    return internal::call_custom_jvp(info, prototype, name, std::move(rule), location);
   }
-
- private:
-  internal::FunctionBody<F, StaticArgnums<>> body_;
-  std::string name_;
-  Location location_;
-  std::function<internal::FlatJvpRule(const std::any&)> rule_;
 };
 
 /// A function with a rule of its own for derivatives in forward mode, and by transposition in
@@ -155,14 +146,12 @@ auto custom_jvp(F f, std::string name = "custom_jvp", Location location = Locati
 
 /// A function with a reverse-mode rule of its own, made by `custom_vjp`.
 template <class F>
-class CustomVjp : public internal::Calls<CustomVjp<F>, F> {
- public:
-  /// The wrapped function's type.
-  using wrapped_function = F;
+class CustomVjp : public internal::CustomFunction<CustomVjp<F>, F, internal::FlatVjpRule> {
+  using Base = internal::CustomFunction<CustomVjp<F>, F, internal::FlatVjpRule>;
+  using typename Base::Held;
 
-  /// For internal use; see `custom_vjp`.
-  CustomVjp(F f, std::string name, Location location)
-      : body_(std::move(f)), name_(std::move(name)), location_(location) {}
+ public:
+  using Base::Base;
 
   /// The rules: `forward(arguments...)` returns a pair of the result and residuals, a tree of
   /// Array; `backward(residuals, cotangent)` returns the cotangents of the arguments: a tree like
@@ -178,10 +167,8 @@ class CustomVjp : public internal::Calls<CustomVjp<F>, F> {
   /// @endcode
   template <class Forward, class Backward>
   CustomVjp& def_vjp(Forward forward, Backward backward) {
-    using Held = internal::held_of<typename internal::args_of<F>::type>;
-    rule_ = [forward = std::make_shared<Forward>(std::move(forward)),
-             backward = std::make_shared<Backward>(std::move(backward))](const std::any& like) {
-      const Held held = std::any_cast<Held>(like);
+    this->rule_ = [forward = std::make_shared<Forward>(std::move(forward)),
+                   backward = std::make_shared<Backward>(std::move(backward))](const Held& held) {
       using Pair = decltype(std::apply(*forward, held));
       using R = std::tuple_element_t<0, Pair>;
       using Residuals = std::tuple_element_t<1, Pair>;
@@ -191,8 +178,7 @@ class CustomVjp : public internal::Calls<CustomVjp<F>, F> {
       };
       internal::FlatVjpRule out;
       out.forward = [forward, held](const std::vector<Array>& leaves, std::any* kept) {
-        constexpr auto all = std::make_index_sequence<std::tuple_size_v<Held>>{};
-        Pair pair = std::apply(*forward, internal::arguments_from(held, leaves, all));
+        Pair pair = std::apply(*forward, internal::trees_in_order(held, leaves));
         std::vector<Array> flat = internal::leaves_in_order(std::get<0>(pair), std::get<1>(pair));
         const auto nothing = [](const Array&) { return Array(); };
         *kept = Kept{tree_map(nothing, std::get<0>(pair)), tree_map(nothing, std::get<1>(pair))};
@@ -210,34 +196,14 @@ class CustomVjp : public internal::Calls<CustomVjp<F>, F> {
     return *this;
   }
 
-  /// Calls the function; messages name `location`.
-  template <class... Given>
-  auto call_at(Location location, Given&&... given) const {
-    using Args = internal::call_args_t<F, StaticArgnums<>, Given...>;
-    using Held = internal::held_of<Args>;
-    if (!location.known()) location = location_;
-    if (!rule_) internal::no_rule("custom_vjp", "def_vjp", location);
-    const Held held{std::forward<Given>(given)...};
-    return std::apply(
-        [&](const auto&... args) {
-          return body_.template with_args<Args>(
-              [&](internal::CallInfo& info, auto tag) {
-                using R = typename decltype(tag)::type;
-                internal::Prototype prototype;
-                const std::vector<Array> out =
-                    internal::call_custom_vjp(info, &prototype, name_, rule_(held), location);
-                return tree_unflatten(prototype.as<R>(), out);
-              },
-              args...);
-        },
-        held);
+  /// For internal use.
+  static constexpr const char *kMade = "custom_vjp", *kDefinition = "def_vjp";
+  /// For internal use.
+  static std::vector<Array> stage(const internal::CallInfo& info, internal::Prototype* prototype,
+                                  const std::string& name, internal::FlatVjpRule rule,
+                                  Location location) {
+    return internal::call_custom_vjp(info, prototype, name, std::move(rule), location);
   }
-
- private:
-  internal::FunctionBody<F, StaticArgnums<>> body_;
-  std::string name_;
-  Location location_;
-  std::function<internal::FlatVjpRule(const std::any&)> rule_;
 };
 
 /// A function with rules of its own for derivatives in reverse mode (jax.custom_vjp). Forward mode

@@ -13,6 +13,7 @@
 
 #include <tessera/callable.h>
 #include <tessera/function_body.h>
+#include <tessera/held_arguments.h>
 #include <tessera/tree.h>
 
 /// @file
@@ -98,18 +99,6 @@ R tangent_tree(const Prototype& prototype, const std::vector<Array>& leaves) {
   return tree_unflatten(prototype.as<R>(), leaves);
 }
 
-/// A tree as it is, a plain number as an array.
-template <class T>
-decltype(auto) as_tree(const T& value) {
-  if constexpr (std::is_same_v<T, Operand>) {
-    return (value.array);
-  } else if constexpr (TreeLike<T>) {
-    return (value);
-  } else {
-    return Array(value);
-  }
-}
-
 /// One tree alone, several as a tuple.
 template <class... T>
 auto one_or_tuple(std::tuple<T...> all) {
@@ -118,28 +107,6 @@ auto one_or_tuple(std::tuple<T...> all) {
   } else {
     return all;
   }
-}
-
-/// The arguments of a call as the function takes them, Operand as Array.
-template <class Args>
-struct held_args;
-template <class... A>
-struct held_args<std::tuple<A...>> {
-  using type = std::tuple<traced_type<A>...>;
-};
-
-/// Trees like those of a tuple, of leaves in order.
-template <class Tuple, std::size_t... I>
-Tuple like_arguments(const Tuple& args, const std::vector<Array>& leaves,
-                     std::index_sequence<I...>) {
-  std::size_t next = 0;
-  const auto one = [&](const auto& tree) {
-    const std::size_t count = tree_leaves(tree).size();
-    const auto first = leaves.begin() + std::ptrdiff_t(next);
-    next += count;
-    return tree_unflatten(tree, std::vector<Array>(first, first + std::ptrdiff_t(count)));
-  };
-  return Tuple{one(std::get<I>(args))...};
 }
 
 template <class F, class Indices, bool with_value, bool aux>
@@ -158,7 +125,7 @@ class GradFunction<F, std::integer_sequence<int, I...>, with_value, aux>
     static_assert(((I >= 0 && I < int(sizeof...(Given))) && ...),
                   "tessera: grad differentiates by an argument that the function doesn't take");
     using Args = call_args_t<F, StaticArgnums<>, Given...>;
-    using Held = typename held_args<Args>::type;
+    using Held = held_args<Args>;
     if (!location.known()) location = location_;
     const Held held{as_tree(given)...};
     return std::apply(
@@ -286,16 +253,8 @@ auto jvp(F f, const std::tuple<A...>& primals, const std::tuple<T...>& tangents,
          Location location = Location::current()) {
   static_assert(sizeof...(A) == sizeof...(T), "tessera: jvp takes a tangent for each argument");
   const internal::FunctionBody<F, StaticArgnums<>> body(std::move(f));
-  std::vector<Array> directions;
-  std::apply(
-      [&](const auto&... t) {
-        const auto add = [&](const auto& tree) {
-          const auto leaves = tree_leaves(internal::as_tree(tree));
-          directions.insert(directions.end(), leaves.begin(), leaves.end());
-        };
-        (add(t), ...);
-      },
-      tangents);
+  const std::vector<Array> directions =
+      std::apply([](const auto&... t) { return internal::leaves_in_order(t...); }, tangents);
   return std::apply(
       [&](const auto&... a) {
         using Args = internal::call_args_t<F, StaticArgnums<>, const A&...>;
@@ -325,8 +284,7 @@ class VjpFunction {
   /// @throws TypeError if the cotangent's tree, shapes or dtypes aren't those of the result.
   auto operator()(const R& cotangent, Location location = Location::current()) const {
     const std::vector<Array> leaves = linear_.transpose(tree_leaves(cotangent), location);
-    return internal::one_or_tuple(internal::like_arguments(
-        held_, leaves, std::make_index_sequence<std::tuple_size_v<Held>>{}));
+    return internal::one_or_tuple(internal::trees_in_order(held_, leaves));
   }
 
  private:
@@ -348,12 +306,7 @@ class JvpFunction {
   R operator()(const T&... tangents) const {
     static_assert(sizeof...(T) == std::tuple_size_v<Held>,
                   "tessera: the linearized function takes a tangent for each argument");
-    std::vector<Array> all;
-    const auto add = [&](const auto& tree) {
-      const std::vector<Array> leaves = tree_leaves(internal::as_tree(tree));
-      all.insert(all.end(), leaves.begin(), leaves.end());
-    };
-    (add(tangents), ...);
+    const std::vector<Array> all = internal::leaves_in_order(tangents...);
     return tree_unflatten(result_, linear_.apply(all, Location()));
   }
 
@@ -367,7 +320,7 @@ namespace internal {
 template <class F, class Then, class... A>
 auto linearized(const char* api, F f, Location location, Then then, const A&... args) {
   using Args = call_args_t<F, StaticArgnums<>, const A&...>;
-  using Held = typename held_args<Args>::type;
+  using Held = held_args<Args>;
   const FunctionBody<F, StaticArgnums<>> body(std::move(f));
   const Held held{args...};
   return body.template with_args<Args>(
@@ -431,7 +384,7 @@ auto linearize(F f, const A&... args) {
 template <class F, class... A>
 auto linear_transpose(F f, const A&... args) {
   using Args = internal::call_args_t<F, StaticArgnums<>, const A&...>;
-  using Held = typename internal::held_args<Args>::type;
+  using Held = internal::held_args<Args>;
   const internal::FunctionBody<F, StaticArgnums<>> body(std::move(f));
   const Held held{args...};
   return body.template with_args<Args>(

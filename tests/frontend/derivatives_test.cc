@@ -232,6 +232,15 @@ TEST(CustomJvp, IsUsedInBothModes) {
               full({6}, 100.0f), 1e-3);
 }
 
+TEST(CustomJvp, TakesFunctionsOfOperands) {
+  auto f = custom_jvp([](Operand x, Operand y) { return x.array * y.array; }, "product");
+  f.def_jvp([](std::tuple<Array, Array> x, std::tuple<Array, Array> t) {
+    return std::pair(std::get<0>(x) * std::get<1>(x), std::get<0>(t) * 10.0f);
+  });
+  EXPECT_EQ(f(2.0f, 3.0f).item<float>(), 6);
+  EXPECT_EQ(grad(f)(2.0f, 3.0f).item<float>(), 10);
+}
+
 TEST(CustomVjp, IsUsedInReverseModeOnly) {
   auto f = custom_vjp([](Array x, Array y) { return sin(x) * y; }, "sine_times");
   f.def_vjp([](Array x, Array y) { return std::pair(sin(x) * y, std::tuple(cos(x), sin(x), y)); },
