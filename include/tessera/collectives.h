@@ -14,7 +14,9 @@
 
 /// @file
 /// Collective communication by the names of mesh axes (as in jax.lax), for code that runs per
-/// device: functions under `shard_map` and the per-device function of `custom_partitioning`.
+/// device: functions under `shard_map` and the per-device function of `custom_partitioning`. Under
+/// a `vmap` with an axis_name they may name its batch: entries then stand in place of devices, and
+/// the collectives are computed by plain operations along the batch.
 ///
 /// N is the number of devices along the axes, or in a group. A device's *position* along the axes
 /// is its row-major index, the first axis being the major one. Shapes are those of one device's

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/held_arguments.h>
 #include <tessera/tree.h>
 
 /// @file
@@ -51,14 +52,6 @@ std::vector<Array> scan_core(const std::vector<Array>& init, const std::vector<s
                              const std::vector<Array>& xs, const FlatFunction& f,
                              const ScanCore& options, Location location);
 
-template <class T>
-constexpr bool is_pair_like() {
-  if constexpr (requires { std::tuple_size<T>::value; }) {
-    return std::tuple_size<T>::value == 2;
-  } else {
-    return false;
-  }
-}
 template <class T>
 std::vector<std::string> paths_of(const T& value) {
   return leaf_paths([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include <tessera/callable.h>
+#include <tessera/custom_derivative.h>
 #include <tessera/function_body.h>
 #include <tessera/held_arguments.h>
+#include <tessera/ops/creation.h>
 #include <tessera/tree.h>
 
 /// @file
@@ -271,6 +273,35 @@ auto jvp(F f, const std::tuple<A...>& primals, const std::tuple<T...>& tangents,
       primals);
 }
 
+namespace internal {
+/// Calls a function that returns a pair, the second of which derivatives take for constant.
+template <class F>
+struct WithAux {
+  F f;
+  template <class... A>
+  auto operator()(const A&... args) const {
+    auto out = std::invoke(f, args...);
+    static_assert(is_pair_like<decltype(out)>(),
+                  "tessera: with has_aux the function must return a pair (or tuple of two) of a "
+                  "result and other values");
+    return std::pair(std::get<0>(out), stop_gradient(std::get<1>(out)));
+  }
+};
+}  // namespace internal
+
+/// `jvp` of a function that returns a pair of the result and other values, which are not
+/// differentiated.
+/// @code
+/// auto [y, dy, other] = jvp(f, has_aux, std::tuple(x), std::tuple(dx));
+/// @endcode
+/// @return A tuple of the result, its tangent, and the other values.
+template <class F, class... A, class... T>
+auto jvp(F f, HasAux, const std::tuple<A...>& primals, const std::tuple<T...>& tangents,
+         Location location = Location::current()) {
+  auto [value, tangent] = jvp(internal::WithAux<F>{std::move(f)}, primals, tangents, location);
+  return std::tuple(std::move(value.first), std::move(tangent.first), std::move(value.second));
+}
+
 /// The function that `vjp` returns: from cotangents of the result to those of the arguments.
 /// @tparam R  The type of the function's result.
 /// @tparam Held  A tuple of the types of its arguments.
@@ -351,6 +382,26 @@ auto vjp(F f, const A&... args) {
         return std::pair(std::move(value), VjpFunction<R, Held>(std::move(linear), held));
       },
       args...);
+}
+
+/// `vjp` of a function that returns a pair of the result and other values, which are not
+/// differentiated.
+/// @code
+/// auto [y, pull, other] = vjp(f, has_aux, x);
+/// @endcode
+/// @return A tuple of the result, a function from its cotangents to those of the arguments, and the
+///   other values.
+template <class F, class... A>
+auto vjp(F f, HasAux, const A&... args) {
+  auto [value, pull] = vjp(internal::WithAux<F>{std::move(f)}, args...);
+  auto [result, other] = std::move(value);
+  const auto zeros_of = [](const Array& x) { return zeros_like(x); };
+  const auto pull_result = [pull = std::move(pull), zeros = tree_map(zeros_of, other)](
+                               const decltype(result)& cotangent,
+                               Location location = Location::current()) {
+    return pull({cotangent, zeros}, location);
+  };
+  return std::tuple(std::move(result), pull_result, std::move(other));
 }
 
 /// The value of a function, and its derivative at this point as a linear function of tangents

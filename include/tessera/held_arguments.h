@@ -35,6 +35,15 @@ struct held_args_of<std::tuple<A...>> {
 template <class Args>
 using held_args = typename held_args_of<Args>::type;
 
+template <class T>
+constexpr bool is_pair_like() {
+  if constexpr (requires { std::tuple_size<T>::value; }) {
+    return std::tuple_size<T>::value == 2;
+  } else {
+    return false;
+  }
+}
+
 /// The arrays of trees, one tree after the other.
 template <class... T>
 std::vector<Array> leaves_in_order(const T&... trees) {

@@ -4,11 +4,14 @@
 
 #include <tessera/abstract_mesh.h>
 #include <tessera/array.h>
+#include <tessera/associative_scan.h>
 #include <tessera/axes_tree.h>
 #include <tessera/callable.h>
+#include <tessera/check_grads.h>
 #include <tessera/collectives.h>
 #include <tessera/control_flow.h>
 #include <tessera/cost_analysis.h>
+#include <tessera/custom_batching.h>
 #include <tessera/custom_call.h>
 #include <tessera/custom_derivative.h>
 #include <tessera/custom_partitioning.h>

@@ -11,6 +11,7 @@
 
 #include <tessera/axes_tree.h>
 #include <tessera/callable.h>
+#include <tessera/collectives.h>
 #include <tessera/derivatives.h>
 #include <tessera/function_body.h>
 #include <tessera/ops/creation.h>
@@ -27,8 +28,14 @@ struct VmapOptions {
   /// The dimension of each result along which the entries' results are stacked (nullptr: the result
   /// must be the same for all entries), as a prefix of the result's tree.
   AxesTree out_axes = 0;
+  /// Name by which collectives inside mean the entries of the batch, as `psum(x, "batch")` their
+  /// sum (see collectives.h). Empty: none.
+  std::string axis_name = "";
   /// Entries of the batch, if no argument holds it.
   std::optional<std::int64_t> axis_size{};
+  /// Axes of the mesh over which the batch lies: constraints (with_sharding_constraint) and
+  /// shard_maps inside get the batch dimension sharded over them.
+  AxisNames spmd_axis_name = std::vector<std::string>{};
   /// Name of the function in messages and in the text of programs.
   std::string name = "vmap";
 };

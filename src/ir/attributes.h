@@ -20,6 +20,7 @@
 namespace tessera::ir {
 
 class CustomPartitioner;  // hooks.h
+class BatchingRule;       // hooks.h
 class DerivativeRules;    // hooks.h
 
 /// In the op table: there are none that anybody computes with (text may be kept, as TextAttrs).
@@ -162,6 +163,14 @@ struct GetTupleElementAttrs {
   friend bool operator==(const GetTupleElementAttrs&, const GetTupleElementAttrs&) = default;
 };
 
+/// The axis of a batch by the name that a vmap gave it; none if the name is empty. Collectives over
+/// it are between the entries of the batch, not devices: batching computes them, nothing else does.
+struct BatchAxis {
+  std::string name;
+  std::int64_t size = 0;
+  explicit operator bool() const { return !name.empty(); }
+  friend bool operator==(const BatchAxis&, const BatchAxis&) = default;
+};
 /// The devices that take part in one collective together. Symbolic (mesh and axes; text and time
 /// don't grow with the devices) or explicit lists of partition ids; neither: all devices.
 /// Members of a symbolic group are ordered row-major over `axes` as listed.
@@ -169,6 +178,7 @@ struct DeviceGroups {
   MeshRef mesh;
   IndexList axes;
   std::vector<std::vector<std::int64_t>> lists;
+  BatchAxis batch;  ///< its entries, instead of devices
 
   static DeviceGroups over(MeshRef mesh, IndexList axes);
   bool symbolic() const { return mesh != nullptr; }
@@ -190,6 +200,7 @@ struct CollectiveAttrs {
 struct PermuteAttrs {
   std::vector<std::pair<std::int64_t, std::int64_t>> source_target_pairs;
   std::optional<std::int64_t> channel_id;
+  BatchAxis batch;  ///< the pairs name its entries, instead of devices
   friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;
 };
 /// What custom calls have besides their target, and ops that are printed as custom calls.
@@ -290,9 +301,10 @@ struct RematAttrs : CallAttrs {
 ///               (cotangents of the other operands...)
 struct CustomDerivativeAttrs : CallAttrs {
   enum class Kind : std::uint8_t {
-    jvp,   ///< the rule is jvp
-    vjp,   ///< it is forward and backward
-    zero,  ///< there is none: all tangents and cotangents are zero (stop_gradient)
+    jvp,    ///< the rule is jvp
+    vjp,    ///< it is forward and backward
+    zero,   ///< there is none: all tangents and cotangents are zero (stop_gradient)
+    batch,  ///< there is none: it is the primal's, and `batching` says how batches are computed
   };
   Kind kind = Kind::jvp;
   std::int64_t nondiff = 0, residuals = 0;
@@ -302,6 +314,7 @@ struct CustomDerivativeAttrs : CallAttrs {
   /// Traces the rule on demand, if no computations are called for it. Null where it was read from
   /// text.
   std::shared_ptr<DerivativeRules> rules;
+  std::shared_ptr<BatchingRule> batching;  ///< for the kind batch; null where it was read from text
   friend bool operator==(const CustomDerivativeAttrs&, const CustomDerivativeAttrs&) = default;
 };
 struct CholeskyAttrs {

@@ -83,6 +83,24 @@ class DerivativeRules {
   virtual Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) = 0;
 };
 
+/// What a custom_derivative of the kind batch is on a batch.
+class BatchingRule {
+ public:
+  virtual ~BatchingRule() = default;
+  /// The function's name, for messages.
+  virtual std::string name() const = 0;
+  /// It is run for one entry after the other, and has no `batch`.
+  virtual bool sequential() const { return false; }
+  struct Batched {
+    /// Takes the op's operands, those that are batched with the batch as dim 0; gives a tuple.
+    Computation* computation = nullptr;
+    std::vector<bool> results;  ///< which leaves are batched, on dim 0
+  };
+  /// Traces the rule into the op's module. `batched`: one flag per operand.
+  virtual Batched batch(const Instruction& op, std::int64_t size,
+                        const std::vector<bool>& batched) = 0;
+};
+
 /// Frontend attribute of a copy: the name by which policies of remat know a value
 /// (checkpoint_name).
 inline constexpr const char* kCheckpointName = "checkpoint_name";

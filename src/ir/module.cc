@@ -155,6 +155,7 @@ DeviceGroups DeviceGroups::over(MeshRef mesh, IndexList axes) {
 }
 
 std::vector<std::vector<std::int64_t>> DeviceGroups::expand(std::int64_t num_partitions) const {
+  TESSERA_CHECK(!batch, "entries of the batch '" + batch.name + "' are no devices");
   if (!symbolic()) {
     if (!lists.empty()) return lists;
     std::vector<std::int64_t> all(
@@ -193,6 +194,7 @@ std::vector<std::vector<std::int64_t>> DeviceGroups::expand(std::int64_t num_par
 }
 
 std::int64_t DeviceGroups::group_size(std::int64_t num_partitions) const {
+  if (batch) return batch.size;
   if (symbolic()) {
     std::int64_t n = 1;
     for (int axis : axes) n *= mesh->axes[std::size_t(axis)].size;

@@ -4,8 +4,7 @@
 
 #include <optional>
 
-#include "src/frontend/trace/trace.h"
-#include "src/frontend/trace/traced_function.h"
+#include "src/frontend/derivatives/custom_rule.h"
 #include "src/ir/hooks.h"
 #include "src/transforms/utils/tangent.h"
 
@@ -17,47 +16,19 @@ namespace internal {
 
 using frontend::AbstractValue;
 using frontend::ActiveTrace;
+using frontend::check_count;
+using frontend::check_type;
+using frontend::NamedAxes;
+using frontend::RuleTrace;
+using frontend::stage_call;
 using frontend::Trace;
 using frontend::TracedFunction;
+using frontend::values_of;
 using ir::Instruction;
 using ir::Opcode;
 using transforms::has_tangent;
 
 namespace {
-
-std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands) {
-  std::vector<AbstractValue> out;
-  for (const Instruction* i : operands) out.push_back({i->shape, false, {}});
-  return out;
-}
-
-/// A rule's computation under construction: a root trace into the op's module. A rule may use
-/// arrays from outside as constants only. `scope`: of the per-device code that calls the function,
-/// whose axes the rule may name.
-struct RuleTrace {
-  Trace trace;
-  std::vector<Array> parameters;
-
-  RuleTrace(const std::string& name, ir::Module* module, const std::vector<AbstractValue>& values,
-            const std::optional<frontend::ManualScope>& scope)
-      : trace(name, module) {
-    if (scope) trace.bind_manual(*scope);
-    trace.forbid_captures("the rule of " + name + "; pass it as an argument of " + name);
-    for (const AbstractValue& v : values) parameters.push_back(trace.add_parameter(v));
-  }
-};
-
-void check_type(const std::string& what, const Shape& have, const Shape& want, Location location) {
-  if (have == want) return;
-  throw TypeError(what + " is " + have.to_string() + " and must be " + want.to_string(), location);
-}
-
-void check_count(const std::string& what, std::size_t have, std::size_t want, Location location) {
-  if (have == want) return;
-  throw TypeError(what + ": the rule gives " + std::to_string(have) + " arrays and must give " +
-                      std::to_string(want),
-                  location);
-}
 
 Array zeros_of_pred(const Shape& shape) {
   Trace& t = *Trace::current();
@@ -71,12 +42,7 @@ class CustomRules : public ir::DerivativeRules {
       : name_(std::move(name)),
         location_(location),
         captures_(captures),
-        results_(std::move(results)) {
-    const Trace* trace = Trace::current();
-    if (const frontend::ManualScope* scope = trace ? trace->manual_scope() : nullptr) {
-      scope_ = *scope;
-    }
-  }
+        results_(std::move(results)) {}
   std::string name() const override { return name_; }
 
  protected:
@@ -87,7 +53,7 @@ class CustomRules : public ir::DerivativeRules {
   Location location_;
   std::size_t captures_;
   std::vector<Shape> results_;
-  std::optional<frontend::ManualScope> scope_;
+  const NamedAxes axes_ = NamedAxes::of_caller();
 };
 
 class JvpRules final : public CustomRules {
@@ -103,7 +69,7 @@ class JvpRules final : public CustomRules {
     for (const Instruction* i : primals) {
       if (has_tangent(i->shape)) values.push_back({i->shape, false, {}});
     }
-    RuleTrace rule(name_, op.parent->module(), values, scope_);
+    RuleTrace rule(name_, op.parent->module(), values, axes_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
     const auto middle = first + std::ptrdiff_t(primals.size());
@@ -161,7 +127,7 @@ class VjpRules final : public CustomRules {
  private:
   ir::Computation* forward(const Instruction& op, std::any* kept,
                            std::vector<AbstractValue>* residuals) {
-    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), scope_);
+    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), axes_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
     const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, kept);
@@ -188,7 +154,7 @@ class VjpRules final : public CustomRules {
     for (const Shape& s : results_) {
       if (has_tangent(s)) values.push_back({s, false, {}});
     }
-    RuleTrace rule(name_ + ".backward", op.parent->module(), values, scope_);
+    RuleTrace rule(name_ + ".backward", op.parent->module(), values, axes_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
     auto next = first + std::ptrdiff_t(residuals.size());
@@ -213,48 +179,6 @@ class VjpRules final : public CustomRules {
 
   FlatVjpRule rule_;
 };
-
-/// Stages an op that calls a function; captures come first. `attrs` of the traced function.
-using MakeAttributes = std::function<ir::Attributes(const TracedFunction&, std::size_t captures)>;
-std::vector<Array> stage_call(const CallInfo& info, Prototype* prototype, const std::string& name,
-                              Opcode opcode, bool captures_first, const MakeAttributes& attrs,
-                              Location location) {
-  return frontend::as_one_program(name, location, [&] {
-    Trace& outer = *Trace::current();
-    const TracedFunction f = frontend::trace_function(
-        outer, name, frontend::abstract_values(info.leaves),
-        [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location);
-    const std::vector<Instruction*> arguments = frontend::lift_all(outer, info.leaves, location);
-    const std::vector<Instruction*> captures = frontend::lift_all(outer, f.captures, location);
-    const frontend::MetadataScope metadata(outer, location, name);
-    ir::Computation* callee = f.computation;
-    std::vector<Instruction*> operands = arguments;
-    operands.insert(operands.end(), captures.begin(), captures.end());
-    if (captures_first && !captures.empty()) {
-      ir::Builder b(outer.module()->add_computation(name));
-      std::vector<Instruction*> given, in_order;
-      operands = captures;
-      operands.insert(operands.end(), arguments.begin(), arguments.end());
-      for (const Instruction* o : operands) {
-        given.push_back(b.parameter(std::int64_t(given.size()), o->shape));
-      }
-      in_order.assign(given.begin() + std::ptrdiff_t(captures.size()), given.end());
-      in_order.insert(in_order.end(), given.begin(),
-                      given.begin() + std::ptrdiff_t(captures.size()));
-      b.computation()->set_root(b.call(callee, in_order));
-      callee = b.computation();
-    }
-    ir::Builder& b = outer.builder();
-    Instruction* call = b.emit(opcode, operands, attrs(f, captures.size()), {callee});
-    std::vector<Array> out;
-    const std::vector<Instruction*> results = transforms::elements_of(b, call);
-    for (std::size_t k = 0; k < results.size(); ++k) {
-      out.push_back(outer.wrap(results[k], f.results[k].weak));
-      frontend::set_varying(out.back(), f.results[k].varying);
-    }
-    return out;
-  });
-}
 
 std::vector<Shape> shapes_of(const TracedFunction& f) {
   std::vector<Shape> out;

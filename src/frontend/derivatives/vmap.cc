@@ -114,7 +114,8 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
     }
     const frontend::TracedFunction f = frontend::trace_function(
         outer, options.name, entries,
-        [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location);
+        [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location,
+        {options.axis_name, in.size});
     std::vector<transforms::BatchedArray> arguments;
     const std::vector<Instruction*> given = frontend::lift_all(outer, info.leaves, location);
     for (std::size_t k = 0; k < given.size(); ++k) arguments.push_back({given[k], in.dims[k]});
@@ -122,8 +123,8 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
       arguments.push_back({c, transforms::kNotBatched});
     }
     ir::Builder& b = outer.builder();
-    const std::vector<transforms::BatchedArray> results =
-        transforms::batch_into(b, *f.computation, arguments, {in.size});
+    const std::vector<transforms::BatchedArray> results = transforms::batch_into(
+        b, *f.computation, arguments, {in.size, options.axis_name, options.spmd_axis_name.list()});
 
     const std::string who = options.name + ": out_axes";
     const auto walk = [&](TreeVisitor& v) { info.walk_result(*prototype, v); };

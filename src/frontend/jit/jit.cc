@@ -359,6 +359,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
   }
   if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
+  if (const std::string axes = outer.batch_axes_text(); !axes.empty()) key += ";" + axes;
   std::vector<Array> operands = info.leaves;
   const auto inputs = wanted_inputs(info, where);
   const auto names = leaf_names(info);

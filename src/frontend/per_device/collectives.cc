@@ -8,148 +8,26 @@
 
 #include <tessera/ops/elementwise.h>
 
-#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/internal.h"
+#include "src/frontend/per_device/bound_axes.h"
 
 namespace tessera {
 
 using frontend::apply;
 using frontend::Trace;
 using internal::impl_of;
-using ir::DeviceGroups;
 using ir::Instruction;
 using ir::Opcode;
 
-std::string AxisNames::to_string() const {
-  std::string out;
-  for (const std::string& n : names_) out += (out.empty() ? "'" : ", '") + n + "'";
-  return names_.size() == 1 ? out : "(" + out + ")";
-}
-
 namespace {
 
-using frontend::ManualScope;
+using frontend::attributes;
+using frontend::bound_axes;
+using frontend::BoundAxes;
+using frontend::one_by_one;
 using frontend::varying_of;
 using frontend::VaryingAxes;
-
-/// The axes of a collective on the mesh that is bound.
-struct BoundAxes {
-  MeshRef mesh;
-  VaryingAxes names;
-  std::vector<int> axes;
-  std::int64_t size = 1;  ///< of one group
-  DeviceGroups groups;
-
-  /// The value's type, with the axes.
-  VaryingAxes with(const VaryingAxes& varying) const {
-    VaryingAxes out = varying;
-    out.insert(names.begin(), names.end());
-    return out;
-  }
-};
-
-std::string quoted(const std::vector<std::string>& names) {
-  std::string out;
-  std::set<std::string> listed;
-  for (const std::string& n : names) {
-    if (listed.insert(n).second) out += (out.empty() ? "'" : ", '") + n + "'";
-  }
-  return out;
-}
-
-[[noreturn]] void not_bound(const std::string& op, const AxisNames& names, const std::string& name,
-                            const ManualScope& scope, Location location) {
-  std::vector<std::string> all;
-  for (const MeshAxis& a : scope.mesh->axes) all.push_back(a.name);
-  if (!contains(all, name)) {
-    throw ValueError(op + " over " + names.to_string() + ": the mesh has no axis '" + name +
-                         "'; it has " + quoted(all),
-                     location);
-  }
-  throw ValueError(op + " over " + names.to_string() + ": '" + name +
-                       "' is an axis of the mesh and not bound here, where the code is per device "
-                       "over " +
-                       quoted(scope.axes) + " alone; list it in shard_map's axis_names",
-                   location);
-}
-
-void check_groups(const std::string& op, const AxisNames& names, const AxisIndexGroups& groups,
-                  std::int64_t size, Location location) {
-  auto fail = [&](const std::string& why) {
-    throw ValueError(op + " over " + names.to_string() + ": axis_index_groups " + why, location);
-  };
-  std::set<std::int64_t> seen;
-  for (const auto& group : groups) {
-    if (group.size() != groups[0].size()) {
-      fail("must be of one size, got " + std::to_string(groups[0].size()) + " and " +
-           std::to_string(group.size()) + " positions");
-    }
-    for (std::int64_t i : group) {
-      if (i < 0 || i >= size) {
-        fail("names position " + std::to_string(i) + ", outside of 0 to " +
-             std::to_string(size - 1));
-      }
-      if (!seen.insert(i).second) fail("names position " + std::to_string(i) + " twice");
-    }
-  }
-  if (std::int64_t(seen.size()) != size) {
-    fail("must cover all indices exactly once: " + std::to_string(seen.size()) + " of the " +
-         std::to_string(size) + " positions are named");
-  }
-}
-
-BoundAxes bound_axes(const std::string& op, const AxisNames& names, Location location,
-                     const AxisIndexGroups& groups = {}) {
-  const Trace* trace = Trace::current();
-  const ManualScope* scope = trace ? trace->manual_scope() : nullptr;
-  if (names.list().empty()) {
-    throw ValueError(op + " over no axes: name one of the mesh's axes, or several", location);
-  }
-  if (!scope) {
-    throw ValueError(op + " over " + names.to_string() +
-                         ": no mesh axes are bound here; collectives by name are for functions "
-                         "that run per device, as under shard_map and in custom_partitioning's "
-                         "partition callback",
-                     location);
-  }
-  BoundAxes out;
-  out.mesh = scope->mesh;
-  for (const std::string& name : names.list()) {
-    if (!out.names.insert(name).second) {
-      throw ValueError(op + " over " + names.to_string() + ": '" + name + "' stands twice",
-                       location);
-    }
-    if (!scope->binds(name)) not_bound(op, names, name, *scope, location);
-    for (std::size_t i = 0; i < out.mesh->axes.size(); ++i) {
-      if (out.mesh->axes[i].name != name) continue;
-      out.axes.push_back(int(i));
-      out.size *= out.mesh->axes[i].size;
-    }
-  }
-  out.groups = DeviceGroups::over(out.mesh, out.axes);
-  if (groups.empty()) return out;
-  check_groups(op, names, groups, out.size, location);
-  DeviceGroups cut;
-  for (const auto& whole : out.groups.expand(out.mesh->num_devices())) {
-    for (const auto& group : groups) {
-      cut.lists.emplace_back();
-      for (std::int64_t i : group) cut.lists.back().push_back(whole[std::size_t(i)]);
-    }
-  }
-  out.groups = std::move(cut);
-  out.size = std::int64_t(groups[0].size());
-  return out;
-}
-
-ir::CollectiveAttrs attributes(const BoundAxes& axes, Dims dims) {
-  ir::CollectiveAttrs attrs;
-  attrs.groups = axes.groups;
-  attrs.dims = std::move(dims);
-  attrs.channel_id = ir::next_channel_id(Trace::current()->module());
-  attrs.use_global_device_ids = true;
-  return attrs;
-}
 
 Array cast_to_varying(const std::string& op, const Operand& x, const VaryingAxes& more) {
   const Array& value = x.array;
@@ -178,6 +56,13 @@ Array sum_of_number(const Array& x, std::int64_t n) {
 
 Array reduce_all(Opcode reducer, const Operand& x, const AxisNames& names, const std::string& op,
                  const CollectiveOptions& options) {
+  if (const auto axes = one_by_one(op, names, x.location); !axes.empty()) {
+    Array out = x.array;
+    for (const AxisNames& axis : axes) {
+      out = reduce_all(reducer, {out, x.location}, axis, op, options);
+    }
+    return out;
+  }
   const BoundAxes axes = bound_axes(op, names, x.location, options.axis_index_groups);
   Array value = x.array;
   (void)impl_of(value, x.location);
@@ -204,6 +89,34 @@ std::int64_t checked_dim(const std::string& op, std::int64_t dim, const Array& x
   return frontend::normalize_axis(op, dim, x.ndim(), l);
 }
 
+/// Of one axis or all of several.
+std::int64_t size_of(const std::string& op, const AxisNames& names, Location location) {
+  const auto axes = one_by_one(op, names, location);
+  if (axes.empty()) return bound_axes(op, names, location).size;
+  std::int64_t out = 1;
+  for (const AxisNames& axis : axes) out *= bound_axes(op, axis, location).size;
+  return out;
+}
+
+/// With a dim of size 1 that all_gather stacks along.
+Array with_new_dim(const Operand& x, std::int64_t axis) {
+  const std::int64_t rank = impl_of(x.array, x.location).shape.rank();
+  const std::int64_t dim = frontend::normalize_axis("all_gather", axis, rank + 1, x.location);
+  Dims dims = x.array.shape();
+  dims.insert(dims.begin() + dim, 1);
+  return frontend::reshaped(x.array, dims, x.location);
+}
+
+void check_scatter(const Operand& x, const AxisNames& names, std::int64_t dim, std::int64_t parts,
+                   bool tiled) {
+  const std::int64_t n = x.array.shape()[std::size_t(dim)];
+  if (tiled ? n % parts == 0 : n == parts) return;
+  throw ShapeError("psum_scatter over " + names.to_string() + ": dim " + std::to_string(dim) +
+                       " of " + x.array.type_string() + " must be " +
+                       (tiled ? "a multiple of " : "") + std::to_string(parts),
+                   x.location);
+}
+
 Array moved(const Array& x, std::int64_t from, std::int64_t to, Location l) {
   if (from == to) return x;
   Dims perm;
@@ -227,13 +140,23 @@ Array pmin(Operand x, const AxisNames& axis, const CollectiveOptions& options) {
   return reduce_all(Opcode::minimum, x, axis, "pmin", options);
 }
 Array pmean(Operand x, const AxisNames& axis, const CollectiveOptions& options) {
-  const double n = double(bound_axes("pmean", axis, x.location, options.axis_index_groups).size);
+  const double n = options.axis_index_groups.empty() ? double(size_of("pmean", axis, x.location))
+                                                     : double(options.axis_index_groups[0].size());
   const Array total = reduce_all(Opcode::add, x, axis, "pmean", options);
   return divide({total, x.location},
                 {frontend::constant(frontend::to_inexact(total.dtype()), n), x.location});
 }
 
 Array all_gather(Operand x, const AxisNames& axis_name, const AllGatherOptions& options) {
+  if (auto axes = one_by_one("all_gather", axis_name, x.location); !axes.empty()) {
+    // The last axis is the minor one.
+    std::reverse(axes.begin(), axes.end());
+    AllGatherOptions each = options;
+    each.tiled = true;
+    Array out = options.tiled ? x.array : with_new_dim(x, options.axis);
+    for (const AxisNames& axis : axes) out = all_gather({out, x.location}, axis, each);
+    return out;
+  }
   const BoundAxes axes = bound_axes("all_gather", axis_name, x.location, options.axis_index_groups);
   const Location l = x.location;
   Array value = x.array;
@@ -252,11 +175,7 @@ Array all_gather(Operand x, const AxisNames& axis_name, const AllGatherOptions& 
                      l);
   }
   const VaryingAxes varying = varying_of(value);
-  if (!options.tiled) {
-    Dims dims = value.shape();
-    dims.insert(dims.begin() + dim, 1);
-    value = frontend::reshaped(value, dims, l);
-  }
+  if (!options.tiled) value = with_new_dim(x, options.axis);
   Shape shape(value.dtype(), value.shape());
   shape.dims[std::size_t(dim)] *= axes.size;
   const std::vector<Array> operands{value};
@@ -265,19 +184,27 @@ Array all_gather(Operand x, const AxisNames& axis_name, const AllGatherOptions& 
 }
 
 Array psum_scatter(Operand x, const AxisNames& axis_name, const ScatterOptions& options) {
+  if (const auto axes = one_by_one("psum_scatter", axis_name, x.location); !axes.empty()) {
+    const std::int64_t n = size_of("psum_scatter", axis_name, x.location);
+    const std::int64_t dim =
+        checked_dim("psum_scatter", options.scatter_dimension, x.array, x.location);
+    check_scatter(x, axis_name, dim, n, options.tiled);
+    ScatterOptions each = options;
+    each.tiled = true;
+    Array out = x.array;
+    for (const AxisNames& axis : axes) out = psum_scatter({out, x.location}, axis, each);
+    if (options.tiled) return out;
+    Dims dims = out.shape();
+    dims.erase(dims.begin() + dim);
+    return frontend::reshaped(out, dims, x.location);
+  }
   const BoundAxes axes =
       bound_axes("psum_scatter", axis_name, x.location, options.axis_index_groups);
   const Location l = x.location;
   const Array& value = x.array;
   (void)impl_of(value, l);
   const std::int64_t dim = checked_dim("psum_scatter", options.scatter_dimension, value, l);
-  const std::int64_t n = value.shape()[std::size_t(dim)];
-  if (options.tiled ? n % axes.size != 0 : n != axes.size) {
-    throw ShapeError("psum_scatter over " + axis_name.to_string() + ": dim " + std::to_string(dim) +
-                         " of " + value.type_string() + " must be " +
-                         (options.tiled ? "a multiple of " : "") + std::to_string(axes.size),
-                     l);
-  }
+  check_scatter(x, axis_name, dim, axes.size, options.tiled);
   Shape shape(value.dtype(), value.shape());
   shape.dims[std::size_t(dim)] /= axes.size;
   const std::vector<Array> operands{value};
@@ -357,13 +284,18 @@ Array ppermute(Operand x, const AxisNames& axis_name,
     }
   }
   ir::PermuteAttrs attrs;
-  for (const std::vector<std::int64_t>& group : axes.groups.expand(axes.mesh->num_devices())) {
-    for (const auto& [from, to] : pairs) {
-      attrs.source_target_pairs.emplace_back(group[std::size_t(from)], group[std::size_t(to)]);
+  attrs.batch = axes.groups.batch;
+  if (attrs.batch) {
+    attrs.source_target_pairs = pairs;
+  } else {
+    for (const std::vector<std::int64_t>& group : axes.groups.expand(axes.mesh->num_devices())) {
+      for (const auto& [from, to] : pairs) {
+        attrs.source_target_pairs.emplace_back(group[std::size_t(from)], group[std::size_t(to)]);
+      }
     }
+    attrs.channel_id = ir::next_channel_id(Trace::current()->module());
   }
   std::sort(attrs.source_target_pairs.begin(), attrs.source_target_pairs.end());
-  attrs.channel_id = ir::next_channel_id(Trace::current()->module());
   (void)impl_of(x.array, x.location);
   const std::vector<Array> operands{x.array};
   const Array out = apply(Opcode::collective_permute, operands, attrs, x.location, "ppermute");
@@ -397,6 +329,16 @@ Array pbroadcast(Operand x, const AxisNames& axis_name, std::int64_t source) {
                      x.location);
   }
   (void)impl_of(x.array, x.location);
+  if (axes.groups.batch) {
+    const Array all = all_gather(x, axis_name);
+    Dims starts(std::size_t(all.ndim()), 0), limits = all.shape();
+    starts[0] = source;
+    limits[0] = source + 1;
+    const std::vector<Array> operands{all};
+    const Array one = apply(Opcode::slice, operands,
+                            ir::SliceAttrs{starts, limits, Dims(starts.size(), 1)}, x.location);
+    return frontend::reshaped(one, x.array.shape(), x.location);
+  }
   // Who sends comes first in its group.
   ir::CollectiveAttrs attrs = attributes(axes, {});
   attrs.use_global_device_ids = false;
@@ -443,10 +385,25 @@ Instruction* position_from_number(ir::Builder& b, const BoundAxes& axes, Instruc
 }  // namespace
 
 Array axis_index(const AxisNames& axis_name, Location location) {
+  if (const auto all = one_by_one("axis_index", axis_name, location); !all.empty()) {
+    Array out;
+    for (const AxisNames& axis : all) {
+      const Array at = axis_index(axis, location);
+      out = out.valid() ? add(multiply(out, std::int32_t(axis_size(axis, location))), at) : at;
+    }
+    return out;
+  }
   const BoundAxes axes = bound_axes("axis_index", axis_name, location);
   Trace& trace = *Trace::current();
   const frontend::MetadataScope metadata(trace, location, "axis_index");
   ir::Builder& b = trace.builder();
+  if (axes.groups.batch) {
+    // Of the places that all entries have in common each is given its own.
+    ir::CollectiveAttrs attrs = attributes(axes, {0});
+    Instruction* own = b.emit(Opcode::reduce_scatter, {b.iota(Shape(s32, {axes.size}), 0)}, attrs,
+                              {ir::scalar_computation(trace.module(), Opcode::maximum, s32)});
+    return trace.wrap(b.reshape(own, {}), false);
+  }
   Instruction* id = b.convert(b.partition_id(), s32);
   Instruction* at = axes.mesh->device_ids.empty() ? position_from_number(b, axes, id)
                                                   : position_from_table(b, axes, id);
@@ -454,11 +411,22 @@ Array axis_index(const AxisNames& axis_name, Location location) {
 }
 
 std::int64_t axis_size(const AxisNames& axis_name, Location location) {
-  return bound_axes("axis_size", axis_name, location).size;
+  return size_of("axis_size", axis_name, location);
 }
+
+namespace {
+void refuse_batch(const std::string& op, const BoundAxes& axes, Location location) {
+  if (!axes.groups.batch) return;
+  throw ValueError(op + " over '" + axes.groups.batch.name +
+                       "': a vmap names its batch so, and types say over which axes of a mesh "
+                       "values vary; valid: axes of a shard_map's mesh",
+                   location);
+}
+}  // namespace
 
 Array pcast(Operand x, const AxisNames& axis_name, const PcastOptions& options) {
   const BoundAxes axes = bound_axes("pcast", axis_name, x.location);
+  refuse_batch("pcast", axes, x.location);
   const std::string who = "pcast of " + x.array.type_string() + " over " + axis_name.to_string();
   if (options.to == "reduced" || options.to == "unreduced") {
     throw NotImplementedError(
@@ -486,6 +454,7 @@ Array pcast(Operand x, const AxisNames& axis_name, const PcastOptions& options) 
 
 Array pvary(Operand x, const AxisNames& axis_name) {
   const BoundAxes axes = bound_axes("pvary", axis_name, x.location);
+  refuse_batch("pvary", axes, x.location);
   (void)impl_of(x.array, x.location);
   const VaryingAxes more = frontend::without(axes.names, varying_of(x.array));
   return more.empty() ? x.array : cast_to_varying("pvary", x, more);

@@ -166,6 +166,31 @@ const ManualScope* Trace::manual_scope() const {
   return nullptr;
 }
 
+const ir::BatchAxis* Trace::batch_axis(const std::string& name) const {
+  for (const Trace* t = this; t; t = t->parent_) {
+    for (auto axis = t->batch_axes_.rbegin(); axis != t->batch_axes_.rend(); ++axis) {
+      if (axis->name == name) return &*axis;
+    }
+    if (t->manual_ && t->manual_->binds(name)) return nullptr;
+  }
+  return nullptr;
+}
+
+std::vector<ir::BatchAxis> Trace::batch_axes() const {
+  std::vector<ir::BatchAxis> out;
+  if (parent_) out = parent_->batch_axes();
+  out.insert(out.end(), batch_axes_.begin(), batch_axes_.end());
+  return out;
+}
+
+std::string Trace::batch_axes_text() const {
+  std::string out;
+  for (const ir::BatchAxis& axis : batch_axes()) {
+    out += (out.empty() ? "'" : ", '") + axis.name + "' of " + std::to_string(axis.size);
+  }
+  return out;
+}
+
 const VaryingAxes& Trace::varying(const ir::Instruction* instruction) {
   static const VaryingAxes none;
   const ManualScope* scope = manual_scope();

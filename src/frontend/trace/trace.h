@@ -73,6 +73,14 @@ class Trace {
   /// The innermost per-device code that this trace is part of; null if none.
   const ManualScope* manual_scope() const;
   void bind_manual(ManualScope scope) { manual_ = std::move(scope); }
+  /// The axis of a batch that collectives may name here; null if none has that name, or if it is an
+  /// axis of per-device code further inside.
+  const ir::BatchAxis* batch_axis(const std::string& name) const;
+  /// All that this trace is part of, from outside in.
+  std::vector<ir::BatchAxis> batch_axes() const;
+  /// 'i' of 4, 'j' of 2; empty if there are none. Part of the keys of traced functions.
+  std::string batch_axes_text() const;
+  void bind_batch_axis(ir::BatchAxis axis) { batch_axes_.push_back(std::move(axis)); }
   /// The axes over which a value of this trace may vary; none outside of per-device code. Unless
   /// set by set_varying these are the axes of its operands.
   const VaryingAxes& varying(const ir::Instruction* instruction);
@@ -122,6 +130,7 @@ class Trace {
   Mesh context_;
   Calls calls_;
   std::optional<ManualScope> manual_;
+  std::vector<ir::BatchAxis> batch_axes_;
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
   std::map<std::int64_t, VaryingAxes> preset_varying_;  ///< set for later positions
   std::string forbid_captures_;

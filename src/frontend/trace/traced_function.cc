@@ -9,9 +9,10 @@ namespace tessera::frontend {
 TracedFunction trace_function(Trace& outer, const std::string& name,
                               const std::vector<AbstractValue>& parameters,
                               const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
-                              Location location) {
+                              Location location, const ir::BatchAxis& axis) {
   const Nested nested(name, location);
   Trace inner(name, &outer);
+  if (axis) inner.bind_batch_axis(axis);
   std::vector<Array> arrays;
   for (const auto& p : parameters) arrays.push_back(inner.add_parameter(p));
   TracedFunction out;

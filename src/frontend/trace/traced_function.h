@@ -10,7 +10,8 @@
 
 namespace tessera::frontend {
 
-/// A function traced on a list of parameters; captures follow the explicit ones.
+/// A function traced on a list of parameters; captures follow the explicit ones. `axis`: of the
+/// batch for which a vmap traces it, if it has a name.
 struct TracedFunction {
   ir::Computation* computation = nullptr;
   std::vector<Array> captures;
@@ -19,7 +20,7 @@ struct TracedFunction {
 TracedFunction trace_function(Trace& outer, const std::string& name,
                               const std::vector<AbstractValue>& parameters,
                               const std::function<std::vector<Array>(const std::vector<Array>&)>& f,
-                              Location location);
+                              Location location, const ir::BatchAxis& axis = {});
 
 std::vector<AbstractValue> abstract_values(const std::vector<Array>& arrays);
 /// The instructions of arrays in a trace.

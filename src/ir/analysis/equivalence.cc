@@ -49,7 +49,7 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
   if (const auto* x = a.get_if<PermuteAttrs>()) {
     const auto* y = b.get_if<PermuteAttrs>();
     return y != nullptr && x->channel_id.has_value() == y->channel_id.has_value() &&
-           x->source_target_pairs == y->source_target_pairs;
+           x->source_target_pairs == y->source_target_pairs && x->batch == y->batch;
   }
   return a == b;
 }

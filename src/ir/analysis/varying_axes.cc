@@ -154,9 +154,11 @@ VaryingAxes varying_axes(const Instruction& op, std::span<const VaryingAxes* con
     return out;
   }
   if (const auto* permute = op.attrs.get_if<PermuteAttrs>()) {
+    if (permute->batch) return out;
     return only(permuted(*permute, std::move(out), mesh), manual);
   }
   if (const auto* collective = op.attrs.get_if<CollectiveAttrs>()) {
+    if (collective->groups.batch) return out;
     const Spanned groups = spanned(collective->groups, mesh);
     const bool equal = groups.whole && (op.is(Opcode::all_reduce) || op.is(Opcode::all_gather) ||
                                         op.is(Opcode::collective_broadcast));

@@ -116,7 +116,14 @@ struct Writer {
     out += '}';
   }
 
+  /// For those who look at a function before its vmap.
+  void batch_axis(const BatchAxis& axis) {
+    key("batch_axis");
+    out += axis.name + "=" + std::to_string(axis.size);
+  }
+
   void groups(const DeviceGroups& g) {
+    if (g.batch) return batch_axis(g.batch);
     std::int64_t partitions = 1;
     if (instruction.parent != nullptr) partitions = instruction.parent->module()->num_partitions;
     key("replica_groups");
@@ -271,6 +278,7 @@ struct Writer {
   }
   void operator()(const PermuteAttrs& a) {
     if (a.channel_id) integer("channel_id", *a.channel_id);
+    if (a.batch) batch_axis(a.batch);
     key("source_target_pairs");
     out += '{';
     for (std::size_t i = 0; i < a.source_target_pairs.size(); ++i) {

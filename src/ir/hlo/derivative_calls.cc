@@ -196,8 +196,10 @@ void raise_custom_derivative(Instruction* call, CallAttrs attrs) {
       a.kind = CustomDerivativeAttrs::Kind::vjp;
     } else if (in.accept_word("zero")) {
       a.kind = CustomDerivativeAttrs::Kind::zero;
+    } else if (in.accept_word("batch")) {
+      a.kind = CustomDerivativeAttrs::Kind::batch;
     } else if (!in.accept_word("jvp")) {
-      in.fail("expected jvp, vjp or zero");
+      in.fail("expected jvp, vjp, zero or batch");
     }
   });
   reader.take("num_nondiff", &a.nondiff);
@@ -221,8 +223,8 @@ void lower_derivative_attributes(const Instruction& op, CallAttrs* call) {
     out.flag("differentiated", a->differentiated);
     out.quoted("label", a->label);
   } else if (const auto* a = op.attrs.get_if<CustomDerivativeAttrs>()) {
-    using Kind = CustomDerivativeAttrs::Kind;
-    out.word("rule", a->kind == Kind::jvp ? "jvp" : a->kind == Kind::vjp ? "vjp" : "zero");
+    static constexpr const char* kKinds[] = {"jvp", "vjp", "zero", "batch"};
+    out.word("rule", kKinds[std::size_t(a->kind)]);
     out.word("num_nondiff", std::to_string(a->nondiff));
     if (a->kind == CustomDerivativeAttrs::Kind::vjp) {
       out.word("num_residuals", std::to_string(a->residuals));

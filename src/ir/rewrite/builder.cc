@@ -201,9 +201,11 @@ Instruction* Builder::all_to_all(Instruction* x, std::int64_t dim, DeviceGroups 
 }
 
 Instruction* Builder::collective_permute(Instruction* x,
-                                         std::vector<std::pair<std::int64_t, std::int64_t>> pairs) {
+                                         std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
+                                         BatchAxis batch) {
   PermuteAttrs attrs;
   attrs.source_target_pairs = std::move(pairs);
+  attrs.batch = std::move(batch);
   attrs.channel_id = next_channel_id(module());
   return emit(Opcode::collective_permute, {x}, std::move(attrs));
 }

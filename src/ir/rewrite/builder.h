@@ -76,7 +76,8 @@ class Builder {
                               DeviceGroups groups);
   Instruction* all_to_all(Instruction* x, std::int64_t dim, DeviceGroups groups);
   Instruction* collective_permute(Instruction* x,
-                                  std::vector<std::pair<std::int64_t, std::int64_t>> pairs);
+                                  std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
+                                  BatchAxis batch = {});
 
  private:
   Computation* computation_;

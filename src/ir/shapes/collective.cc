@@ -17,6 +17,7 @@ std::vector<Shape> array_shapes(const Site& site) {
 
 // Groups must be equally large, name each device at most once and only devices that there are.
 std::int64_t checked_group_size(const Site& site, const DeviceGroups& groups) {
+  if (groups.batch) return groups.batch.size;
   if (groups.symbolic()) {
     for (int axis : groups.axes) {
       if (axis < 0 || std::size_t(axis) >= groups.mesh->axes.size()) {

@@ -79,7 +79,8 @@ Shape infer_remat(const Site& site) {
 Shape infer_custom_derivative(const Site& site) {
   const auto& a = site.get<CustomDerivativeAttrs>();
   const bool vjp = a.kind == CustomDerivativeAttrs::Kind::vjp;
-  const bool zero = a.kind == CustomDerivativeAttrs::Kind::zero;
+  const bool zero =
+      a.kind == CustomDerivativeAttrs::Kind::zero || a.kind == CustomDerivativeAttrs::Kind::batch;
   const std::size_t rules = zero ? 0 : vjp ? 2 : 1;
   const auto count = std::int64_t(site.operands.size());
   if (a.nondiff < 0 || a.nondiff > count) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -18,6 +19,10 @@ inline constexpr std::int64_t kAsItComes = -1;
 
 struct BatchOptions {
   std::int64_t size = 1;  ///< of the batch
+  /// Name of the batch: collectives over it are computed. Empty: none.
+  std::string axis_name = {};
+  /// Axes of the program's mesh over which constraints and shard_maps hold the batch.
+  std::vector<std::string> spmd_axes = {};
 };
 
 struct BatchedComputation {

@@ -133,7 +133,8 @@ Batched Batcher::arranged(ir::Builder& b, const Batched& value, const Dims& dims
 Batched Batcher::instruction(ir::Builder& b, const Instruction& i,
                              const std::vector<const Batched*>& operands) {
   const bool reached = std::any_of(operands.begin(), operands.end(),
-                                   [](const Batched* o) { return any_batched(*o); });
+                                   [](const Batched* o) { return any_batched(*o); }) ||
+                       dependence_.names_batch(i);
   if (!reached && !is_structural(i.opcode)) return copy_unbatched(b, i, operands);
   const std::size_t before = b.computation()->instructions().size();
   BatchSite site(i, operands, b, *this);

@@ -15,7 +15,8 @@ namespace tessera::transforms::batching {
 /// One batch in one module. Equal callees on equal dims are shared.
 class Batcher {
  public:
-  Batcher(ir::Module* module, const BatchOptions& options) : module_(module), options_(options) {}
+  Batcher(ir::Module* module, const BatchOptions& options)
+      : module_(module), options_(options), dependence_(options.axis_name) {}
 
   std::int64_t size() const { return options_.size; }
   const BatchOptions& options() const { return options_; }

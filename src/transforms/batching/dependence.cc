@@ -76,6 +76,27 @@ Flags all_leaves(const Shape& shape, bool flag) {
   return out;
 }
 
+const ir::BatchAxis* batch_axis_of(const Instruction& i) {
+  const ir::BatchAxis* axis = nullptr;
+  if (const auto* a = i.attrs.get_if<ir::CollectiveAttrs>()) axis = &a->groups.batch;
+  if (const auto* a = i.attrs.get_if<ir::PermuteAttrs>()) axis = &a->batch;
+  return axis != nullptr && *axis ? axis : nullptr;
+}
+
+bool Dependence::names_batch(const Instruction& i) {
+  if (axis_name_.empty()) return false;
+  if (const ir::BatchAxis* axis = batch_axis_of(i)) return axis->name == axis_name_;
+  const auto names = [&](const Computation* c) {
+    const auto found = naming_.find(c);
+    if (found != naming_.end()) return found->second;
+    const bool any = std::any_of(c->instructions().begin(), c->instructions().end(),
+                                 [&](const auto& inner) { return names_batch(*inner); });
+    naming_.emplace(c, any);
+    return any;
+  };
+  return std::any_of(i.called().begin(), i.called().end(), names);
+}
+
 Flags Dependence::results(const Computation& computation, const Flags& parameters) {
   const auto found = known_.find({&computation, parameters});
   if (found != known_.end()) return found->second;
@@ -104,6 +125,11 @@ Flags Dependence::of(const Instruction& i, const std::vector<const Flags*>& oper
   const auto any = [&] {
     return std::any_of(operands.begin(), operands.end(), [](const Flags* f) { return any_of(*f); });
   };
+  if (batch_axis_of(i) != nullptr && names_batch(i)) {
+    // All entries get the same of some; of others each gets its part even of what they share.
+    const bool same = i.is(Opcode::all_reduce) || i.is(Opcode::all_gather);
+    return all_leaves(i.shape, !same && (any() || !i.is(Opcode::collective_permute)));
+  }
   switch (i.opcode) {
     case Opcode::tuple:
       return joined_flags(operands);
@@ -125,7 +151,8 @@ Flags Dependence::of(const Instruction& i, const std::vector<const Flags*>& oper
     case Opcode::fusion:
     case Opcode::remat:
     case Opcode::manual_computation:
-      return any() ? results(*i.called(0), joined_flags(operands)) : all_leaves(i.shape, false);
+      return any() || names_batch(i) ? results(*i.called(0), joined_flags(operands))
+                                     : all_leaves(i.shape, false);
     case Opcode::conditional:
       return of_conditional(i, operands);
     case Opcode::while_:
@@ -135,7 +162,7 @@ Flags Dependence::of(const Instruction& i, const std::vector<const Flags*>& oper
       return of_scan(i, joined_flags(operands), &carried);
     }
     default:
-      return all_leaves(i.shape, any());
+      return all_leaves(i.shape, any() || names_batch(i));
   }
 }
 

@@ -194,9 +194,41 @@ Batched batch_remat(BatchSite& site) {
   return unpacked(site.b, made, body.out_dims);
 }
 
+namespace {
+
+/// As its rule says; one that was read from text is a call of its primal.
+Batched by_batching_rule(BatchSite& site) {
+  const auto& attrs = site.op.get<CustomDerivativeAttrs>();
+  if (attrs.batching != nullptr && attrs.batching->sequential()) return loop_over_entries(site);
+  Dims dims;
+  std::vector<bool> batched;
+  for (std::size_t i = 0; i < site.operand_count(); ++i) {
+    if (site.operand(i).is_tuple) site.not_implemented("it takes a tuple");
+    dims.push_back(site.batched(i) ? 0 : kNotBatched);
+    batched.push_back(site.batched(i));
+  }
+  std::vector<Instruction*> operands;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    operands.push_back(batched[i] ? site.at(i, 0) : site.array(i));
+  }
+  if (attrs.batching == nullptr) {
+    const BatchedComputation body = site.batcher.computation(*site.op.called(0), dims);
+    return unpacked(site.b, site.b.call(body.computation, std::move(operands)), body.out_dims);
+  }
+  const ir::BatchingRule::Batched rule = attrs.batching->batch(site.op, site.size(), batched);
+  Dims out;
+  for (const bool b : rule.results) out.push_back(b ? 0 : kNotBatched);
+  const Batched made =
+      unpacked(site.b, site.b.call(rule.computation, std::move(operands)), std::move(out));
+  return from_leaves(site.op.shape, leaves(made));
+}
+
+}  // namespace
+
 Batched batch_custom_derivative(BatchSite& site) {
   const Instruction& op = site.op;
   auto attrs = op.get<CustomDerivativeAttrs>();
+  if (attrs.kind == CustomDerivativeAttrs::Kind::batch) return by_batching_rule(site);
   Dims dims;
   for (std::size_t i = 0; i < site.operand_count(); ++i) {
     if (site.operand(i).is_tuple) site.not_implemented("it takes a tuple");

@@ -278,9 +278,11 @@ struct CustomRule {
 }  // namespace
 
 Tangent jvp_custom_derivative(JvpSite& s) {
-  if (s.get<ir::CustomDerivativeAttrs>().kind == ir::CustomDerivativeAttrs::Kind::zero) return {};
+  using Kind = ir::CustomDerivativeAttrs::Kind;
+  if (s.get<ir::CustomDerivativeAttrs>().kind == Kind::zero) return {};
+  if (s.get<ir::CustomDerivativeAttrs>().kind == Kind::batch) return jvp_call(s);
   CustomRule rule(s);
-  return rule.attrs.kind == ir::CustomDerivativeAttrs::Kind::jvp ? rule.by_jvp() : rule.by_vjp();
+  return rule.attrs.kind == Kind::jvp ? rule.by_jvp() : rule.by_vjp();
 }
 
 // ------------------------------------------------------------------ partitioning by hand

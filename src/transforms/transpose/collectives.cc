@@ -41,18 +41,20 @@ void transpose_all_to_all(TransposeSite& s) {
 }
 
 void transpose_collective_permute(TransposeSite& s) {
-  auto pairs = s.get<ir::PermuteAttrs>().source_target_pairs;
+  const auto& a = s.get<ir::PermuteAttrs>();
+  auto pairs = a.source_target_pairs;
   for (auto& [source, target] : pairs) std::swap(source, target);
-  s.give(0, s.b.collective_permute(s.ct.array, pairs));
+  s.give(0, s.b.collective_permute(s.ct.array, pairs, a.batch));
 }
 
 /// Sums of what each device has: of its own value, or of one that all devices share.
 void transpose_all_reduce(TransposeSite& s) {
   const auto mark = s.op.frontend_attributes->find(kSumIs);
-  if (mark == s.op.frontend_attributes->end()) s.refuse(kOutside);
   const auto& a = s.get<ir::CollectiveAttrs>();
+  if (mark == s.op.frontend_attributes->end() && !a.groups.batch) s.refuse(kOutside);
   if (s.op.operands().size() != 1) s.refuse("all-reduces of several arrays have no transpose");
-  if (mark->second == "different") {
+  // Each entry of a batch has a value of its own.
+  if (a.groups.batch || mark->second == "different") {
     ir::Computation* adder = ir::scalar_computation(s.b.module(), Opcode::add, s.op.shape.dtype);
     s.give(0, s.b.all_reduce(s.ct.array, adder, a.groups));
     return;

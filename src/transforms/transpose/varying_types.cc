@@ -233,12 +233,12 @@ class TypedCopy {
       case Opcode::pvary:
         return pvary(i);
       case Opcode::all_reduce:
-        return all_reduce(i);
+        return between_entries(i) ? other(i, {}) : all_reduce(i);
       case Opcode::collective_broadcast:
         return broadcast_from_one(i);
       case Opcode::all_gather:
         // Equal on all devices, and held by each as its own.
-        return other(i, group_axes(i));
+        return other(i, between_entries(i) ? VaryingAxes() : group_axes(i));
       case Opcode::scan:
         return scan(i);
       case Opcode::conditional:
@@ -284,6 +284,11 @@ class TypedCopy {
     auto& attrs = p->edit<ir::PvaryAttrs>();
     attrs.axes.assign(more.begin(), more.end());
     attrs.mesh = typing_.mesh_;
+  }
+
+  /// Whether a collective is between entries of a batch, so that devices matter nothing to it.
+  static bool between_entries(const Instruction& i) {
+    return bool(i.get<ir::CollectiveAttrs>().groups.batch);
   }
 
   /// What an op that makes values equal along its groups gives of operands that vary over these.
