@@ -22,6 +22,7 @@
 #include "src/passes/simplify.h"
 #include "src/passes/strength_reduce_dots.h"
 #include "src/passes/strength_reduce_gathers.h"
+#include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
 #include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/optimize.h"
@@ -92,6 +93,8 @@ constexpr Pass kPasses[] = {
      uncounted<spmd::propagation::split_constants>},
     {"free-roots", "Copy roots of called computations that have shardings",
      uncounted<spmd::propagation::free_roots>},
+    {"swap-convolutions", "Convolve with the smaller of two arrays as the kernel",
+     counted<passes::swap_convolutions>},
     {"propagate", "Give every instruction a sharding",
      [](ModulePtr& m, Argument) {
        spmd::propagate(m.get());

@@ -32,6 +32,7 @@
 #include "src/passes/simplify.h"
 #include "src/passes/strength_reduce_dots.h"
 #include "src/passes/strength_reduce_gathers.h"
+#include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
 #include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/count.h"
@@ -107,6 +108,7 @@ void expand_window_scatters(Compilation& c) {
   // On one device a scatter writes less.
   if (is_global(c)) passes::expand_window_scatters(c.module.get());
 }
+void swap_convolutions(Compilation& c) { passes::swap_convolutions(c.module.get()); }
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
 spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
@@ -320,6 +322,7 @@ constexpr Stage kStages[] = {
     {"loop-carries", merge_carries, Stage::Leaves::nothing},
     {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
     {"window-scatters", expand_window_scatters, Stage::Leaves::nothing},
+    {"swap-convolutions", swap_convolutions, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},
     {"partition", partition, Stage::Leaves::module},

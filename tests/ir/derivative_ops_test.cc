@@ -166,7 +166,7 @@ TEST(DerivativeOps, FaultsNameWhatIsWrong) {
   expect_error("custom_call_target=\"tessera.Remat\"", "needs 1 called computation");
   expect_error("custom_call_target=\"tessera.Remat\", called_computations={backward}",
                "parameter 0 of body backward is f32[3] and must be s32[]");
-  expect_error(derivative("rule=both", "primal"), "expected jvp, vjp or zero");
+  expect_error(derivative("rule=both", "primal"), "expected jvp, vjp, zero or batch");
   expect_error(derivative("rule=jvp, num_nondiff=3", "primal"), "num_nondiff=3 of 2 operands");
   expect_error(derivative("rule=jvp, num_nondiff=-1", "primal"), "num_nondiff=-1");
   expect_error(derivative("rule=vjp", "primal, tangent"),
