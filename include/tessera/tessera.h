@@ -20,6 +20,7 @@
 #include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/explain.h>
+#include <tessera/image.h>
 #include <tessera/jit.h>
 #include <tessera/layouts.h>
 #include <tessera/load.h>

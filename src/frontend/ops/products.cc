@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+using frontend::check_preferred;
+using frontend::common_dtype;
 using frontend::composed;
 using frontend::shape_of;
 using frontend::where_of;
@@ -50,21 +52,15 @@ Array dotted(const Array& a, const Array& b, ir::DotAttrs attrs, std::optional<D
   return apply(ir::Opcode::dot, operands, std::move(attrs), location, name, &shape);
 }
 
-}  // namespace frontend
-
-namespace {
-
 std::vector<Array> common_dtype(const Array& a, const Array& b, Location location) {
-  const frontend::TypeNode type = frontend::promote({a, b}, location);
-  return {frontend::converted(a, type.dtype, location, type.weak),
-          frontend::converted(b, type.dtype, location, type.weak)};
+  const TypeNode type = promote({a, b}, location);
+  return {converted(a, type.dtype, location, type.weak),
+          converted(b, type.dtype, location, type.weak)};
 }
 
-ir::DotAttrs with_precision(ir::DotAttrs attrs, Precision precision) {
-  if (precision != Precision::standard) {
-    attrs.operand_precision.assign(2, precision == Precision::high ? "high" : "highest");
-  }
-  return attrs;
+std::vector<std::string> operand_precision(Precision precision) {
+  if (precision == Precision::standard) return {};
+  return std::vector<std::string>(2, precision == Precision::high ? "high" : "highest");
 }
 
 void check_preferred(const std::string& op, DType t, const std::optional<DType>& preferred,
@@ -79,6 +75,10 @@ void check_preferred(const std::string& op, DType t, const std::optional<DType>&
                      location);
   }
 }
+
+}  // namespace frontend
+
+namespace {
 
 /// Checks that paired dims have equal sizes, are in range and occur once.
 void check_pairs(const std::string& op, const char* what, const Shape& a, Dims& a_dims,
@@ -129,7 +129,7 @@ Array dot_general(Operand lhs, Operand rhs, const DotDims& dims) {
   disjoint(attrs.rhs_contracting, attrs.rhs_batch, "right");
   const DType t = frontend::promote({lhs.array, rhs.array}, location).dtype;
   check_preferred("dot_general", t, dims.preferred, location);
-  attrs = with_precision(std::move(attrs), dims.precision);
+  attrs.operand_precision = frontend::operand_precision(dims.precision);
   return composed("dot_general", location, [&] {
     const std::vector<Array> xs = common_dtype(lhs.array, rhs.array, location);
     return frontend::dotted(xs[0], xs[1], attrs, dims.preferred, location, "dot_general");
@@ -214,11 +214,12 @@ Array matmul(Operand a, Operand b, const MatmulOptions& options) {
   const MatmulPlan plan = plan_matmul(shape_of(a), shape_of(b), location);
   check_preferred("matmul", frontend::promote({a.array, b.array}, location).dtype,
                   options.preferred, location);
+  ir::DotAttrs attrs = plan.attrs;
+  attrs.operand_precision = frontend::operand_precision(options.precision);
   return composed("matmul", location, [&] {
     const std::vector<Array> xs = common_dtype(a.array, b.array, location);
     const Array product = frontend::dotted(frontend::reshaped(xs[0], plan.a_dims, location),
-                                           frontend::reshaped(xs[1], plan.b_dims, location),
-                                           with_precision(plan.attrs, options.precision),
+                                           frontend::reshaped(xs[1], plan.b_dims, location), attrs,
                                            options.preferred, location, "matmul");
     return frontend::transposed(product, plan.perm, location, "matmul");
   });
