@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each examples/<name>/ is one program that sees only the public headers; its run is a test.
+# Each examples/<name>/ is one program that sees only the public headers and those of
+# examples/common/; its run is a test.
 
 file(GLOB mains CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*/main.cc")
 foreach(main IN LISTS mains)
@@ -8,6 +9,7 @@ foreach(main IN LISTS mains)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
   add_executable(example_${name} ${sources})
   target_link_libraries(example_${name} PRIVATE tessera::tessera)
+  target_include_directories(example_${name} PRIVATE "${PROJECT_SOURCE_DIR}/examples")
   target_compile_options(example_${name} PRIVATE
     -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
   target_compile_definitions(example_${name} PRIVATE TESSERA_EXAMPLE_DIR="${folder}")

@@ -25,6 +25,7 @@
 #include <tessera/layouts.h>
 #include <tessera/load.h>
 #include <tessera/mesh.h>
+#include <tessera/npy.h>
 #include <tessera/ops.h>
 #include <tessera/partition_spec.h>
 #include <tessera/placement.h>

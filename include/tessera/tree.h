@@ -283,12 +283,43 @@ T tree_unflatten(const T& like, const std::vector<Array>& leaves) {
   internal::assign_leaves([&](internal::TreeVisitor& v) { internal::visit_tree(copy, v); }, leaves);
   return copy;
 }
-/// Returns the tree with `f` applied to each array (jax.tree.map).
-template <TreeLike T, class F>
-T tree_map(F&& f, const T& tree) {
+namespace internal {
+/// The arrays of another tree of `tree_map`; ValueError if their number isn't that of the first.
+std::vector<Array> leaves_beside(std::size_t first, std::vector<Array> leaves, std::size_t place);
+}  // namespace internal
+
+/// Returns the tree with `f` applied to each array (jax.tree.map), or to the arrays at one place of
+/// several trees. The result has the first tree's type.
+/// @code
+/// Params next = tree_map([](Array p, Array g) { return p - 0.1f * g; }, params, gradients);
+/// @endcode
+/// @param f  Takes one array of each tree and returns one.
+/// @param tree  The tree that the result is like.
+/// @param rest  Trees with as many arrays, in the same order; their types may differ.
+/// @throws ValueError if the numbers of arrays differ.
+template <TreeLike T, class F, TreeLike... Rest>
+T tree_map(F&& f, const T& tree, const Rest&... rest) {
   std::vector<Array> leaves = tree_leaves(tree);
-  for (Array& leaf : leaves) leaf = f(leaf);
+  [[maybe_unused]] std::size_t place = 1;
+  // In braces, so that the trees are counted in order.
+  const std::array<std::vector<Array>, sizeof...(Rest)> others{
+      internal::leaves_beside(leaves.size(), tree_leaves(rest), ++place)...};
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    leaves[i] =
+        std::apply([&](const auto&... other) { return Array(f(leaves[i], other[i]...)); }, others);
+  }
   return tree_unflatten(tree, leaves);
+}
+/// Returns the place of each array of a tree, in the order of `tree_leaves`: positions in brackets,
+/// keys in quotes, fields of structs with names (TESSERA_TREE) after a dot; "" for a tree that is
+/// one array.
+/// @code
+/// tree_paths(params);   // {".layers[0].w", ".layers[0].b", ...}
+/// @endcode
+template <TreeLike T>
+std::vector<std::string> tree_paths(const T& tree) {
+  return internal::leaf_paths(
+      [&](internal::TreeVisitor& v) { internal::visit_tree(const_cast<T&>(tree), v); });
 }
 
 }  // namespace tessera

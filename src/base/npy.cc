@@ -2,14 +2,25 @@
 // Reads and writes NumPy's .npy files, with its Python-dict header and both memory orders.
 #include "src/base/npy.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <system_error>
 
 namespace tessera {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are written in this byte order");
@@ -157,6 +168,8 @@ Element element_of(const std::string& descr, std::optional<DType> as, const std:
   for (char c : d.substr(1)) width = width * 10 + std::size_t(c - '0');
   const bool swap = order == '>' && width > 1;
 
+  // Libraries of small types write bf16 with a byte order, numpy its own raw bytes without one.
+  if (!as && descr == "<V2") return {DType::bf16, false};
   // Raw bytes, and the kinds that libraries of small types register in their place.
   const bool numpy_lacks_it = as && byte_size(*as) == width && [&] {
     switch (*as) {
@@ -273,44 +286,76 @@ std::string descr_of(DType dtype) {
 
 }  // namespace
 
-Literal parse_npy(std::string_view bytes, const std::string& who, std::optional<DType> as) {
-  auto cut = [&] { return IoError(who + ": the .npy file is cut short"); };
-  if (bytes.substr(0, kMagic.size()) != kMagic) throw IoError(who + " is no .npy file");
-  if (bytes.size() < 8) throw cut();
-  const int version = static_cast<unsigned char>(bytes[6]);
+namespace {
+
+/// No header of numpy's is near this long: at most 64 sizes and a type.
+constexpr std::size_t kMaxHeader = std::size_t(1) << 20;
+/// The magic number, the version and the longer of the two lengths of a header.
+constexpr std::size_t kPreamble = 12;
+
+IoError cut_short(const std::string& who) { return IoError(who + ": the .npy file is cut short"); }
+
+/// Where the header of a file begins and its data do, read from the file's first bytes.
+struct Extent {
+  std::size_t header = 0, data = 0;
+};
+Extent extent_of(std::string_view first, std::uint64_t file_bytes, const std::string& who) {
+  if (first.substr(0, kMagic.size()) != kMagic) throw IoError(who + " is no .npy file");
+  if (first.size() < 8) throw cut_short(who);
+  const int version = static_cast<unsigned char>(first[6]);
   if (version < 1 || version > 3) {
     throw IoError(who + ": .npy format " + std::to_string(version) +
                   " is unknown; 1 to 3 are read");
   }
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   const std::size_t begin = 8 + length_bytes;
-  if (bytes.size() < begin) throw cut();
+  if (first.size() < begin) throw cut_short(who);
   std::size_t length = 0;
   for (std::size_t i = length_bytes; i-- > 0;) {
-    length = length << 8 | static_cast<unsigned char>(bytes[8 + i]);
+    length = length << 8 | static_cast<unsigned char>(first[8 + i]);
   }
-  if (length > bytes.size() - begin) throw cut();
-  const Header header = HeaderParser(bytes.substr(begin, length), who).parse();
-  const Element element = element_of(header.descr, as, who);
-  const Shape shape(element.dtype, *header.shape);
+  if (length > file_bytes - begin) throw cut_short(who);
+  if (length > kMaxHeader) {
+    throw IoError(who + ": the header of this .npy file has " + std::to_string(length) +
+                  " bytes; at most " + std::to_string(kMaxHeader) + " are read");
+  }
+  return {begin, begin + length};
+}
+
+/// What the header says of the data.
+struct Contents {
+  Element element;
+  Shape shape;
+  bool fortran = false;
+  std::size_t bytes = 0;
+};
+Contents contents_of(std::string_view text, std::uint64_t data_bytes, std::optional<DType> as,
+                     const std::string& who) {
+  const Header header = HeaderParser(text, who).parse();
+  Contents out;
+  out.element = element_of(header.descr, as, who);
+  out.shape = Shape(out.element.dtype, *header.shape);
   std::int64_t need = 0;
   try {
-    need = shape.byte_count();
+    need = out.shape.byte_count();
   } catch (const ValueError& e) {
     throw IoError(who + ": " + e.message());
   }
-  const std::string_view data = bytes.substr(begin + length);
-  if (std::uint64_t(need) > data.size()) {
-    throw IoError(who + ": the .npy file is cut short: " + shape.to_string() + " takes " +
-                  std::to_string(need) + " bytes and " + std::to_string(data.size()) +
-                  " are there");
+  if (std::uint64_t(need) > data_bytes) {
+    throw IoError(who + ": the .npy file is cut short: " + out.shape.to_string() + " takes " +
+                  std::to_string(need) + " bytes and " + std::to_string(data_bytes) + " are there");
   }
-  const auto* from = reinterpret_cast<const std::byte*>(data.data());
-  Literal out = *header.fortran && shape.rank() > 1
-                    ? from_fortran(shape, from)
-                    : Literal(shape, std::span(from, std::size_t(need)));
-  if (element.swap) swap_bytes(out.mutable_bytes(), out.element_count(), element.dtype);
-  if (element.dtype == DType::pred) {
+  out.fortran = *header.fortran && out.shape.rank() > 1;
+  out.bytes = std::size_t(need);
+  return out;
+}
+
+/// From the order of the file's elements and bytes to ours.
+Literal in_our_order(const Contents& contents, Literal read) {
+  Literal out = contents.fortran ? from_fortran(contents.shape, read.bytes()) : std::move(read);
+  const DType dtype = contents.element.dtype;
+  if (contents.element.swap) swap_bytes(out.mutable_bytes(), out.element_count(), dtype);
+  if (dtype == DType::pred) {
     // The rest of the library expects booleans to be 0 or 1.
     std::byte* p = out.mutable_bytes();
     for (std::int64_t i = 0; i < out.element_count(); ++i) p[i] = std::byte(p[i] != std::byte{0});
@@ -318,14 +363,49 @@ Literal parse_npy(std::string_view bytes, const std::string& who, std::optional<
   return out;
 }
 
+/// The text of the last error of the system, for messages.
+std::string system_says() { return std::error_code(errno, std::generic_category()).message(); }
+
+}  // namespace
+
+Literal parse_npy(std::string_view bytes, const std::string& who, std::optional<DType> as) {
+  const Extent extent = extent_of(bytes, bytes.size(), who);
+  const std::string_view data = bytes.substr(extent.data);
+  const Contents contents =
+      contents_of(bytes.substr(extent.header, extent.data - extent.header), data.size(), as, who);
+  const auto* from = reinterpret_cast<const std::byte*>(data.data());
+  return in_our_order(contents, Literal(contents.shape, std::span(from, contents.bytes)));
+}
+
 Literal read_npy(const std::string& path, std::optional<DType> as) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError("can't read " + path);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  // For an empty file << sets failbit although reading succeeded.
-  if (file.bad()) throw IoError("can't read " + path);
-  return parse_npy(std::move(bytes).str(), path, as);
+  if (!file) throw IoError("can't read " + path + ": " + system_says());
+  std::error_code unknown;
+  const std::uint64_t file_bytes =
+      fs::is_regular_file(path, unknown) ? fs::file_size(path, unknown) : 0;
+  if (file_bytes == 0 || unknown) {
+    // A pipe, or the like: its size isn't known before its end.
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    // For an empty file << sets failbit although reading succeeded.
+    if (file.bad()) throw IoError("can't read " + path + ": " + system_says());
+    return parse_npy(std::move(bytes).str(), path, as);
+  }
+  const auto read = [&](char* to, std::size_t count) {
+    file.read(to, std::streamsize(count));
+    if (std::size_t(file.gcount()) != count) throw cut_short(path);
+  };
+  std::string first(std::size_t(std::min<std::uint64_t>(kPreamble, file_bytes)), '\0');
+  read(first.data(), first.size());
+  const Extent extent = extent_of(first, file_bytes, path);
+  std::string header(extent.data - extent.header, '\0');
+  file.seekg(std::streamoff(extent.header));
+  read(header.data(), header.size());
+  const Contents contents = contents_of(header, file_bytes - extent.data, as, path);
+  Literal values(contents.shape);
+  read(reinterpret_cast<char*>(values.mutable_bytes()), contents.bytes);
+  return in_our_order(contents, std::move(values));
 }
 
 std::string to_npy(const Literal& value) {
@@ -351,12 +431,61 @@ std::string to_npy(const Literal& value) {
   return out;
 }
 
+namespace {
+
+/// Writes all of it, and to the disk, or throws.
+void write_bytes(const std::string& path, int flags, std::string_view bytes,
+                 const std::string& target) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
+  const auto fail = [&] { throw IoError("can't write " + target + ": " + system_says()); };
+  if (fd < 0) fail();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      ::close(fd);
+      errno = error;
+      fail();
+    }
+    bytes.remove_prefix(std::size_t(written));
+  }
+  // Pipes and the like can't be synchronised.
+  const bool synchronised = ::fsync(fd) == 0 || errno == EINVAL || errno == EROFS;
+  const int error = errno;
+  if (::close(fd) != 0) fail();
+  errno = error;
+  if (!synchronised) fail();
+}
+
+}  // namespace
+
 void write_npy(const std::string& path, const Literal& value) {
   const std::string bytes = to_npy(value);
-  std::ofstream file(path, std::ios::binary);
-  file.write(bytes.data(), std::streamsize(bytes.size()));
-  file.close();
-  if (!file) throw IoError("can't write " + path);
+  std::error_code ignored;
+  // What a link points to is replaced, not the link.
+  fs::path target(path);
+  if (fs::is_symlink(target, ignored)) {
+    const fs::path resolved = fs::canonical(path, ignored);
+    if (!ignored) target = resolved;
+  }
+  const fs::file_status there = fs::status(target, ignored);
+  if (fs::exists(there) && !fs::is_regular_file(there)) {
+    write_bytes(target.string(), 0, bytes, path);
+    return;
+  }
+  static std::atomic<unsigned> next{0};
+  const std::string aside =
+      target.string() + "." + std::to_string(::getpid()) + "-" + std::to_string(next++) + ".part";
+  try {
+    write_bytes(aside, O_CREAT | O_EXCL, bytes, path);
+    if (::rename(aside.c_str(), target.c_str()) != 0) {
+      throw IoError("can't write " + path + ": " + system_says());
+    }
+  } catch (const IoError&) {
+    ::unlink(aside.c_str());
+    throw;
+  }
 }
 
 }  // namespace tessera

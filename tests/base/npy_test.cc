@@ -103,11 +103,14 @@ TEST(Npy, WritesTheBytesThatNumpyWrites) {
 }
 
 TEST(Npy, RawBytesNeedAType) {
-  const std::string f = npy("{'descr': '<V2', 'fortran_order': False, 'shape': (1,), }", "ab");
+  const std::string f = npy("{'descr': '|V2', 'fortran_order': False, 'shape': (1,), }", "ab");
   EXPECT_EQ(message_of(f, DType::bf16), "read as bf16[1]");
   EXPECT_NE(message_of(f).find("no type is requested for them"), std::string::npos);
   EXPECT_NE(message_of(f, DType::f8e5m2).find("raw bytes of 2, and f8e5m2 is requested, of 1"),
             std::string::npos);
+  // As bf16 is written; numpy's own raw bytes have no byte order.
+  const std::string b = npy("{'descr': '<V2', 'fortran_order': False, 'shape': (1,), }", "ab");
+  EXPECT_EQ(message_of(b), "read as bf16[1]");
   // The file's own type is not overruled.
   const std::string i = npy("{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }", "ab");
   EXPECT_EQ(message_of(i, DType::bf16), "read as s16[1]");

@@ -167,6 +167,15 @@ void assign_leaves(const std::function<void(TreeVisitor&)>& walk,
   }
 }
 
+std::vector<Array> leaves_beside(std::size_t first, std::vector<Array> leaves, std::size_t place) {
+  if (leaves.size() != first) {
+    throw ValueError("tree_map: the first tree has " + std::to_string(first) +
+                     " arrays, and tree " + std::to_string(place) + " has " +
+                     std::to_string(leaves.size()));
+  }
+  return leaves;
+}
+
 std::string tree_signature(const std::function<void(TreeVisitor&)>& walk) {
   Signature visitor;
   walk(visitor);
