@@ -395,7 +395,10 @@ template <class F, class... A>
 auto vjp(F f, HasAux, const A&... args) {
   auto [value, pull] = vjp(internal::WithAux<F>{std::move(f)}, args...);
   auto [result, other] = std::move(value);
-  const auto zeros_of = [](const Array& x) { return zeros_like(x); };
+  const auto zeros_of = [](const Array& x) {
+    const bool has_cotangent = is_floating(x.dtype()) || is_complex(x.dtype());
+    return has_cotangent ? zeros_like(x) : zeros(x.shape(), DType::pred);
+  };
   const auto pull_result = [pull = std::move(pull), zeros = tree_map(zeros_of, other)](
                                const decltype(result)& cotangent,
                                Location location = Location::current()) {

@@ -3,6 +3,7 @@
 #include <tessera/derivatives.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
@@ -10,6 +11,8 @@
 #include "src/transforms/backward.h"
 #include "src/transforms/raise_scans.h"
 #include "src/transforms/transpose/transpose.h"
+#include "src/transforms/transpose/varying_types.h"
+#include "src/transforms/utils/custom_vjp.h"
 #include "src/transforms/utils/leaves.h"
 #include "src/transforms/utils/reached.h"
 
@@ -34,12 +37,51 @@ namespace {
 
 std::string text_of(const Shape& s) { return s.to_string(); }
 
+std::vector<ir::VaryingAxes> varying_of(const std::vector<AbstractValue>& values) {
+  std::vector<ir::VaryingAxes> out;
+  for (const AbstractValue& v : values) out.push_back(v.varying);
+  return out;
+}
+
+/// Of code with these parameters and results, if the trace is one of code per device.
+std::optional<transforms::CodePerDevice> code_per_device(
+    const Trace& trace, const std::vector<AbstractValue>& parameters,
+    const std::vector<AbstractValue>& results) {
+  const frontend::ManualScope* scope = trace.manual_scope();
+  if (scope == nullptr) return std::nullopt;
+  transforms::CodePerDevice out;
+  out.mesh = scope->mesh;
+  out.axes = {scope->axes.begin(), scope->axes.end()};
+  out.parameters = varying_of(parameters);
+  out.results = varying_of(results);
+  out.checked = scope->check_vma;
+  return out;
+}
+
+/// The types of a function that is traced, if it is code per device; its rules are told theirs.
+std::optional<transforms::CodePerDevice> note_types(const Trace& outer, const TracedFunction& f,
+                                                    const std::vector<Array>& arguments) {
+  auto out = code_per_device(outer, frontend::abstract_values(arguments), f.results);
+  if (out) {
+    transforms::note_types(*f.computation, transforms::varying_in(f.computation, *out), out->axes);
+  }
+  return out;
+}
+
+/// An array of that type, over which axes it varies included.
+Array wrap_as(Trace& trace, Instruction* i, const AbstractValue& type) {
+  Array out = trace.wrap(i, type.weak);
+  frontend::set_varying(out, type.varying);
+  return out;
+}
+
 /// A call of a function that is to be transformed, in the current trace.
 struct Call {
   Trace& outer;
   TracedFunction function;
   std::vector<Array> arguments;  ///< leaves, then captures
   std::vector<Instruction*> operands;
+  std::optional<transforms::CodePerDevice> per_device;
 
   Call(const CallInfo& info, Prototype* prototype, const char* api, Location location)
       : outer(*Trace::current()),
@@ -51,13 +93,14 @@ struct Call {
     arguments.insert(arguments.end(), function.captures.begin(), function.captures.end());
     operands = frontend::lift_all(outer, arguments, location);
     transforms::raise_scans_in(function.computation);
+    per_device = note_types(outer, function, arguments);
   }
 
   Array wrap(Instruction* i, bool weak) const { return outer.wrap(i, weak); }
   std::vector<Array> wrap_results(const std::vector<Instruction*>& results) const {
     std::vector<Array> out;
     for (std::size_t k = 0; k < results.size(); ++k) {
-      out.push_back(wrap(results[k], function.results[k].weak));
+      out.push_back(wrap_as(outer, results[k], function.results[k]));
     }
     return out;
   }
@@ -67,6 +110,20 @@ struct Call {
 /// The tangent, or cotangent, of a value that has none: zeros of pred.
 Instruction* no_tangent(ir::Builder& b, const Shape& shape) {
   return transforms::zeros(b, Shape(DType::pred, shape.dims));
+}
+
+/// Each device's part of what belongs to a value that all of them share would be lost.
+void check_varying(const Trace& outer, const Array& given, const AbstractValue& of,
+                   const std::string& what, Location location) {
+  const frontend::ManualScope* scope = outer.manual_scope();
+  if (scope == nullptr || !scope->check_vma) return;
+  const ir::VaryingAxes extra = frontend::without(frontend::varying_of(given), of.varying);
+  if (extra.empty()) return;
+  const std::string axes = frontend::as_argument(extra);
+  throw TypeError(what + " varies over " + axes +
+                      ", and what it belongs to does not; valid: psum(..., " + axes +
+                      ") of it, or pcast(..., " + axes + ") of what it belongs to",
+                  location);
 }
 
 /// The instruction of a given tangent, or cotangent; null if it belongs to no number.
@@ -180,7 +237,8 @@ GradResult grad_core(const CallInfo& info, Prototype* prototype, const GradReque
     ir::Builder& b = call.builder();
     std::vector<bool> perturbed = wanted.perturbed;
     perturbed.resize(call.operands.size(), false);
-    transforms::Backward back(*call.function.computation, perturbed, b.computation());
+    transforms::Backward back(*call.function.computation, perturbed, b.computation(),
+                              call.per_device);
     std::vector<Array> out = call.wrap_results(back.results(call.operands));
     values = out.size();
     std::vector<Instruction*> seeds(values, nullptr);
@@ -192,7 +250,7 @@ GradResult grad_core(const CallInfo& info, Prototype* prototype, const GradReque
         Instruction* gradient = has_tangent(of.shape)
                                     ? transforms::materialize(b, given[k], of.shape)
                                     : no_tangent(b, of.shape);
-        out.push_back(call.wrap(gradient, of.weak));
+        out.push_back(wrap_as(call.outer, gradient, of));
       }
     }
     return out;
@@ -228,11 +286,14 @@ JvpResult jvp_core(const CallInfo& info, Prototype* prototype, const std::vector
     std::vector<Array> out = call.wrap_results(transforms::leaves_of(b, d.primal));
     values = out.size();
     const std::vector<Instruction*> known = transforms::leaves_of(d.tangent, shape);
+    ir::VaryingAxes of_tangents;
+    for (const Array& t : tangents) ir::add_axes(&of_tangents, frontend::varying_of(t));
     for (std::size_t k = 0; k < values; ++k) {
-      const AbstractValue& of = call.function.results[k];
+      AbstractValue of = call.function.results[k];
+      ir::add_axes(&of.varying, of_tangents);
       Instruction* t = has_tangent(of.shape) ? transforms::materialize(b, known[k], of.shape)
                                              : no_tangent(b, of.shape);
-      out.push_back(call.wrap(t, of.weak));
+      out.push_back(wrap_as(call.outer, t, of));
     }
     return out;
   });
@@ -311,7 +372,10 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
     for (Instruction* r : d.results) results.push_back(cloner.clone_with_operands(*r));
     std::vector<Array> out = call.wrap_results(results);
     values = out.size();
-    for (Instruction* r : residuals.values) {
+    std::vector<ir::VaryingAxes> types(residuals.values.size());
+    if (call.per_device) types = transforms::types_of(d, residuals, *call.per_device);
+    for (std::size_t n = 0; n < residuals.values.size(); ++n) {
+      Instruction* r = residuals.values[n];
       const auto argument = std::find(d.arguments.begin(), d.arguments.end(), r);
       if (argument != d.arguments.end()) {
         state->residuals.push_back(call.arguments[std::size_t(argument - d.arguments.begin())]);
@@ -319,7 +383,8 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
       }
       computed.push_back(state->residuals.size());
       state->residuals.emplace_back();
-      out.push_back(call.wrap(cloner.clone_with_operands(*r), false));
+      out.push_back(wrap_as(call.outer, cloner.clone_with_operands(*r),
+                            {r->shape, false, std::move(types[n])}));
     }
     return out;
   });
@@ -341,6 +406,9 @@ LinearFunction linear_function_core(const CallInfo& info, Prototype* prototype, 
         outer, api, state->arguments,
         [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location);
     transforms::raise_scans_in(f.computation);
+    std::vector<Array> arguments = info.leaves;
+    arguments.insert(arguments.end(), f.captures.begin(), f.captures.end());
+    note_types(outer, f, arguments);
     const std::vector<Instruction*> captures = frontend::lift_all(outer, f.captures, location);
     std::vector<bool> perturbed = perturbed_of(state->arguments);
     const std::size_t count = perturbed.size();
@@ -388,6 +456,8 @@ std::vector<Array> LinearFunction::apply(const std::vector<Array>& tangents,
     for (std::size_t k = 0; k < tangents.size(); ++k) {
       Instruction* t = checked_tangent(outer, tangents[k], s.arguments[k],
                                        "tangent " + std::to_string(k) + " of " + s.api, location);
+      check_varying(outer, tangents[k], s.arguments[k],
+                    "tangent " + std::to_string(k) + " of " + s.api, location);
       if (t != nullptr) operands.push_back(t);
     }
     const ir::Computation* c = outer.module()->import(*s.module->entry());
@@ -397,7 +467,7 @@ std::vector<Array> LinearFunction::apply(const std::vector<Array>& tangents,
     std::size_t next = 0;
     for (const AbstractValue& r : s.results) {
       out.push_back(
-          outer.wrap(has_tangent(r.shape) ? known[next++] : no_tangent(b, r.shape), r.weak));
+          wrap_as(outer, has_tangent(r.shape) ? known[next++] : no_tangent(b, r.shape), r));
     }
     return out;
   });
@@ -416,15 +486,24 @@ std::vector<Array> LinearFunction::transpose(const std::vector<Array>& cotangent
     for (std::size_t k = 0; k < cotangents.size(); ++k) {
       Instruction* t = checked_tangent(outer, cotangents[k], s.results[k],
                                        "cotangent " + std::to_string(k) + " of " + s.api, location);
+      check_varying(outer, cotangents[k], s.results[k],
+                    "cotangent " + std::to_string(k) + " of " + s.api, location);
       if (t != nullptr) given.emplace_back(t);
     }
-    const ir::Computation* c = outer.module()->import(*s.module->entry());
+    ir::Computation* c = outer.module()->import(*s.module->entry());
     std::vector<bool> linear(c->parameters().size(), true);
-    ir::Cloner cloner(*c, b.computation());
-    for (std::size_t k = 0; k < residuals.size(); ++k) {
-      linear[k] = false;
-      cloner.map(c->parameter(k), residuals[k]);
+    std::fill_n(linear.begin(), residuals.size(), false);
+    const auto differentiable = [](std::vector<AbstractValue> values) {
+      std::erase_if(values, [](const AbstractValue& v) { return !has_tangent(v.shape); });
+      return values;
+    };
+    std::vector<AbstractValue> parameters = frontend::abstract_values(s.residuals);
+    for (const AbstractValue& a : differentiable(s.arguments)) parameters.push_back(a);
+    if (const auto types = code_per_device(outer, parameters, differentiable(s.results))) {
+      c = transforms::with_explicit_pvary(c, linear, *types);
     }
+    ir::Cloner cloner(*c, b.computation());
+    for (std::size_t k = 0; k < residuals.size(); ++k) cloner.map(c->parameter(k), residuals[k]);
     const std::vector<transforms::Tangent> known = transforms::transpose(
         *c, linear, transforms::Tangent::tuple(std::move(given)), cloner, b.computation());
     std::vector<Array> out;
@@ -433,7 +512,7 @@ std::vector<Array> LinearFunction::transpose(const std::vector<Array>& cotangent
       Instruction* t = has_tangent(a.shape)
                            ? transforms::materialize(b, known[next++].array, a.shape)
                            : no_tangent(b, a.shape);
-      out.push_back(outer.wrap(t, a.weak));
+      out.push_back(wrap_as(outer, t, a));
     }
     return out;
   });

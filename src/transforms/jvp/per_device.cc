@@ -94,48 +94,6 @@ struct Kept {
   bool leading = false;  ///< it has a leading dim of its own
 };
 
-/// Says on each custom_vjp in the computation over which of these axes its results vary.
-void note_types(const Computation& c, const ir::VaryingAnalysis& types,
-                const ir::VaryingAxes& own) {
-  for (const auto& i : c.instructions()) {
-    const auto* custom = i->attrs.get_if<ir::CustomDerivativeAttrs>();
-    if (custom != nullptr && custom->kind == ir::CustomDerivativeAttrs::Kind::vjp) {
-      std::vector<ir::VaryingAxes> leaves = types[i.get()];
-      for (ir::VaryingAxes& axes : leaves) {
-        std::erase_if(axes, [&](const std::string& axis) { return own.count(axis) == 0; });
-      }
-      // Of the axes of a shard_map around this one, that one has told.
-      const auto before = i->frontend_attributes->find(kVaries);
-      if (before != i->frontend_attributes->end()) {
-        const std::vector<ir::VaryingAxes> told = varies_from_text(before->second);
-        for (std::size_t n = 0; n < leaves.size(); ++n) {
-          for (const std::string& axis : told.at(n)) {
-            if (own.count(axis) == 0) leaves[n].insert(axis);
-          }
-        }
-      }
-      i->frontend_attributes.edit()[kVaries] = varies_text(leaves);
-    }
-    switch (i->opcode) {
-      case Opcode::call:
-      case Opcode::custom_derivative:
-      case Opcode::fusion:
-      case Opcode::manual_computation:
-      case Opcode::remat:
-      case Opcode::scan:
-        note_types(*i->called(0), types, own);
-        break;
-      case Opcode::conditional:
-      case Opcode::custom_partitioning:
-      case Opcode::while_:
-        for (const Computation* callee : i->called()) note_types(*callee, types, own);
-        break;
-      default:
-        break;
-    }
-  }
-}
-
 class Derivation {
  public:
   explicit Derivation(JvpSite& site)

@@ -66,6 +66,21 @@ IndexList indices_of(const VaryingAxes& names, const LogicalMesh& mesh) {
   return out;
 }
 
+/// A manual computation with this body and without axes of its own.
+Instruction per_device(Computation* body, const MeshRef& mesh, std::size_t parameters,
+                       std::size_t results) {
+  ir::ManualComputationAttrs attrs;
+  attrs.mesh = mesh;
+  attrs.in_shardings.resize(parameters);
+  attrs.out_shardings.resize(results);
+  ir::InstructionData data;
+  data.opcode = Opcode::manual_computation;
+  data.attrs = std::move(attrs);
+  Instruction out(std::move(data));
+  out.set_called({body});
+  return out;
+}
+
 /// A computation with types: the axes of each leaf of its root.
 struct Typed {
   Computation* computation = nullptr;
@@ -78,6 +93,12 @@ class Typing {
       : mesh_(mesh_of(call.get<ir::ManualComputationAttrs>())),
         manual_(own_axes(call.get<ir::ManualComputationAttrs>())),
         fixed_(call) {}
+  /// Of code whose types are known, `call` being a manual computation with that body.
+  Typing(const Instruction& call, const CodePerDevice& types)
+      : mesh_(types.mesh),
+        manual_(types.axes),
+        sums_are_equal_(types.checked),
+        fixed_(call, types.axes, types.parameters) {}
 
   /// The body of a manual computation; `around`: the types of its operands.
   Typed body(const Instruction& call, const std::vector<bool>& linear,
@@ -95,6 +116,7 @@ class Typing {
 
   MeshRef mesh_;
   VaryingAxes manual_;  ///< of the one that is differentiated, and of those around the op
+  bool sums_are_equal_ = true;
   ir::VaryingAnalysis fixed_;
 };
 
@@ -303,7 +325,7 @@ class TypedCopy {
 
   void all_reduce(const Instruction& i) {
     const VaryingAxes over = group_axes(i);
-    const bool equal = given(i, over).empty();
+    const bool equal = typing_.sums_are_equal_ && given(i, over).empty();
     VaryingAxes all = joined_operands(i);
     ir::add_axes(&all, over);
     std::vector<Instruction*> operands;
@@ -343,7 +365,7 @@ class TypedCopy {
     Instruction* part = b_.select(b_.splat(mask, x->shape.dims), x, zeros(b_, x->shape));
     Computation* adder = ir::scalar_computation(b_.module(), Opcode::add, x->shape.dtype);
     Instruction* sum = b_.all_reduce(part, adder, groups);
-    const bool equal = given(i, over).empty();
+    const bool equal = typing_.sums_are_equal_ && given(i, over).empty();
     mark(sum, equal, over);
     known(i, sum, {equal ? without(all, over) : all});
   }
@@ -442,16 +464,9 @@ void TypedCopy::custom_vjp(const Instruction& i) {
   std::vector<VaryingAxes> arguments;
   for (std::size_t k = 0; k < first; ++k) arguments.push_back(joined(types(*i.operand(k))));
   arguments.insert(arguments.end(), results.begin(), results.end());
-  ir::ManualComputationAttrs attrs;
-  attrs.mesh = typing_.mesh_;
-  attrs.in_shardings.resize(arguments.size());
-  ir::InstructionData data;
-  data.opcode = Opcode::manual_computation;
-  data.attrs = attrs;
-  Instruction probe(std::move(data));
-  probe.set_called(i.called());
+  const Instruction around = per_device(i.called(0), typing_.mesh_, arguments.size(), 0);
   const Leaves given =
-      typing_.of_here(ir::VaryingAnalysis(probe, typing_.manual_, arguments).results());
+      typing_.of_here(ir::VaryingAnalysis(around, typing_.manual_, arguments).results());
   for (std::size_t k = 0; k < tangents; ++k) {
     const Instruction* x = i.operand(first + k);
     if (!is_linear(x)) continue;
@@ -524,6 +539,29 @@ Typed Typing::body(const Instruction& call, const std::vector<bool>& linear,
 Computation* with_explicit_pvary(const Instruction& call, const std::vector<bool>& linear) {
   Typing typing(call);
   return typing.body(call, linear, std::vector<VaryingAxes>(linear.size())).computation;
+}
+
+Computation* with_explicit_pvary(Computation* code, const std::vector<bool>& linear,
+                                 CodePerDevice types) {
+  if (!types.checked) types.parameters.assign(types.parameters.size(), types.axes);
+  const Instruction call =
+      per_device(code, types.mesh, types.parameters.size(), types.results.size());
+  Typing typing(call, types);
+  const Typed t = typing.body(call, linear, types.parameters);
+  if (!types.checked) return t.computation;
+  // A cotangent varies as the result does, even if its tangent doesn't.
+  ir::Builder b(t.computation);
+  std::vector<Instruction*> results = elements_of(b, t.computation->root());
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    results[k] = as_result(b, results[k], t.root[k], types.results.at(k), types.axes, types.mesh);
+  }
+  t.computation->set_root(b.tuple(results));
+  return t.computation;
+}
+
+ir::VaryingAnalysis varying_in(Computation* code, const CodePerDevice& types) {
+  const Instruction call = per_device(code, types.mesh, types.parameters.size(), 0);
+  return ir::VaryingAnalysis(call, types.axes, types.parameters);
 }
 
 }  // namespace tessera::transforms

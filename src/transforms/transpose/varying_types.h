@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "src/ir/analysis/varying_axes.h"
 #include "src/ir/module.h"
 
 namespace tessera::transforms {
@@ -24,5 +25,23 @@ inline constexpr const char* kSumIs = "tessera.sum_is";
 /// come from ir::VaryingAnalysis. After JAX's shard_map with check_vma.
 ir::Computation* with_explicit_pvary(const ir::Instruction& manual_computation,
                                      const std::vector<bool>& linear);
+
+/// Code per device, of which the shard_map around it is not part.
+struct CodePerDevice {
+  MeshRef mesh;          ///< the program's
+  ir::VaryingAxes axes;  ///< those that are manual
+  /// Over which of them each parameter and each result of a computation varies.
+  std::vector<ir::VaryingAxes> parameters, results;
+  /// Whether types are known and hold (check_vma). If not, each device is taken to have a value of
+  /// its own of everything, and a sum over devices has the same sum as its transpose.
+  bool checked = true;
+};
+
+/// The same for a computation of arrays with a tuple of arrays as its root.
+ir::Computation* with_explicit_pvary(ir::Computation* code, const std::vector<bool>& linear,
+                                     CodePerDevice types);
+
+/// Over which axes the values of this computation, of code per device, vary.
+ir::VaryingAnalysis varying_in(ir::Computation* code, const CodePerDevice& types);
 
 }  // namespace tessera::transforms

@@ -22,4 +22,8 @@ inline constexpr const char* kVaries = "tessera.varies";
 std::string varies_text(const std::vector<ir::VaryingAxes>& leaves);
 std::vector<ir::VaryingAxes> varies_from_text(const std::string& text);
 
+/// Says on each custom_vjp in the computation over which of these axes its results vary.
+void note_types(const ir::Computation& c, const ir::VaryingAnalysis& types,
+                const ir::VaryingAxes& own);
+
 }  // namespace tessera::transforms
