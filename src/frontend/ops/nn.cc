@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations and softmax.
+// Activations and one-hot encoding.
 #include <tessera/ops/nn.h>
 
 #include <cmath>
@@ -50,7 +50,10 @@ Array relu(Operand x) {
 Array relu6(Operand x) {
   need_real("relu6", x);
   return composed("relu6", x.location, [&] {
-    return minimum({maximum(x, number(0, x.location)), x.location}, number(6, x.location));
+    // As in relu: the derivative is 0 at both ends.
+    const Operand zero = number(0, x.location), six = number(6, x.location);
+    const Operand below{where({greater_equal(x, six), x.location}, six, x), x.location};
+    return where({less_equal(x, zero), x.location}, zero, below);
   });
 }
 
@@ -127,40 +130,6 @@ Array glu(Operand x, std::int64_t axis) {
     const Array first = frontend::sliced_dim(x.array, axis, 0, size / 2, x.location, "glu");
     const Array second = frontend::sliced_dim(x.array, axis, size / 2, size, x.location, "glu");
     return multiply({first, x.location}, {sigmoid({second, x.location}), x.location});
-  });
-}
-
-namespace {
-
-/// x minus its maximum along axes.
-Operand shifted(const std::string& name, const Operand& x, const Axes& axes) {
-  need_real(name, x);
-  const Operand v = inexact(x);
-  if (shape_of(x).element_count() == 0) return v;
-  return {subtract(v, {max(v, axes, true), x.location}), x.location};
-}
-
-ReduceOptions keeping() {
-  ReduceOptions options;
-  options.keepdims = true;
-  return options;
-}
-
-}  // namespace
-
-Array softmax(Operand x, Axes axes) {
-  (void)frontend::normalize_axes("softmax", axes, shape_of(x).rank(), x.location);
-  return composed("softmax", x.location, [&] {
-    const Operand e{exp(shifted("softmax", x, axes)), x.location};
-    return divide(e, {sum(e, axes, keeping()), x.location});
-  });
-}
-Array log_softmax(Operand x, Axes axes) {
-  (void)frontend::normalize_axes("log_softmax", axes, shape_of(x).rank(), x.location);
-  return composed("log_softmax", x.location, [&] {
-    const Operand s = shifted("log_softmax", x, axes);
-    const Operand total{sum({exp(s), x.location}, axes, keeping()), x.location};
-    return subtract(s, {log(total), x.location});
   });
 }
 
