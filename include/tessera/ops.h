@@ -2,12 +2,15 @@
 // All operations on arrays.
 #pragma once
 
+#include <tessera/ops/attention.h>
 #include <tessera/ops/convolution.h>
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/fft.h>
 #include <tessera/ops/indexing.h>
+#include <tessera/ops/layers.h>
 #include <tessera/ops/nn.h>
+#include <tessera/ops/normalization.h>
 #include <tessera/ops/pooling.h>
 #include <tessera/ops/products.h>
 #include <tessera/ops/reductions.h>
