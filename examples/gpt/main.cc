@@ -121,14 +121,10 @@ class Trainer {
 };
 
 void print_communication(const Compiled& program) {
-  std::map<std::string, std::pair<int, double>> kinds;
-  for (const CollectiveInfo& c : program.collectives()) {
-    ++kinds[c.kind].first;
-    kinds[c.kind].second += c.bytes_received;
-  }
-  std::printf("one step communicates, per device:\n");
-  for (const auto& [kind, sum] : kinds) {
-    std::printf("  %-18s in %2d places %10.0f bytes\n", kind.c_str(), sum.first, sum.second);
+  const CostAnalysis cost = program.cost_analysis();
+  std::printf("one step communicates, per device, %.0f bytes:\n", cost.bytes_received);
+  for (const auto& [kind, sum] : cost.kinds) {
+    std::printf("  %-18s %10.0f bytes\n", kind.c_str(), sum.bytes);
   }
 }
 
@@ -205,7 +201,7 @@ int run(const terminal::Flags& flags) {
 
 int main(int argc, char** argv) try {
   return run(terminal::Flags(argc, argv, "Trains a small character model and samples from it.",
-                             {{"steps", "60"},
+                             {{"steps", "40"},
                               {"mesh", "data=2,model=4"},
                               {"seed", "0"},
                               {"log", "10"},

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A two-layer network on handwritten digits, trained on a 2 x 4 mesh: the batch is split over
 // "data", the hidden layer over "model". The code is that of a program for one device.
+#include <common/optimizers.h>
+#include <common/terminal.h>
 #include <tessera/tessera.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -16,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kPixels = 64, kHidden = 128, kClasses = 10;
 constexpr std::int64_t kBatch = 100, kTrain = 1500, kEpochs = 40;
-constexpr float kRate = 0.5f;
+
+const optim::Sgd kOptimizer{.rate = optim::constant(0.1f), .momentum = 0.8f};
 
 struct Params {
   Array w1, b1, w2, b2;
@@ -69,22 +71,14 @@ Array loss_of(const Params& p, const Array& x, const Array& labels) {
   return -mean(sum(one_hot(labels, kClasses) * log_softmax(logits_of(p, x)), -1));
 }
 
-/// One step of gradient descent.
-std::pair<Params, Array> train_step(const Params& p, const Array& x, const Array& labels) {
-  const auto [loss, d] = value_and_grad(loss_of)(p, x, labels);
-  return {
-      Params{p.w1 - kRate * d.w1, p.b1 - kRate * d.b1, p.w2 - kRate * d.w2, p.b2 - kRate * d.b2},
-      loss};
-}
+using Velocity = optim::SgdState<Params>;
 
-void progress(std::int64_t done, std::int64_t total, float loss) {
-  if (!isatty(2)) return;
-  const int width = 40, filled = int(width * done / total);
-  std::fprintf(stderr, "\r[%s%s] %3lld %%  loss %.4f ",
-               std::string(std::size_t(filled), '#').c_str(),
-               std::string(std::size_t(width - filled), '.').c_str(),
-               static_cast<long long>(100 * done / total), double(loss));
-  if (done == total) std::fprintf(stderr, "\n");
+/// One step of gradient descent with momentum.
+std::tuple<Params, Velocity, Array> train_step(const Params& p, const Velocity& v, const Array& x,
+                                               const Array& labels) {
+  const auto [loss, gradient] = value_and_grad(loss_of)(p, x, labels);
+  const auto [next, velocity] = kOptimizer.update(p, gradient, v);
+  return {next, velocity, loss};
 }
 
 struct Run {
@@ -92,11 +86,11 @@ struct Run {
   std::vector<float> losses;
 };
 
-Run train(Params p, const Digits& digits, const std::function<Array(const Array&)>& place_batch,
-          const std::function<Run(Run)>& done) {
-  auto step =
-      jit(train_step,
-          {.donate_argnums = {0}, .name = "train_step", .arg_names = {"params", "x", "labels"}});
+Run train(Params p, const Digits& digits, const std::function<Array(const Array&)>& place_batch) {
+  auto step = jit(train_step, {.donate_argnums = {0, 1},
+                               .name = "train_step",
+                               .arg_names = {"params", "velocity", "x", "labels"}});
+  Velocity v = kOptimizer.init(p);
   Run run;
   const std::int64_t batches = kTrain / kBatch;
   for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
@@ -107,22 +101,22 @@ Run train(Params p, const Digits& digits, const std::function<Array(const Array&
           array(std::vector<float>(first, first + kBatch * kPixels), {kBatch, kPixels}));
       const auto label = digits.labels.begin() + b * kBatch;
       const Array y = place_batch(array(std::vector<std::int32_t>(label, label + kBatch)));
-      auto [next, loss] = step(p, x, y);
-      p = next;
+      Array loss;
+      std::tie(p, v, loss) = step(p, v, x, y);
       total += loss.item<float>();
-      if (epoch == 0 && b == 0 && place_batch(x).sharding().num_devices() > 1) {
+      if (epoch == 0 && b == 0 && x.sharding().num_devices() > 1) {
         std::cout << "collectives of one step (bytes that one device receives):\n";
-        for (const CollectiveInfo& c : step.lower(p, x, y).compile().collectives()) {
+        for (const CollectiveInfo& c : step.lower(p, v, x, y).compile().collectives()) {
           std::printf("  %-18s %-14s %-28s %10.0f\n", c.kind.c_str(), c.op.c_str(),
                       c.location.c_str(), c.bytes_received);
         }
       }
     }
     run.losses.push_back(total / float(batches));
-    progress(epoch + 1, kEpochs, run.losses.back());
+    terminal::progress(int(epoch + 1), int(kEpochs), "loss " + std::to_string(run.losses.back()));
   }
   run.params = p;
-  return done(run);
+  return run;
 }
 
 double accuracy(const Params& p, const Digits& digits) {
@@ -142,8 +136,6 @@ double accuracy(const Params& p, const Digits& digits) {
 int main(int argc, char** argv) try {
   const Digits digits =
       read_digits(argc > 1 ? argv[1] : std::string(TESSERA_EXAMPLE_DIR) + "/digits.csv");
-  const auto keep = [](Run r) { return r; };
-
   const Mesh mesh = make_mesh({{"data", 2}, {"model", 4}});
   const Params start = init_params();
   const Params placed{
@@ -151,25 +143,22 @@ int main(int argc, char** argv) try {
       device_put(start.w2, {mesh, P("model", nullptr)}), device_put(start.b2, {mesh, P()})};
   std::cout << "the first layer's weights on " << mesh.to_string() << ":\n";
   visualize_array_sharding(placed.w1);
-  const Run sharded = train(
-      placed, digits,
-      [&](const Array& a) {
-        return device_put(a, {mesh, P("data")});
-      },
-      keep);
+  const Run sharded = train(placed, digits, [&](const Array& a) {
+    return device_put(a, {mesh, P("data")});
+  });
   const double right = accuracy(sharded.params, digits);
 
-  const Run single = train(
-      start, digits, [](const Array& a) { return a; }, keep);
-  float difference = 0;
-  for (std::size_t i = 0; i < single.losses.size(); ++i) {
-    difference = std::max(difference, std::abs(single.losses[i] - sharded.losses[i]));
-  }
+  const Run single = train(start, digits, [](const Array& a) { return a; });
+  const float difference = terminal::largest_difference(single.losses, sharded.losses);
+  terminal::plot("loss", sharded.losses);
   std::printf("loss %.4f -> %.4f, largest difference to one device %.2g\n",
               double(sharded.losses.front()), double(sharded.losses.back()), double(difference));
+  terminal::Checks checks;
   std::printf("accuracy on %lld held-out digits: %.4f\n",
               static_cast<long long>(digits.labels.size()) - static_cast<long long>(kTrain), right);
-  return right >= 0.95 && difference <= 1e-4f ? 0 : 1;
+  checks.below(1 - right, 0.05, "part of the held-out digits that is read wrongly");
+  checks.below(difference, 1e-4, "largest difference of losses to those of one device");
+  return checks.exit_code();
 } catch (const tessera::Error& e) {
   std::cerr << e.what() << "\n";
   return 1;

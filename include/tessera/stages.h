@@ -33,13 +33,15 @@ class HloModule {
 
 /// A movement of data between devices in a compiled program, and the operation that needs it.
 struct CollectiveInfo {
-  std::string kind;           ///< kind of collective: "all-reduce", "all-gather", ...
-  std::string op;             ///< the operation that needs it
-  std::string location;       ///< "file:line" of that operation
-  std::string from, to;       ///< shardings before and after, in axis names
-  double bytes_received = 0;  ///< bytes received by one device in one run
-  bool full_gather = false;   ///< an entire array is gathered on each device without need
-  std::string reason;         ///< role of the array: "operand 1 of dot", ...
+  std::string kind;      ///< kind of collective: "all-reduce", "all-gather", ...
+  std::string op;        ///< the operation that needs it
+  std::string location;  ///< "file:line" of that operation
+  std::string from, to;  ///< shardings before and after, in axis names
+  /// Bytes received by one device each time this happens: within a loop, once per trip.
+  /// CostAnalysis::bytes_received is the total of a run.
+  double bytes_received = 0;
+  bool full_gather = false;  ///< an entire array is gathered on each device without need
+  std::string reason;        ///< role of the array: "operand 1 of dot", ...
 };
 
 /// One array of a function's arguments or of its result.

@@ -10,6 +10,7 @@
 #include <tessera/control_flow.h>
 #include <tessera/jit.h>
 #include <tessera/load.h>
+#include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/products.h>
@@ -85,6 +86,21 @@ TEST(ShardMapUse, FunctionsWithin) {
     return two(a) + over_x([&](Array b) { return size(b); })(a);
   });
   expect_close(g(counting({8})), counting({8}) * 2 + 10);
+}
+
+TEST(ShardMapUse, ArraysLikeAVaryingOneVary) {
+  // So that they can be what a loop begins with.
+  const auto f = over_x([](Array a) {
+    for (const Array& like : {zeros_like(a), ones_like(a), full_like(a, 2.0f, DType::s32)}) {
+      EXPECT_EQ(varying_axes(like), std::vector<std::string>{"x"});
+    }
+    EXPECT_EQ(varying_axes(zeros_like(psum(a, "x"))), std::vector<std::string>{});
+    return fori_loop(
+        0, 3, [&](Array, Array sum) { return sum + a; }, zeros_like(a));
+  });
+  const Array x = counting({8});
+  expect_close(f(x), x * 3);
+  expect_close(jit(f)(x), x * 3);
 }
 
 TEST(ShardMapUse, CapturedArraysAreReplicated) {

@@ -2,6 +2,8 @@
 // Ops that make arrays: zeros, full, arange, linspace, eye, tri.
 #include <tessera/ops/creation.h>
 
+#include <tessera/collectives.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -80,6 +82,13 @@ Array placed_like(const Array& made, const Array& like, Location location) {
       frontend::place_literal(frontend::to_literal(made, location), where, location), true, false);
 }
 
+/// In code per device: varying over the axes over which `like` varies, as values made from it
+/// would.
+Array varying_like(const Array& made, const Array& like, Location location) {
+  const std::vector<std::string> axes = varying_axes(like);
+  return axes.empty() ? made : pvary({made, location}, axes);
+}
+
 }  // namespace
 
 Array zeros(std::vector<std::int64_t> shape, DType dtype, Location location) {
@@ -94,8 +103,8 @@ Array full(std::vector<std::int64_t> shape, Operand value, std::optional<DType> 
 }
 Array full_like(Operand x, Operand value, std::optional<DType> dtype) {
   const Shape& shape = impl_of(x.array, x.location).shape;
-  return placed_like(filled(shape.dims, dtype.value_or(shape.dtype), value.array, x.location),
-                     x.array, x.location);
+  const Array made = filled(shape.dims, dtype.value_or(shape.dtype), value.array, x.location);
+  return varying_like(placed_like(made, x.array, x.location), x.array, x.location);
 }
 Array zeros_like(Operand x, std::optional<DType> dtype) {
   const DType t = dtype.value_or(impl_of(x.array, x.location).shape.dtype);
