@@ -24,6 +24,7 @@
 #include <tessera/jit.h>
 #include <tessera/layouts.h>
 #include <tessera/load.h>
+#include <tessera/losses.h>
 #include <tessera/mesh.h>
 #include <tessera/npy.h>
 #include <tessera/ops.h>

@@ -14,14 +14,14 @@ namespace {
 
 /// Nodes of the lattice: dtypes, and the weak int, float and complex of plain scalars.
 enum class Weak : int { none = -1, i = 0, f = 1, c = 2 };
-using Node = std::pair<int, int>;  // (dtype or -1, weak or -1)
+using LatticeNode = std::pair<int, int>;  // (dtype or -1, weak or -1)
 
-Node strong(DType t) { return {int(t), -1}; }
-constexpr Node weak_int{-1, 0}, weak_float{-1, 1}, weak_complex{-1, 2};
+LatticeNode strong(DType t) { return {int(t), -1}; }
+constexpr LatticeNode weak_int{-1, 0}, weak_float{-1, 1}, weak_complex{-1, 2};
 
-const std::map<Node, std::vector<Node>>& edges() {
-  static const std::map<Node, std::vector<Node>> table = [] {
-    std::map<Node, std::vector<Node>> e;
+const std::map<LatticeNode, std::vector<LatticeNode>>& edges() {
+  static const std::map<LatticeNode, std::vector<LatticeNode>> table = [] {
+    std::map<LatticeNode, std::vector<LatticeNode>> e;
     e[strong(pred)] = {weak_int};
     e[weak_int] = {strong(DType::u2), strong(DType::s2), strong(u8),        strong(s8),
                    strong(DType::u4), strong(DType::s4), strong(DType::u1), strong(DType::s1)};
@@ -54,45 +54,45 @@ const std::map<Node, std::vector<Node>>& edges() {
   return table;
 }
 
-std::set<Node> above(const Node& node) {
-  std::set<Node> seen{node};
-  std::vector<Node> work{node};
+std::set<LatticeNode> above(const LatticeNode& node) {
+  std::set<LatticeNode> seen{node};
+  std::vector<LatticeNode> work{node};
   while (!work.empty()) {
-    const Node at = work.back();
+    const LatticeNode at = work.back();
     work.pop_back();
     const auto found = edges().find(at);
     if (found == edges().end()) continue;
-    for (const Node& next : found->second) {
+    for (const LatticeNode& next : found->second) {
       if (seen.insert(next).second) work.push_back(next);
     }
   }
   return seen;
 }
 
-std::optional<Node> join(const Node& a, const Node& b) {
+std::optional<LatticeNode> join(const LatticeNode& a, const LatticeNode& b) {
   if (a == b) return a;
-  const std::set<Node> over_a = above(a), over_b = above(b);
-  std::vector<Node> common;
-  for (const Node& n : over_a) {
+  const std::set<LatticeNode> over_a = above(a), over_b = above(b);
+  std::vector<LatticeNode> common;
+  for (const LatticeNode& n : over_a) {
     if (over_b.count(n)) common.push_back(n);
   }
   // The least upper bound is the one below all others.
-  for (const Node& n : common) {
-    const std::set<Node> over = above(n);
+  for (const LatticeNode& n : common) {
+    const std::set<LatticeNode> over = above(n);
     bool least = true;
-    for (const Node& other : common) least = least && over.count(other);
+    for (const LatticeNode& other : common) least = least && over.count(other);
     if (least) return n;
   }
   return std::nullopt;
 }
 
-Node node_of(const Array& a) {
+LatticeNode node_of(const Array& a) {
   if (!a.weak_type()) return strong(a.dtype());
   if (is_complex(a.dtype())) return weak_complex;
   return is_floating(a.dtype()) ? weak_float : weak_int;
 }
 
-TypeNode type_of_node(const Node& n) {
+TypeNode type_of_node(const LatticeNode& n) {
   if (n == weak_int) return {s32, true};
   if (n == weak_float) return {f32, true};
   if (n == weak_complex) return {c64, true};
@@ -110,7 +110,7 @@ TypeNode promote(const std::vector<Array>& arrays, Location location) {
         all_equal && a.dtype() == arrays[0].dtype() && a.weak_type() == arrays[0].weak_type();
   }
   if (all_equal) return {arrays[0].dtype(), arrays[0].weak_type()};
-  Node node = node_of(arrays[0]);
+  LatticeNode node = node_of(arrays[0]);
   for (std::size_t i = 1; i < arrays.size(); ++i) {
     const auto next = join(node, node_of(arrays[i]));
     if (!next) {
