@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All operations on arrays.
 #pragma once
-
 #include <tessera/ops/attention.h>
 #include <tessera/ops/convolution.h>
 #include <tessera/ops/creation.h>
@@ -11,9 +10,11 @@
 #include <tessera/ops/layers.h>
 #include <tessera/ops/nn.h>
 #include <tessera/ops/normalization.h>
+#include <tessera/ops/numeric.h>
 #include <tessera/ops/pooling.h>
 #include <tessera/ops/products.h>
 #include <tessera/ops/reductions.h>
 #include <tessera/ops/shape_ops.h>
 #include <tessera/ops/sorting.h>
+#include <tessera/ops/special.h>
 #include <tessera/ops/window_padding.h>

@@ -1,62 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations of the chlo dialect: opcodes where HLO has them, else formulas.
-#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "src/base/literal_util.h"
+#include "src/ir/formulas/special.h"
 #include "src/text/convert/chlo_math.h"
 
 namespace tessera::text {
 
 using ir::Instruction;
 using ir::Opcode;
-
-Num ChloMath::constant(double v) {
-  Instruction*& i = numbers_[{dtype_, std::bit_cast<std::uint64_t>(v)}];
-  if (i == nullptr) i = reader_.splat(op_, reader_.scalar_constant(op_, dtype_, v), dims_);
-  return {this, i};
-}
-
-Instruction* ChloMath::make(Opcode opcode, Shape shape, std::vector<Instruction*> operands,
-                            ir::Attributes attributes, std::vector<ir::Computation*> called) {
-  return reader_.add(op_, opcode, std::move(shape), std::move(operands), std::move(attributes),
-                     std::move(called));
-}
-
-Num ChloMath::unary(Opcode opcode, Num x) { return {this, make(opcode, x.i->shape, {x.i})}; }
-
-Num ChloMath::binary(Opcode opcode, Num a, Num b) {
-  return {this, make(opcode, a.i->shape, {a.i, b.i})};
-}
-
-Num ChloMath::compare(ir::Direction direction, Num a, Num b) {
-  return {this, make(Opcode::compare, Shape(DType::pred, dims_), {a.i, b.i},
-                     ir::CompareAttrs{direction, ir::ComparisonType::by_dtype})};
-}
-
-Num ChloMath::select(Num pred, Num a, Num b) {
-  return {this, make(Opcode::select, a.i->shape, {pred.i, a.i, b.i})};
-}
-
-Num ChloMath::convert(Num x, DType dtype) {
-  if (x.i->shape.dtype == dtype) return x;
-  return {this, make(Opcode::convert, Shape(dtype, dims_), {x.i})};
-}
-
-Num ChloMath::bits(Num x, DType dtype) {
-  return {this, make(Opcode::bitcast_convert, Shape(dtype, dims_), {x.i})};
-}
-
-Num ChloMath::polynomial(Num x, std::span<const double> coefficients) {
-  Num p = constant(coefficients[0]);
-  for (double c : coefficients.subspan(1)) p = p * x + c;
-  return p;
-}
+namespace formulas = ir::formulas;
 
 namespace {
 
 // Functions that are computed in f32 at least.
 DType working(DType t) { return is_floating(t) && t != DType::f64 ? DType::f32 : t; }
+
+/// The next number after x in the direction of y.
+Num next_after(Reader& reader, const Operation& op, Num x, Num y) {
+  ir::Formula& m = *x.m;
+  DType integer = byte_size(m.dtype()) == 8   ? DType::s64
+                  : byte_size(m.dtype()) == 4 ? DType::s32
+                  : byte_size(m.dtype()) == 2 ? DType::s16
+                                              : DType::s8;
+  ChloMath ints(reader, op, integer, m.dims());
+  Num from = ints(m.bits(x, integer).i);
+  // Away from zero the bits rise, towards it they fall.
+  Num away = choose(x > 0.0, y > x, y < x);
+  Num step = ints.select(ints(away.i), ints.constant(1), ints.constant(-1));
+  Num moved = from + step;
+  Num least = ints.constant(1);
+  Num sign = ints.constant(-std::ldexp(1.0, int(byte_size(m.dtype())) * 8 - 1));
+  Num from_zero = ints.select(ints((y < 0.0).i), ints.binary(Opcode::or_, sign, least), least);
+  Num chosen = ints.select(ints((x == 0.0).i), from_zero, moved);
+  Num result = m(m.bits(chosen, m.dtype()).i);
+  result = choose(x == y, y, result);
+  return choose((x != x) | (y != y), m.constant(std::numeric_limits<double>::quiet_NaN()), result);
+}
 
 }  // namespace
 
@@ -99,15 +81,15 @@ void Reader::chlo_unary(Operation& op) {
   ChloMath m(*this, op, working(t), shape.dims);
   Num v = m.convert(m(x), m.dtype());
   if (name == "lgamma") {
-    v = m.lgamma(v);
+    v = formulas::lgamma(v);
   } else if (name == "digamma") {
-    v = m.digamma(v);
+    v = formulas::digamma(v);
   } else if (name == "bessel_i1e") {
-    v = m.bessel_i1e(v);
+    v = formulas::bessel_i1e(v);
   } else if (name == "erfc") {
-    v = m.erfc(v);
+    v = formulas::erfc(v);
   } else if (name == "erf_inv") {
-    v = m.erf_inv(v);
+    v = formulas::erf_inv(v);
   } else {
     unsupported(op);
   }
@@ -125,12 +107,12 @@ void Reader::chlo_binary(Operation& op) {
   }
   if (name == "next_after") {
     ChloMath m(*this, op, shape.dtype, shape.dims);
-    op.values.push_back(m.next_after(m(op.operands[0]), m(op.operands[1])).i);
+    op.values.push_back(next_after(*this, op, m(op.operands[0]), m(op.operands[1])).i);
     return;
   }
   ChloMath m(*this, op, working(shape.dtype), shape.dims);
   Num a = m.convert(m(op.operands[0]), m.dtype()), b = m.convert(m(op.operands[1]), m.dtype());
-  Num v = name == "zeta" ? m.zeta(a, b) : m.polygamma(a, b);
+  Num v = name == "zeta" ? formulas::zeta(a, b) : formulas::polygamma(a, b);
   op.values.push_back(m.convert(v, shape.dtype).i);
 }
 

@@ -16,7 +16,7 @@ using ir::Opcode;
 namespace {
 
 /// Where a square would be infinite.
-double large(const ChloMath& m) { return m.wide() ? 1e150 : 1e18; }
+double large(const ir::Formula& m) { return m.wide() ? 1e150 : 1e18; }
 
 Num sinh(Num x) {
   const double log_half = -std::numbers::ln2;  // half of exp, which would be infinite too early

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of jax.numpy and jax.scipy.special in terms of the public API, by name.
+#pragma once
+
+#include "tests/frontend/fixture_call.h"
+
+namespace tessera::testing {
+
+using FixtureTable = std::map<std::string, FixtureFunction>;
+
+/// The functions of numeric/special.txt.
+const FixtureTable& special_functions();
+/// Those of numeric/numeric.txt.
+const FixtureTable& numeric_functions();
+
+/// The gradient of the sum of all results by one operand.
+std::vector<Array> gradient_of(const FixtureFunction& f, const FixtureCall& call, std::size_t by);
+
+}  // namespace tessera::testing
