@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All operations on arrays.
 #pragma once
+
 #include <tessera/ops/attention.h>
 #include <tessera/ops/convolution.h>
 #include <tessera/ops/creation.h>
