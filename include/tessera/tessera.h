@@ -21,6 +21,7 @@
 #include <tessera/error.h>
 #include <tessera/explain.h>
 #include <tessera/image.h>
+#include <tessera/initializers.h>
 #include <tessera/jit.h>
 #include <tessera/layouts.h>
 #include <tessera/load.h>

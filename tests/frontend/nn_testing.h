@@ -3,7 +3,9 @@
 // and with themselves on eight devices.
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -83,6 +85,28 @@ inline void expect_fixture(const Array& have, const NnFixture& want, float toler
   EXPECT_EQ(std::string(name(have.dtype())), want.dtype);
   if (have.shape() != want.shape || std::string(name(have.dtype())) != want.dtype) return;
   if (want.dtype == "f32") return expect_numbers(floats(have), want.as<float>(), tolerance);
+  if (want.dtype == "bf16") {
+    std::vector<float> numbers;
+    for (std::uint16_t v : want.as<std::uint16_t>()) {
+      numbers.push_back(std::bit_cast<float>(std::uint32_t(v) << 16));
+    }
+    return expect_numbers(floats(astype(have, f32)), numbers, tolerance);
+  }
+  if (want.dtype == "f16") {
+    const Array bits = astype(bitcast_convert(have, u16), s32);
+    const std::vector<std::uint16_t> numbers = want.as<std::uint16_t>();
+    EXPECT_EQ(bits.to_vector<std::int32_t>(),
+              std::vector<std::int32_t>(numbers.begin(), numbers.end()));
+    return;
+  }
+  if (want.dtype == "c64") {
+    std::vector<float> numbers;
+    for (const std::complex<float>& z : have.to_vector<std::complex<float>>()) {
+      numbers.push_back(z.real());
+      numbers.push_back(z.imag());
+    }
+    return expect_numbers(numbers, want.as<float>(), tolerance);
+  }
   if (want.dtype == "s32") {
     EXPECT_EQ(have.to_vector<std::int32_t>(), want.as<std::int32_t>());
     return;
