@@ -40,6 +40,7 @@
 #include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/refine/refine.h"
+#include "src/spmd/refine/search_size.h"
 
 namespace tessera::compiler {
 namespace {
@@ -122,7 +123,7 @@ spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Compilati
   options.partition.context = of.context.get();
   if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
   if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
-    options.size = std::int64_t(module->instruction_count());
+    options.size = spmd::search_size(*module);
     passes::eliminate_common(module.get());
     return propagate_and_refine(std::move(module), options);
   }

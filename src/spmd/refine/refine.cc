@@ -20,6 +20,7 @@
 #include "src/spmd/refine/given_work.h"
 #include "src/spmd/refine/leaders.h"
 #include "src/spmd/refine/price.h"
+#include "src/spmd/refine/search_size.h"
 #include "src/spmd/refine/snapshot.h"
 
 namespace tessera::spmd {
@@ -79,7 +80,7 @@ class Refiner {
   }
 
   std::unique_ptr<ir::Module> run() {
-    const std::int64_t size = std::max<std::int64_t>(1, module_->instruction_count());
+    const std::int64_t size = std::max<std::int64_t>(1, search_size(*module_));
     const std::int64_t written = std::max(size, options_.size);
     const std::int64_t trials =
         std::min<std::int64_t>(options_.trials, options_.instructions / written);

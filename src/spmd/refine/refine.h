@@ -22,7 +22,7 @@ struct RefineOptions {
   std::int64_t instructions = 12000;
   /// The same where the bytes are not few against the work of dots.
   std::int64_t max_instructions = 24000;
-  /// Instructions that the program had as it was written, if more: where dots are most of what it
+  /// Size (search_size.h) of the program as it was written, if more: where dots are most of what it
   /// costs, its search may take as long as before.
   std::int64_t size = 0;
   /// What comes of a propagated program that is partitioned at this cost. It is asked about the few
@@ -62,10 +62,10 @@ bool calls_back(const ir::Module& module);
 /// and a trial is kept if price.h says that it improves: fewer bytes, with dots at most a tenth and
 /// other work at most two fifths above that of the module as propagated.
 ///
-/// Fewer trials are made of larger programs (RefineOptions, and the constants in refine.cc): above
-/// 2,000 instructions none where dots are most of the cost; above 4,000 only other starting points;
-/// above 10,000, or on more than 1,024 devices, none at all. Where searches end with different
-/// programs, `judge` compiles each of them, and the best by score.h is taken.
+/// Fewer trials are made of larger programs (search_size.h, RefineOptions, and the constants in
+/// refine.cc): above 2,000 instructions none where dots are most of the cost; above 4,000 only
+/// other starting points; above 10,000, or on more than 1,024 devices, none at all. Where searches
+/// end with different programs, `judge` compiles each of them, and the best by score.h is taken.
 Refined propagate_and_refine(std::unique_ptr<ir::Module> module, const RefineOptions& options = {});
 
 }  // namespace tessera::spmd
