@@ -105,16 +105,17 @@ def in_jax(folder, steps, mesh_text, seed):
     start = time.perf_counter()
     compiled = train_step.lower(*state, jax.device_put(draw(key), batches)).compile()
     compile_seconds = time.perf_counter() - start
-    losses, seconds = [], 0.0
+    losses, seconds, processor_seconds = [], 0.0, 0.0
     for i in range(steps):
         batch = jax.device_put(draw(jax.random.fold_in(key, i)), batches)
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         *state, loss = compiled(*state, batch)
         losses.append(float(loss))
         if i:
             seconds += time.perf_counter() - start
-    print(json.dumps({"losses": losses, "steps_per_second": (steps - 1) / seconds, "compile_seconds": compile_seconds,
-                      "communication": hlo_comm.comm_stats(compiled.as_text())}))
+            processor_seconds += time.process_time() - processor
+    print(json.dumps({"losses": losses, "speed": [(steps - 1) / seconds, processor_seconds * 1e3 / (steps - 1)],
+                      "compile_seconds": compile_seconds, "communication": hlo_comm.comm_stats(compiled.as_text())}))
 
 
 def main():
@@ -137,7 +138,7 @@ def main():
         said = subprocess.run([*common, "--steps", str(args.steps), "--log", "1", "--resume", start, "--program", program],
                               capture_output=True, text=True, check=True).stdout
         ours = {"losses": [float(x) for x in re.findall(r"^step +\d+  loss (\S+)$", said, re.M)],
-                "steps_per_second": float(re.search(r"^(\S+) steps/s", said, re.M).group(1)),
+                "speed": [float(x) for x in re.search(r"^(\S+) steps/s, (\S+) ms of proc", said, re.M).groups()],
                 "communication": hlo_comm.comm_stats(pathlib.Path(program).read_text())}
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
         ran = subprocess.run([sys.executable, __file__, args.example, "--steps", str(args.steps), "--mesh", args.mesh, "--seed",
@@ -150,9 +151,10 @@ def main():
     apart = [abs(a - b) for a, b in zip(ours["losses"], theirs["losses"])]
     for i in sorted({0, 1, 2, 5, 10, 20, args.steps - 1} & set(range(args.steps))):
         print(f"{i:6} {ours['losses'][i]:10.6f} {theirs['losses'][i]:10.6f} {apart[i]:9.1e}")
-    print(f"steps/s: Tessera {ours['steps_per_second']:.1f}, JAX {theirs['steps_per_second']:.1f}")
     for name, side in (("Tessera", ours), ("JAX", theirs)):
-        print(f"{name}: {json.dumps(side['communication'])}")
+        print(f"{name}: {side['speed'][0]:.1f} steps/s, {side['speed'][1]:.1f} ms of processor time per step; "
+              f"one device receives {side['communication']['total_bytes'] / 1e6:.2f} MB per step")
+        print(f"    {json.dumps(side['communication'])}")
     if len(ours["losses"]) != args.steps or not max(apart[:10]) <= 1e-3:
         sys.exit("the losses differ")
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <set>
 
@@ -78,17 +79,19 @@ class Trainer {
                          int log_every = 0) {
     std::vector<float> losses;
     const int begin = state.optimizer.step.item<int>();
-    seconds_ = 0;
+    seconds_ = processor_seconds_ = 0;
     for (int i = begin; i < end; ++i) {
       const Array drawn = draw_(text_, random::fold_in(key_, i));
       const Array batch = batches ? device_put(drawn, *batches) : drawn;
       const auto start = std::chrono::steady_clock::now();
+      const std::clock_t processor = std::clock();
       auto [next, loss] = step_(state, batch);
       state = next;
       losses.push_back(loss.item<float>());
       // The first step compiles.
       if (i > begin) {
         seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        processor_seconds_ += double(std::clock() - processor) / CLOCKS_PER_SEC;
       }
       if (log_every > 0 && (i % log_every == 0 || i + 1 == end)) {
         std::printf("step %4d  loss %.6f\n", i, double(losses.back()));
@@ -98,7 +101,13 @@ class Trainer {
     steps_ = int(losses.size()) - 1;
     return losses;
   }
-  double steps_per_second() const { return steps_ > 0 ? steps_ / seconds_ : 0; }
+  /// Of the last run, its first step left out.
+  std::string speed() const {
+    char text[80];
+    std::snprintf(text, sizeof text, "%.1f steps/s, %.1f ms of processor time per step",
+                  steps_ / seconds_, processor_seconds_ * 1e3 / steps_);
+    return text;
+  }
   /// The compiled program of a step.
   Compiled program(const State& state, const NamedSharding& batches) {
     return step_.lower(state, device_put(draw_(text_, key_), batches)).compile();
@@ -116,7 +125,7 @@ class Trainer {
   decltype(jit(draw)) draw_ = jit(draw, {.name = "draw_batch"});
   decltype(jit(train_step)) step_ = jit(
       train_step, {.donate_argnums = {0}, .name = "train_step", .arg_names = {"state", "batch"}});
-  double seconds_ = 0;
+  double seconds_ = 0, processor_seconds_ = 0;
   int steps_ = 0;
 };
 
@@ -162,11 +171,11 @@ int run(const terminal::Flags& flags) {
   checkpoint::save(folder, state);
   const std::vector<float> rest = trainer.run(state, end, batches, flags.number("log"));
   losses.insert(losses.end(), rest.begin(), rest.end());
-  const double speed = trainer.steps_per_second();
+  const std::string speed = trainer.speed();
 
   if (steps >= 20) {
     terminal::plot("loss", losses);
-    std::printf("%.1f steps/s\n", speed);
+    std::printf("%s\n", speed.c_str());
     checks.expect(losses.back() < losses.front() - 0.5f, "the loss falls");
     // The checkpoint has every bit of the state, so its run goes on as this one did.
     State resumed = checkpoint::load(folder, state);
