@@ -30,7 +30,7 @@ Array relu6(Operand x);
 /// Gaussian error linear unit, x * Phi(x) with the standard normal distribution Phi.
 /// @param x  The array.
 /// @param approximate  Use the tanh approximation of Phi (as jax.nn.gelu does by default); if false
-///   Phi is computed by `erf`.
+///   Phi is computed by `erfc`.
 Array gelu(Operand x, bool approximate = true);
 /// Sigmoid linear unit (swish), x * sigmoid(x). Complex numbers are supported.
 Array silu(Operand x);

@@ -9,6 +9,7 @@
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/shape_ops.h>
+#include <tessera/ops/special.h>
 
 #include "src/frontend/ops/moves.h"
 
@@ -63,9 +64,9 @@ Array gelu(Operand x, bool approximate) {
   return composed("gelu", l, [&] {
     const Operand v = inexact(x);
     if (!approximate) {
-      const Operand below{erf({multiply(v, number(std::numbers::sqrt2 / 2, l)), l}), l};
-      const Operand half{multiply(v, number(0.5, l)), l};
-      return multiply(half, {add(below, number(1, l)), l});
+      // Of the complement, which is accurate for large negative numbers too.
+      const Operand scaled{multiply(v, number(-std::numbers::sqrt2 / 2, l)), l};
+      return multiply({multiply(v, number(0.5, l)), l}, {erfc(scaled), l});
     }
     const Operand cube{multiply(v, {square(v), l}), l};
     const Operand sum{add(v, {multiply(cube, number(0.044715, l)), l}), l};
