@@ -150,6 +150,17 @@ TEST(Attention, OfASplitBatchCommunicatesNothing) {
         return dot_product_attention(a[0], a[1], a[2], {.key_value_seq_lengths = a[3]});
       },
       with(nn_patterns({{8, 5, 4, 6}, {8, 7, 2, 6}, {8, 7, 2, 6}}), {arange(8)}), {0, 0, 0, 0});
+  // Heads are apart, too, forwards and backwards.
+  const Args heads = nn_patterns({{2, 5, 16, 3}, {2, 7, 8, 3}, {2, 7, 8, 3}});
+  const auto attend = [](const Args& a) {
+    return dot_product_attention(a[0], a[1], a[2], {.is_causal = true});
+  };
+  check_nn_sharded("heads", attend, heads, {2, 2, 2});
+  check_nn_sharded("gradients of heads",
+                   [&](const Args& a) {
+                     return grad([&](Array q) { return sum(attend({q, a[1], a[2]}) * q); })(a[0]);
+                   },
+                   heads, {2, 2, 2});
   check_nn_sharded("rope", [](const Args& a) { return rope(a[0], arange(5)); },
                    nn_patterns({{8, 5, 3, 6}}), {0});
   check_nn_sharded("linear", [](const Args& a) { return linear(a[0], a[1], a[2]); },

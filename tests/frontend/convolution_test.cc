@@ -147,6 +147,16 @@ TEST(Convolution, TakesIntegersAndNarrowFloats) {
                conv2d(nn_pattern({1, 3, 3, 2}, 1), nn_pattern({2, 2, 2, 2}, 2)));
 }
 
+TEST(Convolution, OfNothingIsNothingOrZero) {
+  using Dims = std::vector<std::int64_t>;
+  EXPECT_EQ(conv2d(zeros({0, 5, 5, 3}), ones({3, 3, 3, 4})).shape(), (Dims{0, 5, 5, 4}));
+  EXPECT_EQ(testing::floats(conv1d(zeros({1, 2, 0}), ones({3, 0, 2}))),
+            (std::vector<float>{0, 0, 0, 0}));
+  EXPECT_EQ(conv1d(ones({1, 2, 3}), ones({3, 3, 4}), {.padding = "VALID"}).shape(),
+            (Dims{1, 0, 4}));
+  EXPECT_EQ(conv1d(ones({1, 0, 3}), ones({3, 3, 4})).shape(), (Dims{1, 0, 4}));
+}
+
 TEST(Convolution, HasTheDerivativesOfDifferences) {
   const auto f64s = [](const std::vector<std::int64_t>& shape, int seed) {
     return astype(nn_pattern(shape, seed), f64);

@@ -216,6 +216,7 @@ inline void check_nn_sharded(const std::string& name, const NnFunction& f,
     PartitionSpec spec = P();
     if (split[k] == 0) spec = P("x");
     if (split[k] == 1) spec = P(nullptr, "x");
+    if (split[k] == 2) spec = P(nullptr, nullptr, "x");
     placed.push_back(put(args[k], mesh, spec));
   }
   const auto g = jit([&](std::vector<Array> xs) { return f(xs); });

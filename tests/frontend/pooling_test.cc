@@ -157,6 +157,29 @@ TEST(Pooling, TakesOtherTypes) {
   EXPECT_EQ(reduce_window(2.0f, 3.0f, [](Array a, Array b) { return a + b; }, {}).item<float>(), 5);
 }
 
+TEST(Pooling, ByAFunctionMayUseNumbersFromOutside) {
+  const Array x = nn_pattern({5}, 1), two = full({}, 2, f32);
+  const auto want = [&](float factor) {
+    const std::vector<float> v = floats(x);
+    std::vector<float> out;
+    for (std::size_t i = 0; i + 1 < v.size(); ++i) out.push_back((v[i] + v[i + 1]) * factor);
+    return out;
+  };
+  const auto doubled = [&](Array a, Array b) { return a + b * two; };
+  const auto tripled = [](Array a, Array b) { return a + 3.0f * b; };
+  EXPECT_EQ(floats(reduce_window(x, 0, doubled, {2})), want(2));
+  EXPECT_EQ(floats(reduce_window(x, 0, tripled, {2})), want(3));
+  EXPECT_EQ(floats(jit([&](Array v) { return reduce_window(v, 0, doubled, {2}); })(x)), want(2));
+}
+
+TEST(Pooling, OfNothingIsNothing) {
+  using Dims = std::vector<std::int64_t>;
+  EXPECT_EQ(max_pool(zeros({0, 5, 5, 3}), {2, 2}).shape(), (Dims{0, 4, 4, 3}));
+  EXPECT_EQ(avg_pool(zeros({2, 2, 2, 3}), {3, 3}).shape(), (Dims{2, 0, 0, 3}));
+  EXPECT_EQ(floats(avg_pool(zeros({1, 0, 1}), {2}, {.padding = {{1, 1}}})),
+            (std::vector<float>{0}));
+}
+
 TEST(Pooling, OfASplitBatchCommunicatesNothing) {
   for (const NnCase& c : pool_cases()) {
     if (c.args[0].ndim() != 4 || c.name == "max_pool_batches") continue;
