@@ -19,6 +19,8 @@ using ir::Instruction;
 using ir::Opcode;
 
 constexpr int kDeepest = 16;
+/// Slices of one pad that become pads of their own.
+constexpr std::ptrdiff_t kMostCuts = 32;
 
 /// The constant that a scalar is, through ops that don't change it.
 const Literal* constant_of(const Instruction* x) {
@@ -192,22 +194,44 @@ class Folder {
            b_.computation()->root() != &x && !x.has_sharding();
   }
 
-  /// Rows that were padded only to be cut again; a shift.
-  Instruction* fold_slice(const Instruction& x) {
-    Instruction* pad = x.operands()[0];
-    if (!pad->is(Opcode::pad) || !is_private(*pad)) return nullptr;
+  /// What a slice of a pad pads the pad's operand with, if that is one pad, too.
+  static std::optional<std::vector<ir::PadDim>> padding_of_slice(const Instruction& x) {
+    const Instruction* pad = x.operand(0);
     const auto& cut = x.get<ir::SliceAttrs>();
     std::vector<ir::PadDim> dims = pad->get<ir::PadAttrs>().dims;
     for (std::size_t d = 0; d < dims.size(); ++d) {
       const std::int64_t n = pad->operand(0)->shape.dims[d], size = pad->shape.dims[d];
       const std::int64_t start = cut.starts[d], out = x.shape.dims[d];
       if (start == 0 && out == size) continue;
-      if (dims[d].interior != 0 || (!cut.strides.empty() && cut.strides[d] != 1)) return nullptr;
+      if (dims[d].interior != 0 || (!cut.strides.empty() && cut.strides[d] != 1)) {
+        return std::nullopt;
+      }
       dims[d].low -= start;
       dims[d].high = out - n - dims[d].low;
-      if (dims[d].low <= -n || dims[d].high <= -n) return nullptr;
+      if (dims[d].low <= -n || dims[d].high <= -n) return std::nullopt;
     }
-    return b_.pad(pad->operands()[0], pad->operands()[1], dims);
+    return dims;
+  }
+
+  /// A pad of which only slices are read that could be pads, as of the neighbours in a stencil.
+  bool only_cut(const Instruction& pad) const {
+    if (pad.index >= before_ || b_.computation()->root() == &pad || pad.has_sharding()) {
+      return false;
+    }
+    const ir::UserList users = pad.users();
+    if (std::ptrdiff_t(users.size()) > 2 * kMostCuts) return false;
+    std::ptrdiff_t cuts = 0;
+    return std::all_of(users.begin(), users.end(), [&](const Instruction* user) {
+      if (user->index >= before_) return true;
+      return ++cuts <= kMostCuts && user->is(Opcode::slice) && padding_of_slice(*user).has_value();
+    });
+  }
+
+  /// Rows that were padded only to be cut again; a shift.
+  Instruction* fold_slice(const Instruction& x) {
+    Instruction* pad = x.operands()[0];
+    if (!pad->is(Opcode::pad) || !only_cut(*pad)) return nullptr;
+    return b_.pad(pad->operands()[0], pad->operands()[1], *padding_of_slice(x));
   }
 
   /// Rows that are cut off where nothing is padded; a shift as well.
