@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <tessera/array.h>
@@ -18,8 +21,22 @@
 /// Array keys = random::split(random::key(0), 2);
 /// Array x = random::normal(index(keys, {0}), {8, 16});
 /// @endcode
-/// @throws DTypeError if a key isn't u32 or the requested dtype isn't supported. Floating-point
-///   distributions support f16, bf16, f32 and f64.
+///
+/// Keys, bits, `uniform`, `randint`, `bernoulli`, `rademacher` and what `permutation` and `choice`
+/// make of them agree with JAX to the bit. Where logarithms, roots and the like take part, numbers
+/// are within a few steps of the last place of JAX's (in f16 and bf16 of f32 computations rounded
+/// once or more often); samplers that reject proposals (`gamma`, `poisson`, `binomial` and those
+/// that use them) compare such numbers, so that of very many numbers one may be another.
+///
+/// Derivatives are those of jax.random: with respect to the parameters of a distribution for
+/// continuous ones (the implicit derivative for `gamma`), zero for counts, indices and truth
+/// values.
+///
+/// Parameters are floats (or numbers that convert to floats) that broadcast to the shape of the
+/// result. Where the shape is an `OptionalShape`, the default is that of the parameters.
+/// @throws DTypeError if a key isn't u32, the requested dtype isn't supported, or a parameter's
+///   dtype is wider than the requested one. Floating-point distributions support f16, bf16, f32 and
+///   f64.
 /// @throws ShapeError if a key isn't u32[2], a size is negative, or a parameter doesn't broadcast
 ///   to the shape.
 ///
@@ -29,6 +46,35 @@ namespace tessera::random {
 
 /// Shape of a result; empty for a scalar.
 using Shape = std::vector<std::int64_t>;
+
+/// Shape of a result, or `{}`: that of the parameters, broadcast together.
+class OptionalShape {
+ public:
+  /// That of the parameters.
+  OptionalShape() = default;
+  /// That of the parameters.
+  OptionalShape(std::nullopt_t) {}  // NOLINT: implicit by design
+  /// These sizes.
+  OptionalShape(std::initializer_list<std::int64_t> sizes)  // NOLINT: implicit by design
+      : shape_(Shape(sizes)) {}
+  /// This shape.
+  OptionalShape(Shape shape) : shape_(std::move(shape)) {}  // NOLINT: implicit by design
+  /// This shape, if there is one.
+  OptionalShape(std::optional<Shape> shape)  // NOLINT: implicit by design
+      : shape_(std::move(shape)) {}
+  /// The shape, if one is given.
+  const std::optional<Shape>& given() const { return shape_; }
+
+ private:
+  std::optional<Shape> shape_;
+};
+
+/// How many random bits numbers near 0 (or large Gumbel numbers) are made of.
+enum class Mode {
+  low,     ///< those of one number: probabilities below 1e-7 (f32) are biased
+  high,    ///< those of two: down to 1e-14, at twice the cost
+  highest  ///< all of two words, for `gumbel` in f32; elsewhere as `high`
+};
 
 /// Returns the key of a seed. All 64 bits of a plain number or 64-bit integer are used (as in JAX
 /// with 64-bit types enabled; without them JAX uses the lower half). Narrower arrays give the lower
@@ -55,25 +101,34 @@ Array randint(Operand key, Shape shape, Operand minval, Operand maxval, DType dt
 /// Normal distribution with mean 0 and variance 1; c64 and c128 are supported, too.
 Array normal(Operand key, Shape shape = {}, DType dtype = DType::f32);
 /// Normal distribution truncated to (lower, upper).
-Array truncated_normal(Operand key, Operand lower, Operand upper, Shape shape = {},
+Array truncated_normal(Operand key, Operand lower, Operand upper, OptionalShape shape = {},
                        DType dtype = DType::f32);
-/// Bernoulli distribution: true with probability p (pred). The result has p's shape unless one is
-/// given.
-Array bernoulli(Operand key, Operand p = 0.5, std::optional<Shape> shape = {});
+/// Bernoulli distribution: true with probability p (pred).
+Array bernoulli(Operand key, Operand p = 0.5, OptionalShape shape = {}, Mode mode = Mode::low);
 /// Exponential distribution with rate 1.
 Array exponential(Operand key, Shape shape = {}, DType dtype = DType::f32);
 /// Standard Gumbel distribution, -log(-log(u)).
-Array gumbel(Operand key, Shape shape = {}, DType dtype = DType::f32);
+Array gumbel(Operand key, Shape shape = {}, DType dtype = DType::f32, Mode mode = Mode::low);
 /// Laplace distribution with mean 0 and scale 1.
 Array laplace(Operand key, Shape shape = {}, DType dtype = DType::f32);
+
+/// Options of `categorical`.
+struct CategoricalOptions {
+  /// Whether an index may be drawn more than once.
+  bool replace = true;
+  /// Bits of the noise that is added to the logits.
+  Mode mode = Mode::low;
+};
 /// Categorical distribution: indices (s32) drawn along an axis of unnormalised log-probabilities.
 /// @param key  The key.
 /// @param logits  [.., N, ..].
 /// @param axis  The axis of size N.
-/// @param shape  Shape of the result; must end with that of the logits without the axis, which is
-///   the default.
-Array categorical(Operand key, Operand logits, std::int64_t axis = -1,
-                  std::optional<Shape> shape = {});
+/// @param shape  Shape of the result: the shape of the logits without the axis, which is the
+///   default, behind the dimensions of several draws. With replacement, sizes of 1 may broadcast.
+/// @param options  Without replacement the draws along the leading dimensions differ.
+/// @throws ValueError for more draws without replacement than N.
+Array categorical(Operand key, Operand logits, std::int64_t axis = -1, OptionalShape shape = {},
+                  const CategoricalOptions& options = {});
 
 /// The integers 0, .., n - 1 (s32) in random order.
 Array permutation(Operand key, std::int64_t n);
@@ -90,11 +145,15 @@ struct ChoiceOptions {
   bool replace = true;
   /// Probabilities of the elements, a float vector [n]; uniform by default.
   std::optional<Array> p{};
+  /// The axis of an array whose slices are drawn.
+  std::int64_t axis = 0;
+  /// Bits of the noise by which elements are drawn without replacement and with probabilities.
+  Mode mode = Mode::low;
 };
 /// Draws from the integers 0, .., n - 1 (s32).
 /// @throws ValueError if n is less than 1, or more elements than n are drawn without replacement.
 Array choice(Operand key, std::int64_t n, Shape shape = {}, const ChoiceOptions& options = {});
-/// Draws from the slices of an array along dimension 0: values [N, D..] -> [shape.., D..].
+/// Draws from the slices of an array along an axis: values [.., N, ..] -> [.., shape.., ..].
 /// @throws ValueError as above; ShapeError if `values` is a scalar.
 Array choice(Operand key, Operand values, Shape shape = {}, const ChoiceOptions& options = {});
 

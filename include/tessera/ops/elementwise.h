@@ -192,7 +192,7 @@ Array hypot(Operand a, Operand b);
 /// for complex numbers.
 Array copysign(Operand a, Operand b);
 /// Next representable number after a in the direction of b. Integers become f32. Not defined for
-/// complex numbers.
+/// complex numbers. It has no derivative: NotImplementedError where one is asked for.
 Array nextafter(Operand a, Operand b);
 /// log(exp(a) + exp(b)) without intermediate overflow. Not defined for complex numbers.
 Array logaddexp(Operand a, Operand b);

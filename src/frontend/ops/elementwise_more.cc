@@ -4,6 +4,8 @@
 #include <limits>
 #include <numbers>
 
+#include <tessera/custom_derivative.h>
+
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/located.h"
 
@@ -65,21 +67,42 @@ Array copysign(Operand a, Operand b) {
   });
 }
 
+namespace {
+
+Located next_number(const Located& x, const Located& y) {
+  const DType t = x.dtype(), word = word_of(t);
+  const Located bits = frontend::same_bits(x, word);
+  // In sign-magnitude form, the bits of the next number are those of this one plus or minus 1.
+  const Located up = (x < y) == (x > 0.0);
+  const Located moved =
+      frontend::same_bits(bits + choose(up, bits.constant(1), bits.constant(-1)), t);
+  const Located least = frontend::same_bits(bits.constant(1), t);
+  const Located from_zero = choose(y > 0.0, least, -least);
+  Located out = choose(x == 0.0, from_zero, moved);
+  out = choose(x == y, y, out);
+  return choose((x != x) | (y != y), x + y, out);
+}
+
+}  // namespace
+
 Array nextafter(Operand a, Operand b) {
   const Location l = a.location;
   return composed("nextafter", l, [&] {
     const auto [x, y] = float_pair("nextafter", a, b);
-    const DType t = x.dtype(), word = word_of(t);
-    const Located bits = frontend::same_bits(x, word);
-    // In sign-magnitude form, the bits of the next number are those of this one plus or minus 1.
-    const Located up = (x < y) == (x > 0.0);
-    const Located moved =
-        frontend::same_bits(bits + choose(up, bits.constant(1), bits.constant(-1)), t);
-    const Located least = frontend::same_bits(bits.constant(1), t);
-    const Located from_zero = choose(y > 0.0, least, -least);
-    Located out = choose(x == 0.0, from_zero, moved);
-    out = choose(x == y, y, out);
-    return choose((x != x) | (y != y), x + y, out).array;
+    // Made of bits, whose derivative counts as zero; that of the number isn't known to be.
+    auto function = custom_jvp(
+        [l](Array p, Array q) {
+          return next_number({p, l}, {q, l}).array;
+        },
+        "nextafter", l);
+    function.def_jvp([l](std::tuple<Array, Array>,
+                         std::tuple<Array, Array>) -> std::pair<Array, Array> {
+      throw NotImplementedError(
+          "can't differentiate nextafter: nextafter has no derivative; stop_gradient in front of "
+          "it if its own shall count as zero",
+          l);
+    });
+    return function.call_at(l, x.array, y.array);
   });
 }
 

@@ -48,16 +48,17 @@ void check_random_shape(const std::string& op, const Dims& dims, Location locati
 
 namespace {
 
-/// Computation from (k0, k1, x0, x1) to the two words of the hash; keys are scalars.
-ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
+/// Computation from (k0, k1, x0, x1) to the two words of the hash; keys are scalars or arrays.
+ir::Computation* threefry_computation(ir::Module* module, const Dims& key_dims, const Dims& dims) {
   ir::Builder b(module->add_computation("threefry2x32"));
   b.metadata.edit().op_name = "threefry2x32";
-  const tessera::Shape scalar(u32, {}), block(u32, dims);
-  ir::Instruction* k0 = b.parameter(0, scalar, "k0");
-  ir::Instruction* k1 = b.parameter(1, scalar, "k1");
+  const tessera::Shape words(u32, key_dims), block(u32, dims);
+  ir::Instruction* k0 = b.parameter(0, words, "k0");
+  ir::Instruction* k1 = b.parameter(1, words, "k1");
   ir::Instruction* x0 = b.parameter(2, block, "x0");
   ir::Instruction* x1 = b.parameter(3, block, "x1");
-  auto word = [&](std::uint32_t v) { return b.scalar(u32, double(v)); };
+  auto word = [&](std::uint32_t v) { return b.splat(b.scalar(u32, double(v)), key_dims); };
+  auto for_each = [&](ir::Instruction* k) { return key_dims == dims ? k : b.splat(k, dims); };
   auto plus = [&](ir::Instruction* x, ir::Instruction* y) { return b.binary(Opcode::add, x, y); };
   ir::Instruction* k2 = b.binary(Opcode::xor_, b.binary(Opcode::xor_, k0, k1), word(0x1BD11BDAu));
   ir::Instruction* const keys[3] = {k0, k1, k2};
@@ -65,12 +66,12 @@ ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
   ir::Instruction *left[2][4], *right[2][4];
   for (int set = 0; set < 2; ++set) {
     for (int i = 0; i < 4; ++i) {
-      left[set][i] = b.splat(word(kRotations[set][i]), dims);
-      right[set][i] = b.splat(word(32 - kRotations[set][i]), dims);
+      left[set][i] = b.splat(b.scalar(u32, kRotations[set][i]), dims);
+      right[set][i] = b.splat(b.scalar(u32, 32 - kRotations[set][i]), dims);
     }
   }
-  x0 = plus(x0, b.splat(k0, dims));
-  x1 = plus(x1, b.splat(k1, dims));
+  x0 = plus(x0, for_each(k0));
+  x1 = plus(x1, for_each(k1));
   for (int i = 0; i < 5; ++i) {
     for (int r = 0; r < 4; ++r) {
       x0 = plus(x0, x1);
@@ -78,8 +79,8 @@ ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
                     b.binary(Opcode::shift_right_logical, x1, right[i % 2][r]));
       x1 = b.binary(Opcode::xor_, x1, x0);
     }
-    x0 = plus(x0, b.splat(keys[(i + 1) % 3], dims));
-    x1 = plus(x1, b.splat(plus(keys[(i + 2) % 3], word(std::uint32_t(i) + 1)), dims));
+    x0 = plus(x0, for_each(keys[(i + 1) % 3]));
+    x1 = plus(x1, for_each(plus(keys[(i + 2) % 3], word(std::uint32_t(i) + 1))));
   }
   b.computation()->set_root(b.tuple({x0, x1}));
   return b.computation();
@@ -88,13 +89,14 @@ ir::Computation* threefry_computation(ir::Module* module, const Dims& dims) {
 }  // namespace
 
 std::pair<Located, Located> threefry(const KeyWords& key, const Located& x0, const Located& x1) {
-  const Dims dims = x0.array.shape();
+  const Dims dims = x0.array.shape(), key_dims = key.first.array.shape();
   const std::vector<Array> operands{key.first.array, key.second.array, x0.array, x1.array};
   const std::vector<Array> words = apply_many(
       Opcode::call, operands, {}, x0.location, "threefry2x32", nullptr, [&](ir::Module* module) {
         Trace::CachedCall& made =
-            Trace::current()->calls()[{"threefry2x32 " + to_string(dims), {}}];
-        if (!made.computation) made.computation = threefry_computation(module, dims);
+            Trace::current()
+                ->calls()[{"threefry2x32 " + to_string(key_dims) + " " + to_string(dims), {}}];
+        if (!made.computation) made.computation = threefry_computation(module, key_dims, dims);
         return std::vector<ir::Computation*>{made.computation};
       });
   return {x0.with(words[0]), x0.with(words[1])};
@@ -121,17 +123,48 @@ std::pair<Located, Located> hashed_positions(const KeyWords& key, const Dims& di
   return threefry(key, as_type(shifted_right(number, 32), u32), as_type(number, u32));
 }
 
-std::pair<KeyWords, KeyWords> split_in_two(const KeyWords& key) {
-  const auto [a, b] = hashed_positions(key, {2});
-  const KeyWords words[2] = {key_words(a), key_words(b)};
-  return {{words[0].first, words[1].first}, {words[0].second, words[1].second}};
+KeyWords child_keys(const KeyWords& keys, std::uint32_t which) {
+  const Dims& dims = keys.first.array.shape();
+  const Location l = keys.first.location;
+  auto filled = [&](std::uint32_t v) {
+    return Located{broadcasted(program_constant(Literal::scalar(u32, v)), dims, l), l};
+  };
+  return threefry(keys, filled(0), filled(which));
 }
 
-Located random_bits(const KeyWords& key, const Dims& dims, int width) {
-  const auto [a, b] = hashed_positions(key, dims);
+std::vector<KeyWords> split_in(const KeyWords& key, std::int64_t n) {
+  const auto [a, b] = hashed_positions(key, {n});
+  const Location l = key.first.location;
+  auto word = [&](const Located& x, std::int64_t i) {
+    return x.with(reshaped(sliced_dim(x.array, 0, i, i + 1, l, "random_key"), {}, l));
+  };
+  std::vector<KeyWords> out;
+  for (std::int64_t i = 0; i < n; ++i) out.emplace_back(word(a, i), word(b, i));
+  return out;
+}
+
+std::pair<KeyWords, KeyWords> split_in_two(const KeyWords& key) {
+  const std::vector<KeyWords> both = split_in(key, 2);
+  return {both[0], both[1]};
+}
+
+namespace {
+
+Located bits_of(const std::pair<Located, Located>& words, int width) {
+  const auto& [a, b] = words;
   if (width == 64) return shifted_left(as_type(a, u64), 32) | as_type(b, u64);
   const Located word = a ^ b;
   return width == 32 ? word : as_type(word, width == 16 ? u16 : u8);
+}
+
+}  // namespace
+
+Located random_bits(const KeyWords& key, const Dims& dims, int width) {
+  return bits_of(hashed_positions(key, dims), width);
+}
+
+Located random_bits_each(const KeyWords& keys, int width) {
+  return bits_of(child_keys(keys, 0), width);
 }
 
 }  // namespace tessera::frontend

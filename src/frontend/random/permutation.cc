@@ -71,7 +71,7 @@ Array drawn_positions(const KeyWords& key, std::int64_t n, const Shape& shape,
   Array order;
   if (options.p) {
     // The largest log-probabilities with added Gumbel noise are a draw without replacement.
-    const Located noise = frontend::gumbel_numbers(key, {n}, options.p->dtype());
+    const Located noise = frontend::gumbel_numbers(key, {n}, options.p->dtype(), options.mode);
     order = top_k(noise + noise.with(log({*options.p, l})), count).second;
   } else {
     order = frontend::sliced_dim(shuffled(key, iota(s32, {n}, 0, l), 0), 0, 0, count, l);
@@ -133,11 +133,13 @@ Array choice(Operand key, Operand values, Shape shape, const ChoiceOptions& opti
     throw ShapeError("random::choice from a scalar; give a number n of elements, or an array",
                      key.location);
   }
-  check_choice(key, have.dim(0), shape, options);
+  const std::int64_t axis =
+      frontend::normalize_axis("random::choice", options.axis, have.rank(), key.location);
+  const std::int64_t n = have.dim(axis);
+  check_choice(key, n, shape, options);
   return composed("random_choice", key.location, [&] {
-    const Array at =
-        drawn_positions(frontend::key_words(key), have.dim(0), shape, options, key.location);
-    return rows(values.array, at, 0, key.location);
+    const Array at = drawn_positions(frontend::key_words(key), n, shape, options, key.location);
+    return rows(values.array, at, axis, key.location);
   });
 }
 

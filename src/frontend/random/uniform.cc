@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <tessera/custom_derivative.h>
 #include <tessera/ops/creation.h>
 
 #include "src/base/literal_util.h"
@@ -13,8 +14,6 @@ namespace tessera::frontend {
 using internal::impl_of;
 
 namespace {
-
-int mantissa_bits(DType t) { return t == f64 ? 52 : t == f32 ? 23 : t == f16 ? 10 : 7; }
 
 DType word_of(DType t) { return t == f64 ? u64 : t == f32 ? u32 : u16; }
 
@@ -49,21 +48,40 @@ Located sum_to_odd(const Located& a, const Located& b) {
   return same_bits(choose(inexact, word + step, word), f64);
 }
 
-}  // namespace
-
-Located fused_multiply_add(const Located& a, const Located& b, const Located& c) {
+/// a * b + c of f32 or f64, rounded once.
+Located rounded_once(const Located& a, const Located& b, const Located& c) {
   if (a.dtype() == f32) {
     // The product is exact in f64; the sum must not be rounded twice.
     return as_type(sum_to_odd(as_type(a, f64) * as_type(b, f64), as_type(c, f64)), f32);
   }
-  if (a.dtype() == f64) {
-    // Boldo and Melquiond, Emulation of a FMA and correctly rounded sums.
-    const auto [product, rest] = two_product(a, b);
-    const auto [high, low] = two_sum(c, rest);
-    const auto [sum, lost] = two_sum(product, high);
-    return sum + sum_to_odd(low, lost);
-  }
-  return a * b + c;
+  // Boldo and Melquiond, Emulation of a FMA and correctly rounded sums.
+  const auto [product, rest] = two_product(a, b);
+  const auto [high, low] = two_sum(c, rest);
+  const auto [sum, lost] = two_sum(product, high);
+  return sum + sum_to_odd(low, lost);
+}
+
+}  // namespace
+
+int mantissa_bits(DType t) { return t == f64 ? 52 : t == f32 ? 23 : t == f16 ? 10 : 7; }
+
+Located fused_multiply_add(const Located& a, const Located& b, const Located& c) {
+  if (a.dtype() != f32 && a.dtype() != f64) return a * b + c;
+  // Bits have no derivative; the sum has.
+  auto function = custom_jvp(
+      [l = a.location](Array x, Array y, Array z) {
+        return rounded_once({x, l}, {y, l}, {z, l}).array;
+      },
+      "fused_multiply_add", a.location);
+  function.def_jvp(
+      [l = a.location](std::tuple<Array, Array, Array> x, std::tuple<Array, Array, Array> dx) {
+        const auto [p, q, r] = x;
+        const auto [dp, dq, dr] = dx;
+        const Located change =
+            (Located{dp, l} * Located{q, l} + Located{p, l} * Located{dq, l}) + Located{dr, l};
+        return std::pair(rounded_once({p, l}, {q, l}, {r, l}).array, change.array);
+      });
+  return a.with(function.call_at(a.location, a.array, b.array, c.array));
 }
 
 void check_random_float(const std::string& op, DType dtype, Location location) {
@@ -72,17 +90,33 @@ void check_random_float(const std::string& op, DType dtype, Location location) {
                    location);
 }
 
-Located unit_uniform(const KeyWords& key, const Dims& dims, DType dtype) {
-  const int mantissa = mantissa_bits(dtype);
+namespace {
+
+int drawn_width(DType dtype) {
+  return mantissa_bits(dtype) < 8 ? 8 : int(byte_size(word_of(dtype))) * 8;
+}
+
+/// Floats in [0, 1) of which random bits are the mantissas.
+Located unit_floats(const Located& bits, DType dtype) {
   const DType word = word_of(dtype);
-  const int width = mantissa < 8 ? 8 : int(byte_size(word)) * 8;
-  const Located drawn = as_type(random_bits(key, dims, width), word);
+  const Located drawn = as_type(bits, word);
   const Literal one = dtype == f64 ? Literal::scalar(u64, std::uint64_t(0x3ff0000000000000))
                                    : Literal::scalar(word, dtype == f32   ? 0x3f800000
                                                            : dtype == f16 ? 0x3c00
                                                                           : 0x3f80);
-  const Located mantissas = shifted_right(drawn, std::uint32_t(width - mantissa));
+  const int unused = drawn_width(dtype) - mantissa_bits(dtype);
+  const Located mantissas = shifted_right(drawn, std::uint32_t(unused));
   return same_bits(mantissas | drawn.with(program_constant(one)), dtype) - 1.0;
+}
+
+}  // namespace
+
+Located unit_uniform(const KeyWords& key, const Dims& dims, DType dtype) {
+  return unit_floats(random_bits(key, dims, drawn_width(dtype)), dtype);
+}
+
+Located unit_uniform_each(const KeyWords& keys, DType dtype) {
+  return unit_floats(random_bits_each(keys, drawn_width(dtype)), dtype);
 }
 
 Located uniform_between(const KeyWords& key, const Dims& dims, const Located& low,
