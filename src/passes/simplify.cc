@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algebraic simplification of ops that do nothing, and dead code elimination.
+// Algebraic simplification of ops that do nothing or what others do in less time, and dead code
+// elimination.
 #include "src/passes/simplify.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "src/ir/constraint.h"
 #include "src/ir/rewrite/builder.h"
@@ -35,6 +38,27 @@ bool moves_nothing(const Instruction& transpose) {
     last = d;
   }
   return true;
+}
+
+/// The constant that all elements are, or null.
+const Literal* splat_constant(const Instruction* x) {
+  while (x->is(Opcode::broadcast) || x->is(Opcode::reshape) || x->is(Opcode::copy)) {
+    x = x->operand(0);
+  }
+  if (!x->is(Opcode::constant) || !x->shape.is_scalar() || x->get<ir::ConstantAttrs>().elided) {
+    return nullptr;
+  }
+  return &x->get<ir::ConstantAttrs>().value;
+}
+
+/// 1 / c, if products with it are the same bits as quotients by c: c is a power of two.
+template <class T>
+std::optional<double> exact_reciprocal(const Literal& c) {
+  const T value = c.data<T>()[0], reciprocal = 1 / value;
+  int exponent = 0;
+  const bool power = std::abs(std::frexp(value, &exponent)) == T(0.5);
+  if (!power || !std::isnormal(value) || !std::isnormal(reciprocal)) return std::nullopt;
+  return double(reciprocal);
 }
 
 class Simplifier {
@@ -118,6 +142,9 @@ class Simplifier {
       case Opcode::sharding_constraint:
       case Opcode::pvary:
         return i->operand(0);
+      case Opcode::divide:
+        if (Instruction* product = divide(i)) return product;
+        return splat(i);
       default:
         return ir::is_elementwise(i->opcode) ? splat(i) : nullptr;
     }
@@ -136,6 +163,20 @@ class Simplifier {
     Instruction* one =
         builder_.emit_shaped(i->opcode, Shape(i->shape.dtype, {}), std::move(scalars), i->attrs);
     return builder_.broadcast(one, i->shape.dims, {});
+  }
+
+  /// A product in place of a quotient by a power of two: the same numbers, in less time.
+  Instruction* divide(Instruction* i) {
+    const DType t = i->shape.dtype;
+    if (t != DType::f32 && t != DType::f64) return nullptr;
+    const Literal* by = splat_constant(i->operand(1));
+    if (!by) return nullptr;
+    const auto factor =
+        t == DType::f32 ? exact_reciprocal<float>(*by) : exact_reciprocal<double>(*by);
+    if (!factor) return nullptr;
+    Instruction* all = builder_.scalar(t, *factor);
+    if (!i->shape.is_scalar()) all = builder_.broadcast(all, i->shape.dims, {});
+    return builder_.binary(Opcode::multiply, i->operand(0), all);
   }
 
   Instruction* reshape(Instruction* i) {
