@@ -24,6 +24,7 @@
 #include <tessera/initializers.h>
 #include <tessera/jit.h>
 #include <tessera/layouts.h>
+#include <tessera/linalg.h>
 #include <tessera/load.h>
 #include <tessera/losses.h>
 #include <tessera/mesh.h>

@@ -341,7 +341,9 @@ void Emitter::emit(const ir::Instruction& i) {
   const bool calls = i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
   if (calls) ir::need_custom_call(i);
   task(i, kernel_of_op(i), std::move(inputs), results(i));
-  if (!i.is(Opcode::custom_call)) state_->built->evaluator_ops.push_back(i.describe());
+  if (!i.is(Opcode::custom_call) && !has_solver_kernel(i)) {
+    state_->built->evaluator_ops.push_back(i.describe());
+  }
 }
 
 KernelDescriptor Emitter::kernel_of_op(const ir::Instruction& i) {
@@ -351,7 +353,9 @@ KernelDescriptor Emitter::kernel_of_op(const ir::Instruction& i) {
   std::string key = kernel_key(call ? "call" : "evaluator", canonical_text(*copy->parent),
                                at.file == nullptr ? std::string() : std::string(at.file), at.line);
   if (const KernelDescriptor* known = state_->kernels->find(key)) return *known;
-  KernelDescriptor kernel = call ? call_kernel(i) : evaluator_kernel(copy);
+  KernelDescriptor kernel = call                   ? call_kernel(i)
+                            : has_solver_kernel(i) ? solver_kernel(i)
+                                                   : evaluator_kernel(copy);
   kernel.key = std::move(key);
   return kernel;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of a custom call.
+// The kernel of a custom call, and of ops that are computed by one.
 #pragma once
 
 #include "src/codegen/kernels/kernel_descriptor.h"
@@ -11,5 +11,10 @@ namespace tessera::codegen {
 /// operands and result. The key is left to whoever knows the call's program. An unknown target is a
 /// NotImplementedError.
 KernelDescriptor call_kernel(const ir::Instruction& call);
+
+/// Whether the op is cholesky or triangular-solve, of an element type that LAPACK has.
+bool has_solver_kernel(const ir::Instruction& op);
+/// Computes such an op by its LAPACK routine.
+KernelDescriptor solver_kernel(const ir::Instruction& op);
 
 }  // namespace tessera::codegen
