@@ -125,6 +125,24 @@ TEST(LinalgDerivatives, AreThoseOfDifferences) {
   check_grads([](Array a) { return linalg::det(a); }, std::tuple(rank3));
 }
 
+/// Programs that JAX exported call LAPACK; they have the gradients that JAX has of the functions.
+TEST(LinalgDerivatives, OfProgramsFromJax) {
+  const Array real_ones = waves({2, 4, 3}, 1), complex_ones = complex_waves({3, 3}, 1);
+  for (const std::string name : {"lu", "qr", "svd", "eigh_c", "solve"}) {
+    const auto program = load_stablehlo(std::string(TESSERA_SOURCE_DIR) +
+                                        "/tests/fixtures/linalg_derivatives/" + name + ".mlir");
+    const auto f = [&](Array x) {
+      Array total = 0.0;
+      for (const Array& y : program(std::vector<Array>{x})) {
+        total = total + weighted([&](Array) { return y; })(x);
+      }
+      return total;
+    };
+    const bool complex = name == "eigh_c" || name == "solve";
+    expect_jax("loaded_" + name, grad(f)(complex ? complex_ones : real_ones), 1e-6);
+  }
+}
+
 /// A batch has the gradients of its matrices.
 TEST(LinalgDerivatives, OfBatches) {
   const Array a = waves({2, 4, 4}) + 3.0 * eye(4, 4, 0, f64);

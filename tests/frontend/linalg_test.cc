@@ -196,7 +196,7 @@ TEST(Linalg, SaysNaNWhereThereIsNothing) {
 }
 
 /// A batch that is split among devices is computed without communication.
-TEST(Linalg, BatchesAreSplitWithoutCollectives) {
+TEST(Linalg, Behaviour_208_BatchesAreSplitWithoutCollectives) {
   const Mesh mesh = make_mesh({{"x", 4}});
   const NamedSharding split(mesh, P("x"));
   const Array a = device_put(waves({8, 4, 4}) + 3.0 * eye(4, 4, 0, f64), split);
