@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include <tessera/custom_derivative.h>
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 
@@ -232,8 +233,9 @@ Array logsumexp(Operand x, Axes axes, bool keepdims) {
   return as_one_program("logsumexp", x.location, [&] {
     const Operand values{converted(x.array, t, x.location), x.location};
     const Operand high{max(values, Axes(dims), true), x.location};
-    const Operand shift{where({isfinite(high), x.location}, high, {constant(t, 0), x.location}),
-                        x.location};
+    const Array finite = where({isfinite(high), x.location}, high, {constant(t, 0), x.location});
+    // The result doesn't depend on the shift, so derivatives need not look at it.
+    const Operand shift{stop_gradient({finite, x.location}), x.location};
     ReduceOptions keep;
     keep.keepdims = true;
     const Array total =
