@@ -113,5 +113,10 @@ Initializer he_normal(FanAxes axes = {});
 Initializer kaiming_uniform(FanAxes axes = {});
 /// The same as `he_normal`.
 Initializer kaiming_normal(FanAxes axes = {});
+/// Uniformly distributed matrices with orthonormal columns, or rows if there are fewer rows, times
+/// `scale` (Saxe et al., 2014). All axes but `column_axis` together are the rows. Complex dtypes
+/// are supported, too (unitary matrices); f16 and bf16 aren't.
+/// @throws ValueError for shapes of fewer than two dimensions, or if the axis is out of range.
+Initializer orthogonal(double scale = 1.0, std::int64_t column_axis = -1);
 
 }  // namespace tessera::initializers

@@ -61,10 +61,16 @@ std::vector<InitializerCase> cases() {
       {"fan_avg", variance_scaling(0.7, FanMode::fan_avg, Distribution::normal), {3, 4, 5}},
       {"fan_geo_avg", variance_scaling(0.7, FanMode::fan_geo_avg, Distribution::normal), {3, 4, 5}},
   };
+  // Factors are those of another implementation of LAPACK.
+  out.push_back({"orthogonal", orthogonal(), {5, 3}, f32, 3e-6f});
+  out.push_back({"orthogonal_wide", orthogonal(2, 0), {4, 3, 2}, f32, 3e-6f});
+  out.push_back({"orthogonal_kernel", orthogonal(0.5), {2, 2, 6}, f32, 3e-6f});
+  out.push_back({"orthogonal_complex", orthogonal(), {3, 2}, c64, 3e-6f});
   // Uniform numbers are exact; normal ones are logarithms, rounded in another order.
   for (InitializerCase& c : out) {
     const bool uniform = testing::has(c.name, "uniform") || c.name == "constant";
-    if (!uniform && c.name != "axes_one") c.tolerance = 2e-7f;
+    const bool normal = !uniform && c.name != "axes_one" && c.tolerance == 0;
+    if (normal) c.tolerance = 2e-7f;
   }
   for (const auto& [name, d] :
        {std::pair("complex_truncated_normal", Distribution::truncated_normal),
@@ -119,6 +125,15 @@ TEST(Initializers, HaveTheVarianceThatTheySay) {
             floats(initializers::he_normal()(index(random::split(key, 3), {1}), {4, 3})));
 }
 
+TEST(Initializers, GiveOrthogonalMatrices) {
+  const Array q = initializers::orthogonal()(random::key(5), {2, 3, 4}, f64);
+  const Array flat = reshape(q, {6, 4});
+  EXPECT_TRUE(allclose(matmul(transpose(flat), flat), eye(4), 1e-12, 1e-12).item<bool>());
+  const Array keys = random::split(random::key(6), 2);
+  const Array both = vmap([](Array k) { return initializers::orthogonal()(k, {2, 3}); })(keys);
+  testing::expect_close(index(both, {1}), initializers::orthogonal()(index(keys, {1}), {2, 3}));
+}
+
 TEST(Initializers, TakeAnyFunction) {
   const Array key = random::key(0);
   std::vector<Initializer> all{initializers::zeros, initializers::ones, initializers::constant(2),
@@ -153,6 +168,13 @@ TEST(Initializers, SayWhatIsWrong) {
       },
       {"axis 1 is named twice"});
   expect_error<ShapeError>([&] { initializers::constant(1)(key, {-3}); }, {"-3"});
+  expect_error<ValueError>([&] { initializers::orthogonal()(key, {3}); },
+                           {"orthogonal of shape [3]", kNear});
+  expect_error<DTypeError>(
+      [&] {
+        initializers::orthogonal()(key, {3, 3}, bf16);
+      },
+      {"bf16", "valid are f32"});
 }
 
 }  // namespace initializer_tests

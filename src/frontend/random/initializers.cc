@@ -2,13 +2,17 @@
 // Initial values of parameters: distributions scaled by the sizes of layers.
 #include <tessera/initializers.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <set>
 
+#include <tessera/linalg.h>
 #include <tessera/ops/creation.h>
+#include <tessera/ops/shape_ops.h>
 #include <tessera/random.h>
 
+#include "src/frontend/ops/moves.h"
 #include "src/frontend/random/internal.h"
 
 namespace tessera::initializers {
@@ -209,5 +213,42 @@ Initializer he_normal(FanAxes axes) {
 }
 Initializer kaiming_uniform(FanAxes axes) { return he_uniform(std::move(axes)); }
 Initializer kaiming_normal(FanAxes axes) { return he_normal(std::move(axes)); }
+
+Initializer orthogonal(double scale, std::int64_t column_axis) {
+  return [=](const Operand& key, const Shape& shape, DType dtype) {
+    const std::string op = "initializers::orthogonal";
+    const Location l = key.location;
+    frontend::check_random_shape(op, shape, l);
+    frontend::check_key(op, key);
+    if (shape.size() < 2) {
+      throw ValueError(op + " of shape " + to_string(shape) + "; give two dimensions or more", l);
+    }
+    const auto axis =
+        std::size_t(frontend::normalize_axis(op, column_axis, std::int64_t(shape.size()), l));
+    if (byte_size(is_complex(dtype) ? real_type(dtype) : dtype) < 4 ||
+        (!is_floating(dtype) && !is_complex(dtype))) {
+      throw DTypeError(
+          op + " of dtype " + std::string(name(dtype)) + "; valid are f32, f64, c64 and c128", l);
+    }
+    if (tessera::Shape(dtype, shape).element_count() == 0) return tessera::zeros(shape, dtype, l);
+    return composed("orthogonal", l, [&] {
+      const std::int64_t columns = shape[axis];
+      const std::int64_t rows = tessera::Shape(dtype, shape).element_count() / columns;
+      const Shape tall{std::max(rows, columns), std::min(rows, columns)};
+      const auto [q, r] = linalg::qr({random::normal(key, tall, dtype), l});
+      // Factors are unique, and the distribution uniform, with a positive diagonal of r.
+      const Located d{diagonal({r, l}), l};
+      Located out = Located{q, l} * d.with(sign(d));
+      if (rows < columns) out = out.with(transpose(out));
+      Dims dims = shape;
+      dims.erase(dims.begin() + std::ptrdiff_t(axis));
+      dims.push_back(columns);
+      const Array moved =
+          frontend::moved_dim(frontend::reshaped(out.array, dims, l), std::int64_t(dims.size()) - 1,
+                              std::int64_t(axis), l, op);
+      return times(moved, scale, l).array;
+    });
+  };
+}
 
 }  // namespace tessera::initializers
