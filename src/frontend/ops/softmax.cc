@@ -18,7 +18,7 @@ using frontend::shape_of;
 
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kBelowAll = -std::numeric_limits<double>::infinity();
 
 ReduceOptions keeping() {
   ReduceOptions options;
@@ -59,11 +59,11 @@ Located as_mask(const Array& where, Location location) {
 Located below_maximum(const Located& x, const Axes& axes, const std::optional<Located>& mask) {
   if (x.array.size() == 0) return x;
   if (!mask) return x - x.with(stop_gradient(Operand(x.with(max(x, axes, true)))));
-  const Located least = x.constant(-kInfinite);
+  const Located least = x.constant(kBelowAll);
   const Located high =
       x.with(stop_gradient(Operand(x.with(max(choose(*mask, x, least), axes, true)))));
   // Where no element takes part.
-  const Located finite = choose(high == -kInfinite, x.constant(0), high);
+  const Located finite = choose(high == kBelowAll, x.constant(0), high);
   return choose(*mask, x - finite, least);
 }
 
@@ -121,7 +121,7 @@ Array logmeanexp(Operand x, Axes axes, bool keepdims, const std::optional<Array>
   return composed("logmeanexp", x.location, [&]() -> Array {
     const std::optional<Located> mask = mask_of(where, x.location);
     const Located v = real_numbers(x);
-    const Located taken = mask ? choose(*mask, v, v.constant(-kInfinite)) : v;
+    const Located taken = mask ? choose(*mask, v, v.constant(kBelowAll)) : v;
     const Located total = v.with(logsumexp(taken, axes, keepdims));
     return (total - v.with(log(counted(v, axes, mask, keepdims)))).array;
   });
