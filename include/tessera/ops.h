@@ -7,6 +7,7 @@
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/fft.h>
+#include <tessera/ops/histograms.h>
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/layers.h>
 #include <tessera/ops/nn.h>
@@ -15,7 +16,10 @@
 #include <tessera/ops/pooling.h>
 #include <tessera/ops/products.h>
 #include <tessera/ops/reductions.h>
+#include <tessera/ops/sampled.h>
 #include <tessera/ops/shape_ops.h>
 #include <tessera/ops/sorting.h>
 #include <tessera/ops/special.h>
+#include <tessera/ops/statistics.h>
+#include <tessera/ops/vectors.h>
 #include <tessera/ops/window_padding.h>

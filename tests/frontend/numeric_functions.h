@@ -12,6 +12,10 @@ using FixtureTable = std::map<std::string, FixtureFunction>;
 const FixtureTable& special_functions();
 /// Those of numeric/numeric.txt.
 const FixtureTable& numeric_functions();
+/// Those of numeric/statistics.txt.
+const FixtureTable& statistics_functions();
+/// Those of numeric/sampled.txt.
+const FixtureTable& sampled_functions();
 
 /// The gradient of the sum of all results by one operand.
 std::vector<Array> gradient_of(const FixtureFunction& f, const FixtureCall& call, std::size_t by);

@@ -373,6 +373,7 @@ void add_products(Table& table) {
     return Arrays{c.has("axes") ? tensordot(c[0], c[1], c.integer("axes"))
                                 : tensordot(c[0], c[1], c.list("lhs_axes"), c.list("rhs_axes"))};
   };
+  table["cross"] = [](const Call& c) { return Arrays{cross(c[0], c[1])}; };
   table["einsum"] = [](const Call& c) { return Arrays{einsum(c.word("spec"), c.operands())}; };
 }
 

@@ -9,15 +9,13 @@
 
 #include "tests/frontend/frontend_testing.h"
 
-namespace tessera {
+namespace tessera::special_tests {
 namespace {
 
 using testing::expect_close;
 using testing::expect_error;
 using testing::floats;
 using testing::kNear;
-
-namespace special_testing {
 
 const std::vector<float> kPoints{0.3f, 0.7f, 1.6f, 2.4f, 3.9f, 5.5f, 7.1f, 9.2f};
 
@@ -36,11 +34,9 @@ std::vector<std::pair<const char*, std::function<Array(Array)>>> functions() {
           {"sinc", [](Array x) { return sinc(x); }}};
 }
 
-}  // namespace special_testing
-
 TEST(Special, DerivativesAreThoseOfDifferences) {
   const Array x = array({0.35, 1.3, 2.6, 4.5});
-  for (const auto& [name, f] : special_testing::functions()) {
+  for (const auto& [name, f] : functions()) {
     SCOPED_TRACE(name);
     // The derivative of gammainc by its first operand has none of its own.
     const int order = std::string(name) == "gammainc" ? 1 : 2;
@@ -51,10 +47,10 @@ TEST(Special, DerivativesAreThoseOfDifferences) {
 }
 
 TEST(Special, BatchesAndShardsLikeElementwiseOps) {
-  const Array x = array(special_testing::kPoints);
+  const Array x = array(kPoints);
   const Mesh mesh = make_mesh({{"x", 8}});
   const Array split = device_put(x, NamedSharding(mesh, P("x")));
-  for (const auto& [name, f] : special_testing::functions()) {
+  for (const auto& [name, f] : functions()) {
     SCOPED_TRACE(name);
     const Array want = f(x);
     expect_close(vmap(f)(x), want, 1e-6f);
@@ -157,4 +153,4 @@ TEST(Numeric, SafeCastsAreNumpys) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::special_tests

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include <tessera/associative_scan.h>
 #include <tessera/custom_derivative.h>
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
@@ -45,6 +46,42 @@ Array reduce(Opcode op, const Array& x, const Dims& axes, bool keepdims, const L
   })[0];
 }
 
+/// The elements for which `where` is true, others replaced by a neutral one.
+Array masked(const std::string& name, const Array& x, const std::optional<Array>& mask,
+             const Literal& neutral, Location location) {
+  if (!mask) return x;
+  const Shape& shape = impl_of(*mask, location).shape;
+  if (shape.dtype != DType::pred) {
+    throw DTypeError(name + " with where " + mask->type_string() + "; valid are arrays of pred",
+                     location);
+  }
+  if (frontend::broadcast_shapes(name, shape.dims, x.shape(), location) != x.shape()) {
+    throw ShapeError(name + " of " + x.type_string() + " with where " + mask->type_string() +
+                         ", which doesn't broadcast to its shape",
+                     location);
+  }
+  return where({*mask, location}, {x, location}, {frontend::constant(neutral), location});
+}
+/// The initial value of a reduction, of the result's dtype.
+Array started(Opcode op, const std::string& name, const Array& result,
+              const std::optional<Array>& initial, Location location) {
+  if (!initial) return result;
+  if (!initial->shape(location).empty()) {
+    throw ShapeError(name + " with initial " + initial->type_string() + "; it must be a scalar",
+                     location);
+  }
+  return frontend::binary(op, converted(*initial, result.dtype(), location), result, location,
+                          name);
+}
+/// The number of elements that count, of that dtype.
+Array counted(const Operand& x, const Axes& axes, bool keepdims, const Array& mask, DType dtype) {
+  ReduceOptions options;
+  options.keepdims = keepdims;
+  options.dtype = dtype;
+  const Array all = frontend::broadcasted(mask, x.array.shape(), x.location);
+  return sum({all, x.location}, axes, options);
+}
+
 /// The dtype of sums: integers of fewer than 32 bits are widened to 32, pred becomes s32.
 DType sum_type(DType t) {
   if (t == DType::pred || (is_signed_integer(t) && byte_size(t) < 4)) return s32;
@@ -57,33 +94,58 @@ Array accumulate(Opcode op, const Operand& x, const Axes& axes, const ReduceOpti
   const Dims dims = frontend::normalize_axes(name, axes, shape.rank(), x.location);
   const DType t = options.dtype.value_or(sum_type(shape.dtype));
   return as_one_program(name, x.location, [&] {
-    return std::vector<Array>{reduce(op, converted(x.array, t, x.location), dims, options.keepdims,
-                                     *ir::identity_of(op, t), x.location, name)};
+    const Literal neutral = *ir::identity_of(op, t);
+    const Array values =
+        masked(name, converted(x.array, t, x.location), options.where, neutral, x.location);
+    const Array out = reduce(op, values, dims, options.keepdims, neutral, x.location, name);
+    return std::vector<Array>{started(op, name, out, options.initial, x.location)};
   })[0];
 }
 
-Array extreme(Opcode op, const Operand& x, const Axes& axes, bool keepdims,
+Array extreme(Opcode op, const Operand& x, const Axes& axes, const ExtremeOptions& options,
               const std::string& name) {
   const Shape& shape = impl_of(x.array, x.location).shape;
   if (is_complex(shape.dtype)) throw DTypeError(name + " of complex numbers", x.location);
   const Dims dims = frontend::normalize_axes(name, axes, shape.rank(), x.location);
-  if (reduced_count(shape.dims, dims) == 0) {
+  if (reduced_count(shape.dims, dims) == 0 && !options.initial) {
     throw ValueError(name + " over no elements (" + shape.to_string() + ") has no value",
                      x.location);
   }
-  return reduce(op, x.array, dims, keepdims, *ir::identity_of(op, shape.dtype), x.location, name);
+  if (options.where && !options.initial) {
+    throw ValueError(name + " with where has no value if that is false everywhere; give initial",
+                     x.location);
+  }
+  const Literal neutral = *ir::identity_of(op, shape.dtype);
+  return as_one_program(name, x.location, [&] {
+    const Array values = masked(name, x.array, options.where, neutral, x.location);
+    const Array out = reduce(op, values, dims, options.keepdims, neutral, x.location, name);
+    return std::vector<Array>{started(op, name, out, options.initial, x.location)};
+  })[0];
+}
+Array extreme(Opcode op, const Operand& x, const Axes& axes, bool keepdims,
+              const std::string& name) {
+  ExtremeOptions options;
+  options.keepdims = keepdims;
+  return extreme(op, x, axes, options, name);
 }
 
-Array logical_reduce(Opcode op, const Operand& x, const Axes& axes, bool keepdims,
+Array logical_reduce(Opcode op, const Operand& x, const Axes& axes, const WhereOptions& options,
                      const std::string& name) {
   const Shape& shape = impl_of(x.array, x.location).shape;
   const Dims dims = frontend::normalize_axes(name, axes, shape.rank(), x.location);
   return as_one_program(name, x.location, [&] {
     const Array p =
         shape.dtype == DType::pred ? x.array : not_equal(x, {constant(shape.dtype, 0), x.location});
-    return std::vector<Array>{
-        reduce(op, p, dims, keepdims, *ir::identity_of(op, DType::pred), x.location, name)};
+    const Literal neutral = *ir::identity_of(op, DType::pred);
+    return std::vector<Array>{reduce(op, masked(name, p, options.where, neutral, x.location), dims,
+                                     options.keepdims, neutral, x.location, name)};
   })[0];
+}
+Array logical_reduce(Opcode op, const Operand& x, const Axes& axes, bool keepdims,
+                     const std::string& name) {
+  WhereOptions options;
+  options.keepdims = keepdims;
+  return logical_reduce(op, x, axes, options, name);
 }
 
 /// Reduces (value, index) pairs: the first of the best values wins, and NaN is better than any
@@ -167,6 +229,18 @@ Array max(Operand x, Axes axes, bool keepdims) {
 Array min(Operand x, Axes axes, bool keepdims) {
   return extreme(Opcode::minimum, x, axes, keepdims, "min");
 }
+Array max(Operand x, Axes axes, const ExtremeOptions& options) {
+  return extreme(Opcode::maximum, x, axes, options, "max");
+}
+Array min(Operand x, Axes axes, const ExtremeOptions& options) {
+  return extreme(Opcode::minimum, x, axes, options, "min");
+}
+Array any(Operand x, Axes axes, const WhereOptions& options) {
+  return logical_reduce(Opcode::or_, x, axes, options, "any");
+}
+Array all(Operand x, Axes axes, const WhereOptions& options) {
+  return logical_reduce(Opcode::and_, x, axes, options, "all");
+}
 Array any(Operand x, Axes axes, bool keepdims) {
   return logical_reduce(Opcode::or_, x, axes, keepdims, "any");
 }
@@ -187,12 +261,18 @@ Array mean(Operand x, Axes axes, const ReduceOptions& options) {
   // Sums in half precision would lose too much accuracy: they are computed in f32, as in JAX.
   const DType work = result == f16 || result == bf16 ? f32 : result;
   const double n = double(reduced_count(shape.dims, dims));
+  if (options.initial) throw ValueError("mean has no initial value", x.location);
   return as_one_program("mean", x.location, [&] {
+    const Literal zero = *ir::identity_of(Opcode::add, work);
+    const Array values =
+        masked("mean", converted(x.array, work, x.location), options.where, zero, x.location);
     const Array total =
-        reduce(Opcode::add, converted(x.array, work, x.location), dims, options.keepdims,
-               *ir::identity_of(Opcode::add, work), x.location, "mean");
-    return std::vector<Array>{converted(
-        divide({total, x.location}, {constant(work, n), x.location}), result, x.location)};
+        reduce(Opcode::add, values, dims, options.keepdims, zero, x.location, "mean");
+    const Array count = options.where
+                            ? counted(x, Axes(dims), options.keepdims, *options.where, work)
+                            : constant(work, n);
+    return std::vector<Array>{
+        converted(divide({total, x.location}, {count, x.location}), result, x.location)};
   })[0];
 }
 
@@ -206,16 +286,30 @@ Array var(Operand x, Axes axes, const VarOptions& options) {
     const Operand values{converted(x.array, work, x.location), x.location};
     ReduceOptions keep;
     keep.keepdims = true;
+    keep.where = options.where;
     const Operand centred{subtract(values, {mean(values, Axes(dims), keep), x.location}),
                           x.location};
     const Array squares = is_complex(work)
                               ? real({multiply(centred, {conj(centred), x.location}), x.location})
                               : square(centred);
-    const Array total = reduce(Opcode::add, squares, dims, options.keepdims,
-                               *ir::identity_of(Opcode::add, squares.dtype()), x.location, "var");
-    return std::vector<Array>{
-        converted(divide({total, x.location}, {constant(squares.dtype(), n), x.location}),
-                  real_type(t), x.location)};
+    const DType real = squares.dtype();
+    const Literal zero = *ir::identity_of(Opcode::add, real);
+    const Array counting = masked("var", squares, options.where, zero, x.location);
+    const Array total =
+        reduce(Opcode::add, counting, dims, options.keepdims, zero, x.location, "var");
+    const Operand none{constant(real, std::numeric_limits<double>::quiet_NaN()), x.location};
+    Array out;
+    if (options.where) {
+      const Operand rest{
+          subtract({counted(x, Axes(dims), options.keepdims, *options.where, real), x.location},
+                   {constant(real, options.ddof), x.location}),
+          x.location};
+      const Operand some{greater(rest, {constant(real, 0), x.location}), x.location};
+      out = where(some, {divide({total, x.location}, rest), x.location}, none);
+    } else {
+      out = divide({total, x.location}, n > 0 ? Operand{constant(real, n), x.location} : none);
+    }
+    return std::vector<Array>{converted(out, real_type(t), x.location)};
   })[0];
 }
 
@@ -305,6 +399,42 @@ Array cumsum(Operand x, std::optional<std::int64_t> axis) {
 }
 Array cumprod(Operand x, std::optional<std::int64_t> axis) {
   return cumulative(Opcode::multiply, x, axis, "cumprod");
+}
+
+Array cummax(Operand x, std::optional<std::int64_t> axis) {
+  if (is_complex(impl_of(x.array, x.location).shape.dtype)) {
+    throw DTypeError("cummax of complex numbers", x.location);
+  }
+  return cumulative(Opcode::maximum, x, axis, "cummax");
+}
+Array cummin(Operand x, std::optional<std::int64_t> axis) {
+  if (is_complex(impl_of(x.array, x.location).shape.dtype)) {
+    throw DTypeError("cummin of complex numbers", x.location);
+  }
+  return cumulative(Opcode::minimum, x, axis, "cummin");
+}
+Array cumlogsumexp(Operand x, std::optional<std::int64_t> axis) {
+  const Shape shape = impl_of(x.array, x.location).shape;
+  const DType t = frontend::to_inexact(shape.dtype);
+  if (is_complex(t)) throw DTypeError("cumlogsumexp of complex numbers", x.location);
+  return as_one_program("cumlogsumexp", x.location, [&] {
+    Array values = converted(x.array, t, x.location);
+    std::int64_t dim = 0;
+    if (axis) {
+      dim = frontend::normalize_axis("cumlogsumexp", *axis, shape.rank(), x.location);
+    } else {
+      values = frontend::reshaped(values, {shape.element_count()}, x.location);
+    }
+    if (values.shape()[std::size_t(dim)] == 0) return std::vector<Array>{values};
+    AssociativeScanOptions along;
+    along.axis = dim;
+    const Location l = x.location;
+    return std::vector<Array>{associative_scan(
+        [l](Array a, Array b) {
+          return logaddexp({a, l}, {b, l});
+        },
+        values, along, l)};
+  })[0];
 }
 
 Array allclose(Operand a, Operand b, double rtol, double atol) {

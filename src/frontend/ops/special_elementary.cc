@@ -27,7 +27,7 @@ using Points = std::vector<Located>;
 using Numbers = std::vector<Num>;
 namespace formulas = ir::formulas;
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kEndlessEntropy = std::numeric_limits<double>::infinity();
 
 Located exp_of(const Located& x) { return x.with(exp(x)); }
 Located log_of(const Located& x) { return x.with(log(x)); }
@@ -106,7 +106,7 @@ Array entr(Operand x) {
                                  [](const Numbers& v) {
                                    const Num size = choose((v[0] != 0.0), -(v[0] * log(v[0])),
                                                            v[0].m->constant(0));
-                                   return choose(v[0] < 0.0, -kInfinite, size);
+                                   return choose(v[0] < 0.0, -kEndlessEntropy, size);
                                  },
                                  {[](const Points& v, const Located&) {
                                    const Located negative = v[0] < 0.0;
@@ -121,7 +121,8 @@ namespace {
 Num relative_entropy(Num p, Num q) {
   const Num both = (p > 0.0) & (q > 0.0);
   const Num safe_p = choose(both, p, p.m->constant(1)), safe_q = choose(both, q, p.m->constant(1));
-  const Num edge = choose((p == 0.0) & (q >= 0.0), p.m->constant(0), p.m->constant(kInfinite));
+  const Num edge =
+      choose((p == 0.0) & (q >= 0.0), p.m->constant(0), p.m->constant(kEndlessEntropy));
   return choose(both, safe_p * log(safe_p) - safe_p * log(safe_q), edge);
 }
 Located entropy_by_p(const Points& v) {
