@@ -81,6 +81,16 @@ enum class Mode {
 /// half.
 /// @throws TypeError if the seed isn't an integer scalar.
 Array key(Operand seed);
+/// Same as `key`, by the older name.
+Array PRNGKey(Operand seed);
+/// The words of a key, or of an array of keys [.., 2]: the array itself, after checks.
+Array key_data(Operand keys);
+/// The keys that u32 words [.., 2] are: the array itself, after checks.
+Array wrap_key_data(Operand words);
+/// The generator that keys are for: "threefry2x32".
+std::string key_impl(Operand keys);
+/// The same key. (JAX tells a checker of reuse that this is meant.)
+Array clone(Operand key);
 /// Derives n new keys: u32[n, 2].
 Array split(Operand key, std::int64_t n = 2);
 /// Derives an array of new keys: u32[shape.., 2].
@@ -111,6 +121,99 @@ Array exponential(Operand key, Shape shape = {}, DType dtype = DType::f32);
 Array gumbel(Operand key, Shape shape = {}, DType dtype = DType::f32, Mode mode = Mode::low);
 /// Laplace distribution with mean 0 and scale 1.
 Array laplace(Operand key, Shape shape = {}, DType dtype = DType::f32);
+
+/// Logistic distribution with mean 0 and scale 1.
+Array logistic(Operand key, Shape shape = {}, DType dtype = DType::f32);
+/// Cauchy distribution with median 0 and scale 1.
+Array cauchy(Operand key, Shape shape = {}, DType dtype = DType::f32);
+/// -1 or 1 with equal probabilities, as integers of any width or floats.
+Array rademacher(Operand key, Shape shape = {}, DType dtype = DType::s32);
+/// Maxwell distribution with scale 1: the length of a vector of three normal numbers.
+Array maxwell(Operand key, Shape shape = {}, DType dtype = DType::f32);
+/// Maxwell distribution with a random sign, times scale plus loc. As in JAX the result has the
+/// shape [shape.., P..] where P is that of the parameters broadcast together, [P.., P..] if `shape`
+/// is empty; and wider parameters widen the dtype.
+Array double_sided_maxwell(Operand key, Operand loc, Operand scale, Shape shape = {},
+                           DType dtype = DType::f32);
+/// Pareto distribution with least value 1: x^-(b + 1).
+Array pareto(Operand key, Operand b, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Rayleigh distribution: x exp(-x^2 / (2 scale^2)).
+Array rayleigh(Operand key, Operand scale, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Weibull distribution. As in JAX the numbers of `shape` broadcast with the parameters, and wider
+/// parameters widen the dtype.
+Array weibull_min(Operand key, Operand scale, Operand concentration, Shape shape = {},
+                  DType dtype = DType::f32);
+/// exp(sigma n) of normal numbers n; c64 and c128 are supported, too.
+Array lognormal(Operand key, Operand sigma = 1.0, OptionalShape shape = {},
+                DType dtype = DType::f32);
+/// Triangular distribution: from `left`, most likely at `mode`, to `right`.
+Array triangular(Operand key, Operand left, Operand mode, Operand right, OptionalShape shape = {},
+                 DType dtype = DType::f32);
+/// Wald (inverse Gaussian) distribution of this mean, with scale 1.
+Array wald(Operand key, Operand mean, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Gamma distribution of shape parameter a with scale 1: x^(a - 1) exp(-x).
+/// @code
+/// Array x = random::gamma(key, {0.5f, 2.0f}, {1000, 2}) / rate;
+/// @endcode
+Array gamma(Operand key, Operand a, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Logarithms of gamma numbers, accurate where these are tiny or 0 (a far below 1).
+Array loggamma(Operand key, Operand a, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Beta distribution: x^(a - 1) (1 - x)^(b - 1).
+Array beta(Operand key, Operand a, Operand b, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Dirichlet distribution: vectors of positive numbers with the sum 1.
+/// @param key  The key.
+/// @param alpha  [.., n].
+/// @param shape  Shape of the result without the last dimension.
+/// @param dtype  The dtype.
+/// @return [shape.., n].
+Array dirichlet(Operand key, Operand alpha, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Student's t distribution with df degrees of freedom.
+Array t(Operand key, Operand df, OptionalShape shape = {}, DType dtype = DType::f32);
+/// Chi-square distribution with df degrees of freedom.
+Array chisquare(Operand key, Operand df, OptionalShape shape = {}, DType dtype = DType::f32);
+/// F distribution with dfnum and dfden degrees of freedom.
+Array f(Operand key, Operand dfnum, Operand dfden, OptionalShape shape = {},
+        DType dtype = DType::f32);
+/// Generalised normal distribution, exp(-|x|^p).
+Array generalized_normal(Operand key, Operand p, Shape shape = {}, DType dtype = DType::f32);
+/// Points of the unit ball of the p-norm in d dimensions: [shape.., d].
+Array ball(Operand key, std::int64_t d, Operand p = 2.0, Shape shape = {},
+           DType dtype = DType::f32);
+
+/// Poisson distribution with mean lam (converted to f32), as integers. Of NaN it is -1. On several
+/// devices that share the numbers of one key, they agree after each round of proposals on whether
+/// there is another one: a truth value is exchanged.
+Array poisson(Operand key, Operand lam, OptionalShape shape = {}, DType dtype = DType::s32);
+/// Geometric distribution: trials up to the first success, of probability p, as integers.
+Array geometric(Operand key, Operand p, OptionalShape shape = {}, DType dtype = DType::s32);
+/// Binomial distribution: successes in n trials of probability p, as floats. NaN where n is
+/// negative or p isn't a probability. Devices agree on rounds as in `poisson`.
+Array binomial(Operand key, Operand n, Operand p, OptionalShape shape = {},
+               DType dtype = DType::f32);
+/// Multinomial distribution: how often each of N outcomes occurs in n trials, as floats.
+/// @param key  The key.
+/// @param n  Trials: a scalar, or an array that broadcasts to the result without its last
+///   dimension.
+/// @param p  Probabilities [.., N].
+/// @param shape  Shape of the result: that of p by default.
+/// @param dtype  The dtype.
+Array multinomial(Operand key, Operand n, Operand p, OptionalShape shape = {},
+                  DType dtype = DType::f32);
+
+/// How `multivariate_normal` factors the covariance.
+enum class CovarianceFactor { cholesky, svd, eigh };
+/// Normal distribution of vectors.
+/// @param key  The key.
+/// @param mean  [.., n].
+/// @param cov  Covariance, a positive definite matrix: [.., n, n].
+/// @param shape  Shape of the result without the last dimension.
+/// @param dtype  The dtype of the normal numbers; wider parameters widen the result. By default
+///   that of the parameters.
+/// @param method  The factorisation; `svd` and `eigh` also take singular matrices.
+/// @return [shape.., n].
+Array multivariate_normal(Operand key, Operand mean, Operand cov, OptionalShape shape = {},
+                          std::optional<DType> dtype = {},
+                          CovarianceFactor method = CovarianceFactor::cholesky);
 
 /// Options of `categorical`.
 struct CategoricalOptions {

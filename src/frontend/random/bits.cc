@@ -202,6 +202,38 @@ Array key(Operand seed) {
   });
 }
 
+Array PRNGKey(Operand seed) { return random::key(seed); }
+
+namespace {
+
+void check_keys(const std::string& op, const Operand& keys) {
+  const tessera::Shape& shape = impl_of(keys.array, keys.location).shape;
+  const std::string found = op + ": the keys are " + shape.to_string();
+  if (shape.dtype != u32) throw DTypeError(found + "; keys are u32[.., 2]", keys.location);
+  if (shape.dims.empty() || shape.dims.back() != 2) {
+    throw ShapeError(found + "; keys are u32[.., 2]", keys.location);
+  }
+}
+
+}  // namespace
+
+Array key_data(Operand keys) {
+  check_keys("random::key_data", keys);
+  return keys.array;
+}
+Array wrap_key_data(Operand words) {
+  check_keys("random::wrap_key_data", words);
+  return words.array;
+}
+std::string key_impl(Operand keys) {
+  check_keys("random::key_impl", keys);
+  return "threefry2x32";
+}
+Array clone(Operand key) {
+  check_keys("random::clone", key);
+  return key.array;
+}
+
 Array split(Operand key, std::int64_t n) { return random::split(key, Shape{n}); }
 Array split(Operand key, Shape shape) {
   frontend::check_key("random::split", key);
