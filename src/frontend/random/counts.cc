@@ -30,7 +30,7 @@ Located filled(const Located& like, DType dtype, double v) {
 }
 Located fn(Array (*f)(Operand), const Located& x) { return x.with(f(x)); }
 Located negated(const Located& x) { return x.with(logical_not(x)); }
-Located is_nan(const Located& x) { return x != x; }
+Located not_a_number(const Located& x) { return x != x; }
 
 /// Rounds that a dtype can count, at most as many as an s32 can.
 double most_rounds(DType t) {
@@ -204,8 +204,8 @@ Located binomial_numbers(const KeyWords& key, const Located& n, const Located& p
   const double infinity = std::numeric_limits<double>::infinity();
   const Located less = p < 0.5;
   Located q = choose(less, p, 1.0 - p);
-  const Located no_count = is_nan(n) | (n < 0.0), endless = fn(isinf, n);
-  const Located no_p = is_nan(q) | (q < 0.0);
+  const Located no_count = not_a_number(n) | (n < 0.0), endless = fn(isinf, n);
+  const Located no_p = not_a_number(q) | (q < 0.0);
   q = choose(no_p, q.constant(0.01), q);
   const Located small = no_count | (n * q <= 10.0);
   const Located count = fn(floor, n);
@@ -216,7 +216,7 @@ Located binomial_numbers(const KeyWords& key, const Located& n, const Located& p
   const Located invalid = no_p | no_count;
   out = choose(invalid, out.constant(std::numeric_limits<double>::quiet_NaN()), out);
   out = choose(endless & negated(invalid), out.constant(infinity), out);
-  return choose(less | no_count | is_nan(p) | endless, out, as_type(count, dtype) - out);
+  return choose(less | no_count | not_a_number(p) | endless, out, as_type(count, dtype) - out);
 }
 
 }  // namespace tessera::frontend
