@@ -30,11 +30,11 @@ std::vector<std::vector<Literal>> run_without_module(
 TEST(Owned, KernelsOnTheEvaluatorKeepTheirInstruction) {
   constexpr const char* kText = R"(
 ENTRY main {
-  s = f32[3,3] parameter(0)
-  ROOT c = f32[3,3] cholesky(s), lower=true
+  s = f16[3,3] parameter(0)
+  ROOT c = f16[3,3] cholesky(s), lower=true
 }
 )";
-  const Literal s = make_literal<float>(DType::f32, {3, 3}, {4, 2, 2, 2, 5, 3, 2, 3, 6});
+  const Literal s = make_literal<float>(DType::f16, {3, 3}, {4, 2, 2, 2, 5, 3, 2, 3, 6});
   const auto want = evaluator::evaluate(*ir::parse_hlo(kText), std::vector<Literal>{s});
   const auto have = run_without_module(kText, {{s}}, [](ir::Module& m) {
     ir::Instruction* c = m.entry()->root();

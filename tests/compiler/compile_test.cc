@@ -480,7 +480,8 @@ ENTRY main {
   x = f32[3,3] parameter(0)
   t = f32[3,3] transpose(x), dimensions={1,0}
   s = f32[3,3] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT c = f32[3,3] cholesky(s), lower=true, metadata={op_name="cholesky" source_file="model.cc" source_line=12}
+  h = f16[3,3] convert(s)
+  ROOT c = f16[3,3] cholesky(h), lower=true, metadata={op_name="cholesky" source_file="model.cc" source_line=12}
 }
 )",
                          {make_literal<float>(DType::f32, {3, 3}, {1, 0, 0, 2, 3, 0, 4, 5, 6})});
