@@ -240,6 +240,21 @@ TEST(TransformBehaviours, Behaviour_204_GradientsAreShardedAsTheirPrimals) {
   const auto [dw, dx] = jit(grad<0, 1>(loss))(w, x);
   EXPECT_EQ(dw.sharding(), w.sharding());
   EXPECT_EQ(dx.sharding(), x.sharding());
+  // Where propagation alone would leave the sum over the batch on all devices.
+  const Array split = put(counting({6, 4}, 0.1f), mesh, P("y"));
+  const auto by_w = [&](Array w, Array x) { return grad(loss)(w, x); };
+  EXPECT_EQ(jit(by_w)(split, x).sharding(), split.sharding());
+  EXPECT_EQ(grad(loss)(split, x).sharding(), split.sharding());
+  expect_close(grad(loss)(split, x), grad(loss)(counting({6, 4}, 0.1f), counting({8, 6}, 0.1f)));
+  const auto pulled = jit([&](Array w, Array x) {
+    const auto [y, pull] = vjp(loss, w, x);
+    return pull(y);
+  });
+  EXPECT_EQ(std::get<0>(pulled(split, x)).sharding(), split.sharding());
+  EXPECT_EQ(std::get<1>(pulled(split, x)).sharding(), x.sharding());
+  // A stated sharding of the result holds.
+  const NamedSharding whole(mesh, P());
+  EXPECT_EQ(jit(by_w, {.out_shardings = whole})(split, x).sharding(), Sharding(whole));
 }
 
 TEST(TransformBehaviours, Behaviour_205_ResidualsAreSharded) {

@@ -30,6 +30,7 @@ struct LinearFunction::State {
   std::unique_ptr<ir::Module> module;
   std::string api;
   std::vector<Array> residuals;
+  std::vector<Array> primals;  ///< of the trace that it was made in, if there was one
   std::vector<AbstractValue> arguments, results;
 };
 
@@ -251,6 +252,7 @@ GradResult grad_core(const CallInfo& info, Prototype* prototype, const GradReque
                                     ? transforms::materialize(b, given[k], of.shape)
                                     : no_tangent(b, of.shape);
         out.push_back(wrap_as(call.outer, gradient, of));
+        call.outer.note_gradient(gradient, call.operands[k]);
       }
     }
     return out;
@@ -350,6 +352,7 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
   auto state = std::make_shared<LinearFunction::State>();
   state->api = api;
   state->arguments = frontend::abstract_values(info.leaves);
+  if (Trace::current() != nullptr) state->primals = info.leaves;
   std::size_t values = 0;
   std::vector<std::size_t> computed;  // residuals that the program gives
   std::vector<Array> all = frontend::as_one_program(api, location, [&] {
@@ -508,11 +511,14 @@ std::vector<Array> LinearFunction::transpose(const std::vector<Array>& cotangent
         *c, linear, transforms::Tangent::tuple(std::move(given)), cloner, b.computation());
     std::vector<Array> out;
     std::size_t next = residuals.size();
-    for (const AbstractValue& a : s.arguments) {
+    for (std::size_t k = 0; k < s.arguments.size(); ++k) {
+      const AbstractValue& a = s.arguments[k];
       Instruction* t = has_tangent(a.shape)
                            ? transforms::materialize(b, known[next++].array, a.shape)
                            : no_tangent(b, a.shape);
       out.push_back(wrap_as(outer, t, a));
+      const Instruction* primal = s.primals.empty() ? nullptr : outer.own(s.primals[k]);
+      if (primal != nullptr) outer.note_gradient(t, primal);
     }
     return out;
   });

@@ -271,7 +271,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string who = "result" + result_paths[i] + " of '" + name + "'";
     if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
-    out.program.results.push_back({outputs[i], who});
+    out.program.results.push_back({outputs[i], who, trace.gradient_by_parameter(results[i])});
     out.program.result_weak.push_back(results[i].weak_type());
   }
   for (std::size_t i = 0; i < names.size(); ++i) {

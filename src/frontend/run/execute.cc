@@ -180,6 +180,10 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
   }
+  for (Placement& r : program.results) {
+    if (r.sharding || !r.gradient_by || !placed.parameter_committed.at(*r.gradient_by)) continue;
+    r.sharding = bound.parameter_shardings[*r.gradient_by];
+  }
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {
     const std::size_t i = bound.kept[k];
     if (i < bound.donated.size() && bound.donated[i]) {

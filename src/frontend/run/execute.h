@@ -21,6 +21,8 @@ namespace tessera::frontend {
 struct Placement {
   std::optional<Sharding> sharding;  ///< empty: not specified
   std::string who;                   ///< for messages: "argument x[0] of f"
+  /// Of a result: the parameter by which it is the gradient. It is sharded as that.
+  std::optional<std::size_t> gradient_by{};
 };
 
 /// A traced program and the requested shardings of its parameters and results.

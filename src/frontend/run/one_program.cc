@@ -22,12 +22,14 @@ std::vector<Array> run_as_one_program(const std::string& name, Location location
       results = body();
     }
     trace.finish(results, location);
-    for (const Array& r : results) program.result_weak.push_back(r.weak_type());
+    for (const Array& r : results) {
+      program.results.push_back({std::nullopt, "", trace.gradient_by_parameter(r)});
+      program.result_weak.push_back(r.weak_type());
+    }
     args = trace.captures();
     program.mesh_uses = trace.mesh_uses();
     program.module = trace.take_module();
   }
-  program.results.resize(program.result_weak.size());
   program.parameters.resize(args.size());
   for (std::size_t i = 0; i < args.size(); ++i) {
     program.parameters[i].who = "operand " + std::to_string(i) + " of " + name;

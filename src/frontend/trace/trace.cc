@@ -166,6 +166,26 @@ const ManualScope* Trace::manual_scope() const {
   return nullptr;
 }
 
+const ir::Instruction* Trace::own(const Array& array) const {
+  const ArrayImpl& impl = impl_of(array);
+  return impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == id_ ? impl.instruction : nullptr;
+}
+
+void Trace::note_gradient(const ir::Instruction* gradient, const ir::Instruction* by) {
+  const auto* parameter = by->attrs.get_if<ir::ParameterAttrs>();
+  if (parameter == nullptr || gradient->parent != computation_ || by->parent != computation_)
+    return;
+  gradients_[gradient->index] = std::size_t(parameter->number);
+}
+
+std::optional<std::size_t> Trace::gradient_by_parameter(const Array& result) const {
+  const ir::Instruction* i = own(result);
+  if (i == nullptr) return std::nullopt;
+  const auto found = gradients_.find(i->index);
+  if (found == gradients_.end()) return std::nullopt;
+  return found->second;
+}
+
 const ir::BatchAxis* Trace::batch_axis(const std::string& name) const {
   for (const Trace* t = this; t; t = t->parent_) {
     for (auto axis = t->batch_axes_.rbegin(); axis != t->batch_axes_.rend(); ++axis) {

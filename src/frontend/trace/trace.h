@@ -73,6 +73,12 @@ class Trace {
   /// The innermost per-device code that this trace is part of; null if none.
   const ManualScope* manual_scope() const;
   void bind_manual(ManualScope scope) { manual_ = std::move(scope); }
+  /// The instruction of an array of this very trace; null for others.
+  const ir::Instruction* own(const Array& array) const;
+  /// Says that one value of this trace is the gradient by another.
+  void note_gradient(const ir::Instruction* gradient, const ir::Instruction* by);
+  /// The number of the parameter by which this is the gradient, if it is one.
+  std::optional<std::size_t> gradient_by_parameter(const Array& result) const;
   /// The axis of a batch that collectives may name here; null if none has that name, or if it is an
   /// axis of per-device code further inside.
   const ir::BatchAxis* batch_axis(const std::string& name) const;
@@ -133,6 +139,7 @@ class Trace {
   std::vector<ir::BatchAxis> batch_axes_;
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
   std::map<std::int64_t, VaryingAxes> preset_varying_;  ///< set for later positions
+  std::map<std::int64_t, std::size_t> gradients_;  ///< by position: the parameter's number
   std::string forbid_captures_;
   bool finished_ = false;
   bool eager_ = false;
