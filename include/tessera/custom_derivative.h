@@ -26,14 +26,18 @@ using FlatRule =
 /// The rule of one custom_jvp function: primals and tangents to results and tangents.
 struct FlatJvpRule {
   FlatRule rule;
+  bool symbolic_zeros = false;  ///< tangents that are zero are empty handles
 };
 /// The rules of one custom_vjp function. `forward` gives the results and then the residuals, and
 /// keeps the tree of these in what it returns last.
 struct FlatVjpRule {
-  std::function<std::vector<Array>(const std::vector<Array>&, std::any* residuals)> forward;
+  std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<bool>& perturbed,
+                                   std::any* residuals)>
+      forward;
   std::function<std::vector<Array>(const std::vector<Array>& residual_leaves,
                                    const std::vector<Array>& cotangents, const std::any& residuals)>
       backward;
+  bool symbolic_zeros = false;  ///< `perturbed` says something
 };
 
 std::vector<Array> call_custom_jvp(const CallInfo& info, Prototype* prototype,
@@ -86,6 +90,16 @@ class CustomFunction : public Calls<CustomFunction<D, F, Rule>, F> {
 
 }  // namespace internal
 
+/// Says that a rule is told which tangents are zero: see `symbolic_zeros`.
+struct SymbolicZeros {};
+/// `f.def_jvp(rule, symbolic_zeros)`: tangents that are known to be zero are no arrays of zeros but
+/// empty handles, of which `is_symbolic_zero` is true. `f.def_vjp(forward, backward,
+/// symbolic_zeros)`: `forward` gets a std::vector<bool> as its last argument, which says for each
+/// array of the arguments whether a cotangent is asked of it.
+inline constexpr SymbolicZeros symbolic_zeros{};
+/// Whether a tangent that a rule with `symbolic_zeros` is given is known to be zero.
+inline bool is_symbolic_zero(const Array& tangent) { return !tangent.valid(); }
+
 /// A function with a forward-mode rule of its own, made by `custom_jvp`.
 template <class F>
 class CustomJvp : public internal::CustomFunction<CustomJvp<F>, F, internal::FlatJvpRule> {
@@ -96,8 +110,8 @@ class CustomJvp : public internal::CustomFunction<CustomJvp<F>, F, internal::Fla
   using Base::Base;
 
   /// The rule: `rule(primals, tangents)`, two tuples of the function's arguments, returns a pair of
-  /// the result and its tangent. It must be linear in the tangents. Copies made before don't see
-  /// it.
+  /// the result and its tangent. It must be linear in the tangents. An empty Array is a tangent of
+  /// zeros. Copies made before don't see it.
   /// @code
   /// auto f = custom_jvp([](Array x) { return log1p(exp(x)); });
   /// f.def_jvp([](std::tuple<Array> x, std::tuple<Array> dx) {
@@ -106,18 +120,12 @@ class CustomJvp : public internal::CustomFunction<CustomJvp<F>, F, internal::Fla
   /// @endcode
   template <class Rule>
   CustomJvp& def_jvp(Rule rule) {
-    using Pair = std::invoke_result_t<Rule&, Held, Held>;
-    static_assert(std::is_same_v<std::tuple_element_t<0, Pair>, std::tuple_element_t<1, Pair>>,
-                  "tessera: a rule of custom_jvp returns a pair of two trees of one type");
-    this->rule_ = [rule = std::make_shared<Rule>(std::move(rule))](const Held& held) {
-      return internal::FlatJvpRule{
-          [rule, held](const std::vector<Array>& primals, const std::vector<Array>& tangents) {
-            const auto out = std::invoke(*rule, internal::trees_in_order(held, primals),
-                                         internal::trees_in_order(held, tangents));
-            return internal::leaves_in_order(std::get<0>(out), std::get<1>(out));
-          }};
-    };
-    return *this;
+    return define(std::move(rule), false);
+  }
+  /// The same with a rule that is told which tangents are zero.
+  template <class Rule>
+  CustomJvp& def_jvp(Rule rule, SymbolicZeros) {
+    return define(std::move(rule), true);
   }
 
   /// For internal use.
@@ -127,6 +135,24 @@ class CustomJvp : public internal::CustomFunction<CustomJvp<F>, F, internal::Fla
                                   const std::string& name, internal::FlatJvpRule rule,
                                   Location location) {
     return internal::call_custom_jvp(info, prototype, name, std::move(rule), location);
+  }
+
+ private:
+  template <class Rule>
+  CustomJvp& define(Rule rule, bool zeros) {
+    using Pair = std::invoke_result_t<Rule&, Held, Held>;
+    static_assert(std::is_same_v<std::tuple_element_t<0, Pair>, std::tuple_element_t<1, Pair>>,
+                  "tessera: a rule of custom_jvp returns a pair of two trees of one type");
+    this->rule_ = [rule = std::make_shared<Rule>(std::move(rule)), zeros](const Held& held) {
+      return internal::FlatJvpRule{
+          [rule, held](const std::vector<Array>& primals, const std::vector<Array>& tangents) {
+            const auto out = std::invoke(*rule, internal::trees_in_order(held, primals),
+                                         internal::trees_in_order(held, tangents));
+            return internal::leaves_in_order(std::get<0>(out), std::get<1>(out));
+          },
+          zeros};
+    };
+    return *this;
   }
 };
 
@@ -155,7 +181,7 @@ class CustomVjp : public internal::CustomFunction<CustomVjp<F>, F, internal::Fla
 
   /// The rules: `forward(arguments...)` returns a pair of the result and residuals, a tree of
   /// Array; `backward(residuals, cotangent)` returns the cotangents of the arguments: a tree like
-  /// the argument if there is one, else a tuple of such.
+  /// the argument if there is one, else a tuple of such. An empty Array is a cotangent of zeros.
   /// @code
   /// auto f = custom_vjp([](Array x, Array y) { return sin(x) * y; });
   /// f.def_vjp(
@@ -167,9 +193,40 @@ class CustomVjp : public internal::CustomFunction<CustomVjp<F>, F, internal::Fla
   /// @endcode
   template <class Forward, class Backward>
   CustomVjp& def_vjp(Forward forward, Backward backward) {
+    return define(
+        [forward = std::move(forward)](const Held& args, const std::vector<bool>&) mutable {
+          return std::apply(forward, args);
+        },
+        std::move(backward), false);
+  }
+  /// The same with a forward rule that is told of which arrays cotangents are asked.
+  template <class Forward, class Backward>
+  CustomVjp& def_vjp(Forward forward, Backward backward, SymbolicZeros) {
+    return define(
+        [forward = std::move(forward)](const Held& args,
+                                       const std::vector<bool>& perturbed) mutable {
+          return std::apply([&](const auto&... a) { return std::invoke(forward, a..., perturbed); },
+                            args);
+        },
+        std::move(backward), true);
+  }
+
+  /// For internal use.
+  static constexpr const char *kMade = "custom_vjp", *kDefinition = "def_vjp";
+  /// For internal use.
+  static std::vector<Array> stage(const internal::CallInfo& info, internal::Prototype* prototype,
+                                  const std::string& name, internal::FlatVjpRule rule,
+                                  Location location) {
+    return internal::call_custom_vjp(info, prototype, name, std::move(rule), location);
+  }
+
+ private:
+  template <class Forward, class Backward>
+  CustomVjp& define(Forward forward, Backward backward, bool zeros) {
     this->rule_ = [forward = std::make_shared<Forward>(std::move(forward)),
-                   backward = std::make_shared<Backward>(std::move(backward))](const Held& held) {
-      using Pair = decltype(std::apply(*forward, held));
+                   backward = std::make_shared<Backward>(std::move(backward)),
+                   zeros](const Held& held) {
+      using Pair = decltype((*forward)(held, std::vector<bool>()));
       using R = std::tuple_element_t<0, Pair>;
       using Residuals = std::tuple_element_t<1, Pair>;
       struct Kept {
@@ -177,8 +234,10 @@ class CustomVjp : public internal::CustomFunction<CustomVjp<F>, F, internal::Fla
         Residuals residuals;
       };
       internal::FlatVjpRule out;
-      out.forward = [forward, held](const std::vector<Array>& leaves, std::any* kept) {
-        Pair pair = std::apply(*forward, internal::trees_in_order(held, leaves));
+      out.symbolic_zeros = zeros;
+      out.forward = [forward, held](const std::vector<Array>& leaves,
+                                    const std::vector<bool>& perturbed, std::any* kept) {
+        Pair pair = (*forward)(internal::trees_in_order(held, leaves), perturbed);
         std::vector<Array> flat = internal::leaves_in_order(std::get<0>(pair), std::get<1>(pair));
         const auto nothing = [](const Array&) { return Array(); };
         *kept = Kept{tree_map(nothing, std::get<0>(pair)), tree_map(nothing, std::get<1>(pair))};
@@ -194,15 +253,6 @@ class CustomVjp : public internal::CustomFunction<CustomVjp<F>, F, internal::Fla
       return out;
     };
     return *this;
-  }
-
-  /// For internal use.
-  static constexpr const char *kMade = "custom_vjp", *kDefinition = "def_vjp";
-  /// For internal use.
-  static std::vector<Array> stage(const internal::CallInfo& info, internal::Prototype* prototype,
-                                  const std::string& name, internal::FlatVjpRule rule,
-                                  Location location) {
-    return internal::call_custom_vjp(info, prototype, name, std::move(rule), location);
   }
 };
 

@@ -28,6 +28,7 @@
 #include <tessera/load.h>
 #include <tessera/losses.h>
 #include <tessera/mesh.h>
+#include <tessera/nondiff_arguments.h>
 #include <tessera/npy.h>
 #include <tessera/ops.h>
 #include <tessera/partition_spec.h>

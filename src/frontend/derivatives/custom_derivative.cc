@@ -35,6 +35,13 @@ Array zeros_of_pred(const Shape& shape) {
   return t.wrap(transforms::zeros(t.builder(), Shape(DType::pred, shape.dims)), false);
 }
 
+/// An empty handle is zeros.
+Array zeros_if_empty(const Array& given, const Shape& shape) {
+  if (given.valid()) return given;
+  Trace& t = *Trace::current();
+  return t.wrap(transforms::zeros(t.builder(), shape), false);
+}
+
 /// The op's operands are captures, which have no derivative, and then the leaves of arguments.
 class CustomRules : public ir::DerivativeRules {
  public:
@@ -48,6 +55,14 @@ class CustomRules : public ir::DerivativeRules {
  protected:
   std::vector<Instruction*> leaves(const ir::Instruction& op) const {
     return {op.operands().begin() + std::ptrdiff_t(captures_), op.operands().end()};
+  }
+  /// Flags of the leaves that have tangents, as one for each leaf.
+  static std::vector<bool> of_leaves(const std::vector<Instruction*>& leaves,
+                                     const std::vector<bool>& perturbed) {
+    std::vector<bool> out;
+    std::size_t next = 0;
+    for (const Instruction* i : leaves) out.push_back(has_tangent(i->shape) && perturbed[next++]);
+    return out;
   }
   std::string name_;
   Location location_;
@@ -63,11 +78,12 @@ class JvpRules final : public CustomRules {
       : CustomRules(std::move(name), location, captures, std::move(results)),
         rule_(std::move(rule)) {}
 
-  ir::Computation* jvp(const Instruction& op, const std::vector<bool>&) override {
+  ir::Computation* jvp(const Instruction& op, const std::vector<bool>& perturbed) override {
     std::vector<AbstractValue> values = values_of(op.operands());
     const std::vector<Instruction*> primals = leaves(op);
-    for (const Instruction* i : primals) {
-      if (has_tangent(i->shape)) values.push_back({i->shape, false, {}});
+    const std::vector<bool> given_tangents = of_leaves(primals, perturbed);
+    for (std::size_t k = 0; k < primals.size(); ++k) {
+      if (given_tangents[k]) values.push_back({primals[k]->shape, false, {}});
     }
     RuleTrace rule(name_, op.parent->module(), values, axes_);
     const ActiveTrace active(&rule.trace);
@@ -75,8 +91,12 @@ class JvpRules final : public CustomRules {
     const auto middle = first + std::ptrdiff_t(primals.size());
     auto next = middle;
     std::vector<Array> tangents;
-    for (const Instruction* i : primals) {
-      tangents.push_back(has_tangent(i->shape) ? *next++ : zeros_of_pred(i->shape));
+    for (std::size_t k = 0; k < primals.size(); ++k) {
+      if (given_tangents[k]) {
+        tangents.push_back(*next++);
+      } else {
+        tangents.push_back(rule_.symbolic_zeros ? Array() : zeros_of_pred(primals[k]->shape));
+      }
     }
     const std::vector<Array> given = rule_.rule({first, middle}, tangents);
     check_count(name_, given.size(), 2 * results_.size(), location_);
@@ -88,8 +108,9 @@ class JvpRules final : public CustomRules {
       const std::string what = "the " + std::string(tangent ? "tangent" : "result") + " of leaf " +
                                std::to_string(k % results_.size()) + " that the rule of " + name_ +
                                " gives";
-      check_type(what, frontend::abstract_value(given[k]).shape, like, location_);
-      out.push_back(given[k]);
+      const Array value = tangent ? zeros_if_empty(given[k], like) : given[k];
+      check_type(what, frontend::abstract_value(value).shape, like, location_);
+      out.push_back(value);
     }
     return rule.trace.finish(out, location_);
   }
@@ -114,23 +135,23 @@ class VjpRules final : public CustomRules {
     return nullptr;
   }
 
-  Vjp vjp(const Instruction& op, const std::vector<bool>&) override {
+  Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) override {
     std::any kept;
     std::vector<AbstractValue> residuals;
     Vjp out;
-    out.forward = forward(op, &kept, &residuals);
+    out.forward = forward(op, of_leaves(leaves(op), perturbed), &kept, &residuals);
     out.residuals = std::int64_t(residuals.size());
     out.backward = backward(op, kept, residuals);
     return out;
   }
 
  private:
-  ir::Computation* forward(const Instruction& op, std::any* kept,
-                           std::vector<AbstractValue>* residuals) {
+  ir::Computation* forward(const Instruction& op, const std::vector<bool>& perturbed,
+                           std::any* kept, std::vector<AbstractValue>* residuals) {
     RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), axes_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
-    const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, kept);
+    const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, perturbed, kept);
     if (given.size() < results_.size()) {
       check_count(name_ + ".forward", given.size(), results_.size(), location_);
     }
@@ -168,11 +189,13 @@ class VjpRules final : public CustomRules {
     check_count(name_ + ".backward", given.size(), primals.size(), location_);
     std::vector<Array> out;
     for (std::size_t k = 0; k < given.size(); ++k) {
-      if (!has_tangent(primals[k]->shape)) continue;
+      const Shape& like = primals[k]->shape;
+      if (!has_tangent(like)) continue;
+      const Array value = zeros_if_empty(given[k], like);
       check_type("the cotangent of leaf " + std::to_string(k) +
                      " of the arguments that the backward rule of " + name_ + " gives",
-                 frontend::abstract_value(given[k]).shape, primals[k]->shape, location_);
-      out.push_back(given[k]);
+                 frontend::abstract_value(value).shape, like, location_);
+      out.push_back(value);
     }
     return rule.trace.finish(out, location_);
   }
@@ -201,6 +224,7 @@ std::vector<Array> call_custom_jvp(const CallInfo& info, Prototype* prototype,
       [&](const TracedFunction& f, std::size_t captures) {
         ir::CustomDerivativeAttrs a;
         a.nondiff = std::int64_t(captures);
+        a.symbolic_zeros = rule.symbolic_zeros;
         a.label = name;
         a.rules =
             std::make_shared<JvpRules>(std::move(rule), name, location, captures, shapes_of(f));
@@ -217,6 +241,7 @@ std::vector<Array> call_custom_vjp(const CallInfo& info, Prototype* prototype,
         ir::CustomDerivativeAttrs a;
         a.kind = ir::CustomDerivativeAttrs::Kind::vjp;
         a.nondiff = std::int64_t(captures);
+        a.symbolic_zeros = rule.symbolic_zeros;
         a.label = name;
         a.rules =
             std::make_shared<VjpRules>(std::move(rule), name, location, captures, shapes_of(f));
