@@ -31,6 +31,7 @@
 #include <tessera/nondiff_arguments.h>
 #include <tessera/npy.h>
 #include <tessera/ops.h>
+#include <tessera/optimization_barrier.h>
 #include <tessera/partition_spec.h>
 #include <tessera/placement.h>
 #include <tessera/random.h>
