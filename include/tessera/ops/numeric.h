@@ -96,7 +96,7 @@ class Piece {
  public:
   /// A function, applied to all of x.
   template <class F>
-  requires std::is_invocable_r_v<Array, F&, Array> Piece(F f)  // NOLINT: implicit by design
+  requires(std::is_invocable_r_v<Array, F&, Array>) Piece(F f)  // NOLINT: implicit by design
       : function_(std::move(f)) {}
   /// A number.
   template <ScalarLike T>

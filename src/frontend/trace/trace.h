@@ -139,7 +139,7 @@ class Trace {
   std::vector<ir::BatchAxis> batch_axes_;
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
   std::map<std::int64_t, VaryingAxes> preset_varying_;  ///< set for later positions
-  std::map<std::int64_t, std::size_t> gradients_;  ///< by position: the parameter's number
+  std::map<std::int64_t, std::size_t> gradients_;       ///< by position: the parameter's number
   std::string forbid_captures_;
   bool finished_ = false;
   bool eager_ = false;

@@ -10,9 +10,6 @@
 namespace tessera::ir::formulas {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // Ei(x): numerators and denominators in x up to 2, in 1/x from there to 4, 8, 16, 32, 64 and
 // beyond.
 constexpr std::array<double, 6> kEiP1{-5.350447357812542947283e0, 2.185049168816613393830e2,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -12,6 +13,11 @@
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {
+
+namespace formulas {
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+}  // namespace formulas
 
 class Formula;
 

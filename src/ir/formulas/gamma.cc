@@ -33,8 +33,6 @@ constexpr std::array<double, 12> kZeta{12.0,
                                        1.8152105401943546773e17,
                                        -7.1661652561756670113e18};
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 
 }  // namespace

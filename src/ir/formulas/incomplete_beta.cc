@@ -10,9 +10,6 @@
 namespace tessera::ir::formulas {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 /// lgamma(x) minus Stirling's (x - 1/2) log x - x + log(2 pi) / 2, of x >= 10.
 Num stirling_rest(Num x) {
   constexpr std::array<double, 6> kTerms{-691.0 / 360360, 1.0 / 1188, -1.0 / 1680,

@@ -9,8 +9,6 @@
 namespace tessera::ir::formulas {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int kMostTerms = 2000;
 
 double epsilon(const Formula& m) {
