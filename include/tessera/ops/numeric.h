@@ -100,8 +100,9 @@ class Piece {
       : function_(std::move(f)) {}
   /// A number.
   template <ScalarLike T>
-  Piece(T value)  // NOLINT: implicit by design
-      : function_([value](const Array&) { return Array(value); }) {}
+  Piece(T value) {  // NOLINT: implicit by design
+    function_ = [value](const Array&) { return Array(value); };
+  }
   /// For internal use.
   Array operator()(const Array& x) const { return function_(x); }
 
