@@ -7,7 +7,9 @@
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/fft.h>
+#include <tessera/ops/gather_scatter.h>
 #include <tessera/ops/histograms.h>
+#include <tessera/ops/indexed_update.h>
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/layers.h>
 #include <tessera/ops/nn.h>

@@ -275,7 +275,8 @@ void add_shapes(Table& table) {
   };
 }
 
-/// numpy's text of an index: "[1:3,None,...,-1,a0]".
+}  // namespace
+
 std::vector<IndexItem> index_items(const Call& c) {
   const std::string text = c.word("at");
   std::vector<IndexItem> out;
@@ -307,6 +308,8 @@ std::vector<IndexItem> index_items(const Call& c) {
   }
   return out;
 }
+
+namespace {
 
 void add_indexing(Table& table) {
   table["index"] = [](const Call& c) { return Arrays{index(c[0], index_items(c))}; };

@@ -6,6 +6,9 @@
 
 namespace tessera::testing {
 
+/// The entry `at`, numpy's text of an index: "[1:3,None,...,-1,a0]".
+std::vector<IndexItem> index_items(const FixtureCall& c);
+
 /// The functions of numpy_ops.txt that Tessera has, by their names there.
 const std::map<std::string, FixtureFunction>& numpy_functions();
 

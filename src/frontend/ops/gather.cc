@@ -70,9 +70,78 @@ Array gathered(const Array& x, const std::vector<Array>& positions, const Dims& 
                x.weak_type());
 }
 
-}  // namespace frontend
+Literal fill_literal(DType t) {
+  if (is_floating(t) || is_complex(t)) {
+    return Literal::scalar(t, std::numeric_limits<double>::quiet_NaN());
+  }
+  if (t == DType::pred) return Literal::scalar(t, true);
+  return *ir::identity_of(is_unsigned_integer(t) ? ir::Opcode::minimum : ir::Opcode::maximum, t);
+}
 
-namespace {
+Array fill_scalar(const std::string& op, const std::optional<Array>& value, DType t,
+                  Location location) {
+  if (!value) return program_constant(fill_literal(t));
+  if (impl_of(*value, location).shape.rank() != 0) {
+    throw ShapeError(op + ": the fill value must be a scalar, got " + value->type_string(),
+                     location);
+  }
+  return converted(*value, t, location);
+}
+
+Array in_range(const Array& positions, std::int64_t size, Location location) {
+  const DType t = positions.dtype();
+  const Operand at{positions, location};
+  const Array below = less(at, {program_constant(Literal::scalar(t, size)), location});
+  if (is_unsigned_integer(t)) return below;
+  const Operand zero{program_constant(t, 0), location};
+  return logical_and({below, location}, {greater_equal(at, zero), location});
+}
+
+Array filled(const Array& x, const Array& valid, const Dims& mapping, const Array& fill,
+             Location location, const std::string& name) {
+  const std::vector<Array> operands{broadcast_in_dim(valid, x.shape(), mapping, location, name), x,
+                                    broadcasted(fill, x.shape(), location)};
+  return apply(ir::Opcode::select, operands, {}, location, name, nullptr, nullptr, x.weak_type());
+}
+
+Array positions_in_mode(const Array& positions, std::int64_t size, IndexMode mode,
+                        Location location) {
+  const DType t = positions.dtype();
+  const Operand n{program_constant(Literal::scalar(t, size)), location};
+  if (mode == IndexMode::wrap) return remainder({positions, location}, n);
+  const Array at = from_the_end(positions, size, location);
+  if (mode != IndexMode::clip) return at;
+  const Operand last{program_constant(Literal::scalar(t, size - 1)), location};
+  const Operand low{maximum({at, location}, {program_constant(t, 0), location}), location};
+  return minimum(low, last);
+}
+
+Array picked(const Array& inner, const IndexPlan& plan, const IndexOptions& options,
+             Location location, const std::string& name) {
+  if (plan.places.empty()) return inner;
+  const Shape out(inner.dtype(), plan.gathered);
+  if (out.element_count() == 0) {
+    return broadcasted(program_constant(inner.dtype(), 0), plan.gathered, location);
+  }
+  const bool fills = options.mode == IndexMode::fill || options.mode == IndexMode::drop;
+  std::vector<Array> places = index_arrays(name, plan.places, location);
+  Array valid;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::int64_t size = inner.shape()[std::size_t(plan.picked[i])];
+    // The gather itself clamps.
+    const IndexMode mode = options.mode == IndexMode::wrap ? options.mode : IndexMode::automatic;
+    places[i] = positions_in_mode(places[i], size, mode, location);
+    if (!fills) continue;
+    const Array within = in_range(places[i], size, location);
+    valid = valid.valid() ? logical_and({valid, location}, {within, location}) : within;
+  }
+  const Array y = gathered(inner, places, plan.picked, plan.before, location, name);
+  if (!fills) return y;
+  Dims mapping(plan.places_shape.size());
+  std::iota(mapping.begin(), mapping.end(), plan.before);
+  return filled(y, valid, mapping, fill_scalar(name, options.fill_value, y.dtype(), location),
+                location, name);
+}
 
 void need_integers(const std::string& op, const Array& indices, Location location) {
   const Shape& shape = impl_of(indices, location).shape;
@@ -82,20 +151,16 @@ void need_integers(const std::string& op, const Array& indices, Location locatio
   }
 }
 
-Literal filler(DType t) {
-  if (is_floating(t) || is_complex(t)) {
-    return Literal::scalar(t, std::numeric_limits<double>::quiet_NaN());
-  }
-  if (t == DType::pred) return Literal::scalar(t, true);
-  // The smallest signed or the largest unsigned number.
-  return *ir::identity_of(is_unsigned_integer(t) ? ir::Opcode::minimum : ir::Opcode::maximum, t);
-}
+}  // namespace frontend
+
+namespace {
+
+using frontend::need_integers;
 
 /// Indices adjusted for a mode; `valid` becomes the mask of mode fill.
 Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location location,
                Array& valid) {
   const DType t = indices.dtype();
-  const Operand zero{frontend::program_constant(t, 0), location};
   const Operand n{frontend::program_constant(Literal::scalar(t, size)), location};
   Operand at{indices, location};
   if (mode == TakeMode::wrap) return remainder(at, n);
@@ -104,21 +169,8 @@ Array prepared(const Array& indices, std::int64_t size, TakeMode mode, Location 
     return indices;
   }
   at.array = frontend::from_the_end(indices, size, location);
-  valid = less(at, n);
-  if (!is_unsigned_integer(t)) {
-    valid = logical_and({valid, location}, {greater_equal(at, zero), location});
-  }
+  valid = frontend::in_range(at.array, size, location);
   return at.array;
-}
-
-/// x where valid, elsewhere the fill value; `mapping` maps the dims of `valid` to those of x.
-Array filled(const Array& x, const Array& valid, const Dims& mapping, Location location,
-             const std::string& name) {
-  const std::vector<Array> operands{
-      frontend::broadcast_in_dim(valid, x.shape(), mapping, location, name), x,
-      frontend::broadcasted(frontend::program_constant(filler(x.dtype())), x.shape(), location)};
-  return frontend::apply(ir::Opcode::select, operands, {}, location, name, nullptr, nullptr,
-                         x.weak_type());
 }
 
 void need_elements(const std::string& op, const Shape& shape, std::int64_t axis,
@@ -155,7 +207,9 @@ Array take(Operand x, Operand indices, std::optional<std::int64_t> axis, TakeMod
     if (!valid.valid()) return out;
     Dims mapping(std::size_t(at.ndim()));
     std::iota(mapping.begin(), mapping.end(), dim);
-    return filled(out, valid, mapping, location, "take");
+    return frontend::filled(out, valid, mapping,
+                            frontend::program_constant(frontend::fill_literal(shape.dtype)),
+                            location, "take");
   });
 }
 
@@ -208,7 +262,9 @@ Array take_along_axis(Operand x, Operand indices, std::optional<std::int64_t> ax
     if (!valid.valid()) return out;
     Dims mapping(std::size_t(rank), 0);
     std::iota(mapping.begin(), mapping.end(), 0);
-    return filled(out, valid, mapping, location, "take_along_axis");
+    return frontend::filled(out, valid, mapping,
+                            frontend::program_constant(frontend::fill_literal(shape.dtype)),
+                            location, "take_along_axis");
   });
 }
 

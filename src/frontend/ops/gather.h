@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <tessera/ops/gather_scatter.h>
+
+#include "src/frontend/ops/index_plan.h"
 #include "src/frontend/ops/internal.h"
 
 namespace tessera::frontend {
@@ -18,5 +21,26 @@ Array from_the_end(const Array& positions, std::int64_t size, Location location)
 /// dims of the positions follow the first `before` remaining dims. Positions are clamped.
 Array gathered(const Array& x, const std::vector<Array>& positions, const Dims& dims,
                std::int64_t before, Location location, const std::string& name);
+
+/// What reads out of range give by default: NaN, the smallest signed or the largest unsigned
+/// number, true.
+Literal fill_literal(DType t);
+/// The scalar of a fill value, or of the default one.
+Array fill_scalar(const std::string& op, const std::optional<Array>& value, DType t,
+                  Location location);
+/// Whether 0 <= positions < size.
+Array in_range(const Array& positions, std::int64_t size, Location location);
+/// x where valid, elsewhere a scalar; `mapping` maps the dims of `valid` to those of x.
+Array filled(const Array& x, const Array& valid, const Dims& mapping, const Array& fill,
+             Location location, const std::string& name);
+/// Positions ready for a gather or scatter with windows of size 1, in these modes; negative ones
+/// count from the end. Those out of range stay so in modes other than clip and wrap.
+Array positions_in_mode(const Array& positions, std::int64_t size, IndexMode mode,
+                        Location location);
+/// What an index's arrays pick from the inner part; itself if there are none.
+Array picked(const Array& inner, const IndexPlan& plan, const IndexOptions& options,
+             Location location, const std::string& name);
+/// DTypeError if indices aren't integers.
+void need_integers(const std::string& op, const Array& indices, Location location);
 
 }  // namespace tessera::frontend

@@ -7,6 +7,7 @@
 #include <tessera/ops/elementwise.h>
 
 #include "src/frontend/ops/gather.h"
+#include "src/frontend/ops/index_plan.h"
 #include "src/frontend/ops/moves.h"
 
 namespace tessera {
@@ -15,37 +16,6 @@ using frontend::as_one_program;
 using frontend::composed;
 using frontend::shape_of;
 using internal::impl_of;
-
-namespace {
-
-/// A Python slice of a dim: HLO's start, limit and stride, and whether to reverse the result.
-struct Span {
-  std::int64_t start = 0, limit = 0, stride = 1;
-  bool reversed = false;
-};
-
-Span span_of(const Slice& s, std::int64_t size, const std::string& op, Location location) {
-  if (s.step == 0) throw ValueError(op + ": the step of a slice must not be 0", location);
-  auto place = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
-    return std::clamp(at < 0 ? at + size : at, low, high);
-  };
-  if (s.step > 0) {
-    const std::int64_t start = place(s.start.value_or(0), 0, size);
-    const std::int64_t stop = place(s.stop.value_or(size), 0, size);
-    // A step larger than the dim selects the first position only.
-    return {start, std::max(start, stop), std::min(s.step, std::max<std::int64_t>(size, 1)), false};
-  }
-  // From start down to stop + 1: the same positions in ascending order, then reversed.
-  const std::int64_t start = s.start ? place(*s.start, -1, size - 1) : size - 1;
-  const std::int64_t stop = s.stop ? place(*s.stop, -1, size - 1) : -1;
-  if (start <= stop) return {0, 0, 1, false};
-  const std::int64_t step = s.step < -size ? size : -s.step;
-  const std::int64_t count = ceil_div(start - stop, step);
-  const std::int64_t last = start - (count - 1) * step;
-  return {last, start + 1, step, true};
-}
-
-}  // namespace
 
 Array slice(Operand x, std::vector<std::int64_t> starts, std::vector<std::int64_t> limits,
             std::vector<std::int64_t> strides) {
@@ -85,7 +55,8 @@ Array slice_in_dim(Operand x, std::optional<std::int64_t> start, std::optional<s
     throw ValueError("slice_in_dim: stride " + std::to_string(stride) + " must be 1 or more",
                      x.location);
   }
-  const Span span = span_of({start, limit, stride}, shape.dim(axis), "slice_in_dim", x.location);
+  const frontend::Span span =
+      frontend::span_of({start, limit, stride}, shape.dim(axis), "slice_in_dim", x.location);
   Dims starts(shape.dims.size(), 0), limits = shape.dims, strides(shape.dims.size(), 1);
   starts[std::size_t(axis)] = span.start;
   limits[std::size_t(axis)] = span.limit;
@@ -93,144 +64,14 @@ Array slice_in_dim(Operand x, std::optional<std::int64_t> start, std::optional<s
   return frontend::sliced(x.array, starts, limits, strides, x.location, "slice_in_dim");
 }
 
-namespace {
-
-/// The entries of an index, completed to one per dim.
-struct Indexing {
-  std::vector<IndexItem> items;  ///< without ellipsis
-  bool gathers = false;
-};
-
-Indexing spelled_out(std::vector<IndexItem> items, const Shape& shape, Location location) {
-  using Kind = IndexItem::Kind;
-  std::int64_t used = 0, ellipses = 0;
-  Indexing out;
-  for (const IndexItem& item : items) {
-    used += item.kind() != Kind::newaxis && item.kind() != Kind::ellipsis;
-    ellipses += item.kind() == Kind::ellipsis;
-    if (item.kind() != Kind::array) continue;
-    const DType t = impl_of(item.array(), location).shape.dtype;
-    if (t == DType::pred) {
-      throw DTypeError(
-          "index by a pred array: the result's shape would depend on values; use "
-          "where",
-          location);
-    }
-    if (!is_integer(t)) {
-      throw DTypeError("index by " + item.array().type_string() + "; arrays in it must be integer",
-                       location);
-    }
-    out.gathers = true;
-  }
-  if (ellipses > 1) throw ValueError("index: only one ellipsis is allowed", location);
-  if (used > shape.rank()) {
-    throw ValueError("index of " + shape.to_string() + ": " + std::to_string(used) +
-                         " entries for " + std::to_string(shape.rank()) + " dims",
-                     location);
-  }
-  if (ellipses == 0) items.emplace_back(ellipsis);
-  for (const IndexItem& item : items) {
-    if (item.kind() == Kind::ellipsis) {
-      for (std::int64_t d = used; d < shape.rank(); ++d) out.items.emplace_back(Slice{});
-    } else {
-      out.items.push_back(item);
-    }
-  }
-  return out;
-}
-
-std::int64_t checked_position(std::int64_t at, std::int64_t size, std::int64_t dim,
-                              const Shape& shape, Location location) {
-  if (at < -size || at >= size) {
-    throw ValueError("index " + std::to_string(at) + " of dim " + std::to_string(dim) + " of " +
-                         shape.to_string() +
-                         (size == 0 ? ", which has no elements"
-                                    : "; valid are " + std::to_string(-size) + " to " +
-                                          std::to_string(size - 1)),
-                     location);
-  }
-  return at < 0 ? at + size : at;
-}
-
-}  // namespace
-
 Array index(Operand x, std::vector<IndexItem> items) {
-  using Kind = IndexItem::Kind;
-  const Shape& shape = shape_of(x);
   const Location location = x.location;
-  const Indexing at = spelled_out(std::move(items), shape, location);
-  Dims starts, limits, strides, turned;
-  for (const IndexItem& item : at.items) {
-    if (item.kind() == Kind::newaxis) continue;
-    const auto d = std::int64_t(starts.size());
-    const std::int64_t size = shape.dim(d);
-    Span span{0, size, 1, false};
-    if (item.kind() == Kind::slice) span = span_of(item.slice(), size, "index", location);
-    if (item.kind() == Kind::position) {
-      const std::int64_t p = checked_position(item.position(), size, d, shape, location);
-      span = {p, p + 1, 1, false};
-    }
-    starts.push_back(span.start);
-    limits.push_back(span.limit);
-    strides.push_back(span.stride);
-    if (span.reversed) turned.push_back(d);
-  }
+  const frontend::IndexPlan plan =
+      frontend::index_plan("index", std::move(items), shape_of(x), location);
   return composed("index", location, [&] {
-    Array y = frontend::sliced(x.array, starts, limits, strides, location, "index");
-    y = frontend::reversed(y, turned, location, "index");
-    // As in numpy, numbers next to arrays count as arrays when the position of the gathered dims is
-    // determined.
-    std::vector<Array> places;
-    Dims picked_dims, kept;
-    std::int64_t before = 0, groups = 0, d = 0;
-    bool in_group = false;
-    for (const IndexItem& item : at.items) {
-      const bool picks =
-          at.gathers && (item.kind() == Kind::array || item.kind() == Kind::position);
-      if (picks && !in_group && ++groups == 1) before = std::int64_t(kept.size());
-      in_group = picks;
-      if (item.kind() == Kind::newaxis) continue;
-      if (picks) {
-        picked_dims.push_back(d);
-        places.push_back(item.kind() == Kind::array ? item.array()
-                                                    : frontend::program_constant(s32, 0));
-      } else if (item.kind() == Kind::slice) {
-        kept.push_back(y.shape()[std::size_t(d)]);
-      }
-      ++d;
-    }
-    Dims picked_shape;
-    if (at.gathers) {
-      if (groups > 1) before = 0;
-      places = frontend::index_arrays("index", places, location);
-      picked_shape = places[0].shape();
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        const Dims& dims = y.shape();
-        if (dims[std::size_t(picked_dims[i])] == 0) {
-          throw ShapeError("index of " + shape.to_string() + " by " + places[i].type_string() +
-                               " in dim " + std::to_string(picked_dims[i]) +
-                               ", which has no elements",
-                           location);
-        }
-        places[i] = frontend::from_the_end(places[i], dims[std::size_t(picked_dims[i])], location);
-      }
-      y = frontend::gathered(y, places, picked_dims, before, location, "index");
-    }
-    // Dims indexed by numbers are removed, new axes are inserted.
-    Dims out;
-    std::size_t next = 0;
-    bool placed = !at.gathers;
-    auto place = [&] {
-      if (!placed) out.insert(out.end(), picked_shape.begin(), picked_shape.end());
-      placed = true;
-    };
-    if (groups > 1) place();
-    for (const IndexItem& item : at.items) {
-      if (item.kind() == Kind::newaxis) out.push_back(1);
-      if (item.kind() == Kind::slice) out.push_back(kept[next++]);
-      if (at.gathers && (item.kind() == Kind::array || item.kind() == Kind::position)) place();
-    }
-    return frontend::reshaped(y, out, location);
+    const Array inner = frontend::inner_of(x.array, plan, location, "index");
+    return frontend::reshaped(frontend::picked(inner, plan, {}, location, "index"), plan.result,
+                              location);
   });
 }
 
