@@ -15,10 +15,12 @@
 #include <tessera/ops/nn.h>
 #include <tessera/ops/normalization.h>
 #include <tessera/ops/numeric.h>
+#include <tessera/ops/order.h>
 #include <tessera/ops/pooling.h>
 #include <tessera/ops/products.h>
 #include <tessera/ops/reductions.h>
 #include <tessera/ops/sampled.h>
+#include <tessera/ops/sets.h>
 #include <tessera/ops/shape_ops.h>
 #include <tessera/ops/sorting.h>
 #include <tessera/ops/special.h>

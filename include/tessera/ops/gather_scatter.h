@@ -56,7 +56,7 @@ struct GatherDims {
   std::vector<std::int64_t> operand_batching_dims{}, start_indices_batching_dims{};
 };
 /// Slices at computed positions: for each index vector the slice of static sizes that begins there.
-/// By default (mode `fill`) slices that aren't within the array are filled.
+/// By default slices are moved to be within the array; in mode `fill` those that aren't are filled.
 /// @param x  The array.
 /// @param indices  Integers; the last dimension holds index vectors.
 /// @param dims  How dimensions correspond.

@@ -79,7 +79,7 @@ IndexedArray at(Operand x, std::vector<IndexItem> items);
 Array put_along_axis(Operand x, Operand indices, Operand values, std::optional<std::int64_t> axis,
                      IndexMode mode = IndexMode::automatic);
 /// Copy of x with elements of the flattened array replaced; `values` is repeated as needed. Indices
-/// out of range are clamped by default.
+/// out of range are dropped by default; mode `clip` takes negative ones as 0.
 /// @throws ValueError if there are indices and no values.
 Array put(Operand x, Operand indices, Operand values, IndexMode mode = IndexMode::automatic);
 /// Copy of x with the elements where `mask` is nonzero replaced by `values` in order, which are

@@ -84,8 +84,12 @@ class IndexItem {
 /// @endcode
 /// @throws ValueError if a number is out of range, there are more entries than dimensions, or two
 ///   ellipses.
-/// @throws DTypeError for a pred array (its result's shape would depend on values; use `where`) or
-///   any other array that isn't integer.
+/// A pred array is a mask of the dimensions that it indexes: outside of traces it stands for the
+/// positions of its true elements.
+/// @throws DTypeError for an array that is neither integer nor pred.
+/// @throws TracerError for a traced pred array (the result's shape would depend on values; use
+///   `where`).
+/// @throws ShapeError if a mask has other sizes than its dimensions.
 Array index(Operand x, std::vector<IndexItem> items);
 
 /// Static slice (HLO `slice`): [starts[d], limits[d]) in steps of strides[d] (1 by default) in each

@@ -174,15 +174,14 @@ Array IndexedArray::power(Operand values, const IndexOptions& options) const {
   const Location l = x_.location;
   const DType t = shape_of(x_).dtype;
   return composed("at.power", l, [&] {
-    const Array exponents = frontend::converted(values.array, t, l);
     if (!has_arrays(items_) || options.unique_indices) {
+      const Array exponents = frontend::converted(values.array, t, l);
       const Array now = get(options);
       return set({tessera::power({now, l}, {exponents, l}), l}, options);
     }
     // Exponents of elements that are indexed several times multiply.
     const Array ones = frontend::broadcasted(frontend::program_constant(t, 1), x_.array.shape(), l);
-    const Array all =
-        updated("at.power", {ones, l}, items_, {exponents, l}, options, Combine::multiply);
+    const Array all = updated("at.power", {ones, l}, items_, values, options, Combine::multiply);
     return tessera::power(x_, {all, l});
   });
 }
@@ -284,8 +283,10 @@ Array put(Operand x, Operand indices, Operand values, IndexMode mode) {
     const Array flat = frontend::reshaped(x.array, {shape.element_count()}, l);
     const Array v = repeated_to(frontend::converted(values.array, shape.dtype, l), count, l);
     IndexOptions options;
-    options.mode = mode == IndexMode::automatic ? IndexMode::clip : mode;
-    const Array places = frontend::reshaped(indices.array, {count}, l);
+    options.mode = mode;
+    Array places = frontend::reshaped(indices.array, {count}, l);
+    // As in numpy, negative ones are clamped rather than counted from the end.
+    if (mode == IndexMode::clip) places = maximum({places, l}, 0);
     return frontend::reshaped(at({flat, l}, {places}).set({v, l}, options), shape.dims, l);
   });
 }

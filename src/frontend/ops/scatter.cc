@@ -198,8 +198,7 @@ Array gather(Operand x, Operand indices, const GatherDims& dims,
     const std::vector<Array> operands{x.array, at};
     const Array y = frontend::apply(Opcode::gather, operands, attrs, l, "gather", nullptr, nullptr,
                                     x.array.weak_type());
-    const bool fills = options.mode == IndexMode::fill || options.mode == IndexMode::drop ||
-                       options.mode == IndexMode::automatic;
+    const bool fills = options.mode == IndexMode::fill || options.mode == IndexMode::drop;
     if (!fills || last.empty()) return y;
     const Operand position{at, l};
     Operand within{less_equal(position, {row_of(last, at.dtype(), l), l}), l};

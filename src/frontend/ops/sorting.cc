@@ -59,17 +59,29 @@ ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instructio
   return b.compare(ir::Direction::lt, x, y);
 }
 
+/// Whether the first elements of each pair come before the second ones, by the first `keys` pairs.
 ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operands, bool descending,
-                            Zeros zeros) {
+                            Zeros zeros, std::int64_t keys) {
   ir::Builder b(module->add_computation(descending ? "descending" : "ascending"));
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Shape scalar(operands[i].dtype(), {});
     b.parameter(std::int64_t(2 * i), scalar);
     b.parameter(std::int64_t(2 * i + 1), scalar);
   }
-  ir::Instruction *x = b.computation()->parameter(0), *y = b.computation()->parameter(1);
-  b.computation()->set_root(descending ? comes_before(b, y, x, zeros)
-                                       : comes_before(b, x, y, zeros));
+  // From the last key to the first: before by it, or a tie and before by those behind it.
+  ir::Instruction* root = nullptr;
+  for (std::int64_t k = keys; k-- > 0;) {
+    ir::Instruction *x = b.computation()->parameter(2 * k),
+                    *y = b.computation()->parameter(2 * k + 1);
+    if (descending) std::swap(x, y);
+    ir::Instruction* before = comes_before(b, x, y, zeros);
+    if (root) {
+      ir::Instruction* tie = b.unary(Opcode::not_, comes_before(b, y, x, zeros));
+      before = b.binary(Opcode::or_, before, b.binary(Opcode::and_, tie, root));
+    }
+    root = before;
+  }
+  b.computation()->set_root(root);
   return b.computation();
 }
 
@@ -85,11 +97,12 @@ std::pair<Array, std::int64_t> along(const std::string& op, const Operand& x,
 namespace {
 
 std::vector<Array> sorted(const std::vector<Array>& operands, std::int64_t dim, bool descending,
-                          Zeros zeros, Location location, const std::string& name) {
+                          Zeros zeros, Location location, const std::string& name,
+                          std::int64_t keys = 1) {
   std::vector<Array> out = frontend::apply_many(
       Opcode::sort, operands, ir::SortAttrs{dim, true}, location, name, nullptr,
       [&](ir::Module* module) {
-        return std::vector<ir::Computation*>{comparator(module, operands, descending, zeros)};
+        return std::vector<ir::Computation*>{comparator(module, operands, descending, zeros, keys)};
       });
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = frontend::converted(out[i], out[i].dtype(), location, operands[i].weak_type());
@@ -102,8 +115,9 @@ std::vector<Array> sorted(const std::vector<Array>& operands, std::int64_t dim, 
 namespace frontend {
 
 std::vector<Array> sorted_together(const std::vector<Array>& operands, std::int64_t dim,
-                                   bool descending, Location location, const std::string& name) {
-  return sorted(operands, dim, descending, Zeros::equal, location, name);
+                                   bool descending, Location location, const std::string& name,
+                                   std::int64_t keys) {
+  return sorted(operands, dim, descending, Zeros::equal, location, name, keys);
 }
 
 }  // namespace frontend

@@ -9,8 +9,10 @@
 
 namespace tessera::frontend {
 
-/// Sorts arrays of one shape along a dim, stably, by the elements of the first one.
+/// Sorts arrays of one shape along a dim, stably, by the elements of the first one; ties by those
+/// of the others among the first `keys`.
 std::vector<Array> sorted_together(const std::vector<Array>& operands, std::int64_t dim,
-                                   bool descending, Location location, const std::string& name);
+                                   bool descending, Location location, const std::string& name,
+                                   std::int64_t keys = 1);
 
 }  // namespace tessera::frontend
