@@ -42,7 +42,7 @@ TEST(IndexedUpdate, HasTheGradientsOfJax) {
 }
 
 TEST(IndexedUpdate, OfABatchIsThatOfEachEntry) {
-  const Array x = testing::counting({3, 4}), ids = array({2, 0, 2, 1, -1, 9}, {3, 2});
+  const Array x = testing::counting({3, 4}), ids = reshape(array({2, 0, 2, 1, -1, 9}), {3, 2});
   const auto one = [](Array v, Array i) { return at(v, {i}).add(10.0); };
   const Array all = vmap(one)(x, ids);
   for (int b = 0; b < 3; ++b) {
