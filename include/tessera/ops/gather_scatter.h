@@ -103,6 +103,8 @@ Array scatter_min(Operand x, Operand indices, Operand updates, const ScatterDims
 /// `scatter` that takes maxima.
 Array scatter_max(Operand x, Operand indices, Operand updates, const ScatterDims& dims,
                   const IndexOptions& options = {});
+/// A function that is applied to each element of an array.
+using ElementwiseFunction = std::function<Array(Array)>;
 /// `scatter` that replaces elements by f of them, once per update. Has no derivative.
 /// @param x  The array.
 /// @param indices  Integers; the last dimension holds index vectors.
@@ -110,7 +112,7 @@ Array scatter_max(Operand x, Operand indices, Operand updates, const ScatterDims
 /// @param update_shape  The shape that updates would have.
 /// @param dims  How dimensions correspond.
 /// @param options  Mode and promises.
-Array scatter_apply(Operand x, Operand indices, const std::function<Array(Array)>& f,
+Array scatter_apply(Operand x, Operand indices, const ElementwiseFunction& f,
                     std::vector<std::int64_t> update_shape, const ScatterDims& dims,
                     const IndexOptions& options = {});
 

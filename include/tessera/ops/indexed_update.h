@@ -55,7 +55,7 @@ class IndexedArray {
   /// x[...] = f(x[...]) for an elementwise f; elements that are indexed n times become f(f(..)). If
   /// they aren't, by `unique_indices` or because no array is among the indices, this has a
   /// derivative and f may capture traced arrays.
-  Array apply(const std::function<Array(Array)>& f, const IndexOptions& options = {}) const;
+  Array apply(const ElementwiseFunction& f, const IndexOptions& options = {}) const;
 
  private:
   Operand x_;
