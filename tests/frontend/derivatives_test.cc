@@ -6,7 +6,7 @@
 
 #include <tessera/tessera.h>
 
-namespace tessera {
+namespace tessera::derivatives_tests {
 namespace {
 
 std::vector<float> floats(const Array& a) { return a.to_vector<float>(); }
@@ -373,4 +373,4 @@ TEST(Grad, IsShardedAsTheProgramIs) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::derivatives_tests
