@@ -108,7 +108,7 @@ TEST_F(OpErrors, OfIndexing) {
   EXPECT_SAYS(ValueError, index(f23_, {0, 0, 0}), "index", "3 entries", "2 dims");
   EXPECT_SAYS(ValueError, index(f23_, {ellipsis, ellipsis}), "index", "one ellipsis");
   EXPECT_SAYS(ValueError, index(f23_, {Slice{0, 2, 0}}), "index", "step");
-  EXPECT_SAYS(DTypeError, index(f23_, {flags_}), "index", "pred", "where");
+  EXPECT_SAYS(ShapeError, index(f23_, {ones({3}, pred)}), "index", "mask", "pred[3]", "f32[2,3]");
   EXPECT_SAYS(DTypeError, index(f23_, {v3_}), "index", "f32[3]", "integer");
   EXPECT_SAYS(ShapeError, slice(f23_, {0}, {1}), "slice", "f32[2,3]", "2 entries");
   EXPECT_SAYS(ShapeError, slice(f23_, {0, 0}, {3, 3}), "slice", "[0, 3)", "dim 0", "[0, 2)");

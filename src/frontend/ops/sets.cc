@@ -29,7 +29,7 @@ using internal::impl_of;
 
 namespace {
 
-Array flat(const Array& x, Location l) { return frontend::reshaped(x, {x.size()}, l); }
+Array as_vector(const Array& x, Location l) { return frontend::reshaped(x, {x.size()}, l); }
 
 Array truth(const Array& x, Location l) {
   if (x.dtype() == DType::pred) return x;
@@ -110,7 +110,7 @@ std::vector<Array> nonzero(Operand x, const SizeOptions& options) {
   const std::int64_t size =
       settled_size("nonzero", options.size, {x.array}, l, [&] { return count_nonzero(x); });
   return as_one_program("nonzero", l, [&] {
-    const Array mask = flat(truth(x.array, l), l);
+    const Array mask = as_vector(truth(x.array, l), l);
     const Array count = count_of(mask, l);
     const Array places = places_of(mask, size, 0, l, "nonzero");
     const Array fill = options.fill_value ? frontend::converted(*options.fill_value, s32, l)
@@ -131,13 +131,13 @@ std::vector<Array> nonzero(Operand x, const SizeOptions& options) {
 }
 
 Array flatnonzero(Operand x, const SizeOptions& options) {
-  return nonzero({flat(x.array, x.location), x.location}, options)[0];
+  return nonzero({as_vector(x.array, x.location), x.location}, options)[0];
 }
 
 Array argwhere(Operand x, const SizeOptions& options) {
   const Location l = x.location;
   if (shape_of(x).rank() == 0) {
-    const Array rows = nonzero({flat(x.array, l), l}, options)[0];
+    const Array rows = nonzero({as_vector(x.array, l), l}, options)[0];
     return frontend::reshaped(frontend::sliced_dim(rows, 0, 0, 0, l), {rows.size(), 0}, l);
   }
   return stack(nonzero(x, options), 1, l);
@@ -161,7 +161,7 @@ Array compress(Operand condition, Operand x, std::optional<std::int64_t> axis,
     return count_nonzero({condition.array, l});
   });
   return composed("compress", l, [&] {
-    const Array rows = axis ? frontend::moved_dim(x.array, dim, 0, l) : flat(x.array, l);
+    const Array rows = axis ? frontend::moved_dim(x.array, dim, 0, l) : as_vector(x.array, l);
     const Array mask = truth(condition.array, l);
     const Array fill = options.fill_value ? frontend::converted(*options.fill_value, shape.dtype, l)
                                           : program_constant(shape.dtype, 0);
@@ -173,7 +173,7 @@ Array compress(Operand condition, Operand x, std::optional<std::int64_t> axis,
 
 Array extract(Operand condition, Operand x, const SizeOptions& options) {
   const Location l = frontend::where_of(condition, x);
-  return compress({flat(condition.array, l), l}, {flat(x.array, l), l}, 0, options);
+  return compress({as_vector(condition.array, l), l}, {as_vector(x.array, l), l}, 0, options);
 }
 
 namespace {
@@ -193,7 +193,7 @@ Sorted sorted_rows(const Array& x, bool equal_nan, Location l) {
     keys.push_back(table);
   } else {
     for (std::int64_t c = 0; c < width; ++c) {
-      keys.push_back(flat(frontend::sliced_dim(table, 1, c, c + 1, l), l));
+      keys.push_back(as_vector(frontend::sliced_dim(table, 1, c, c + 1, l), l));
     }
   }
   keys.push_back(iota(s32, {n}, 0, l));
@@ -224,7 +224,7 @@ Sorted sorted_rows(const Array& x, bool equal_nan, Location l) {
 
 /// x with the axis in front, or flattened.
 Array rows_of(const Array& x, const std::optional<std::int64_t>& axis, Location l) {
-  return axis ? frontend::moved_dim(x, *axis, 0, l, "unique") : flat(x, l);
+  return axis ? frontend::moved_dim(x, *axis, 0, l, "unique") : as_vector(x, l);
 }
 
 /// values, indices, inverse and counts.
@@ -319,8 +319,8 @@ Array isin(Operand x, Operand test, bool invert) {
   const Dims dims = shape_of(x).dims;
   return composed("isin", l, [&] {
     const DType t = frontend::promote({x.array, test.array}, l).dtype;
-    const Operand elements{flat(frontend::converted(x.array, t, l), l), l};
-    const Operand others{flat(frontend::converted(test.array, t, l), l), l};
+    const Operand elements{as_vector(frontend::converted(x.array, t, l), l), l};
+    const Operand others{as_vector(frontend::converted(test.array, t, l), l), l};
     Array found;
     if (others.array.size() == 0 || elements.array.size() == 0) {
       found = frontend::broadcasted(program_constant(DType::pred, 0), elements.array.shape(), l);
@@ -346,8 +346,8 @@ struct Kept {
 Kept kept(SetOp op, const Array& a, const Array& b, Location l) {
   // Only elements of a are left of a difference: it keeps a's dtype.
   const DType t = op == SetOp::first_only ? a.dtype() : frontend::promote({a, b}, l).dtype;
-  const Operand x{flat(frontend::converted(a, t, l), l), l};
-  const Operand y{flat(op == SetOp::first_only ? b : frontend::converted(b, t, l), l), l};
+  const Operand x{as_vector(frontend::converted(a, t, l), l), l};
+  const Operand y{as_vector(op == SetOp::first_only ? b : frontend::converted(b, t, l), l), l};
   const Array all =
       op == SetOp::one_only ? frontend::concatenated({x.array, y.array}, 0, l) : x.array;
   if (all.size() == 0) {
@@ -397,7 +397,7 @@ Array set_operation(const std::string& name, SetOp op, const Operand& a, const O
 
 Array union1d(Operand a, Operand b, const SizeOptions& options) {
   const Location l = a.location;
-  const Array both = concatenate({flat(a.array, l), flat(b.array, l)}, 0, l);
+  const Array both = concatenate({as_vector(a.array, l), as_vector(b.array, l)}, 0, l);
   return unique({both, l}, {.size = options.size, .fill_value = options.fill_value});
 }
 Array intersect1d(Operand a, Operand b, const SizeOptions& options) {
