@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <tessera/callable.h>
+#include <tessera/custom_partitioning_rules.h>
 #include <tessera/mesh.h>
 #include <tessera/sharding.h>
 #include <tessera/sharding_rule.h>
@@ -236,6 +237,11 @@ struct custom_args<F, Statics> {
 ///       return std::vector<Sharding>{supported_sharding(args[0])};
 ///     }});
 /// @endcode
+///
+/// Derivatives go through the plain function, unless `def_jvp` or `def_vjp` gives a rule. A batch
+/// of calls is partitioned as each of them is, the batch being one more dimension that passes
+/// through, unless `def_vmap` gives a rule. Rules may call the function, and need one whose
+/// parameters have stated types, not `auto`.
 template <class F, class Statics>
 class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>, F> {
   using KnownArgs = typename internal::custom_args<F, Statics>::type;
@@ -248,6 +254,8 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
   using Callbacks = typename internal::callbacks_of<StaticTuple>::type;
   /// Type of the partition callback.
   using PartitionFn = decltype(Callbacks::partition);
+  /// The wrapped function's type.
+  using wrapped_function = F;
 
   /// For internal use; see `custom_partitioning`.
   CustomPartitioning(F f, std::string name, Location location)
@@ -286,6 +294,36 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     return state_->callbacks.partition;
   }
 
+  /// Gives the function a forward-mode rule of its own, in place of an earlier rule for
+  /// derivatives: as CustomJvp::def_jvp, `rule(primals, tangents)`; with static arguments
+  /// `rule(static..., primals, tangents)`. Copies made before don't see it.
+  /// @param zeros  Nothing, or `symbolic_zeros`.
+  template <class Rule, class... Zeros>
+  CustomPartitioning& def_jvp(Rule rule, Zeros... zeros) {
+    rules().def_jvp(std::move(rule), zeros...);
+    return *this;
+  }
+  /// Gives the function reverse-mode rules of its own, in place of an earlier rule for derivatives:
+  /// as CustomVjp::def_vjp, `forward(arguments...)` and `backward(residuals, cotangent)`; with
+  /// static arguments `backward(static..., residuals, cotangent)`.
+  /// @param zeros  Nothing, or `symbolic_zeros`.
+  /// @code
+  /// my_fft.def_vjp([=](Array x) { return std::pair(my_fft(x), std::tuple<>()); },
+  ///                [=](std::tuple<>, Array g) { return my_fft(g); });
+  /// @endcode
+  template <class Forward, class Backward, class... Zeros>
+  CustomPartitioning& def_vjp(Forward forward, Backward backward, Zeros... zeros) {
+    rules().def_vjp(std::move(forward), std::move(backward), zeros...);
+    return *this;
+  }
+  /// Gives the function a rule for batches: as CustomVmap::def_vmap, `rule(batch, arguments...)`;
+  /// with static arguments `rule(static..., batch, arguments...)`.
+  template <class Rule>
+  CustomPartitioning& def_vmap(Rule rule) {
+    rules().def_vmap(std::move(rule));
+    return *this;
+  }
+
   /// Calls the function; messages name `location`.
   /// @throws ValueError if `def_partition` hasn't been called.
   template <class... Given>
@@ -294,11 +332,17 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     using Seq = std::make_index_sequence<std::tuple_size_v<Args>>;
     if constexpr (internal::check_arguments<Args, Statics>(Seq{})) {
       Args args{std::forward<Given>(given)...};
+      if constexpr (internal::KnownSignature<F>) {
+        if (rules_.any() && internal::is_tracing()) {
+          return call_with_rules(args, location, Seq{});
+        }
+      }
       return call(args, location, Seq{});
     }
   }
 
  private:
+  using Rules = typename internal::partitioned_rules<F, Statics>::type;
   struct State {
     std::string name;
     Location location;
@@ -306,6 +350,13 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     Callbacks callbacks;
     std::optional<ShardingRule> rule;
   };
+
+  Rules& rules() {
+    static_assert(internal::KnownSignature<F>,
+                  "tessera: rules of a custom_partitioning function need a function whose "
+                  "parameters have stated types");
+    return rules_;
+  }
 
   static ShardingRuleOptions options_of(const Callbacks& c) {
     return {c.reduction_factors, c.need_replication_factors, c.permutation_factors, c.factor_sizes};
@@ -348,6 +399,18 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     }
   }
 
+  template <class Args, std::size_t... I>
+  auto call_with_rules(const Args& args, Location location, std::index_sequence<I...> seq) const {
+    const auto partitioned = [this, seq](Location at,
+                                         const std::tuple_element_t<I, Args>&... given) {
+      return call(Args{given...}, at, seq);
+    };
+    // Rules may run long after this call.
+    Args kept = args;
+    (internal::keep_texts(std::get<I>(kept)), ...);
+    return rules_.call(partitioned, state_->name, location.known() ? location : state_->location,
+                       std::get<I>(kept)...);
+  }
   template <class Args, std::size_t... I>
   auto call(const Args& args, Location location, std::index_sequence<I...>) const {
     using R = std::remove_cvref_t<std::invoke_result_t<F&, std::tuple_element_t<I, Args>&...>>;
@@ -421,6 +484,7 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
 
   std::shared_ptr<F> f_;
   std::shared_ptr<State> state_;
+  Rules rules_;
 };
 
 /// Wraps a function whose partitioning the callbacks given to `def_partition` define

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tessera/custom_batching.h>
 #include <tessera/custom_derivative.h>
 
 namespace tessera {
@@ -21,8 +22,8 @@ struct NondiffArgnums {
   /// Whether position k is one of them.
   static constexpr bool contains(int k) { return ((k == I) || ...); }
 };
-/// Positions of parameters that `custom_jvp` and `custom_vjp` hand to rules as they are: of any
-/// type, functions and numbers among them.
+/// Positions of parameters that `custom_jvp`, `custom_vjp` and `custom_vmap` hand to rules as they
+/// are: of any type, functions and numbers among them.
 /// @code
 /// auto f = custom_vjp([](std::function<Array(Array)> g, Array x) { return g(x); },
 ///                     nondiff_argnums<0>);
@@ -185,20 +186,45 @@ class CustomVjpWithNondiff : public internal::CustomWithNondiff<CustomVjp, F, No
 
   /// As CustomVjp::def_vjp: `forward` takes all arguments, `backward(nondiff..., residuals,
   /// cotangent)` gives the cotangents of those that are differentiated.
-  template <class Forward, class Backward>
-  CustomVjpWithNondiff& def_vjp(Forward forward, Backward backward) {
+  template <class Forward, class Backward, class... Zeros>
+  CustomVjpWithNondiff& def_vjp(Forward forward, Backward backward, Zeros... zeros) {
     using Forwards = internal::WithoutNondiff<Forward, Nondiff>;
     this->define_ = [forward = std::make_shared<Forward>(std::move(forward)),
-                     backward = std::make_shared<Backward>(std::move(backward))](
+                     backward = std::make_shared<Backward>(std::move(backward)),
+                     zeros...](auto& custom, const typename Base::Fixed& fixed) {
+      custom.def_vjp(
+          typename Forwards::type{forward, fixed},
+          [backward, fixed](const auto& residuals, const auto& cotangent) {
+            return std::apply(
+                [&](const auto&... n) {
+                  return std::invoke(*backward, n..., residuals, cotangent);
+                },
+                fixed);
+          },
+          zeros...);
+    };
+    return *this;
+  }
+};
+
+/// A custom_vmap function some of whose arguments are no arrays.
+template <class F, class Nondiff>
+class CustomVmapWithNondiff : public internal::CustomWithNondiff<CustomVmap, F, Nondiff> {
+  using Base = internal::CustomWithNondiff<CustomVmap, F, Nondiff>;
+
+ public:
+  using Base::Base;
+
+  /// As CustomVmap::def_vmap, with the arguments that are no arrays first: `rule(nondiff..., batch,
+  /// arguments...)`.
+  template <class Rule>
+  CustomVmapWithNondiff& def_vmap(Rule rule) {
+    this->define_ = [rule = std::make_shared<Rule>(std::move(rule))](
                         auto& custom, const typename Base::Fixed& fixed) {
-      custom.def_vjp(typename Forwards::type{forward, fixed},
-                     [backward, fixed](const auto& residuals, const auto& cotangent) {
-                       return std::apply(
-                           [&](const auto&... n) {
-                             return std::invoke(*backward, n..., residuals, cotangent);
-                           },
-                           fixed);
-                     });
+      custom.def_vmap([rule, fixed](const BatchInfo& batch, const auto&... args) {
+        return std::apply(
+            [&](const auto&... n) { return std::invoke(*rule, n..., batch, args...); }, fixed);
+      });
     };
     return *this;
   }
@@ -223,6 +249,15 @@ auto custom_vjp(F f, NondiffArgnums<I...>, std::string name = "custom_vjp",
                 "tessera: custom_vjp needs a function whose parameters have stated types");
   return CustomVjpWithNondiff<std::decay_t<F>, NondiffArgnums<I...>>(std::move(f), std::move(name),
                                                                      location);
+}
+/// `custom_vmap` of a function some of whose arguments are no arrays.
+template <class F, int... I>
+auto custom_vmap(F f, NondiffArgnums<I...>, std::string name = "custom_vmap",
+                 Location location = Location::current()) {
+  static_assert(internal::KnownSignature<F>,
+                "tessera: custom_vmap needs a function whose parameters have stated types");
+  return CustomVmapWithNondiff<std::decay_t<F>, NondiffArgnums<I...>>(std::move(f), std::move(name),
+                                                                      location);
 }
 
 }  // namespace tessera

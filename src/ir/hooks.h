@@ -32,7 +32,7 @@ struct FactorRuleSpec {
 };
 
 /// One call of custom_partitioning.
-class CustomPartitioner {
+class CustomPartitioner : public std::enable_shared_from_this<CustomPartitioner> {
  public:
   virtual ~CustomPartitioner() = default;
   /// The function's name, for messages and text.
@@ -61,6 +61,15 @@ class CustomPartitioner {
   virtual Partition partition(Module* module, const MeshRef& mesh,
                               const std::vector<ShapeWithSharding>& args,
                               const std::vector<ShapeWithSharding>& results) = 0;
+
+  /// A batch of calls.
+  struct Batch {
+    std::int64_t size = 0;
+    Dims args, results;  ///< the dim of each that holds the batch; -1: it is the same for all
+  };
+  /// Partitions the calls of a batch as one, as it would each of them: the batch is one more
+  /// factor, which is passed through. Null if it can't.
+  virtual std::shared_ptr<CustomPartitioner> on_batch(const Batch&) { return nullptr; }
 };
 
 /// The rule of one custom_derivative, given as functions. Its computations have the parameters and

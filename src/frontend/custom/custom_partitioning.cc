@@ -6,6 +6,7 @@
 
 #include "src/base/contains.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/custom/batched_partitioning.h"
 #include "src/frontend/custom/sharding_rule_factors.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/run/shardings.h"
@@ -31,6 +32,8 @@ void PerDeviceFunction::wrong_type(std::size_t position, Location location) {
 }
 
 namespace internal {
+
+bool is_tracing() { return frontend::Trace::current() != nullptr; }
 
 std::vector<Array> call_custom_partitioning(
     const std::vector<Array>& leaves, BoundCallbacks callbacks,
@@ -65,6 +68,10 @@ std::vector<Array> call_custom_partitioning(
 }  // namespace internal
 
 namespace frontend {
+
+std::shared_ptr<ir::CustomPartitioner> UserPartitioner::on_batch(const Batch& batch) {
+  return std::make_shared<BatchedPartitioner>(shared_from_this(), batch);
+}
 
 void UserPartitioner::bind(const Mesh& mesh, std::vector<Device> devices) {
   mesh_ = mesh;

@@ -32,6 +32,7 @@ class UserPartitioner : public ir::CustomPartitioner, public DeviceListener {
   Partition partition(ir::Module* module, const MeshRef& mesh,
                       const std::vector<ir::ShapeWithSharding>& args,
                       const std::vector<ir::ShapeWithSharding>& results) override;
+  std::shared_ptr<ir::CustomPartitioner> on_batch(const Batch& batch) override;
 
  private:
   ShapeInfos infos(const std::vector<ir::ShapeWithSharding>& values) const;

@@ -74,7 +74,8 @@ Batched batch_custom_call(BatchSite& site) {
   return loop_over_entries(site);
 }
 
-/// The partitioner is a function of the shapes of one entry: what is left is its plain body.
+/// The call of a batch, for which its partitioner has one of a batch; else what is left is its
+/// plain body.
 Batched batch_custom_partitioning(BatchSite& site) {
   if (site.op.called().empty())
     site.not_implemented("the text that it was read from lacks its body");
@@ -84,6 +85,17 @@ Batched batch_custom_partitioning(BatchSite& site) {
   }
   Dims dims;
   for (const Batched& leaf : site.operand_leaves()) dims.push_back(leaf.dim);
+  auto attrs = site.op.get<ir::CustomPartitioningAttrs>();
+  // Code per device can't name the batch.
+  const bool asks = attrs.partitioner != nullptr && !site.batcher.dependence().names_batch(site.op);
+  const Dims results = asks ? Dims(flatten(site.op.shape).size(), 0) : Dims();
+  attrs.partitioner = asks ? attrs.partitioner->on_batch({site.size(), dims, results}) : nullptr;
+  if (attrs.partitioner != nullptr) {
+    const BatchedComputation body = site.batcher.computation(*site.op.called(0), dims, results);
+    const Shape shape = batched_shape(site.op.shape, results, site.size());
+    return unpacked(
+        site.b, site.emit_calling(shape, std::move(operands), attrs, {body.computation}), results);
+  }
   const BatchedComputation body = site.batcher.computation(*site.op.called(0), dims);
   const Batched made =
       unpacked(site.b, site.b.call(body.computation, std::move(operands)), body.out_dims);
