@@ -95,9 +95,10 @@ struct SymbolicZeros {};
 /// `f.def_jvp(rule, symbolic_zeros)`: tangents that are known to be zero are no arrays of zeros but
 /// empty handles, of which `is_symbolic_zero` is true. `f.def_vjp(forward, backward,
 /// symbolic_zeros)`: `forward` gets a std::vector<bool> as its last argument, which says for each
-/// array of the arguments whether a cotangent is asked of it.
+/// array of the arguments whether a cotangent is asked of it; cotangents that are known to be zero
+/// are empty handles in `backward`.
 inline constexpr SymbolicZeros symbolic_zeros{};
-/// Whether a tangent that a rule with `symbolic_zeros` is given is known to be zero.
+/// Whether a tangent, or cotangent, that a rule with `symbolic_zeros` is given is known to be zero.
 inline bool is_symbolic_zero(const Array& tangent) { return !tangent.valid(); }
 
 /// A function with a forward-mode rule of its own, made by `custom_jvp`.
@@ -199,7 +200,8 @@ class CustomVjp : public internal::CustomFunction<CustomVjp<F>, F, internal::Fla
         },
         std::move(backward), false);
   }
-  /// The same with a forward rule that is told of which arrays cotangents are asked.
+  /// The same with a forward rule that is told of which arrays cotangents are asked, and a backward
+  /// rule that is told which cotangents are zero.
   template <class Forward, class Backward>
   CustomVjp& def_vjp(Forward forward, Backward backward, SymbolicZeros) {
     return define(

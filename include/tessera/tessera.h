@@ -35,6 +35,7 @@
 #include <tessera/partition_spec.h>
 #include <tessera/placement.h>
 #include <tessera/random.h>
+#include <tessera/shard_alike.h>
 #include <tessera/shard_map.h>
 #include <tessera/sharding.h>
 #include <tessera/sharding_rule.h>

@@ -19,6 +19,7 @@
 
 namespace tessera::ir {
 
+class BackwardRule;
 class CustomPartitioner;  // hooks.h
 class BatchingRule;       // hooks.h
 class DerivativeRules;    // hooks.h
@@ -213,6 +214,9 @@ struct CallAttrs {
 };
 struct CustomCallAttrs : CallAttrs {
   std::string target;
+  /// Of what stands for the tangent of a custom_vjp: its backward rule, if that asks which
+  /// cotangents are zero.
+  std::shared_ptr<BackwardRule> backward = nullptr;
   friend bool operator==(const CustomCallAttrs&, const CustomCallAttrs&) = default;
 };
 /// sharding-constraint: gives its operand and says how it is sharded (InstructionData::sharding).

@@ -72,6 +72,15 @@ class CustomPartitioner : public std::enable_shared_from_this<CustomPartitioner>
   virtual std::shared_ptr<CustomPartitioner> on_batch(const Batch&) { return nullptr; }
 };
 
+/// The backward rule of one custom_vjp that is told which cotangents are zero.
+class BackwardRule {
+ public:
+  virtual ~BackwardRule() = default;
+  /// Traces it into the module, as CustomDerivativeAttrs describes, without parameters for
+  /// cotangents that are zero. `zero`: one flag per result that has a tangent.
+  virtual Computation* trace(Module* module, const std::vector<bool>& zero) = 0;
+};
+
 /// The rule of one custom_derivative, given as functions. Its computations have the parameters and
 /// results that CustomDerivativeAttrs describes; their roots are tuples. `perturbed` tells for each
 /// operand that has a tangent whether that may differ from zero: always, without symbolic_zeros.
@@ -87,6 +96,8 @@ class DerivativeRules {
     Computation* forward = nullptr;
     Computation* backward = nullptr;
     std::int64_t residuals = 0;
+    /// What `backward` is of, if it asks which cotangents are zero; null if it doesn't.
+    std::shared_ptr<BackwardRule> rule = nullptr;
   };
   /// The same for those of the kind vjp.
   virtual Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) = 0;

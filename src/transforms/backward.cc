@@ -38,6 +38,29 @@ std::vector<ir::VaryingAxes> types_of(const Derivative& d, const Residuals& resi
   return varying_in(&whole, types).results();
 }
 
+namespace {
+
+/// The derivative of a computation, cut in what gives results and what is transposed.
+class Backward {
+ public:
+  Backward(const Computation& source, const std::vector<bool>& perturbed, Computation* target,
+           std::optional<CodePerDevice> per_device);
+
+  /// The leaves of what the source gives for these arguments. To be called first.
+  std::vector<Instruction*> results(std::span<Instruction* const> arguments);
+  /// One cotangent per leaf of the results, null for zero; gives one per argument, null for zero.
+  /// To be called once.
+  std::vector<Instruction*> cotangents(std::span<Instruction* const> of_results);
+
+ private:
+  std::vector<Instruction*> cotangents_per_device(std::span<Instruction* const> of_results);
+
+  Computation* target_;
+  std::optional<CodePerDevice> per_device_;
+  Derivative d_;
+  ir::Cloner cloner_;
+};
+
 Backward::Backward(const Computation& source, const std::vector<bool>& perturbed,
                    Computation* target, std::optional<CodePerDevice> per_device)
     : target_(target),
@@ -123,6 +146,32 @@ std::vector<Instruction*> Backward::cotangents_per_device(
     gradients.push_back(t == nullptr ? nullptr : given[next++].array);
   }
   return gradients;
+}
+
+}  // namespace
+
+Reverse reverse_mode(const Computation& source, const std::vector<bool>& perturbed, ir::Builder& b,
+                     std::span<Instruction* const> arguments,
+                     std::span<Instruction* const> of_results,
+                     std::optional<CodePerDevice> per_device) {
+  Backward back(source, perturbed, b.computation(), std::move(per_device));
+  Reverse out;
+  out.results = back.results(arguments);
+  out.cotangents = back.cotangents(of_results);
+  for (std::size_t k = 0; k < arguments.size(); ++k) {
+    Instruction*& c = out.cotangents[k];
+    c = perturbed[k] ? materialize(b, c, arguments[k]->shape) : nullptr;
+  }
+  return out;
+}
+
+Reverse value_and_gradient(const Computation& source, const std::vector<bool>& perturbed,
+                           ir::Builder& b, std::span<Instruction* const> arguments,
+                           std::optional<CodePerDevice> per_device) {
+  const std::vector<Shape> shapes = flatten(source.root()->shape);
+  std::vector<Instruction*> seeds(shapes.size(), nullptr);
+  seeds[0] = full(b, shapes[0], 1);
+  return reverse_mode(source, perturbed, b, arguments, seeds, std::move(per_device));
 }
 
 }  // namespace tessera::transforms

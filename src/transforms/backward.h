@@ -16,32 +16,24 @@ namespace tessera::transforms {
 std::vector<ir::VaryingAxes> types_of(const Derivative& d, const Residuals& residuals,
                                       const CodePerDevice& source);
 
-/// The results of a computation and, for cotangents of these, those of its arguments, appended to
-/// another computation of the module.
-///
-///     Backward back(loss, {true, false}, target);
-///     results = back.results({w, x});
-///     gradients = back.cotangents({one});     // {gradient by w, null}
-class Backward {
- public:
-  /// `source` has parameters that are arrays; `perturbed`: those that cotangents are asked of.
-  /// `per_device`: the types of its parameters and results, if it is code per device.
-  Backward(const ir::Computation& source, const std::vector<bool>& perturbed,
-           ir::Computation* target, std::optional<CodePerDevice> per_device = {});
-
-  /// The leaves of what the source gives for these arguments. To be called first.
-  std::vector<ir::Instruction*> results(std::span<ir::Instruction* const> arguments);
-  /// One cotangent per leaf of the results, null for zero; gives one per argument, null for zero.
-  /// To be called once.
-  std::vector<ir::Instruction*> cotangents(std::span<ir::Instruction* const> of_results);
-
- private:
-  std::vector<ir::Instruction*> cotangents_per_device(std::span<ir::Instruction* const> of_results);
-
-  ir::Computation* target_;
-  std::optional<CodePerDevice> per_device_;
-  Derivative d_;
-  ir::Cloner cloner_;
+/// What a computation gives, and cotangents of its arguments.
+struct Reverse {
+  std::vector<ir::Instruction*> results;     ///< the leaves
+  std::vector<ir::Instruction*> cotangents;  ///< one per argument; null where none is asked of
 };
+
+/// Reverse mode, appended to what `b` builds, in the module of `source`: for cotangents of the
+/// leaves of the results, null for zero, those of its arguments. `source` has parameters that are
+/// arrays; `perturbed`: those of which cotangents are asked. `per_device`: the types of its
+/// parameters and results, if it is code per device.
+Reverse reverse_mode(const ir::Computation& source, const std::vector<bool>& perturbed,
+                     ir::Builder& b, std::span<ir::Instruction* const> arguments,
+                     std::span<ir::Instruction* const> of_results,
+                     std::optional<CodePerDevice> per_device = {});
+
+/// The same for the cotangent 1 of the first result, and none of others: its gradient.
+Reverse value_and_gradient(const ir::Computation& source, const std::vector<bool>& perturbed,
+                           ir::Builder& b, std::span<ir::Instruction* const> arguments,
+                           std::optional<CodePerDevice> per_device = {});
 
 }  // namespace tessera::transforms

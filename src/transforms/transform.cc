@@ -141,12 +141,10 @@ std::unique_ptr<Module> vjp(const Module& program) {
     cotangents.push_back(has_tangent(shapes[k]) ? p.parameter(shapes[k], name, p.result_sharding(k))
                                                 : nullptr);
   }
-  Backward back(p.source(), perturbed, p.entry());
-  p.add_results(back.results(arguments));
-  const std::vector<Instruction*> given = back.cotangents(cotangents);
+  const Reverse back = reverse_mode(p.source(), perturbed, p.builder(), arguments, cotangents);
+  p.add_results(back.results);
   for (std::size_t k = 0; k < arguments.size(); ++k) {
-    if (!perturbed[k]) continue;
-    p.add_result(materialize(p.builder(), given[k], arguments[k]->shape), arguments[k]->sharding);
+    if (perturbed[k]) p.add_result(back.cotangents[k], arguments[k]->sharding);
   }
   return p.finish();
 }
@@ -173,14 +171,8 @@ std::unique_ptr<Module> grad(const Module& program, const std::vector<std::size_
                      (shapes.empty() ? std::string("missing") : shapes[0].to_string()) +
                      "; valid: a floating-point scalar (else use vjp)");
   }
-  Backward back(p.source(), perturbed, p.entry());
-  back.results(arguments);
-  std::vector<Instruction*> cotangents(shapes.size(), nullptr);
-  cotangents[0] = full(p.builder(), shapes[0], 1);
-  const std::vector<Instruction*> given = back.cotangents(cotangents);
-  for (const std::size_t k : wanted) {
-    p.add_result(materialize(p.builder(), given[k], arguments[k]->shape), arguments[k]->sharding);
-  }
+  const Reverse back = value_and_gradient(p.source(), perturbed, p.builder(), arguments);
+  for (const std::size_t k : wanted) p.add_result(back.cotangents[k], arguments[k]->sharding);
   return p.finish();
 }
 

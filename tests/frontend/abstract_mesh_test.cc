@@ -243,7 +243,7 @@ TEST(AbstractMeshes, StandForTheDevicesOfArguments) {
   EXPECT_EQ(f(counting({8, 2}), ones({8, 2})).sharding(), NamedSharding(mesh, P("y", "x")));
 }
 
-TEST(AbstractMeshes, EagerConstraints) {
+TEST(AbstractMeshes, Behaviour_199_ConstraintsEagerly) {
   const Mesh mesh = mesh_of({{"x", 2}, {"y", 4}});
   const NamedSharding wanted(mesh.abstract_mesh(), P("y"));
   const Array x = put(counting({8}), mesh, P("x"));
@@ -251,6 +251,9 @@ TEST(AbstractMeshes, EagerConstraints) {
   EXPECT_EQ(moved.sharding(), NamedSharding(mesh, P("y")));
   expect_close(moved, counting({8}));
   expect_error<ValueError>([&] { (void)with_sharding_constraint(counting({8}), wanted); },
+                           {"can't run", wanted.mesh().to_string(), kNear});
+  const NamedSharding scalar(mesh.abstract_mesh(), P());
+  expect_error<ValueError>([&] { (void)with_sharding_constraint(Array(3.0f), scalar); },
                            {"can't run", wanted.mesh().to_string(), kNear});
   const AbstractMesh line({{"x", 8}});
   expect_error<ValueError>([&] { (void)with_sharding_constraint(x, NamedSharding(line, P("x"))); },

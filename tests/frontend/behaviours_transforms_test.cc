@@ -163,6 +163,22 @@ TEST(TransformBehaviours, Behaviour_197_ConstraintsThatAreTooLong) {
       {"with_sharding_constraint", "rank 1", "('x', None) needs rank 2", kNear});
 }
 
+TEST(TransformBehaviours, Behaviour_198_ConstraintsOnDevicesInAnotherOrder) {
+  const Mesh mesh = square_mesh();
+  std::vector<Device> reversed(devices().begin(), devices().begin() + mesh.size());
+  std::reverse(reversed.begin(), reversed.end());
+  const Mesh other(reversed, {2, 4}, mesh.axis_names());
+  const NamedSharding target(other, P("x"));
+  const Array x = put(counting({8, 8}), mesh, P("x"));
+  expect_error<ValueError>([&] { with_sharding_constraint(x, target); },
+                           {"incompatible devices for 'with_sharding_constraint'",
+                            "the same devices in another order", kNear});
+  // Arrays that are on no particular device are placed.
+  const Array placed = with_sharding_constraint(counting({8, 8}), target);
+  EXPECT_EQ(placed.sharding(), Sharding(target));
+  expect_close(placed, counting({8, 8}));
+}
+
 TEST(TransformBehaviours, Behaviour_200_GradientsThroughConstraints) {
   const Mesh mesh = line();
   const auto plain = [](Array v) { return sum(sin(v) * v); };
@@ -252,8 +268,17 @@ TEST(TransformBehaviours, Behaviour_204_GradientsAreShardedAsTheirPrimals) {
   });
   EXPECT_EQ(std::get<0>(pulled(split, x)).sharding(), split.sharding());
   EXPECT_EQ(std::get<1>(pulled(split, x)).sharding(), x.sharding());
+  // Also where a function that is jitted within gives it.
+  const auto nested = [&](Array w, Array x) { return jit(jit(by_w))(w, x); };
+  EXPECT_EQ(jit(nested)(split, x).sharding(), split.sharding());
+  const auto twice = jit([&](Array w, Array x) {
+    const auto g = jit([&](Array w) { return grad(loss)(w, x); });
+    return std::pair(g(w), g(w + 1.0f));
+  });
+  EXPECT_EQ(twice(split, x).first.sharding(), split.sharding());
   // A stated sharding of the result holds.
   const NamedSharding whole(mesh, P());
+  EXPECT_EQ(jit(nested, {.out_shardings = whole})(split, x).sharding(), Sharding(whole));
   EXPECT_EQ(jit(by_w, {.out_shardings = whole})(split, x).sharding(), Sharding(whole));
 }
 

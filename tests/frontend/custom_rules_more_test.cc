@@ -57,6 +57,53 @@ TEST(SymbolicZeros, AreFlagsOfForwardRules) {
   EXPECT_EQ(told, (std::vector<std::vector<bool>>{{false, true, false}, {false, false, true}}));
 }
 
+TEST(SymbolicZeros, AreCotangentsInBackwardRules) {
+  std::vector<std::vector<bool>> told;
+  using Three = std::tuple<Array, Array, Array>;
+  const auto body = [](Array x) { return Three(sin(x), 2.0f * x, argmax(x, 0)); };
+  auto f = custom_vjp(body, "three");
+  f.def_vjp([=](Array x, const std::vector<bool>&) { return std::pair(body(x), x); },
+            [&](Array x, Three ct) {
+              const auto [a, b, n] = ct;
+              told.push_back({is_symbolic_zero(a), is_symbolic_zero(b), is_symbolic_zero(n)});
+              Array out = zeros_like(x);
+              if (!is_symbolic_zero(a)) out = out + 10.0f * a * cos(x);
+              if (!is_symbolic_zero(b)) out = out + 20.0f * b;
+              return out;
+            },
+            symbolic_zeros);
+  const auto first = [&](Array x) { return sum(std::get<0>(f(x))); };
+  const auto second = [&](Array x) { return sum(std::get<1>(f(x))); };
+  const auto both = [&](Array x) { return first(x) + second(x); };
+  const auto seen = [&](std::vector<std::vector<bool>> want) {
+    // The rule for no zeros but that of the integer comes first, as of its types.
+    for (const auto& one : want)
+      EXPECT_TRUE(std::find(told.begin(), told.end(), one) != told.end());
+    told.clear();
+  };
+  expect_close(grad(first)(kX), 10.0f * cos(kX));
+  seen({{false, true, true}});
+  expect_close(grad(second)(kX), 20.0f * ones({3}));
+  seen({{true, false, true}});
+  expect_close(grad(both)(kX), 10.0f * cos(kX) + 20.0f);
+  EXPECT_TRUE(std::find(told.begin(), told.end(), std::vector<bool>{false, true, true}) !=
+              told.end());
+  told.clear();
+  // In a loop, on a batch, in code that is jitted.
+  const Array rows = stack({kX, 2.0f * kX});
+  expect_close(vmap(grad(second))(rows), 20.0f * ones({2, 3}));
+  seen({{true, false, true}});
+  expect_close(grad([&](Array x) { return sum(vmap(first)(x)); })(rows), 10.0f * cos(rows));
+  seen({{false, true, true}});
+  expect_close(jit(grad([&](Array x) {
+                 return sum(scan([&](Array c, Array) { return std::pair(std::get<1>(f(c)), c); }, x,
+                                 zeros({2}))
+                                .first);
+               }))(kX),
+               400.0f * ones({3}));
+  seen({{true, false, true}});
+}
+
 TEST(SymbolicZeros, EmptyTangentsAreZerosInAnyRule) {
   auto f = custom_jvp([](Array a) { return std::pair(sin(a), floor(a)); });
   f.def_jvp([](std::tuple<Array> x, std::tuple<Array> dx) {

@@ -262,14 +262,7 @@ TEST(CustomVjp, IsUsedInReverseModeOnly) {
     return grad([g](Array v) { return g(v); })(Array(2.0f));
   };
   EXPECT_NEAR(captures(Array(3.0f)).item<float>(), 3, 1e-6);
-  try {
-    jit(captures)(Array(3.0f));
-    FAIL() << "a rule has no place for arrays of the trace around it";
-  } catch (const TracerError& e) {
-    EXPECT_NE(std::string(e.what()).find("from outside was used in the rule of captures"),
-              std::string::npos)
-        << e.what();
-  }
+  EXPECT_NEAR(jit(captures)(Array(3.0f)).item<float>(), 3, 1e-6);
   auto wrong = custom_vjp([](Array v) { return v * 2.0f; });
   wrong.def_vjp([](Array v) { return std::pair(v * 2.0f, v); },
                 [](Array, Array g) { return sum(g); });

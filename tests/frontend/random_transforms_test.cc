@@ -64,7 +64,7 @@ class Compositions {
 
   Composition around(Composition f) {
     const Function w = f.wrapped, p = f.plain;
-    switch (pick(10)) {
+    switch (pick(11)) {
       case 0:
         return {jit(w), p, "jit(" + f.text + ")"};
       case 1:
@@ -114,6 +114,18 @@ class Compositions {
                       0, 2, [&](Array, Array c) { return w(c) * 0.5f; }, x);
                 },
                 [p](Array x) { return p(p(x) * 0.5f) * 0.5f; }, "fori(" + f.text + ")"};
+      case 9:
+        // Its rule uses an array of the function around it.
+        return {[w](Array x) {
+                  const Array one = stop_gradient(x * 0.0f + 1.0f);
+                  auto f = custom_jvp([w](Array v) { return w(v); });
+                  f.def_jvp([w, one](std::tuple<Array> v, std::tuple<Array> dv) {
+                    const auto [y, dy] = jvp(w, v, dv);
+                    return std::pair(y, dy * one);
+                  });
+                  return f(x);
+                },
+                p, "custom_jvp(" + f.text + ")"};
       default: {
         const Composition g = leaf();
         return {[w, g](Array x) { return w(x) * g.wrapped(x); },

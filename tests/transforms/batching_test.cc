@@ -35,6 +35,13 @@ std::vector<BatchCase> movement_cases() {
       {"clamp by one scalar",
        "a = f32[] parameter(0)\n x = f32[2,4] parameter(1)\n b = f32[2,4] parameter(2)\n"
        "ROOT r = f32[2,4] clamp(a, x, b)"},
+      {"stochastic_convert",
+       "x = f32[2,4] parameter(0)\n n = u32[2,4] parameter(1)\n"
+       "ROOT r = s8[2,4] stochastic-convert(x, n)"},
+      {"set_dimension_size",
+       "x = f32[2,4] parameter(0)\n n = s32[] constant(4)\n"
+       "s = f32[2,4] set-dimension-size(x, n), dimensions={1}\n z = f32[] constant(0)\n"
+       "ROOT r = f32[2] reduce(s, z), dimensions={1}, to_apply=add"},
       {"clamp of a scalar",
        "a = f32[] parameter(0)\n x = f32[] parameter(1)\n b = f32[] parameter(2)\n"
        "ROOT r = f32[] clamp(a, x, b)"},
@@ -141,6 +148,21 @@ std::vector<BatchCase> linear_cases() {
       {"dot of vectors",
        "x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
        "ROOT r = f32[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+      {"ragged_dot",
+       "x = f32[5,3] parameter(0)\n y = f32[2,3,4] parameter(1)\n g = s32[2] constant({2,3})\n"
+       "ROOT r = f32[5,4] ragged-dot(x, y, g), lhs_contracting_dims={1}, "
+       "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"},
+      {"ragged_dot with groups of each entry",
+       "x = f32[5,3] parameter(0)\n y = f32[2,3,4] parameter(1)\n a = s32[] parameter(2)\n"
+       "z = s32[] constant(0)\n f = s32[] constant(5)\n c = s32[] clamp(z, a, f)\n"
+       "d = s32[] subtract(f, c)\n c1 = s32[1] reshape(c)\n d1 = s32[1] reshape(d)\n"
+       "g = s32[2] concatenate(c1, d1), dimensions={0}\n"
+       "ROOT r = f32[5,4] ragged-dot(x, y, g), lhs_contracting_dims={1}, "
+       "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"},
+      {"scaled_dot",
+       "x = f32[2,4] parameter(0)\n y = f32[3,4] parameter(1)\n a = f32[2,2] parameter(2)\n"
+       "b = f32[3,2] parameter(3)\n ROOT r = f32[2,3] scaled-dot(x, y, a, b), "
+       "lhs_contracting_dims={1}, rhs_contracting_dims={1}"},
       {"outer product",
        "x = f32[4,2] parameter(0)\n y = f32[3] parameter(1)\n"
        "ROOT r = f32[4,2,3] dot(x, y), lhs_contracting_dims={}, rhs_contracting_dims={}"},

@@ -71,12 +71,14 @@ TEST(Vmap, WrongAxesAreRefused) {
   expect_refused<ValueError>(text, {0}, "a batch of -1 entries", -1);
 }
 
-TEST(Vmap, OpsWithoutARuleAreNamedWithTheirLine) {
+TEST(Vmap, SizesThatDifferAreRefusedAtTheirLine) {
   expect_refused<NotImplementedError>(
-      batch_program("x = f32[4] parameter(0)\n n = s32[] constant(2)\n"
+      batch_program("x = f32[4] parameter(0)\n n = s32[] parameter(1)\n"
                     "ROOT r = f32[4] set-dimension-size(x, n), dimensions={0}, "
                     "metadata={source_file=\"f.cc\" source_line=9}"),
-      {0}, "f.cc:9: set-dimension-size r (f.cc:9) can't be batched");
+      {0, 0},
+      "f.cc:9: set-dimension-size r (f.cc:9) can't be batched: the entries of a batch are of one "
+      "size");
   // Where the batch doesn't reach it, it stays.
   EXPECT_NO_THROW(vmapped(
       batch_program("x = f32[4] parameter(0)\n n = s32[] constant(2)\n y = f32[] parameter(1)\n"

@@ -81,6 +81,8 @@ class ArrayImpl {
   std::uint64_t trace_id = 0;
   ir::Instruction* instruction = nullptr;
   Location created;
+  /// Another handle on the same value, of another weak type; null: there was none before.
+  std::shared_ptr<ArrayImpl> same_as;
 };
 
 using ArrayRef = std::shared_ptr<ArrayImpl>;

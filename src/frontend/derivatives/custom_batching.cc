@@ -12,15 +12,20 @@ using ir::Instruction;
 
 namespace {
 
+Shape of_batch(Shape entry, bool batched, std::int64_t size) {
+  if (batched) entry.dims.insert(entry.dims.begin(), size);
+  return Shape(entry.dtype, entry.dims);
+}
+
 /// The op's operands are captures and then the leaves of arguments.
 class VmapRule final : public ir::BatchingRule {
  public:
-  VmapRule(FlatVmapRule rule, std::string name, Location location, std::size_t captures,
+  VmapRule(FlatVmapRule rule, std::string name, Location location, frontend::Captures captures,
            std::vector<Shape> results)
       : rule_(std::move(rule)),
         name_(std::move(name)),
         location_(location),
-        captures_(captures),
+        captures_(std::move(captures)),
         results_(std::move(results)) {}
 
   std::string name() const override { return name_; }
@@ -30,7 +35,7 @@ class VmapRule final : public ir::BatchingRule {
                 const std::vector<bool>& batched) override {
     std::vector<AbstractValue> values;
     for (std::size_t k = 0; k < batched.size(); ++k) {
-      if (k < captures_ && batched[k]) {
+      if (k < captures_.size() && batched[k]) {
         throw ValueError(name_ + " captures an array, " + op.operand(k)->shape.to_string() +
                              ", that differs between the entries of a batch, and its rule knows "
                              "nothing of it; pass it as an argument",
@@ -38,9 +43,9 @@ class VmapRule final : public ir::BatchingRule {
       }
       values.push_back({of_batch(op.operand(k)->shape, batched[k], size), false, {}});
     }
-    frontend::RuleTrace rule(name_, op.parent->module(), values, axes_);
+    frontend::RuleTrace rule(name_, op.parent->module(), values, axes_, captures_);
     const frontend::ActiveTrace active(&rule.trace);
-    const auto first = std::ptrdiff_t(captures_);
+    const auto first = std::ptrdiff_t(captures_.size());
     const BatchInfo info{size, {batched.begin() + first, batched.end()}};
     const auto [leaves, flags] =
         rule_.rule(info, {rule.parameters.begin() + first, rule.parameters.end()});
@@ -62,15 +67,10 @@ class VmapRule final : public ir::BatchingRule {
   }
 
  private:
-  static Shape of_batch(Shape entry, bool batched, std::int64_t size) {
-    if (batched) entry.dims.insert(entry.dims.begin(), size);
-    return Shape(entry.dtype, entry.dims);
-  }
-
   const FlatVmapRule rule_;
   const std::string name_;
   const Location location_;
-  const std::size_t captures_;
+  const frontend::Captures captures_;
   const std::vector<Shape> results_;
   const frontend::NamedAxes axes_ = frontend::NamedAxes::of_caller();
 };
@@ -79,19 +79,26 @@ class VmapRule final : public ir::BatchingRule {
 
 std::vector<Array> call_custom_vmap(const CallInfo& info, Prototype* prototype,
                                     const std::string& name, FlatVmapRule rule, Location location) {
-  return frontend::stage_call(
-      info, prototype, name, ir::Opcode::custom_derivative, true,
-      [&](const frontend::TracedFunction& f, std::size_t captures) {
-        std::vector<Shape> results;
-        for (const AbstractValue& v : f.results) results.push_back(v.shape);
-        ir::CustomDerivativeAttrs a;
-        a.kind = ir::CustomDerivativeAttrs::Kind::batch;
-        a.label = name;
-        a.batching = std::make_shared<VmapRule>(std::move(rule), name, location, captures,
-                                                std::move(results));
-        return ir::Attributes(std::move(a));
-      },
-      location);
+  frontend::CallKind kind;
+  if (rule.rule) {
+    kind.try_rule = [&](frontend::Trace& trace, const frontend::TracedFunction&) {
+      std::vector<Array> entries;
+      for (const AbstractValue& v : frontend::abstract_values(info.leaves)) {
+        entries.push_back(trace.add_parameter({of_batch(v.shape, true, 1), false, {}}));
+      }
+      rule.rule({1, std::vector<bool>(entries.size(), true)}, entries);
+    };
+  }
+  kind.attributes = [&](const frontend::TracedFunction& f, const frontend::Captures& captures) {
+    std::vector<Shape> results;
+    for (const AbstractValue& v : f.results) results.push_back(v.shape);
+    ir::CustomDerivativeAttrs a;
+    a.kind = ir::CustomDerivativeAttrs::Kind::batch;
+    a.label = name;
+    a.batching = std::make_shared<VmapRule>(rule, name, location, captures, std::move(results));
+    return ir::Attributes(std::move(a));
+  };
+  return frontend::stage_call(info, prototype, name, kind, location);
 }
 
 }  // namespace tessera::internal

@@ -2,6 +2,7 @@
 // custom_jvp, custom_vjp, stop_gradient and remat: ops that say how they are differentiated.
 #include <tessera/custom_derivative.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "src/frontend/derivatives/custom_rule.h"
@@ -16,6 +17,8 @@ namespace internal {
 
 using frontend::AbstractValue;
 using frontend::ActiveTrace;
+using frontend::CallKind;
+using frontend::Captures;
 using frontend::check_count;
 using frontend::check_type;
 using frontend::NamedAxes;
@@ -45,16 +48,16 @@ Array zeros_if_empty(const Array& given, const Shape& shape) {
 /// The op's operands are captures, which have no derivative, and then the leaves of arguments.
 class CustomRules : public ir::DerivativeRules {
  public:
-  CustomRules(std::string name, Location location, std::size_t captures, std::vector<Shape> results)
+  CustomRules(std::string name, Location location, Captures captures, std::vector<Shape> results)
       : name_(std::move(name)),
         location_(location),
-        captures_(captures),
+        captures_(std::move(captures)),
         results_(std::move(results)) {}
   std::string name() const override { return name_; }
 
  protected:
   std::vector<Instruction*> leaves(const ir::Instruction& op) const {
-    return {op.operands().begin() + std::ptrdiff_t(captures_), op.operands().end()};
+    return {op.operands().begin() + std::ptrdiff_t(captures_.size()), op.operands().end()};
   }
   /// Flags of the leaves that have tangents, as one for each leaf.
   static std::vector<bool> of_leaves(const std::vector<Instruction*>& leaves,
@@ -66,16 +69,16 @@ class CustomRules : public ir::DerivativeRules {
   }
   std::string name_;
   Location location_;
-  std::size_t captures_;
+  Captures captures_;
   std::vector<Shape> results_;
   const NamedAxes axes_ = NamedAxes::of_caller();
 };
 
 class JvpRules final : public CustomRules {
  public:
-  JvpRules(FlatJvpRule rule, std::string name, Location location, std::size_t captures,
+  JvpRules(FlatJvpRule rule, std::string name, Location location, Captures captures,
            std::vector<Shape> results)
-      : CustomRules(std::move(name), location, captures, std::move(results)),
+      : CustomRules(std::move(name), location, std::move(captures), std::move(results)),
         rule_(std::move(rule)) {}
 
   ir::Computation* jvp(const Instruction& op, const std::vector<bool>& perturbed) override {
@@ -85,9 +88,9 @@ class JvpRules final : public CustomRules {
     for (std::size_t k = 0; k < primals.size(); ++k) {
       if (given_tangents[k]) values.push_back({primals[k]->shape, false, {}});
     }
-    RuleTrace rule(name_, op.parent->module(), values, axes_);
+    RuleTrace rule(name_, op.parent->module(), values, axes_, captures_);
     const ActiveTrace active(&rule.trace);
-    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
+    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_.size());
     const auto middle = first + std::ptrdiff_t(primals.size());
     auto next = middle;
     std::vector<Array> tangents;
@@ -123,11 +126,60 @@ class JvpRules final : public CustomRules {
   FlatJvpRule rule_;
 };
 
+/// A backward rule after its forward rule, of which it takes residuals.
+class TracedBackward final : public ir::BackwardRule {
+ public:
+  FlatVjpRule rule;
+  std::string name;
+  Location location;
+  NamedAxes axes;
+  Captures captures;
+  std::any kept;                                   ///< by the forward rule
+  std::vector<AbstractValue> captured, residuals;  ///< its first parameters
+  std::vector<Shape> results, primals;
+
+  ir::Computation* trace(ir::Module* module, const std::vector<bool>& zero) override {
+    std::vector<AbstractValue> values = captured;
+    values.insert(values.end(), residuals.begin(), residuals.end());
+    std::size_t n = 0;
+    for (const Shape& s : results) {
+      if (has_tangent(s) && !zero[n++]) values.push_back({s, false, {}});
+    }
+    RuleTrace traced(name + ".backward", module, values, axes, captures);
+    const ActiveTrace active(&traced.trace);
+    const auto first = traced.parameters.begin() + std::ptrdiff_t(captured.size());
+    auto next = first + std::ptrdiff_t(residuals.size());
+    const std::vector<Array> saved(first, next);
+    std::vector<Array> cotangents;
+    n = 0;
+    for (const Shape& s : results) {
+      if (has_tangent(s) && !zero[n++]) {
+        cotangents.push_back(*next++);
+      } else {
+        cotangents.push_back(rule.symbolic_zeros ? Array() : zeros_of_pred(s));
+      }
+    }
+    const std::vector<Array> given = rule.backward(saved, cotangents, kept);
+    check_count(name + ".backward", given.size(), primals.size(), location);
+    std::vector<Array> out;
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      const Shape& like = primals[k];
+      if (!has_tangent(like)) continue;
+      const Array value = zeros_if_empty(given[k], like);
+      check_type("the cotangent of leaf " + std::to_string(k) +
+                     " of the arguments that the backward rule of " + name + " gives",
+                 frontend::abstract_value(value).shape, like, location);
+      out.push_back(value);
+    }
+    return traced.trace.finish(out, location);
+  }
+};
+
 class VjpRules final : public CustomRules {
  public:
-  VjpRules(FlatVjpRule rule, std::string name, Location location, std::size_t captures,
+  VjpRules(FlatVjpRule rule, std::string name, Location location, Captures captures,
            std::vector<Shape> results)
-      : CustomRules(std::move(name), location, captures, std::move(results)),
+      : CustomRules(std::move(name), location, std::move(captures), std::move(results)),
         rule_(std::move(rule)) {}
 
   ir::Computation* jvp(const Instruction&, const std::vector<bool>&) override {
@@ -136,21 +188,35 @@ class VjpRules final : public CustomRules {
   }
 
   Vjp vjp(const Instruction& op, const std::vector<bool>& perturbed) override {
-    std::any kept;
-    std::vector<AbstractValue> residuals;
+    const auto backward = std::make_shared<TracedBackward>();
+    backward->rule = rule_;
+    backward->name = name_;
+    backward->location = location_;
+    backward->axes = axes_;
+    backward->captures = captures_;
+    backward->results = results_;
+    for (std::size_t k = 0; k < captures_.size(); ++k) {
+      backward->captured.push_back({op.operand(k)->shape, false, {}});
+    }
+    for (const Instruction* x : leaves(op)) backward->primals.push_back(x->shape);
     Vjp out;
-    out.forward = forward(op, of_leaves(leaves(op), perturbed), &kept, &residuals);
-    out.residuals = std::int64_t(residuals.size());
-    out.backward = backward(op, kept, residuals);
+    out.forward =
+        forward(op, of_leaves(leaves(op), perturbed), &backward->kept, &backward->residuals);
+    out.residuals = std::int64_t(backward->residuals.size());
+    const auto given = std::count_if(results_.begin(), results_.end(), has_tangent);
+    out.backward =
+        backward->trace(op.parent->module(), std::vector<bool>(std::size_t(given), false));
+    if (rule_.symbolic_zeros) out.rule = backward;
     return out;
   }
 
  private:
   ir::Computation* forward(const Instruction& op, const std::vector<bool>& perturbed,
                            std::any* kept, std::vector<AbstractValue>* residuals) {
-    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), axes_);
+    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), axes_,
+                   captures_);
     const ActiveTrace active(&rule.trace);
-    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
+    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_.size());
     const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, perturbed, kept);
     if (given.size() < results_.size()) {
       check_count(name_ + ".forward", given.size(), results_.size(), location_);
@@ -167,41 +233,23 @@ class VjpRules final : public CustomRules {
     return rule.trace.finish(given, location_);
   }
 
-  ir::Computation* backward(const Instruction& op, const std::any& kept,
-                            const std::vector<AbstractValue>& residuals) {
-    std::vector<AbstractValue> values;
-    for (std::size_t k = 0; k < captures_; ++k) values.push_back({op.operand(k)->shape, false, {}});
-    values.insert(values.end(), residuals.begin(), residuals.end());
-    for (const Shape& s : results_) {
-      if (has_tangent(s)) values.push_back({s, false, {}});
-    }
-    RuleTrace rule(name_ + ".backward", op.parent->module(), values, axes_);
-    const ActiveTrace active(&rule.trace);
-    const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_);
-    auto next = first + std::ptrdiff_t(residuals.size());
-    const std::vector<Array> saved(first, next);
-    std::vector<Array> cotangents;
-    for (const Shape& s : results_) {
-      cotangents.push_back(has_tangent(s) ? *next++ : zeros_of_pred(s));
-    }
-    const std::vector<Array> given = rule_.backward(saved, cotangents, kept);
-    const std::vector<Instruction*> primals = leaves(op);
-    check_count(name_ + ".backward", given.size(), primals.size(), location_);
-    std::vector<Array> out;
-    for (std::size_t k = 0; k < given.size(); ++k) {
-      const Shape& like = primals[k]->shape;
-      if (!has_tangent(like)) continue;
-      const Array value = zeros_if_empty(given[k], like);
-      check_type("the cotangent of leaf " + std::to_string(k) +
-                     " of the arguments that the backward rule of " + name_ + " gives",
-                 frontend::abstract_value(value).shape, like, location_);
-      out.push_back(value);
-    }
-    return rule.trace.finish(out, location_);
-  }
-
   FlatVjpRule rule_;
 };
+
+/// Parameters like the arguments of a call, for a rule that is tried.
+std::vector<Array> stand_ins(Trace& trace, const std::vector<Array>& leaves) {
+  std::vector<Array> out;
+  for (const AbstractValue& v : frontend::abstract_values(leaves)) {
+    out.push_back(trace.add_parameter({v.shape, false, {}}));
+  }
+  return out;
+}
+
+/// An array of the type of the value's tangent, or cotangent.
+Array tangent_stand_in(const Array& value) {
+  const Shape& shape = frontend::abstract_value(value).shape;
+  return has_tangent(shape) ? value : zeros_of_pred(shape);
+}
 
 std::vector<Shape> shapes_of(const TracedFunction& f) {
   std::vector<Shape> out;
@@ -219,49 +267,62 @@ void no_rule(const char* api, const char* definition, Location location) {
 
 std::vector<Array> call_custom_jvp(const CallInfo& info, Prototype* prototype,
                                    const std::string& name, FlatJvpRule rule, Location location) {
-  return stage_call(
-      info, prototype, name, Opcode::custom_derivative, true,
-      [&](const TracedFunction& f, std::size_t captures) {
-        ir::CustomDerivativeAttrs a;
-        a.nondiff = std::int64_t(captures);
-        a.symbolic_zeros = rule.symbolic_zeros;
-        a.label = name;
-        a.rules =
-            std::make_shared<JvpRules>(std::move(rule), name, location, captures, shapes_of(f));
-        return ir::Attributes(std::move(a));
-      },
-      location);
+  CallKind kind;
+  kind.try_rule = [&](Trace& trace, const TracedFunction&) {
+    const std::vector<Array> primals = stand_ins(trace, info.leaves);
+    std::vector<Array> tangents;
+    for (const Array& x : primals) tangents.push_back(tangent_stand_in(x));
+    rule.rule(primals, tangents);
+  };
+  kind.attributes = [&](const TracedFunction& f, const Captures& captures) {
+    ir::CustomDerivativeAttrs a;
+    a.nondiff = std::int64_t(captures.size());
+    a.symbolic_zeros = rule.symbolic_zeros;
+    a.label = name;
+    a.rules = std::make_shared<JvpRules>(rule, name, location, captures, shapes_of(f));
+    return ir::Attributes(std::move(a));
+  };
+  return stage_call(info, prototype, name, kind, location);
 }
 
 std::vector<Array> call_custom_vjp(const CallInfo& info, Prototype* prototype,
                                    const std::string& name, FlatVjpRule rule, Location location) {
-  return stage_call(
-      info, prototype, name, Opcode::custom_derivative, true,
-      [&](const TracedFunction& f, std::size_t captures) {
-        ir::CustomDerivativeAttrs a;
-        a.kind = ir::CustomDerivativeAttrs::Kind::vjp;
-        a.nondiff = std::int64_t(captures);
-        a.symbolic_zeros = rule.symbolic_zeros;
-        a.label = name;
-        a.rules =
-            std::make_shared<VjpRules>(std::move(rule), name, location, captures, shapes_of(f));
-        return ir::Attributes(std::move(a));
-      },
-      location);
+  CallKind kind;
+  kind.try_rule = [&](Trace& trace, const TracedFunction& f) {
+    const std::vector<Array> primals = stand_ins(trace, info.leaves);
+    std::any kept;
+    const std::vector<Array> given =
+        rule.forward(primals, std::vector<bool>(primals.size(), true), &kept);
+    const auto residuals = given.begin() + std::ptrdiff_t(std::min(given.size(), f.results.size()));
+    std::vector<Array> cotangents;
+    for (auto r = given.begin(); r != residuals; ++r) cotangents.push_back(tangent_stand_in(*r));
+    rule.backward({residuals, given.end()}, cotangents, kept);
+  };
+  kind.attributes = [&](const TracedFunction& f, const Captures& captures) {
+    ir::CustomDerivativeAttrs a;
+    a.kind = ir::CustomDerivativeAttrs::Kind::vjp;
+    a.nondiff = std::int64_t(captures.size());
+    a.symbolic_zeros = rule.symbolic_zeros;
+    a.label = name;
+    a.rules = std::make_shared<VjpRules>(rule, name, location, captures, shapes_of(f));
+    return ir::Attributes(std::move(a));
+  };
+  return stage_call(info, prototype, name, kind, location);
 }
 
 std::vector<Array> call_remat(const CallInfo& info, Prototype* prototype,
                               const RematOptions& options, Location location) {
-  return stage_call(
-      info, prototype, options.name, Opcode::remat, false,
-      [&](const TracedFunction&, std::size_t) {
-        ir::RematAttrs a;
-        for (const auto& part : options.policy.parts()) a.policies.push_back(*part);
-        a.prevent_cse = options.prevent_cse;
-        a.label = options.name;
-        return ir::Attributes(std::move(a));
-      },
-      location);
+  CallKind kind;
+  kind.opcode = Opcode::remat;
+  kind.captures_first = false;
+  kind.attributes = [&](const TracedFunction&, const Captures&) {
+    ir::RematAttrs a;
+    for (const auto& part : options.policy.parts()) a.policies.push_back(*part);
+    a.prevent_cse = options.prevent_cse;
+    a.label = options.name;
+    return ir::Attributes(std::move(a));
+  };
+  return stage_call(info, prototype, options.name, kind, location);
 }
 
 }  // namespace internal

@@ -22,14 +22,19 @@ struct NamedAxes {
   static NamedAxes of_caller();
 };
 
-/// A rule's computation under construction: a root trace into the op's module. A rule may use
-/// arrays from outside as constants only, and name the axes that the caller may.
+/// Arrays from outside that a call takes as its first operands: those that its function uses, and
+/// those of its rule that are known.
+using Captures = std::vector<Array>;
+
+/// A rule's computation under construction: a root trace into the op's module. Of arrays from
+/// outside a rule may use constants and captures, which are the first parameters. It may name the
+/// axes that the caller may.
 struct RuleTrace {
   Trace trace;
   std::vector<Array> parameters;
 
   RuleTrace(const std::string& name, ir::Module* module, const std::vector<AbstractValue>& values,
-            const NamedAxes& axes);
+            const NamedAxes& axes, const Captures& captures = {});
 };
 
 std::vector<AbstractValue> values_of(const std::vector<ir::Instruction*>& operands);
@@ -38,10 +43,19 @@ void check_type(const std::string& what, const Shape& have, const Shape& want, L
 /// TypeError if a rule gives another number of arrays.
 void check_count(const std::string& what, std::size_t have, std::size_t want, Location location);
 
-using MakeAttributes = std::function<ir::Attributes(const TracedFunction&, std::size_t captures)>;
-/// Stages an op that calls a function. `attrs` of the traced function.
+using MakeAttributes = std::function<ir::Attributes(const TracedFunction&, const Captures&)>;
+/// Runs a rule on stand-ins for a call's arguments, in the current trace.
+using TryRule = std::function<void(Trace& trace, const TracedFunction&)>;
+
+/// How a function is called that has a rule of its own.
+struct CallKind {
+  ir::Opcode opcode = ir::Opcode::custom_derivative;
+  bool captures_first = true;
+  MakeAttributes attributes;
+  TryRule try_rule = nullptr;  ///< without one the rule uses nothing from outside
+};
+/// Stages an op that calls a function.
 std::vector<Array> stage_call(const internal::CallInfo& info, internal::Prototype* prototype,
-                              const std::string& name, ir::Opcode opcode, bool captures_first,
-                              const MakeAttributes& attrs, Location location);
+                              const std::string& name, const CallKind& kind, Location location);
 
 }  // namespace tessera::frontend

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/frontend/trace/rule_captures.h"
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
 #include "src/ir/cloner.h"
@@ -107,6 +108,13 @@ struct Call {
   }
   ir::Builder& builder() const { return outer.builder(); }
 };
+
+/// As `as_one_program`, of what traces a function and the rules of calls within.
+std::vector<Array> program_with_rules(const std::string& name, Location location,
+                                      const std::function<std::vector<Array>()>& body) {
+  return frontend::with_captures_of_rules(
+      [&] { return frontend::as_one_program(name, location, body); });
+}
 
 /// The tangent, or cotangent, of a value that has none: zeros of pred.
 Instruction* no_tangent(ir::Builder& b, const Shape& shape) {
@@ -232,25 +240,21 @@ GradResult grad_core(const CallInfo& info, Prototype* prototype, const GradReque
                      Location location) {
   const Wanted wanted = wanted_leaves(info, request, location);
   std::size_t values = 0;
-  std::vector<Array> all = frontend::as_one_program(request.api, location, [&] {
+  std::vector<Array> all = program_with_rules(request.api, location, [&] {
     const Call call(info, prototype, request.api, location);
     check_value(call.function, request, location);
     ir::Builder& b = call.builder();
     std::vector<bool> perturbed = wanted.perturbed;
     perturbed.resize(call.operands.size(), false);
-    transforms::Backward back(*call.function.computation, perturbed, b.computation(),
-                              call.per_device);
-    std::vector<Array> out = call.wrap_results(back.results(call.operands));
+    const transforms::Reverse back = transforms::value_and_gradient(
+        *call.function.computation, perturbed, b, call.operands, call.per_device);
+    std::vector<Array> out = call.wrap_results(back.results);
     values = out.size();
-    std::vector<Instruction*> seeds(values, nullptr);
-    seeds[0] = transforms::full(b, call.function.results[0].shape, 1);
-    const std::vector<Instruction*> given = back.cotangents(seeds);
     for (std::size_t n = 0; n < wanted.first.size(); ++n) {
       for (std::size_t k = wanted.first[n]; k < wanted.first[n] + wanted.count[n]; ++k) {
         const AbstractValue of = frontend::abstract_value(info.leaves[k]);
-        Instruction* gradient = has_tangent(of.shape)
-                                    ? transforms::materialize(b, given[k], of.shape)
-                                    : no_tangent(b, of.shape);
+        Instruction* gradient =
+            has_tangent(of.shape) ? back.cotangents[k] : no_tangent(b, of.shape);
         out.push_back(wrap_as(call.outer, gradient, of));
         call.outer.note_gradient(gradient, call.operands[k]);
       }
@@ -274,7 +278,7 @@ JvpResult jvp_core(const CallInfo& info, Prototype* prototype, const std::vector
   check_count("jvp", "tangents", tangents.size(), info.leaves.size(), location);
   const std::vector<std::string> paths = info.paths();
   std::size_t values = 0;
-  std::vector<Array> all = frontend::as_one_program("jvp", location, [&] {
+  std::vector<Array> all = program_with_rules("jvp", location, [&] {
     const Call call(info, prototype, "jvp", location);
     std::vector<transforms::Tangent> given(call.operands.size());
     for (std::size_t k = 0; k < tangents.size(); ++k) {
@@ -355,7 +359,7 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
   if (Trace::current() != nullptr) state->primals = info.leaves;
   std::size_t values = 0;
   std::vector<std::size_t> computed;  // residuals that the program gives
-  std::vector<Array> all = frontend::as_one_program(api, location, [&] {
+  std::vector<Array> all = program_with_rules(api, location, [&] {
     const Call call(info, prototype, api, location);
     ir::Builder& b = call.builder();
     std::vector<bool> perturbed = perturbed_of(state->arguments);
@@ -403,7 +407,7 @@ LinearFunction linear_function_core(const CallInfo& info, Prototype* prototype, 
   auto state = std::make_shared<LinearFunction::State>();
   state->api = api;
   state->arguments = frontend::abstract_values(info.leaves);
-  state->residuals = frontend::as_one_program(api, location, [&] {
+  state->residuals = program_with_rules(api, location, [&] {
     Trace& outer = *Trace::current();
     const TracedFunction f = frontend::trace_function(
         outer, api, state->arguments,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/frontend/run/sharding_prefix.h"
+#include "src/frontend/trace/rule_captures.h"
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
 #include "src/transforms/batching/batch.h"
@@ -105,7 +106,7 @@ InAxes in_axes(const CallInfo& info, const VmapOptions& options, Location locati
 std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const VmapOptions& options,
                              Location location) {
   const InAxes in = in_axes(info, options, location);
-  return frontend::as_one_program(options.name, location, [&] {
+  const auto batched = [&] {
     Trace& outer = *Trace::current();
     std::vector<AbstractValue> entries = frontend::abstract_values(info.leaves);
     for (std::size_t k = 0; k < entries.size(); ++k) {
@@ -147,7 +148,9 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
       out.push_back(outer.wrap(value, f.results[k].weak));
     }
     return out;
-  });
+  };
+  return frontend::with_captures_of_rules(
+      [&] { return frontend::as_one_program(options.name, location, batched); });
 }
 
 std::vector<std::int64_t> joined_shape(const Array& a, const Array& b) {

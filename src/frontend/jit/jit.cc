@@ -17,6 +17,7 @@
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/run/shardings.h"
 #include "src/frontend/trace/nesting.h"
+#include "src/frontend/trace/rule_captures.h"
 #include "src/frontend/trace/trace.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/sharding_impl.h"
@@ -360,6 +361,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   }
   if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
   if (const std::string axes = outer.batch_axes_text(); !axes.empty()) key += ";" + axes;
+  if (frontend::SeekCaptures::active()) key += ";with captures of rules";
   std::vector<Array> operands = info.leaves;
   const auto inputs = wanted_inputs(info, where);
   const auto names = leaf_names(info);
@@ -388,6 +390,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
         made.weak.push_back(r.weak_type());
         made.varying.push_back(frontend::varying_of(r));
       }
+      for (const Array& r : results) made.gradients.push_back(inner.gradient_by_parameter(r));
       made.computation = inner.finish(results, where);
     }
     captures = inner.captures();
@@ -408,6 +411,9 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   for (std::size_t i = 0; i < results.size(); ++i) {
     impl_of(results[i]).weak = made.weak[i];
     frontend::set_varying(results[i], made.varying[i]);
+    if (const auto by = made.gradients[i]; by && *by < operands.size()) {
+      outer.note_gradient(outer.own(results[i]), outer.lift(operands[*by], where));
+    }
     if (outputs[i]) {
       results[i] = frontend::constrain(results[i], *outputs[i],
                                        "result " + std::to_string(i) + " of '" + name + "'", where);

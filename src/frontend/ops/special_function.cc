@@ -88,16 +88,15 @@ Array staged(const SpecialFunction& f, const std::vector<Array>& xs, Location lo
   info.trace = [&](const std::vector<Array>& leaves, internal::Prototype*) {
     return std::vector<Array>{emitted(f, leaves, location)};
   };
-  return stage_call(
-      info, nullptr, f.name, ir::Opcode::custom_derivative, true,
-      [&](const TracedFunction&, std::size_t) {
-        ir::CustomDerivativeAttrs a;
-        a.label = f.name;
-        a.symbolic_zeros = true;
-        a.rules = std::make_shared<PartialRules>(f, location);
-        return ir::Attributes(std::move(a));
-      },
-      location)[0];
+  CallKind kind;
+  kind.attributes = [&](const TracedFunction&, const Captures&) {
+    ir::CustomDerivativeAttrs a;
+    a.label = f.name;
+    a.symbolic_zeros = true;
+    a.rules = std::make_shared<PartialRules>(f, location);
+    return ir::Attributes(std::move(a));
+  };
+  return stage_call(info, nullptr, f.name, kind, location)[0];
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "src/base/at_location.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/trace/rule_captures.h"
 
 namespace tessera::frontend {
 
@@ -16,6 +17,7 @@ using internal::impl_of;
 namespace {
 
 thread_local Trace* current_trace = nullptr;
+thread_local int seeking_captures = 0;
 
 std::uint64_t next_trace_id() {
   static std::atomic<std::uint64_t> counter{1};
@@ -43,6 +45,10 @@ std::string described(const ArrayImpl& impl) {
 }
 
 }  // namespace
+
+SeekCaptures::SeekCaptures() { ++seeking_captures; }
+SeekCaptures::~SeekCaptures() { --seeking_captures; }
+bool SeekCaptures::active() { return seeking_captures > 0; }
 
 Trace::Trace(std::string name, Trace* parent)
     : owned_module_(parent ? nullptr : std::make_unique<ir::Module>(name)),
@@ -88,6 +94,11 @@ Array Trace::add_parameter(const AbstractValue& value, const std::string& name) 
   return wrap(parameter, value.weak);
 }
 
+Trace::CaptureKey Trace::key_of(const ArrayImpl& impl) {
+  if (impl.kind == ArrayImpl::Kind::tracer) return {impl.trace_id, impl.instruction};
+  return {0, impl.same_as != nullptr ? impl.same_as.get() : &impl};
+}
+
 ir::Instruction* Trace::lift(const Array& array, Location location) {
   ArrayImpl& impl = impl_of(array, location);
   if (impl.kind == ArrayImpl::Kind::abstract) {
@@ -100,19 +111,19 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   }
   if (impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == id_) return impl.instruction;
   if (impl.kind == ArrayImpl::Kind::device) internal::check_alive(impl, location);
-  if (auto found = captured_.find(&impl); found != captured_.end()) return found->second;
+  if (auto found = captured_.find(key_of(impl)); found != captured_.end()) return found->second;
 
   if (impl.kind == ArrayImpl::Kind::tracer) {
     bool from_outside = false;
     for (const Trace* t = parent_; t && !from_outside; t = t->parent_) {
-      from_outside = t->id_ == impl.trace_id;
+      from_outside = t->id_ == impl.trace_id || t->captured_.count(key_of(impl)) != 0;
     }
     if (!from_outside && forbid_captures_.empty()) {
-      throw TracerError("a " + described(impl) + " was used in " +
-                            (path_.empty() ? std::string("another trace") : "'" + path_ + "'") +
-                            " after or outside of the function whose trace made it: arrays must "
-                            "leave a traced function through its results",
-                        location);
+      refuse_capture("a " + described(impl) + " was used in " +
+                         (path_.empty() ? std::string("another trace") : "'" + path_ + "'") +
+                         " after or outside of the function whose trace made it: arrays must "
+                         "leave a traced function through its results",
+                     location);
     }
   }
   if (!forbid_captures_.empty()) {
@@ -120,19 +131,30 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
     if (!tracer && !impl.committed) {
       values_.push_back(array);
       ir::Instruction* value = builder_.constant(to_literal(array, location));
-      captured_.emplace(&impl, value);
+      captured_.emplace(key_of(impl), value);
       return value;
     }
-    throw TracerError((tracer ? "a " + described(impl) : "the array " + impl.shape.to_string()) +
-                          " from outside was used in " + forbid_captures_,
-                      location);
+    refuse_capture((tracer ? "a " + described(impl) : "the array " + impl.shape.to_string()) +
+                       " from outside was used in " + forbid_captures_,
+                   location);
   }
   const auto number = std::int64_t(computation_->parameters().size());
   ir::Instruction* parameter = builder_.parameter(number, impl.shape);
   if (VaryingAxes axes = varying_of(array); !axes.empty()) set_varying(parameter, std::move(axes));
   captures_.push_back(array);
-  captured_.emplace(&impl, parameter);
+  captured_.emplace(key_of(impl), parameter);
   return parameter;
+}
+
+void Trace::refuse_capture(const std::string& message, Location location) const {
+  for (const Trace* t = this; t; t = t->parent_) {
+    if (t->for_now_) throw UnknownCapture(message, location);
+  }
+  throw TracerError(message, location);
+}
+
+void Trace::bind_capture(const Array& array, ir::Instruction* instruction) {
+  captured_.emplace(key_of(impl_of(array)), instruction);
 }
 
 ir::Computation* Trace::finish(std::span<const Array> outputs, Location location) {
@@ -166,7 +188,7 @@ const ManualScope* Trace::manual_scope() const {
   return nullptr;
 }
 
-const ir::Instruction* Trace::own(const Array& array) const {
+ir::Instruction* Trace::own(const Array& array) const {
   const ArrayImpl& impl = impl_of(array);
   return impl.kind == ArrayImpl::Kind::tracer && impl.trace_id == id_ ? impl.instruction : nullptr;
 }
@@ -245,6 +267,10 @@ void Trace::set_varying(const ir::Instruction* instruction, VaryingAxes axes) {
 
 ActiveTrace::ActiveTrace(Trace* trace) : previous_(current_trace) { current_trace = trace; }
 ActiveTrace::~ActiveTrace() { current_trace = previous_; }
+
+bool same_value(const Array& a, const Array& b) {
+  return Trace::key_of(impl_of(a)) == Trace::key_of(impl_of(b));
+}
 
 AbstractValue abstract_value(const Array& array) {
   const ArrayImpl& impl = impl_of(array);

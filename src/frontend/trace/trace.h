@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <tessera/array.h>
@@ -28,6 +29,9 @@ struct AbstractValue {
   VaryingAxes varying = {};
   friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
 };
+
+/// Whether both are one array, or one traced value.
+bool same_value(const Array& a, const Array& b);
 
 /// One function being traced into a computation. Traces nest; all traces below one root share its
 /// module. Arrays from outside that are used inside are captured: they become parameters after the
@@ -74,7 +78,7 @@ class Trace {
   const ManualScope* manual_scope() const;
   void bind_manual(ManualScope scope) { manual_ = std::move(scope); }
   /// The instruction of an array of this very trace; null for others.
-  const ir::Instruction* own(const Array& array) const;
+  ir::Instruction* own(const Array& array) const;
   /// Says that one value of this trace is the gradient by another.
   void note_gradient(const ir::Instruction* gradient, const ir::Instruction* by);
   /// The number of the parameter by which this is the gradient, if it is one.
@@ -92,8 +96,13 @@ class Trace {
   const VaryingAxes& varying(const ir::Instruction* instruction);
   void set_varying(const ir::Instruction* instruction, VaryingAxes axes);
   /// Forbids tracers and committed arrays from outside (TracerError; `where` names the function).
-  /// Uncommitted arrays become constants.
-  void forbid_captures(std::string where) { forbid_captures_ = std::move(where); }
+  /// Uncommitted arrays become constants. `for_now`: UnknownCapture instead.
+  void forbid_captures(std::string where, bool for_now = false) {
+    forbid_captures_ = std::move(where);
+    for_now_ = for_now;
+  }
+  /// The instruction of this trace that an array from outside is.
+  void bind_capture(const Array& array, ir::Instruction* instruction);
   const std::string& path() const { return path_; }
   /// Functions already traced into this module, by function, argument types and static values:
   /// another call calls the same computation.
@@ -103,6 +112,8 @@ class Trace {
     std::vector<VaryingAxes> varying;
     internal::Prototype prototype;
     std::vector<Array> captures;  ///< concrete arrays only
+    /// Of each result: the parameter by which it is the gradient.
+    std::vector<std::optional<std::size_t>> gradients;
   };
   struct CallKey {
     std::string text;
@@ -122,6 +133,7 @@ class Trace {
 
  private:
   friend class ActiveTrace;
+  friend bool same_value(const Array& a, const Array& b);
   std::unique_ptr<ir::Module> owned_module_;
   ir::Module* module_;
   Trace* parent_ = nullptr;
@@ -131,7 +143,10 @@ class Trace {
   std::uint64_t id_;
   std::vector<Array> captures_;
   std::vector<Array> values_;  ///< arrays that became constants: kept alive for captured_
-  std::unordered_map<const void*, ir::Instruction*> captured_;
+  /// By trace and instruction of a tracer, of which there may be several handles; by handle, else.
+  using CaptureKey = std::pair<std::uint64_t, const void*>;
+  static CaptureKey key_of(const internal::ArrayImpl& impl);
+  std::map<CaptureKey, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
   Mesh context_;
   Calls calls_;
@@ -140,7 +155,10 @@ class Trace {
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
   std::map<std::int64_t, VaryingAxes> preset_varying_;  ///< set for later positions
   std::map<std::int64_t, std::size_t> gradients_;       ///< by position: the parameter's number
+  [[noreturn]] void refuse_capture(const std::string& message, Location location) const;
+
   std::string forbid_captures_;
+  bool for_now_ = false;
   bool finished_ = false;
   bool eager_ = false;
 };

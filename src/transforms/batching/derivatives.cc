@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches calls that say how their derivative is computed: the rules are batched with them.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -18,34 +19,44 @@ bool has_tangent(const Shape& s) {
   return s.is_array() && (is_floating(s.dtype) || is_complex(s.dtype));
 }
 
-/// A custom derivative on a batch: which of its operands are batched, where. All its results are,
-/// on dim 0: a result that doesn't depend on the batch may have a tangent that does.
+/// Where the operands of a custom derivative on a batch, those without derivative, tangents and
+/// residuals hold the batch. All its results do on dim 0: a result that doesn't depend on the batch
+/// may have a tangent that does.
+struct BatchedDims {
+  Dims operands, nondiff, tangents, residuals;
+  std::size_t results = 0, result_tangents = 0;
+};
+
+/// A custom derivative on a batch.
 class BatchedRule {
  public:
-  BatchedRule(Batcher& batcher, const Instruction& op, Dims operand_dims)
-      : batcher_(batcher), operand_dims_(std::move(operand_dims)) {
+  BatchedRule(Batcher& batcher, BatchedDims dims) : batcher_(batcher), dims_(std::move(dims)) {}
+  BatchedRule(Batcher& batcher, const Instruction& op, Dims operand_dims) : batcher_(batcher) {
+    dims_.operands = std::move(operand_dims);
     const auto nondiff = std::size_t(op.get<CustomDerivativeAttrs>().nondiff);
-    for (std::size_t k = 0; k < operand_dims_.size(); ++k) {
-      if (k < nondiff) nondiff_dims_.push_back(operand_dims_[k]);
+    for (std::size_t k = 0; k < dims_.operands.size(); ++k) {
+      if (k < nondiff) dims_.nondiff.push_back(dims_.operands[k]);
       if (k >= nondiff && has_tangent(op.operand(k)->shape)) {
-        tangent_dims_.push_back(operand_dims_[k]);
+        dims_.tangents.push_back(dims_.operands[k]);
       }
     }
     for (const Shape& s : flatten(op.shape)) {
-      result_count_ += 1;
-      result_tangents_ += has_tangent(s) ? 1 : 0;
+      dims_.results += 1;
+      dims_.result_tangents += has_tangent(s) ? 1 : 0;
     }
   }
 
+  const BatchedDims& dims() const { return dims_; }
+
   Computation* primal(const Computation& source) {
-    return batcher_.computation(source, operand_dims_, Dims(result_count_, 0)).computation;
+    return batcher_.computation(source, dims_.operands, Dims(dims_.results, 0)).computation;
   }
 
   /// `perturbed`: the tangents that are parameters; empty: all.
   Computation* jvp(const Computation& source, const std::vector<bool>& perturbed = {}) {
-    Dims in = operand_dims_;
-    for (std::size_t k = 0; k < tangent_dims_.size(); ++k) {
-      if (perturbed.empty() || perturbed[k]) in.push_back(tangent_dims_[k]);
+    Dims in = dims_.operands;
+    for (std::size_t k = 0; k < dims_.tangents.size(); ++k) {
+      if (perturbed.empty() || perturbed[k]) in.push_back(dims_.tangents[k]);
     }
     const std::size_t results = flatten(source.root()->shape).size();
     return batcher_.computation(source, in, Dims(results, 0)).computation;
@@ -55,29 +66,30 @@ class BatchedRule {
   Computation* forward(const Computation& source) {
     const std::size_t count = flatten(source.root()->shape).size();
     Flags in;
-    for (std::int64_t d : operand_dims_) in.push_back(d != kNotBatched);
+    for (std::int64_t d : dims_.operands) in.push_back(d != kNotBatched);
     const Flags depends = batcher_.dependence().results(source, in);
-    Dims out(result_count_, 0);
-    residual_dims_.clear();
-    for (std::size_t k = result_count_; k < count; ++k) {
-      residual_dims_.push_back(depends[k] ? 0 : kNotBatched);
+    Dims out(dims_.results, 0);
+    dims_.residuals.clear();
+    for (std::size_t k = dims_.results; k < count; ++k) {
+      dims_.residuals.push_back(depends[k] ? 0 : kNotBatched);
     }
-    out.insert(out.end(), residual_dims_.begin(), residual_dims_.end());
-    return batcher_.computation(source, in_dims_checked(source, operand_dims_), out).computation;
+    out.insert(out.end(), dims_.residuals.begin(), dims_.residuals.end());
+    return batcher_.computation(source, in_dims_checked(source, dims_.operands), out).computation;
   }
 
   /// An operand that all entries share gets the sum of their cotangents. `perturbed`: the operands
-  /// that get one; empty: all.
-  Computation* backward(const Computation& source, const std::vector<bool>& perturbed = {}) {
-    Dims in = nondiff_dims_;
-    in.insert(in.end(), residual_dims_.begin(), residual_dims_.end());
-    in.insert(in.end(), result_tangents_, 0);
-    Dims wanted = tangent_dims_;
+  /// that get one; empty: all. `given`: how many cotangents of results it takes.
+  Computation* backward(const Computation& source, const std::vector<bool>& perturbed,
+                        std::size_t given) {
+    Dims in = dims_.nondiff;
+    in.insert(in.end(), dims_.residuals.begin(), dims_.residuals.end());
+    in.insert(in.end(), given, 0);
+    Dims wanted = dims_.tangents;
     const std::size_t count = flatten(source.root()->shape).size();
     if (wanted.size() != count) {
       wanted.clear();
-      for (std::size_t k = 0; k < tangent_dims_.size() && k < perturbed.size(); ++k) {
-        if (perturbed[k]) wanted.push_back(tangent_dims_[k]);
+      for (std::size_t k = 0; k < dims_.tangents.size() && k < perturbed.size(); ++k) {
+        if (perturbed[k]) wanted.push_back(dims_.tangents[k]);
       }
       TESSERA_CHECK(wanted.size() == count, "cotangents of " + source.name());
     }
@@ -115,8 +127,30 @@ class BatchedRule {
   }
 
   Batcher& batcher_;
-  Dims operand_dims_, nondiff_dims_, tangent_dims_, residual_dims_;
-  std::size_t result_count_ = 0, result_tangents_ = 0;
+  BatchedDims dims_;
+};
+
+/// The same of a backward rule that asks which cotangents are zero.
+class BatchedBackward : public ir::BackwardRule {
+ public:
+  BatchedBackward(std::shared_ptr<ir::BackwardRule> entry, BatchedDims dims,
+                  std::vector<bool> perturbed, BatchOptions options)
+      : entry_(std::move(entry)),
+        dims_(std::move(dims)),
+        perturbed_(std::move(perturbed)),
+        options_(std::move(options)) {}
+
+  Computation* trace(ir::Module* module, const std::vector<bool>& zero) override {
+    Batcher batcher(module, options_);
+    const auto given = std::size_t(std::count(zero.begin(), zero.end(), false));
+    return BatchedRule(batcher, dims_).backward(*entry_->trace(module, zero), perturbed_, given);
+  }
+
+ private:
+  const std::shared_ptr<ir::BackwardRule> entry_;
+  const BatchedDims dims_;
+  const std::vector<bool> perturbed_;
+  const BatchOptions options_;
 };
 
 /// Has the rule of an entry traced when it is asked for, and batches what comes of it.
@@ -162,8 +196,11 @@ class BatchedRules : public ir::DerivativeRules {
     BatchedRule rule(batcher, entry, operand_dims_);
     Vjp out;
     out.forward = rule.forward(*traced.forward);
-    out.backward = rule.backward(*traced.backward, perturbed);
+    out.backward = rule.backward(*traced.backward, perturbed, rule.dims().result_tangents);
     out.residuals = traced.residuals;
+    if (traced.rule != nullptr) {
+      out.rule = std::make_shared<BatchedBackward>(traced.rule, rule.dims(), perturbed, options_);
+    }
     return out;
   }
 
@@ -241,7 +278,7 @@ Batched batch_custom_derivative(BatchSite& site) {
       called.push_back(rule.jvp(*op.called(1)));
     } else {
       called.push_back(rule.forward(*op.called(1)));
-      called.push_back(rule.backward(*op.called(2)));
+      called.push_back(rule.backward(*op.called(2), {}, rule.dims().result_tangents));
     }
   }
   if (attrs.rules) {

@@ -55,6 +55,9 @@ Batched loop_over_entries(BatchSite& site) {
   return from_leaves(site.op.shape, stacked.elements);
 }
 
+/// Products in which each entry has groups, or scales, of its own.
+Batched batch_entry_by_entry(BatchSite& site) { return loop_over_entries(site); }
+
 /// Numbers of distributions that differ.
 Batched batch_rng(BatchSite& site) { return loop_over_entries(site); }
 

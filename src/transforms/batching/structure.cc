@@ -41,4 +41,14 @@ Batched batch_get_dimension_size(BatchSite& site) {
   return site.emit({site.array(0)}, attrs, kNotBatched);
 }
 
+Batched batch_set_dimension_size(BatchSite& site) {
+  if (site.batched(1)) {
+    site.not_implemented(
+        "the entries of a batch are of one size, and here each would have its own");
+  }
+  auto attrs = site.op.get<ir::DimensionsAttrs>();
+  attrs.dims = shifted(attrs.dims, site.dim(0));
+  return site.emit({site.array(0), site.array(1)}, attrs, site.dim(0));
+}
+
 }  // namespace tessera::transforms::batching

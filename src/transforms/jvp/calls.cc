@@ -239,7 +239,9 @@ struct CustomRule {
       rule = attrs.rules->vjp(*op, perturbed);
     } else {
       ir::trace_rules(op);
-      rule = {op->called(1), op->called(2), op->get<ir::CustomDerivativeAttrs>().residuals};
+      rule.forward = op->called(1);
+      rule.backward = op->called(2);
+      rule.residuals = op->get<ir::CustomDerivativeAttrs>().residuals;
     }
     Instruction* forward = ir::inline_computation(s.b.computation(), *rule.forward, s.x);
     const std::vector<Instruction*> all = leaves_of(s.b, forward);
@@ -256,6 +258,7 @@ struct CustomRule {
     }
     ir::CustomCallAttrs call;
     call.target = kCustomVjpTangent;
+    call.backward = rule.rule;
     Instruction* tangent =
         s.b.emit_shaped(Opcode::custom_call, Shape::tuple(given), operands, call, {rule.backward});
     if (const auto types = s.op.frontend_attributes->find(kVaries);
@@ -277,10 +280,25 @@ struct CustomRule {
 
 }  // namespace
 
+namespace {
+
+/// Only arrays that nothing but the rule uses have tangents.
+bool rule_alone_is_perturbed(const JvpSite& s) {
+  for (std::size_t k = 0; k < s.x.size(); ++k) {
+    if (s.dx[k].is_zero()) continue;
+    const bool captured = k < std::size_t(s.get<ir::CustomDerivativeAttrs>().nondiff);
+    if (!captured || !s.op.called(0)->parameter(k)->users().empty()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Tangent jvp_custom_derivative(JvpSite& s) {
   using Kind = ir::CustomDerivativeAttrs::Kind;
   if (s.get<ir::CustomDerivativeAttrs>().kind == Kind::zero) return {};
   if (s.get<ir::CustomDerivativeAttrs>().kind == Kind::batch) return jvp_call(s);
+  if (rule_alone_is_perturbed(s)) return {};
   CustomRule rule(s);
   return rule.attrs.kind == Kind::jvp ? rule.by_jvp() : rule.by_vjp();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ir/cloner.h"
+#include "src/ir/hooks.h"
 #include "src/transforms/transpose/site.h"
 #include "src/transforms/utils/custom_vjp.h"
 #include "src/transforms/utils/leaves.h"
@@ -301,14 +302,22 @@ void transpose_custom_call(TransposeSite& s) {
   }
   std::vector<Instruction*> arguments;
   // Tangents come last; those that are zero are arrays, too, and not linear.
-  const Computation& backward = *s.op.called(0);
-  const std::size_t tangents = backward.root()->shape.elements.size();
+  const Computation* backward = s.op.called(0);
+  const std::size_t tangents = backward->root()->shape.elements.size();
   const std::size_t first = s.op.operands().size() - tangents;
   for (std::size_t k = 0; k < first; ++k) arguments.push_back(s.operand(k));
+  std::vector<bool> zero;
   for (std::size_t k = 0; k < s.op.shape.elements.size(); ++k) {
+    zero.push_back(s.ct.element(k).is_zero());
+  }
+  const auto& rule = s.get<ir::CustomCallAttrs>().backward;
+  const bool told = rule != nullptr && std::find(zero.begin(), zero.end(), true) != zero.end();
+  if (told) backward = rule->trace(s.b.module(), zero);
+  for (std::size_t k = 0; k < zero.size(); ++k) {
+    if (told && zero[k]) continue;
     arguments.push_back(materialize(s.b, s.ct.element(k), s.op.shape.elements[k]));
   }
-  Instruction* out = ir::inline_computation(s.b.computation(), backward, arguments);
+  Instruction* out = ir::inline_computation(s.b.computation(), *backward, arguments);
   const std::vector<Instruction*> all = elements_of(s.b, out);
   for (std::size_t k = 0; k < tangents; ++k) s.give(first + k, all[k]);
 }
