@@ -155,5 +155,18 @@ TEST(AssociativeScan, RefusesWhatDoesntFit) {
                            {"associative_scan", kNear});
 }
 
+TEST(Derivatives, OfCumulativeProductsExchangeLittle) {
+  const Mesh mesh = testing::mesh_of({{"x", 8}});
+  const Array x = linspace(0.5f, 1.5f, 128), w = linspace(-1.0f, 1.0f, 128);
+  const auto loss = [](Array x, Array w) { return sum(cumprod(x) * w) + sum(cummax(sin(x)) * w); };
+  const auto f = jit(grad(loss));
+  const Array parts = testing::put(x, mesh, P("x")), weights = testing::put(w, mesh, P("x"));
+  const std::string text = f.lower(parts, weights).compile().as_text();
+  // Nowhere is the whole array, or half of it.
+  EXPECT_FALSE(testing::has(text, "f32[128]")) << text;
+  EXPECT_FALSE(testing::has(text, "f32[64]")) << text;
+  testing::expect_close(f(parts, weights), f(x, w), 1e-4f);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -152,7 +152,12 @@ TEST(RandomTransforms, ComposeToWhatPlainCallsGive) {
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (!std::isfinite(want[i]) || std::abs(want[i]) > 1e4f) continue;
-      EXPECT_NEAR(got[i], want[i], 2e-3 * (1 + std::abs(want[i]))) << "at " << i;
+      const double tolerance = 2e-3 * (1 + std::abs(want[i]));
+      if (std::abs(got[i] - want[i]) <= tolerance) continue;
+      // Rounding may be all that differs, where the function itself multiplies it.
+      const std::vector<float> near = jit(f.plain)(x * 1.0000002f).to_vector<float>();
+      if (std::abs(near[i] - want[i]) > tolerance) continue;
+      ADD_FAILURE() << "at " << i << ": " << got[i] << " for " << want[i];
     }
   }
 }

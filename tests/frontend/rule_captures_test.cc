@@ -19,7 +19,6 @@ using Function = std::function<Array(Array)>;
 
 /// Who captures y: it is a factor there.
 enum class Captor { function, jvp_rule, forward, backward };
-constexpr Captor kRules[] = {Captor::jvp_rule, Captor::backward};
 
 /// sin(x), with ten times dx as its derivative.
 Function capturing(const Array& y, Captor who, bool by_jvp = false) {

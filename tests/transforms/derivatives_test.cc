@@ -105,6 +105,10 @@ double { x = f64[3] parameter(0)
   ROOT r = f64[3] add(x, y) }
 )";
 
+std::string f64_program(const std::string& entry) {
+  return "HloModule m\n" + kDerivativeCallees + "\nENTRY e {\n" + entry + "\n}\n";
+}
+
 std::string unary(const std::string& op) {
   return "x = f64[5] parameter(0)\n ROOT r = f64[5] " + op + "(x)";
 }
@@ -270,6 +274,23 @@ std::vector<DerivativeCase> reduction_derivatives() {
                             "pad=0_0x0_0}, to_apply=mul"},
       {"cumulative_mul", init + "ROOT r = f64[4,6] reduce-window(x, one), window={size=1x6 "
                                 "pad=0_0x5_0}, to_apply=mul"},
+      {"cumulative_mul_from_the_end",
+       "x = f64[7] parameter(0)\n one = f64[] constant(1)\n"
+       "ROOT r = f64[7] reduce-window(x, one), window={size=7 pad=0_6}, to_apply=mul"},
+      {"cumulative_mul_of_eleven",
+       "x = f64[11] parameter(0)\n one = f64[] constant(1)\n"
+       "ROOT r = f64[11] reduce-window(x, one), window={size=11 pad=10_0}, to_apply=mul"},
+      {"cumulative_mul_by_an_initial_value",
+       "x = f64[5] parameter(0)\n i = f64[] parameter(1)\n"
+       "ROOT r = f64[5] reduce-window(x, i), window={size=5 pad=4_0}, to_apply=mul"},
+      {"cumulative_max_by_an_initial_value",
+       "x = f64[6] parameter(0)\n i = f64[] constant(0.1)\n"
+       "ROOT r = f64[6] reduce-window(x, i), window={size=6 pad=0_5}, to_apply=max"},
+      {"cumulative_argmax",
+       "x = f64[6] parameter(0)\n i = s32[6] iota(), iota_dimension=0\n low = f64[] "
+       "constant(-inf)\n n = s32[] constant(0)\n"
+       "t = (f64[6], s32[6]) reduce-window(x, i, low, n), window={size=6 pad=5_0}, "
+       "to_apply=argmax\n ROOT r = f64[6] get-tuple-element(t), index=0"},
       {"cumulative_max", init + "ROOT r = f64[4,6] reduce-window(x, low), window={size=4x1 "
                                 "pad=0_3x0_0}, to_apply=max"},
       {"select_and_scatter",
@@ -437,8 +458,7 @@ class Derivative : public ::testing::TestWithParam<DerivativeCase> {};
 
 TEST_P(Derivative, IsThatOfFiniteDifferencesInBothModes) {
   const DerivativeCase& c = GetParam();
-  const auto program =
-      ir::parse_hlo("HloModule m\n" + kDerivativeCallees + "\nENTRY e {\n" + c.entry + "\n}\n");
+  const auto program = ir::parse_hlo(f64_program(c.entry));
   std::mt19937 bits(7);
   std::vector<Literal> x, dx;
   for (const ir::Instruction* p : program->entry()->parameters()) {
@@ -551,8 +571,7 @@ TEST(DerivativeTable, IsTriedInEachRowThatComputes) {
       "reduce-precision"};
   std::set<Opcode> tried;
   for (const DerivativeCase& c : all_derivatives()) {
-    const auto program =
-        ir::parse_hlo("HloModule m\n" + kDerivativeCallees + "\nENTRY e {\n" + c.entry + "\n}\n");
+    const auto program = ir::parse_hlo(f64_program(c.entry));
     for (const auto& computation : program->computations()) {
       for (const auto& i : computation->instructions()) tried.insert(i->opcode);
     }
@@ -561,6 +580,25 @@ TEST(DerivativeTable, IsTriedInEachRowThatComputes) {
     if (r.jvp == "jvp_none" || r.jvp == "jvp_zero") continue;
     if (elsewhere.count(std::string(ir::name(r.op))) > 0) continue;
     EXPECT_TRUE(tried.count(r.op) > 0) << ir::name(r.op) << " has a derivative that no test tries";
+  }
+}
+
+TEST(Derivatives, LeavePositionsAsTheyAre) {
+  // Only the position is used: the reduction is neither differentiated nor taken apart.
+  const auto module = ir::parse_hlo(f64_program(
+      "x = f64[4,6] parameter(0)\n low = f64[] constant(-inf)\n n = s32[] constant(0)\n"
+      "i = s32[4,6] iota(), iota_dimension=1\n"
+      "t = (f64[4], s32[4]) reduce(x, i, low, n), dimensions={1}, to_apply=argmax\n"
+      "k = s32[4] get-tuple-element(t), index=1\n f = f64[4] convert(k)\n"
+      "ROOT r = f64[4] multiply(f, f)"));
+  for (const auto& derivative : {transforms::jvp(*module), transforms::vjp(*module)}) {
+    int reductions = 0, slices = 0;
+    for (const auto& i : derivative->entry()->instructions()) {
+      reductions += i->is(Opcode::reduce) ? 1 : 0;
+      slices += i->is(Opcode::slice) ? 1 : 0;
+    }
+    EXPECT_EQ(reductions, 1) << ir::to_string(*derivative);
+    EXPECT_EQ(slices, 0) << ir::to_string(*derivative);
   }
 }
 

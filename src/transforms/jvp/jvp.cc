@@ -28,11 +28,34 @@ Tangent apply_rule(JvpSite& site) {
   return {};
 }
 
+bool any_has_tangent(const Shape& shape) {
+  const std::vector<Shape> leaves = flatten(shape);
+  return std::any_of(leaves.begin(), leaves.end(), [](const Shape& s) { return has_tangent(s); });
+}
+
+/// By index: whether the result can depend on the op's tangent. It doesn't where integers or
+/// predicates alone come of it: the position of a maximum, say.
+std::vector<bool> with_needed_tangents(const Computation& c) {
+  std::vector<bool> out(c.instructions().size(), false);
+  out[std::size_t(c.root()->index)] = true;
+  for (std::size_t n = out.size(); n-- > 0;) {
+    const Instruction& i = *c.instructions()[n];
+    out[n] = out[n] && any_has_tangent(i.shape);
+    if (!out[n]) continue;
+    for (const Instruction* operand : i.operands()) out[std::size_t(operand->index)] = true;
+  }
+  return out;
+}
+
 /// The values of a computation in the target.
 class Walk {
  public:
   Walk(const Computation& source, Computation* target, JvpMode mode)
-      : source_(source), b_(target), mode_(mode), values_(source.instructions().size()) {}
+      : source_(source),
+        b_(target),
+        mode_(mode),
+        values_(source.instructions().size()),
+        needed_(with_needed_tangents(source)) {}
 
   Dual& operator[](const Instruction* i) { return values_[std::size_t(i->index)]; }
 
@@ -47,7 +70,7 @@ class Walk {
     }
     b_.metadata = i.metadata;
     Dual out;
-    if (any) out.tangent = apply_rule(site);
+    if (any && needed_[std::size_t(i.index)]) out.tangent = apply_rule(site);
     out.primal = site.primal();
     for (Instruction* before : i.control_predecessors()) {
       // What the op became may be something that was there before.
@@ -72,6 +95,7 @@ class Walk {
   ir::Builder b_;
   JvpMode mode_;
   std::vector<Dual> values_;
+  const std::vector<bool> needed_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "src/base/contains.h"
 #include "src/transforms/jvp/site.h"
 #include "src/transforms/utils/elementwise.h"
+#include "src/transforms/utils/scans.h"
 #include "src/transforms/utils/windows.h"
 
 namespace tessera::transforms {
@@ -111,13 +112,8 @@ Tangent jvp_map(JvpSite& s) {
 namespace {
 
 /// A scan of one dim: the window is as long as the dim and starts, or ends, at each element.
-struct Cumulative {
-  std::size_t dim = 0;
-  bool reverse = false;
-};
-
-std::optional<Cumulative> as_cumulative(const ir::WindowAttrs& a, const Shape& x) {
-  std::optional<Cumulative> out;
+std::optional<ScanDim> as_cumulative(const ir::WindowAttrs& a, const Shape& x) {
+  std::optional<ScanDim> out;
   for (std::size_t d = 0; d < a.dims.size(); ++d) {
     const ir::WindowDim& w = a.dims[d];
     if (w == ir::WindowDim{}) continue;
@@ -126,36 +122,18 @@ std::optional<Cumulative> as_cumulative(const ir::WindowAttrs& a, const Shape& x
     const bool forward = w.pad_low == n - 1 && w.pad_high == 0;
     const bool backward = w.pad_low == 0 && w.pad_high == n - 1;
     if (out || !plain || (!forward && !backward)) return {};
-    out = Cumulative{d, !forward};
+    out = ScanDim{d, !forward};
   }
   return out;
 }
 
-/// x[i] becomes x[i - by] along the dim (reverse: x[i + by]); what comes in is `fill`.
-Instruction* shifted(ir::Builder& b, Instruction* x, Instruction* fill, const Cumulative& c,
-                     std::int64_t by) {
-  std::vector<ir::PadDim> pad(x->shape.dims.size());
-  pad[c.dim] = c.reverse ? ir::PadDim{-by, by, 0} : ir::PadDim{by, -by, 0};
-  return b.pad(x, fill, pad);
-}
-
-/// In log n steps of doubled reach.
-std::vector<Instruction*> scan_by_doubling(ir::Builder& b, const Computation& reducer,
-                                           std::vector<Instruction*> x,
-                                           std::span<Instruction* const> init,
-                                           const Cumulative& c) {
-  const std::int64_t n = x[0]->shape.dims[c.dim];
-  for (std::int64_t reach = 1; reach < n; reach *= 2) {
-    std::vector<Instruction*> both;
-    for (std::size_t k = 0; k < x.size(); ++k) both.push_back(shifted(b, x[k], init[k], c, reach));
-    if (c.reverse) {
-      both.insert(both.begin(), x.begin(), x.end());
-    } else {
-      both.insert(both.end(), x.begin(), x.end());
-    }
-    x = on_arrays(b, reducer, both);
-  }
-  return x;
+/// Whether it is the neutral element of what the reducer does, as initial values mostly are.
+bool is_neutral(const Instruction* init, std::optional<Opcode> combiner) {
+  while (init->is(Opcode::broadcast) || init->is(Opcode::reshape)) init = init->operand(0);
+  const auto* constant = init->attrs.get_if<ir::ConstantAttrs>();
+  if (constant == nullptr || constant->elided || !combiner) return false;
+  const std::optional<Literal> neutral = ir::identity_of(*combiner, init->shape.dtype);
+  return neutral && constant->value == *neutral;
 }
 
 /// As many terms as the window has places.
@@ -226,8 +204,21 @@ Tangent jvp_reduce_window(JvpSite& s) {
   Expansion e(s);
   const std::vector<Instruction*> x(e.x.begin(), e.x.begin() + std::ptrdiff_t(count));
   const std::span<Instruction* const> init(e.x.data() + count, count);
-  if (const auto scan = as_cumulative(a, s.x[0]->shape)) {
-    return e.finish(s, scan_by_doubling(e.b, *s.op.called(0), x, init, *scan));
+  const auto along = as_cumulative(a, s.x[0]->shape);
+  const bool neutral = is_neutral(s.op.operand(count), combiner);
+  // Others count for each place of the padding.
+  const bool counts = combiner == Opcode::add || combiner == Opcode::multiply;
+  if (along && (neutral || !counts)) {
+    std::vector<Instruction*> out = scan_by_pairs(e.b, *s.op.called(0), x, *along);
+    if (!neutral) {
+      std::vector<Instruction*> both;
+      for (std::size_t k = 0; k < count; ++k) {
+        both.push_back(e.b.splat(init[k], out[k]->shape.dims));
+      }
+      both.insert(both.end(), out.begin(), out.end());
+      out = on_arrays(e.b, *s.op.called(0), both);
+    }
+    return e.finish(s, out);
   }
   return e.finish(s, window_by_places(e.b, s, x, init));
 }
