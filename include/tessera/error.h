@@ -91,6 +91,12 @@ class DuplicateSpecError : public ShardingError {
  public:
   using ShardingError::ShardingError;
 };
+/// In explicit mode: the shardings of an operation's operands don't say how its result is sharded,
+/// or contradict each other.
+class ShardingTypeError : public ShardingError {
+ public:
+  using ShardingError::ShardingError;
+};
 /// A traced array was used where a value is needed or after its trace had ended, or tracing would
 /// never end.
 class TracerError : public TypeError {

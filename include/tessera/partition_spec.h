@@ -103,9 +103,16 @@ class PartitionSpec {
   /// Unreduced axes: along them each device holds one term of a sum that hasn't been computed yet.
   const std::vector<std::string>& unreduced() const { return unreduced_; }
   /// Returns a copy with these unreduced axes.
-  /// @throws ValueError if an axis is given twice, is empty, or splits a dimension.
+  /// @throws ValueError if an axis is given twice, is empty, splits a dimension or is reduced.
   PartitionSpec with_unreduced(std::vector<std::string> axes,
                                Location location = Location::current()) const;
+  /// Axes over which the value is whole on each device, and over which its gradient is a sum that
+  /// hasn't been computed yet. They mean something in explicit mode only.
+  const std::vector<std::string>& reduced() const { return reduced_; }
+  /// Returns a copy with these reduced axes.
+  /// @throws ValueError if an axis is given twice, is empty, splits a dimension or is unreduced.
+  PartitionSpec with_reduced(std::vector<std::string> axes,
+                             Location location = Location::current()) const;
   /// Returns for example "PartitionSpec('x', None, ('y', 'z'))".
   std::string to_string() const;
   friend PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b);
@@ -113,7 +120,7 @@ class PartitionSpec {
 
  private:
   std::vector<SpecEntry> entries_;
-  std::vector<std::string> unreduced_;
+  std::vector<std::string> unreduced_, reduced_;
 };
 
 /// A spec equals the list of its entries (JAX's specs compare equal to tuples).

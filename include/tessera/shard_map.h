@@ -25,7 +25,8 @@ struct ShardMapOptions {
   /// Specs of the arguments: one for all, or `tree(...)` with one per argument, static ones left
   /// out; each is a prefix of the argument's tree. A dimension is split over the axes of its entry,
   /// and each device gets its part; along axes that a spec doesn't name all devices get the same.
-  /// nullptr passes an argument on unchanged.
+  /// nullptr passes an argument on unchanged. On a mesh with Explicit axes the default are the
+  /// specs in the arguments' types, which specs given here must equal.
   ShardingTree in_specs{};
   /// Specs of the results: a prefix of the result's tree. Parts are concatenated over the axes of
   /// each dimension's entry. Leaving an axis out promises that the devices along it hold equal

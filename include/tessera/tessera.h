@@ -20,6 +20,7 @@
 #include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/explain.h>
+#include <tessera/explicit_sharding.h>
 #include <tessera/image.h>
 #include <tessera/initializers.h>
 #include <tessera/jit.h>

@@ -229,6 +229,8 @@ struct ShardingConstraintAttrs : CallAttrs {
   };
   Kind kind = Kind::value;
   Dims unspecified_dims;  ///< left to propagation
+  /// Axes over which cotangents of the value are partial sums; text doesn't say it.
+  std::vector<std::string> reduced;
   friend bool operator==(const ShardingConstraintAttrs&, const ShardingConstraintAttrs&) = default;
 };
 /// propagation-barrier: gives its operand; shardings flow through it in some directions only.

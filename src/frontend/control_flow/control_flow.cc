@@ -8,7 +8,9 @@
 
 #include "src/base/literal_util.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/control_flow/sharding_types.h"
 #include "src/frontend/control_flow/varying_values.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
 #include "src/ir/cloner.h"
@@ -69,12 +71,13 @@ struct TupleComputation {
 };
 
 std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
-                          const std::vector<frontend::AbstractValue>& values) {
+                          const std::vector<frontend::AbstractValue>& values, Location location) {
   std::vector<Array> out;
   for (std::size_t i = 0; i < count; ++i) {
     out.push_back(
         trace.wrap(trace.builder().get_tuple_element(tuple, std::int64_t(i)), values[i].weak));
     frontend::set_varying(out.back(), values[i].varying);
+    out.back() = frontend::with_sharding_type(out.back(), values[i].sharding, location);
   }
   return out;
 }
@@ -106,7 +109,10 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
   if (!wrong.empty()) {
     throw TypeError(name + ": the body must keep shapes and dtypes: " + wrong, location);
   }
-  if (!again) check_carry_varies(carry, results, paths, name, location);
+  if (!again) {
+    check_carry_varies(carry, results, paths, name, location);
+    check_carry_shardings(carry, results, paths, name, location);
+  }
   return again;
 }
 
@@ -163,7 +169,8 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
                                                  whole_body.builder.computation(), init);
   return unpack(
       outer, loop, carry.size(),
-      varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()));
+      varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()),
+      location);
 }
 
 /// Stages a scan with a checked carry and slices. Returns the leaves of the last carry, then the
@@ -191,7 +198,8 @@ frontend::TracedFunction StagedScan::traced_step(Trace& outer, const std::vector
   std::vector<frontend::AbstractValue> parameters;
   for (const Array& x : xs) {
     Dims dims(x.shape().begin() + 1, x.shape().end());
-    parameters.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x)});
+    parameters.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x),
+                          slice_sharding(x, name, location)});
   }
   for (const Array& c : carry) parameters.push_back(frontend::abstract_value(c));
   return frontend::trace_function(
@@ -224,7 +232,8 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
   for (std::size_t y = 0; y < outputs; ++y) {
     Shape whole = step.results[y].shape;
     whole.dims.insert(whole.dims.begin(), length);
-    types.push_back({whole, false, step.results[y].varying});
+    types.push_back(
+        {whole, false, step.results[y].varying, stacked_sharding(step.results[y].sharding)});
   }
   types = varying_results(std::move(types), {}, step.results, step.captures);
 
@@ -253,6 +262,7 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
                                    : b.splat(b.zero(shape.dtype), shape.dims);
     out.push_back(outer.wrap(value, types[k].weak));
     frontend::set_varying(out.back(), types[k].varying);
+    out.back() = frontend::with_sharding_type(out.back(), types[k].sharding, location);
   }
   return out;
 }
@@ -466,6 +476,7 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       }
     }
     check_branches_vary(flats, is_predicate, name, location);
+    check_branch_shardings(flats, name, location);
     const std::vector<Shape> joined = joined_results(flats, name, location);
     const frontend::MetadataScope metadata(outer, location, name);
     std::vector<Instruction*> all = frontend::lift_all(outer, operands, location);
@@ -494,11 +505,11 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
         outer.builder().conditional(outer.lift(selector, location), branch_operands, computations);
     std::vector<frontend::AbstractValue> values;
     for (std::size_t r = 0; r < joined.size(); ++r) {
-      values.push_back({joined[r], false, frontend::varying_of(index)});
+      values.push_back({joined[r], false, frontend::varying_of(index), joined_sharding(flats, r)});
       for (const frontend::TracedFunction& f : flats)
         ir::add_axes(&values.back().varying, f.results[r].varying);
     }
-    return unpack(outer, result, joined.size(), values);
+    return unpack(outer, result, joined.size(), values, location);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/rule_captures.h"
 #include "src/transforms/utils/tangent.h"
 
@@ -132,6 +133,7 @@ std::vector<Array> stage_call(const CallInfo& info, Prototype* prototype, const 
     for (std::size_t k = 0; k < results.size(); ++k) {
       out.push_back(outer.wrap(results[k], f.results[k].weak));
       set_varying(out.back(), f.results[k].varying);
+      out.back() = with_sharding_type(out.back(), f.results[k].sharding, location);
     }
     return out;
   });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/rule_captures.h"
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
@@ -74,7 +75,13 @@ std::optional<transforms::CodePerDevice> note_types(const Trace& outer, const Tr
 Array wrap_as(Trace& trace, Instruction* i, const AbstractValue& type) {
   Array out = trace.wrap(i, type.weak);
   frontend::set_varying(out, type.varying);
-  return out;
+  return frontend::with_sharding_type(out, type.sharding, {});
+}
+
+/// That of the cotangent of a value.
+AbstractValue cotangent_type(AbstractValue of) {
+  of.sharding = of.sharding.cotangent();
+  return of;
 }
 
 /// A call of a function that is to be transformed, in the current trace.
@@ -255,8 +262,8 @@ GradResult grad_core(const CallInfo& info, Prototype* prototype, const GradReque
         const AbstractValue of = frontend::abstract_value(info.leaves[k]);
         Instruction* gradient =
             has_tangent(of.shape) ? back.cotangents[k] : no_tangent(b, of.shape);
-        out.push_back(wrap_as(call.outer, gradient, of));
-        call.outer.note_gradient(gradient, call.operands[k]);
+        out.push_back(wrap_as(call.outer, gradient, cotangent_type(of)));
+        call.outer.note_gradient(call.outer.own(out.back()), call.operands[k]);
       }
     }
     return out;
@@ -520,9 +527,9 @@ std::vector<Array> LinearFunction::transpose(const std::vector<Array>& cotangent
       Instruction* t = has_tangent(a.shape)
                            ? transforms::materialize(b, known[next++].array, a.shape)
                            : no_tangent(b, a.shape);
-      out.push_back(wrap_as(outer, t, a));
+      out.push_back(wrap_as(outer, t, cotangent_type(a)));
       const Instruction* primal = s.primals.empty() ? nullptr : outer.own(s.primals[k]);
-      if (primal != nullptr) outer.note_gradient(t, primal);
+      if (primal != nullptr) outer.note_gradient(outer.own(out.back()), primal);
     }
     return out;
   });

@@ -3,8 +3,11 @@
 #include <tessera/vmap.h>
 
 #include <numeric>
+#include <optional>
 
+#include "src/base/contains.h"
 #include "src/frontend/run/sharding_prefix.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/rule_captures.h"
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"
@@ -101,6 +104,53 @@ InAxes in_axes(const CallInfo& info, const VmapOptions& options, Location locati
   return out;
 }
 
+/// In explicit mode, the axes that split the batch: those of the batch dim of each argument, which
+/// is taken from its type.
+frontend::ShardingType::AxisList take_batch_axes(std::vector<AbstractValue>* entries,
+                                                 const InAxes& in, const VmapOptions& options,
+                                                 const std::vector<std::string>& paths,
+                                                 Location location) {
+  std::optional<frontend::ShardingType::AxisList> out;
+  std::string first;
+  for (std::size_t k = 0; k < entries->size(); ++k) {
+    frontend::ShardingType& type = (*entries)[k].sharding;
+    if (in.dims[k] == transforms::kNotBatched || !type) continue;
+    const auto place = type.dims.begin() + in.dims[k];
+    const std::string mine = "argument" + paths[k] + "'s as " + SpecEntry(*place).to_string();
+    if (out && *out != *place) {
+      throw ShardingTypeError(options.name + ": the batch dims are split differently, " + first +
+                                  " and " + mine +
+                                  "; valid: reshard() of one, so that both are split alike",
+                              location);
+    }
+    out = *place;
+    first = mine;
+    type.dims.erase(place);
+  }
+  if (!out) return {};
+  if (!out->empty() && !options.spmd_axis_name.list().empty()) {
+    throw ValueError(options.name +
+                         ": spmd_axis_name is given, and the batch is split by Explicit "
+                         "axes already, " +
+                         first + "; valid: one of both",
+                     location);
+  }
+  for (std::size_t k = 0; k < entries->size(); ++k) {
+    const frontend::ShardingType& type = (*entries)[k].sharding;
+    for (const auto& axes : type.dims) {
+      for (const std::string& a : axes) {
+        if (!contains(*out, a)) continue;
+        throw ShardingTypeError(options.name + ": argument" + paths[k] + " is " +
+                                    frontend::type_text((*entries)[k].shape, type) +
+                                    ", split by '" + a +
+                                    "', which splits the batch; valid: reshard() of it",
+                                location);
+      }
+    }
+  }
+  return *out;
+}
+
 }  // namespace
 
 std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const VmapOptions& options,
@@ -113,6 +163,9 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
       Dims& dims = entries[k].shape.dims;
       if (in.dims[k] != transforms::kNotBatched) dims.erase(dims.begin() + in.dims[k]);
     }
+    const auto split_by = take_batch_axes(&entries, in, options, info.paths(), location);
+    std::vector<std::string> batch_axes = options.spmd_axis_name.list();
+    batch_axes.insert(batch_axes.end(), split_by.begin(), split_by.end());
     const frontend::TracedFunction f = frontend::trace_function(
         outer, options.name, entries,
         [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location,
@@ -125,7 +178,7 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
     }
     ir::Builder& b = outer.builder();
     const std::vector<transforms::BatchedArray> results = transforms::batch_into(
-        b, *f.computation, arguments, {in.size, options.axis_name, options.spmd_axis_name.list()});
+        b, *f.computation, arguments, {in.size, options.axis_name, batch_axes});
 
     const std::string who = options.name + ": out_axes";
     const auto walk = [&](TreeVisitor& v) { info.walk_result(*prototype, v); };
@@ -145,7 +198,13 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
       }
       Instruction* value =
           to == transforms::kNotBatched ? results[k].value : moved_to(b, results[k], to, in.size);
-      out.push_back(outer.wrap(value, f.results[k].weak));
+      frontend::ShardingType type = f.results[k].sharding;
+      if (type && to != transforms::kNotBatched) {
+        type.dims.insert(type.dims.begin() + to,
+                         batched ? split_by : frontend::ShardingType::AxisList());
+      }
+      out.push_back(
+          frontend::with_sharding_type(outer.wrap(value, f.results[k].weak), type, location));
     }
     return out;
   };

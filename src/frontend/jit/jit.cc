@@ -16,6 +16,7 @@
 #include "src/frontend/run/in_flight.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/run/shardings.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/nesting.h"
 #include "src/frontend/trace/rule_captures.h"
 #include "src/frontend/trace/trace.h"
@@ -89,6 +90,7 @@ struct JitCore::State {
     frontend::Program program;
     std::vector<Array> captures;
     Prototype prototype;
+    std::vector<std::optional<Sharding>> types;  ///< of the results, in explicit mode
   };
   Traced trace_root(const CallInfo& info, Location where);
   std::vector<Array> call_inside(Trace& outer, const CallInfo& info, Prototype* prototype,
@@ -244,6 +246,17 @@ std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location 
   return out;
 }
 
+namespace {
+/// What a parameter is in the traced function: in explicit mode sharded as in_shardings say.
+frontend::AbstractValue parameter_value(const Array& leaf, const std::optional<Sharding>& wanted) {
+  frontend::AbstractValue out = frontend::abstract_value(leaf);
+  if (wanted && !frontend::AutoAxes::active()) {
+    out.sharding = frontend::ShardingType::of(*wanted, out.shape.dims.size());
+  }
+  return out;
+}
+}  // namespace
+
 JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location where) {
   Traced out;
   out.program.name = name;
@@ -259,12 +272,15 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   ++traces;
   Trace trace(name, static_cast<Trace*>(nullptr));
   std::vector<Array> parameters, results;
-  for (const Array& leaf : info.leaves) {
-    parameters.push_back(trace.add_parameter(frontend::abstract_value(leaf)));
+  for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+    parameters.push_back(trace.add_parameter(parameter_value(info.leaves[i], inputs[i])));
   }
   {
     const frontend::ActiveTrace active(&trace);
     results = info.trace(parameters, &out.prototype);
+    for (const Array& r : results) {
+      out.types.push_back(frontend::stated_sharding(frontend::sharding_type_of(r)));
+    }
   }
   trace.finish(results, where);
   const auto outputs = wanted_outputs(info, out.prototype, results.size(), where);
@@ -272,7 +288,8 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string who = "result" + result_paths[i] + " of '" + name + "'";
     if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
-    out.program.results.push_back({outputs[i], who, trace.gradient_by_parameter(results[i])});
+    out.program.results.push_back(
+        {outputs[i] ? outputs[i] : out.types[i], who, trace.gradient_by_parameter(results[i])});
     out.program.result_weak.push_back(results[i].weak_type());
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -358,7 +375,9 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     const ArrayImpl& impl = impl_of(leaf, where);
     key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
     if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
+    key += frontend::sharding_type_of(leaf).key();
   }
+  key += frontend::AutoAxes::key();
   if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
   if (const std::string axes = outer.batch_axes_text(); !axes.empty()) key += ";" + axes;
   if (frontend::SeekCaptures::active()) key += ";with captures of rules";
@@ -380,8 +399,8 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     ++traces;
     Trace inner(name, &outer);
     std::vector<Array> parameters, results;
-    for (const Array& leaf : info.leaves) {
-      parameters.push_back(inner.add_parameter(frontend::abstract_value(leaf)));
+    for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+      parameters.push_back(inner.add_parameter(parameter_value(info.leaves[i], inputs[i])));
     }
     {
       const frontend::ActiveTrace active(&inner);
@@ -389,6 +408,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
       for (const Array& r : results) {
         made.weak.push_back(r.weak_type());
         made.varying.push_back(frontend::varying_of(r));
+        made.shardings.push_back(frontend::sharding_type_of(r));
       }
       for (const Array& r : results) made.gradients.push_back(inner.gradient_by_parameter(r));
       made.computation = inner.finish(results, where);
@@ -411,6 +431,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   for (std::size_t i = 0; i < results.size(); ++i) {
     impl_of(results[i]).weak = made.weak[i];
     frontend::set_varying(results[i], made.varying[i]);
+    results[i] = frontend::with_sharding_type(results[i], made.shardings[i], where);
     if (const auto by = made.gradients[i]; by && *by < operands.size()) {
       outer.note_gradient(outer.own(results[i]), outer.lift(operands[*by], where));
     }

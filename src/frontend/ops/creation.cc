@@ -13,6 +13,7 @@
 #include "src/base/machine_memory.h"
 #include "src/frontend/ops/internal.h"
 #include "src/frontend/run/execute.h"
+#include "src/frontend/trace/explicit_values.h"
 
 #include <tessera/ops/elementwise.h>
 
@@ -89,6 +90,14 @@ Array varying_like(const Array& made, const Array& like, Location location) {
   return axes.empty() ? made : pvary({made, location}, axes);
 }
 
+/// In explicit mode: sharded as `like` in its type, but whole.
+Array typed_like(const Array& made, const Array& like, Location location) {
+  if (!frontend::Trace::current()) return made;
+  frontend::ShardingType type = frontend::sharding_type_of(like);
+  type.unreduced.clear();
+  return frontend::with_sharding_type(made, type, location);
+}
+
 }  // namespace
 
 Array zeros(std::vector<std::int64_t> shape, DType dtype, Location location) {
@@ -104,7 +113,8 @@ Array full(std::vector<std::int64_t> shape, Operand value, std::optional<DType> 
 Array full_like(Operand x, Operand value, std::optional<DType> dtype) {
   const Shape& shape = impl_of(x.array, x.location).shape;
   const Array made = filled(shape.dims, dtype.value_or(shape.dtype), value.array, x.location);
-  return varying_like(placed_like(made, x.array, x.location), x.array, x.location);
+  const Array placed = placed_like(made, x.array, x.location);
+  return typed_like(varying_like(placed, x.array, x.location), x.array, x.location);
 }
 Array zeros_like(Operand x, std::optional<DType> dtype) {
   const DType t = dtype.value_or(impl_of(x.array, x.location).shape.dtype);

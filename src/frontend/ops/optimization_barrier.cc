@@ -2,6 +2,7 @@
 // optimization_barrier: one op for all arrays of a tree.
 #include <tessera/optimization_barrier.h>
 
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/trace.h"
 
 namespace tessera::internal {
@@ -21,6 +22,8 @@ std::vector<Array> optimization_barrier_leaves(const std::vector<Array>& leaves,
       out.push_back(
           trace.wrap(b.get_tuple_element(barrier, std::int64_t(k)), leaves[k].weak_type()));
       frontend::set_varying(out.back(), frontend::varying_of(leaves[k]));
+      out.back() =
+          frontend::with_sharding_type(out.back(), frontend::sharding_type_of(leaves[k]), location);
     }
     return out;
   });

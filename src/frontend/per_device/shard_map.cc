@@ -10,6 +10,7 @@
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/per_device/shard_map_specs.h"
 #include "src/frontend/run/sharding_prefix.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/nesting.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/manual_mesh_scope.h"
@@ -34,6 +35,9 @@ struct ShardMapCore::State {
   std::vector<Array> stage(Trace& outer, const CallInfo& info, Prototype* prototype,
                            Location where) const;
   std::vector<std::string> argument_names(const CallInfo& info) const;
+  /// One per array; in explicit mode those of the arguments' types, unless given.
+  std::vector<ShardingTree> argument_specs(const CallInfo& info, const ManualMesh& manual,
+                                           Location where) const;
 };
 
 namespace {
@@ -85,7 +89,11 @@ ShardMapCore::ShardMapCore(ShardMapOptions options, Location location) {
     }
     check_axis_names(options.axis_names, *options.mesh, location);
   }
-  frontend::check_spec_leaves(options.in_specs, "in_specs", true, location);
+  // On a mesh with Explicit axes they may be left out.
+  if (!options.in_specs.is_unspecified() ||
+      (options.mesh && options.mesh->explicit_axes().empty())) {
+    frontend::check_spec_leaves(options.in_specs, "in_specs", true, location);
+  }
   frontend::check_spec_leaves(options.out_specs, "out_specs", false, location);
   state->name = options.name.empty() ? "shard_map" : options.name;
   state->who = "shard_map" + (options.name.empty() ? "" : " of '" + options.name + "'");
@@ -156,6 +164,20 @@ ManualMesh ShardMapCore::State::manual_mesh(const ManualScope* around, Location 
   return out;
 }
 
+std::vector<ShardingTree> ShardMapCore::State::argument_specs(const CallInfo& info,
+                                                              const ManualMesh& manual,
+                                                              Location where) const {
+  if (!options.in_specs.is_unspecified() || manual.mesh.explicit_axes().empty()) {
+    frontend::check_spec_leaves(options.in_specs, "in_specs", true, location);
+    return frontend::broadcast_prefix(options.in_specs, info.walk_args, "in_specs", where);
+  }
+  std::vector<ShardingTree> out;
+  for (const Array& leaf : info.leaves) {
+    out.emplace_back(frontend::spec_of_type(frontend::sharding_type_of(leaf), manual));
+  }
+  return out;
+}
+
 std::vector<std::string> ShardMapCore::State::argument_names(const CallInfo& info) const {
   const std::vector<std::string> paths = info.paths();
   std::vector<std::string> out;
@@ -191,8 +213,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
                                               Prototype* prototype, Location where) const {
   const ManualScope* around = outer.manual_scope();
   const ManualMesh manual = manual_mesh(around, where);
-  const auto specs =
-      frontend::broadcast_prefix(options.in_specs, info.walk_args, "in_specs", where);
+  const auto specs = argument_specs(info, manual, where);
   const std::vector<std::string> names = argument_names(info);
   std::vector<SpecUse> uses;
   std::vector<Array> operands;
@@ -218,6 +239,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
     if (specs[i].kind() == ShardingTree::Kind::none) continue;
     const PartitionSpec& spec = uses[k++].spec;
     frontend::AbstractValue value = frontend::abstract_value(arguments[i]);
+    frontend::leave_to_devices(&value.sharding, spec, manual, uses[k - 1], where);
     value.shape = Shape(value.shape.dtype, frontend::cut_by(spec, value.shape.dims, manual.mesh));
     for (const std::string& axis : frontend::axes_of(spec)) value.varying.insert(axis);
     arguments[i] = inner.add_parameter(value);
@@ -227,6 +249,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   std::vector<Shape> shapes;
   std::vector<bool> weak;
   std::vector<VaryingAxes> varying;
+  std::vector<frontend::ShardingType> types;
   ir::Computation* body = nullptr;
   {
     const frontend::ActiveTrace active(&inner);
@@ -250,6 +273,10 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
       const VaryingAxes fresh(manual.fresh.begin(), manual.fresh.end());
       varying.push_back(frontend::without(use.varying, fresh));
     }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      types.push_back(frontend::joined_type(frontend::sharding_type_of(results[i]), uses[i].spec,
+                                            manual, shapes[i]));
+    }
     body = inner.finish(results, where);
   }
   // What it captures is whole on every device.
@@ -267,6 +294,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   for (std::size_t i = 0; i < results.size(); ++i) {
     impl_of(results[i]).weak = weak[i];
     frontend::set_varying(results[i], varying[i]);
+    results[i] = frontend::with_sharding_type(results[i], types[i], where);
   }
   return results;
 }

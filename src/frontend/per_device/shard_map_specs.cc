@@ -203,6 +203,43 @@ Dims joined_by(const PartitionSpec& spec, const Dims& part, const Mesh& mesh) {
   return out;
 }
 
+PartitionSpec spec_of_type(const ShardingType& type, const ManualMesh& manual) {
+  std::vector<SpecEntry> entries;
+  for (ShardingType::AxisList axes : type.dims) {
+    std::erase_if(axes, [&](const std::string& a) { return !manual.is_fresh(a); });
+    entries.emplace_back(std::move(axes));
+  }
+  return PartitionSpec::from_entries(std::move(entries));
+}
+
+void leave_to_devices(ShardingType* type, const PartitionSpec& spec, const ManualMesh& manual,
+                      const SpecUse& use, Location location) {
+  if (!*type) return;
+  const PartitionSpec have = spec_of_type(*type, manual);
+  for (std::size_t d = 0; d < have.size(); ++d) {
+    const SpecEntry given = d < spec.size() ? spec[d] : SpecEntry();
+    if (given == have[d]) continue;
+    throw ShardingTypeError("shard_map: in_specs say " + spec.to_string() + " of " + use.who +
+                                ", and it is " + type_text(use.shape, *type) +
+                                "; valid: reshard() of it to that spec before, or in_specs left "
+                                "out, which takes those of the arguments' types",
+                            location);
+  }
+  for (ShardingType::AxisList& axes : type->dims) {
+    std::erase_if(axes, [&](const std::string& a) { return manual.is_fresh(a); });
+  }
+}
+
+ShardingType joined_type(const ShardingType& part, const PartitionSpec& spec,
+                         const ManualMesh& manual, const Shape& whole) {
+  ShardingType out = ShardingType::of(manual.mesh, spec, whole.dims.size());
+  if (!out) return out;
+  for (std::size_t d = 0; d < part.dims.size(); ++d) {
+    out.dims[d].insert(out.dims[d].end(), part.dims[d].begin(), part.dims[d].end());
+  }
+  return out;
+}
+
 TensorSharding boundary(const PartitionSpec& spec, const ManualMesh& manual, std::int64_t rank) {
   TensorSharding s = to_tensor_sharding(NamedSharding(manual.mesh, spec), rank);
   if (!s.mesh) s = TensorSharding::replicated_on(to_logical_mesh(manual.mesh), rank);

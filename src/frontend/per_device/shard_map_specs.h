@@ -55,6 +55,15 @@ VaryingAxes axes_of(const PartitionSpec& spec);
 /// Sizes of one device's part of an array, and of the whole of a part.
 Dims cut_by(const PartitionSpec& spec, const Dims& whole, const Mesh& mesh);
 Dims joined_by(const PartitionSpec& spec, const Dims& part, const Mesh& mesh);
+/// In explicit mode: leaves in an argument's type what splits it inside. ShardingTypeError if the
+/// axes that become manual split the argument otherwise than `spec` says.
+void leave_to_devices(ShardingType* type, const PartitionSpec& spec, const ManualMesh& manual,
+                      const SpecUse& use, Location location);
+/// In explicit mode: the type of a result, from that of one device's part.
+ShardingType joined_type(const ShardingType& part, const PartitionSpec& spec,
+                         const ManualMesh& manual, const Shape& whole);
+/// The spec that an argument's type says, of axes that become manual.
+PartitionSpec spec_of_type(const ShardingType& type, const ManualMesh& manual);
 /// As the call says it; automatic axes may be added to dims.
 TensorSharding boundary(const PartitionSpec& spec, const ManualMesh& manual, std::int64_t rank);
 

@@ -2,6 +2,7 @@
 // Operations outside of any trace: each is traced as a program of its own and run.
 #include "src/base/at_location.h"
 #include "src/frontend/run/execute.h"
+#include "src/frontend/trace/explicit_values.h"
 
 namespace tessera::frontend {
 
@@ -20,10 +21,13 @@ std::vector<Array> run_as_one_program(const std::string& name, Location location
     {
       const ActiveTrace active(&trace);
       results = body();
+      for (const Array& r : results) {
+        program.results.push_back(
+            {stated_sharding(sharding_type_of(r)), "", trace.gradient_by_parameter(r)});
+      }
     }
     trace.finish(results, location);
     for (const Array& r : results) {
-      program.results.push_back({std::nullopt, "", trace.gradient_by_parameter(r)});
       program.result_weak.push_back(r.weak_type());
     }
     args = trace.captures();

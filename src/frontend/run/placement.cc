@@ -7,11 +7,13 @@
 #include <set>
 
 #include "src/base/at_location.h"
+#include "src/base/contains.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/run/shardings.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/ir/hooks.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/sharding_impl.h"
@@ -121,6 +123,64 @@ std::optional<Sharding> automatic_part(const Sharding& sharding, const ManualSco
 }
 }  // namespace
 
+namespace {
+
+/// A constraint on a value with a sharding in its type. Where all axes are Explicit it states what
+/// must be so, and true is returned; otherwise it may name Auto axes only.
+bool asserts_type(const Sharding& sharding, const ShardingType& type, const Shape& shape,
+                  const std::string& who, Location location) {
+  if (!NamedSharding::is(sharding)) {
+    throw ShardingError(who + " is " + type_text(shape, type) + ", and " + sharding.to_string() +
+                            " is no NamedSharding; valid: reshard() to one",
+                        location);
+  }
+  const PartitionSpec& spec = NamedSharding(sharding).spec();
+  if (type.mesh.auto_axes().empty()) {
+    bool same = spec.unreduced() == type.unreduced;
+    for (std::size_t d = 0; d < type.dims.size(); ++d) {
+      const SpecEntry entry = d < spec.size() ? spec[d] : SpecEntry();
+      same = same && (entry.is_unconstrained() || entry.axes() == type.dims[d]);
+    }
+    if (same) return true;
+    throw ShardingError(who + " is sharded as " + type.spec().to_string() + " in its type, " +
+                            type_text(shape, type) + ", and the constraint says " +
+                            spec.to_string() +
+                            ": on a mesh whose axes are all Explicit a constraint states what is "
+                            "so; valid: reshard(), which moves it",
+                        location);
+  }
+  const std::vector<std::string> is_explicit = type.mesh.explicit_axes();
+  for (const SpecEntry& e : spec) {
+    for (const std::string& a : e.axes()) {
+      if (!contains(is_explicit, a)) continue;
+      throw ShardingError(who + ": " + spec.to_string() + " names '" + a +
+                              "', which is Explicit in " + type.mesh.to_string() +
+                              "; valid: Auto axes; reshard() for Explicit ones",
+                          location);
+    }
+  }
+  return false;
+}
+
+/// The Explicit axes of the type, then the constraint's Auto axes.
+Sharding with_type(const NamedSharding& sharding, const ShardingType& type) {
+  std::vector<SpecEntry> entries;
+  for (std::size_t d = 0; d < type.dims.size(); ++d) {
+    const SpecEntry entry = d < sharding.spec().size() ? sharding.spec()[d] : SpecEntry();
+    if (entry.is_unconstrained() && type.dims[d].empty()) {
+      entries.push_back(entry);
+      continue;
+    }
+    std::vector<std::string> axes = type.dims[d];
+    axes.insert(axes.end(), entry.axes().begin(), entry.axes().end());
+    entries.emplace_back(std::move(axes));
+  }
+  return NamedSharding(sharding.mesh(), PartitionSpec::from_entries(std::move(entries)),
+                       Location{});
+}
+
+}  // namespace
+
 Array constrain(const Array& x, const Sharding& given, const std::string& who, Location location) {
   const ArrayImpl& impl = impl_of(x, location);
   Trace* trace = Trace::current();
@@ -132,6 +192,8 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
     sharding = *part;
   }
   check_fits(sharding, impl.shape.dims, who, trace != nullptr, location);
+  const ShardingType type = sharding_type_of(x);
+  if (type && asserts_type(sharding, type, impl.shape, who, location)) return x;
   if (!trace) {
     Program program;
     program.name = "with_sharding_constraint";
@@ -149,10 +211,12 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
     const std::vector<Array> args{x};
     return run_program(bind_program(std::move(program), args), args, location)[0];
   }
+  if (type) sharding = with_type(NamedSharding(sharding), type);
   const std::vector<Array> operands{x};
   Array result = apply(ir::Opcode::sharding_constraint, operands, ir::ShardingConstraintAttrs{},
                        location, "with_sharding_constraint", &impl.shape, nullptr, impl.weak);
   impl_of(result).instruction->sharding = {to_tensor_sharding(sharding, impl.shape.rank())};
+  if (type) trace->set_sharding_type(impl_of(result).instruction, type);
   trace->mesh_uses().push_back({sharding, location});
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/at_location.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/rule_captures.h"
 
 namespace tessera::frontend {
@@ -91,6 +92,7 @@ Array Trace::add_parameter(const AbstractValue& value, const std::string& name) 
   const auto number = std::int64_t(computation_->parameters().size());
   ir::Instruction* parameter = builder_.parameter(number, value.shape, name);
   if (!value.varying.empty()) set_varying(parameter, value.varying);
+  if (value.sharding) set_sharding_type(parameter, value.sharding);
   return wrap(parameter, value.weak);
 }
 
@@ -141,6 +143,7 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   const auto number = std::int64_t(computation_->parameters().size());
   ir::Instruction* parameter = builder_.parameter(number, impl.shape);
   if (VaryingAxes axes = varying_of(array); !axes.empty()) set_varying(parameter, std::move(axes));
+  if (ShardingType type = sharding_type_of(array)) set_sharding_type(parameter, std::move(type));
   captures_.push_back(array);
   captured_.emplace(key_of(impl), parameter);
   return parameter;
@@ -265,6 +268,33 @@ void Trace::set_varying(const ir::Instruction* instruction, VaryingAxes axes) {
   }
 }
 
+const ShardingType& Trace::sharding_type(const ir::Instruction* instruction) const {
+  static const ShardingType none;
+  const auto found = sharding_types_.find(instruction->index);
+  return found == sharding_types_.end() ? none : found->second;
+}
+
+void Trace::set_sharding_type(const ir::Instruction* instruction, ShardingType type) {
+  sharding_types_[instruction->index] = std::move(type);
+}
+
+ir::Instruction* Trace::constrained_to(ir::Instruction* value, const ShardingType& type,
+                                       Location location) {
+  if (!type) return value;
+  // Nothing can be said of a scalar but that it isn't a partial sum.
+  if (!value->shape.dims.empty() || !type.unreduced.empty()) {
+    value = builder_.emit_shaped(ir::Opcode::sharding_constraint, value->shape, {value},
+                                 ir::ShardingConstraintAttrs{});
+    value->sharding = {type.constraint()};
+    // Where the mesh in scope has other axis types, results are on that one all the same.
+    const Mesh& around = context();
+    const Mesh& mesh = around.shape() == type.mesh.shape() ? around : type.mesh;
+    mesh_uses().push_back({NamedSharding(mesh, type.spec(), location), location});
+  }
+  set_sharding_type(value, type);
+  return value;
+}
+
 ActiveTrace::ActiveTrace(Trace* trace) : previous_(current_trace) { current_trace = trace; }
 ActiveTrace::~ActiveTrace() { current_trace = previous_; }
 
@@ -274,7 +304,7 @@ bool same_value(const Array& a, const Array& b) {
 
 AbstractValue abstract_value(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  return AbstractValue{impl.shape, impl.weak, varying_of(array)};
+  return AbstractValue{impl.shape, impl.weak, varying_of(array), sharding_type_of(array)};
 }
 
 VaryingAxes varying_of(const Array& array) {
@@ -357,7 +387,7 @@ Array apply(ir::Opcode op, std::span<const Array> operands, ir::Attributes attrs
     ir::Instruction* result =
         stage(*trace, op, operands, std::move(attrs), location, op_name, shape, callees);
     TESSERA_CHECK(!result->shape.is_tuple, "apply of an op with several results");
-    return trace->wrap(result, weak);
+    return typed_results(*trace, result, weak, op_name, location)[0];
   }
   return as_one_program(op_name.empty() ? std::string(ir::name(op)) : op_name, location, [&] {
     return std::vector<Array>{
@@ -371,13 +401,7 @@ std::vector<Array> apply_many(ir::Opcode op, std::span<const Array> operands, ir
   if (Trace* trace = Trace::current()) {
     ir::Instruction* result =
         stage(*trace, op, operands, std::move(attrs), location, op_name, shape, callees);
-    if (!result->shape.is_tuple) return {trace->wrap(result, false)};
-    std::vector<Array> out;
-    for (std::size_t i = 0; i < result->shape.elements.size(); ++i) {
-      out.push_back(
-          trace->wrap(trace->builder().get_tuple_element(result, std::int64_t(i)), false));
-    }
-    return out;
+    return typed_results(*trace, result, false, op_name, location);
   }
   return as_one_program(op_name.empty() ? std::string(ir::name(op)) : op_name, location, [&] {
     return apply_many(op, operands, std::move(attrs), location, op_name, shape, callees);

@@ -16,17 +16,19 @@
 #include <tessera/mesh.h>
 #include <tessera/type_key.h>
 
+#include "src/frontend/explicit/sharding_type.h"
 #include "src/frontend/trace/varying.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::frontend {
 
-/// The abstract value of an array: shape, dtype, weak type, and in per-device code the axes over
-/// which its values may vary.
+/// The abstract value of an array: shape, dtype, weak type, in per-device code the axes over which
+/// its values may vary, and in explicit mode its sharding.
 struct AbstractValue {
   Shape shape;
   bool weak = false;
   VaryingAxes varying = {};
+  ShardingType sharding = {};
   friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
 };
 
@@ -95,6 +97,12 @@ class Trace {
   /// set by set_varying these are the axes of its operands.
   const VaryingAxes& varying(const ir::Instruction* instruction);
   void set_varying(const ir::Instruction* instruction, VaryingAxes axes);
+  /// The sharding in the type of a value of this trace; empty unless set.
+  const ShardingType& sharding_type(const ir::Instruction* instruction) const;
+  void set_sharding_type(const ir::Instruction* instruction, ShardingType type);
+  /// The value under a constraint to its type, for propagation to heed; it has that type, too.
+  ir::Instruction* constrained_to(ir::Instruction* value, const ShardingType& type,
+                                  Location location);
   /// Forbids tracers and committed arrays from outside (TracerError; `where` names the function).
   /// Uncommitted arrays become constants. `for_now`: UnknownCapture instead.
   void forbid_captures(std::string where, bool for_now = false) {
@@ -110,6 +118,7 @@ class Trace {
     ir::Computation* computation = nullptr;
     std::vector<bool> weak;
     std::vector<VaryingAxes> varying;
+    std::vector<ShardingType> shardings;
     internal::Prototype prototype;
     std::vector<Array> captures;  ///< concrete arrays only
     /// Of each result: the parameter by which it is the gradient.
@@ -153,8 +162,9 @@ class Trace {
   std::optional<ManualScope> manual_;
   std::vector<ir::BatchAxis> batch_axes_;
   std::vector<VaryingAxes> varying_;  ///< by position in the computation, computed as needed
-  std::map<std::int64_t, VaryingAxes> preset_varying_;  ///< set for later positions
-  std::map<std::int64_t, std::size_t> gradients_;       ///< by position: the parameter's number
+  std::map<std::int64_t, VaryingAxes> preset_varying_;   ///< set for later positions
+  std::map<std::int64_t, std::size_t> gradients_;        ///< by position: the parameter's number
+  std::map<std::int64_t, ShardingType> sharding_types_;  ///< by position
   [[noreturn]] void refuse_capture(const std::string& message, Location location) const;
 
   std::string forbid_captures_;
@@ -194,7 +204,6 @@ AbstractValue abstract_value(const Array& array);
 VaryingAxes varying_of(const Array& array);
 /// Sets the axes over which a new value of the current trace varies.
 void set_varying(const Array& array, VaryingAxes axes);
-
 /// Makes callees (reducers, comparators) in the module that an instruction is staged into.
 using Callees = std::function<std::vector<ir::Computation*>(ir::Module*)>;
 

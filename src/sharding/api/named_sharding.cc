@@ -87,6 +87,7 @@ void check_spec(const Mesh& mesh, const PartitionSpec& spec, Location location) 
     }
   }
   for (const std::string& a : spec.unreduced()) known(a);
+  for (const std::string& a : spec.reduced()) known(a);
   if (!twice.empty()) {
     std::string list;
     for (const std::string& a : twice) list += (list.empty() ? "'" : ", '") + a + "'";

@@ -50,30 +50,64 @@ std::size_t PartitionSpec::count(const SpecEntry& value) const {
   return std::size_t(std::count(entries_.begin(), entries_.end(), value));
 }
 
-PartitionSpec PartitionSpec::with_unreduced(std::vector<std::string> axes,
-                                            Location location) const {
-  std::vector<std::string> both;
+namespace {
+
+/// A set of axes of a spec, as a sorted list, so that equal specs compare equal. `others`: the
+/// spec's other set.
+std::vector<std::string> checked_set(const PartitionSpec& spec, std::vector<std::string> axes,
+                                     const char* what, const std::vector<std::string>& others,
+                                     const char* other, Location location) {
+  std::vector<std::string> split, shared;
+  const std::string given = std::string(what) + "={" + quoted_list(axes) + "}";
   for (const std::string& a : axes) {
-    if (a.empty())
-      throw ValueError("an unreduced axis of " + to_string() + " has no name", location);
-    for (const SpecEntry& e : entries_) {
-      if (contains(e.axes(), a)) both.push_back(a);
-    }
-    if (std::count(axes.begin(), axes.end(), a) > 1) {
-      throw ValueError("axis '" + a + "' stands twice in unreduced={" + quoted_list(axes) + "}",
+    if (a.empty()) {
+      throw ValueError(std::string(*what == 'u' ? "an " : "a ") + what + " axis of " +
+                           spec.to_string() + " has no name",
                        location);
     }
+    for (const SpecEntry& e : spec) {
+      if (contains(e.axes(), a)) split.push_back(a);
+    }
+    if (contains(others, a)) shared.push_back(a);
+    if (std::count(axes.begin(), axes.end(), a) > 1) {
+      throw ValueError("axis '" + a + "' stands twice in " + given, location);
+    }
   }
-  if (!both.empty()) {
-    throw ValueError("an axis can't both split a dimension and be unreduced: " + to_string() +
-                         " with unreduced={" + quoted_list(axes) + "} has " + quoted_list(both) +
+  if (!split.empty()) {
+    throw ValueError(std::string("an axis can't both split a dimension and be ") + what + ": " +
+                         spec.to_string() + " with " + given + " has " + quoted_list(split) +
                          " in both",
                      location);
   }
+  if (!shared.empty()) {
+    throw ValueError(std::string("an axis can't be both ") + what + " and " + other + ": " +
+                         spec.to_string() + " with " + given + " has " + quoted_list(shared) +
+                         " in both",
+                     location);
+  }
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+std::vector<std::string> joined_set(std::vector<std::string> a, const std::vector<std::string>& b) {
+  for (const std::string& axis : b) {
+    if (!contains(a, axis)) a.push_back(axis);
+  }
+  return a;
+}
+
+}  // namespace
+
+PartitionSpec PartitionSpec::with_unreduced(std::vector<std::string> axes,
+                                            Location location) const {
   PartitionSpec out = *this;
-  out.unreduced_ = std::move(axes);
-  // A set: sorted, so that equal specs compare equal.
-  std::sort(out.unreduced_.begin(), out.unreduced_.end());
+  out.unreduced_ = checked_set(*this, std::move(axes), "unreduced", reduced_, "reduced", location);
+  return out;
+}
+
+PartitionSpec PartitionSpec::with_reduced(std::vector<std::string> axes, Location location) const {
+  PartitionSpec out = *this;
+  out.reduced_ = checked_set(*this, std::move(axes), "reduced", unreduced_, "unreduced", location);
   return out;
 }
 
@@ -82,26 +116,25 @@ std::string PartitionSpec::to_string() const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     out += (i ? ", " : "") + entries_[i].to_string();
   }
-  if (!unreduced_.empty()) {
-    out += (entries_.empty() ? "unreduced={" : ", unreduced={") + quoted_list(unreduced_) + "}";
-  }
+  const auto add = [&](const char* name, const std::vector<std::string>& axes) {
+    if (axes.empty()) return;
+    out += std::string(out.back() == '(' ? "" : ", ") + name + "={" + quoted_list(axes) + "}";
+  };
+  add("unreduced", unreduced_);
+  add("reduced", reduced_);
   return out + ")";
 }
 
 PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b) {
   std::vector<SpecEntry> entries = a.entries_;
   entries.insert(entries.end(), b.entries_.begin(), b.entries_.end());
-  std::vector<std::string> unreduced = a.unreduced_;
-  for (const std::string& axis : b.unreduced_) {
-    if (!contains(unreduced, axis)) {
-      unreduced.push_back(axis);
-    }
-  }
-  return PartitionSpec::from_entries(std::move(entries)).with_unreduced(std::move(unreduced), {});
+  return PartitionSpec::from_entries(std::move(entries))
+      .with_unreduced(joined_set(a.unreduced_, b.unreduced_), {})
+      .with_reduced(joined_set(a.reduced_, b.reduced_), {});
 }
 
 bool operator==(const PartitionSpec& a, const std::vector<SpecEntry>& b) {
-  return a.entries() == b && a.unreduced().empty();
+  return a.entries() == b && a.unreduced().empty() && a.reduced().empty();
 }
 
 }  // namespace tessera

@@ -78,18 +78,27 @@ void transpose_get_tuple_element(TransposeSite& s) {
   s.give(0, Tangent::tuple(std::move(elements)));
 }
 
-namespace {
-
-/// The same op on the cotangent: a constraint on a value is one on its cotangent, too.
-void same_on_cotangent(TransposeSite& s) {
+/// A constraint on a value is one on its cotangent, too. The cotangent of a partial sum is the same
+/// for all its parts, and that of a reduced value is a partial sum.
+void transpose_sharding_constraint(TransposeSite& s) {
   Instruction* out = s.clone_on({s.ct.array});
   out->sharding = s.op.sharding;
+  if (out->sharding.size() == 1 && out->sharding[0].mesh != nullptr) {
+    TensorSharding& sharding = out->sharding[0];
+    auto& reduced = out->edit<ir::ShardingConstraintAttrs>().reduced;
+    std::vector<std::string> unreduced = std::move(reduced);
+    reduced.clear();
+    for (const int a : sharding.unreduced) {
+      reduced.push_back(sharding.mesh->axes[std::size_t(a)].name);
+    }
+    sharding.unreduced.clear();
+    for (const std::string& name : unreduced) {
+      sharding.unreduced.push_back(sharding.mesh->find(name));
+    }
+    std::sort(sharding.unreduced.begin(), sharding.unreduced.end());
+  }
   s.give(0, out);
 }
-
-}  // namespace
-
-void transpose_sharding_constraint(TransposeSite& s) { same_on_cotangent(s); }
 
 void transpose_propagation_barrier(TransposeSite& s) {
   Instruction* out = s.clone_on({s.ct.array});

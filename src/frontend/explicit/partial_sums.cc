@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ops partial sums may go through.
+#include "src/frontend/explicit/partial_sums.h"
+
+#include <algorithm>
+
+#include "src/base/contains.h"
+
+namespace tessera::frontend {
+
+using ir::Opcode;
+using AxisList = ShardingType::AxisList;
+
+namespace {
+
+std::string set_text(const AxisList& axes) {
+  std::string out;
+  for (const std::string& a : axes) out += (out.empty() ? "'" : ", '") + a + "'";
+  return "{" + out + "}";
+}
+
+/// Whether a sum of the values of these operands is the op of the sums: of all that are partial
+/// sums at once. Products are left out, though they are linear in each factor: scaling before or
+/// after the sum is the user's choice.
+bool adds_up(const TypedOp& op, const std::vector<std::size_t>& partial) {
+  const ir::Instruction& i = op.op;
+  if (i.is(Opcode::multiply) || i.is(Opcode::dot) || i.is(Opcode::convolution)) return false;
+  if (i.is(Opcode::reduce)) {
+    const ir::Instruction* root = i.called()[0]->root();
+    return i.operands().size() == 2 && root->is(Opcode::add);
+  }
+  const ir::Linearity& linear = ir::info(i.opcode).linear;
+  if (linear.kind == ir::Linearity::Kind::none) return false;
+  if (linear.kind == ir::Linearity::Kind::each && partial.size() > 1) return false;
+  return std::all_of(partial.begin(), partial.end(),
+                     [&](std::size_t k) { return linear.in(k) || linear.operands == 0; });
+}
+
+void set_unreduced(const TypedOp& op, ShardingType* result) {
+  std::vector<std::size_t> partial;
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    if (op.stated(k) && !op.type(k).unreduced.empty()) partial.push_back(k);
+  }
+  result->unreduced.clear();
+  if (partial.empty()) return;
+  const AxisList& axes = op.type(partial[0]).unreduced;
+  const std::string sum =
+      "reshard() of it to a spec without unreduced axes, which adds up the parts";
+  for (const std::size_t k : partial) {
+    if (op.type(k).unreduced == axes) continue;
+    op.refuse("operands are partial sums over different axes, " + set_text(axes) + " and " +
+                  set_text(op.type(k).unreduced),
+              sum);
+  }
+  if (!adds_up(op, partial)) {
+    op.refuse("operand " + std::to_string(partial[0]) + " is a partial sum over " + set_text(axes) +
+                  ", and a sum of results is not the result of the sum",
+              sum);
+  }
+  // One that isn't would be counted once for each part.
+  const bool jointly = ir::info(op.op.opcode).linear.kind == ir::Linearity::Kind::jointly ||
+                       op.op.is(Opcode::concatenate);
+  for (std::size_t k = 0; jointly && k < op.operands.size(); ++k) {
+    if (contains(partial, k) || !ir::info(op.op.opcode).linear.in(k)) continue;
+    op.refuse("operand " + std::to_string(partial[0]) + " is a partial sum over " + set_text(axes) +
+                  ", and operand " + std::to_string(k) + " is not",
+              sum + ", or of operand " + std::to_string(k) + " to one with them");
+  }
+  for (const AxisList& d : result->dims) {
+    for (const std::string& a : d) {
+      if (contains(axes, a)) {
+        op.refuse(
+            "the result would be split by '" + a + "', over which an operand is a partial sum",
+            sum);
+      }
+    }
+  }
+  result->unreduced = axes;
+}
+
+void set_reduced(const TypedOp& op, ShardingType* result) {
+  result->reduced.clear();
+  std::size_t from = op.operands.size();
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    if (!op.stated(k) || op.type(k).reduced.empty()) continue;
+    if (from == op.operands.size()) from = k;
+    if (op.type(k).reduced == op.type(from).reduced) continue;
+    op.refuse("operands are reduced over different axes, " + set_text(op.type(from).reduced) +
+                  " and " + set_text(op.type(k).reduced),
+              "operands that are reduced over the same axes");
+  }
+  if (from == op.operands.size()) return;
+  const AxisList& axes = op.type(from).reduced;
+  const bool elementwise = ir::is_elementwise(op.op.opcode);
+  for (std::size_t k = 0; elementwise && k < op.operands.size(); ++k) {
+    if (!op.stated(k) || !op.type(k).reduced.empty()) continue;
+    for (const std::string& a : axes) {
+      const bool split = std::any_of(op.type(k).dims.begin(), op.type(k).dims.end(),
+                                     [&](const AxisList& d) { return contains(d, a); });
+      const std::string both = "operand " + std::to_string(from) + " is reduced over '" + a +
+                               "', and operand " + std::to_string(k);
+      if (split) {
+        op.refuse(both + " is split by it",
+                  "reshard() of the former to a spec that is split by '" + a + "'");
+      }
+      op.refuse(both + " is replicated over it",
+                "reshard() of the latter to a spec with reduced={'" + a + "'}");
+    }
+  }
+  // Contractions end it: what is summed over its axes has a gradient of its own.
+  if (op.op.is(Opcode::dot)) return;
+  result->reduced = axes;
+}
+
+}  // namespace
+
+void set_partial_sums(const TypedOp& op, ShardingType* result) {
+  set_unreduced(op, result);
+  set_reduced(op, result);
+}
+
+}  // namespace tessera::frontend

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Explicit mode: the shardings in the types of traced values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/frontend/trace/trace.h"
+
+namespace tessera::frontend {
+
+/// The sharding in the type of an array: of a traced one as its trace says, of others that of their
+/// placement. Empty where types have none (AutoAxes), and without those axes that are manual.
+ShardingType sharding_type_of(const Array& array);
+/// The sharding that a type states; empty if Auto axes may split the value, too.
+std::optional<Sharding> stated_sharding(const ShardingType& type);
+/// A new value of the current trace under a constraint to this type; itself if that is empty.
+Array with_sharding_type(const Array& array, const ShardingType& type, Location location);
+
+/// The arrays of an op's result, typed by the rules if an operand has a sharding in its type. Ops
+/// that run programs get their types from whoever stages them. ShardingTypeError as the rules say.
+std::vector<Array> typed_results(Trace& trace, ir::Instruction* result, bool weak,
+                                 const std::string& op_name, Location location);
+
+/// While in scope on this thread, these axes are treated as Auto, or all if there are none: types
+/// have no shardings over them.
+class AutoAxes {
+ public:
+  explicit AutoAxes(const std::vector<std::string>& axes = {});
+  ~AutoAxes();
+  AutoAxes(const AutoAxes&) = delete;
+  AutoAxes& operator=(const AutoAxes&) = delete;
+
+  /// Whether all axes are.
+  static bool active();
+  /// Part of the keys of traced functions.
+  static std::string key();
+
+ private:
+  std::size_t before_;
+  bool all_;
+};
+
+/// While in scope on this thread, somebody says how the last result is to be sharded. Ops on the
+/// way to it are typed where the rules can tell, and constrained to nothing.
+class OutShardingRequest {
+ public:
+  OutShardingRequest();
+  ~OutShardingRequest();
+  OutShardingRequest(const OutShardingRequest&) = delete;
+  OutShardingRequest& operator=(const OutShardingRequest&) = delete;
+
+  /// The innermost; null: none.
+  static OutShardingRequest* active();
+  /// Told of each op with typed operands.
+  void note(const ir::Instruction& op, const std::vector<ShardingType>& operands);
+
+  /// Of typed operands; empty if there were none.
+  const Mesh& mesh() const { return mesh_; }
+  /// The axes over which the last dot or sum has partial results, as its operands are sharded;
+  /// empty if there was none.
+  const std::optional<std::vector<std::string>>& summed() const { return summed_; }
+  bool summed_by_dot() const { return summed_by_dot_; }
+
+ private:
+  OutShardingRequest* outer_;
+  bool summed_by_dot_ = false;
+  Mesh mesh_;
+  std::optional<std::vector<std::string>> summed_;
+};
+
+}  // namespace tessera::frontend
