@@ -16,8 +16,8 @@
 namespace tessera {
 
 /// How an axis of a mesh is used (jax.sharding.AxisType). Auto: shardings over it are propagated by
-/// the compiler. Explicit: shardings over it are part of an array's type; it is stored, and treated
-/// as Auto. Manual: code is per device along it, as within `shard_map`.
+/// the compiler. Explicit: shardings over it are part of the types of arrays (explicit_sharding.h).
+/// Manual: code is per device along it, as within `shard_map`.
 enum class AxisType : std::uint8_t { Auto, Explicit, Manual };
 /// Returns "Auto", "Explicit" or "Manual".
 std::string to_string(AxisType);

@@ -92,6 +92,17 @@ TEST_F(ExplicitRegions, Behaviour_235_ConstraintsAssert) {
                                                          "PartitionSpec(None, 'x')", "reshard()"});
 }
 
+TEST(ExplicitMixed, Behaviour_052_TypesHoldExplicitAxesOnly) {
+  const Mesh mixed = make_mesh({2, 2, 2}, {"a", "b", "c"},
+                               {AxisType::Explicit, AxisType::Explicit, AxisType::Auto});
+  const auto of = [&](const P& spec) {
+    return type_text(device_put(counting({8, 8}), NamedSharding(mixed, spec)));
+  };
+  EXPECT_EQ(of(P(axes("a", "b", "c"))), "f32[8@(a,b),8]");
+  EXPECT_EQ(of(P(axes("a", "c"), "b")), "f32[8@a,8@b]");
+  EXPECT_EQ(of(P("c", "a")), "f32[8,8@a]");
+}
+
 TEST(ExplicitMixed, Behaviour_236_ConstraintsOnMixedMeshes) {
   const Mesh mixed = make_mesh({2, 4}, {"x", "y"}, {AxisType::Explicit, AxisType::Auto});
   const Array a = device_put(counting({8, 8}), NamedSharding(mixed, P("x")));
