@@ -21,6 +21,7 @@
 #include <tessera/error.h>
 #include <tessera/explain.h>
 #include <tessera/explicit_sharding.h>
+#include <tessera/host_callback.h>
 #include <tessera/image.h>
 #include <tessera/initializers.h>
 #include <tessera/jit.h>

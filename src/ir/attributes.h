@@ -23,6 +23,7 @@ class BackwardRule;
 class CustomPartitioner;  // hooks.h
 class BatchingRule;       // hooks.h
 class DerivativeRules;    // hooks.h
+class HostCallback;       // hooks.h
 
 /// In the op table: there are none that anybody computes with (text may be kept, as TextAttrs).
 struct NoAttrs {};
@@ -217,6 +218,8 @@ struct CustomCallAttrs : CallAttrs {
   /// Of what stands for the tangent of a custom_vjp: its backward rule, if that asks which
   /// cotangents are zero.
   std::shared_ptr<BackwardRule> backward = nullptr;
+  /// For targets that call the host; null where it was read from text, which can't say it.
+  std::shared_ptr<const HostCallback> host = nullptr;
   friend bool operator==(const CustomCallAttrs&, const CustomCallAttrs&) = default;
 };
 /// sharding-constraint: gives its operand and says how it is sharded (InstructionData::sharding).

@@ -6,6 +6,12 @@
 
 namespace tessera::ir {
 
+/// Calls of the host (HostCallback). Their backend_config holds a number that is unique in the
+/// process: programs that differ in their callbacks alone have different texts.
+inline constexpr const char* kPureCallbackTarget = "tessera.PureCallback";
+inline constexpr const char* kIoCallbackTarget = "tessera.IoCallback";
+inline constexpr const char* kDebugCallbackTarget = "tessera.DebugCallback";
+
 // Of a sharding_constraint of each kind.
 inline constexpr const char* kShardingTarget = "Sharding";
 inline constexpr const char* kResultShardingTarget = "xla.sdy.FuncResultSharding";

@@ -31,6 +31,30 @@ struct FactorRuleSpec {
   std::string to_string() const;  ///< Shardy's text
 };
 
+/// A function of the host that a program calls: jax.pure_callback and its relatives.
+class HostCallback {
+ public:
+  enum class Kind : std::uint8_t {
+    pure,   ///< equal operands give equal results, and nothing else happens
+    io,     ///< it happens, once for each time that the program gets there
+    debug,  ///< it happens, and tells of values: transformations pass it by
+  };
+  /// How a vmap calls it.
+  enum class Batching : std::uint8_t {
+    sequential,     ///< for one entry after the other
+    expand_dims,    ///< once; operands that aren't batched have a leading dim of 1
+    broadcast_all,  ///< once; all operands have the batch as leading dim
+  };
+  virtual ~HostCallback() = default;
+  virtual Kind kind() const = 0;
+  virtual Batching batching() const = 0;
+  /// Computes the results of a call with these shapes. Serialised by the callee.
+  virtual std::vector<Literal> run(const std::vector<Literal>& operands,
+                                   const std::vector<Shape>& results) const = 0;
+  /// Empty: it takes whole arrays.
+  virtual std::optional<FactorRuleSpec> rule(const Instruction& call) const = 0;
+};
+
 /// One call of custom_partitioning.
 class CustomPartitioner : public std::enable_shared_from_this<CustomPartitioner> {
  public:

@@ -8,5 +8,7 @@ namespace tessera::codegen {
 /// gives them on CPU, of today and of the older form. Cheap after the first time; whoever compiles
 /// or looks for shardings calls it before.
 void register_builtin_custom_calls();
+/// Those of them that call the host.
+void register_host_callbacks();
 
 }  // namespace tessera::codegen

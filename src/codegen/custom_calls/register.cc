@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers the LAPACK routines under JAX's custom call names.
+// Registers the targets that there are from the start: calls of the host, and the LAPACK routines
+// under JAX's custom call names.
 #include <cblas.h>
 
 #include <mutex>
@@ -63,6 +64,7 @@ void register_builtin_custom_calls() {
     openblas_set_num_threads(1);
     for (const lapack::Routine& r : lapack::solvers()) add(r);
     for (const lapack::Routine& r : lapack::spectra()) add(r);
+    register_host_callbacks();
   });
 }
 

@@ -119,17 +119,19 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
   return usable;
 }
 
-/// Passes the mesh to users' partitioning callbacks.
-void bind_partitioners(ir::Module& module, const Mesh& mesh, const std::vector<Device>& devices) {
+/// Users' partitioning callbacks.
+std::vector<std::shared_ptr<DeviceListener>> partitioners_of(const ir::Module& module) {
+  std::vector<std::shared_ptr<DeviceListener>> out;
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
       const auto* call = instruction->attrs.get_if<ir::CustomPartitioningAttrs>();
       if (!call || !call->partitioner) continue;
-      if (auto* user = dynamic_cast<DeviceListener*>(call->partitioner.get())) {
-        user->bind(mesh, devices);
+      if (auto user = std::dynamic_pointer_cast<DeviceListener>(call->partitioner)) {
+        out.push_back(std::move(user));
       }
     }
   }
+  return out;
 }
 
 }  // namespace
@@ -210,7 +212,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   } else {
     ir::drop_shardings_for_one_device(&module);
   }
-  bind_partitioners(module, placed.mesh, bound.devices);
+  for (const auto& listener : partitioners_of(module)) listener->bind(placed.mesh, bound.devices);
   placed.program = std::move(program);
   return placed;
 }
@@ -218,9 +220,11 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
+  const auto listeners = partitioners_of(*program.module);
   bound.executable =
       compile_cached(compiling_engine(bound), std::move(program.module),
                      bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
+  for (const auto& listener : listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {

@@ -81,6 +81,8 @@ class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
   virtual void bind(const Mesh& mesh, std::vector<Device> devices) = 0;
+  /// The program has been compiled.
+  virtual void compiled() {}
 };
 
 /// Places uncommitted arguments and runs the program. Donated arguments whose memory can be used

@@ -103,6 +103,9 @@ class Trace {
   /// The value under a constraint to its type, for propagation to heed; it has that type, too.
   ir::Instruction* constrained_to(ir::Instruction* value, const ShardingType& type,
                                   Location location);
+  /// The last call of the host whose order counts; null before the first.
+  ir::Instruction* last_ordered_effect() const { return last_ordered_effect_; }
+  void set_last_ordered_effect(ir::Instruction* call) { last_ordered_effect_ = call; }
   /// Forbids tracers and committed arrays from outside (TracerError; `where` names the function).
   /// Uncommitted arrays become constants. `for_now`: UnknownCapture instead.
   void forbid_captures(std::string where, bool for_now = false) {
@@ -165,6 +168,7 @@ class Trace {
   std::map<std::int64_t, VaryingAxes> preset_varying_;   ///< set for later positions
   std::map<std::int64_t, std::size_t> gradients_;        ///< by position: the parameter's number
   std::map<std::int64_t, ShardingType> sharding_types_;  ///< by position
+  ir::Instruction* last_ordered_effect_ = nullptr;
   [[noreturn]] void refuse_capture(const std::string& message, Location location) const;
 
   std::string forbid_captures_;

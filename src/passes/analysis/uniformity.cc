@@ -44,6 +44,8 @@ namespace {
 /// A call whose target says that equal operands give equal results.
 bool is_pure_call(const ir::Instruction& i) {
   const auto& attrs = i.get<ir::CustomCallAttrs>();
+  // The host is called once for all devices that hold the same.
+  if (attrs.host != nullptr) return true;
   if (attrs.has_side_effect || !i.called().empty()) return false;
   const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
   return target && target->is_pure();

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "src/ir/custom_calls/custom_call.h"
+#include "src/ir/hooks.h"
 #include "src/transforms/batching/site.h"
 
 namespace tessera::transforms::batching {
@@ -54,8 +55,36 @@ Batched on_leading_dims(BatchSite& site) {
 
 }  // namespace
 
+namespace {
+
+/// A function of the host that takes batches is called once.
+Batched batch_host_callback(BatchSite& site, const ir::HostCallback& host) {
+  using Batching = ir::HostCallback::Batching;
+  if (host.batching() == Batching::sequential) return loop_over_entries(site);
+  std::vector<Instruction*> operands;
+  for (std::size_t i = 0; i < site.operand_count(); ++i) {
+    if (host.batching() == Batching::broadcast_all || site.dim(i) != kNotBatched) {
+      operands.push_back(site.at(i, 0));
+      continue;
+    }
+    Dims dims = site.array(i)->shape.dims;
+    dims.insert(dims.begin(), 1);
+    operands.push_back(site.b.reshape(site.array(i), dims));
+  }
+  const Dims dims(flatten(site.op.shape).size(), 0);
+  Instruction* made = site.emit_calling(batched_shape(site.op.shape, dims, site.size()), operands,
+                                        site.op.attrs, {});
+  made->backend_config = site.op.backend_config;
+  return unpacked(site.b, made, dims);
+}
+
+}  // namespace
+
 /// A call of which nothing is known is made for one entry after the other.
 Batched batch_custom_call(BatchSite& site) {
+  if (const auto& host = site.op.get<ir::CustomCallAttrs>().host) {
+    return batch_host_callback(site, *host);
+  }
   const ir::CustomCallTarget* target =
       ir::find_custom_call(site.op.get<ir::CustomCallAttrs>().target);
   if (target == nullptr) return loop_over_entries(site);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of Cholesky factors and of triangular solvers, and the choice among the LAPACK
 // routines that JAX calls.
+#include "src/ir/hooks.h"
 #include "src/transforms/jvp/matrices.h"
 
 namespace tessera::transforms {
@@ -61,7 +62,14 @@ bool is_lapack(const std::string& target, const std::string& routine) {
 
 /// By the routine that the call names.
 Tangent of_routine(JvpSite& s) {
-  const std::string& target = s.get<ir::CustomCallAttrs>().target;
+  const auto& call = s.get<ir::CustomCallAttrs>();
+  const std::string& target = call.target;
+  if (call.host != nullptr) {
+    if (call.host->kind() == ir::HostCallback::Kind::debug) return {};
+    s.refuse(
+        "a function of the host has no derivative; put the call into a function with a custom "
+        "derivative (custom_jvp, custom_vjp), or call it on stop_gradient() of its arguments");
+  }
   if (is_lapack(target, "potrf")) {
     Instruction* factor = s.b.get_tuple_element(s.primal(), 0);
     return Tangent::tuple({of_cholesky(s, factor, option(s, "uplo") == 'L'), {}});
