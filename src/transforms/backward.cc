@@ -72,6 +72,7 @@ std::vector<Instruction*> Backward::results(std::span<Instruction* const> argume
   for (std::size_t k = 0; k < arguments.size(); ++k) cloner_.map(d_.arguments[k], arguments[k]);
   std::vector<Instruction*> out;
   for (Instruction* r : d_.results) out.push_back(cloner_.clone_with_operands(*r));
+  for (Instruction* e : effects_of(d_)) cloner_.clone_with_operands(*e);
   return out;
 }
 

@@ -166,6 +166,25 @@ TEST(HostCallbacks, Behaviour_319_PrintsAndCallbacksUnderAll) {
     EXPECT_EQ(out.lines(), (std::vector<std::string>{"at 3"}));
   }
   {
+    // In loops and branches as well, once for each trip.
+    const Printed out;
+    const auto f = [](Array v) {
+      const auto step = [](Array c, Array w) {
+        debug::print("carry {}", c);
+        return std::pair(c * w, Array(0));
+      };
+      const auto branch = [](Array w) {
+        debug::print("branch {}", w);
+        return w * w;
+      };
+      const Array last = scan(step, v, ones({2})).first;
+      return cond(
+          last > 0.0f, branch, [](Array w) { return w; }, last);
+    };
+    EXPECT_EQ(jit(grad(f))(Array(3.0f)).item<float>(), 6.0f);
+    EXPECT_EQ(out.lines(), (std::vector<std::string>{"carry 3", "carry 3", "branch 3"}));
+  }
+  {
     const Printed out;
     (void)vmap([](Array v) {
       debug::print("entry {}", v);

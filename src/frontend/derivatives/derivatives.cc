@@ -384,6 +384,7 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
     }
     std::vector<Instruction*> results;
     for (Instruction* r : d.results) results.push_back(cloner.clone_with_operands(*r));
+    for (Instruction* e : transforms::effects_of(d)) cloner.clone_with_operands(*e);
     std::vector<Array> out = call.wrap_results(results);
     values = out.size();
     std::vector<ir::VaryingAxes> types(residuals.values.size());

@@ -122,6 +122,7 @@ Tangent split_remat(JvpSite& s) {
   for (std::size_t k = 0; k < s.x.size(); ++k) cloner.map(d.arguments[k], s.x[k]);
   std::vector<Instruction*> results, values, tangents;
   for (Instruction* r : d.results) results.push_back(cloner.clone_with_operands(*r));
+  for (Instruction* e : effects_of(d)) cloner.clone_with_operands(*e);
   for (Instruction* r : saved.values) values.push_back(cloner.clone_with_operands(*r));
   s.result = from_leaves(s.b, s.op.shape, results);
 

@@ -260,6 +260,7 @@ Tangent split(Branches& branches) {
     }
     std::vector<Instruction*> root;
     for (Instruction* r : parts[k].d.results) root.push_back(cloner.clone_with_operands(*r));
+    for (Instruction* e : effects_of(parts[k].d)) cloner.clone_with_operands(*e);
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {
       const bool own = slot >= before && slot < before + parts[k].stored.size();
       root.push_back(own ? cloner.clone_with_operands(*parts[k].stored[slot - before])

@@ -67,7 +67,24 @@ bool is_cheap(const Instruction& i) {
   return work == ir::Work::simple || work == ir::Work::moderate || work == ir::Work::division;
 }
 
+bool has_effect(const Instruction& i) {
+  if (i.has_side_effect()) return true;
+  return std::any_of(i.called().begin(), i.called().end(), [](const Computation* c) {
+    return std::any_of(c->instructions().begin(), c->instructions().end(),
+                       [](const auto& inside) { return has_effect(*inside); });
+  });
+}
+
 }  // namespace
+
+std::vector<Instruction*> effects_of(const Derivative& d) {
+  const std::vector<bool> linear = reached_from(*d.computation, linear_parameters(d));
+  std::vector<Instruction*> out;
+  for (const auto& i : d.computation->instructions()) {
+    if (!linear[std::size_t(i->index)] && has_effect(*i)) out.push_back(i.get());
+  }
+  return out;
+}
 
 Residuals choose_residuals(const Derivative& d, const std::vector<std::int64_t>& bytes) {
   const Computation& c = *d.computation;

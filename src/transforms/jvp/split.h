@@ -33,6 +33,9 @@ struct Residuals {
 /// residuals, is left out; `bytes` of what parameter k costs to keep (0: it is there anyhow).
 Residuals choose_residuals(const Derivative& d, const std::vector<std::int64_t>& bytes);
 
+/// What happens in the other part besides what it gives: calls with side effects, in order.
+std::vector<ir::Instruction*> effects_of(const Derivative& d);
+
 /// Copies the linear part into the target: the tangents of the results for these residuals and
 /// tangents of the arguments.
 std::vector<ir::Instruction*> linear_part(const Derivative& d, const Residuals& residuals,
