@@ -86,6 +86,9 @@ TEST(PartitionSpec, Behaviour_039_UnconstrainedNeedsAnAutoAxis) {
 TEST(PartitionSpec, Behaviour_040_Text) {
   EXPECT_EQ(P("a").with_unreduced({"c"}).to_string(), "PartitionSpec('a', unreduced={'c'})");
   EXPECT_EQ(P().with_unreduced({"d", "c"}).to_string(), "PartitionSpec(unreduced={'c', 'd'})");
+  EXPECT_EQ(P("a").with_unreduced({"c"}).with_reduced({"d"}).to_string(),
+            "PartitionSpec('a', unreduced={'c'}, reduced={'d'})");
+  EXPECT_EQ(P().with_reduced({"d"}).to_string(), "PartitionSpec(reduced={'d'})");
   EXPECT_EQ(P("x", nullptr, axes("y", "z"), UNCONSTRAINED).to_string(),
             "PartitionSpec('x', None, ('y', 'z'), UNCONSTRAINED)");
   EXPECT_EQ(P().to_string(), "PartitionSpec()");
@@ -97,6 +100,18 @@ TEST(PartitionSpec, Behaviour_041_AnAxisCantSplitAndBeUnreduced) {
                }),
                {"partition_spec_test.cc:", "PartitionSpec('a', ('b', 'c'))", "unreduced={'d', 'c'}",
                 "'c' in both"});
+}
+
+TEST(PartitionSpec, Behaviour_041_ReducedAxesAreOthers) {
+  expect_parts(message_of<ValueError>([] { P("a").with_reduced({"a"}); }),
+               {"split a dimension and be reduced", "'a' in both"});
+  expect_parts(message_of<ValueError>([] {
+                 P().with_unreduced({"a"}).with_reduced({"a", "b"});
+               }),
+               {"both reduced and unreduced", "reduced={'a', 'b'}", "'a' in both"});
+  EXPECT_FALSE(P("a").with_reduced({"b"}) == P("a").with_unreduced({"b"}));
+  expect_parts(message_of<ShardingError>([] { NamedSharding(mesh(), P().with_reduced({"w"})); }),
+               {"'w'", "'x', 'y'"});
 }
 
 TEST(PartitionSpec, Behaviour_042_UnreducedAxesHaveNamesAndStandOnce) {
