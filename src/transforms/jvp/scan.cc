@@ -199,6 +199,7 @@ Computation* forward_step(const Scan& scan, const Derivative& d,
   for (std::size_t k = 0; k < scan.outputs; ++k) take(d.results[k]);
   for (Instruction* r : stacked) take(r);
   for (std::size_t k = 0; k < scan.carries; ++k) take(d.results[scan.outputs + k]);
+  for (const Instruction* e : effects_of(d)) cloner.clone_with_operands(*e);
   out->set_root(b.tuple(root));
   return out;
 }
