@@ -25,6 +25,7 @@ std::vector<const ir::Instruction*> leading_arguments(const ir::Module& module) 
       continue;
     }
     const Dims shards = p->sharding.front().shards();
+    if (shards.empty()) continue;  // a scalar that is a partial sum
     leaders.push_back(
         {p, *std::max_element(shards.begin(), shards.end()), p->shape.element_count()});
   }
