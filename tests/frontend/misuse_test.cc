@@ -286,7 +286,9 @@ TEST(Misuse, RandomCallsGiveResultsOrErrors) {
     results += misused(seed);
   }
   // Many calls are right.
-  if (count > 1000) EXPECT_GT(results, int(count / 20));
+  if (count > 1000) {
+    EXPECT_GT(results, int(count / 20));
+  }
 }
 
 TEST(Misuse, FromSeveralThreadsAtOnce) {

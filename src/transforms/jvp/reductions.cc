@@ -139,7 +139,8 @@ bool is_neutral(const Instruction* init, std::optional<Opcode> combiner) {
 /// As many terms as the window has places.
 std::vector<Instruction*> window_by_places(ir::Builder& b, const JvpSite& s,
                                            std::vector<Instruction*> x,
-                                           std::span<Instruction* const> init) {
+                                           std::span<Instruction* const> init,
+                                           std::optional<Opcode> combiner) {
   const auto& a = s.get<ir::WindowAttrs>();
   const Dims out_dims = element_shapes(s.op.shape)[0].dims;
   std::vector<ir::PadDim> pad;
@@ -154,7 +155,11 @@ std::vector<Instruction*> window_by_places(ir::Builder& b, const JvpSite& s,
              s.op.called(0)->name() + "; windows of up to " + std::to_string(kMostPlaces) +
              " have derivatives, and of any size if they add or take a maximum or minimum");
   }
-  for (std::size_t k = 0; k < x.size(); ++k) x[k] = b.pad(x[k], init[k], pad);
+  // The padding takes no part; initial values that aren't neutral count once.
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const auto neutral = combiner ? ir::identity_of(*combiner, x[k]->shape.dtype) : std::nullopt;
+    x[k] = b.pad(x[k], neutral ? b.constant(*neutral) : init[k], pad);
+  }
   std::vector<Instruction*> total;
   for (std::size_t k = 0; k < x.size(); ++k) total.push_back(b.splat(init[k], out_dims));
   for (std::int64_t p = 0; p < places; ++p) {
@@ -206,9 +211,7 @@ Tangent jvp_reduce_window(JvpSite& s) {
   const std::span<Instruction* const> init(e.x.data() + count, count);
   const auto along = as_cumulative(a, s.x[0]->shape);
   const bool neutral = is_neutral(s.op.operand(count), combiner);
-  // Others count for each place of the padding.
-  const bool counts = combiner == Opcode::add || combiner == Opcode::multiply;
-  if (along && (neutral || !counts)) {
+  if (along) {
     std::vector<Instruction*> out = scan_by_pairs(e.b, *s.op.called(0), x, *along);
     if (!neutral) {
       std::vector<Instruction*> both;
@@ -220,7 +223,7 @@ Tangent jvp_reduce_window(JvpSite& s) {
     }
     return e.finish(s, out);
   }
-  return e.finish(s, window_by_places(e.b, s, x, init));
+  return e.finish(s, window_by_places(e.b, s, x, init, combiner));
 }
 
 Tangent jvp_select_and_scatter(JvpSite& s) {
