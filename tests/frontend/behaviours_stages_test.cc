@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Behaviours 161 to 188 of docs/behaviours.md: donation, caches, stages and texts of jit.
+#include <tessera/derivatives.h>
 #include <tessera/jit.h>
 
 #include <algorithm>
@@ -183,6 +184,24 @@ TEST(Caching, GradientsWrittenByHand) {
   EXPECT_EQ(layer.trace_count(), 1);
   EXPECT_EQ(compilation_count(), compiled);
   expect_close(first, second, 0);
+}
+
+TEST(Caching, Behaviour_169_GradientsOfPjit) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const MeshScope scope(mesh);
+  auto loss = pjit([](Array w, Array x) { return sum(tanh(matmul(x, w))); }, {.name = "loss"});
+  const Array w = put(counting({8, 8}, 0.01f), mesh, P("x"));
+  const Array x = put(counting({16, 8}, 0.01f), mesh, P("x"));
+  const auto eager = grad(loss);
+  const Array first = eager(w, x);
+  auto step = pjit([&](Array w, Array x) { return grad(loss)(w, x); });
+  expect_close(step(w, x), first);
+  const std::int64_t compiled = compilation_count(), traced = step.trace_count();
+  expect_close(eager(w, x), first, 0);
+  expect_close(step(w, x), first);
+  EXPECT_EQ(compilation_count(), compiled);
+  EXPECT_EQ(step.trace_count(), traced);
+  EXPECT_EQ(first.sharding(), w.sharding());
 }
 
 TEST(Caching, Behaviour_170_WrappingAgain) {

@@ -2,6 +2,7 @@
 // The implementation of Array, and the rules of access to its memory.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,9 @@ class ArrayMemory {
   std::string by_;
 };
 
+/// A number that no other value has.
+std::uint64_t next_value_id();
+
 /// The object that Array handles share. Apart from its memory it is constant once shared.
 class ArrayImpl {
  public:
@@ -81,8 +85,8 @@ class ArrayImpl {
   std::uint64_t trace_id = 0;
   ir::Instruction* instruction = nullptr;
   Location created;
-  /// Another handle on the same value, of another weak type; null: there was none before.
-  std::shared_ptr<ArrayImpl> same_as;
+  /// Copies, which differ in the weak type, are the same value.
+  std::uint64_t value_id = next_value_id();
 };
 
 using ArrayRef = std::shared_ptr<ArrayImpl>;

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading, deleting and donating the memory of arrays, from any thread.
 #include <algorithm>
+#include <atomic>
 #include <functional>
 
 #include "src/frontend/arrays/array_impl.h"
 
 namespace tessera::internal {
+
+std::uint64_t next_value_id() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
 
 ArrayMemory::ArrayMemory(const ArrayMemory& other) {
   const std::lock_guard lock(other.mutex_);

@@ -38,7 +38,6 @@ Array converted(const Array& x, DType dtype, Location location, bool weak) {
     // Only the weak type changes: returns another handle on the same value.
     auto same = std::make_shared<internal::ArrayImpl>(impl);
     same->weak = weak;
-    if (impl.same_as == nullptr) same->same_as = x.impl();
     return Array(std::move(same));
   }
   const Shape shape(dtype, impl.shape.dims);

@@ -97,8 +97,10 @@ Array Trace::add_parameter(const AbstractValue& value, const std::string& name) 
 }
 
 Trace::CaptureKey Trace::key_of(const ArrayImpl& impl) {
-  if (impl.kind == ArrayImpl::Kind::tracer) return {impl.trace_id, impl.instruction};
-  return {0, impl.same_as != nullptr ? impl.same_as.get() : &impl};
+  if (impl.kind == ArrayImpl::Kind::tracer) {
+    return {impl.trace_id, reinterpret_cast<std::uintptr_t>(impl.instruction)};
+  }
+  return {0, impl.value_id};
 }
 
 ir::Instruction* Trace::lift(const Array& array, Location location) {

@@ -155,8 +155,8 @@ class Trace {
   std::uint64_t id_;
   std::vector<Array> captures_;
   std::vector<Array> values_;  ///< arrays that became constants: kept alive for captured_
-  /// By trace and instruction of a tracer, of which there may be several handles; by handle, else.
-  using CaptureKey = std::pair<std::uint64_t, const void*>;
+  /// By trace and instruction of a tracer, of which there may be several handles; by value, else.
+  using CaptureKey = std::pair<std::uint64_t, std::uint64_t>;
   static CaptureKey key_of(const internal::ArrayImpl& impl);
   std::map<CaptureKey, ir::Instruction*> captured_;
   std::vector<MeshUse> mesh_uses_;
