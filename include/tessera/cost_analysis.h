@@ -18,6 +18,12 @@ struct MemoryAnalysis {
   std::int64_t argument_bytes = 0, output_bytes = 0, temp_bytes = 0, alias_bytes = 0;
   /// Largest total at any time of the run.
   std::int64_t peak_bytes_per_device = 0;
+  /// The same of what is in a device's host memories, of kinds `pinned_host` and `unpinned_host`.
+  /// It isn't part of the numbers above.
+  std::int64_t host_argument_bytes = 0, host_output_bytes = 0, host_temp_bytes = 0,
+               host_alias_bytes = 0;
+  /// Largest total in host memory at any time of the run.
+  std::int64_t peak_host_bytes_per_device = 0;
 };
 
 /// A description of a machine: the links along each axis of a mesh, and the devices.

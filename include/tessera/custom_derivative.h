@@ -301,10 +301,16 @@ class CheckpointPolicy {
   static CheckpointPolicy save_any_names_but_these(std::vector<std::string> names);
   /// All values but those with these names.
   static CheckpointPolicy save_anything_except_these_names(std::vector<std::string> names);
-  /// Values with these names; `offloaded` are kept in another memory where there is one.
-  static CheckpointPolicy save_and_offload_only_these_names(std::vector<std::string> saved,
-                                                            std::vector<std::string> offloaded,
-                                                            std::string from, std::string to);
+  /// Values with these names; those in `offloaded` wait in memory of kind `to`, and are copied back
+  /// to `from` where the derivative needs them.
+  /// @throws ValueError if there is no memory of one of the kinds.
+  static CheckpointPolicy save_and_offload_only_these_names(
+      std::vector<std::string> saved, std::vector<std::string> offloaded, std::string from,
+      std::string to, Location location = Location::current());
+  /// Results of products without batch dimensions, which wait in memory of kind `to`.
+  /// @throws ValueError if there is no memory of one of the kinds.
+  static CheckpointPolicy offload_dot_with_no_batch_dims(std::string from, std::string to,
+                                                         Location location = Location::current());
   /// What one of both saves (jax.checkpoint_policies.save_from_both_policies).
   friend CheckpointPolicy operator|(const CheckpointPolicy& a, const CheckpointPolicy& b);
 

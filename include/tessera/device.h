@@ -10,6 +10,8 @@
 
 namespace tessera {
 
+struct Memory;
+
 /// A device that holds arrays and runs programs (jax.Device). A small value type; devices are equal
 /// if platform and id are.
 struct Device {
@@ -22,6 +24,15 @@ struct Device {
 
   /// Returns for example "cpu:3".
   std::string to_string() const;
+  /// Returns the memories that arrays on this device can be in, the default one first
+  /// (jax.Device.addressable_memories): `device`, `pinned_host` and `unpinned_host`; `device` alone
+  /// for other platforms than "cpu".
+  std::vector<Memory> addressable_memories() const;
+  /// Returns the memory of arrays whose sharding names none: that of kind `device`.
+  Memory default_memory() const;
+  /// Returns the memory of that kind.
+  /// @throws ValueError, which names the kinds that there are, if there is none.
+  Memory memory(const std::string& kind, Location location = Location::current()) const;
   friend bool operator==(const Device& a, const Device& b) {
     return a.id == b.id && a.platform == b.platform;
   }
@@ -29,6 +40,40 @@ struct Device {
     return a.platform != b.platform ? a.platform < b.platform : a.id < b.id;
   }
 };
+
+/// A memory that a device can address (jax.Memory). Virtual CPU devices have three that are counted
+/// apart: `device` stands for the memory of an accelerator, `pinned_host` and `unpinned_host` for
+/// that of its host.
+struct Memory {
+  /// "device", "pinned_host" or "unpinned_host".
+  std::string kind;
+  /// The device that it was obtained from.
+  Device device;
+
+  /// Returns for example "pinned_host of cpu:3".
+  std::string to_string() const;
+  friend bool operator==(const Memory& a, const Memory& b) {
+    return a.kind == b.kind && a.device == b.device;
+  }
+};
+
+/// Bytes of the arrays in a memory, and the most at any time since the last `reset_peak_memory`.
+struct MemoryStats {
+  /// Bytes in use now.
+  std::int64_t current = 0;
+  /// The most since the last reset.
+  std::int64_t peak = 0;
+};
+/// Returns how much of a memory is in use (jax.Device.memory_stats). Virtual CPU devices share the
+/// blocks of replicated arrays, so this counts the memories of this kind of all of them together,
+/// a shared block once. Temporary values of running programs are included.
+/// @throws ValueError if the device can't address memory of that kind.
+/// @throws NotImplementedError if the platform's engine doesn't count memory.
+MemoryStats memory_stats(const Memory& memory, Location location = Location::current());
+/// The same for `device.default_memory()`.
+MemoryStats memory_stats(const Device& device, Location location = Location::current());
+/// Begins to look for the most bytes anew, in all memories of the device's platform.
+void reset_peak_memory(const Device& device, Location location = Location::current());
 
 /// Returns all devices (jax.devices): by default 8 virtual CPU devices in this process. The
 /// environment variable TESSERA_NUM_DEVICES and `set_num_devices` change their number. The list

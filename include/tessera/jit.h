@@ -25,7 +25,8 @@ namespace tessera {
 struct JitOptions {
   /// Shardings of the arguments: one for all, or `tree(...)` with one per argument, static ones
   /// left out; each is a prefix of the argument's tree. Uncommitted arguments are placed
-  /// accordingly; a committed argument with another sharding is a ValueError.
+  /// accordingly; a committed argument with another sharding is a ValueError, as is any in another
+  /// kind of memory.
   ShardingTree in_shardings{};
   /// Shardings of the results: a prefix of the result's tree. Unspecified ones are chosen by the
   /// compiler.

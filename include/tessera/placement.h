@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include <tessera/array.h>
@@ -16,6 +17,9 @@ namespace internal {
 std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
                                      const std::function<void(TreeVisitor&)>& walk,
                                      const ShardingTree& target, bool donate, Location location);
+std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
+                                   const std::function<void(TreeVisitor&)>& walk,
+                                   const std::string& kind, bool donate, Location location);
 std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
                                     const std::function<void(TreeVisitor&)>& walk,
                                     const ShardingTree& target, Location location);
@@ -24,6 +28,13 @@ std::function<void(TreeVisitor&)> walker(const T& value) {
   return [&value](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); };
 }
 }  // namespace internal
+
+/// A target of `device_put`: memory of that kind on the devices where an array is, its sharding
+/// unchanged (jax.memory.Space, TransferToMemoryKind).
+struct TransferToMemoryKind {
+  /// "device", "pinned_host" or "unpinned_host".
+  std::string kind;
+};
 
 /// Options of `device_put`.
 struct DevicePutOptions {
@@ -34,11 +45,15 @@ struct DevicePutOptions {
 /// Places a tree of arrays on devices (jax.device_put).
 ///
 /// Returns committed arrays with the requested shardings. If the devices stay the same, data moves
-/// by collectives and buffers that needn't move are shared. Inside a traced function it returns its
-/// argument.
+/// by collectives and buffers that needn't move are shared.
+///
+/// Inside a traced function an array that is in another kind of memory than the target's sharding
+/// moves there, and is sharded as the target says; what moves no array to another memory does
+/// nothing.
 /// @code
 /// Mesh mesh = make_mesh({{"data", 2}, {"model", 4}});
 /// Array x = device_put(zeros({8, 16}), {mesh, P("data", "model")});
+/// Array waits = device_put(x, {mesh, P("data", "model"), "pinned_host"});
 /// @endcode
 /// @param value  A tree of arrays.
 /// @param target  A prefix of that tree; UNSPECIFIED means the first device, nullptr replicated on
@@ -68,6 +83,33 @@ template <TreeLike T>
 T device_put(const T& value, const Device& device, DevicePutOptions options = {},
              Location location = Location::current()) {
   return device_put(value, ShardingTree(SingleDeviceSharding(device)), options, location);
+}
+
+/// Places all arrays of a tree in one memory of one device.
+template <TreeLike T>
+T device_put(const T& value, const Memory& memory, DevicePutOptions options = {},
+             Location location = Location::current()) {
+  return device_put(value, ShardingTree(SingleDeviceSharding(memory.device, memory.kind, location)),
+                    options, location);
+}
+/// Moves all arrays of a tree to another kind of memory, on the devices where they are; plain
+/// numbers to the first device.
+///
+/// Inside a traced function it is an operation of the program: the device doesn't hold the array
+/// from there until it is moved back. Gradients move the other way.
+/// @code
+/// auto f = jit([](Array x) {
+///   Array waits = device_put(x, TransferToMemoryKind{"pinned_host"});
+///   return x * 2 + device_put(waits, TransferToMemoryKind{"device"});
+/// });
+/// @endcode
+/// @throws ValueError if a device can't address memory of that kind.
+template <TreeLike T>
+T device_put(const T& value, const TransferToMemoryKind& target, DevicePutOptions options = {},
+             Location location = Location::current()) {
+  return tree_unflatten(
+      value, internal::transfer_leaves(tree_leaves(value), internal::walker(value), target.kind,
+                                       options.donate, location));
 }
 
 /// Constrains the sharding of intermediate arrays (jax.lax.with_sharding_constraint).

@@ -9,6 +9,7 @@
 #include <tessera/callable.h>
 #include <tessera/check_grads.h>
 #include <tessera/collectives.h>
+#include <tessera/compute_on.h>
 #include <tessera/control_flow.h>
 #include <tessera/cost_analysis.h>
 #include <tessera/custom_batching.h>

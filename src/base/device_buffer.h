@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
 namespace tessera {
@@ -31,12 +30,6 @@ struct DeviceBuffer {
 
   explicit operator bool() const { return memory != nullptr; }
   std::size_t bytes() const { return memory ? memory->bytes() : 0; }
-};
-
-/// Bytes of all live blocks of an engine, and their maximum since the last reset.
-struct MemoryStats {
-  std::int64_t current = 0;
-  std::int64_t peak = 0;
 };
 
 }  // namespace tessera

@@ -39,6 +39,16 @@ bool emit_dynamic(Emitter& e, const ir::Instruction& i) {
 
 }  // namespace
 
+bool emit_placement(Emitter& e, const ir::Instruction& i) {
+  const MemoryKind to = i.get<ir::DevicePlacementAttrs>().memory;
+  const auto bytes = std::int64_t(byte_size(i.shape.dtype));
+  Box box;
+  box.dims = {i.shape.element_count()};
+  box.from_strides = box.to_strides = {bytes};
+  e.transfer(i, copy_kernel({std::move(box)}, std::size_t(bytes)), {e.slot(*i.operand(0))}, to);
+  return true;
+}
+
 bool emit_movement(Emitter& e, const ir::Instruction& i) {
   for (std::size_t k = 0; k < i.operands().size(); ++k) {
     if (!is_data_operand(i, k) || !e.inlined(*i.operand(k))) continue;

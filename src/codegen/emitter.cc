@@ -170,6 +170,12 @@ void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vecto
   step(i, std::move(t));
 }
 
+void Emitter::transfer(const ir::Instruction& i, KernelDescriptor kernel,
+                       std::vector<SlotId> inputs, MemoryKind to) {
+  task(i, std::move(kernel), std::move(inputs), {result(i)});
+  std::get<runtime::KernelTask>(block_->steps.back().what).transfers_to = to;
+}
+
 SlotId Emitter::transposed(const ir::Instruction& i, SlotId from, const Shape& shape,
                            const Dims& perm) {
   if (perm.empty()) return from;
@@ -298,6 +304,8 @@ bool Emitter::emit_kernel(const ir::Instruction& i) {
     case Opcode::dynamic_slice:
     case Opcode::dynamic_update_slice:
       return emit_movement(*this, i);
+    case Opcode::device_placement:
+      return emit_placement(*this, i);
     case Opcode::dot:
       return emit_dot(*this, i);
     case Opcode::convolution:

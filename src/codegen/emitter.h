@@ -70,6 +70,9 @@ class Emitter {
       const ir::Instruction& i,
       std::variant<runtime::KernelTask, runtime::Exchange, runtime::While, runtime::Conditional>
           what);
+  /// A task that writes its result to memory of that kind.
+  void transfer(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
+                MemoryKind to);
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
@@ -122,6 +125,7 @@ void emit_view(Emitter& e, const ir::Instruction& i);
 bool emit_broadcast(Emitter& e, const ir::Instruction& i);
 bool emit_iota(Emitter& e, const ir::Instruction& i);
 bool emit_movement(Emitter& e, const ir::Instruction& i);
+bool emit_placement(Emitter& e, const ir::Instruction& i);
 bool emit_dot(Emitter& e, const ir::Instruction& i);
 bool emit_convolution(Emitter& e, const ir::Instruction& i);
 bool emit_reduce(Emitter& e, const ir::Instruction& i);

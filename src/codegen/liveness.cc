@@ -3,6 +3,7 @@
 #include "src/codegen/liveness.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 namespace tessera::codegen {
@@ -61,7 +62,7 @@ class Planner {
       const SlotId in = task.inputs[std::size_t(r.input)];
       const SlotId out = task.outputs[std::size_t(r.output)];
       r.dies = dies(in, *live) && slot(in).classes == slot(out).classes &&
-               slot(in).bytes == slot(out).bytes &&
+               slot(in).bytes == slot(out).bytes && slot(in).memory == slot(out).memory &&
                std::count(task.inputs.begin(), task.inputs.end(), in) == 1;
       if (r.dies || r.copy) kept.push_back(r);
     }
@@ -150,31 +151,42 @@ class Estimate {
     for (const SlotId s : plan.results) {
       const int storage = held_[s];
       if (!seen.insert(storage).second) continue;
-      if (arguments_.count(storage) == 0) {
-        result.results += bytes_[storage];
-      } else {
-        result.reused += bytes_[storage];
-      }
+      MemoryEstimate::Part& part = of(result, is_host(storages_[std::size_t(storage)].memory));
+      const std::int64_t bytes = storages_[std::size_t(storage)].bytes;
+      (arguments_.count(storage) == 0 ? part.results : part.reused) += bytes;
     }
-    result.peak = peak_;
+    for (const bool host : {false, true}) of(result, host).peak = peak_[host];
   }
 
   MemoryEstimate result;
 
  private:
+  struct Storage {
+    std::int64_t bytes;
+    MemoryKind memory;
+  };
+  static MemoryEstimate::Part& of(MemoryEstimate& estimate, bool host) {
+    return host ? estimate.host : static_cast<MemoryEstimate::Part&>(estimate);
+  }
+
   void allocate(SlotId s) {
     drop(s);
-    const int id = int(bytes_.size());
-    bytes_.push_back(plan_.slots[std::size_t(s)].bytes);
+    const int id = int(storages_.size());
+    const Slot& slot = plan_.slots[std::size_t(s)];
+    storages_.push_back({slot.bytes, slot.memory});
     holders_[id] = 1;
     held_[s] = id;
-    now_ += bytes_.back();
-    peak_ = std::max(peak_, now_);
+    const bool host = is_host(slot.memory);
+    now_[host] += slot.bytes;
+    peak_[host] = std::max(peak_[host], now_[host]);
   }
   void drop(SlotId s) {
     const auto it = held_.find(s);
     if (it == held_.end()) return;
-    if (--holders_[it->second] == 0) now_ -= bytes_[it->second];
+    if (--holders_[it->second] == 0) {
+      const Storage& gone = storages_[std::size_t(it->second)];
+      now_[is_host(gone.memory)] -= gone.bytes;
+    }
     held_.erase(it);
   }
   void share(SlotId from, SlotId to) {
@@ -255,7 +267,7 @@ class Estimate {
     // Each branch from the same start; the last one's state goes on.
     const auto held = held_;
     const auto holders = holders_;
-    const std::int64_t now = now_;
+    const std::array<std::int64_t, 2> now = now_;
     for (const Branch& b : conditional.branches) {
       held_ = held;
       holders_ = holders;
@@ -273,8 +285,8 @@ class Estimate {
   std::map<SlotId, int> held_;
   std::map<int, int> holders_;
   std::set<int> arguments_;
-  std::vector<std::int64_t> bytes_;
-  std::int64_t now_ = 0, peak_ = 0;
+  std::vector<Storage> storages_;
+  std::array<std::int64_t, 2> now_{}, peak_{};  ///< of the device and of its host
 };
 
 }  // namespace

@@ -12,10 +12,15 @@ namespace tessera::codegen {
 /// Fills release lists, donates and reuses.
 void plan_memory(runtime::Plan* plan);
 
-struct MemoryEstimate {
-  std::int64_t peak = 0;     ///< arguments and results included, of one device
+/// Of one device's memory, and apart from that of its host's, of both kinds together.
+struct MemoryEstimateOfOne {
+  std::int64_t peak = 0;     ///< arguments and results included
   std::int64_t results = 0;  ///< without those that are arguments
   std::int64_t reused = 0;   ///< results written into arguments' memory
+};
+struct MemoryEstimate : MemoryEstimateOfOne {
+  using Part = MemoryEstimateOfOne;
+  Part host;
 };
 /// Walks the plan as the executor would. `donated`: parameters whose memory may be taken.
 MemoryEstimate estimate_memory(const runtime::Plan& plan, const std::set<std::int64_t>& donated);

@@ -11,7 +11,9 @@
 #include "src/codegen/emitter.h"
 #include "src/codegen/fused_module.h"
 #include "src/codegen/liveness.h"
+#include "src/codegen/memory_kinds.h"
 #include "src/codegen/multi_axis_gathers.h"
+#include "src/ir/analysis/memory_kinds.h"
 
 namespace tessera::codegen {
 namespace {
@@ -30,6 +32,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   plan.classes = table.list();
   const ir::Computation& entry = *module.entry();
   std::vector<std::vector<SlotId>> parameters;
+  std::vector<MemoryKind> memory;
   for (const ir::Instruction* p : entry.parameters()) {
     std::vector<SlotId> slots;
     const std::vector<Shape> leaves = flatten(p->shape);
@@ -37,11 +40,13 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
       slots.push_back(
           state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
       plan.parameters.push_back(slots.back());
+      memory.push_back(ir::memory_of_parameter(*p));
     }
     parameters.push_back(std::move(slots));
   }
   Emitter emitter(&state, entry, facts, &plan.entry);
   plan.results = emitter.run(parameters);
+  assign_memory(&plan, memory);
   merge_all_gathers(&plan);
   return built;
 }
@@ -73,14 +78,18 @@ double time_of(const runtime::Block& block) {
   return sum;
 }
 
-/// Bytes of arguments and results, which no plan does without.
+/// Bytes of arguments and results in device memory, which no plan does without.
 std::int64_t least_bytes(const runtime::Plan& plan) {
   std::int64_t out = 0;
+  const auto add = [&](SlotId s) {
+    const runtime::Slot& slot = plan.slots[std::size_t(s)];
+    if (!is_host(slot.memory)) out += slot.bytes;
+  };
   const auto& all = plan.parameters;
   for (const SlotId s : std::set<SlotId>(plan.results.begin(), plan.results.end())) {
-    if (!contains(all, s)) out += plan.slots[std::size_t(s)].bytes;
+    if (!contains(all, s)) add(s);
   }
-  for (const SlotId s : all) out += plan.slots[std::size_t(s)].bytes;
+  for (const SlotId s : all) add(s);
   return out;
 }
 

@@ -34,7 +34,9 @@ Registry& registry() {
 
 }  // namespace
 
-MemoryStats Engine::memory_stats() const { refuse(*this, "tell how much memory is in use"); }
+MemoryStats Engine::memory_stats(MemoryKind) const {
+  refuse(*this, "tell how much memory is in use");
+}
 void Engine::reset_peak_memory() const { refuse(*this, "count memory"); }
 
 void register_engine(std::shared_ptr<const Engine> engine) {

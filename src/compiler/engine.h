@@ -12,6 +12,7 @@
 
 #include "src/base/box.h"
 #include "src/base/device_buffer.h"
+#include "src/base/memory_kind.h"
 #include "src/compiler/compile.h"
 
 namespace tessera::compiler {
@@ -23,7 +24,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// As Device::platform has it: "cpu".
+  /// As Device::platform has it: "cpu". Its devices have the memories of memory_kinds_of(platform).
   virtual std::string platform() const = 0;
   /// Device k has id k.
   virtual const std::vector<Device>& devices() const = 0;
@@ -32,11 +33,12 @@ class Engine {
   virtual std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
                                                     const Options& options) const = 0;
 
-  /// Memory for `part`, a handle for each device: one block for all of them where they can share.
-  /// `host` holds the elements of `held`; those of `part` that it lacks are 0.
+  /// Memory of that kind for `part`, a handle for each device: one block for all of them where they
+  /// can share. `host` holds the elements of `held`; those of `part` that it lacks are 0.
   virtual std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
                                             std::size_t element_bytes,
-                                            std::span<const Device> devices) const = 0;
+                                            std::span<const Device> devices,
+                                            MemoryKind kind) const = 0;
   /// Writes the elements of `part`, in `buffer`, that are in `requested` to `host`, which holds
   /// `requested`.
   virtual void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host,
@@ -49,14 +51,18 @@ class Engine {
   /// As copy_in, from parts that devices hold: together they hold all of `part`.
   virtual std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
                                              std::size_t element_bytes,
-                                             std::span<const Device> devices) const = 0;
-  /// The same contents for another device: the same block if the devices can share it.
+                                             std::span<const Device> devices,
+                                             MemoryKind kind) const = 0;
+  /// The same contents for another device: the same block if the devices can share it. The buffer
+  /// is in memory of that kind, too.
   virtual DeviceBuffer on_device(const DeviceBuffer& buffer, const Device& device) const = 0;
-  /// Blocks of their own with the same contents; buffers that share one share its copy.
-  virtual std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers) const = 0;
+  /// Blocks of their own with the same contents, in memory of that kind; buffers that share one
+  /// share its copy.
+  virtual std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers,
+                                         MemoryKind kind) const = 0;
 
-  /// Of all this engine's devices together. NotImplementedError if it doesn't count.
-  virtual MemoryStats memory_stats() const;
+  /// Of one kind, of all this engine's devices together. NotImplementedError if it doesn't count.
+  virtual MemoryStats memory_stats(MemoryKind kind = MemoryKind::device) const;
   virtual void reset_peak_memory() const;
 };
 

@@ -11,8 +11,9 @@
 namespace tessera::compiler {
 namespace {
 
-std::shared_ptr<runtime::Storage> allocate(const Box& part, std::size_t element_bytes) {
-  return runtime::Storage::allocate(std::size_t(part.element_count()) * element_bytes);
+std::shared_ptr<runtime::Storage> allocate(const Box& part, std::size_t element_bytes,
+                                           MemoryKind kind) {
+  return runtime::Storage::allocate(std::size_t(part.element_count()) * element_bytes, kind);
 }
 
 class InProcessEngine final : public Engine {
@@ -26,9 +27,9 @@ class InProcessEngine final : public Engine {
   }
 
   std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
-                                    std::size_t element_bytes,
-                                    std::span<const Device> devices) const override {
-    const auto storage = allocate(part, element_bytes);
+                                    std::size_t element_bytes, std::span<const Device> devices,
+                                    MemoryKind kind) const override {
+    const auto storage = allocate(part, element_bytes, kind);
     if (storage->bytes() > 0) {
       if (!covers(held, part)) std::memset(storage->data(), 0, storage->bytes());
       copy_common(host, held, storage->data(), part, element_bytes);
@@ -45,9 +46,9 @@ class InProcessEngine final : public Engine {
   }
 
   std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
-                                     std::size_t element_bytes,
-                                     std::span<const Device> devices) const override {
-    const auto storage = allocate(part, element_bytes);
+                                     std::size_t element_bytes, std::span<const Device> devices,
+                                     MemoryKind kind) const override {
+    const auto storage = allocate(part, element_bytes, kind);
     for (const Piece& piece : pieces) {
       copy_common(runtime::bytes_of(piece.buffer), piece.box, storage->data(), part, element_bytes);
     }
@@ -58,7 +59,8 @@ class InProcessEngine final : public Engine {
     return buffer;
   }
 
-  std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers) const override {
+  std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers,
+                                 MemoryKind kind) const override {
     std::map<const DeviceMemory*, DeviceBuffer> copies;  // looked up only
     std::vector<DeviceBuffer> out;
     out.reserve(buffers.size());
@@ -66,7 +68,7 @@ class InProcessEngine final : public Engine {
       DeviceBuffer& made = copies[b.memory.get()];
       if (!made) {
         const std::byte* bytes = runtime::bytes_of(b);
-        const auto storage = runtime::Storage::allocate(b.bytes());
+        const auto storage = runtime::Storage::allocate(b.bytes(), kind);
         if (b.bytes() > 0) std::memcpy(storage->data(), bytes, b.bytes());
         made.memory = storage;
       }
@@ -75,7 +77,7 @@ class InProcessEngine final : public Engine {
     return out;
   }
 
-  MemoryStats memory_stats() const override { return runtime::memory_stats(); }
+  MemoryStats memory_stats(MemoryKind kind) const override { return runtime::memory_stats(kind); }
   void reset_peak_memory() const override { runtime::reset_peak_memory(); }
 };
 

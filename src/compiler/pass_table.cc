@@ -17,6 +17,7 @@
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/loop_carries.h"
+#include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
@@ -159,6 +160,8 @@ constexpr Pass kPasses[] = {
      [](ModulePtr& m, Argument) { return Count(spmd::schedule_for_memory(m.get())); }},
     {"schedule-collectives-early", "Move each collective to where its operands are there",
      counted<spmd::schedule_collectives_early>},
+    {"schedule-placements", "Let arrays leave for the host early, and come back late",
+     counted<passes::schedule_placements>},
     {"optimize-collectives", "All passes on collectives, as the pipeline runs them",
      [](ModulePtr& m, Argument) {
        spmd::optimize_collectives(&m, {});

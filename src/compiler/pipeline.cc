@@ -27,6 +27,7 @@
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/loop_carries.h"
+#include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
@@ -277,6 +278,8 @@ void optimize_collectives(Compilation& c) {
   ir::verify(*c.module);
 }
 
+void schedule_placements(Compilation& c) { passes::schedule_placements(c.module.get()); }
+
 /// The root states the shardings of the results, whatever the passes made of it.
 void mark_root(Compilation& c) {
   ir::Computation* entry = c.module->entry();
@@ -333,6 +336,7 @@ constexpr Stage kStages[] = {
     {"simplify", simplify, Stage::Leaves::nothing},
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
+    {"placements", schedule_placements, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
     {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},

@@ -13,6 +13,7 @@
 
 #include "src/base/cow.h"
 #include "src/base/literal.h"
+#include "src/base/memory_kind.h"
 #include "src/base/small_vector.h"
 #include "src/sharding/axes/logical_mesh.h"
 #include "src/sharding/axes/tensor_sharding.h"
@@ -273,6 +274,13 @@ struct PvaryAttrs : CallAttrs {
     return static_cast<const CallAttrs&>(a) == static_cast<const CallAttrs&>(b) && a.axes == b.axes;
   }
 };
+/// device-placement: a copy of its operand in another kind of memory (JAX's
+/// annotate_device_placement).
+struct DevicePlacementAttrs : CallAttrs {
+  MemoryKind memory = MemoryKind::device;  ///< of the result
+  MemoryKind source = MemoryKind::device;  ///< where cotangents go back to
+  friend bool operator==(const DevicePlacementAttrs&, const DevicePlacementAttrs&) = default;
+};
 /// What a remat saves for its derivative; all else is computed again.
 struct RematPolicy {
   /// By the names that jax.checkpoint_policies has for them.
@@ -418,9 +426,9 @@ using AttributeKinds =
                       ConvolutionAttrs, GatherAttrs, ScatterAttrs, FftAttrs, GetTupleElementAttrs,
                       CollectiveAttrs, PermuteAttrs, CustomCallAttrs, ShardingConstraintAttrs,
                       PropagationBarrierAttrs, CustomPartitioningAttrs, ManualComputationAttrs,
-                      PvaryAttrs, RematAttrs, CustomDerivativeAttrs, CholeskyAttrs,
-                      TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs, BatchNormAttrs,
-                      TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
+                      PvaryAttrs, DevicePlacementAttrs, RematAttrs, CustomDerivativeAttrs,
+                      CholeskyAttrs, TriangularSolveAttrs, ReducePrecisionAttrs, RngAttrs,
+                      BatchNormAttrs, TopKAttrs, WhileAttrs, ScanAttrs, TextAttrs>;
 template <class A>
 inline constexpr int attribute_kind = AttributeKinds::number<A>();
 /// Those that are read and written field by field.

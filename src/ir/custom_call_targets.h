@@ -31,6 +31,16 @@ inline constexpr const char* kManualAxes = "manual_axes";
 /// Of a pvary, whose axes are written as manual_axes.
 inline constexpr const char* kPvaryTarget = "tessera.pvary";
 
+/// Of a device-placement. Where to is in the frontend attribute kPlacement, by the name of the kind
+/// of memory; kPlacementSource is there, too, if it isn't kept in the obvious memory before: that
+/// of the device, or for a placement there pinned_host.
+inline constexpr const char* kPlacementTarget = "annotate_device_placement";
+inline constexpr const char* kPlacement = "_xla_buffer_placement";
+inline constexpr const char* kPlacementSource = "tessera.source_placement";
+/// XLA's later words for placements in pinned_host and device.
+inline constexpr const char* kMoveToHostTarget = "MoveToHost";
+inline constexpr const char* kMoveToDeviceTarget = "MoveToDevice";
+
 // Where per-device code begins and ends: in GSPMD's form, and in Shardy's.
 inline constexpr const char* kFullToShardShapeTarget = "SPMDFullToShardShape";
 inline constexpr const char* kShardToFullShapeTarget = "SPMDShardToFullShape";

@@ -6,22 +6,28 @@
 #include <cstdint>
 #include <memory>
 
+#include <tessera/device.h>
+
 #include "src/base/device_buffer.h"
+#include "src/base/memory_kind.h"
 
 namespace tessera::runtime {
 
-/// A block of memory, aligned to 64 bytes, counted in memory_stats(). Several devices' buffers may
-/// share one (replicated values are stored once).
+/// A block of memory, aligned to 64 bytes, from the pool of its kind, where it is counted. Several
+/// devices' buffers may share one (replicated values are stored once).
 class Storage final : public DeviceMemory {
  public:
-  static std::shared_ptr<Storage> allocate(std::size_t bytes);
+  static std::shared_ptr<Storage> allocate(std::size_t bytes, MemoryKind kind = MemoryKind::device);
   ~Storage() override;
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
+  MemoryKind kind() const { return kind_; }
 
  private:
-  Storage(std::byte* data, std::size_t bytes) : DeviceMemory(bytes), data_(data) {}
+  Storage(std::byte* data, std::size_t bytes, MemoryKind kind)
+      : DeviceMemory(bytes), data_(data), kind_(kind) {}
   std::byte* data_;
+  MemoryKind kind_;
 };
 
 /// The block of a handle; RuntimeError if it is empty or belongs to another engine.
@@ -29,7 +35,9 @@ std::shared_ptr<Storage> storage_of(DeviceBuffer buffer);
 /// Its bytes, readable as long as the handle exists.
 const std::byte* bytes_of(const DeviceBuffer& buffer);
 
-MemoryStats memory_stats();
+/// Of the live blocks of one kind.
+MemoryStats memory_stats(MemoryKind kind = MemoryKind::device);
+/// Of all kinds.
 void reset_peak_memory();
 
 }  // namespace tessera::runtime

@@ -138,7 +138,7 @@ void PlanExecutor::pass_on(const Exchange& exchange, const Exchange::Part& part,
   std::vector<BufferRef> taken(r.who.size());
   for (std::size_t i = 0; i < r.who.size(); ++i) {
     if (r.group[i] == nullptr) {
-      taken[i] = Storage::allocate(std::size_t(slot(part.output).bytes));
+      taken[i] = allocate(slot(part.output));
       std::memset(taken[i]->data(), 0, taken[i]->bytes());
     } else if (exchange.kind != Kind::all_to_all_tuple) {
       taken[i] = buffer_of(part.input, (*r.group[i])[0]);
@@ -189,7 +189,7 @@ void PlanExecutor::allocate_results(const Exchange& exchange, const Exchange::Pa
       }
     }
     if (r->in_place[i] == 0) {
-      target = Storage::allocate(std::size_t(slot(part.output).bytes));
+      target = allocate(slot(part.output));
     }
     r->to[i] = target->data();
   }

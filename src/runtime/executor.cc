@@ -161,7 +161,7 @@ void PlanExecutor::prepare(const KernelTask& task, std::int32_t cls, std::int32_
   for (std::size_t o = 0; o < task.outputs.size(); ++o) {
     if (outputs[o] != nullptr) continue;
     BufferRef& to = buffer(task.outputs[o], cls);
-    to = Storage::allocate(std::size_t(slot(task.outputs[o]).bytes));
+    to = allocate(slot(task.outputs[o]));
     outputs[o] = to->data();
     for (const KernelTask::Reuse& reuse : task.reuse) {
       if (reuse.copy && std::size_t(reuse.output) == o) {

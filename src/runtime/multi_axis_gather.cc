@@ -74,7 +74,7 @@ void PlanExecutor::multi_axis_gather(const Exchange& exchange, const ActiveSet& 
   std::vector<Transfer> transfers;
   for (std::size_t i = 0; i < who.size(); ++i) {
     BufferRef& target = buffer(part.output, who.classes[i]);
-    target = Storage::allocate(std::size_t(output.bytes));
+    target = allocate(output);
     to.push_back(target->data());
     Transfer transfer{i, 0, std::vector<std::int64_t>(levels.size())};
     add_transfers(levels, levels.size(), who.devices[i], &transfer, &transfers);

@@ -91,8 +91,9 @@ std::string list(const Plan& plan, const std::vector<SlotId>& slots) {
   std::string out;
   for (const SlotId s : slots) {
     const Slot& slot = plan.slots[std::size_t(s)];
-    out += fmt::format("{}%{}[{}B x{}]", out.empty() ? "" : ", ", s, slot.bytes,
-                       plan.classes[std::size_t(slot.classes)].count());
+    out += fmt::format("{}%{}[{}B x{}{}]", out.empty() ? "" : ", ", s, slot.bytes,
+                       plan.classes[std::size_t(slot.classes)].count(),
+                       is_host(slot.memory) ? std::string(" ") + name(slot.memory) : "");
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,6 +29,7 @@ struct Slot {
   std::int64_t bytes = 0;
   ClassesId classes = 0;
   std::int32_t first_buffer = 0;  ///< set by finalize
+  MemoryKind memory = MemoryKind::device;
 };
 
 /// One call of a kernel: work units [begin, end) for one class.
@@ -62,6 +64,8 @@ struct KernelTask {
     bool dies = false;
   };
   std::vector<Reuse> reuse;
+  /// It copies its input to memory of this kind. Unless this is set, outputs are where inputs are.
+  std::optional<MemoryKind> transfers_to;
 };
 
 /// into[i] = combine(into[i], value[i]).

@@ -36,6 +36,9 @@ class PlanExecutor {
   BufferRef& buffer(SlotId id, std::int32_t cls) {
     return buffers_[std::size_t(slot(id).first_buffer + cls)];
   }
+  static BufferRef allocate(const Slot& slot) {
+    return Storage::allocate(std::size_t(slot.bytes), slot.memory);
+  }
   /// The buffer that a device reads.
   BufferRef& buffer_of(SlotId id, std::int32_t device) {
     const Slot& s = slot(id);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Storage of buffers: allocation with a cache of freed blocks, and memory counters.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -86,14 +87,15 @@ class FreedBlocks {
   std::size_t kept_ = 0;
 };
 
+/// The memory of one kind.
+struct Pool {
+  Counters counters;
+  FreedBlocks freed;
+};
 // Never destroyed: storages may outlive static objects.
-Counters& counters() {
-  static Counters& c = *new Counters;
-  return c;
-}
-FreedBlocks& freed_blocks() {
-  static FreedBlocks& f = *new FreedBlocks;
-  return f;
+Pool& pool_of(MemoryKind kind) {
+  static auto& pools = *new std::array<Pool, kMemoryKinds>;
+  return pools[std::size_t(kind)];
 }
 
 std::size_t rounded_size(std::size_t bytes) {
@@ -107,7 +109,8 @@ std::byte* new_block(std::size_t rounded) {
   if (rounded > machine_memory()) return nullptr;
   void* block = ::operator new(rounded, kAlignment, std::nothrow);
   if (block == nullptr) {
-    freed_blocks().drop();
+    // All pools are of the same machine.
+    for (std::size_t k = 0; k < kMemoryKinds; ++k) pool_of(MemoryKind(k)).freed.drop();
     block = ::operator new(rounded, kAlignment, std::nothrow);
   }
   return static_cast<std::byte*>(block);
@@ -115,25 +118,31 @@ std::byte* new_block(std::size_t rounded) {
 
 }  // namespace
 
-std::shared_ptr<Storage> Storage::allocate(std::size_t bytes) {
+std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, MemoryKind kind) {
   // Beyond this size rounding would overflow.
   constexpr std::size_t kMost = std::size_t(1) << 62;
   const std::size_t rounded = rounded_size(std::min(bytes, kMost));
-  std::byte* data = rounded >= kKeptFrom ? freed_blocks().take(rounded) : nullptr;
+  Pool& pool = pool_of(kind);
+  std::byte* data = rounded >= kKeptFrom ? pool.freed.take(rounded) : nullptr;
   if (data == nullptr) data = new_block(rounded);
   if (data == nullptr) {
+    const std::int64_t hosts = memory_stats(MemoryKind::pinned_host).current +
+                               memory_stats(MemoryKind::unpinned_host).current;
     throw RuntimeError("out of memory: a device's part of an array takes " + std::to_string(bytes) +
-                       " bytes; the devices hold " + std::to_string(memory_stats().current) +
-                       " bytes, and this machine has " + std::to_string(machine_memory()));
+                       " bytes" + (is_host(kind) ? " of " + std::string(name(kind)) : "") +
+                       "; the devices hold " + std::to_string(memory_stats().current) + " bytes, " +
+                       (hosts > 0 ? "their hosts " + std::to_string(hosts) + " bytes, " : "") +
+                       "and this machine has " + std::to_string(machine_memory()));
   }
-  counters().add(bytes);
-  return std::shared_ptr<Storage>(new Storage(data, bytes));
+  pool.counters.add(bytes);
+  return std::shared_ptr<Storage>(new Storage(data, bytes, kind));
 }
 
 Storage::~Storage() {
-  counters().remove(bytes());
+  Pool& pool = pool_of(kind_);
+  pool.counters.remove(bytes());
   const std::size_t rounded = rounded_size(bytes());
-  if (rounded >= kKeptFrom && freed_blocks().keep(data_, rounded)) return;
+  if (rounded >= kKeptFrom && pool.freed.keep(data_, rounded)) return;
   ::operator delete(data_, kAlignment);
 }
 
@@ -164,14 +173,18 @@ const std::byte* bytes_of(const DeviceBuffer& buffer) {
   return static_cast<const Storage&>(*buffer.memory).data();
 }
 
-MemoryStats memory_stats() {
-  return {counters().current.load(std::memory_order_relaxed),
-          counters().peak.load(std::memory_order_relaxed)};
+MemoryStats memory_stats(MemoryKind kind) {
+  const Counters& counters = pool_of(kind).counters;
+  return {counters.current.load(std::memory_order_relaxed),
+          counters.peak.load(std::memory_order_relaxed)};
 }
 
 void reset_peak_memory() {
-  counters().peak.store(counters().current.load(std::memory_order_relaxed),
+  for (std::size_t k = 0; k < kMemoryKinds; ++k) {
+    Counters& counters = pool_of(MemoryKind(k)).counters;
+    counters.peak.store(counters.current.load(std::memory_order_relaxed),
                         std::memory_order_relaxed);
+  }
 }
 
 }  // namespace tessera::runtime

@@ -53,6 +53,9 @@ const std::map<Opcode, const char*>& programs() {
       {Opcode::pvary,
        "x = f64[4] parameter(0)\n ROOT r = f64[4] custom-call(x), "
        "custom_call_target=\"tessera.pvary\", manual_axes=[\"x\"]"},
+      {Opcode::device_placement,
+       "x = f64[4] parameter(0)\n ROOT r = f64[4] custom-call(x), "
+       "custom_call_target=\"MoveToHost\""},
       {Opcode::propagation_barrier,
        "x = f64[4] parameter(0)\n ROOT r = f64[4] custom-call(x), "
        "custom_call_target=\"xla.sdy.PropagationBarrier\""},

@@ -75,7 +75,7 @@ class SealedExecutable final : public compiler::Executable {
       for (DeviceBuffer& b : argument) {
         const std::vector<std::byte> bytes = plain(b);
         const Box box = Box::entire({std::int64_t(bytes.size())});
-        b = host.copy_in(bytes.data(), box, box, 1, {&device, 1})[0];
+        b = host.copy_in(bytes.data(), box, box, 1, {&device, 1}, MemoryKind::device)[0];
       }
     }
     DeviceArrays results = inner_->run(std::move(args), donated);
@@ -107,8 +107,8 @@ class SealedEngine final : public compiler::Engine {
         compiler::find_engine("cpu")->compile(std::move(module), options));
   }
   std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
-                                    std::size_t element_bytes,
-                                    std::span<const Device> devices) const override {
+                                    std::size_t element_bytes, std::span<const Device> devices,
+                                    MemoryKind) const override {
     std::vector<DeviceBuffer> out;
     for (std::size_t i = 0; i < devices.size(); ++i) {
       std::vector<std::byte> bytes(std::size_t(part.element_count()) * element_bytes);
@@ -122,18 +122,18 @@ class SealedEngine final : public compiler::Engine {
     copy_common(plain(buffer).data(), part, host, wanted, element_bytes);
   }
   std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
-                                     std::size_t element_bytes,
-                                     std::span<const Device> devices) const override {
+                                     std::size_t element_bytes, std::span<const Device> devices,
+                                     MemoryKind kind) const override {
     std::vector<std::byte> bytes(std::size_t(part.element_count()) * element_bytes);
     for (const Piece& p : pieces) {
       copy_common(plain(p.buffer).data(), p.box, bytes.data(), part, element_bytes);
     }
-    return copy_in(bytes.data(), part, part, element_bytes, devices);
+    return copy_in(bytes.data(), part, part, element_bytes, devices, kind);
   }
   DeviceBuffer on_device(const DeviceBuffer& buffer, const Device&) const override {
     return seal(plain(buffer));
   }
-  std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers) const override {
+  std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers, MemoryKind) const override {
     std::vector<DeviceBuffer> out;
     for (const DeviceBuffer& b : buffers) out.push_back(seal(plain(b)));
     return out;

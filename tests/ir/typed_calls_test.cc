@@ -200,6 +200,34 @@ TEST(TypedCalls, AxesOfAPvary) {
   EXPECT_THROW(Read("custom_call_target=\"tessera.pvary\""), ValueError);
 }
 
+TEST(TypedCalls, MemoryOfAPlacement) {
+  const std::string call =
+      R"(custom_call_target="annotate_device_placement", custom_call_has_side_effect=true, )";
+  const std::string pinned = call + R"(frontend_attributes={_xla_buffer_placement="pinned_host"})";
+  const std::string between = call +
+                              R"(frontend_attributes={_xla_buffer_placement="unpinned_host",)"
+                              R"(tessera.source_placement="pinned_host"})";
+  for (const auto& [text, memory, source] :
+       {std::tuple(pinned, MemoryKind::pinned_host, MemoryKind::device),
+        std::tuple(call + R"(frontend_attributes={_xla_buffer_placement="device"})",
+                   MemoryKind::device, MemoryKind::pinned_host),
+        std::tuple(between, MemoryKind::unpinned_host, MemoryKind::pinned_host)}) {
+    const Read read(text);
+    ASSERT_TRUE(read.op->is(Opcode::device_placement)) << text;
+    EXPECT_EQ(read.op->get<DevicePlacementAttrs>().memory, memory);
+    EXPECT_EQ(read.op->get<DevicePlacementAttrs>().source, source);
+    EXPECT_FALSE(read.op->has_side_effect());
+    expect_printed(read, text);
+  }
+  // XLA's later words are printed as the first.
+  const Read moved("custom_call_target=\"MoveToHost\"");
+  ASSERT_TRUE(moved.op->is(Opcode::device_placement));
+  expect_printed(moved, pinned);
+  // Memory that isn't known is left to whoever knows the call.
+  const Read other(call + R"(frontend_attributes={_xla_buffer_placement="elsewhere"})");
+  EXPECT_TRUE(other.op->is(Opcode::custom_call));
+}
+
 TEST(TypedCalls, TopKIsTheOpWhereItFits) {
   const auto read = [](const std::string& shape, const std::string& call) {
     return parse_hlo(

@@ -36,6 +36,28 @@ TEST(Storage, CountsLiveBytesAndTheirPeak) {
   EXPECT_EQ(memory_stats().peak, before);
 }
 
+TEST(Storage, EachKindOfMemoryIsCountedApart) {
+  const std::int64_t device = memory_stats().current,
+                     pinned = memory_stats(MemoryKind::pinned_host).current,
+                     unpinned = memory_stats(MemoryKind::unpinned_host).current;
+  reset_peak_memory();
+  {
+    const auto a = Storage::allocate(1 << 16, MemoryKind::pinned_host);
+    EXPECT_EQ(a->kind(), MemoryKind::pinned_host);
+    EXPECT_EQ(memory_stats(MemoryKind::pinned_host).current, pinned + (1 << 16));
+    EXPECT_EQ(memory_stats().current, device);
+    EXPECT_EQ(memory_stats(MemoryKind::unpinned_host).current, unpinned);
+  }
+  EXPECT_EQ(memory_stats(MemoryKind::pinned_host).current, pinned);
+  EXPECT_EQ(memory_stats(MemoryKind::pinned_host).peak, pinned + (1 << 16));
+  EXPECT_EQ(memory_stats().peak, device);
+  // A block goes back to its own pool.
+  const auto a = Storage::allocate(1 << 16, MemoryKind::pinned_host);
+  const auto b = Storage::allocate(1 << 16);
+  EXPECT_NE(a->data(), b->data());
+  EXPECT_EQ(b->kind(), MemoryKind::device);
+}
+
 TEST(Storage, AllocationsBeyondTheMemoryAreErrorsWithTheirBytes) {
   const std::int64_t before = memory_stats().current;
   for (const std::size_t bytes : {std::size_t(1) << 50, SIZE_MAX - 10}) {

@@ -147,14 +147,21 @@ TEST(Sharding, Behaviour_062_MemoryKinds) {
   EXPECT_TRUE(plain == kind);
   EXPECT_TRUE(plain.is_equivalent_to(kind, 1));
   EXPECT_TRUE(plain.with_memory_kind("device") == plain);
-  for (const char* other : {"pinned_host", "unpinned_host", "nothing"}) {
-    const std::string m =
-        message_of<ValueError>([&] { NamedSharding(cube_mesh(), P("x"), other); });
-    expect_parts(m, {"sharding_test.cc:", "'" + std::string(other) + "'", "cpu:0",
-                     "can address the kinds: device"});
-    EXPECT_THROW(plain.with_memory_kind(other), ValueError);
-    EXPECT_THROW(SingleDeviceSharding(Device{}, other), ValueError);
+  for (const char* other : {"pinned_host", "unpinned_host"}) {
+    const Sharding s = plain.with_memory_kind(other);
+    EXPECT_EQ(s.memory_kind(), other);
+    EXPECT_FALSE(s == plain);
+    EXPECT_FALSE(s.is_equivalent_to(plain, 1));
+    EXPECT_TRUE(s == NamedSharding(cube_mesh(), P("x"), other));
+    EXPECT_TRUE(s.with_memory_kind("device") == plain);
   }
+  const std::string m =
+      message_of<ValueError>([&] { NamedSharding(cube_mesh(), P("x"), "nothing"); });
+  expect_parts(m, {"sharding_test.cc:", "'nothing'", "cpu:0",
+                   "can address the kinds: device, pinned_host, unpinned_host"});
+  EXPECT_THROW(plain.with_memory_kind("nothing"), ValueError);
+  EXPECT_THROW(SingleDeviceSharding(Device{}, "nothing"), ValueError);
+  EXPECT_THROW(SingleDeviceSharding(Device{0, 0, "other"}, "pinned_host"), ValueError);
 }
 
 TEST(Sharding, Behaviour_063_TilingsThatSplitNothingAreOne) {

@@ -242,6 +242,11 @@ std::vector<DerivativeCase> shape_derivatives() {
        "p = f64[3] get-tuple-element(b), index=0\n"
        "q = f64[3] get-tuple-element(b), index=1\n a = token[] after-all()\n"
        "n = f64[3] add-dependency(p, a)\n ROOT r = f64[3] multiply(n, q)"},
+      {"placement",
+       "x = f64[3] parameter(0)\n"
+       "w = f64[3] custom-call(x), custom_call_target=\"MoveToHost\"\n"
+       "y = f64[3] custom-call(w), custom_call_target=\"MoveToDevice\"\n"
+       "ROOT r = f64[3] multiply(y, x)"},
   };
 }
 
@@ -585,12 +590,12 @@ TEST(DerivativeTable, IsTriedInEachRowThatComputes) {
 
 TEST(Derivatives, LeavePositionsAsTheyAre) {
   // Only the position is used: the reduction is neither differentiated nor taken apart.
-  const auto module = ir::parse_hlo(f64_program(
-      "x = f64[4,6] parameter(0)\n low = f64[] constant(-inf)\n n = s32[] constant(0)\n"
-      "i = s32[4,6] iota(), iota_dimension=1\n"
-      "t = (f64[4], s32[4]) reduce(x, i, low, n), dimensions={1}, to_apply=argmax\n"
-      "k = s32[4] get-tuple-element(t), index=1\n f = f64[4] convert(k)\n"
-      "ROOT r = f64[4] multiply(f, f)"));
+  const auto module = ir::parse_hlo(
+      f64_program("x = f64[4,6] parameter(0)\n low = f64[] constant(-inf)\n n = s32[] constant(0)\n"
+                  "i = s32[4,6] iota(), iota_dimension=1\n"
+                  "t = (f64[4], s32[4]) reduce(x, i, low, n), dimensions={1}, to_apply=argmax\n"
+                  "k = s32[4] get-tuple-element(t), index=1\n f = f64[4] convert(k)\n"
+                  "ROOT r = f64[4] multiply(f, f)"));
   for (const auto& derivative : {transforms::jvp(*module), transforms::vjp(*module)}) {
     int reductions = 0, slices = 0;
     for (const auto& i : derivative->entry()->instructions()) {

@@ -85,6 +85,7 @@ OrderedJson stats_of(const compiler::Executable& executable, const CostAnalysis&
   out["output_bytes"] = memory.output_bytes;
   out["temp_bytes"] = memory.temp_bytes;
   out["alias_bytes"] = memory.alias_bytes;
+  out["peak_host_bytes_per_device"] = memory.peak_host_bytes_per_device;
   return out;
 }
 

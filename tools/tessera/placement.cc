@@ -291,13 +291,14 @@ std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& arr
   for (std::size_t d = 0; d < list.size(); ++d) list[d].id = std::int64_t(d);
   const Box all = Box::entire(array.dims());
   const std::size_t width = byte_size(array.dtype());
-  if (!is_cut(sharding)) return engine.copy_in(array.bytes(), all, all, width, list);
+  constexpr MemoryKind kMemory = MemoryKind::device;
+  if (!is_cut(sharding)) return engine.copy_in(array.bytes(), all, all, width, list, kMemory);
   const Dims local = sharding.shard_dims(array.dims());
   std::map<Dims, std::vector<Device>> holders;
   for (const Device& d : list) holders[sharding.shard_coordinates(d.id)].push_back(d);
   std::vector<DeviceBuffer> out(list.size());
   for (const auto& [at, group] : holders) {
-    auto made = engine.copy_in(array.bytes(), all, box_of(local, at), width, group);
+    auto made = engine.copy_in(array.bytes(), all, box_of(local, at), width, group, kMemory);
     for (std::size_t k = 0; k < made.size(); ++k) {
       out[std::size_t(group[k].id)] = std::move(made[k]);
     }

@@ -59,13 +59,25 @@ class PlannedExecutable final : public Executable {
     for (const ir::Alias& a : c_.module->input_output_alias) donated.insert(a.parameter);
     const codegen::MemoryEstimate estimate = codegen::estimate_memory(plan, donated);
     MemoryAnalysis out;
-    const auto bytes = [&](runtime::SlotId s) { return plan.slots[std::size_t(s)].bytes; };
-    for (const runtime::SlotId s : plan.parameters) out.argument_bytes += bytes(s);
-    for (const runtime::SlotId s : plan.results) out.output_bytes += bytes(s);
+    const auto add = [&](runtime::SlotId s, std::int64_t* device, std::int64_t* host) {
+      const runtime::Slot& slot = plan.slots[std::size_t(s)];
+      *(is_host(slot.memory) ? host : device) += slot.bytes;
+    };
+    for (const runtime::SlotId s : plan.parameters) {
+      add(s, &out.argument_bytes, &out.host_argument_bytes);
+    }
+    for (const runtime::SlotId s : plan.results) {
+      add(s, &out.output_bytes, &out.host_output_bytes);
+    }
+    const auto temporary = [](const codegen::MemoryEstimate::Part& part, std::int64_t arguments) {
+      return std::max<std::int64_t>(0, part.peak - arguments - part.results);
+    };
     out.alias_bytes = estimate.reused;
     out.peak_bytes_per_device = estimate.peak;
-    out.temp_bytes =
-        std::max<std::int64_t>(0, estimate.peak - out.argument_bytes - estimate.results);
+    out.temp_bytes = temporary(estimate, out.argument_bytes);
+    out.host_alias_bytes = estimate.host.reused;
+    out.peak_host_bytes_per_device = estimate.host.peak;
+    out.host_temp_bytes = temporary(estimate.host, out.host_argument_bytes);
     return out;
   }
 

@@ -15,6 +15,7 @@
 #include "src/base/device_buffer.h"
 #include "src/base/literal.h"
 #include "src/ir/module.h"
+#include "src/sharding/api/sharding_impl.h"
 
 namespace tessera::internal {
 
@@ -91,6 +92,10 @@ class ArrayImpl {
 
 using ArrayRef = std::shared_ptr<ArrayImpl>;
 
+/// The kind of memory that it is in; `device` for what is nowhere yet.
+inline MemoryKind memory_of(const ArrayImpl& impl) {
+  return impl.sharding.valid() ? memory_of(impl.sharding) : MemoryKind::device;
+}
 /// The impl; ValueError if the handle is empty.
 ArrayImpl& impl_of(const Array& array, Location location = {});
 Array make_device_array(Shape shape, Sharding sharding, std::vector<DeviceBuffer> buffers,

@@ -96,7 +96,13 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
   std::string wrong;
   for (std::size_t i = 0; i < carry.size(); ++i) {
     const frontend::AbstractValue have = frontend::abstract_value(carry[i]);
-    if (have.shape == results[i].shape) continue;
+    if (have.shape == results[i].shape && have.memory == results[i].memory) continue;
+    if (have.memory != results[i].memory) {
+      wrong += (wrong.empty() ? "" : "; ") + std::string("carry") + paths[i] + " is " +
+               frontend::placed_text(have) + " before and " + frontend::placed_text(results[i]) +
+               " after the body";
+      continue;
+    }
     if (have.weak && have.shape.dims == results[i].shape.dims) {
       carry[i] = as_dtype(carry[i], results[i].shape.dtype, location);
       again = true;
@@ -107,7 +113,7 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
              " after the body";
   }
   if (!wrong.empty()) {
-    throw TypeError(name + ": the body must keep shapes and dtypes: " + wrong, location);
+    throw TypeError(name + ": the body must keep shapes, dtypes and memories: " + wrong, location);
   }
   if (!again) {
     check_carry_varies(carry, results, paths, name, location);
@@ -199,7 +205,7 @@ frontend::TracedFunction StagedScan::traced_step(Trace& outer, const std::vector
   for (const Array& x : xs) {
     Dims dims(x.shape().begin() + 1, x.shape().end());
     parameters.push_back({Shape(x.dtype(), dims), false, frontend::varying_of(x),
-                          slice_sharding(x, name, location)});
+                          slice_sharding(x, name, location), frontend::memory_of(x)});
   }
   for (const Array& c : carry) parameters.push_back(frontend::abstract_value(c));
   return frontend::trace_function(
@@ -415,6 +421,13 @@ std::vector<Shape> joined_results(const std::vector<frontend::TracedFunction>& b
     bool weak = branches[0].results[r].weak;
     for (const frontend::TracedFunction& f : branches) {
       const auto& mine = f.results[r];
+      if (mine.memory != branches[0].results[r].memory) {
+        throw TypeError(name + ": branches must return values in the same memories; result " +
+                            std::to_string(r) + " is " +
+                            frontend::placed_text(branches[0].results[r]) + " and " +
+                            frontend::placed_text(mine),
+                        location);
+      }
       if (mine.shape == shape) {
         weak = weak && mine.weak;
         continue;

@@ -395,14 +395,36 @@ CheckpointPolicy CheckpointPolicy::save_anything_except_these_names(
   return of(policy(PolicyKind::save_anything_except_these_names, std::move(names)));
 }
 
-CheckpointPolicy CheckpointPolicy::save_and_offload_only_these_names(
-    std::vector<std::string> saved, std::vector<std::string> offloaded, std::string from,
-    std::string to) {
-  Data data = policy(PolicyKind::save_and_offload_only_these_names, std::move(saved));
-  data.offloaded_names = std::move(offloaded);
+namespace {
+
+CheckpointPolicy::Data offloading(CheckpointPolicy::Data data, const char* name, std::string from,
+                                  std::string to, Location location) {
+  for (const std::string& kind : {from, to}) {
+    if (memory_kind_named(kind)) continue;
+    throw ValueError(std::string(name) + ": there is no memory of kind '" + kind +
+                         "'; valid: " + list_of(memory_kinds_of("cpu")),
+                     location);
+  }
   data.from_memory = std::move(from);
   data.to_memory = std::move(to);
-  return of(std::move(data));
+  return data;
+}
+
+}  // namespace
+
+CheckpointPolicy CheckpointPolicy::save_and_offload_only_these_names(
+    std::vector<std::string> saved, std::vector<std::string> offloaded, std::string from,
+    std::string to, Location location) {
+  Data data = policy(PolicyKind::save_and_offload_only_these_names, std::move(saved));
+  data.offloaded_names = std::move(offloaded);
+  return of(offloading(std::move(data), "save_and_offload_only_these_names", std::move(from),
+                       std::move(to), location));
+}
+
+CheckpointPolicy CheckpointPolicy::offload_dot_with_no_batch_dims(std::string from, std::string to,
+                                                                  Location location) {
+  return of(offloading(policy(PolicyKind::offload_dot_with_no_batch_dims),
+                       "offload_dot_with_no_batch_dims", std::move(from), std::move(to), location));
 }
 
 CheckpointPolicy operator|(const CheckpointPolicy& a, const CheckpointPolicy& b) {

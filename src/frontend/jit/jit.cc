@@ -184,6 +184,16 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
     if (!out[i]) continue;
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
     frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
+    const bool somewhere = impl.kind == ArrayImpl::Kind::tracer || impl.sharding.valid();
+    const MemoryKind have = frontend::memory_of(info.leaves[i]), wanted = memory_of(*out[i]);
+    if (somewhere && have != wanted) {
+      throw ValueError(names[i] + " (" + impl.shape.to_string() + ") is in memory '" +
+                           tessera::name(have) + "', and in_shardings has it in '" +
+                           tessera::name(wanted) +
+                           "'; device_put it there before the call, or give in_shardings in '" +
+                           tessera::name(have) + "'",
+                       where);
+    }
     if (!impl.committed || impl.kind != ArrayImpl::Kind::device) continue;
     if (out[i]->is_abstract()) {
       // A different number of devices is rejected later, where all arguments and shardings that
@@ -376,6 +386,8 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
     if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
     key += frontend::sharding_type_of(leaf).key();
+    const MemoryKind memory = frontend::memory_of(leaf);
+    if (is_host(memory)) key += " in " + std::string(tessera::name(memory));
   }
   key += frontend::AutoAxes::key();
   if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
@@ -435,10 +447,11 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     if (const auto by = made.gradients[i]; by && *by < operands.size()) {
       outer.note_gradient(outer.own(results[i]), outer.lift(operands[*by], where));
     }
-    if (outputs[i]) {
-      results[i] = frontend::constrain(results[i], *outputs[i],
-                                       "result " + std::to_string(i) + " of '" + name + "'", where);
-    }
+    if (!outputs[i]) continue;
+    const std::string who = "result " + std::to_string(i) + " of '" + name + "'";
+    results[i] = memory_of(*outputs[i]) == frontend::memory_of(results[i])
+                     ? frontend::constrain(results[i], *outputs[i], who, where)
+                     : frontend::placed_as(results[i], *outputs[i], who, where);
   }
   return results;
 }

@@ -11,8 +11,8 @@ bool LeafKey::matches(const ArrayImpl& impl) const {
       impl.shape.dims != shape.dims) {
     return false;
   }
-  if (!committed || &impl.sharding.impl() == &sharding.impl()) return true;
-  return impl.sharding == sharding;
+  if (!committed) return memory_of(impl) == memory;
+  return &impl.sharding.impl() == &sharding.impl() || impl.sharding == sharding;
 }
 
 CallKey CallKey::of(const CallInfo& info, const Mesh& context) {
@@ -62,6 +62,7 @@ class Hash {
 std::string described(const LeafKey& key) {
   std::string out = key.shape.to_string();
   if (key.weak) out += " (a plain number)";
+  if (is_host(key.memory)) out += " in " + std::string(name(key.memory));
   if (key.committed) {
     out += " on " + (NamedSharding::is(key.sharding)
                          ? NamedSharding(key.sharding).mesh().to_string() + " as " +

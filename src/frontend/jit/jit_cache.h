@@ -21,9 +21,10 @@ struct LeafKey {
   bool weak = false;
   bool committed = false;
   Sharding sharding;
+  MemoryKind memory = MemoryKind::device;
 
   static LeafKey of(const ArrayImpl& impl) {
-    return {impl.shape, impl.weak, impl.committed, impl.sharding};
+    return {impl.shape, impl.weak, impl.committed, impl.sharding, memory_of(impl)};
   }
   bool matches(const ArrayImpl& impl) const;
 };

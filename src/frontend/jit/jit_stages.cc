@@ -20,6 +20,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   copy.bound = placed.bound;
   copy.mesh = placed.mesh;
   copy.parameter_committed = placed.parameter_committed;
+  copy.result_memory = placed.result_memory;
   copy.program.name = placed.program.name;
   copy.program.location = placed.program.location;
   copy.program.parameters = placed.program.parameters;
@@ -213,6 +214,12 @@ std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Locatio
     if (!(impl.shape == avals[i].shape)) {
       wrong_types += (wrong_types.empty() ? "" : "; ") + who + " was compiled with " +
                      avals[i].shape.to_string() + " and called with " + impl.shape.to_string();
+    } else if (impl.kind == internal::ArrayImpl::Kind::device && !impl.committed &&
+               internal::memory_of(impl) !=
+                   internal::memory_of(state_->bound.parameter_shardings[i])) {
+      wrong_places += (wrong_places.empty() ? "" : "; ") + who + " was compiled for memory '" +
+                      state_->bound.parameter_shardings[i].memory_kind() + "' and is in '" +
+                      impl.sharding.memory_kind() + "'";
     } else if (impl.committed && !impl.sharding.is_equivalent_to(
                                      state_->bound.parameter_shardings[i], impl.shape.rank())) {
       wrong_places += (wrong_places.empty() ? "" : "; ") +

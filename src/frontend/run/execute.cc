@@ -13,6 +13,7 @@
 #include "src/frontend/run/compile_cache.h"
 #include "src/frontend/run/shardings.h"
 #include "src/ir/analysis/device_computations.h"
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/drop_shardings.h"
@@ -100,8 +101,8 @@ const compiler::Engine& compiling_engine(const BoundProgram& bound) {
                                      : compiler::engine_of(devices().front());
 }
 
-/// The donated parameters whose memory a result can use: one of the same dtype and bytes per
-/// device.
+/// The donated parameters whose memory a result can use: one in the same memory, of the same dtype
+/// and bytes per device.
 std::vector<bool> usable_donations(const BoundProgram& bound) {
   std::vector<bool> usable(bound.donated.size(), false);
   std::vector<bool> taken(bound.result_shapes.size(), false);
@@ -111,12 +112,70 @@ std::vector<bool> usable_donations(const BoundProgram& bound) {
     const std::int64_t count = element_count(bound.parameter_shardings[i].shard_shape(shape.dims));
     for (std::size_t r = 0; r < taken.size() && !usable[i]; ++r) {
       const Shape& result = bound.result_shapes[r];
-      if (taken[r] || result.dtype != shape.dtype) continue;
+      if (taken[r] || result.dtype != shape.dtype ||
+          internal::memory_of(bound.result_shardings[r]) !=
+              internal::memory_of(bound.parameter_shardings[i])) {
+        continue;
+      }
       if (element_count(bound.result_shardings[r].shard_shape(result.dims)) != count) continue;
       taken[r] = usable[i] = true;
     }
   }
   return usable;
+}
+
+/// Where an argument goes that is on no certain device: it stays in its memory, unless a text that
+/// was loaded says otherwise.
+MemoryKind uncommitted_memory(const ir::Module& module, const std::vector<std::size_t>& kept,
+                              std::size_t i, const ArrayImpl& impl) {
+  const auto k = std::find(kept.begin(), kept.end(), i);
+  if (k != kept.end()) {
+    const auto number = std::size_t(k - kept.begin());
+    const MemoryKind stated = ir::memory_of_parameter(*module.entry()->parameter(number));
+    if (is_host(stated)) return stated;
+  }
+  return internal::memory_of(impl);
+}
+
+/// Moves results to the memory that is requested of them. Returns where each of them is.
+std::vector<MemoryKind> place_results(const Program& program) {
+  ir::Computation& entry = *program.module->entry();
+  std::vector<MemoryKind> out(program.results.size(), MemoryKind::device);
+  bool looked_at = false;
+  for (const ir::Instruction* p : entry.parameters()) {
+    looked_at |= is_host(ir::memory_of_parameter(*p));
+  }
+  for (const Placement& r : program.results) {
+    looked_at |= r.sharding && is_host(internal::memory_of(*r.sharding));
+  }
+  for (const auto& c : program.module->computations()) {
+    for (const auto& i : c->instructions()) looked_at |= i->is(ir::Opcode::device_placement);
+  }
+  if (!looked_at || !entry.root()->is(ir::Opcode::tuple)) return out;
+  std::vector<ir::MemoryLeaves> parameters;
+  for (const ir::Instruction* p : entry.parameters()) {
+    parameters.emplace_back(flatten(p->shape).size(), ir::memory_of_parameter(*p));
+  }
+  const ir::MemoryLeaves made = ir::memory_of_root(entry, parameters);
+  std::vector<ir::Instruction*> roots = entry.root()->operands();
+  if (made.size() != roots.size()) return out;
+  ir::Builder b(&entry);
+  for (std::size_t k = 0; k < roots.size(); ++k) {
+    const MemoryKind have = made[k].value_or(MemoryKind::device);
+    const auto& requested = program.results[k].sharding;
+    out[k] = requested ? internal::memory_of(*requested) : have;
+    // Said where it is, even if it is there already: then nothing moves.
+    if (have == out[k] && (!is_host(have) || roots[k]->is(ir::Opcode::device_placement))) continue;
+    b.metadata = roots[k]->metadata;
+    ir::DevicePlacementAttrs attrs;
+    attrs.memory = out[k];
+    attrs.source = have;
+    roots[k] = b.emit(ir::Opcode::device_placement, {roots[k]}, attrs);
+  }
+  if (roots == entry.root()->operands()) return out;
+  b.metadata = entry.root()->metadata;
+  entry.set_root(b.tuple(roots));
+  return out;
 }
 
 /// Users' partitioning callbacks.
@@ -176,9 +235,11 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   ir::Instruction* root = module.entry()->root();
   for (std::size_t i = 0; i < args.size(); ++i) {
     const ArrayImpl& impl = impl_of(args[i]);
-    const Sharding s = program.parameters[i].sharding ? *program.parameters[i].sharding
-                       : impl.committed               ? on_devices(impl.sharding, choice.devices)
-                                                      : everywhere;
+    const Sharding s =
+        program.parameters[i].sharding ? *program.parameters[i].sharding
+        : impl.committed
+            ? on_devices(impl.sharding, choice.devices)
+            : internal::in_memory(everywhere, uncommitted_memory(module, bound.kept, i, impl));
     bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
   }
@@ -191,11 +252,15 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     if (i < bound.donated.size() && bound.donated[i]) {
       module.buffer_donor.emplace_back(std::int64_t(k), Dims());
     }
+    ir::set_memory_of_parameter(module.entry()->parameter(k),
+                                internal::memory_of(bound.parameter_shardings[i]));
     if (n == 1) continue;
     module.entry()->parameter(k)->sharding = {
         to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())};
   }
   bound.result_shapes = flatten(root->shape);
+  placed.result_memory = place_results(program);
+  root = module.entry()->root();
   if (n > 1) {
     root->sharding.clear();
     for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
@@ -231,15 +296,19 @@ BoundProgram compile_program(PlacedProgram placed) {
       bound.result_shardings.push_back(*program.results[i].sharding);
       continue;
     }
-    Sharding result = everywhere;
+    const auto in_its_memory = [&](const Sharding& s) {
+      return internal::in_memory(s, placed.result_memory[i]);
+    };
+    Sharding result = in_its_memory(everywhere);
     if (bound.devices.size() > 1) {
       const TensorSharding& s = bound.executable->result_shardings()[i];
-      result = sharding_of_result(s, bound.devices, placed.mesh);
+      result = in_its_memory(sharding_of_result(s, bound.devices, placed.mesh));
       // The axes of another mesh may be able to express it.
       for (const Trace::MeshUse& use : program.mesh_uses) {
         if (!GSPMDSharding::is(result)) break;
         if (!NamedSharding::is(use.sharding)) continue;
-        result = sharding_of_result(s, bound.devices, NamedSharding(use.sharding).mesh());
+        result =
+            in_its_memory(sharding_of_result(s, bound.devices, NamedSharding(use.sharding).mesh()));
       }
     }
     // If an argument has the same sharding, the result gets the argument's sharding object, with
@@ -256,11 +325,16 @@ BoundProgram compile_program(PlacedProgram placed) {
     bound.result_shardings.push_back(result);
   }
   bound.donation_usable = usable_donations(bound);
+  const auto in_host = [](const Sharding& s) { return is_host(internal::memory_of(s)); };
+  const bool host_results =
+      std::any_of(bound.result_shardings.begin(), bound.result_shardings.end(), in_host) ||
+      std::any_of(bound.parameter_shardings.begin(), bound.parameter_shardings.end(), in_host);
   for (std::size_t i : bound.kept) {
     if (bound.donated[i] && !bound.donation_usable[i]) {
       log_warning("donated " + program.parameters[i].who + " (" +
                   bound.parameter_shapes[i].to_string() +
-                  ") is not usable: no result has its dtype and size per device; it stays alive");
+                  ") is not usable: no result has its dtype and size per device" +
+                  (host_results ? " in its memory" : "") + "; it stays alive");
     }
   }
   return bound;

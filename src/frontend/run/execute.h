@@ -71,6 +71,7 @@ struct PlacedProgram {
   BoundProgram bound;  ///< without executable and results' shardings
   Mesh mesh;
   std::vector<bool> parameter_committed;
+  std::vector<MemoryKind> result_memory;
 };
 PlacedProgram place_program(Program program, std::span<const Array> args);
 BoundProgram compile_program(PlacedProgram placed);

@@ -25,6 +25,71 @@ using internal::impl_of;
 
 namespace internal {
 
+namespace {
+
+bool names_host_memory(const ShardingTree& target) {
+  if (target.kind() == ShardingTree::Kind::sharding) {
+    return target.sharding().valid() && is_host(memory_of(target.sharding()));
+  }
+  const auto& children = target.children();
+  return std::any_of(children.begin(), children.end(), names_host_memory);
+}
+
+/// Within a traced function: arrays move between memories, and do nothing else.
+std::vector<Array> put_inside(const frontend::Trace& trace, const std::vector<Array>& leaves,
+                              const std::function<void(TreeVisitor&)>& walk,
+                              const ShardingTree& target, Location location) {
+  if (!trace.uses_host_memory() && !names_host_memory(target)) return leaves;
+  const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
+  const std::vector<std::string> paths = leaf_paths(walk);
+  std::vector<Array> out = leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::string who = "device_put's argument" + paths[i];
+    const auto sharding = frontend::resolve_leaf(targets[i], who, true, false, location);
+    if (sharding) out[i] = frontend::placed_as(leaves[i], *sharding, who, location);
+  }
+  return out;
+}
+
+void give_away(const std::vector<Array>& leaves, Location location) {
+  std::vector<ArrayImpl*> given_away;
+  for (const Array& leaf : leaves) {
+    if (impl_of(leaf).kind == ArrayImpl::Kind::device) given_away.push_back(&impl_of(leaf));
+  }
+  donate(given_away, "donated to device_put", location);
+}
+
+}  // namespace
+
+std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
+                                   const std::function<void(TreeVisitor&)>& walk,
+                                   const std::string& kind, bool donate, Location location) {
+  if (frontend::Trace::current()) {
+    const auto memory = memory_kind_named(kind);
+    if (!memory) check_memory_kind(kind, {tessera::devices().front()}, location);
+    std::vector<Array> out;
+    for (const Array& leaf : leaves) {
+      out.push_back(frontend::transferred(leaf, *memory, location));
+    }
+    return out;
+  }
+  const std::vector<std::string> paths = leaf_paths(walk);
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ArrayImpl& impl = impl_of(leaves[i], location);
+    const Sharding sharding =
+        impl.kind == ArrayImpl::Kind::device
+            ? impl.sharding.with_memory_kind(kind, location)
+            : SingleDeviceSharding(tessera::devices().front(), kind, location);
+    frontend::check_devices_exist(sharding, "device_put's argument" + paths[i], location);
+    auto buffers =
+        at_location(location, [&] { return frontend::buffers_as(leaves[i], sharding, location); });
+    out.push_back(make_device_array(impl.shape, sharding, std::move(buffers), true, impl.weak));
+  }
+  if (donate) give_away(leaves, location);
+  return out;
+}
+
 std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
                                      const std::function<void(TreeVisitor&)>& walk,
                                      const ShardingTree& target, bool donate, Location location) {
@@ -33,10 +98,10 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
         target.kind() != ShardingTree::Kind::none) {
       throw ValueError("device_put to " + target.to_string() +
                            " within per-device code, where each device has its own value; without "
-                           "a target it does nothing",
+                           "a target it does nothing, and TransferToMemoryKind is valid",
                        location);
     }
-    return leaves;
+    return put_inside(*trace, leaves, walk, target, location);
   }
   const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
   const std::vector<std::string> paths = leaf_paths(walk);
@@ -57,13 +122,7 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
     out.push_back(
         make_device_array(impl.shape, *shardings[i], std::move(buffers), true, impl.weak));
   }
-  if (donate) {
-    std::vector<ArrayImpl*> given_away;
-    for (const Array& leaf : leaves) {
-      if (impl_of(leaf).kind == ArrayImpl::Kind::device) given_away.push_back(&impl_of(leaf));
-    }
-    internal::donate(given_away, "donated to device_put", location);
-  }
+  if (donate) give_away(leaves, location);
   return out;
 }
 
@@ -181,6 +240,32 @@ Sharding with_type(const NamedSharding& sharding, const ShardingType& type) {
 
 }  // namespace
 
+Array transferred(const Array& x, MemoryKind to, Location location) {
+  const MemoryKind from = memory_of(x);
+  if (from == to) return x;
+  const ArrayImpl& impl = impl_of(x, location);
+  ir::DevicePlacementAttrs attrs;
+  attrs.memory = to;
+  attrs.source = from;
+  const std::vector<Array> operands{x};
+  return apply(ir::Opcode::device_placement, operands, attrs, location, "device_put", &impl.shape,
+               nullptr, impl.weak);
+}
+
+Array placed_as(const Array& x, const Sharding& sharding, const std::string& who,
+                Location location) {
+  const MemoryKind from = memory_of(x), to = internal::memory_of(sharding);
+  if (from == to) return x;
+  const auto sharded = [&](const Array& a) {
+    return NamedSharding::is(sharding)
+               ? constrain(a, internal::in_memory(sharding, MemoryKind::device), who, location)
+               : a;
+  };
+  // Devices exchange what is in their own memory.
+  if (is_host(to)) return transferred(sharded(x), to, location);
+  return sharded(transferred(x, to, location));
+}
+
 Array constrain(const Array& x, const Sharding& given, const std::string& who, Location location) {
   const ArrayImpl& impl = impl_of(x, location);
   Trace* trace = Trace::current();
@@ -192,9 +277,17 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
     sharding = *part;
   }
   check_fits(sharding, impl.shape.dims, who, trace != nullptr, location);
+  const MemoryKind memory = memory_of(x);
+  if (is_host(internal::memory_of(sharding)) && internal::memory_of(sharding) != memory) {
+    throw ValueError(who + " is in " + name(memory) + ", and " + sharding.to_string() +
+                         " is a sharding in " + sharding.memory_kind() +
+                         "; a constraint moves nothing to another memory, device_put does",
+                     location);
+  }
   const ShardingType type = sharding_type_of(x);
   if (type && asserts_type(sharding, type, impl.shape, who, location)) return x;
   if (!trace) {
+    sharding = internal::in_memory(sharding, memory);
     Program program;
     program.name = "with_sharding_constraint";
     program.location = location;
@@ -276,7 +369,8 @@ Array copy(Operand x) {
     return frontend::from_literal(frontend::to_literal(x.array, x.location), impl.weak);
   }
   const auto parts = internal::shared_buffers(impl, x.location);
-  auto buffers = compiler::engine_of(impl.sharding.impl().devices().front()).copy(parts);
+  auto buffers = compiler::engine_of(impl.sharding.impl().devices().front())
+                     .copy(parts, internal::memory_of(impl.sharding));
   return internal::make_device_array(impl.shape, impl.sharding, std::move(buffers), impl.committed,
                                      impl.weak);
 }
@@ -334,8 +428,9 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
                          location);
       }
       dtype = value.dtype();
-      made.emplace_back(index,
-                        frontend::place_literal(value, SingleDeviceSharding(list[i]), location)[0]);
+      made.emplace_back(
+          index, frontend::place_literal(
+                     value, SingleDeviceSharding(list[i], sharding.memory_kind()), location)[0]);
       found = made.end() - 1;
     }
     buffers[i] = engine.on_device(found->second, list[i]);
@@ -391,7 +486,8 @@ Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shap
     if (found == by_device.end()) {
       missing.push_back(d.id);
     } else {
-      buffers.push_back(frontend::buffers_as(found->second, SingleDeviceSharding(d), location)[0]);
+      const SingleDeviceSharding where(d, sharding.memory_kind(), location);
+      buffers.push_back(frontend::buffers_as(found->second, where, location)[0]);
     }
   }
   for (const auto& [d, a] : by_device) {

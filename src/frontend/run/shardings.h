@@ -18,7 +18,15 @@ Sharding replicated_sharding(const std::vector<Device>& devices, const Mesh& mes
 Sharding sharding_of_result(const TensorSharding& s, const std::vector<Device>& devices,
                             const Mesh& mesh);
 
-/// In a trace: stages a `Sharding` custom call. Eagerly: reshards the array on its devices.
+/// In a trace: moves an array to memory of that kind, unless it is there.
+Array transferred(const Array& x, MemoryKind to, Location location);
+/// In a trace: moves an array to the sharding's memory, sharded as it says; one that is there stays
+/// as it is.
+Array placed_as(const Array& x, const Sharding& sharding, const std::string& who,
+                Location location);
+
+/// In a trace: stages a `Sharding` custom call. Eagerly: reshards the array on its devices. In
+/// either case it stays in its memory; ValueError if the sharding names another host memory.
 Array constrain(const Array& x, const Sharding& sharding, const std::string& who,
                 Location location);
 

@@ -59,12 +59,14 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
   const compiler::Engine& engine = compiler::engine_of(list);
   const Box whole = Box::entire(global);
   const std::size_t element = byte_size(literal.dtype());
+  const MemoryKind kind = internal::memory_of(sharding);
   if (sharding.is_fully_replicated()) {
-    return engine.copy_in(literal.bytes(), whole, whole, element, list);
+    return engine.copy_in(literal.bytes(), whole, whole, element, list, kind);
   }
   std::vector<DeviceBuffer> out(list.size());
   for (const auto& [part, holders] : holders_of_parts(sharding, list, global)) {
-    put(engine.copy_in(literal.bytes(), whole, part, element, holders.devices), holders, &out);
+    put(engine.copy_in(literal.bytes(), whole, part, element, holders.devices, kind), holders,
+        &out);
   }
   return out;
 }
@@ -73,7 +75,9 @@ namespace {
 
 /// The sharding of the array after its partial sums are added up.
 Sharding summed(const Sharding& s) {
-  if (!NamedSharding::is(s)) return GSPMDSharding::get_replicated(s.device_list());
+  if (!NamedSharding::is(s)) {
+    return GSPMDSharding::get_replicated(s.device_list()).with_memory_kind(s.memory_kind());
+  }
   const NamedSharding named(s);
   return NamedSharding(named.mesh(), PartitionSpec::from_entries(named.spec().entries()),
                        s.memory_kind(), Location{});
@@ -198,14 +202,17 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
   std::vector<compiler::Engine::Piece> pieces;
   for (const auto& [box, buffer] : sources) pieces.push_back({box, buffer});
   const compiler::Engine& engine = compiler::engine_of(to);
+  const MemoryKind kind = internal::memory_of(sharding);
+  const bool stays = internal::memory_of(impl.sharding) == kind;
   std::vector<DeviceBuffer> out(to.size());
   for (const auto& [part, holders] : holders_of_parts(sharding, to, global)) {
     if (const auto same = sources.find(part); same != sources.end()) {
+      const DeviceBuffer there = stays ? same->second : engine.copy({&same->second, 1}, kind)[0];
       for (std::size_t k = 0; k < holders.places.size(); ++k) {
-        out[holders.places[k]] = engine.on_device(same->second, holders.devices[k]);
+        out[holders.places[k]] = engine.on_device(there, holders.devices[k]);
       }
     } else {
-      put(engine.assemble(pieces, part, element, holders.devices), holders, &out);
+      put(engine.assemble(pieces, part, element, holders.devices, kind), holders, &out);
     }
   }
   return out;
@@ -224,6 +231,10 @@ std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& shardin
   const std::int64_t rank = impl.shape.rank();
   if (impl.sharding.device_list() == sharding.device_list()) {
     if (impl.sharding.is_equivalent_to(sharding, rank)) return parts;
+    if (impl.sharding.with_memory_kind(sharding.memory_kind()).is_equivalent_to(sharding, rank)) {
+      return compiler::engine_of(sharding.impl().devices())
+          .copy(parts, internal::memory_of(sharding));
+    }
     (void)sharding.shard_shape(impl.shape.dims, location);
     return internal::shared_buffers(*resharded(array, sharding, location).impl(), location);
   }

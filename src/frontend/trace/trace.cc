@@ -76,6 +76,13 @@ Trace::~Trace() = default;
 
 Trace* Trace::current() { return current_trace; }
 
+namespace {
+Trace* root_of(Trace* trace) {
+  while (trace->parent()) trace = trace->parent();
+  return trace;
+}
+}  // namespace
+
 Array Trace::wrap(ir::Instruction* instruction, bool weak) {
   auto impl = std::make_shared<ArrayImpl>();
   impl->kind = ArrayImpl::Kind::tracer;
@@ -93,6 +100,7 @@ Array Trace::add_parameter(const AbstractValue& value, const std::string& name) 
   ir::Instruction* parameter = builder_.parameter(number, value.shape, name);
   if (!value.varying.empty()) set_varying(parameter, value.varying);
   if (value.sharding) set_sharding_type(parameter, value.sharding);
+  place_parameter(parameter, value.memory);
   return wrap(parameter, value.weak);
 }
 
@@ -146,6 +154,7 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   ir::Instruction* parameter = builder_.parameter(number, impl.shape);
   if (VaryingAxes axes = varying_of(array); !axes.empty()) set_varying(parameter, std::move(axes));
   if (ShardingType type = sharding_type_of(array)) set_sharding_type(parameter, std::move(type));
+  place_parameter(parameter, memory_of(array));
   captures_.push_back(array);
   captured_.emplace(key_of(impl), parameter);
   return parameter;
@@ -171,19 +180,17 @@ ir::Computation* Trace::finish(std::span<const Array> outputs, Location location
   return computation_;
 }
 
-namespace {
-Trace* root_of(Trace* trace) {
-  while (trace->parent()) trace = trace->parent();
-  return trace;
-}
-}  // namespace
-
 const Mesh& Trace::context() const {
   const Trace* t = this;
   while (t->parent_) t = t->parent_;
   return t->context_;
 }
 std::vector<Trace::MeshUse>& Trace::mesh_uses() { return root_of(this)->mesh_uses_; }
+bool Trace::uses_host_memory() const {
+  const Trace* t = this;
+  while (t->parent_) t = t->parent_;
+  return t->uses_host_memory_;
+}
 Trace::Calls& Trace::calls() { return root_of(this)->calls_; }
 
 const ManualScope* Trace::manual_scope() const {
@@ -297,6 +304,49 @@ ir::Instruction* Trace::constrained_to(ir::Instruction* value, const ShardingTyp
   return value;
 }
 
+void Trace::place_parameter(const ir::Instruction* parameter, MemoryKind memory) {
+  parameters_[parameter->index] = memory;
+  if (is_host(memory)) root_of(this)->uses_host_memory_ = true;
+}
+
+const ir::MemoryLeaves& Trace::memory(const ir::Instruction* instruction) {
+  const auto& all = computation_->instructions();
+  for (auto n = memory_.size(); n <= std::size_t(instruction->index); ++n) {
+    const ir::Instruction& i = *all[n];
+    if (i.is(ir::Opcode::parameter)) {
+      const auto found = parameters_.find(std::int64_t(n));
+      memory_.push_back({found == parameters_.end() ? MemoryKind::device : found->second});
+      continue;
+    }
+    std::vector<const ir::MemoryLeaves*> operands;
+    for (const ir::Instruction* o : i.operands()) {
+      operands.push_back(&memory_[std::size_t(o->index)]);
+    }
+    memory_.push_back(ir::memory_kinds(i, operands));
+  }
+  return memory_[std::size_t(instruction->index)];
+}
+
+void Trace::check_memory(const ir::Instruction& i, Location location) {
+  const auto* placement = i.attrs.get_if<ir::DevicePlacementAttrs>();
+  if (placement != nullptr && is_host(placement->memory)) root_of(this)->uses_host_memory_ = true;
+  if (i.operands().size() < 2 || !uses_host_memory()) return;
+  (void)memory(&i);
+  std::vector<const ir::MemoryLeaves*> operands;
+  for (const ir::Instruction* o : i.operands()) operands.push_back(&memory(o));
+  const auto two = ir::in_two_memories(i, operands);
+  if (!two) return;
+  const auto text = [&](std::size_t k) {
+    return i.operand(k)->shape.to_string() + " in " + name(*(*operands[k])[0]);
+  };
+  throw ValueError(std::string(ir::name(i.opcode)) + " of arrays in two memories: operand " +
+                       std::to_string(two->first) + " is " + text(two->first) + ", operand " +
+                       std::to_string(two->second) + " is " + text(two->second) +
+                       "; device_put one of them to where the other is, for example "
+                       "device_put(x, TransferToMemoryKind{\"device\"})",
+                   location);
+}
+
 ActiveTrace::ActiveTrace(Trace* trace) : previous_(current_trace) { current_trace = trace; }
 ActiveTrace::~ActiveTrace() { current_trace = previous_; }
 
@@ -306,7 +356,23 @@ bool same_value(const Array& a, const Array& b) {
 
 AbstractValue abstract_value(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  return AbstractValue{impl.shape, impl.weak, varying_of(array), sharding_type_of(array)};
+  return AbstractValue{impl.shape, impl.weak, varying_of(array), sharding_type_of(array),
+                       memory_of(array)};
+}
+
+MemoryKind memory_of(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.kind != ArrayImpl::Kind::tracer) return internal::memory_of(impl);
+  for (Trace* t = Trace::current(); t; t = t->parent()) {
+    if (t->id() != impl.trace_id) continue;
+    if (!t->uses_host_memory()) break;
+    return t->memory(impl.instruction)[0].value_or(MemoryKind::device);
+  }
+  return MemoryKind::device;
+}
+
+std::string placed_text(const AbstractValue& value) {
+  return value.shape.to_string() + " in " + name(value.memory);
 }
 
 VaryingAxes varying_of(const Array& array) {
@@ -376,9 +442,12 @@ ir::Instruction* stage(Trace& trace, ir::Opcode op, std::span<const Array> opera
   const MetadataScope scope(trace, location, op_name.empty() ? std::string(ir::name(op)) : op_name);
   ir::Builder& builder = trace.builder();
   meet(trace, op, &lifted);
-  return shape ? builder.emit_shaped(op, *shape, std::move(lifted), std::move(attrs),
-                                     std::move(called))
-               : builder.emit(op, std::move(lifted), std::move(attrs), std::move(called));
+  ir::Instruction* staged =
+      shape
+          ? builder.emit_shaped(op, *shape, std::move(lifted), std::move(attrs), std::move(called))
+          : builder.emit(op, std::move(lifted), std::move(attrs), std::move(called));
+  trace.check_memory(*staged, location);
+  return staged;
 }
 
 }  // namespace

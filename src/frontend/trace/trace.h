@@ -18,6 +18,7 @@
 
 #include "src/frontend/explicit/sharding_type.h"
 #include "src/frontend/trace/varying.h"
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::frontend {
@@ -29,6 +30,7 @@ struct AbstractValue {
   bool weak = false;
   VaryingAxes varying = {};
   ShardingType sharding = {};
+  MemoryKind memory = MemoryKind::device;
   friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
 };
 
@@ -106,6 +108,13 @@ class Trace {
   /// The last call of the host whose order counts; null before the first.
   ir::Instruction* last_ordered_effect() const { return last_ordered_effect_; }
   void set_last_ordered_effect(ir::Instruction* call) { last_ordered_effect_ = call; }
+  /// In which memory the leaves of a value of this trace are. Without values in host memory it is
+  /// not looked at.
+  const ir::MemoryLeaves& memory(const ir::Instruction* instruction);
+  /// Whether a value of the program, in any of its traces, is in host memory.
+  bool uses_host_memory() const;
+  /// ValueError if a new instruction's operands are in two memories.
+  void check_memory(const ir::Instruction& instruction, Location location);
   /// Forbids tracers and committed arrays from outside (TracerError; `where` names the function).
   /// Uncommitted arrays become constants. `for_now`: UnknownCapture instead.
   void forbid_captures(std::string where, bool for_now = false) {
@@ -169,6 +178,10 @@ class Trace {
   std::map<std::int64_t, std::size_t> gradients_;        ///< by position: the parameter's number
   std::map<std::int64_t, ShardingType> sharding_types_;  ///< by position
   ir::Instruction* last_ordered_effect_ = nullptr;
+  std::vector<ir::MemoryLeaves> memory_;           ///< as varying_
+  std::map<std::int64_t, MemoryKind> parameters_;  ///< by position
+  bool uses_host_memory_ = false;                  ///< of a root
+  void place_parameter(const ir::Instruction* parameter, MemoryKind memory);
   [[noreturn]] void refuse_capture(const std::string& message, Location location) const;
 
   std::string forbid_captures_;
@@ -206,6 +219,10 @@ class MetadataScope {
 AbstractValue abstract_value(const Array& array);
 /// The axes over which an array may vary, in per-device code.
 VaryingAxes varying_of(const Array& array);
+/// Where an array is, a traced one included.
+MemoryKind memory_of(const Array& array);
+/// "f32[8] in pinned_host"
+std::string placed_text(const AbstractValue& value);
 /// Sets the axes over which a new value of the current trace varies.
 void set_varying(const Array& array, VaryingAxes axes);
 /// Makes callees (reducers, comparators) in the module that an instruction is staged into.

@@ -207,6 +207,34 @@ void raise_pvary(Instruction* i, CallAttrs call) {
   i->attrs = std::move(a);
 }
 
+MemoryKind obvious_source(MemoryKind memory) {
+  return is_host(memory) ? MemoryKind::device : MemoryKind::pinned_host;
+}
+
+/// A placement in a memory that isn't known stays a call, which passes its operand on.
+void raise_placement(Instruction* i, CallAttrs call, const std::string& target) {
+  if (i->operands().size() != 1 || !i->shape.is_array()) return;
+  DevicePlacementAttrs a;
+  static_cast<CallAttrs&>(a) = std::move(call);
+  a.has_side_effect = false;
+  const auto& given = *i->frontend_attributes;
+  const auto named = [&](const char* key) {
+    const auto found = given.find(key);
+    return found == given.end() ? std::optional<MemoryKind>() : memory_kind_named(found->second);
+  };
+  std::optional<MemoryKind> memory = named(kPlacement);
+  if (target == kMoveToHostTarget) memory = MemoryKind::pinned_host;
+  if (target == kMoveToDeviceTarget) memory = MemoryKind::device;
+  if (!memory) return;
+  a.memory = *memory;
+  a.source = named(kPlacementSource).value_or(obvious_source(*memory));
+  for (const char* key : {kPlacement, kPlacementSource}) {
+    if (given.count(key) > 0) i->frontend_attributes.edit().erase(key);
+  }
+  i->opcode = Opcode::device_placement;
+  i->attrs = std::move(a);
+}
+
 /// The k greatest of the last dim, k being in the shape of the result. The computation that
 /// compares says no more than `largest`.
 void raise_top_k(Instruction* i, const CustomCallAttrs& call) {
@@ -333,6 +361,7 @@ std::string custom_call_target(const Instruction& i) {
   if (i.is(Opcode::custom_partitioning)) return kCustomPartitioningTarget;
   if (i.is(Opcode::manual_computation)) return kManualComputationTarget;
   if (i.is(Opcode::pvary)) return kPvaryTarget;
+  if (i.is(Opcode::device_placement)) return kPlacementTarget;
   if (i.is(Opcode::remat)) return kRematTarget;
   if (i.is(Opcode::custom_derivative)) return kCustomDerivativeTarget;
   return {};
@@ -349,6 +378,9 @@ void raise_custom_call(Instruction* i) {
     raise_barrier(i, *call);
   } else if (target == kPvaryTarget) {
     raise_pvary(i, *call);
+  } else if (target == kPlacementTarget || target == kMoveToHostTarget ||
+             target == kMoveToDeviceTarget) {
+    raise_placement(i, *call, target);
   } else if (target == kRematTarget) {
     raise_remat(i, *call);
   } else if (target == kCustomDerivativeTarget) {
@@ -391,6 +423,15 @@ Instruction as_custom_call(const Instruction& op, bool meshes_in_place) {
   }
   if (const auto* pvary = op.attrs.get_if<PvaryAttrs>()) {
     call.other.emplace_back(kManualAxes, names_text(pvary->axes));
+  }
+  if (const auto* placement = op.attrs.get_if<DevicePlacementAttrs>()) {
+    // Others would drop a placement that nothing seems to need.
+    call.has_side_effect = true;
+    auto& attributes = out.frontend_attributes.edit();
+    attributes[kPlacement] = name(placement->memory);
+    if (placement->source != obvious_source(placement->memory)) {
+      attributes[kPlacementSource] = name(placement->source);
+    }
   }
   lower_derivative_attributes(op, &call);
   out.opcode = Opcode::custom_call;

@@ -181,6 +181,8 @@ class Analysis {
   Leaves visit_plain(const ir::Instruction& i, const UniformityFacts& facts) {
     const ClassesId classes = join_operands(i, facts);
     Leaves out = all(i.shape, classes);
+    // It is more than its elements: where they are.
+    if (i.is(Opcode::device_placement)) return out;
     if (!i.shape.is_array() || i.shape.element_count() > kKnownElements || !i.called().empty() ||
         ir::has_side_effect(i.opcode)) {
       return out;

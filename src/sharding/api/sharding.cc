@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/base/shape.h"
 #include "src/sharding/api/local_process.h"
 #include "src/sharding/api/shard_layout.h"
@@ -147,10 +148,16 @@ bool same_devices(const ShardingImpl& a, const ShardingImpl& b) {
 void check_memory_kind(const std::string& kind, const std::vector<Device>& devices,
                        Location location) {
   if (kind == "device") return;
+  // Which devices an abstract mesh will stand for is not known: that they have the kind is checked
+  // then.
+  const std::vector<MemoryKind>& kinds =
+      memory_kinds_of(devices.empty() ? std::string("cpu") : devices[0].platform);
+  const auto requested = memory_kind_named(kind);
+  if (requested && contains(kinds, *requested)) return;
   const std::string who = devices.empty() ? "a device" : "device " + devices[0].to_string();
-  throw ValueError(
-      "memory kind '" + kind + "' can't be used: " + who + " can address the kinds: device",
-      location);
+  throw ValueError("memory kind '" + kind + "' can't be used: " + who +
+                       " can address the kinds: " + list_of(kinds),
+                   location);
 }
 
 void check_devices(const std::vector<Device>& devices, const std::string& who, Location location) {

@@ -8,6 +8,7 @@
 
 #include <tessera/sharding.h>
 
+#include "src/base/memory_kind.h"
 #include "src/sharding/api/mesh_impl.h"
 #include "src/sharding/axes/tiling.h"
 
@@ -52,6 +53,14 @@ bool same_devices(const ShardingImpl& a, const ShardingImpl& b);
 /// ValueError naming the device and its kinds of memory, unless `kind` is one of them.
 void check_memory_kind(const std::string& kind, const std::vector<Device>& devices,
                        Location location);
+/// The kind of memory that arrays of this sharding are in.
+inline MemoryKind memory_of(const Sharding& s) {
+  return memory_kind_named(s.impl().memory_kind()).value_or(MemoryKind::device);
+}
+/// The same in memory of that kind.
+inline Sharding in_memory(const Sharding& s, MemoryKind kind) {
+  return memory_of(s) == kind ? s : s.with_memory_kind(name(kind));
+}
 /// ValueError if a device occurs twice or there is none. `who` begins the message.
 void check_devices(const std::vector<Device>& devices, const std::string& who, Location location);
 /// The impl as class T; TypeError naming both classes otherwise.

@@ -21,6 +21,8 @@ using ir::Opcode;
 
 double bytes_of(const Instruction& i) {
   if (i.is(Opcode::parameter) || ir::needs_no_storage(i.opcode)) return 0;
+  const auto* placement = i.attrs.get_if<ir::DevicePlacementAttrs>();
+  if (placement != nullptr && is_host(placement->memory)) return 0;
   return double(i.shape.byte_count());
 }
 

@@ -17,6 +17,7 @@ void partition_elementwise(PartitionContext& p, const ir::Instruction& source);
 void partition_broadcast(PartitionContext& p, const ir::Instruction& source);
 void partition_transpose(PartitionContext& p, const ir::Instruction& source);
 void partition_constraint(PartitionContext& p, const ir::Instruction& source);
+void partition_placement(PartitionContext& p, const ir::Instruction& source);
 // by_rule.cc: ops that run unchanged on shards of their pass-through factors
 void partition_by_rule(PartitionContext& p, const ir::Instruction& source);
 /// Whether an operand, `v`, would be gathered for that layout although it is split, and a result as

@@ -458,6 +458,7 @@ class Builder {
         [[fallthrough]];
       case Opcode::sharding_constraint:
       case Opcode::pvary:
+      case Opcode::device_placement:
         if (ir::is_reshard(i)) op.forward = op.backward = false;
         op.family = Family::same_layout;
         op.elementwise = true;

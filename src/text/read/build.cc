@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/text/read/reader.h"
@@ -240,6 +241,25 @@ void Reader::need_results(const Operation& op, std::size_t count) {
 void Reader::need_regions(const Operation& op, std::size_t count) {
   if (op.regions.size() == count) return;
   fail(op, "needs " + std::to_string(count) + " regions, not " + std::to_string(op.regions.size()));
+}
+
+void Reader::place_results(const Function& f, std::vector<ir::Instruction*>* returned) {
+  for (std::size_t n = 0; n < returned->size(); ++n) {
+    ir::Instruction*& result = (*returned)[n];
+    for (const Attribute& attribute : f.results[n].attributes) {
+      if (attribute.key != ir::kMemoryKindAttribute || attribute.value.size() < 2) continue;
+      const auto memory =
+          memory_kind_named(unescape(attribute.value.substr(1, attribute.value.size() - 2)));
+      if (!memory || !is_host(*memory)) continue;
+      const auto* there = result->attrs.get_if<ir::DevicePlacementAttrs>();
+      if (there != nullptr && there->memory == *memory) continue;
+      Operation at;
+      at.at = f.at;
+      ir::DevicePlacementAttrs placement;
+      placement.memory = *memory;
+      result = add(at, ir::Opcode::device_placement, result->shape, {result}, placement);
+    }
+  }
 }
 
 }  // namespace tessera::text

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/analysis/verifier.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/typed_calls.h"
@@ -435,8 +436,8 @@ void Reader::add_parameter(const Function& f, std::size_t n) {
   ir::Instruction* p = f.computation->add(std::move(owned));
   pend_attributes(p, a.attributes);
   for (const Attribute& attribute : a.attributes) {
-    if (attribute.key == "mhlo.memory_kind") {
-      p->frontend_attributes.edit()["mhlo.memory_kind"] =
+    if (attribute.key == ir::kMemoryKindAttribute && attribute.value.size() >= 2) {
+      p->frontend_attributes.edit()[ir::kMemoryKindAttribute] =
           unescape(attribute.value.substr(1, attribute.value.size() - 2));
     }
   }
@@ -461,7 +462,8 @@ void Reader::check_returned(const Function& f, const std::vector<ir::Instruction
   }
 }
 
-void Reader::set_root(const Function& f, const std::vector<ir::Instruction*>& returned) {
+void Reader::set_root(const Function& f, std::vector<ir::Instruction*> returned) {
+  place_results(f, &returned);
   bool sharded = false;
   for (const Function::Argument& a : f.results) {
     for (const Attribute& attribute : a.attributes) {

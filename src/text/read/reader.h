@@ -227,7 +227,9 @@ class Reader {
   void read_body(Function& f);
   void add_parameter(const Function& f, std::size_t n);
   void check_returned(const Function& f, const std::vector<ir::Instruction*>& returned);
-  void set_root(const Function& f, const std::vector<ir::Instruction*>& returned);
+  /// Copies results to the memory that their types name.
+  void place_results(const Function& f, std::vector<ir::Instruction*>* returned);
+  void set_root(const Function& f, std::vector<ir::Instruction*> returned);
   void entry_results(Function& f);
   void entry_arguments(const Function& f);
   void check_sizes_of_meshes();

@@ -2,6 +2,7 @@
 // Modules, functions and regions as StableHLO text.
 #include <algorithm>
 
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/text_out.h"
 #include "src/ir/post_order.h"
@@ -148,6 +149,20 @@ const std::string& Writer::symbol_of(const Computation& c) {
   return it->second;
 }
 
+namespace {
+
+/// The memory of a result that is placed in that of the host.
+void append_memory(const Instruction& root, std::size_t n, std::size_t results, Entries* out) {
+  const bool tuple = root.is(Opcode::tuple) && root.operands().size() == results;
+  if (!tuple && results != 1) return;
+  const Instruction& result = tuple ? *root.operand(n) : root;
+  const auto* placement = result.attrs.get_if<ir::DevicePlacementAttrs>();
+  if (placement == nullptr || !is_host(placement->memory)) return;
+  out->emplace_back(ir::kMemoryKindAttribute, "\"" + std::string(name(placement->memory)) + "\"");
+}
+
+}  // namespace
+
 void Writer::function(const Computation& c, const std::string& symbol) {
   const bool entry = &c == module_.entry();
   next_value_ = next_argument_ = 0;
@@ -208,9 +223,13 @@ void Writer::function(const Computation& c, const std::string& symbol) {
       const TensorSharding* s = nullptr;
       if (root.sharding.size() == result_types.size()) s = &root.sharding[n];
       if (marker != nullptr) s = &marker->sharding[0];
-      if (s == nullptr || s->is_manual() || s->kind == TensorSharding::Kind::unknown) continue;
-      out_ += dictionary_text(
-          {{"sdy.sharding", "#sdy.sharding" + sharding_text(*s, result_types[n]->rank())}});
+      Entries entries;
+      if (entry) append_memory(root, n, result_types.size(), &entries);
+      if (s != nullptr && !s->is_manual() && s->kind != TensorSharding::Kind::unknown) {
+        entries.emplace_back("sdy.sharding",
+                             "#sdy.sharding" + sharding_text(*s, result_types[n]->rank()));
+      }
+      if (!entries.empty()) out_ += dictionary_text(std::move(entries));
     }
     out_ += ')';
   }

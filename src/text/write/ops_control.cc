@@ -417,6 +417,7 @@ Values Writer::control(Frame& f, const Instruction& i) {
     case Opcode::sharding_constraint:
       return sharding_constraint(i, operands(f, i));
     case Opcode::propagation_barrier:
+    case Opcode::device_placement:
       return custom_call(as_call(i), operands(f, i));
     case Opcode::pvary:
       // As in text from JAX, values and collectives alone tell.

@@ -2,6 +2,7 @@
 // Pieces of StableHLO text: values, types, attributes, generic ops.
 #include <algorithm>
 
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/attribute_text.h"
 #include "src/ir/hlo/sdy_attributes.h"
@@ -162,6 +163,10 @@ Entries Writer::decorations(const Instruction& i) {
   for (const auto& [k, v] : *i.frontend_attributes) {
     if (k == kShardingRule && is_sharding_rule(v)) {
       out.emplace_back("sdy.sharding_rule", v);
+    } else if (i.is(Opcode::parameter) && k == ir::kMemoryKindAttribute) {
+      std::string text;
+      append_string(text, v);
+      out.emplace_back(k, std::move(text));
     } else if (k != ir::kSdySharding && k != ir::kSdyMeshes) {
       frontend += frontend.empty() ? "{" : ", ";
       append_key(frontend, k);

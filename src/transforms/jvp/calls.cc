@@ -2,6 +2,7 @@
 // Derivatives of calls that say more than which computation they call: remat, custom derivatives,
 // custom partitioning.
 #include <algorithm>
+#include <optional>
 
 #include "src/base/contains.h"
 #include "src/ir/cloner.h"
@@ -54,7 +55,7 @@ Tangent placed(const JvpSite& s, const std::vector<Instruction*>& where,
 
 namespace {
 
-/// What one policy saves. There is one memory: what it moves to another one is saved, too.
+/// What one policy saves, where it is or in another memory.
 bool matches(const ir::RematPolicy& p, const Instruction& i) {
   using Kind = ir::RematPolicy::Kind;
   const auto* dot = i.attrs.get_if<ir::DotAttrs>();
@@ -81,6 +82,35 @@ bool matches(const ir::RematPolicy& p, const Instruction& i) {
       return !among(p.names);
   }
   return false;
+}
+
+MemoryKind named_memory(JvpSite& s, const std::string& kind) {
+  const auto memory = memory_kind_named(kind);
+  if (!memory) {
+    s.refuse("its policy names memory of kind '" + kind +
+             "'; valid: " + list_of(memory_kinds_of("cpu")));
+  }
+  return *memory;
+}
+
+/// Where a saved value waits: in another memory, if the first policy that saves it says so.
+std::optional<ir::DevicePlacementAttrs> waits_in(JvpSite& s, const Instruction& saved) {
+  using Kind = ir::RematPolicy::Kind;
+  if (saved.is(Opcode::parameter)) return std::nullopt;
+  for (const ir::RematPolicy& p : s.get<ir::RematAttrs>().policies) {
+    if (!matches(p, saved)) continue;
+    const auto name = saved.frontend_attributes->find(ir::kCheckpointName);
+    const bool offloads = p.kind == Kind::offload_dot_with_no_batch_dims ||
+                          (p.kind == Kind::save_and_offload_only_these_names &&
+                           name != saved.frontend_attributes->end() &&
+                           tessera::contains(p.offloaded_names, name->second));
+    if (!offloads) return std::nullopt;
+    ir::DevicePlacementAttrs out;
+    out.memory = named_memory(s, p.to_memory);
+    out.source = named_memory(s, p.from_memory);
+    return out;
+  }
+  return std::nullopt;
 }
 
 /// What the policies save of what the tangents need; the arguments are there anyhow.
@@ -123,7 +153,14 @@ Tangent split_remat(JvpSite& s) {
   std::vector<Instruction*> results, values, tangents;
   for (Instruction* r : d.results) results.push_back(cloner.clone_with_operands(*r));
   for (Instruction* e : effects_of(d)) cloner.clone_with_operands(*e);
-  for (Instruction* r : saved.values) values.push_back(cloner.clone_with_operands(*r));
+  std::vector<std::optional<ir::DevicePlacementAttrs>> waits;
+  for (Instruction* r : saved.values) {
+    values.push_back(cloner.clone_with_operands(*r));
+    waits.push_back(waits_in(s, *r));
+    if (waits.back()) {
+      values.back() = s.b.emit(Opcode::device_placement, {values.back()}, *waits.back());
+    }
+  }
   s.result = from_leaves(s.b, s.op.shape, results);
 
   Computation* body = d.computation->module()->add_computation(s.op.called(0)->name() + ".again");
@@ -131,7 +168,12 @@ Tangent split_remat(JvpSite& s) {
   in.metadata = s.op.metadata;
   std::int64_t number = 0;
   std::vector<Instruction*> inside;
-  for (const Instruction* v : values) inside.push_back(in.parameter(number++, v->shape));
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    inside.push_back(in.parameter(number++, values[k]->shape));
+    if (!waits[k]) continue;
+    std::swap(waits[k]->memory, waits[k]->source);
+    inside.back() = in.emit(Opcode::device_placement, {inside.back()}, *waits[k]);
+  }
   for (const Tangent& t : s.dx) {
     if (t.is_zero()) continue;
     values.push_back(t.array);

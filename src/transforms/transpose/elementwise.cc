@@ -100,6 +100,12 @@ void transpose_sharding_constraint(TransposeSite& s) {
   s.give(0, out);
 }
 
+void transpose_device_placement(TransposeSite& s) {
+  ir::DevicePlacementAttrs back = s.op.get<ir::DevicePlacementAttrs>();
+  std::swap(back.memory, back.source);
+  s.give(0, s.b.emit(Opcode::device_placement, {s.ct.array}, std::move(back)));
+}
+
 void transpose_propagation_barrier(TransposeSite& s) {
   Instruction* out = s.clone_on({s.ct.array});
   auto& a = out->edit<ir::PropagationBarrierAttrs>();

@@ -102,6 +102,8 @@ Handler handler_of(Opcode opcode) {
     case Opcode::propagation_barrier:
     case Opcode::pvary:
       return pass_on;
+    case Opcode::device_placement:
+      return partition_placement;
     case Opcode::bitcast_convert:
       return partition_bitcast_convert;
     case Opcode::partition_id:

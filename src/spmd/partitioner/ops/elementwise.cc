@@ -103,6 +103,20 @@ void partition_transpose(PartitionContext& p, const ir::Instruction& source) {
   p.values.define(source, made);
 }
 
+/// Devices exchange what is in their own memory: before it leaves for the host, or after it has
+/// come from there.
+void partition_placement(PartitionContext& p, const ir::Instruction& source) {
+  const bool leaves = is_host(source.get<ir::DevicePlacementAttrs>().memory);
+  Value* v = p.values.operand(*source.operand(0));
+  if (leaves || v->is_recomputable()) {
+    v = p.values.reshard(v, reduced(p.source.sharding(source)), operand_reason(source, 0));
+  }
+  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, v->sharding));
+  Value* made = p.values.make(x, v->sharding, source.shape);
+  made->partial_op = v->partial_op;
+  p.values.define(source, made);
+}
+
 void partition_constraint(PartitionContext& p, const ir::Instruction& source) {
   Value* v = p.values.operand(*source.operand(0));
   p.values.define(source, p.values.reshard(v, p.source.sharding(source), "sharding constraint"));
