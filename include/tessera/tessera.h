@@ -44,6 +44,7 @@
 #include <tessera/sharding_rule.h>
 #include <tessera/sharding_tree.h>
 #include <tessera/tree.h>
+#include <tessera/vectorize.h>
 #include <tessera/visualize.h>
 #include <tessera/visualize_array.h>
 #include <tessera/vmap.h>

@@ -66,7 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(NumericFile{"numeric/special.txt", testing::special_functions},
                       NumericFile{"numeric/numeric.txt", testing::numeric_functions},
                       NumericFile{"numeric/statistics.txt", testing::statistics_functions},
-                      NumericFile{"numeric/sampled.txt", testing::sampled_functions}),
+                      NumericFile{"numeric/sampled.txt", testing::sampled_functions},
+                      NumericFile{"numeric/pieces.txt", testing::pieces_functions}),
     [](const auto& info) {
       const std::string path = info.param.path;
       return path.substr(8, path.size() - 12);

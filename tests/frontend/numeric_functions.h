@@ -16,6 +16,8 @@ const FixtureTable& numeric_functions();
 const FixtureTable& statistics_functions();
 /// Those of numeric/sampled.txt.
 const FixtureTable& sampled_functions();
+/// Those of numeric/pieces.txt.
+const FixtureTable& pieces_functions();
 
 /// The gradient of the sum of all results by one operand.
 std::vector<Array> gradient_of(const FixtureFunction& f, const FixtureCall& call, std::size_t by);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <tessera/array.h>
@@ -89,5 +90,59 @@ Array polyder(Operand p, std::int64_t m = 1);
 /// @throws ValueError if m is negative.
 /// @throws ShapeError if p or the constants aren't such vectors.
 Array polyint(Operand p, std::int64_t m = 1, const std::optional<Array>& constants = {});
+/// Quotient and remainder of polynomials u [M] and v [N]: [max(M - N + 1, 1)] and, with zeros in
+/// front, [M].
+/// @param u  The dividend.
+/// @param v  The divisor, with v[0] not 0.
+/// @param trim_leading_zeros  Leave out leading coefficients of the remainder that are 0 up to
+///   rounding (the square root of the dtype's eps).
+/// @throws ShapeError if they aren't vectors with elements.
+/// @throws TracerError if zeros are to be trimmed in a trace.
+std::pair<Array, Array> polydiv(Operand u, Operand v, bool trim_leading_zeros = false);
+/// Coefficients of the polynomial with these zeros, or with the eigenvalues of a square matrix as
+/// zeros, highest power (1) first: [N] -> [N + 1], [N, N] -> [N + 1].
+/// @throws ShapeError for other shapes.
+Array poly(Operand zeros);
+/// The zeros of a polynomial, complex, as eigenvalues of its companion matrix: [N] -> [N - 1].
+/// @param p  Coefficients, highest power first.
+/// @param strip_zeros  Leave out leading coefficients that are 0, which traces don't allow; else
+///   each of them makes the last zero NaN.
+/// @throws ShapeError if p isn't a vector.
+/// @throws TracerError if p is traced and zeros are to be stripped.
+Array roots(Operand p, bool strip_zeros = true);
+
+/// Options of `polyfit`.
+struct PolyfitOptions {
+  /// Singular values below this times the greatest count as 0; by default N times the dtype's eps.
+  std::optional<double> rcond{};
+  /// Weights of the samples, [N].
+  std::optional<Array> w{};
+};
+/// Coefficients of the polynomial of degree `degree` with the least squared differences from
+/// samples, highest power first: x [N], y [N] -> [degree + 1]; y [N, K] -> [degree + 1, K].
+/// @throws ValueError if the degree is negative.
+/// @throws ShapeError if x isn't a vector with elements, or y or the weights don't fit it.
+Array polyfit(Operand x, Operand y, std::int64_t degree, const PolyfitOptions& options = {});
+/// What `polyfit_full` gives.
+struct PolyfitResult {
+  Array coefficients;  ///< as `polyfit`
+  Array residuals;     ///< [1] or [K]: sums of squared differences, weighted
+  Array rank;          ///< of the system of equations (s32)
+  Array s;             ///< its singular values, columns scaled to length 1: [degree + 1]
+  double rcond = 0;    ///< that was used
+};
+/// `polyfit` and how well the system of equations is determined.
+PolyfitResult polyfit_full(Operand x, Operand y, std::int64_t degree,
+                           const PolyfitOptions& options = {});
+/// `polyfit` and the coefficients' covariances: [degree + 1, degree + 1], or [.., .., K].
+/// @param x  Positions.
+/// @param y  Samples.
+/// @param degree  The degree.
+/// @param options  As of `polyfit`.
+/// @param scaled  Multiply by the residuals over N - degree - 1; else the weights are taken to be
+///   inverse standard deviations.
+/// @throws ValueError if scaled with no more samples than coefficients.
+std::pair<Array, Array> polyfit_cov(Operand x, Operand y, std::int64_t degree,
+                                    const PolyfitOptions& options = {}, bool scaled = true);
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -109,11 +110,17 @@ Array rot90(Operand x, std::int64_t turns = 1);
 
 /// What `pad` fills the margins with.
 enum class PadMode : std::uint8_t {
-  constant,   ///< a constant value
-  edge,       ///< the outermost element
-  reflect,    ///< the array mirrored at its outermost elements, which aren't repeated
-  symmetric,  ///< the array mirrored at its borders; the outermost element is repeated
-  wrap,       ///< the opposite end of the array
+  constant,     ///< a constant value
+  edge,         ///< the outermost element
+  reflect,      ///< the array mirrored at its outermost elements, which aren't repeated
+  symmetric,    ///< the array mirrored at its borders; the outermost element is repeated
+  wrap,         ///< the opposite end of the array
+  linear_ramp,  ///< numbers that lead from the outermost element to another number
+  maximum,      ///< the largest element of the dimension, or of some at its end
+  mean,         ///< their mean, of integers rounded to the nearest (ties to even)
+  median,       ///< their median, rounded likewise
+  minimum,      ///< the smallest element
+  empty,        ///< nothing in particular (zeros)
 };
 /// Options of `pad`.
 struct PadOptions {
@@ -121,18 +128,36 @@ struct PadOptions {
   PadMode mode = PadMode::constant;
   /// Value for PadMode::constant, converted to the array's dtype; zero by default.
   std::optional<Array> value{};
+  /// Values before and after each dimension, or one pair for all: those of PadMode::constant in
+  /// place of `value`, and the outermost ones of PadMode::linear_ramp, which are 0 by default.
+  std::vector<std::pair<Array, Array>> values{};
+  /// Numbers of elements at each end (at least 1) that statistics are taken of, one pair per
+  /// dimension or one for all; by default all elements.
+  std::vector<std::pair<std::int64_t, std::int64_t>> stat_length{};
+  /// For `reflect` and `symmetric`: mirrored elements are subtracted from twice the outermost one
+  /// (numpy's reflect_type "odd").
+  bool odd = false;
 };
 /// Adds margins: widths[d] elements before and after in dimension d. A single pair applies to all
 /// dimensions.
 /// @code
 /// pad(x, {{1, 1}, {0, 2}}, {.mode = PadMode::edge})
 /// @endcode
-/// @throws ValueError if a width is negative, the number of pairs is wrong, or a value is given for
-///   another mode than `constant`.
+/// @throws ValueError if a width is negative, the number of pairs is wrong, an option is given that
+///   the mode has no use for, or a number of elements is less than 1.
 /// @throws ShapeError if the value isn't a scalar, or elements of an empty dimension would have to
 ///   be repeated.
 Array pad(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
           const PadOptions& options = {});
+/// Fills the margins of a vector: gets the vector with zeros in its margins, the margins' widths
+/// and the axis, and returns the vector with other margins.
+using PadFunction =
+    std::function<Array(Array, std::pair<std::int64_t, std::int64_t>, std::int64_t)>;
+/// Adds margins that a function fills, along one axis after the other, as numpy.pad with a
+/// function.
+/// @throws ValueError as `pad`.
+Array pad_with(Operand x, std::vector<std::pair<std::int64_t, std::int64_t>> widths,
+               const PadFunction& f);
 
 /// Diagonals x[i, i + offset] of the planes of two axes: x [.., M, .., N, ..] -> [.., K], the
 /// diagonal last.

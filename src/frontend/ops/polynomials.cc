@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution of vectors, and polynomials as vectors of coefficients.
 #include <algorithm>
+#include <cmath>
 
 #include <tessera/ops/convolution.h>
 #include <tessera/ops/creation.h>
+#include <tessera/ops/indexing.h>
+#include <tessera/ops/numeric.h>
 #include <tessera/ops/sampled.h>
 #include <tessera/ops/shape_ops.h>
 
@@ -202,6 +205,44 @@ Array polyint(Operand p, std::int64_t m, const std::optional<Array>& constants) 
     }
     return (all / v.with(frontend::concatenated(parts, 0, l, "polyint"))).array;
   });
+}
+
+std::pair<Array, Array> polydiv(Operand u, Operand v, bool trim_leading_zeros) {
+  check_vectors("polydiv", {u, v});
+  const Location l = where_of(u, v);
+  if (trim_leading_zeros && (u.array.is_tracer() || v.array.is_tracer())) {
+    throw TracerError(
+        "polydiv: how many leading zeros the remainder has depends on the values of traced arrays; "
+        "trim them outside of the trace",
+        l);
+  }
+  const std::vector<Array> out = frontend::as_one_program("polydiv", l, [&] {
+    const DType t = frontend::to_inexact(frontend::promote({u.array, v.array}, l).dtype);
+    Located rest{frontend::converted(u.array, t, l), l};
+    const Located divisor{frontend::converted(v.array, t, l), l};
+    const std::int64_t m = shape_of(u).dim(0), n = shape_of(v).dim(0);
+    const auto at = [&](const Located& x, std::int64_t from, std::int64_t to) {
+      return x.with(frontend::sliced_dim(x.array, 0, from, to, l, "polydiv"));
+    };
+    const Located scale = 1.0 / at(divisor, 0, 1);
+    std::vector<Array> quotient;
+    for (std::int64_t k = 0; k + n <= m; ++k) {
+      const Located d = scale * at(rest, k, k + 1);
+      quotient.push_back(d.array);
+      const Located changed = at(rest, k, k + n) - d * divisor;
+      rest = rest.with(frontend::concatenated(
+          {at(rest, 0, k).array, changed.array, at(rest, k + n, m).array}, 0, l, "polydiv"));
+    }
+    if (quotient.empty()) {
+      quotient.push_back(frontend::broadcasted(frontend::program_constant(t, 0), {1}, l));
+    }
+    return std::vector<Array>{frontend::concatenated(quotient, 0, l, "polydiv"), rest.array};
+  });
+  if (!trim_leading_zeros) return {out[0], out[1]};
+  const double bound = std::sqrt(finfo(out[1].dtype(), l).eps);
+  const std::vector<bool> small = less({abs({out[1], l}), l}, {Array(bound), l}).to_vector<bool>(l);
+  const auto first = std::find(small.begin(), small.end(), false) - small.begin();
+  return {out[0], slice_in_dim({out[1], l}, first, std::nullopt)};
 }
 
 }  // namespace tessera
