@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -80,6 +81,15 @@ struct SolveTriangularOptions {
 /// Solves triangular systems (jax.scipy.linalg.solve_triangular): a [.., n, n], b [.., n, k] or
 /// [n]. Leading dimensions broadcast.
 Array solve_triangular(Operand a, Operand b, const SolveTriangularOptions& options = {});
+
+/// Solves tridiagonal systems (jax.lax.linalg.tridiagonal_solve), with exchanges of rows. Singular
+/// matrices give NaN.
+/// @param dl  Below the diagonal, [.., n]; dl[.., 0] isn't read.
+/// @param d  The diagonal, [.., n].
+/// @param du  Above the diagonal, [.., n]; du[.., n - 1] isn't read.
+/// @param b  [.., n, k], or a vector [n]. Leading dimensions broadcast.
+/// @throws ShapeError if sizes don't match.
+Array tridiagonal_solve(Operand dl, Operand d, Operand du, Operand b);
 
 // ------------------------------------------------------------------ factorisations
 
@@ -159,11 +169,29 @@ struct EigResult {
   Array eigenvalues;   ///< [.., n], complex, in LAPACK's order
   Array eigenvectors;  ///< [.., n, n], complex: column i belongs to eigenvalue i
 };
-/// Eigenvalues and right eigenvectors of square matrices. It has no derivative: asking for one is a
-/// NotImplementedError.
+/// Eigenvalues and right eigenvectors of square matrices. Vectors have norm 1 and a real entry of
+/// greatest magnitude, and so have their derivatives.
 EigResult eig(Operand a);
-/// Eigenvalues of square matrices: [.., n, n] -> [.., n], complex. No derivative, as `eig`.
+/// Eigenvalues of square matrices: [.., n, n] -> [.., n], complex.
 Array eigvals(Operand a);
+/// Result of `schur`.
+struct SchurResult {
+  Array t;  ///< upper triangular; of real ones with blocks of 2 rows for complex eigenvalues
+  Array z;  ///< unitary
+};
+/// Schur form of square matrices, a = z t z^H (jax.scipy.linalg.schur). No derivative: a
+/// NotImplementedError.
+/// @param a  [.., n, n].
+/// @param complex_output  Make t triangular, and complex.
+SchurResult schur(Operand a, bool complex_output = false);
+/// Result of `polar`.
+struct PolarResult {
+  Array unitary;   ///< [.., m, n]: orthonormal columns (or rows, if there are more of them)
+  Array positive;  ///< hermitian and positive semidefinite
+};
+/// Polar form of matrices [.., m, n], a = unitary positive, or with `left` a = positive unitary
+/// (jax.scipy.linalg.polar), by singular values.
+PolarResult polar(Operand a, bool left = false);
 
 /// Options of `svd`.
 struct SvdOptions {
@@ -291,6 +319,12 @@ struct ExpmOptions {
 /// Exponential of square matrices, by a Pade approximant of the matrix divided by a power of 2, and
 /// squarings.
 Array expm(Operand a, const ExpmOptions& options = {});
+/// `expm` of a and its derivative in the direction e (jax.scipy.linalg.expm_frechet).
+/// @throws ShapeError if the shapes differ.
+std::pair<Array, Array> expm_frechet(Operand a, Operand e);
+/// Principal square root of square matrices, complex, by their Schur form (jax.scipy.linalg.sqrtm).
+/// No derivative, as `schur`.
+Array sqrtm(Operand a);
 /// Integer power of square matrices; negative ones are powers of the inverse. Integers stay
 /// integers for n >= 0.
 Array matrix_power(Operand a, std::int64_t n);

@@ -215,6 +215,17 @@ Array multivariate_normal(Operand key, Operand mean, Operand cov, OptionalShape 
                           std::optional<DType> dtype = {},
                           CovarianceFactor method = CovarianceFactor::cholesky);
 
+/// Uniformly distributed orthogonal matrices (unitary ones for c64 and c128).
+/// @param key  The key.
+/// @param n  Rows.
+/// @param shape  Leading dimensions of the result.
+/// @param dtype  f32, f64, c64 or c128.
+/// @param m  Columns: n by default; else the rows or the columns, the fewer ones, are orthonormal.
+/// @return [shape.., n, m].
+/// @throws ValueError for negative sizes.
+Array orthogonal(Operand key, std::int64_t n, Shape shape = {}, DType dtype = DType::f32,
+                 std::optional<std::int64_t> m = {});
+
 /// Options of `categorical`.
 struct CategoricalOptions {
   /// Whether an index may be drawn more than once.

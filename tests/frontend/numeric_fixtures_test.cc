@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
                       NumericFile{"numeric/numeric.txt", testing::numeric_functions},
                       NumericFile{"numeric/statistics.txt", testing::statistics_functions},
                       NumericFile{"numeric/sampled.txt", testing::sampled_functions},
-                      NumericFile{"numeric/pieces.txt", testing::pieces_functions}),
+                      NumericFile{"numeric/pieces.txt", testing::pieces_functions},
+                      NumericFile{"numeric/linear_algebra.txt", testing::linear_algebra_functions}),
     [](const auto& info) {
       const std::string path = info.param.path;
       return path.substr(8, path.size() - 12);

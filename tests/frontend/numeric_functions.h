@@ -18,6 +18,8 @@ const FixtureTable& statistics_functions();
 const FixtureTable& sampled_functions();
 /// Those of numeric/pieces.txt.
 const FixtureTable& pieces_functions();
+/// Those of numeric/linear_algebra.txt.
+const FixtureTable& linear_algebra_functions();
 
 /// The gradient of the sum of all results by one operand.
 std::vector<Array> gradient_of(const FixtureFunction& f, const FixtureCall& call, std::size_t by);

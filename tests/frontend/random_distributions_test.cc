@@ -81,7 +81,16 @@ const std::map<std::string, Drawn>& table() {
        }},
       {"multivariate_normal",
        [](const FixtureCall& c, DType t) {
-         return random::multivariate_normal(c[0], c[1], c[2], shape_of(c), t);
+         const std::string method = c.word("method", "cholesky");
+         return random::multivariate_normal(c[0], c[1], c[2], shape_of(c), t,
+                                            method == "svd" ? random::CovarianceFactor::svd
+                                            : method == "eigh"
+                                                ? random::CovarianceFactor::eigh
+                                                : random::CovarianceFactor::cholesky);
+       }},
+      {"orthogonal",
+       [](const FixtureCall& c, DType t) {
+         return random::orthogonal(c[0], c.integer("n"), c.list("shape"), t, c.integer("m"));
        }},
       {"gumbel", [](const FixtureCall& c,
                     DType t) { return random::gumbel(c[0], c.list("shape"), t, mode_of(c)); }},

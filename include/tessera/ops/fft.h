@@ -48,6 +48,12 @@ Array rfft(Operand x, const FftOptions& options = {});
 /// n = 2 (M - 1).
 Array irfft(Operand x, const FftOptions& options = {});
 
+/// Fourier transform of numbers whose transform is real, of which x has the first half (numpy's
+/// hfft): x [.., M, ..] -> real [.., n, ..], by default of the even length n = 2 (M - 1).
+Array hfft(Operand x, const FftOptions& options = {});
+/// Inverse of `hfft`: real [.., N, ..] -> complex [.., N/2 + 1, ..].
+Array ihfft(Operand x, const FftOptions& options = {});
+
 /// Options of multi-dimensional transforms.
 struct FftnOptions {
   /// Lengths along the axes, as FftOptions::n.

@@ -64,6 +64,17 @@ Array invert(Operand x);
 /// Number (u8) of bits that are set in |x|, of integers.
 /// @throws DTypeError for other dtypes.
 Array bitwise_count(Operand x);
+/// Number of bits that are set (jax.lax.population_count), in x's dtype, of integers.
+/// @throws DTypeError for other dtypes.
+Array population_count(Operand x);
+/// Number of bits before the highest one that is set (jax.lax.clz), in x's dtype, of integers.
+/// @throws DTypeError for other dtypes.
+Array clz(Operand x);
+/// x rounded to a float of so many bits of exponent and mantissa, in x's dtype. Keeps infinities
+/// and NaN; what is too large becomes infinite. The derivative is rounded likewise.
+/// @throws ValueError for less than 1 bit of exponent or a negative number.
+/// @throws DTypeError unless x is real and floating.
+Array reduce_precision(Operand x, std::int64_t exponent_bits, std::int64_t mantissa_bits);
 /// Distance from x to the next number away from 0, with the sign of x (f16: upwards).
 Array spacing(Operand x);
 /// Tests for positive infinity; returns pred.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/ops/reductions.h>
 #include <tessera/ops/window_padding.h>
 #include <tessera/tree.h>
 
@@ -48,7 +49,45 @@ std::vector<Array> reduce_window_core(const FlatReducer& f, const std::vector<Ar
                                       const std::vector<Array>& init,
                                       const std::vector<std::int64_t>& window,
                                       const WindowOptions& options, Location location);
+std::vector<Array> reduce_core(const FlatReducer& f, const std::vector<Array>& arrays,
+                               const std::vector<Array>& init, const Axes& axes, Location location);
 }  // namespace internal
+
+/// Reduces along dimensions by a function (HLO `reduce`, jax.lax.reduce).
+///
+/// Sums, products, maxima, minima and the like have kernels and derivatives of their own.
+/// @param x  The array.
+/// @param init  A scalar to begin with. A plain number adopts x's dtype.
+/// @param f  As of `reduce_window`.
+/// @param axes  The dimensions; all by default.
+/// @throws ValueError if an axis is out of range or given twice.
+/// @throws DTypeError and TypeError as `reduce_window`.
+template <class F>
+requires std::is_invocable_r_v<Array, F&, Array, Array> Array
+reduce(Operand x, Operand init, F f, const Axes& axes = {}) {
+  return internal::reduce_core(
+      [&](const std::vector<Array>& a, const std::vector<Array>& b) {
+        return std::vector<Array>{f(a[0], b[0])};
+      },
+      {x.array}, {init.array}, axes, x.location)[0];
+}
+/// The same for several arrays of one shape at once.
+/// @param arrays  A tree of arrays.
+/// @param init  A tree of scalars like it.
+/// @param f  Takes two trees of scalars like `init` and returns one.
+template <internal::SeveralArrays T, class F>
+T reduce(const T& arrays, const T& init, F f, const Axes& axes = {},
+         Location location = Location::current()) {
+  static_assert(std::is_invocable_r_v<T, F&, T, T>,
+                "tessera: reduce's function takes two trees like the initial values and returns "
+                "one");
+  return tree_unflatten(
+      arrays, internal::reduce_core(
+                  [&](const std::vector<Array>& a, const std::vector<Array>& b) {
+                    return tree_leaves(T(f(tree_unflatten(init, a), tree_unflatten(init, b))));
+                  },
+                  tree_leaves(arrays), tree_leaves(init), axes, location));
+}
 
 /// Reduces the elements within each place of a window (HLO `reduce-window`, jax.lax.reduce_window).
 ///

@@ -163,10 +163,10 @@ char letter_of(DType t) { return t == f32 ? 's' : t == f64 ? 'd' : t == c64 ? 'c
 
 std::vector<Located> call_lapack(const std::string& routine, const std::vector<Located>& operands,
                                  const std::vector<LapackResult>& results,
-                                 const CallAttributes& attributes) {
+                                 const CallAttributes& attributes, std::size_t own) {
   codegen::register_builtin_custom_calls();
   const Located& first = operands[0];
-  const Dims batch = batch_of(dims_of(first));
+  const Dims batch = batch_of(dims_of(first), own);
   ir::CustomCallAttrs attrs;
   attrs.target = "lapack_" + (letter_of(first.dtype()) + routine) + "_ffi";
   attrs.api_version = "API_VERSION_TYPED_FFI";

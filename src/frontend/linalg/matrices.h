@@ -64,14 +64,14 @@ Located solved(const Located& matrix, const Located& rhs, const Triangle& triang
 Located take_rows(const Located& x, const Located& places);
 
 /// A LAPACK routine as JAX calls it on CPU: `routine` "getrf" is "lapack_sgetrf_ffi" for f32.
-/// The results' dims stand behind the operand's batch dims.
+/// The results' dims stand behind the batch dims: all dims of the first operand but the last `own`.
 struct LapackResult {
   DType dtype;
   Dims own;  ///< dims behind the batch's
 };
 std::vector<Located> call_lapack(const std::string& routine, const std::vector<Located>& operands,
                                  const std::vector<LapackResult>& results,
-                                 const CallAttributes& attributes = {});
+                                 const CallAttributes& attributes = {}, std::size_t own = 2);
 
 /// A = P L U: `permutation` says which row of A is row i of L U.
 struct Factors {

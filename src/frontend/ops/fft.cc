@@ -165,6 +165,29 @@ Array rfft(Operand x, const FftOptions& options) {
 Array irfft(Operand x, const FftOptions& options) {
   return along_one("irfft", x, Kind::irfft, options);
 }
+
+namespace {
+
+/// Options of the opposite direction: what one divides by, the other doesn't.
+FftOptions turned(FftOptions options) {
+  if (options.norm == FftNorm::backward) {
+    options.norm = FftNorm::forward;
+  } else if (options.norm == FftNorm::forward) {
+    options.norm = FftNorm::backward;
+  }
+  return options;
+}
+
+}  // namespace
+
+Array hfft(Operand x, const FftOptions& options) {
+  return frontend::composed("hfft", x.location,
+                            [&] { return irfft({conj(x), x.location}, turned(options)); });
+}
+Array ihfft(Operand x, const FftOptions& options) {
+  return frontend::composed("ihfft", x.location,
+                            [&] { return conj({rfft(x, turned(options)), x.location}); });
+}
 Array fftn(Operand x, const FftnOptions& options) {
   return along_many("fftn", x, Kind::fft, options);
 }

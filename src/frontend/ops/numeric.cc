@@ -241,6 +241,31 @@ Array bitwise_count(Operand x) {
   });
 }
 
+Array population_count(Operand x) {
+  check_integers("population_count", x);
+  return frontend::unary(Opcode::popcnt, x.array, x.location, "population_count");
+}
+Array clz(Operand x) {
+  check_integers("clz", x);
+  return frontend::unary(Opcode::count_leading_zeros, x.array, x.location, "clz");
+}
+Array reduce_precision(Operand x, std::int64_t exponent_bits, std::int64_t mantissa_bits) {
+  if (exponent_bits < 1 || mantissa_bits < 0) {
+    throw ValueError("reduce_precision to " + std::to_string(exponent_bits) +
+                         " bits of exponent and " + std::to_string(mantissa_bits) +
+                         " of mantissa; give 1 and 0 or more",
+                     x.location);
+  }
+  if (!is_floating(shape_of(x).dtype)) {
+    throw DTypeError("reduce_precision of " + shape_of(x).to_string() + "; give floats",
+                     x.location);
+  }
+  const std::vector<Array> operands{x.array};
+  return frontend::apply(Opcode::reduce_precision, operands,
+                         ir::ReducePrecisionAttrs{exponent_bits, mantissa_bits}, x.location,
+                         "reduce_precision");
+}
+
 Array spacing(Operand x) {
   return composed("spacing", x.location, [&]() -> Array {
     const Located v = inexact_operands("spacing", {x})[0];

@@ -93,15 +93,10 @@ ir::Computation* traced_reducer(frontend::Trace& outer, const std::string& op,
   return b.computation();
 }
 
-}  // namespace
-
-namespace internal {
-
-std::vector<Array> reduce_window_core(const FlatReducer& f, const std::vector<Array>& arrays,
-                                      const std::vector<Array>& init,
-                                      const std::vector<std::int64_t>& window,
-                                      const WindowOptions& options, Location location) {
-  const std::string op = "reduce_window";
+/// ShapeError or DTypeError unless arrays have one shape, which is returned, and initial values are
+/// scalars of their dtypes.
+Dims check_reduced(const std::string& op, const std::vector<Array>& arrays,
+                   const std::vector<Array>& init, Location location) {
   if (arrays.empty() || arrays.size() != init.size()) {
     throw ValueError(op + " of " + std::to_string(arrays.size()) + " arrays with " +
                          std::to_string(init.size()) +
@@ -126,18 +121,56 @@ std::vector<Array> reduce_window_core(const FlatReducer& f, const std::vector<Ar
                        location);
     }
   }
+  return sizes;
+}
+
+/// Operands of a reduction, initial values last, and these alone.
+std::pair<std::vector<Array>, std::vector<Array>> with_initial(const std::vector<Array>& arrays,
+                                                               const std::vector<Array>& init,
+                                                               Location location) {
+  std::vector<Array> operands, first;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    operands.push_back(frontend::converted(arrays[i], arrays[i].dtype(), location));
+    first.push_back(frontend::converted(init[i], arrays[i].dtype(), location));
+  }
+  operands.insert(operands.end(), first.begin(), first.end());
+  return {operands, first};
+}
+
+}  // namespace
+
+namespace internal {
+
+std::vector<Array> reduce_window_core(const FlatReducer& f, const std::vector<Array>& arrays,
+                                      const std::vector<Array>& init,
+                                      const std::vector<std::int64_t>& window,
+                                      const WindowOptions& options, Location location) {
+  const std::string op = "reduce_window";
+  const Dims sizes = check_reduced(op, arrays, init, location);
   const ir::WindowAttrs attrs = windows_of(op, sizes, window, options, location);
   return frontend::as_one_program(op, location, [&] {
-    std::vector<Array> operands, first;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      operands.push_back(frontend::converted(arrays[i], arrays[i].dtype(), location));
-      first.push_back(frontend::converted(init[i], arrays[i].dtype(), location));
-    }
-    operands.insert(operands.end(), first.begin(), first.end());
+    const auto [operands, first] = with_initial(arrays, init, location);
     frontend::Trace& trace = *frontend::Trace::current();
     ir::Computation* reducer = traced_reducer(trace, op, f, first, location);
     return frontend::apply_many(
         Opcode::reduce_window, operands, attrs, location, op, nullptr,
+        [&](ir::Module*) { return std::vector<ir::Computation*>{reducer}; });
+  });
+}
+
+std::vector<Array> reduce_core(const FlatReducer& f, const std::vector<Array>& arrays,
+                               const std::vector<Array>& init, const Axes& axes,
+                               Location location) {
+  const std::string op = "reduce";
+  const Dims sizes = check_reduced(op, arrays, init, location);
+  const Dims dims =
+      frontend::normalize_axes(op, axes, std::int64_t(sizes.size()), location);
+  return frontend::as_one_program(op, location, [&] {
+    const auto [operands, first] = with_initial(arrays, init, location);
+    frontend::Trace& trace = *frontend::Trace::current();
+    ir::Computation* reducer = traced_reducer(trace, op, f, first, location);
+    return frontend::apply_many(
+        Opcode::reduce, operands, ir::DimensionsAttrs{dims}, location, op, nullptr,
         [&](ir::Module*) { return std::vector<ir::Computation*>{reducer}; });
   });
 }

@@ -54,6 +54,27 @@ Tangent of_solve(JvpSite& s, const ir::TriangularSolveAttrs& a, std::size_t matr
   return b.emit(Opcode::triangular_solve, {s.x[matrix], right}, a);
 }
 
+}  // namespace
+
+/// Of X with T X = B: T dX = dB - dT X, for the diagonals that T consists of.
+Tangent of_gtsv(JvpSite& s) {
+  ir::Builder& b = s.b;
+  Instruction* x = b.get_tuple_element(s.primal(), 3);
+  const std::int64_t k = columns_of(x);
+  Instruction* right = s.tangent(3);
+  // The row of X that each diagonal multiplies: the one above, the own, the one below.
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (s.dx[i].is_zero() || rows_of(x) == 0) continue;
+    const std::int64_t shift = 1 - std::int64_t(i);
+    Instruction* moved = shift == 0 ? x : margins(b, x, {shift, -shift, 0}, {});
+    right = s.sub(right, s.mul(as_columns(b, s.dx[i].array, k), moved));
+  }
+  Instruction* call = s.clone_on({s.x[0], s.x[1], s.x[2], right});
+  return Tangent::tuple({{}, {}, {}, b.get_tuple_element(call, 3), {}});
+}
+
+namespace {
+
 bool is_lapack(const std::string& target, const std::string& routine) {
   // lapack_spotrf_ffi: s, d, c, z for the element type.
   return target.size() == routine.size() + 12 && target.starts_with("lapack_") &&
@@ -90,11 +111,9 @@ Tangent of_routine(JvpSite& s) {
   if (is_lapack(target, "orgqr") || is_lapack(target, "ungqr")) return of_orgqr(s);
   if (is_lapack(target, "syevd") || is_lapack(target, "heevd")) return of_syevd(s);
   if (is_lapack(target, "gesdd") || is_lapack(target, "gesvd")) return of_gesdd(s);
-  if (is_lapack(target, "geev") || is_lapack(target, "gees")) {
-    s.refuse(
-        "eigenvalues and Schur forms of general matrices have no derivative here; eigh of "
-        "hermitian matrices has one");
-  }
+  if (is_lapack(target, "gtsv")) return of_gtsv(s);
+  if (is_lapack(target, "geev")) return of_geev(s);
+  if (is_lapack(target, "gees")) s.refuse("Schur forms of matrices have no derivative");
   s.refuse("nothing says what the derivative of a custom call of " + target +
            " is; put it into a function with a custom derivative");
 }

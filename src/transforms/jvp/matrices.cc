@@ -138,4 +138,16 @@ char option(const JvpSite& s, const std::string& key) {
   return char(std::stoi(text.substr(digit, 3)));
 }
 
+Instruction* with_option(JvpSite& s, const std::string& key, char letter, const Shape& shape) {
+  std::string text = *s.op.backend_config;
+  const std::size_t at = text.find(key), first = text.find_first_of("0123456789", at);
+  const std::size_t end = text.find_first_not_of("0123456789", first);
+  text.replace(first, end - first, std::to_string(int(letter)));
+  Instruction* call = ir::emit_like(s.b, s.op, {s.x[0]}, &shape);
+  call->backend_config = text;
+  // Of the shapes of the other call.
+  call->frontend_attributes.edit().erase("xla.sdy.sharding_rule");
+  return call;
+}
+
 }  // namespace tessera::transforms::matrices

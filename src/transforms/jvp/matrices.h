@@ -47,6 +47,8 @@ inline std::int64_t columns_of(const ir::Instruction* x) { return x->shape.dims.
 
 /// The letter that a LAPACK option of a custom call stands for: `uplo = 76 : ui8` is L.
 char option(const JvpSite& s, const std::string& key);
+/// The call with another letter for an option, and results of other dims.
+ir::Instruction* with_option(JvpSite& s, const std::string& key, char letter, const Shape& shape);
 
 // Rules of the routines; the tangents of a call's results.
 Tangent of_getrf(JvpSite& s);
@@ -54,5 +56,7 @@ Tangent of_geqrf(JvpSite& s);
 Tangent of_orgqr(JvpSite& s);
 Tangent of_syevd(JvpSite& s);
 Tangent of_gesdd(JvpSite& s);
+Tangent of_geev(JvpSite& s);
+Tangent of_gtsv(JvpSite& s);
 
 }  // namespace tessera::transforms::matrices

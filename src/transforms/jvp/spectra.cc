@@ -3,7 +3,6 @@
 // gesvd.
 #include <algorithm>
 
-#include "src/ir/custom_calls/custom_call.h"
 #include "src/transforms/jvp/matrices.h"
 
 namespace tessera::transforms::matrices {
@@ -13,19 +12,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-/// The call with another mode, and results of other dims.
-Instruction* with_mode(JvpSite& s, char mode, const Shape& shape) {
-  std::string text = *s.op.backend_config;
-  const std::size_t at = text.find("mode"), first = text.find_first_of("0123456789", at);
-  const std::size_t end = text.find_first_not_of("0123456789", first);
-  text.replace(first, end - first, std::to_string(int(mode)));
-  Instruction* call = ir::emit_like(s.b, s.op, {s.x[0]}, &shape);
-  call->backend_config = text;
-  // Of the shapes of the other call.
-  call->frontend_attributes.edit().erase("xla.sdy.sharding_rule");
-  return call;
-}
 
 /// 1 / x, and 0 where `zero`.
 Instruction* inverse_or_zero(JvpSite& s, Instruction* x, Instruction* zero) {
@@ -42,7 +28,7 @@ Tangent of_syevd(JvpSite& s) {
   ir::Builder& b = s.b;
   if (columns_of(s.x[0]) == 0) return {};
   const bool vectors = option(s, "mode") == 'V';
-  Instruction* call = vectors ? s.primal() : with_mode(s, 'V', s.op.shape);
+  Instruction* call = vectors ? s.primal() : with_option(s, "mode", 'V', s.op.shape);
   Instruction* v = b.get_tuple_element(call, 0);
   Instruction* w = b.get_tuple_element(call, 1);
   const std::int64_t n = columns_of(v);
@@ -78,7 +64,7 @@ Tangent of_gesdd(JvpSite& s) {
     const auto size = std::size_t(s.x[0]->shape.rank());
     shape.elements[2].dims[size - 1] = k;
     shape.elements[3].dims[size - 2] = k;
-    call = with_mode(s, 'S', shape);
+    call = with_option(s, "mode", 'S', shape);
   }
   Instruction* sv = b.get_tuple_element(call, 1);
   Instruction* u = b.get_tuple_element(call, 2);

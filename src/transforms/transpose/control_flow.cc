@@ -295,7 +295,31 @@ void transpose_custom_derivative(TransposeSite& s) {
 }
 
 /// What stands for the tangent of a custom_vjp: its transpose is the backward rule.
+namespace {
+
+/// T X = B is linear in B: the cotangent of B solves with the transposed matrix.
+void transpose_tridiagonal_solve(TransposeSite& s) {
+  if (s.is_linear(0) || s.is_linear(1) || s.is_linear(2)) {
+    s.refuse("it is not linear in the matrix");
+  }
+  const auto moved = [&](std::size_t k, std::int64_t shift) {
+    Instruction* x = s.operand(k);
+    std::vector<ir::PadDim> dims(x->shape.dims.size());
+    dims.back() = {shift, -shift, 0};
+    return x->shape.dims.back() == 0 ? x : s.b.pad(x, s.b.zero(x->shape.dtype), dims);
+  };
+  Instruction* ct = materialize(s.b, s.ct.element(3), s.op.shape.elements[3]);
+  Instruction* call = s.clone_on({moved(2, 1), s.operand(1), moved(0, -1), ct});
+  s.give(3, s.b.get_tuple_element(call, 3));
+}
+
+}  // namespace
+
 void transpose_custom_call(TransposeSite& s) {
+  const std::string& target = s.get<ir::CustomCallAttrs>().target;
+  if (target.starts_with("lapack_") && target.ends_with("gtsv_ffi")) {
+    return transpose_tridiagonal_solve(s);
+  }
   if (s.get<ir::CustomCallAttrs>().target != kCustomVjpTangent) {
     s.refuse("nothing says what the transpose of a custom call of " +
              s.get<ir::CustomCallAttrs>().target + " is");
