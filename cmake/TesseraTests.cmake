@@ -81,6 +81,10 @@ if(NOT TESSERA_SANITIZE)
   add_test(NAME ops_docs
            COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/check_ops_docs" "${PROJECT_SOURCE_DIR}")
   set_tests_properties(ops_docs PROPERTIES LABELS docs TIMEOUT 60)
+  add_test(NAME parity
+           COMMAND sh "${PROJECT_SOURCE_DIR}/tests/parity/run.sh"
+                   "${CMAKE_CXX_COMPILER}" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(parity PROPERTIES LABELS docs TIMEOUT 600)
   if(TESSERA_INSTALL AND BUILD_SHARED_LIBS)
     add_test(NAME install
              COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run.sh"
