@@ -63,8 +63,8 @@ std::vector<Array> reduce_core(const FlatReducer& f, const std::vector<Array>& a
 /// @throws ValueError if an axis is out of range or given twice.
 /// @throws DTypeError and TypeError as `reduce_window`.
 template <class F>
-requires std::is_invocable_r_v<Array, F&, Array, Array> Array
-reduce(Operand x, Operand init, F f, const Axes& axes = {}) {
+requires std::is_invocable_r_v<Array, F&, Array, Array> Array reduce(Operand x, Operand init, F f,
+                                                                     const Axes& axes = {}) {
   return internal::reduce_core(
       [&](const std::vector<Array>& a, const std::vector<Array>& b) {
         return std::vector<Array>{f(a[0], b[0])};

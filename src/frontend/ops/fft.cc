@@ -181,12 +181,14 @@ FftOptions turned(FftOptions options) {
 }  // namespace
 
 Array hfft(Operand x, const FftOptions& options) {
-  return frontend::composed("hfft", x.location,
-                            [&] { return irfft({conj(x), x.location}, turned(options)); });
+  return frontend::composed("hfft", x.location, [&] {
+    return irfft({conj(x), x.location}, turned(options));
+  });
 }
 Array ihfft(Operand x, const FftOptions& options) {
-  return frontend::composed("ihfft", x.location,
-                            [&] { return conj({rfft(x, turned(options)), x.location}); });
+  return frontend::composed("ihfft", x.location, [&] {
+    return conj({rfft(x, turned(options)), x.location});
+  });
 }
 Array fftn(Operand x, const FftnOptions& options) {
   return along_many("fftn", x, Kind::fft, options);

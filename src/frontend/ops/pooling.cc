@@ -163,8 +163,7 @@ std::vector<Array> reduce_core(const FlatReducer& f, const std::vector<Array>& a
                                Location location) {
   const std::string op = "reduce";
   const Dims sizes = check_reduced(op, arrays, init, location);
-  const Dims dims =
-      frontend::normalize_axes(op, axes, std::int64_t(sizes.size()), location);
+  const Dims dims = frontend::normalize_axes(op, axes, std::int64_t(sizes.size()), location);
   return frontend::as_one_program(op, location, [&] {
     const auto [operands, first] = with_initial(arrays, init, location);
     frontend::Trace& trace = *frontend::Trace::current();
