@@ -75,12 +75,14 @@ class AbstractMeshScope {
   /// @throws ValueError if a mesh of another size is in scope.
   explicit AbstractMeshScope(const AbstractMesh& mesh, Location location = Location::current());
   /// Ends the scope.
-  ~AbstractMeshScope();
+  /// @throws RuntimeError on another thread, as ~MeshScope.
+  ~AbstractMeshScope() noexcept(false);
   AbstractMeshScope(const AbstractMeshScope&) = delete;
   AbstractMeshScope& operator=(const AbstractMeshScope&) = delete;
 
  private:
   std::uint64_t number_;
+  Location location_;
 };
 /// JAX's name of AbstractMeshScope.
 using use_abstract_mesh = AbstractMeshScope;
@@ -88,3 +90,7 @@ using use_abstract_mesh = AbstractMeshScope;
 AbstractMesh get_abstract_mesh();
 
 }  // namespace tessera
+
+/// Abstract meshes may be keys of unordered containers.
+template <>
+struct std::hash<tessera::AbstractMesh> : std::hash<tessera::Mesh> {};

@@ -2,7 +2,9 @@
 // Meshes of devices.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -102,6 +104,14 @@ class Mesh {
   /// Returns the mesh's devices that belong to this process.
   /// @throws ValueError if the mesh is abstract.
   std::vector<Device> local_devices(Location location = Location::current()) const;
+  /// True if some device belongs to another process. False for an abstract mesh.
+  bool is_multi_process() const;
+  /// Returns the mesh of this process's devices: the axes of this mesh, along each of them the
+  /// coordinates at which there are devices of this process.
+  /// @throws ValueError if the mesh is abstract or none of its devices belongs to this process.
+  /// @throws ShardingError if a device of another process stands among them, or they aren't
+  ///   adjacent: they must form a contiguous block of the mesh.
+  Mesh local_mesh(Location location = Location::current()) const;
   /// Returns for example "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))".
   std::string to_string() const;
 
@@ -140,7 +150,8 @@ Mesh make_mesh(const std::vector<std::int64_t>& sizes, const std::vector<std::st
 /// Makes a mesh the current mesh of this thread until the scope ends (jax.set_mesh, `with mesh:`).
 ///
 /// PartitionSpecs given without a mesh refer to it. Scopes nest, may end in any order, and must end
-/// on the thread where they began. The empty mesh hides outer scopes.
+/// on the thread where they began: to end on another one is a RuntimeError. The empty mesh hides
+/// outer scopes.
 /// @code
 /// const MeshScope scope(make_mesh({{"x", 8}}));
 /// auto f = jit([](Array a) { return a + 1; }, {.in_shardings = P("x")});
@@ -151,12 +162,15 @@ class MeshScope {
   /// @throws ValueError if the mesh has Manual axes or is abstract (see AbstractMeshScope).
   explicit MeshScope(const Mesh& mesh, Location location = Location::current());
   /// Ends the scope.
-  ~MeshScope();
+  /// @throws RuntimeError on another thread than that of the constructor: the mesh would stay the
+  ///   current one there. If an exception is in flight already, this is logged instead.
+  ~MeshScope() noexcept(false);
   MeshScope(const MeshScope&) = delete;
   MeshScope& operator=(const MeshScope&) = delete;
 
  private:
   std::uint64_t number_;
+  Location location_;
 };
 /// JAX's name of MeshScope.
 using set_mesh = MeshScope;
@@ -164,3 +178,10 @@ using set_mesh = MeshScope;
 Mesh current_mesh();
 
 }  // namespace tessera
+
+/// Meshes may be keys of unordered containers.
+template <>
+struct std::hash<tessera::Mesh> {
+  /// Returns Mesh::hash().
+  std::size_t operator()(const tessera::Mesh& mesh) const { return mesh.hash(); }
+};

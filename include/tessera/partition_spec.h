@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -41,6 +42,8 @@ class SpecEntry {
   bool is_unconstrained() const { return unconstrained_; }
   /// Returns None, 'x', ('x', 'y') or UNCONSTRAINED.
   std::string to_string() const;
+  /// Hash, equal for equal entries.
+  std::size_t hash() const;
   friend bool operator==(const SpecEntry&, const SpecEntry&) = default;
 
  private:
@@ -115,6 +118,8 @@ class PartitionSpec {
                              Location location = Location::current()) const;
   /// Returns for example "PartitionSpec('x', None, ('y', 'z'))".
   std::string to_string() const;
+  /// Hash, equal for equal specs; std::hash returns it.
+  std::size_t hash() const;
   friend PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b);
   friend bool operator==(const PartitionSpec&, const PartitionSpec&) = default;
 
@@ -130,3 +135,10 @@ bool operator==(const PartitionSpec& a, const std::vector<SpecEntry>& b);
 using P = PartitionSpec;
 
 }  // namespace tessera
+
+/// Specs may be keys of unordered containers.
+template <>
+struct std::hash<tessera::PartitionSpec> {
+  /// Returns PartitionSpec::hash().
+  std::size_t operator()(const tessera::PartitionSpec& spec) const { return spec.hash(); }
+};

@@ -4,16 +4,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tessera/device.h>
 #include <tessera/mesh.h>
 #include <tessera/partition_spec.h>
+#include <tessera/sharding_spec.h>
 
 namespace tessera {
 
@@ -160,9 +164,22 @@ class PositionalSharding : public Sharding {
  public:
   /// A one-dimensional arrangement.
   /// @throws ValueError if there are no devices or a device is given twice.
-  explicit PositionalSharding(std::vector<Device> devices,
-                              const std::string& memory_kind = "device",
-                              Location location = Location::current());
+  explicit PositionalSharding(std::vector<Device> devices, Location location = Location::current());
+  /// The same in a kind of memory; "device" is the only one. (A template, so that
+  /// `PositionalSharding(devices, {2, 4})` calls the constructor below.)
+  template <class Kind>
+  requires std::is_convertible_v<Kind, std::string> PositionalSharding(
+      std::vector<Device> devices, Kind&& memory_kind, Location location = Location::current())
+      : PositionalSharding(OneDim{}, std::move(devices),
+                           std::string(std::forward<Kind>(memory_kind)), location) {}
+  /// An arrangement of any rank, of devices in row-major order.
+  /// @throws ValueError as above, or if there aren't as many devices as the shape has places.
+  PositionalSharding(std::vector<Device> devices, const std::vector<std::int64_t>& shape,
+                     const std::string& memory_kind = "device",
+                     Location location = Location::current());
+  /// The arrangement of a mesh's devices.
+  /// @throws ValueError if the mesh is abstract or empty.
+  explicit PositionalSharding(const Mesh& mesh, Location location = Location::current());
   /// True if the sharding is a PositionalSharding.
   static bool is(const Sharding& s);
   /// Casts a Sharding to this class.
@@ -185,12 +202,26 @@ class PositionalSharding : public Sharding {
   /// @throws ShardingError if `axis` is out of range.
   PositionalSharding replicate(std::optional<std::int64_t> axis = {}, bool keepdims = true,
                                Location location = Location::current()) const;
+
+ private:
+  struct OneDim {};
+  PositionalSharding(OneDim, std::vector<Device> devices, const std::string& memory_kind,
+                     Location location);
 };
 
-/// One index of one dimension per device, as jax.pmap places arrays (jax.sharding.PmapSharding).
-/// The mapped dimension has size 1 in each device's part.
+/// An arrangement of devices and a ShardingSpec, as jax.pmap places arrays
+/// (jax.sharding.PmapSharding): by default one index of one dimension per device. A mapped
+/// dimension has size 1 in each device's part.
 class PmapSharding : public Sharding {
  public:
+  /// A sharding given by its spec.
+  /// @param devices  In row-major order over the dims of `spec.mesh_mapping`.
+  /// @param spec  How the dims are divided, and which dim of the devices each division is over.
+  /// @param location  The line named in messages.
+  /// @throws ValueError if there aren't as many devices as the spec needs, a device is given twice,
+  ///   or the spec is invalid (see ShardingSpec::check).
+  PmapSharding(std::vector<Device> devices, const ShardingSpec& spec,
+               Location location = Location::current());
   /// Returns a sharding for arrays of this shape.
   /// @param shape  The global shape.
   /// @param sharded_dim  The dimension that is mapped over the devices; std::nullopt: replicated.
@@ -208,8 +239,8 @@ class PmapSharding : public Sharding {
   explicit PmapSharding(const Sharding& s, Location location = Location::current());
   /// The devices.
   const std::vector<Device>& devices() const;
-  /// Returns JAX's text of the spec, for example "ShardingSpec((Chunked(4), NoSharding()), ...)".
-  std::string sharding_spec() const;
+  /// How the dims are divided.
+  const ShardingSpec& sharding_spec() const;
 };
 
 /// A list of devices and a sharding in HLO's text form (jax.sharding.GSPMDSharding).
@@ -240,3 +271,15 @@ std::optional<NamedSharding> to_named_sharding(const Sharding& s, const Mesh& me
                                                std::int64_t ndim);
 
 }  // namespace tessera
+
+/// Shardings may be keys of unordered containers, by structural equality.
+template <>
+struct std::hash<tessera::Sharding> {
+  /// Returns Sharding::hash().
+  std::size_t operator()(const tessera::Sharding& s) const { return s.hash(); }
+};
+/// The same for each class of shardings.
+template <class S>
+requires(std::is_base_of_v<tessera::Sharding, S> &&
+         !std::is_same_v<tessera::Sharding, S>) struct std::hash<S> : std::hash<tessera::Sharding> {
+};

@@ -33,8 +33,10 @@
 #include <tessera/mesh.h>
 #include <tessera/nondiff_arguments.h>
 #include <tessera/npy.h>
+#include <tessera/op_sharding.h>
 #include <tessera/ops.h>
 #include <tessera/optimization_barrier.h>
+#include <tessera/parsed_spec.h>
 #include <tessera/partition_spec.h>
 #include <tessera/placement.h>
 #include <tessera/random.h>
@@ -42,6 +44,7 @@
 #include <tessera/shard_map.h>
 #include <tessera/sharding.h>
 #include <tessera/sharding_rule.h>
+#include <tessera/sharding_spec.h>
 #include <tessera/sharding_tree.h>
 #include <tessera/tree.h>
 #include <tessera/vectorize.h>

@@ -81,7 +81,8 @@ AbstractMesh Mesh::abstract_mesh() const {
   return AbstractMesh(axis_sizes(), axis_names(), axis_types(), Location{});
 }
 
-AbstractMeshScope::AbstractMeshScope(const AbstractMesh& mesh, Location location) {
+AbstractMeshScope::AbstractMeshScope(const AbstractMesh& mesh, Location location)
+    : location_(location) {
   const Mesh outer = current_mesh();
   if (outer.empty() || mesh.empty()) {
     number_ = internal::push_mesh(mesh);
@@ -98,7 +99,9 @@ AbstractMeshScope::AbstractMeshScope(const AbstractMesh& mesh, Location location
       outer.is_abstract() ? Mesh(mesh) : internal::MeshAccess::on_devices(mesh, outer.devices()));
 }
 
-AbstractMeshScope::~AbstractMeshScope() { internal::pop_mesh(number_); }
+AbstractMeshScope::~AbstractMeshScope() noexcept(false) {
+  internal::end_scope(number_, "an AbstractMeshScope", location_);
+}
 
 AbstractMesh get_abstract_mesh() {
   const Mesh mesh = current_mesh();

@@ -3,12 +3,15 @@
 #include <tessera/mesh.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
+#include "src/base/log.h"
 #include "src/base/shape.h"
 #include "src/sharding/api/local_process.h"
 #include "src/sharding/api/manual_mesh_scope.h"
@@ -259,6 +262,59 @@ std::vector<Device> Mesh::local_devices(Location location) const {
   return out;
 }
 
+bool Mesh::is_multi_process() const {
+  return std::any_of(impl_->devices.begin(), impl_->devices.end(),
+                     [](const Device& d) { return !internal::is_local(d); });
+}
+
+Mesh Mesh::local_mesh(Location location) const {
+  refuse_abstract(*this, "local_mesh", location);
+  if (!is_multi_process()) return *this;
+  // Along each axis the coordinates at which there are devices of this process.
+  const std::vector<std::int64_t> strides = row_major_strides(impl_->sizes);
+  const auto coordinate = [&](std::size_t position, std::size_t axis) {
+    return std::int64_t(position) / strides[axis] % impl_->sizes[axis];
+  };
+  std::vector<std::set<std::int64_t>> held(impl_->sizes.size());
+  for (std::size_t p = 0; p < impl_->devices.size(); ++p) {
+    if (!internal::is_local(impl_->devices[p])) continue;
+    for (std::size_t a = 0; a < held.size(); ++a) held[a].insert(coordinate(p, a));
+  }
+  if (held.empty() || held[0].empty()) {
+    throw ValueError(
+        "local_mesh of " + to_string() + ": none of its devices belongs to this process", location);
+  }
+  Impl local = *impl_;
+  local.devices.clear();
+  for (std::size_t a = 0; a < held.size(); ++a) {
+    local.sizes[a] = std::int64_t(held[a].size());
+    if (*held[a].rbegin() - *held[a].begin() + 1 == local.sizes[a]) continue;
+    throw ShardingError("local_mesh of " + to_string() +
+                            ": the devices of this process must form a contiguous block, and "
+                            "along axis '" +
+                            impl_->names[a] + "' others stand between them",
+                        location);
+  }
+  local.count = 1;
+  for (const std::int64_t size : local.sizes) local.count *= size;
+  for (std::size_t p = 0; p < impl_->devices.size(); ++p) {
+    bool within = true;
+    for (std::size_t a = 0; a < held.size(); ++a)
+      within = within && held[a].count(coordinate(p, a));
+    if (!within) continue;
+    if (!internal::is_local(impl_->devices[p])) {
+      throw ShardingError("local_mesh of " + to_string() +
+                              ": the devices of this process must form a contiguous block, and " +
+                              impl_->devices[p].to_string() + " of process " +
+                              std::to_string(impl_->devices[p].process_index) +
+                              " stands among them",
+                          location);
+    }
+    local.devices.push_back(impl_->devices[p]);
+  }
+  return internal::MeshAccess::make(std::move(local));
+}
+
 std::string Mesh::to_string() const {
   std::string out = impl_->abstract ? "AbstractMesh(" : "Mesh(";
   if (empty()) return out + ")";
@@ -321,15 +377,30 @@ std::vector<ScopedMesh>& mesh_stack() {
 }  // namespace
 
 std::uint64_t internal::push_mesh(const Mesh& mesh) {
-  thread_local std::uint64_t scopes = 0;
-  mesh_stack().push_back({++scopes, mesh});
-  return scopes;
+  // One count for all threads: a scope that ends on another one must not find a scope there.
+  static std::atomic<std::uint64_t> scopes{0};
+  const std::uint64_t number = ++scopes;
+  mesh_stack().push_back({number, mesh});
+  return number;
 }
-void internal::pop_mesh(std::uint64_t number) {
-  std::erase_if(mesh_stack(), [number](const ScopedMesh& s) { return s.number == number; });
+bool internal::pop_mesh(std::uint64_t number) {
+  return std::erase_if(mesh_stack(), [number](const ScopedMesh& s) { return s.number == number; }) >
+         0;
+}
+void internal::end_scope(std::uint64_t number, const char* what, Location location) {
+  if (pop_mesh(number)) return;
+  const std::string text =
+      std::string(what) +
+      " ends on another thread than it began on, where its mesh stays the current one; end it on "
+      "the thread where it began";
+  if (std::uncaught_exceptions() > 0) {
+    log_warning(location.to_string() + ": " + text);
+    return;
+  }
+  throw RuntimeError(text, location);
 }
 
-MeshScope::MeshScope(const Mesh& mesh, Location location) {
+MeshScope::MeshScope(const Mesh& mesh, Location location) : location_(location) {
   refuse_abstract(mesh, "being the current mesh by MeshScope (use_abstract_mesh does that)",
                   location);
   if (const auto manual = mesh.manual_axes(); !manual.empty()) {
@@ -340,7 +411,7 @@ MeshScope::MeshScope(const Mesh& mesh, Location location) {
   number_ = internal::push_mesh(mesh);
 }
 
-MeshScope::~MeshScope() { internal::pop_mesh(number_); }
+MeshScope::~MeshScope() noexcept(false) { internal::end_scope(number_, "a MeshScope", location_); }
 
 ManualMeshScope::ManualMeshScope(const Mesh& mesh) : number_(internal::push_mesh(mesh)) {}
 ManualMeshScope::~ManualMeshScope() { internal::pop_mesh(number_); }

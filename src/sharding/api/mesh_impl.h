@@ -45,7 +45,11 @@ const std::vector<Device>& placeholder_devices(std::int64_t count);
 bool is_placeholder_device(const Device& device);
 
 std::uint64_t push_mesh(const Mesh& mesh);
-void pop_mesh(std::uint64_t number);
+/// Returns whether the scope was one of this thread.
+bool pop_mesh(std::uint64_t number);
+/// Ends the scope of a destructor: RuntimeError if it began on another thread, or a log entry while
+/// another exception is in flight. `what`: "a MeshScope".
+void end_scope(std::uint64_t number, const char* what, Location location);
 
 }  // namespace internal
 }  // namespace tessera

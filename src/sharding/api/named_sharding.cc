@@ -51,11 +51,7 @@ bool NamedShardingImpl::same(const ShardingImpl& other) const {
 
 std::size_t NamedShardingImpl::hash() const {
   std::size_t h = mesh_.hash();
-  for (const SpecEntry& e : spec_) {
-    hash_mix(h, e.is_unconstrained() ? 1 : 2 + e.axes().size());
-    for (const std::string& a : e.axes()) hash_mix(h, std::hash<std::string>()(a));
-  }
-  for (const std::string& a : spec_.unreduced()) hash_mix(h, std::hash<std::string>()(a));
+  hash_mix(h, spec_.hash());
   return h;
 }
 

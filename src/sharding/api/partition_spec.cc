@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/contains.h"
+#include "src/sharding/api/hash_mix.h"
 
 namespace tessera {
 namespace {
@@ -22,6 +23,12 @@ std::string SpecEntry::to_string() const {
   if (axes_.empty()) return "None";
   const std::string list = quoted_list(axes_);
   return axes_.size() == 1 ? list : "(" + list + ")";
+}
+
+std::size_t SpecEntry::hash() const {
+  std::size_t h = unconstrained_ ? 1 : 2 + axes_.size();
+  for (const std::string& a : axes_) internal::hash_mix(h, std::hash<std::string>()(a));
+  return h;
 }
 
 PartitionSpec PartitionSpec::from_entries(std::vector<SpecEntry> entries) {
@@ -123,6 +130,13 @@ std::string PartitionSpec::to_string() const {
   add("unreduced", unreduced_);
   add("reduced", reduced_);
   return out + ")";
+}
+
+std::size_t PartitionSpec::hash() const {
+  std::size_t h = entries_.size();
+  for (const SpecEntry& e : entries_) internal::hash_mix(h, e.hash());
+  for (const std::string& a : unreduced_) internal::hash_mix(h, std::hash<std::string>()(a));
+  return h;
 }
 
 PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b) {

@@ -116,16 +116,38 @@ std::vector<std::int64_t> transposed(const PositionalImpl& p, const Dims& order)
 using internal::positional;
 using internal::PositionalImpl;
 
-PositionalSharding::PositionalSharding(std::vector<Device> devices, const std::string& memory_kind,
-                                       Location location) {
+PositionalSharding::PositionalSharding(std::vector<Device> devices, Location location)
+    : PositionalSharding(OneDim{}, std::move(devices), "device", location) {}
+
+PositionalSharding::PositionalSharding(OneDim, std::vector<Device> devices,
+                                       const std::string& memory_kind, Location location)
+    : PositionalSharding(devices, Dims{std::int64_t(devices.size())}, memory_kind, location) {}
+
+PositionalSharding::PositionalSharding(std::vector<Device> devices,
+                                       const std::vector<std::int64_t>& shape,
+                                       const std::string& memory_kind, Location location) {
   internal::check_devices(devices, "PositionalSharding", location);
   internal::check_memory_kind(memory_kind, devices, location);
+  std::int64_t places = 1;
+  bool valid = true;
+  for (const std::int64_t d : shape) {
+    valid = valid && d >= 1 && !__builtin_mul_overflow(places, d, &places);
+  }
+  if (!valid || places != std::int64_t(devices.size())) {
+    throw ValueError("PositionalSharding: " + std::to_string(devices.size()) +
+                         " devices don't fill an arrangement of shape " +
+                         tessera::to_string(shape) +
+                         (valid ? ", which has " + std::to_string(places) + " places"
+                                : "; its sizes must be at least 1"),
+                     location);
+  }
   std::vector<std::int64_t> ids(devices.size());
   std::iota(ids.begin(), ids.end(), std::int64_t(0));
-  const std::int64_t n = std::int64_t(devices.size());
-  impl_ =
-      std::make_shared<PositionalImpl>(std::move(devices), Dims{n}, std::move(ids), memory_kind);
+  impl_ = std::make_shared<PositionalImpl>(std::move(devices), shape, std::move(ids), memory_kind);
 }
+
+PositionalSharding::PositionalSharding(const Mesh& mesh, Location location)
+    : PositionalSharding(mesh.devices(location), mesh.axis_sizes(), "device", location) {}
 
 PositionalSharding::PositionalSharding(const Sharding& s, Location location) : Sharding(s) {
   internal::impl_as<PositionalImpl>(s, "PositionalSharding", location);

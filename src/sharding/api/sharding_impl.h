@@ -9,6 +9,7 @@
 #include <tessera/sharding.h>
 
 #include "src/base/memory_kind.h"
+#include "src/sharding/api/hash_mix.h"
 #include "src/sharding/api/mesh_impl.h"
 #include "src/sharding/axes/tiling.h"
 
@@ -67,10 +68,6 @@ void check_devices(const std::vector<Device>& devices, const std::string& who, L
 template <class T>
 const T& impl_as(const Sharding& s, const char* expected, Location location = {});
 [[noreturn]] void wrong_class(const Sharding& s, const char* expected, Location location);
-
-inline void hash_mix(std::size_t& h, std::size_t v) {
-  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-}
 
 template <class T>
 const T& impl_as(const Sharding& s, const char* expected, Location location) {
