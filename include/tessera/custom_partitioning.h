@@ -414,7 +414,7 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
   template <class Args, std::size_t... I>
   auto call(const Args& args, Location location, std::index_sequence<I...>) const {
     using R = std::remove_cvref_t<std::invoke_result_t<F&, std::tuple_element_t<I, Args>&...>>;
-    static_assert(internal::is_tree<R>(),
+    static_assert(!internal::fields_found<R>() || internal::is_tree<R>(),
                   "tessera: a custom_partitioning function must return a tree of Array");
     if (!state_->defined) {
       throw ValueError("custom_partitioning function '" + state_->name +

@@ -109,10 +109,10 @@ class FunctionBody {
         "tessera: the callable given to jit or shard_map can't be called with these arguments");
     if constexpr (callable) {
       using R = std::remove_cvref_t<std::invoke_result_t<F&, std::tuple_element_t<I, Args>&...>>;
-      static_assert(is_tree<R>(),
+      static_assert(!fields_found<R>() || is_tree<R>(),
                     "tessera: a function under jit or shard_map must return a tree of Array: "
-                    "Array, vector, array, "
-                    "map, pair, tuple, optional, or a plain struct of these");
+                    "Array, vector, array, map, pair, tuple, optional, variant, or a plain struct "
+                    "of these (TESSERA_TREE names the fields of others)");
       if constexpr (is_tree<R>()) {
         CallInfo info;
         auto walk = [](Args& a, TreeVisitor& v) {
@@ -173,7 +173,7 @@ class FunctionBody {
   template <std::size_t I, class T>
   static void add_static(const T& arg, std::string& signature) {
     if constexpr (Statics::contains(int(I))) {
-      signature += ";" + std::to_string(I) + "=" + static_text(arg);
+      signature += ";" + std::to_string(I) + "=" + static_key<T>(arg);
     }
   }
 

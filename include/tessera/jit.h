@@ -23,8 +23,9 @@ namespace tessera {
 
 /// Options of `jit` and `pjit`.
 struct JitOptions {
-  /// Shardings of the arguments: one for all, or `tree(...)` with one per argument, static ones
-  /// left out; each is a prefix of the argument's tree. Uncommitted arguments are placed
+  /// Shardings of the arguments: one for all, `tree(...)` with one per argument, static ones left
+  /// out, or `dict(...)` by the names of `arg_names`, where arguments without a name in it are
+  /// UNSPECIFIED; each is a prefix of the argument's tree. Uncommitted arguments are placed
   /// accordingly; a committed argument with another sharding is a ValueError, as is any in another
   /// kind of memory.
   ShardingTree in_shardings{};
@@ -46,6 +47,13 @@ struct JitOptions {
   /// (Layouts::searched). If unset, TESSERA_LAYOUTS decides when a program is compiled; its default
   /// is `searched`. When one jitted function calls another, the outer function's option applies.
   std::optional<Layouts> layouts{};
+  /// Names in `arg_names` of more arguments whose memory results may reuse; see donate_argnums.
+  std::vector<std::string> donate_argnames{};
+  /// Older name of `in_shardings`, of pjit only: specs, nullptr (replicated) or FROM_GDA. Giving
+  /// both is an error. A call needs a mesh in scope.
+  ShardingTree in_axis_resources{};
+  /// Older name of `out_shardings`, as `in_axis_resources`.
+  ShardingTree out_axis_resources{};
 };
 
 namespace internal {
@@ -192,13 +200,14 @@ void clear_caches();
 /// @param location  The line named in messages where a call has none.
 ///
 /// `jit` itself checks its options:
-/// @throws ValueError if a spec holds UNCONSTRAINED or a position is negative.
+/// @throws ValueError if a spec holds UNCONSTRAINED, a position is negative, a name isn't in
+///   `arg_names`, or an option is given by its older name too.
 /// @throws DuplicateSpecError if a spec names an axis twice.
 ///
 /// Calls check their arguments:
-/// @throws ValueError if a committed argument's sharding isn't that of `in_shardings`, arguments
-///   and shardings are on different devices, or `in_shardings` or `out_shardings` isn't a prefix of
-///   its tree.
+/// @throws ValueError if a committed argument's sharding isn't that of `in_shardings`, an argument
+///   with FROM_GDA isn't placed on a mesh, arguments and shardings are on different devices, or
+///   `in_shardings` or `out_shardings` isn't a prefix of its tree.
 /// @throws IndivisibleError if an argument or result can't be split evenly as requested.
 /// @throws RuntimeError if a spec has no mesh in scope, or an argument has been deleted.
 /// @throws TracerError if the function reads the value of a tracer, or calls itself.

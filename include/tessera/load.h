@@ -111,8 +111,11 @@ template <class R, class... A>
 class TypedLoadedFunction<R(A...)>
     : public internal::Calls<TypedLoadedFunction<R(A...)>, R (*)(A...)> {
   static constexpr bool any_number = std::is_same_v<R, std::vector<Array>>;
-  static_assert(internal::is_tree<R>(), "tessera: the result must be a tree of Array");
-  static_assert((internal::is_tree<std::remove_cvref_t<A>>() && ...),
+  static_assert(!internal::fields_found<R>() || internal::is_tree<R>(),
+                "tessera: the result must be a tree of Array");
+  static_assert(((!internal::fields_found<std::remove_cvref_t<A>>() ||
+                  internal::is_tree<std::remove_cvref_t<A>>()) &&
+                 ...),
                 "tessera: each parameter must be a tree of Array");
 
  public:

@@ -19,11 +19,17 @@ struct Unspecified {};
 /// compiler.
 inline constexpr Unspecified UNSPECIFIED{};
 
+/// Type of FROM_GDA.
+struct FromGda {};
+/// An argument is sharded as the array that is passed, which must be placed on a mesh
+/// (jax.experimental.pjit.FROM_GDA). Valid for arguments only.
+inline constexpr FromGda FROM_GDA{};
+
 /// Shardings for a tree of arrays, as a prefix of that tree (JAX's tree prefixes).
 ///
 /// A leaf applies to all arrays below it: a Sharding, a PartitionSpec (on the mesh in scope),
-/// nullptr or UNSPECIFIED. `tree(...)` lists the shardings of the elements of a tuple, vector or
-/// struct in order, `dict(...)` those of a map or of a struct with named fields by key.
+/// nullptr, UNSPECIFIED or FROM_GDA. `tree(...)` lists the shardings of the elements of a tuple,
+/// vector or struct in order, `dict(...)` those of a map or of a struct with named fields by key.
 /// @code
 /// jit(f, {.in_shardings = tree(P("x"), nullptr), .out_shardings = P("x")});
 /// @endcode
@@ -32,13 +38,22 @@ inline constexpr Unspecified UNSPECIFIED{};
 class ShardingTree {
  public:
   /// What a node is.
-  enum class Kind : unsigned char { unspecified, none, sharding, spec, sequence, dictionary };
+  enum class Kind : unsigned char {
+    unspecified,
+    none,
+    from_gda,
+    sharding,
+    spec,
+    sequence,
+    dictionary
+  };
 
   /// UNSPECIFIED.
   ShardingTree() = default;
   /// A leaf, converted implicitly from its value.
   ShardingTree(Unspecified) {}
   ShardingTree(std::nullptr_t) : kind_(Kind::none) {}
+  ShardingTree(FromGda) : kind_(Kind::from_gda) {}
   ShardingTree(const Sharding& s) : kind_(Kind::sharding), sharding_(s) {}
   ShardingTree(const PartitionSpec& spec) : kind_(Kind::spec), spec_(spec) {}
   /// The name of an axis isn't a spec: write P("x").

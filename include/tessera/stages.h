@@ -54,6 +54,20 @@ struct ValueInfo {
   Sharding sharding;                ///< sharding; not `valid()` before compilation
 };
 
+/// What becomes of the memory of one donated array of the arguments.
+struct DonationInfo {
+  /// What a result may do with it.
+  enum class Use : unsigned char {
+    aliased,  ///< the result at `result` may take its place: input_output_alias in the text
+    donor,    ///< a result of another shape, or something within the program, may take it
+    none,     ///< nothing can; the array stays alive
+  };
+  std::string argument;    ///< position in the tree: "argument 0.w1"
+  Use use = Use::none;     ///< what becomes of the memory
+  std::string result;      ///< with Use::aliased: position of the result, "" if there is only one
+  std::int64_t bytes = 0;  ///< bytes per device
+};
+
 namespace internal {
 struct CompiledState;
 struct LoweredState;
@@ -82,6 +96,17 @@ class Compiled {
   std::vector<ValueInfo> args_info() const;
   /// Describes all arrays of the result.
   std::vector<ValueInfo> out_info() const;
+  /// Returns what becomes of each donated array of the arguments.
+  std::vector<DonationInfo> donations() const;
+  /// Returns the structure of the arguments, static ones left out: "(2:*[2:**]]" is a tuple of an
+  /// array and a vector of two.
+  const std::string& in_tree() const;
+  /// Returns the structure of the result.
+  std::string out_tree() const;
+  /// Returns shape_dtype_structs of all arrays of the arguments, with their shardings.
+  std::vector<Array> in_avals() const;
+  /// Returns shape_dtype_structs of all arrays of the result, with their shardings.
+  std::vector<Array> out_avals() const;
   /// Returns the memory that a device needs.
   MemoryAnalysis memory_analysis() const;
   /// Returns how the shardings of intermediate arrays were chosen.
@@ -132,6 +157,16 @@ class Lowered {
   std::vector<ValueInfo> args_info() const;
   /// Describes all arrays of the result.
   std::vector<ValueInfo> out_info() const;
+  /// Returns the structure of the arguments; see Compiled::in_tree.
+  const std::string& in_tree() const;
+  /// Returns the structure of the result.
+  std::string out_tree() const;
+  /// Returns shape_dtype_structs of all arrays of the arguments.
+  std::vector<Array> in_avals() const;
+  /// Returns shape_dtype_structs of all arrays of the result.
+  std::vector<Array> out_avals() const;
+  /// Returns the positions of the donated arguments.
+  const std::vector<int>& donate_argnums() const;
   /// Propagates shardings, partitions the program and compiles it for its devices.
   /// @throws CompileError if it can't be compiled as requested, for example with a full gather
   ///   under TESSERA_FULL_GATHER=error.

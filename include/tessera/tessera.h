@@ -20,6 +20,7 @@
 #include <tessera/device.h>
 #include <tessera/dtype.h>
 #include <tessera/error.h>
+#include <tessera/eval_shape.h>
 #include <tessera/explain.h>
 #include <tessera/explicit_sharding.h>
 #include <tessera/host_callback.h>
@@ -38,6 +39,7 @@
 #include <tessera/optimization_barrier.h>
 #include <tessera/parsed_spec.h>
 #include <tessera/partition_spec.h>
+#include <tessera/pjit.h>
 #include <tessera/placement.h>
 #include <tessera/random.h>
 #include <tessera/shard_alike.h>

@@ -2,6 +2,7 @@
 // Trees of arrays.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -12,15 +13,19 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/static_key.h>
 #include <tessera/tree_reflection.h>
 
 /// @file
-/// Trees of arrays (JAX's pytrees): vectors, std::arrays, maps, tuples, pairs, optionals and plain
-/// structs of Array, nested to any depth. Traced functions take and return trees; their arrays are
-/// called leaves. Numbers, enums and strings within a tree are part of its type.
+/// Trees of arrays (JAX's pytrees): vectors, arrays, maps (unordered ones in the order of their
+/// keys), tuples, pairs, optionals, variants and plain structs of Array, nested to any depth.
+/// Structs with a base class or more than 24 fields need TESSERA_TREE; a struct may hold containers
+/// of itself. Traced functions take and return trees; their arrays are called leaves. Numbers,
+/// enums and strings within a tree are part of its type.
 /// @code
 /// struct Params {
 ///   Array w, b;
@@ -43,6 +48,8 @@ class TreeVisitor {
   virtual void end() {}
   virtual void leaf(Array&) = 0;
   virtual void none() {}
+  /// The following tree is this alternative of a variant: part of the tree's type.
+  virtual void alternative(std::size_t) {}
   /// A value that isn't an array: part of the tree's type.
   virtual void static_value(const std::string&) {}
   /// A static value that is a view of text owned elsewhere.
@@ -53,21 +60,6 @@ class TreeVisitor {
   static std::string quoted(const char* text);
   static std::string quoted(std::string_view text);
 };
-
-/// A text that is different for different values, also for 0.0 and -0.0 and for NaNs with different
-/// bits.
-std::string float_text(float);
-std::string float_text(double);
-std::string float_text(long double);
-std::string string_text(std::string_view);
-
-template <class T>
-inline constexpr bool is_array_like = std::is_same_v<std::remove_cvref_t<T>, Array> ||
-                                      std::is_same_v<std::remove_cvref_t<T>, Operand>;
-template <class T>
-inline constexpr bool is_static_like =
-    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string> ||
-    std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>;
 
 template <class T>
 struct container_of {
@@ -83,10 +75,26 @@ struct container_of<std::array<T, N>> {
   static constexpr int kind = 1;
   using item = T;
 };
+template <class T, std::size_t N>
+struct container_of<T[N]> {
+  static constexpr int kind = 1;
+  using item = T;
+};
 template <class K, class T, class C, class A>
+requires is_static_like<K>
 struct container_of<std::map<K, T, C, A>> {
   static constexpr int kind = 2;
   using item = T;
+};
+template <class K, class T, class H, class E, class A>
+requires is_static_like<K>
+struct container_of<std::unordered_map<K, T, H, E, A>> {
+  static constexpr int kind = 5;
+  using item = T;
+};
+template <class... T>
+struct container_of<std::variant<T...>> {
+  static constexpr int kind = 6;
 };
 template <class... T>
 struct container_of<std::tuple<T...>> {
@@ -118,7 +126,7 @@ constexpr bool is_struct_tree() {
   } else if constexpr (HasTreeTie<T>) {
     return true;
   } else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
-    return std::is_empty_v<T> || field_count<T>() > 0;
+    return std::is_empty_v<T> || is_plain_struct<T>();
   } else {
     return false;
   }
@@ -133,46 +141,80 @@ auto fields_of(T& value) {
   }
 }
 
-template <class T>
-constexpr bool is_tree();
+/// Why a type isn't a tree.
+enum class TreeProblem { none, base_class, many_fields, other };
 
-template <class... T>
-constexpr bool all_trees(const std::tuple<T...>*) {
-  return ((is_tree<std::remove_cvref_t<T>>() || is_static_like<std::remove_cvref_t<T>>)&&...);
+template <class T, class... Around>
+constexpr TreeProblem tree_problem();
+
+template <class... Around, class... T>
+constexpr TreeProblem first_problem(const std::tuple<T...>*) {
+  TreeProblem out = TreeProblem::none;
+  ((out = out != TreeProblem::none || is_static_like<std::remove_cvref_t<T>>
+              ? out
+              : tree_problem<std::remove_cvref_t<T>, Around...>()),
+   ...);
+  return out;
+}
+
+/// `Around`: the types that T is a part of. A struct may hold containers of itself.
+template <class T, class... Around>
+constexpr TreeProblem tree_problem() {
+  constexpr int kind = container_of<T>::kind;
+  if constexpr (is_array_like<T> || (std::is_same_v<T, Around> || ...)) {
+    return TreeProblem::none;
+  } else if constexpr (kind == 3) {
+    using Items =
+        decltype(std::apply([](auto&... x) { return std::tie(x...); }, std::declval<T&>()));
+    return first_problem<T, Around...>(static_cast<const Items*>(nullptr));
+  } else if constexpr (kind == 6) {
+    using Items = typename value_variant<T>::items;
+    return first_problem<T, Around...>(static_cast<const Items*>(nullptr));
+  } else if constexpr (kind != 0) {
+    using Item = typename container_of<T>::item;
+    return first_problem<T, Around...>(static_cast<const std::tuple<Item>*>(nullptr));
+  } else if constexpr (is_struct_tree<T>()) {
+    return first_problem<T, Around...>(
+        static_cast<const decltype(fields_of(std::declval<T&>()))*>(nullptr));
+  } else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
+    return has_base_class<T>() ? TreeProblem::base_class : TreeProblem::many_fields;
+  } else {
+    return TreeProblem::other;
+  }
 }
 
 template <class T>
 constexpr bool is_tree() {
-  if constexpr (is_array_like<T>) {
-    return true;
-  } else if constexpr (container_of<T>::kind == 3) {
-    return all_trees(
-        static_cast<const decltype(std::apply([](auto&... x) { return std::tie(x...); },
-                                              std::declval<T&>()))*>(nullptr));
-  } else if constexpr (container_of<T>::kind != 0) {
-    using Item = typename container_of<T>::item;
-    return is_tree<Item>() || is_static_like<Item>;
-  } else if constexpr (is_struct_tree<T>()) {
-    return all_trees(static_cast<const decltype(fields_of(std::declval<T&>()))*>(nullptr));
-  } else {
-    return false;
-  }
+  return tree_problem<T>() == TreeProblem::none;
 }
 
-/// A text that is different for different values of one type.
+/// Fails with a readable message for structs whose fields can't be found. Returns whether T may be
+/// a tree otherwise.
 template <class T>
-std::string static_text(const T& v) {
-  if constexpr (std::is_enum_v<T>) {
-    return std::to_string(static_cast<long long>(v));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return float_text(v);
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    return std::to_string(v);
-  } else if constexpr (std::is_pointer_v<T>) {
-    return v == nullptr ? "nullptr" : string_text(v);
-  } else {
-    return string_text(v);
-  }
+constexpr bool fields_found() {
+  constexpr TreeProblem problem = tree_problem<T>();
+  static_assert(problem != TreeProblem::base_class,
+                "tessera: the fields of a struct with a base class can't be found: name them, "
+                "those of the base class too, with TESSERA_TREE(Type, field, ...)");
+  static_assert(problem != TreeProblem::many_fields,
+                "tessera: the fields of a struct with more than 24 of them can't be found: name "
+                "them with TESSERA_TREE(Type, field, ...)");
+  return problem == TreeProblem::none || problem == TreeProblem::other;
+}
+
+/// The entries of an unordered map in the order of their keys.
+template <class Map>
+auto sorted_entries(Map& map) {
+  std::vector<decltype(&*map.begin())> out;
+  for (auto& entry : map) out.push_back(&entry);
+  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) {
+    if constexpr (std::is_same_v<typename Map::key_type, const char*>) {
+      return std::string_view(a->first) < std::string_view(b->first);
+    } else {
+      return a->first < b->first;
+    }
+  });
+  return out;
 }
 
 template <class T>
@@ -187,7 +229,7 @@ void visit_tree(T& value, TreeVisitor& visitor) {
   } else if constexpr (is_static_like<T>) {
     visitor.static_value(static_text(value));
   } else if constexpr (container_of<T>::kind == 1) {
-    visitor.begin(Node::sequence, value.size());
+    visitor.begin(Node::sequence, std::size(value));
     std::size_t i = 0;
     for (auto& item : value) {
       visitor.key(i++);
@@ -201,6 +243,16 @@ void visit_tree(T& value, TreeVisitor& visitor) {
       visit_tree(item, visitor);
     }
     visitor.end();
+  } else if constexpr (container_of<T>::kind == 5) {
+    visitor.begin(Node::map, value.size());
+    for (auto* entry : sorted_entries(value)) {
+      visitor.key(static_text(entry->first), Node::map);
+      visit_tree(entry->second, visitor);
+    }
+    visitor.end();
+  } else if constexpr (container_of<T>::kind == 6) {
+    visitor.alternative(value.index());
+    std::visit([&](auto& item) { visit_tree(item, visitor); }, value);
   } else if constexpr (container_of<T>::kind == 3) {
     visitor.begin(Node::tuple, std::tuple_size_v<T>);
     std::size_t i = 0;
@@ -214,15 +266,15 @@ void visit_tree(T& value, TreeVisitor& visitor) {
       visitor.none();
     }
   } else {
-    static_assert(is_struct_tree<T>(),
-                  "tessera: not a tree: use Array, vector, array, map, pair, tuple, optional, or a "
-                  "plain struct of these (or name its fields with TESSERA_TREE)");
+    static_assert(!fields_found<T>() || is_struct_tree<T>(),
+                  "tessera: not a tree: use Array, vector, array, map, pair, tuple, optional, "
+                  "variant, or a plain struct of these (or name its fields with TESSERA_TREE)");
     auto fields = fields_of(value);
     visitor.begin(Node::structure, std::tuple_size_v<decltype(fields)>);
     std::size_t i = 0;
     std::apply(
         [&](auto&... items) {
-          auto one = [&](auto& item) {
+          [[maybe_unused]] auto one = [&](auto& item) {
             if constexpr (HasTreeNames<T>) {
               visitor.key(tessera_tree_names(static_cast<const T*>(nullptr))[i++], Node::structure);
             } else {
@@ -257,7 +309,7 @@ template <class T>
 void keep_texts(T& value) {
   if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>) {
     value = kept_text(value);
-  } else if constexpr (!is_static_like<T>) {
+  } else if constexpr (!is_static_like<T> && is_tree<T>()) {
     keep_viewed_texts([&](TreeVisitor& v) { visit_tree(value, v); });
   }
 }

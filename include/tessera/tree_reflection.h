@@ -23,16 +23,72 @@ constexpr bool brace_constructible(std::index_sequence<I...>) {
   return requires { T{(void(I), AnyField{})...}; };
 }
 
-/// Number of fields of an aggregate; 0 if there are none or more than 24.
-template <class T, std::size_t N = 24>
-constexpr std::size_t field_count() {
+/// Converts to the base classes of T only.
+template <class T>
+struct BaseField {
+  template <class U>
+  requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>) constexpr operator U() const noexcept;
+};
+/// Whether an aggregate has a base class: it would take the first initializer.
+template <class T>
+constexpr bool has_base_class() {
+  return requires { T{BaseField<T>{}}; };
+}
+
+/// Whether T{any, ..., {any, ...}, any, ...} is valid.
+template <class T, std::size_t... I, std::size_t... J, std::size_t... K>
+constexpr bool nested_constructible(std::index_sequence<I...>, std::index_sequence<J...>,
+                                    std::index_sequence<K...>) {
+  return requires {
+    T{(void(I), AnyField{})..., {(void(J), AnyField{})...}, (void(K), AnyField{})...};
+  };
+}
+template <class T, std::size_t Before, std::size_t Within, std::size_t After>
+inline constexpr bool takes_nested = nested_constructible<T>(std::make_index_sequence<Before>{},
+                                                             std::make_index_sequence<Within>{},
+                                                             std::make_index_sequence<After>{});
+
+/// Fields of automatic trees; TESSERA_TREE takes more.
+inline constexpr std::size_t kMaxFields = 24;
+
+/// Number of initializers of an aggregate without inner braces; an array takes one per element.
+template <class T, std::size_t N = kMaxFields + 1>
+constexpr std::size_t initializer_count() {
   if constexpr (N == 0) {
     return 0;
   } else if constexpr (brace_constructible<T>(std::make_index_sequence<N>{})) {
     return N;
   } else {
-    return field_count<T, N - 1>();
+    return initializer_count<T, N - 1>();
   }
+}
+/// Number of elements of the array that takes the initializers from P on, of N; 1 for other fields.
+template <class T, std::size_t N, std::size_t P, std::size_t Size>
+constexpr std::size_t elements_at() {
+  if constexpr (Size < 2) {
+    return 1;
+  } else if constexpr (takes_nested<T, P, Size, N - P - Size> &&
+                       !takes_nested<T, P, Size, N - P - Size + 1>) {
+    return Size;
+  } else {
+    return elements_at<T, N, P, Size - 1>();
+  }
+}
+template <class T, std::size_t N, std::size_t P = 0>
+constexpr std::size_t count_fields() {
+  if constexpr (P >= N) {
+    return 0;
+  } else if constexpr (takes_nested<T, P, 0, N - P - 1> || takes_nested<T, P, 1, N - P - 1>) {
+    return 1 + count_fields<T, N, P + 1>();
+  } else {
+    return 1 + count_fields<T, N, P + elements_at<T, N, P, N - P>()>();
+  }
+}
+/// Number of fields of an aggregate without base classes, if `initializer_count` is at most
+/// kMaxFields.
+template <class T>
+constexpr std::size_t field_count() {
+  return count_fields<T, initializer_count<T>()>();
 }
 
 /// References to the fields of an aggregate, as a tuple.
@@ -132,39 +188,21 @@ auto tie_fields(T& value) {
 }  // namespace tessera::internal
 
 // clang-format off
-#define TESSERA_FE_1(M, a) M(a)
-#define TESSERA_FE_2(M, a, ...) M(a), TESSERA_FE_1(M, __VA_ARGS__)
-#define TESSERA_FE_3(M, a, ...) M(a), TESSERA_FE_2(M, __VA_ARGS__)
-#define TESSERA_FE_4(M, a, ...) M(a), TESSERA_FE_3(M, __VA_ARGS__)
-#define TESSERA_FE_5(M, a, ...) M(a), TESSERA_FE_4(M, __VA_ARGS__)
-#define TESSERA_FE_6(M, a, ...) M(a), TESSERA_FE_5(M, __VA_ARGS__)
-#define TESSERA_FE_7(M, a, ...) M(a), TESSERA_FE_6(M, __VA_ARGS__)
-#define TESSERA_FE_8(M, a, ...) M(a), TESSERA_FE_7(M, __VA_ARGS__)
-#define TESSERA_FE_9(M, a, ...) M(a), TESSERA_FE_8(M, __VA_ARGS__)
-#define TESSERA_FE_10(M, a, ...) M(a), TESSERA_FE_9(M, __VA_ARGS__)
-#define TESSERA_FE_11(M, a, ...) M(a), TESSERA_FE_10(M, __VA_ARGS__)
-#define TESSERA_FE_12(M, a, ...) M(a), TESSERA_FE_11(M, __VA_ARGS__)
-#define TESSERA_FE_13(M, a, ...) M(a), TESSERA_FE_12(M, __VA_ARGS__)
-#define TESSERA_FE_14(M, a, ...) M(a), TESSERA_FE_13(M, __VA_ARGS__)
-#define TESSERA_FE_15(M, a, ...) M(a), TESSERA_FE_14(M, __VA_ARGS__)
-#define TESSERA_FE_16(M, a, ...) M(a), TESSERA_FE_15(M, __VA_ARGS__)
-#define TESSERA_FE_17(M, a, ...) M(a), TESSERA_FE_16(M, __VA_ARGS__)
-#define TESSERA_FE_18(M, a, ...) M(a), TESSERA_FE_17(M, __VA_ARGS__)
-#define TESSERA_FE_19(M, a, ...) M(a), TESSERA_FE_18(M, __VA_ARGS__)
-#define TESSERA_FE_20(M, a, ...) M(a), TESSERA_FE_19(M, __VA_ARGS__)
-#define TESSERA_FE_21(M, a, ...) M(a), TESSERA_FE_20(M, __VA_ARGS__)
-#define TESSERA_FE_22(M, a, ...) M(a), TESSERA_FE_21(M, __VA_ARGS__)
-#define TESSERA_FE_23(M, a, ...) M(a), TESSERA_FE_22(M, __VA_ARGS__)
-#define TESSERA_FE_24(M, a, ...) M(a), TESSERA_FE_23(M, __VA_ARGS__)
-#define TESSERA_FE_PICK(a1,a2,a3,a4,a5,a6,a7,a8,a9,a10,a11,a12,a13,a14,a15,a16,a17,a18,a19,a20,a21,a22,a23,a24, NAME, ...) NAME
-#define TESSERA_FE(M, ...) \
-  TESSERA_FE_PICK(__VA_ARGS__, TESSERA_FE_24,TESSERA_FE_23,TESSERA_FE_22,TESSERA_FE_21,TESSERA_FE_20,TESSERA_FE_19,TESSERA_FE_18,TESSERA_FE_17,TESSERA_FE_16,TESSERA_FE_15,TESSERA_FE_14,TESSERA_FE_13,TESSERA_FE_12,TESSERA_FE_11,TESSERA_FE_10,TESSERA_FE_9,TESSERA_FE_8,TESSERA_FE_7,TESSERA_FE_6,TESSERA_FE_5,TESSERA_FE_4,TESSERA_FE_3,TESSERA_FE_2,TESSERA_FE_1)(M, __VA_ARGS__)
+#define TESSERA_FE_PARENS ()
+#define TESSERA_FE_AGAIN() TESSERA_FE_ONE
+#define TESSERA_FE_ONE(M, a, ...) M(a) __VA_OPT__(, TESSERA_FE_AGAIN TESSERA_FE_PARENS (M, __VA_ARGS__))
+#define TESSERA_FE_4(...) TESSERA_FE_3(TESSERA_FE_3(TESSERA_FE_3(TESSERA_FE_3(__VA_ARGS__))))
+#define TESSERA_FE_3(...) TESSERA_FE_2(TESSERA_FE_2(TESSERA_FE_2(TESSERA_FE_2(__VA_ARGS__))))
+#define TESSERA_FE_2(...) TESSERA_FE_1(TESSERA_FE_1(TESSERA_FE_1(TESSERA_FE_1(__VA_ARGS__))))
+#define TESSERA_FE_1(...) __VA_ARGS__
+#define TESSERA_FE(M, ...) TESSERA_FE_4(TESSERA_FE_ONE(M, __VA_ARGS__))
 #define TESSERA_FE_VIEW(a) std::string_view(#a)
 #define TESSERA_FE_MEMBER(a) tessera_tree_value_.a
 // clang-format on
 
 /// Names the fields of a struct in messages and for `dict`, and makes a struct that isn't an
-/// aggregate a tree. Write it after the struct, in the same namespace; at most 24 fields.
+/// aggregate, has a base class or more than 24 fields, a tree. Write it after the struct, in the
+/// same namespace; fields of base classes may be named too.
 /// @code
 /// struct Params {
 ///   Array w1, w2;

@@ -278,6 +278,30 @@ void optimize_collectives(Compilation& c) {
   ir::verify(*c.module);
 }
 
+/// Donated memory goes to the first result that has its type on a device, and no memory yet.
+void alias_donations(Compilation& c) {
+  ir::Module& module = *c.module;
+  const Shape& root = module.entry()->root()->shape;
+  const std::size_t results = root.is_tuple ? root.elements.size() : 1;
+  std::vector<bool> taken(results, false);
+  for (const ir::Alias& a : module.input_output_alias) {
+    if (!a.output.empty()) taken[std::size_t(a.output[0])] = true;
+  }
+  std::erase_if(module.buffer_donor, [&](const auto& donor) {
+    if (!donor.second.empty()) return false;
+    const Shape& shape = module.entry()->parameter(std::size_t(donor.first))->shape;
+    for (std::size_t i = 0; i < results; ++i) {
+      const Shape& result = root.is_tuple ? root.elements[i] : root;
+      if (taken[i] || !shape.is_array() || !(result == shape)) continue;
+      taken[i] = true;
+      module.input_output_alias.push_back(
+          {root.is_tuple ? Dims{std::int64_t(i)} : Dims{}, donor.first, {}, false});
+      return true;
+    }
+    return false;
+  });
+}
+
 void schedule_placements(Compilation& c) { passes::schedule_placements(c.module.get()); }
 
 /// The root states the shardings of the results, whatever the passes made of it.
@@ -337,6 +361,7 @@ constexpr Stage kStages[] = {
     {"common", eliminate_common, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"placements", schedule_placements, Stage::Leaves::nothing},
+    {"aliases", alias_donations, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
     {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},

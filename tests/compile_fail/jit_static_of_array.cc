@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT-ERROR: tessera: a static argument must be a number, an enum or a string
+// EXPECT-ERROR: tessera: a static argument can.t hold arrays
 #include <tessera/jit.h>
 
 using namespace tessera;

@@ -66,7 +66,8 @@ TEST(Donation, IsInTheTextAndTheMemoryAnalysis) {
   auto f = jit([](Array x, Array y) { return x * 2 + y; }, {.donate_argnums = {0}});
   const Compiled c = f.lower(ones({8, 8}), ones({8, 8})).compile();
   EXPECT_EQ(c.memory_analysis().alias_bytes, 256);
-  EXPECT_NE(c.as_text().find("buffer_donor={ (0, {}) }"), std::string::npos) << c.as_text();
+  EXPECT_NE(c.as_text().find("input_output_alias={ {0}: (0, {}, may-alias) }"), std::string::npos)
+      << c.as_text();
 }
 
 TEST(Donation, Behaviour_161_DonatedArgumentsAreDeleted) {

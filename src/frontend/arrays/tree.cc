@@ -76,6 +76,7 @@ class Signature : public TreeVisitor {
   void end() override { text += ']'; }
   void leaf(Array&) override { text += '*'; }
   void none() override { text += '-'; }
+  void alternative(std::size_t i) override { text += '|' + std::to_string(i) + ':'; }
   void static_value(const std::string& v) override {
     text += '=';
     text += v;

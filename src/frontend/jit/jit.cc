@@ -59,6 +59,8 @@ struct JitCore::State {
   Location location;
   bool pjit = false;
   std::string name;
+  /// The names by which the user gave the shardings.
+  std::string in_name = "in_shardings", out_name = "out_shardings";
   std::uint64_t id = next_function_id();
   std::mutex mutex;
   JitCache entries;
@@ -74,6 +76,17 @@ struct JitCore::State {
     return i < options.arg_names.size() ? options.arg_names[i]
                                         : "argument " + std::to_string(position);
   }
+  /// pjit or jit.
+  std::string api() const { return pjit ? "pjit" : "jit"; }
+  /// Takes the options by their older names. ValueError if they are given by both, or to jit.
+  void take_axis_resources();
+  /// The checks before anything is traced: of the mesh in scope, for the older names.
+  void check_mesh() const;
+  /// The sharding of an argument with FROM_GDA. ValueError if it isn't placed on a mesh.
+  Sharding sharding_of_argument(const ArrayImpl& impl, const std::string& who,
+                                Location where) const;
+  /// donate_argnums and the positions of donate_argnames.
+  std::vector<int> donated_positions() const;
   /// ValueError for more names than arguments.
   void check_names(const CallInfo& info) const;
   /// One text per leaf: "x[0] of 'f'".
@@ -125,8 +138,6 @@ void clear_jit_caches() {
 JitCore::JitCore(JitOptions options, Location location, bool pjit)
     : state_(std::make_shared<State>()) {
   const std::string api = pjit ? "pjit" : "jit";
-  frontend::check_leaves(options.in_shardings, api + " in_shardings", location);
-  frontend::check_leaves(options.out_shardings, api + " out_shardings", location);
   for (int i : options.donate_argnums) {
     if (i < 0) {
       throw ValueError(
@@ -139,6 +150,75 @@ JitCore::JitCore(JitOptions options, Location location, bool pjit)
   state_->options = std::move(options);
   state_->location = location;
   state_->pjit = pjit;
+  state_->take_axis_resources();
+  const JitOptions& given = state_->options;
+  frontend::check_leaves(given.in_shardings, api + " " + state_->in_name, location);
+  frontend::check_leaves(given.out_shardings, api + " " + state_->out_name, location);
+  frontend::refuse_from_gda(given.out_shardings, api + " " + state_->out_name, location);
+  (void)state_->donated_positions();
+}
+
+void JitCore::State::take_axis_resources() {
+  const auto take = [&](ShardingTree* older, ShardingTree* newer, std::string* its_name,
+                        const std::string& older_name) {
+    if (older->is_unspecified()) return;
+    if (!pjit) {
+      throw ValueError(
+          "jit has no " + older_name + ", which is an argument of pjit; write " + *its_name,
+          location);
+    }
+    if (!newer->is_unspecified()) {
+      throw ValueError("pjit got both " + *its_name + " (" + newer->to_string() + ") and " +
+                           older_name + " (" + older->to_string() +
+                           "), which are two names of one argument; give one",
+                       location);
+    }
+    *newer = std::move(*older);
+    *its_name = older_name;
+  };
+  take(&options.in_axis_resources, &options.in_shardings, &in_name, "in_axis_resources");
+  take(&options.out_axis_resources, &options.out_shardings, &out_name, "out_axis_resources");
+}
+
+void JitCore::State::check_mesh() const {
+  const bool older = in_name == "in_axis_resources" || out_name == "out_axis_resources";
+  if (!older || !current_mesh().empty()) return;
+  throw RuntimeError("pjit of '" + name + "' with " +
+                         (in_name == "in_axis_resources" ? in_name : out_name) +
+                         " needs a mesh where it is called, and no mesh is in scope: put "
+                         "`MeshScope scope(mesh);` before the call",
+                     location);
+}
+
+std::vector<int> JitCore::State::donated_positions() const {
+  std::vector<int> out = options.donate_argnums;
+  const std::vector<std::string>& names = options.arg_names;
+  for (const std::string& wanted : options.donate_argnames) {
+    const auto found = std::find(names.begin(), names.end(), wanted);
+    if (found == names.end()) {
+      throw ValueError(api() + ": donate_argnames holds '" + wanted + "', and " +
+                           (names.empty() ? "arg_names, which must list the names, is empty"
+                                          : "arg_names has " + frontend::quoted_names(names)),
+                       location);
+    }
+    out.push_back(int(found - names.begin()));
+  }
+  return out;
+}
+
+Sharding JitCore::State::sharding_of_argument(const ArrayImpl& impl, const std::string& who,
+                                              Location where) const {
+  if (impl.sharding.valid() && impl.committed && NamedSharding::is(impl.sharding)) {
+    return impl.sharding;
+  }
+  throw ValueError(
+      who + " (" + impl.shape.to_string() + ") has FROM_GDA in " + in_name +
+          ", which takes the sharding of an array on a mesh, and it is " +
+          (impl.kind == ArrayImpl::Kind::tracer      ? "traced"
+           : impl.sharding.valid() && impl.committed ? "sharded as " + impl.sharding.to_string()
+                                                     : "not placed on devices") +
+          "; device_put it on a mesh first, or give a PartitionSpec",
+      where);
 }
 
 std::int64_t JitCore::trace_count() const { return state_->traces.load(); }
@@ -175,15 +255,24 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
                                                                    Location where) const {
   std::vector<std::optional<Sharding>> out(info.leaves.size());
   if (options.in_shardings.is_unspecified()) return out;
-  const auto leaves =
-      frontend::broadcast_prefix(options.in_shardings, info.walk_args, "in_shardings", where);
+  std::vector<int> positions;
+  for (const auto& [position, count] : info.arg_ranges) positions.push_back(position);
+  const ShardingTree tree = frontend::by_position(options.in_shardings, options.arg_names,
+                                                  positions, api() + " " + in_name, location);
+  const auto leaves = frontend::broadcast_prefix(tree, info.walk_args, in_name, where);
   const auto names = leaf_names(info);
+  const bool manual = Trace::current() && Trace::current()->manual_scope();
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::string who = std::string(pjit ? "pjit" : "jit") + " in_shardings of " + names[i];
+    const std::string who = api() + " " + in_name + " of " + names[i];
+    const ArrayImpl& impl = impl_of(info.leaves[i], where);
+    if (leaves[i].kind() == ShardingTree::Kind::from_gda) {
+      out[i] = sharding_of_argument(impl, names[i], where);
+      continue;
+    }
     out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
     if (!out[i]) continue;
-    const ArrayImpl& impl = impl_of(info.leaves[i], where);
-    frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
+    // In per-device code the constraint checks it, along the axes that aren't manual.
+    if (!manual) frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
     const bool somewhere = impl.kind == ArrayImpl::Kind::tracer || impl.sharding.valid();
     const MemoryKind have = frontend::memory_of(info.leaves[i]), wanted = memory_of(*out[i]);
     if (somewhere && have != wanted) {
@@ -203,9 +292,10 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
     }
     if (!impl.sharding.is_equivalent_to(*out[i], impl.shape.rank())) {
       throw ValueError(names[i] + " (" + impl.shape.to_string() + ") is sharded as " +
-                           impl.sharding.to_string() + ", and in_shardings requests " +
-                           out[i]->to_string() +
-                           "; device_put it there first, or leave in_shardings unspecified",
+                           impl.sharding.to_string() + ", and " + in_name + " requests " +
+                           out[i]->to_string() + "; device_put it there first, or " +
+                           (in_name == "in_shardings" ? "leave in_shardings unspecified"
+                                                      : "write FROM_GDA in " + in_name),
                        where);
     }
   }
@@ -213,7 +303,7 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
 }
 
 void JitCore::State::check_outputs() const {
-  const std::string who = std::string(pjit ? "pjit" : "jit") + " out_shardings";
+  const std::string who = api() + " " + out_name;
   frontend::check_resolvable(options.out_shardings, who, name, pjit, location);
 }
 
@@ -224,12 +314,10 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(const CallIn
   std::vector<std::optional<Sharding>> out(count);
   if (options.out_shardings.is_unspecified()) return out;
   const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
-  const auto leaves =
-      frontend::broadcast_prefix(options.out_shardings, walk, "out_shardings", where);
+  const auto leaves = frontend::broadcast_prefix(options.out_shardings, walk, out_name, where);
   const auto paths = leaf_paths(walk);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string who =
-        std::string(pjit ? "pjit" : "jit") + " out_shardings" + paths[i] + " of '" + name + "'";
+    const std::string who = api() + " " + out_name + paths[i] + " of '" + name + "'";
     out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
   }
   return out;
@@ -237,7 +325,7 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(const CallIn
 
 std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location where) const {
   std::vector<bool> out(info.leaves.size(), false);
-  for (int position : options.donate_argnums) {
+  for (int position : donated_positions()) {
     std::size_t leaf = 0;
     bool found = false;
     for (const auto& [p, count] : info.arg_ranges) {
@@ -247,7 +335,8 @@ std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location 
       found = found || p == position;
     }
     if (!found) {
-      throw ValueError("'" + name + "': donate_argnums holds " + std::to_string(position) +
+      throw ValueError("'" + name + "': donate_argnums or donate_argnames holds " +
+                           argument_name(position) +
                            ", which is no traced argument; the function has " +
                            std::to_string(info.arg_ranges.size()) + " of them",
                        where);
@@ -274,6 +363,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.is_jit = true;
   out.program.keep_unused = options.keep_unused;
   out.program.layouts = options.layouts;
+  check_mesh();
   check_names(info);
   const auto names = leaf_names(info);
   const auto inputs = wanted_inputs(info, where);
@@ -393,6 +483,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
   if (const std::string axes = outer.batch_axes_text(); !axes.empty()) key += ";" + axes;
   if (frontend::SeekCaptures::active()) key += ";with captures of rules";
+  check_mesh();
   std::vector<Array> operands = info.leaves;
   const auto inputs = wanted_inputs(info, where);
   const auto names = leaf_names(info);
@@ -496,6 +587,9 @@ Lowered JitCore::lower(const CallInfo& given, Location where) const {
   lowered->tree = info.tree;
   lowered->types = info.traced_types;
   lowered->prototype = traced.prototype;
+  lowered->result_tree =
+      tree_signature([&](TreeVisitor& v) { info.walk_result(traced.prototype, v); });
+  lowered->donate_argnums = state_->donated_positions();
   lowered->captures = traced.captures;
   std::vector<Array> args = info.leaves;
   args.insert(args.end(), traced.captures.begin(), traced.captures.end());

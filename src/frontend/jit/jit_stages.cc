@@ -55,6 +55,7 @@ Compiled Lowered::compile(Location) const {
   compiled->paths = state_->paths;
   compiled->result_paths = state_->result_paths;
   compiled->tree = state_->tree;
+  compiled->result_tree = state_->result_tree;
   compiled->types = state_->types;
   compiled->prototype = state_->prototype;
   compiled->captures = state_->captures;
@@ -91,6 +92,64 @@ std::vector<ValueInfo> Compiled::args_info() const {
 std::vector<ValueInfo> Compiled::out_info() const {
   const auto& bound = state_->bound;
   return infos(state_->result_paths, bound.result_shapes, {}, bound.result_shardings);
+}
+
+namespace {
+
+/// Descriptions of the first arrays of a program's arguments or results, without its captures.
+std::vector<Array> avals_of(const std::vector<Shape>& shapes, std::size_t count,
+                            const std::vector<Sharding>& shardings) {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.push_back(shape_dtype_struct(shapes[i].dims, shapes[i].dtype,
+                                     i < shardings.size() ? shardings[i] : Sharding()));
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::string& Lowered::in_tree() const { return state_->tree; }
+std::string Lowered::out_tree() const { return state_->result_tree; }
+const std::vector<int>& Lowered::donate_argnums() const { return state_->donate_argnums; }
+std::vector<Array> Lowered::in_avals() const {
+  return avals_of(state_->placed.bound.parameter_shapes, state_->avals.size(), {});
+}
+std::vector<Array> Lowered::out_avals() const {
+  const auto& shapes = state_->placed.bound.result_shapes;
+  return avals_of(shapes, shapes.size(), {});
+}
+const std::string& Compiled::in_tree() const { return state_->tree; }
+std::string Compiled::out_tree() const { return state_->result_tree; }
+std::vector<Array> Compiled::in_avals() const {
+  const auto& bound = state_->bound;
+  return avals_of(bound.parameter_shapes, state_->avals.size(), bound.parameter_shardings);
+}
+std::vector<Array> Compiled::out_avals() const {
+  const auto& bound = state_->bound;
+  return avals_of(bound.result_shapes, bound.result_shapes.size(), bound.result_shardings);
+}
+
+std::vector<DonationInfo> Compiled::donations() const {
+  const frontend::BoundProgram& bound = state_->bound;
+  const ir::Module& module = bound.executable->partitioned();
+  std::vector<DonationInfo> out;
+  for (std::size_t i = 0; i < state_->avals.size(); ++i) {
+    if (!bound.donated[i]) continue;
+    DonationInfo info;
+    info.argument = state_->paths[i];
+    const Shape& shape = bound.parameter_shapes[i];
+    info.bytes =
+        Shape(shape.dtype, bound.parameter_shardings[i].shard_shape(shape.dims)).byte_count();
+    if (bound.donation_usable[i]) info.use = DonationInfo::Use::donor;
+    for (const ir::Alias& alias : module.input_output_alias) {
+      if (bound.kept[std::size_t(alias.parameter)] != i) continue;
+      info.use = DonationInfo::Use::aliased;
+      info.result = state_->result_paths[alias.output.empty() ? 0 : std::size_t(alias.output[0])];
+    }
+    out.push_back(std::move(info));
+  }
+  return out;
 }
 
 std::string Compiled::as_text() const {

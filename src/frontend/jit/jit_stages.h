@@ -17,6 +17,8 @@ struct LoweredState {
   std::vector<std::string> names;  ///< one per leaf of the arguments: "argument 0.w1 of 'f'"
   std::vector<std::string> paths, result_paths;  ///< without the function
   std::string tree;                              ///< structure of the traced arguments
+  std::string result_tree;
+  std::vector<int> donate_argnums;
   TypeKey types;                                 ///< of the traced arguments and the result
   Prototype prototype;
   std::vector<Array> captures;
@@ -28,7 +30,7 @@ struct CompiledState {
   std::vector<frontend::AbstractValue> avals;
   std::vector<std::string> names;
   std::vector<std::string> paths, result_paths;
-  std::string tree;
+  std::string tree, result_tree;
   TypeKey types;  ///< of the traced arguments and the result
   Prototype prototype;
   std::vector<Array> captures;

@@ -33,6 +33,8 @@ std::string ShardingTree::to_string() const {
       return "UNSPECIFIED";
     case Kind::none:
       return "None";
+    case Kind::from_gda:
+      return "FROM_GDA";
     case Kind::sharding:
       return sharding_.to_string();
     case Kind::spec:
@@ -224,6 +226,47 @@ void check_leaves(const ShardingTree& tree, const std::string& what, Location lo
   }
 }
 
+void refuse_from_gda(const ShardingTree& tree, const std::string& what, Location location) {
+  for (std::size_t i = 0; i < tree.children().size(); ++i) {
+    refuse_from_gda(tree.children()[i], what + child_path(tree, i), location);
+  }
+  if (tree.kind() != ShardingTree::Kind::from_gda) return;
+  throw ValueError(what + ": FROM_GDA takes the sharding of an argument; a result has none yet",
+                   location);
+}
+
+std::string quoted_names(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "'" : ", '") + name + "'";
+  return out;
+}
+
+ShardingTree by_position(const ShardingTree& tree, const std::vector<std::string>& names,
+                         const std::vector<int>& positions, const std::string& what,
+                         Location location) {
+  if (tree.kind() != ShardingTree::Kind::dictionary) return tree;
+  std::vector<ShardingTree> children(positions.size());
+  for (std::size_t i = 0; i < tree.children().size(); ++i) {
+    const std::string& key = tree.keys()[i];
+    const auto name = std::find(names.begin(), names.end(), key);
+    if (name == names.end()) {
+      throw ValueError(what + " names the argument '" + key + "', and " +
+                           (names.empty() ? "arg_names, which must list the names, is empty"
+                                          : "arg_names has " + quoted_names(names)),
+                       location);
+    }
+    const int position = int(name - names.begin());
+    const auto traced = std::find(positions.begin(), positions.end(), position);
+    if (traced == positions.end()) {
+      throw ValueError(
+          what + " names '" + key + "', which is a static argument: only arrays have shardings",
+          location);
+    }
+    children[std::size_t(traced - positions.begin())] = tree.children()[i];
+  }
+  return ShardingTree::sequence(std::move(children));
+}
+
 Sharding named_sharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& who,
                         Location location) {
   try {
@@ -254,6 +297,9 @@ std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string
   switch (leaf.kind()) {
     case ShardingTree::Kind::unspecified:
       return std::nullopt;
+    case ShardingTree::Kind::from_gda:
+      throw ValueError(what + ": FROM_GDA is valid for the arguments of jit and pjit only",
+                       location);
     case ShardingTree::Kind::none: {
       const Mesh mesh = current_mesh();
       if (!none_is_replicated || mesh.empty()) return std::nullopt;

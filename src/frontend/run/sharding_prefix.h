@@ -34,6 +34,19 @@ void check_resolvable(const ShardingTree& tree, const std::string& what,
 Sharding named_sharding(const Mesh& mesh, const PartitionSpec& spec, const std::string& who,
                         Location location);
 
+/// ValueError if FROM_GDA stands in the tree.
+void refuse_from_gda(const ShardingTree& tree, const std::string& what, Location location);
+
+/// The tree `tree(...)` of what `dict(...)` states by the names of arguments; others are returned
+/// unchanged. `names` are those of all arguments, `positions` the traced ones. ValueError listing
+/// the names if one isn't known or is that of a static argument.
+ShardingTree by_position(const ShardingTree& tree, const std::vector<std::string>& names,
+                         const std::vector<int>& positions, const std::string& what,
+                         Location location);
+
+/// "'a', 'b'".
+std::string quoted_names(const std::vector<std::string>& names);
+
 /// Checks that the sharding fits an array of this shape: ShardingError for a spec longer than the
 /// rank, IndivisibleError, both prefixed by `who` ("argument x[0] of 'f'").
 void check_fits(const Sharding& sharding, const std::vector<std::int64_t>& shape,
