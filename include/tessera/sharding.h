@@ -279,7 +279,17 @@ struct std::hash<tessera::Sharding> {
   std::size_t operator()(const tessera::Sharding& s) const { return s.hash(); }
 };
 /// The same for each class of shardings.
-template <class S>
-requires(std::is_base_of_v<tessera::Sharding, S> &&
-         !std::is_same_v<tessera::Sharding, S>) struct std::hash<S> : std::hash<tessera::Sharding> {
-};
+template <>
+struct std::hash<tessera::NamedSharding> : std::hash<tessera::Sharding> {};
+/// The same.
+template <>
+struct std::hash<tessera::SingleDeviceSharding> : std::hash<tessera::Sharding> {};
+/// The same.
+template <>
+struct std::hash<tessera::PositionalSharding> : std::hash<tessera::Sharding> {};
+/// The same.
+template <>
+struct std::hash<tessera::PmapSharding> : std::hash<tessera::Sharding> {};
+/// The same.
+template <>
+struct std::hash<tessera::GSPMDSharding> : std::hash<tessera::Sharding> {};

@@ -134,6 +134,27 @@ TEST(OlderNames, UnspecifiedNoneAndTheEmptySpec) {
   EXPECT_EQ(result(pjit(twice, {.out_shardings = P()})), everywhere);
 }
 
+TEST(OlderNames, Behaviour_353_NestedCallsKeepTheGlobalShape) {
+  const MeshScope scope(make_mesh({{"x", 8}}));
+  std::vector<std::vector<std::int64_t>> seen;
+  auto inner = pjit(
+      [&](Array a) {
+        seen.push_back(a.shape());
+        return a + 1;
+      },
+      {.in_axis_resources = P("x"), .out_axis_resources = P("x")});
+  auto outer = pjit(
+      [&](Array a) {
+        seen.push_back(a.shape());
+        return inner(a * 2);
+      },
+      {.in_axis_resources = P("x"), .out_axis_resources = P("x")});
+  const Array r = outer(counting({16}));
+  EXPECT_EQ(seen, (std::vector<std::vector<std::int64_t>>{{16}, {16}}));
+  EXPECT_EQ(r.shape(), (std::vector<std::int64_t>{16}));
+  EXPECT_EQ(r.addressable_shards()[0].data.shape(), (std::vector<std::int64_t>{2}));
+}
+
 TEST(OlderNames, Behaviour_361_AxesThatAShardMapUses) {
   const Mesh mesh = eight();
   auto inner =
@@ -141,7 +162,11 @@ TEST(OlderNames, Behaviour_361_AxesThatAShardMapUses) {
   auto outer = shard_map([&](Array a) { return inner(a); },
                          {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")});
   const MeshScope scope(mesh);
-  expect_error<ShardingError>([&] { outer(counting({8, 8})); }, {"argument 0 of", "PartitionSpec('x')", "'x', which is manual here"});
+  expect_error<ShardingError>(
+      [&] {
+        outer(counting({8, 8}));
+      },
+      {"argument 0 of", "PartitionSpec('x')", "'x', which is manual here"});
 }
 
 TEST(ArgumentsByName, ShardingsAndDonation) {

@@ -189,6 +189,14 @@ TEST(EvalShape, DescribesResultsWithoutRunning) {
   expect_close(floats(r), {2, 2, 2, 2});
 }
 
+TEST(EvalShape, Behaviour_354_OfShardedResults) {
+  const Mesh mesh = make_mesh({{"x", 4}});
+  auto f = jit([] { return ones({8}); }, {.out_shardings = NamedSharding(mesh, P("x"))});
+  EXPECT_EQ(eval_shape(f).type_string(), "f32[8]");
+  EXPECT_EQ(f.trace_count(), 1);
+  EXPECT_EQ(f.cache_size(), 0);  // nothing was compiled
+}
+
 TEST(StagesOfTrees, DonationsTreesAndAvals) {
   struct State {
     Array w, m;
