@@ -13,13 +13,13 @@
 namespace tessera::testing {
 namespace {
 
-Mesh eight() { return make_mesh({{"x", 4}, {"y", 2}}); }
-Array placed(const Mesh& mesh, const P& spec) {
+Mesh mesh_of_eight() { return make_mesh({{"x", 4}, {"y", 2}}); }
+Array placed_square(const Mesh& mesh, const P& spec) {
   return device_put(counting({8, 8}), NamedSharding(mesh, spec));
 }
 
 TEST(OlderNames, AxisResourcesAreShardings) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   auto f = pjit([](Array a, Array b) { return a + b; }, {.in_axis_resources = tree(P("x"), nullptr),
                                                          .out_axis_resources = P(nullptr, "y")});
   const MeshScope scope(mesh);
@@ -67,7 +67,7 @@ TEST(OlderNames, Behaviour_360_TheMeshIsLookedForBeforeTheFunctionRuns) {
 }
 
 TEST(OlderNames, UndefinedAxesNameTheArgumentAndTheOption) {
-  const MeshScope scope(eight());
+  const MeshScope scope(mesh_of_eight());
   const auto same = [](Array a) { return a; };
   const Array x = counting({8, 8});
   expect_error<ShardingError>(
@@ -84,9 +84,10 @@ TEST(OlderNames, UndefinedAxesNameTheArgumentAndTheOption) {
 }
 
 TEST(OlderNames, Behaviour_359_FromGdaIsTheArraysOwnSharding) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   const MeshScope scope(mesh);
-  const GlobalDeviceArray rows = placed(mesh, P("x")), columns = placed(mesh, P(nullptr, "y"));
+  const GlobalDeviceArray rows = placed_square(mesh, P("x")),
+                          columns = placed_square(mesh, P(nullptr, "y"));
   auto f = pjit([](Array a, Array b) { return std::pair(a * 2, b * 2); },
                 {.in_axis_resources = FROM_GDA, .out_axis_resources = UNSPECIFIED});
   const auto [a, b] = f(rows, columns);
@@ -118,10 +119,10 @@ TEST(OlderNames, Behaviour_359_FromGdaIsTheArraysOwnSharding) {
 }
 
 TEST(OlderNames, UnspecifiedNoneAndTheEmptySpec) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   const MeshScope scope(mesh);
   const auto twice = [](Array a) { return a * 2; };
-  const Array rows = placed(mesh, P("x"));
+  const Array rows = placed_square(mesh, P("x"));
   const Sharding everywhere = NamedSharding(mesh, P());
   const auto result = [&](auto f) { return f(rows).sharding(); };
   // jit: None is UNSPECIFIED, P() replicates.
@@ -156,7 +157,7 @@ TEST(OlderNames, Behaviour_353_NestedCallsKeepTheGlobalShape) {
 }
 
 TEST(OlderNames, Behaviour_361_AxesThatAShardMapUses) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   auto inner =
       pjit([](Array a) { return a * 2; }, {.in_shardings = P("x"), .out_shardings = P("x")});
   auto outer = shard_map([&](Array a) { return inner(a); },
@@ -170,12 +171,12 @@ TEST(OlderNames, Behaviour_361_AxesThatAShardMapUses) {
 }
 
 TEST(ArgumentsByName, ShardingsAndDonation) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   auto f = jit([](Array x, int n, Array w) { return std::pair(x * n, w + 1); }, static_argnums<1>,
                {.in_shardings = dict({{"w", NamedSharding(mesh, P("y"))}}),
                 .arg_names = {"x", "n", "w"},
                 .donate_argnames = {"x"}});
-  const Array x = placed(mesh, P("x")), w = placed(mesh, P("y"));
+  const Array x = placed_square(mesh, P("x")), w = placed_square(mesh, P("y"));
   const auto compiled = f.lower(x, 3, w).compile();
   EXPECT_EQ(compiled.input_shardings()[0], x.sharding());
   EXPECT_EQ(compiled.input_shardings()[1], NamedSharding(mesh, P("y")));
@@ -186,7 +187,7 @@ TEST(ArgumentsByName, ShardingsAndDonation) {
 }
 
 TEST(ArgumentsByName, Errors) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   const auto f = [](Array x, int n) { return x * n; };
   const Array x = counting({8});
   expect_error<ValueError>(
@@ -222,7 +223,7 @@ TEST(ArgumentsByName, Errors) {
 }
 
 TEST(UnreducedArrays, PrintTheirPartsAndShards) {
-  const Mesh mesh = eight();
+  const Mesh mesh = mesh_of_eight();
   const NamedSharding sums(mesh, P(nullptr, "y").with_unreduced({"x"}));
   EXPECT_EQ(sums.to_string(),
             "NamedSharding(mesh=Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), "

@@ -25,45 +25,45 @@ namespace tessera::testing {
 namespace {
 
 /// Without operator==: its fields are compared.
-struct Shape3 {
+struct PlainStatic {
   int rows;
   std::vector<float> scales;
   std::optional<std::string> label;
 };
 /// Equal by one field only, as the type itself says; without std::hash.
-struct ById {
+struct EqualById {
   int id;
   std::string note;
-  bool operator==(const ById& other) const { return id == other.id; }
+  bool operator==(const EqualById& other) const { return id == other.id; }
 };
 /// Not a plain struct; with std::hash.
-class Version {
+class StaticVersion {
  public:
-  explicit Version(int n) : n_(n) {}
+  explicit StaticVersion(int n) : n_(n) {}
   int number() const { return n_; }
-  bool operator==(const Version&) const = default;
+  bool operator==(const StaticVersion&) const = default;
 
  private:
   int n_;
 };
 /// A callable with state.
-struct Scale {
+struct StaticScale {
   float by = 1;
   Array operator()(const Array& a) const { return a * by; }
-  bool operator==(const Scale&) const = default;
+  bool operator==(const StaticScale&) const = default;
 };
-struct Nested {
+struct NestedStatic {
   int value;
-  std::vector<Nested> inner;
+  std::vector<NestedStatic> inner;
 };
-enum class Mode { add, multiply };
+enum class StaticMode { add, multiply };
 
 }  // namespace
 }  // namespace tessera::testing
 
 template <>
-struct std::hash<tessera::testing::Version> {
-  std::size_t operator()(const tessera::testing::Version& v) const {
+struct std::hash<tessera::testing::StaticVersion> {
+  std::size_t operator()(const tessera::testing::StaticVersion& v) const {
     return std::size_t(v.number());
   }
 };
@@ -88,7 +88,7 @@ TEST(StaticArguments, ContainersOfValues) {
   expect_traces<std::vector<std::string>>({{"a", "b"}, {"ab"}, {"a,", "b"}, {"a'", "b"}});
   expect_traces<std::array<double, 2>>({{1, 2}, {1, 2.5}, {0.0, -0.0}});
   expect_traces<std::tuple<int, std::string>>({{1, "x"}, {1, "y"}, {2, "x"}});
-  expect_traces<std::pair<Mode, float>>({{Mode::add, 1}, {Mode::multiply, 1}});
+  expect_traces<std::pair<StaticMode, float>>({{StaticMode::add, 1}, {StaticMode::multiply, 1}});
   expect_traces<std::optional<int>>({std::nullopt, 0, 1});
   expect_traces<std::variant<int, float, std::string>>({1, 1.0f, std::string("1")});
   expect_traces<std::map<std::string, std::vector<int>>>({{}, {{"a", {1}}}, {{"a", {1, 2}}}});
@@ -97,10 +97,10 @@ TEST(StaticArguments, ContainersOfValues) {
 }
 
 TEST(StaticArguments, StructsAndTypesWithEquality) {
-  expect_traces<Shape3>({{1, {1, 2}, {}}, {1, {1, 3}, {}}, {1, {1, 2}, "a"}, {2, {1, 2}, {}}});
-  expect_traces<Nested>({{1, {}}, {1, {{2, {}}}}, {1, {{2, {{3, {}}}}}}});
-  expect_traces<Version>({Version(1), Version(2)});
-  expect_traces<Scale>({{1}, {2}});
+  expect_traces<PlainStatic>({{1, {1, 2}, {}}, {1, {1, 3}, {}}, {1, {1, 2}, "a"}, {2, {1, 2}, {}}});
+  expect_traces<NestedStatic>({{1, {}}, {1, {{2, {}}}}, {1, {{2, {{3, {}}}}}}});
+  expect_traces<StaticVersion>({StaticVersion(1), StaticVersion(2)});
+  expect_traces<StaticScale>({{1}, {2}});
   expect_traces<std::complex<float>>({{1, 2}, {2, 1}});
   expect_traces<std::unordered_map<std::string, int>>({{}, {{"a", 1}}, {{"a", 2}}});
   expect_traces<PartitionSpec>({P(), P("x"), P(nullptr)});
@@ -109,18 +109,18 @@ TEST(StaticArguments, StructsAndTypesWithEquality) {
   expect_traces<NamedSharding>({{mesh, P("x")}, {mesh, P()}});
 
   // The type's own equality decides.
-  auto f = jit([](Array x, ById) { return x + 1; }, static_argnums<1>);
-  f(ones({2}), ById{1, "first"});
-  f(ones({2}), ById{1, "second"});
+  auto f = jit([](Array x, EqualById) { return x + 1; }, static_argnums<1>);
+  f(ones({2}), EqualById{1, "first"});
+  f(ones({2}), EqualById{1, "second"});
   EXPECT_EQ(f.trace_count(), 1);
-  f(ones({2}), ById{2, "first"});
+  f(ones({2}), EqualById{2, "first"});
   EXPECT_EQ(f.trace_count(), 2);
 }
 
 TEST(StaticArguments, CallablesWithAndWithoutState) {
-  auto f = jit([](Array x, Scale s) { return s(x); }, static_argnums<1>);
-  expect_close(floats(f(ones({2}), Scale{2})), {2, 2});
-  expect_close(floats(f(ones({2}), Scale{3})), {3, 3});
+  auto f = jit([](Array x, StaticScale s) { return s(x); }, static_argnums<1>);
+  expect_close(floats(f(ones({2}), StaticScale{2})), {2, 2});
+  expect_close(floats(f(ones({2}), StaticScale{3})), {3, 3});
   EXPECT_EQ(f.trace_count(), 2);
   // A lambda without captures is what its type says; so are pointers to functions.
   auto g = jit([](Array x, auto h) { return h(x); }, static_argnums<1>);

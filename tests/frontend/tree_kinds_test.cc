@@ -20,13 +20,13 @@
 namespace tessera::testing {
 namespace {
 
-struct Base {
+struct TreeBase {
   Array a;
 };
-struct Derived : Base {
+struct DerivedTree : TreeBase {
   Array b;
 };
-TESSERA_TREE(Derived, a, b)
+TESSERA_TREE(DerivedTree, a, b)
 
 struct WithArrays {
   Array first[2];
@@ -36,26 +36,27 @@ struct WithArrays {
   Array grid[2][2];
 };
 
-struct Branch {
+struct BranchTree {
   Array value;
-  std::vector<Branch> children;
+  std::vector<BranchTree> children;
 };
 
-struct Many {
+struct ManyFields {
   Array f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
       f21, f22, f23, f24, f25, f26, f27, f28, f29, f30;
 };
-TESSERA_TREE(Many, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-             f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30)
+TESSERA_TREE(ManyFields, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+             f18, f19, f20, f21, f22, f23, f24, f25, f26, f27, f28, f29, f30)
 
-using Either = std::variant<Array, std::vector<Array>, std::monostate>;
+using EitherTree = std::variant<Array, std::vector<Array>, std::monostate>;
 
 TEST(Trees, FieldsOfBaseClassesByName) {
-  Derived d;
+  DerivedTree d;
   d.a = ones({2});
   d.b = ones({3});
   EXPECT_EQ(tree_paths(d), (std::vector<std::string>{".a", ".b"}));
-  const Derived r = jit([](Derived x) { return tree_map([](Array v) { return v * 2; }, x); })(d);
+  const DerivedTree r =
+      jit([](DerivedTree x) { return tree_map([](Array v) { return v * 2; }, x); })(d);
   expect_close(floats(r.a), {2, 2});
   expect_close(floats(r.b), {2, 2, 2});
 }
@@ -84,12 +85,12 @@ TEST(Trees, CArraysAreSequences) {
 }
 
 TEST(Trees, StructsOfThemselves) {
-  const auto leaf = [](float v) { return Branch{full({1}, v), {}}; };
-  const Branch tree{full({1}, 1), {leaf(2), Branch{full({1}, 3), {leaf(4)}}}};
+  const auto leaf = [](float v) { return BranchTree{full({1}, v), {}}; };
+  const BranchTree tree{full({1}, 1), {leaf(2), BranchTree{full({1}, 3), {leaf(4)}}}};
   EXPECT_EQ(tree_paths(tree),
             (std::vector<std::string>{"[0]", "[1][0][0]", "[1][1][0]", "[1][1][1][0][0]"}));
-  auto f = jit([](Branch t) { return tree_map([](Array v) { return v * 10; }, t); });
-  const Branch r = f(tree);
+  auto f = jit([](BranchTree t) { return tree_map([](Array v) { return v * 10; }, t); });
+  const BranchTree r = f(tree);
   EXPECT_EQ(r.children[1].children[0].value.item<float>(), 40);
   (void)f(tree);
   EXPECT_EQ(f.trace_count(), 1);
@@ -98,7 +99,7 @@ TEST(Trees, StructsOfThemselves) {
 }
 
 TEST(Trees, ManyFields) {
-  Many m;
+  ManyFields m;
   std::vector<Array> all;
   for (int i = 0; i < 30; ++i) all.push_back(full({1}, float(i)));
   m.f1 = all[0];
@@ -106,7 +107,8 @@ TEST(Trees, ManyFields) {
   ASSERT_EQ(slots.size(), 30u);
   m = tree_unflatten(m, all);
   EXPECT_EQ(tree_paths(m).back(), ".f30");
-  const Many r = jit([](Many x) { return tree_map([](Array v) { return v + 1; }, x); })(m);
+  const ManyFields r =
+      jit([](ManyFields x) { return tree_map([](Array v) { return v + 1; }, x); })(m);
   EXPECT_EQ(r.f30.item<float>(), 30);
 }
 
@@ -140,15 +142,15 @@ TEST(Trees, UnorderedMapsInTheOrderOfTheirKeys) {
 }
 
 TEST(Trees, VariantsByTheirAlternative) {
-  auto f = jit([](Either e) {
+  auto f = jit([](EitherTree e) {
     if (auto* one = std::get_if<Array>(&e)) *one = *one * 2;
     if (auto* list = std::get_if<1>(&e)) list->push_back(ones({1}));
     return e;
   });
-  EXPECT_EQ(std::get<0>(f(Either(ones({1})))).item<float>(), 2);
-  EXPECT_EQ(std::get<1>(f(Either(std::vector<Array>{ones({1})}))).size(), 2u);
-  EXPECT_EQ(f(Either(std::monostate{})).index(), 2u);
-  (void)f(Either(ones({1})));
+  EXPECT_EQ(std::get<0>(f(EitherTree(ones({1})))).item<float>(), 2);
+  EXPECT_EQ(std::get<1>(f(EitherTree(std::vector<Array>{ones({1})}))).size(), 2u);
+  EXPECT_EQ(f(EitherTree(std::monostate{})).index(), 2u);
+  (void)f(EitherTree(ones({1})));
   EXPECT_EQ(f.trace_count(), 3);
   // Alternatives of one type are different trees.
   using Twice = std::variant<Array, std::array<Array, 1>>;
