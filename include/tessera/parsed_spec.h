@@ -69,7 +69,7 @@ class ParsedPartitionSpec {
   const std::optional<PartitionSpec>& unsynced_user_spec(
       SpecSync min_sync, Location location = Location::current()) const;
   /// Returns the user's spec if it is in sync, otherwise one made of the partitions. It has the
-  /// unreduced axes of the user's.
+  /// unreduced and reduced axes of the user's.
   PartitionSpec get_partition_spec() const;
   /// Returns a copy with another dim before dim `dim`, over these axes. Missing dims before it are
   /// added. The sync level becomes DIM_PERMUTE without axes, else OUT_OF_SYNC; it never rises.

@@ -88,6 +88,10 @@ TEST(ParsedSpec, InsertedDimsBeyondTheEndFillTheGap) {
   const auto sum = parsed(P("x").with_unreduced({"u"}));
   EXPECT_TRUE(sum.insert_axis_partitions(0, {}).get_partition_spec() ==
               P(nullptr, "x").with_unreduced({"u"}));
+  EXPECT_TRUE(
+      parsed(P("x").with_reduced({"r"})).insert_axis_partitions(1, {}).get_partition_spec() ==
+      P("x", nullptr).with_reduced({"r"}));
+  EXPECT_NE(P("x").with_reduced({"u"}).hash(), P("x").with_unreduced({"u"}).hash());
   expect_parts(message_of<DuplicateSpecError>([&] { (void)sum.insert_axis_partitions(0, {"u"}); }),
                {"uses 'u' already"});
 }

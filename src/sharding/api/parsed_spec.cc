@@ -38,6 +38,14 @@ std::string repeated_axes(const std::vector<SpecEntry>& entries,
   return out;
 }
 
+/// The unreduced and the reduced axes of a spec, which may not split dims.
+std::vector<std::string> other_axes(const std::optional<PartitionSpec>& spec) {
+  if (!spec) return {};
+  std::vector<std::string> out = spec->unreduced();
+  out.insert(out.end(), spec->reduced().begin(), spec->reduced().end());
+  return out;
+}
+
 }  // namespace
 
 ParsedPartitionSpec::ParsedPartitionSpec(std::optional<PartitionSpec> user_spec,
@@ -54,7 +62,7 @@ ParsedPartitionSpec ParsedPartitionSpec::from_user_input(const std::optional<Par
     throw ValueError(arg_name + ": UNCONSTRAINED isn't allowed here, got " + entry->to_string(),
                      location);
   }
-  if (const std::string repeated = repeated_axes(entry->entries(), entry->unreduced());
+  if (const std::string repeated = repeated_axes(entry->entries(), other_axes(entry));
       !repeated.empty()) {
     throw DuplicateSpecError("a single " + arg_name +
                                  " specification can map every mesh axis to at most one dimension, "
@@ -84,7 +92,8 @@ const std::optional<PartitionSpec>& ParsedPartitionSpec::unsynced_user_spec(
 PartitionSpec ParsedPartitionSpec::get_partition_spec() const {
   if (sync_ == SpecSync::in_sync && user_spec_) return *user_spec_;
   const PartitionSpec spec = PartitionSpec::from_entries(partitions_);
-  return user_spec_ ? spec.with_unreduced(user_spec_->unreduced()) : spec;
+  if (!user_spec_) return spec;
+  return spec.with_unreduced(user_spec_->unreduced()).with_reduced(user_spec_->reduced());
 }
 
 ParsedPartitionSpec ParsedPartitionSpec::insert_axis_partitions(std::int64_t dim, const Axes& axes,
@@ -98,10 +107,8 @@ ParsedPartitionSpec ParsedPartitionSpec::insert_axis_partitions(std::int64_t dim
   const std::size_t place = std::size_t(dim);
   if (out.partitions_.size() < place) out.partitions_.resize(place);
   out.partitions_.insert(out.partitions_.begin() + std::ptrdiff_t(place), SpecEntry(axes));
-  std::vector<std::string> others = manual_axes_;
-  if (user_spec_) {
-    others.insert(others.end(), user_spec_->unreduced().begin(), user_spec_->unreduced().end());
-  }
+  std::vector<std::string> others = other_axes(user_spec_);
+  others.insert(others.end(), manual_axes_.begin(), manual_axes_.end());
   if (const std::string repeated = repeated_axes(out.partitions_, others); !repeated.empty()) {
     throw DuplicateSpecError("insert_axis_partitions: " + SpecEntry(axes).to_string() +
                                  " can't be inserted as dimension " + std::to_string(dim) + " of " +

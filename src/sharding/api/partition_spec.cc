@@ -135,7 +135,9 @@ std::string PartitionSpec::to_string() const {
 std::size_t PartitionSpec::hash() const {
   std::size_t h = entries_.size();
   for (const SpecEntry& e : entries_) internal::hash_mix(h, e.hash());
+  internal::hash_mix(h, unreduced_.size());
   for (const std::string& a : unreduced_) internal::hash_mix(h, std::hash<std::string>()(a));
+  for (const std::string& a : reduced_) internal::hash_mix(h, std::hash<std::string>()(a));
   return h;
 }
 
