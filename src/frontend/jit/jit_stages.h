@@ -19,7 +19,7 @@ struct LoweredState {
   std::string tree;                              ///< structure of the traced arguments
   std::string result_tree;
   std::vector<int> donate_argnums;
-  TypeKey types;                                 ///< of the traced arguments and the result
+  TypeKey types;  ///< of the traced arguments and the result
   Prototype prototype;
   std::vector<Array> captures;
   frontend::PlacedProgram placed;
