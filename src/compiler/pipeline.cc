@@ -16,6 +16,7 @@
 #include "src/compiler/context_pool.h"
 #include "src/compiler/dump.h"
 #include "src/ir/analysis/layouts.h"
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/builder.h"
@@ -278,9 +279,16 @@ void optimize_collectives(Compilation& c) {
   ir::verify(*c.module);
 }
 
-/// Donated memory goes to the first result that has its type on a device, and no memory yet.
+/// Donated memory goes to the first result that has its type on a device, in the same kind of
+/// memory, and none yet.
 void alias_donations(Compilation& c) {
   ir::Module& module = *c.module;
+  if (module.buffer_donor.empty()) return;
+  std::vector<ir::MemoryLeaves> parameters;
+  for (const ir::Instruction* p : module.entry()->parameters()) {
+    parameters.emplace_back(leaf_count(p->shape), ir::memory_of_parameter(*p));
+  }
+  const ir::MemoryLeaves kinds = ir::memory_of_root(*module.entry(), parameters);
   const Shape& root = module.entry()->root()->shape;
   const std::size_t results = root.is_tuple ? root.elements.size() : 1;
   std::vector<bool> taken(results, false);
@@ -293,6 +301,8 @@ void alias_donations(Compilation& c) {
     for (std::size_t i = 0; i < results; ++i) {
       const Shape& result = root.is_tuple ? root.elements[i] : root;
       if (taken[i] || !shape.is_array() || !(result == shape)) continue;
+      const MemoryKind given = *parameters[std::size_t(donor.first)][0];
+      if (kinds.at(i).value_or(MemoryKind::device) != given) continue;
       taken[i] = true;
       module.input_output_alias.push_back(
           {root.is_tuple ? Dims{std::int64_t(i)} : Dims{}, donor.first, {}, false});
