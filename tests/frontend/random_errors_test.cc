@@ -74,5 +74,17 @@ TEST_F(RandomErrors, OfParameters) {
   expect_error<ValueError>([&] { random::orthogonal(key_, -1); }, {"-1 rows", kNear});
 }
 
+TEST_F(RandomErrors, OfDtypes) {
+  expect_error<DTypeError>([&] { random::normal(key_, {2}, s32); }, {"s32", kNear});
+  expect_error<DTypeError>([&] { random::uniform(key_, {2}, c64); }, {"c64", kNear});
+  expect_error<DTypeError>([&] { random::bits(key_, {2}, s32); }, {"s32", "u8, u16", kNear});
+  expect_error<DTypeError>([&] { random::randint(key_, {2}, 0, 4, f32); }, {"f32", kNear});
+  expect_error<DTypeError>([&] { random::randint(key_, {2}, 0.5, 4); }, {"a bound is", kNear});
+  expect_error<DTypeError>([&] { random::geometric(key_, 0.5, {2}, f32); }, {"integers", kNear});
+  expect_error<DTypeError>([&] { random::exponential(key_, {2}, pred); }, {"pred", kNear});
+  expect_error<DTypeError>([&] { random::orthogonal(key_, 2, {}, f16); }, {"f16", kNear});
+  expect_error<DTypeError>([&] { random::rademacher(key_, {2}, c64); }, {"c64", kNear});
+}
+
 }  // namespace
 }  // namespace tessera
