@@ -69,7 +69,7 @@ int main() {
   // One slice per device, as pmap places arrays.
   const PmapSharding pmap = PmapSharding::make_default({8, 2});
   describe(pmap, {8, 2});
-  std::cout << "  " << pmap.sharding_spec() << "\n";
+  std::cout << "  " << pmap.sharding_spec().to_string() << "\n";
 
   // HLO's own form.
   const GSPMDSharding tiled(devices(), "{devices=[2,4]<=[8]}");

@@ -266,6 +266,15 @@ TEST_F(ExplicitSums, Behaviour_243_ToPartialSumsAndBack) {
   expect_close(reshard(reshard(split, P().with_unreduced({"x"})), P("x")), split);
 }
 
+TEST_F(ExplicitSums, Behaviour_243_FromSomePartialSumsToOthers) {
+  const Array parts = sum(placed({4, 8, 8}, P("y", "x")), 0, P("x").with_unreduced({"y"}));
+  const Array both = reshard(parts, P().with_unreduced({"x", "y"}));
+  EXPECT_EQ(type_text(both), "f32[8,8]{U:(x,y)}");
+  const Array want = sum(counting({4, 8, 8}, 0.125f), 0);
+  expect_close(reshard(both, P()), want);
+  expect_close(reshard(reshard(parts, P().with_unreduced({"x"})), P()), want);
+}
+
 TEST_F(ExplicitSums, Behaviour_245_Denominators) {
   const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
   const Array parts = matmul(a, b, P().with_unreduced({"x"}));

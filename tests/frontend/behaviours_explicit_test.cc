@@ -237,6 +237,8 @@ TEST_F(Explicit, Behaviour_226_IndexingOfSplitDims) {
                                   {"dim 0 of what is indexed is split", "out_sharding", kNear});
   EXPECT_EQ(type_text(take(b, at_rows, 0, P("x"))), "f32[2@x,8]");
   expect_close(take(b, at_rows, 0, P("x")), take(counting({8, 8}, 0.125f), at_rows, 0));
+  // Also where the indices are placed.
+  EXPECT_EQ(type_text(take(a, device_put(at_rows, on(P())), 0)), "f32[2,8@y]");
   EXPECT_EQ(type_text(at(a, {at_rows}).add(1.0f)), "f32[8,8@y]");
   expect_error<ShardingTypeError>([&] { (void)at(b, {at_rows}).set(1.0f); },
                                   {"indexed, and split", kNear});
@@ -257,6 +259,11 @@ TEST_F(Explicit, Behaviour_227_OtherOps) {
   const Array eyes = device_put(broadcast_to(eye(2), {4, 2, 2}), on(P("y")));
   EXPECT_EQ(type_text(linalg::cholesky(eyes)), "f32[4@y,2,2]");
   EXPECT_EQ(type_text(linalg::solve(eyes, eyes)), "f32[4@y,2,2]");
+  EXPECT_EQ(type_text(linalg::svdvals(eyes)), "f32[4@y,2]");
+  EXPECT_EQ(type_text(linalg::eigvalsh(eyes)), "f32[4@y,2]");
+  EXPECT_EQ(type_through_jit([](Array v) { return gammaln(v); }, a), "f32[8@x,4@y]");
+  EXPECT_EQ(type_through_jit([](Array v) { return gcd(v, 6); }, astype(a, DType::s32)),
+            "s32[8@x,4@y]");
   expect_error<ShardingTypeError>(
       [&] {
         (void)linalg::cholesky(placed({4, 2, 2}, P(nullptr, "x")), {.symmetrize_input = false});

@@ -219,6 +219,43 @@ TEST(HostCallbacks, Behaviour_319_PrintsAndCallbacksUnderAll) {
       {"debug::print", "1 argument", kNear});
 }
 
+TEST(HostCallbacks, CallsWithoutTracedArgumentsHappenWhenTheProgramRuns) {
+  int io = 0, told = 0;
+  const auto f = jit([&](Array a) {
+    debug::callback([&](Array) { ++told; }, Array(1));
+    return a + io_callback([&](Array) { return Array(float(++io)); }, Array(0.0f), Array(2));
+  });
+  EXPECT_EQ(io + told, 0);
+  for (int n = 1; n <= 3; ++n) EXPECT_EQ(f(Array(0.0f)).item<float>(), float(n));
+  EXPECT_EQ(told, 3);
+  const auto g = jit([&](Array a) {
+    return cond(
+        a > 0.0f, [](Array v) { return v; },
+        [&](Array v) {
+          debug::callback([&](Array) { ++told; }, Array(1));
+          return v;
+        },
+        a);
+  });
+  (void)g(Array(1.0f));
+  EXPECT_EQ(told, 3);
+  (void)g(Array(-1.0f));
+  EXPECT_EQ(told, 4);
+}
+
+TEST(HostCallbacks, SplitArraysOfExplicitAxesArriveWhole) {
+  const Mesh mesh = make_mesh({4, 2}, {"x", "y"}, {AxisType::Explicit, AxisType::Explicit});
+  const Array x = device_put(counting({4, 2}), NamedSharding(mesh, P("x")));
+  const Printed out;
+  const Array y = jit([](Array v) {
+    debug::print("{}", sum(v, 1));
+    return pure_callback(doubled, v, v);
+  })(x);
+  EXPECT_EQ(out.lines(), (std::vector<std::string>{"[1, 5, 9, 13]"}));
+  EXPECT_EQ(type_of(y).to_string(), "f32[4,2]");
+  expect_close(y, counting({4, 2}, 2));
+}
+
 TEST(HostCallbacks, BatchesOfPureCallbacks) {
   std::vector<std::vector<std::int64_t>> seen;
   const auto f = [&](VmapMethod method) {
@@ -275,6 +312,12 @@ TEST(HostCallbacks, InspectedShardingsAreThoseChosen) {
     (void)f(a, b);
     EXPECT_EQ(seen.size(), 1u);
   }
+  int one = 0;
+  (void)jit([&](Array v) {
+    inspect_array_sharding(v, [&](const Sharding& s) { one += int(s.num_devices()); });
+    return v;
+  })(counting({4}));
+  EXPECT_EQ(one, 1);
   std::vector<Sharding> seen;
   inspect_array_sharding(a, [&](const Sharding& s) { seen.push_back(s); });
   EXPECT_EQ(seen, (std::vector<Sharding>{a.sharding()}));

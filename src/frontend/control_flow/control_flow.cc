@@ -96,7 +96,13 @@ bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::Abstrac
   std::string wrong;
   for (std::size_t i = 0; i < carry.size(); ++i) {
     const frontend::AbstractValue have = frontend::abstract_value(carry[i]);
-    if (have.shape == results[i].shape && have.memory == results[i].memory) continue;
+    if (have.shape == results[i].shape && have.memory == results[i].memory) {
+      // What states no sharding has that of what follows it.
+      if (have.sharding || !results[i].sharding) continue;
+      carry[i] = frontend::with_sharding_type(carry[i], results[i].sharding, location);
+      again = true;
+      continue;
+    }
     if (have.memory != results[i].memory) {
       wrong += (wrong.empty() ? "" : "; ") + std::string("carry") + paths[i] + " is " +
                frontend::placed_text(have) + " before and " + frontend::placed_text(results[i]) +

@@ -19,10 +19,11 @@ ShardingType unsplit_result(const TypedOp& op) {
   return ShardingType::replicated(op.mesh(), op.op.shape.dims.size());
 }
 
-/// A scalar, or what is a scalar everywhere.
-bool is_spread_scalar(const Instruction* i) {
+/// Whether a value is the same all along a dim: it is a scalar, or was spread along it.
+bool is_spread_along(const Instruction* i, std::int64_t dim) {
   while (i->is(Opcode::sharding_constraint) || i->is(Opcode::convert)) i = i->operand(0);
-  return i->shape.dims.empty() || (i->is(Opcode::broadcast) && i->operand(0)->shape.dims.empty());
+  if (i->shape.dims.empty()) return true;
+  return i->is(Opcode::broadcast) && !contains(i->get<ir::DimensionsAttrs>().dims, dim);
 }
 
 }  // namespace
@@ -51,18 +52,22 @@ ShardingType elementwise(const TypedOp& op) {
 }
 
 ShardingType select(const TypedOp& op) {
-  // What is chosen from must be alike, but for scalars.
-  std::size_t first = op.operands.size();
-  for (std::size_t k = 0; k < op.operands.size(); ++k) {
-    if (!op.stated(k) || is_spread_scalar(op.op.operand(k))) continue;
-    if (first == op.operands.size()) first = k;
-    if (op.type(k).dims == op.type(first).dims) continue;
-    op.refuse(
-        "operands " + std::to_string(first) + " and " + std::to_string(k) +
-            " must be sharded alike",
-        "reshard() of operand " + std::to_string(k) + " to " + op.type(first).spec().to_string());
+  // What is chosen from must be alike, but along dims along which it is the same anyhow.
+  ShardingType out = unsplit_result(op);
+  for (std::size_t d = 0; d < out.dims.size(); ++d) {
+    std::size_t first = op.operands.size();
+    for (std::size_t k = 0; k < op.operands.size(); ++k) {
+      if (!op.stated(k) || is_spread_along(op.op.operand(k), std::int64_t(d))) continue;
+      if (first == op.operands.size()) first = k;
+      if (op.type(k).dims[d] == op.type(first).dims[d]) continue;
+      op.refuse(
+          "operands " + std::to_string(first) + " and " + std::to_string(k) +
+              " must be sharded alike",
+          "reshard() of operand " + std::to_string(k) + " to " + op.type(first).spec().to_string());
+    }
+    if (first < op.operands.size()) out.dims[d] = op.type(first).dims[d];
   }
-  return first == op.operands.size() ? unsplit_result(op) : op.type(first);
+  return out;
 }
 
 ShardingType broadcast(const TypedOp& op) {

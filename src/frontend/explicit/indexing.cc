@@ -13,8 +13,9 @@ using AxisList = ShardingType::AxisList;
 namespace {
 
 const char* const kIndexAdvice =
-    "out_sharding, the spec of the result, for example x.at(...).get({.out_sharding = ...}); or "
-    "reshard() of the operand, so that dims that are indexed aren't split";
+    "out_sharding, the spec of the result, as in take(x, ids, axis, P(...)) or "
+    "with_out_sharding(P(...), [&] { ... }); or reshard() of the operand, so that dims that are "
+    "indexed aren't split";
 
 /// The axes of two dims that must agree; the one that has some wins.
 const AxisList& agreed(const TypedOp& op, const std::string& what, const AxisList& a,
@@ -130,6 +131,9 @@ ShardingType scatter(const TypedOp& op) {
 std::vector<ShardingType> by_factors(const TypedOp& op) {
   const std::vector<Shape> shapes = flatten(op.op.shape);
   const auto rule = spmd::rule_for(op.op);
+  // A function of the host without a rule gets whole arrays and gives such.
+  const auto* call = op.op.attrs.get_if<ir::CustomCallAttrs>();
+  const bool whole = call != nullptr && call->host != nullptr && !rule;
   const bool split = std::any_of(op.operands.begin(), op.operands.end(), [](const auto& t) {
     return t && !(t.is_replicated() && t.reduced.empty());
   });
@@ -138,7 +142,7 @@ std::vector<ShardingType> by_factors(const TypedOp& op) {
     out.push_back(s.is_array() ? ShardingType::replicated(op.mesh(), s.dims.size())
                                : ShardingType());
   }
-  if (!split) return out;
+  if (!split || whole) return out;
   const std::string advice =
       "auto_axes(f, out_sharding), which computes it without shardings in types; or reshard() of "
       "the operands";

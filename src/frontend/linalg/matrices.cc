@@ -187,6 +187,7 @@ std::vector<Located> call_lapack(const std::string& routine, const std::vector<L
   const std::vector<Array> made =
       apply_many(ir::Opcode::custom_call, arrays, attrs, first.location, attrs.target, &shape);
   ir::Instruction* call = trace.lift(made[0], first.location);
+  while (call->is(ir::Opcode::sharding_constraint)) call = call->operand(0);
   if (call->is(ir::Opcode::get_tuple_element)) call = call->operand(0);
   call->backend_config = attributes.to_string();
   call->frontend_attributes.edit()["num_batch_dims"] = std::to_string(batch.size());

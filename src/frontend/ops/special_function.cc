@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/frontend/derivatives/custom_rule.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/ir/hooks.h"
 
 namespace tessera::frontend {
@@ -30,7 +31,8 @@ Array emitted(const SpecialFunction& f, const std::vector<Array>& xs, Location l
     numbers.push_back(m.convert(m(trace.lift(x, location)), m.dtype()));
     weak = weak && x.weak_type();
   }
-  return trace.wrap(m.convert(f.formula(numbers), t).i, weak);
+  const Array out = trace.wrap(m.convert(f.formula(numbers), t).i, weak);
+  return with_sharding_type(out, joined_sharding_type(f.name, xs, location), location);
 }
 
 Array staged(const SpecialFunction& f, const std::vector<Array>& xs, Location location);

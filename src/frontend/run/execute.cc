@@ -203,6 +203,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   std::vector<Shape> shapes;
   for (const ir::Instruction* p : module.entry()->parameters()) shapes.push_back(p->shape);
   bound.kept = drop_unused(module, program.keep_unused);
+  placed.listeners = partitioners_of(module);
   bound.parameter_shapes = std::move(shapes);
   const Choice choice = choose_devices(program, args, bound.kept);
   bound.name = program.name;
@@ -277,7 +278,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   } else {
     ir::drop_shardings_for_one_device(&module);
   }
-  for (const auto& listener : partitioners_of(module)) listener->bind(placed.mesh, bound.devices);
+  for (const auto& listener : placed.listeners) listener->bind(placed.mesh, bound.devices);
   placed.program = std::move(program);
   return placed;
 }
@@ -285,11 +286,10 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  const auto listeners = partitioners_of(*program.module);
   bound.executable =
       compile_cached(compiling_engine(bound), std::move(program.module),
                      bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
-  for (const auto& listener : listeners) listener->compiled();
+  for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {

@@ -64,18 +64,6 @@ struct BoundProgram {
 /// cache. ValueError if there are only abstract meshes, as the program is to run.
 BoundProgram bind_program(Program program, std::span<const Array> args);
 
-/// The two halves of bind_program: first devices and shardings (as annotations in the module), then
-/// compilation. With abstract meshes only it is compiled as far as possible without devices.
-struct PlacedProgram {
-  Program program;
-  BoundProgram bound;  ///< without executable and results' shardings
-  Mesh mesh;
-  std::vector<bool> parameter_committed;
-  std::vector<MemoryKind> result_memory;
-};
-PlacedProgram place_program(Program program, std::span<const Array> args);
-BoundProgram compile_program(PlacedProgram placed);
-
 /// Interface of objects that must know the devices on which a program is placed: users'
 /// partitioning callbacks.
 class DeviceListener {
@@ -85,6 +73,19 @@ class DeviceListener {
   /// The program has been compiled.
   virtual void compiled() {}
 };
+
+/// The two halves of bind_program: first devices and shardings (as annotations in the module), then
+/// compilation. With abstract meshes only it is compiled as far as possible without devices.
+struct PlacedProgram {
+  Program program;
+  BoundProgram bound;  ///< without executable and results' shardings
+  Mesh mesh;
+  std::vector<bool> parameter_committed;
+  std::vector<MemoryKind> result_memory;
+  std::vector<std::shared_ptr<DeviceListener>> listeners;  ///< told when it has been compiled
+};
+PlacedProgram place_program(Program program, std::span<const Array> args);
+BoundProgram compile_program(PlacedProgram placed);
 
 /// Places uncommitted arguments and runs the program. Donated arguments whose memory can be used
 /// are deleted first; RuntimeError if another thread has deleted one already.

@@ -114,6 +114,14 @@ ShardingType resharded_type(const ShardingTree& leaf, const Array& x, const std:
 
 Array resharded(const Array& x, const ShardingType& type, Location location) {
   Trace& trace = *Trace::current();
+  // A partial sum over some axes becomes one over others by way of the sum.
+  const ShardingType from = sharding_type_of(x);
+  if (from && !from.unreduced.empty() && !type.unreduced.empty() &&
+      from.unreduced != type.unreduced) {
+    ShardingType summed = type;
+    summed.unreduced.clear();
+    return resharded(resharded(x, summed, location), type, location);
+  }
   const MetadataScope metadata(trace, location, "reshard");
   ir::Instruction* value = trace.lift(x, location);
   const ShardingType before = sharding_type_of(x);

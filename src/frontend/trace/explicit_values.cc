@@ -139,6 +139,35 @@ Array with_sharding_type(const Array& array, const ShardingType& type, Location 
   return out;
 }
 
+ShardingType joined_sharding_type(const std::string& name, const std::vector<Array>& operands,
+                                  Location location) {
+  ShardingType out;
+  for (const Array& x : operands) {
+    const ShardingType type = sharding_type_of(x);
+    if (!type) continue;
+    if (!out) out = ShardingType::replicated(type.mesh, type.dims.size());
+    for (std::size_t d = 0; d < type.dims.size(); ++d) {
+      if (type.dims[d].empty() || type.dims[d] == out.dims[d]) continue;
+      if (out.dims[d].empty()) {
+        out.dims[d] = type.dims[d];
+        continue;
+      }
+      throw ShardingTypeError(name + ": dim " + std::to_string(d) +
+                                  " is split differently in its operands, " +
+                                  out.spec().to_string() + " and " + type.spec().to_string() +
+                                  "; valid: reshard() of one to the other's spec",
+                              location);
+    }
+    if (!type.unreduced.empty()) {
+      throw ShardingTypeError(name + " of " + type_text(impl_of(x).shape, type) +
+                                  ", a partial sum; valid: reshard() of it to a spec without "
+                                  "unreduced axes, which adds up the parts",
+                              location);
+    }
+  }
+  return out;
+}
+
 namespace {
 
 /// One per leaf; empty if no operand has a sharding in its type.

@@ -18,6 +18,11 @@ std::optional<Sharding> stated_sharding(const ShardingType& type);
 /// A new value of the current trace under a constraint to this type; itself if that is empty.
 Array with_sharding_type(const Array& array, const ShardingType& type, Location location);
 
+/// That of an elementwise function of arrays of one shape. ShardingTypeError if they are split
+/// differently.
+ShardingType joined_sharding_type(const std::string& name, const std::vector<Array>& operands,
+                                  Location location);
+
 /// The arrays of an op's result, typed by the rules if an operand has a sharding in its type. Ops
 /// that run programs get their types from whoever stages them. ShardingTypeError as the rules say.
 std::vector<Array> typed_results(Trace& trace, ir::Instruction* result, bool weak,

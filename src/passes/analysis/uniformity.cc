@@ -41,11 +41,15 @@ bool calls_computations(Opcode op) {
 
 namespace {
 
+bool calls_host(const ir::Instruction& i) {
+  return i.is(Opcode::custom_call) && i.get<ir::CustomCallAttrs>().host != nullptr;
+}
+
 /// A call whose target says that equal operands give equal results.
 bool is_pure_call(const ir::Instruction& i) {
   const auto& attrs = i.get<ir::CustomCallAttrs>();
   // The host is called once for all devices that hold the same.
-  if (attrs.host != nullptr) return true;
+  if (calls_host(i)) return true;
   if (attrs.has_side_effect || !i.called().empty()) return false;
   const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
   return target && target->is_pure();
@@ -184,7 +188,7 @@ class Analysis {
     // It is more than its elements: where they are.
     if (i.is(Opcode::device_placement)) return out;
     if (!i.shape.is_array() || i.shape.element_count() > kKnownElements || !i.called().empty() ||
-        ir::has_side_effect(i.opcode)) {
+        i.has_side_effect() || calls_host(i)) {
       return out;
     }
     std::int64_t elements = 0;
