@@ -75,7 +75,7 @@ Array computed(const std::string& op, const Array& a, const Array& b,
   throw ValueError("no such case: " + op);
 }
 
-TEST(ExplicitTypes, OpsGiveWhatJaxGives) {
+TEST(ExplicitRules, OpsGiveWhatJaxGives) {
   const Mesh mesh =
       make_mesh({2, 2, 2}, {"x", "y", "z"}, std::vector<AxisType>(3, AxisType::Explicit));
   std::ifstream file(std::string(TESSERA_SOURCE_DIR) + "/tests/fixtures/explicit_types.txt");

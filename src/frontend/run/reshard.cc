@@ -120,7 +120,12 @@ Array resharded(const Array& x, const ShardingType& type, Location location) {
       from.unreduced != type.unreduced) {
     ShardingType summed = type;
     summed.unreduced.clear();
-    return resharded(resharded(x, summed, location), type, location);
+    const Array sum = resharded(x, summed, location);
+    // A wall, so that the two aren't taken for one.
+    ir::Instruction* whole =
+        trace.builder().unary(ir::Opcode::opt_barrier, trace.lift(sum, location));
+    trace.set_sharding_type(whole, summed);
+    return resharded(trace.wrap(whole, x.weak_type()), type, location);
   }
   const MetadataScope metadata(trace, location, "reshard");
   ir::Instruction* value = trace.lift(x, location);
