@@ -98,8 +98,8 @@ TEST(Arrangements, OfAnyRankAndOfMeshes) {
                  PositionalSharding(AbstractMesh({{"x", 2}}));
                }),
                {"sharding_spec_test.cc:", "abstract"});
-  expect_parts(message_of<ValueError>([] { PositionalSharding(some_devices(2), "pinned_host"); }),
-               {"pinned_host"});
+  expect_parts(message_of<ValueError>([] { PositionalSharding(some_devices(2), "paper"); }),
+               {"paper"});
 }
 
 template <class Scope, class MeshType>
