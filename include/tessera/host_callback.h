@@ -144,7 +144,7 @@ requires(!std::is_same_v<std::decay_t<std::tuple_element_t<0, std::tuple<Args...
 /// time that the program gets there, in code per device for each device's part.
 ///
 /// As `pure_callback`, but calls are neither removed nor merged. Batched it is called for one entry
-/// after the other, which `ordered` forbids.
+/// after the other; a vmap with an axis_name refuses `ordered` (ValueError).
 template <class F, TreeLike R, class... Args>
 R io_callback(F f, const R& result, const IoCallbackOptions& options, const Args&... args) {
   auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
