@@ -17,177 +17,16 @@
 #include <tessera/callable.h>
 #include <tessera/custom_partitioning_rules.h>
 #include <tessera/mesh.h>
+#include <tessera/partitioning_callbacks.h>
+#include <tessera/per_device_function.h>
+#include <tessera/shape_info.h>
 #include <tessera/sharding.h>
 #include <tessera/sharding_rule.h>
 #include <tessera/tree.h>
 
 namespace tessera {
 
-/// An argument or result as the callbacks of `custom_partitioning` see it.
-struct ShapeInfo {
-  std::vector<std::int64_t> shape;  ///< global shape
-  DType dtype = DType::f32;         ///< dtype
-  /// The suggested sharding; not `valid()` if there is none, as for results in
-  /// infer_sharding_from_operands.
-  Sharding sharding;
-};
-/// All arguments or results: the leaves of their trees, in order.
-using ShapeInfos = std::vector<ShapeInfo>;
-
-/// The per-device function that a `partition` callback returns.
-///
-/// Any callable with the parameters of the partitioned function, static ones left out; a copy is
-/// kept. It is traced on the shapes of the shards, may use the collectives of tessera/collectives.h
-/// by the mesh's axis names, and may not capture traced or committed arrays (TracerError).
-class PerDeviceFunction {
- public:
-  /// No function.
-  PerDeviceFunction() = default;
-  /// A copy of a callable.
-  template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, PerDeviceFunction>)
-      PerDeviceFunction(F f,  // NOLINT: implicit by design
-                        Location location = Location::current()) {
-    call_ = [f = std::move(f), location](const std::vector<std::any>& args) mutable {
-      return invoke(f, args, location);
-    };
-  }
-  /// True if there is a function.
-  explicit operator bool() const { return call_ != nullptr; }
-  /// Calls the function; for internal use.
-  std::vector<Array> operator()(const std::vector<std::any>& args) const { return call_(args); }
-
- private:
-  static constexpr std::size_t kMaxArguments = 8;
-
-  [[noreturn]] static void wrong_count(std::size_t takes, std::size_t given, Location);
-  [[noreturn]] static void wrong_type(std::size_t position, Location);
-
-  template <class T>
-  static T pick(const std::vector<std::any>& args, std::size_t i, Location location) {
-    using Held = internal::traced_type<T>;
-    if (const Held* value = std::any_cast<Held>(&args[i])) {
-      if constexpr (std::is_same_v<T, Operand>) {
-        return Operand(*value, location);
-      } else {
-        return *value;
-      }
-    }
-    wrong_type(i, location);
-  }
-  template <class R>
-  static std::vector<Array> leaves_of(const R& result) {
-    static_assert(internal::is_tree<R>(),
-                  "tessera: a per-device function must return a tree of Array");
-    return tree_leaves(result);
-  }
-  template <class F>
-  static std::vector<Array> invoke(F& f, const std::vector<std::any>& args, Location location) {
-    if constexpr (internal::KnownSignature<F>) {
-      using Args = typename internal::args_of<F>::type;
-      constexpr std::size_t n = std::tuple_size_v<Args>;
-      if (args.size() != n) wrong_count(n, args.size(), location);
-      return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return call(f, pick<std::tuple_element_t<I, Args>>(args, I, location)...);
-      }
-      (std::make_index_sequence<n>{});
-    } else {
-      return invoke_generic<0>(f, args, location);
-    }
-  }
-  template <class F, class... A>
-  static std::vector<Array> call(F& f, A... args) {
-    return leaves_of(f(args...));
-  }
-  template <std::size_t N, class F>
-  static std::vector<Array> invoke_generic(F& f, const std::vector<std::any>& args,
-                                           Location location) {
-    if constexpr (N > kMaxArguments) {
-      wrong_count(kMaxArguments, args.size(), location);
-    } else {
-      if (args.size() != N) return invoke_generic<N + 1>(f, args, location);
-      return [&]<std::size_t... I>(std::index_sequence<I...>)->std::vector<Array> {
-        if constexpr (std::is_invocable_v<F&, decltype((void(I), Array()))...>) {
-          return leaves_of(f(pick<Array>(args, I, location)...));
-        } else {
-          wrong_count(N + 1, args.size(), location);
-        }
-      }
-      (std::make_index_sequence<N>{});
-    }
-  }
-
-  std::function<std::vector<Array>(const std::vector<std::any>&)> call_;
-};
-
-/// The result of a `partition` callback.
-struct Partition {
-  /// The mesh whose axis names `lower_fn` may use; it must have the program's devices.
-  Mesh mesh;
-  /// The per-device function. The shapes of its results must be those of the shards.
-  PerDeviceFunction lower_fn;
-  /// Shardings of the results, one per leaf or a single one for all.
-  std::vector<Sharding> result_shardings;
-  /// Shardings that the arguments must have, one per leaf or a single one for all. Arguments and
-  /// results are resharded where these differ from the suggestions.
-  std::vector<Sharding> arg_shardings;
-};
-
-/// The result of a `sharding_rule_fn` callback.
-struct RuleAndOptions {
-  std::string rule;               ///< the rule's text; see ShardingRule
-  ShardingRuleOptions options{};  ///< kinds and sizes of its factors
-};
-
 namespace internal {
-
-/// The callbacks of a `custom_partitioning` function. Static arguments come first in each of them.
-template <class... Statics>
-struct PartitionCallbacks {
-  /// Required: returns the per-device function and the final shardings, given the mesh, arguments
-  /// and results with suggested shardings. Called when the program is partitioned.
-  std::function<Partition(Statics..., const Mesh&, const ShapeInfos&, const ShapeInfos&)>
-      partition{};
-  /// Returns the shardings of the results, given the mesh, arguments and results. Called during
-  /// propagation.
-  std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&,
-                                      const ShapeInfos&)>
-      infer_sharding_from_operands{};
-  /// Returns shardings of the results for propagation to use, given the mesh and the results with
-  /// the shardings that their users suggest.
-  std::function<std::vector<Sharding>(Statics..., const Mesh&, const ShapeInfos&)>
-      propagate_user_sharding{};
-  /// Pass NamedShardings to callbacks where possible, with specs padded to full rank. False:
-  /// GSPMDShardings.
-  bool decode_shardings = true;
-  /// Sharding rule that replaces the two propagation callbacks; see ShardingRule.
-  std::string sharding_rule{};
-  /// Returns the rule for the shapes of a call, in place of `sharding_rule`.
-  std::function<RuleAndOptions(Statics..., const Mesh&, const ShapeInfos&, const ShapeInfos&)>
-      sharding_rule_fn{};
-  /// Options of `sharding_rule`; see ShardingRuleOptions.
-  std::vector<std::string> reduction_factors{};
-  /// See ShardingRuleOptions.
-  std::vector<std::string> need_replication_factors{};
-  /// See ShardingRuleOptions.
-  std::vector<std::string> permutation_factors{};
-  /// See ShardingRuleOptions.
-  std::map<std::string, std::int64_t> factor_sizes{};
-};
-
-/// The callbacks of one call, static arguments bound.
-struct BoundCallbacks {
-  std::string name;
-  Location location;
-  bool decode_shardings = true;
-  std::function<Partition(const Mesh&, const ShapeInfos&, const ShapeInfos&)> partition;
-  std::function<std::vector<Sharding>(const Mesh&, const ShapeInfos&, const ShapeInfos&)> infer;
-  std::function<std::vector<Sharding>(const Mesh&, const ShapeInfos&)> propagate;
-  std::function<std::optional<ShardingRule>(const Mesh&, const ShapeInfos&, const ShapeInfos&)>
-      rule;
-  /// Argument trees rebuilt from leaves, for the per-device function.
-  std::function<std::vector<std::any>(const std::vector<Array>&)> rebuild;
-};
 
 /// Runs the plain function, or stages the call in a traced program.
 std::vector<Array> call_custom_partitioning(
@@ -203,21 +42,26 @@ struct statics_of<Args, Statics, std::index_sequence<I...>> {
                                  std::tuple<std::tuple_element_t<J, Args>>, std::tuple<>>;
   using type = decltype(std::tuple_cat(std::declval<one<I>>()...));
 };
-template <class Tuple>
-struct callbacks_of;
-template <class... S>
-struct callbacks_of<std::tuple<S...>> {
-  using type = PartitionCallbacks<S...>;
-};
+/// The callbacks of a function F.
 template <class F, class Statics>
-struct custom_args {
-  using type = std::tuple<>;  // generic: no static arguments
+struct callbacks_of {
+  using type = PartitionCallbacks<std::tuple<>, UnknownTree, UnknownTree>;
 };
 template <KnownSignature F, class Statics>
-struct custom_args<F, Statics> {
-  using type = typename args_of<F>::type;
+struct callbacks_of<F, Statics> {
+  template <class... A>
+  static std::remove_cvref_t<std::invoke_result_t<F&, A&...>> result(std::tuple<A...>*);
+  using Args = typename args_of<F>::type;
+  using type = PartitionCallbacks<
+      typename statics_of<Args, Statics, std::make_index_sequence<std::tuple_size_v<Args>>>::type,
+      typename traced_args<Args, Statics>::type, decltype(result(static_cast<Args*>(nullptr)))>;
 };
 
+/// A copy of a tree without values, for its structure.
+template <class T>
+T structure_of(const T& tree) {
+  return tree_unflatten(tree, std::vector<Array>(tree_leaves(tree).size()));
+}
 }  // namespace internal
 
 /// A function with user-defined partitioning, made by `custom_partitioning`.
@@ -244,14 +88,9 @@ struct custom_args<F, Statics> {
 /// parameters have stated types, not `auto`.
 template <class F, class Statics>
 class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>, F> {
-  using KnownArgs = typename internal::custom_args<F, Statics>::type;
-  using StaticTuple =
-      typename internal::statics_of<KnownArgs, Statics,
-                                    std::make_index_sequence<std::tuple_size_v<KnownArgs>>>::type;
-
  public:
-  /// The callbacks' type: internal::PartitionCallbacks of the static parameters' types.
-  using Callbacks = typename internal::callbacks_of<StaticTuple>::type;
+  /// The callbacks' type: an internal::PartitionCallbacks.
+  using Callbacks = typename internal::callbacks_of<F, Statics>::type;
   /// Type of the partition callback.
   using PartitionFn = decltype(Callbacks::partition);
   /// The wrapped function's type.
@@ -292,6 +131,58 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     state_->callbacks = std::move(callbacks);
     state_->defined = true;
     return state_->callbacks.partition;
+  }
+  /// Sets the partition callback alone.
+  /// @return The partition callback.
+  template <class Partitioning>
+  requires(!std::is_convertible_v<Partitioning, Callbacks>) PartitionFn
+      def_partition(Partitioning partition, Location location = Location::current())
+  const {
+    Callbacks callbacks;
+    callbacks.partition = std::move(partition);
+    return def_partition(std::move(callbacks), location);
+  }
+  /// Sets the partition callback, and infer_sharding_from_operands or propagate_user_sharding, of
+  /// which the latter is the one without arguments of the function.
+  /// @return The partition callback.
+  template <class Partitioning, class Second>
+  requires(!std::is_convertible_v<Second, Location>) PartitionFn
+      def_partition(Partitioning partition, Second second, Location location = Location::current())
+  const {
+    Callbacks callbacks;
+    callbacks.partition = std::move(partition);
+    set_propagation(callbacks, std::move(second));
+    return def_partition(std::move(callbacks), location);
+  }
+  /// Sets the callbacks by position.
+  /// @param partition  The partition callback.
+  /// @param second  infer_sharding_from_operands or propagate_user_sharding.
+  /// @param third  The other of the two, which are told apart by their parameters.
+  /// @param decode_shardings  Pass NamedShardings to callbacks where possible.
+  /// @param location  The line named in messages.
+  /// @return The partition callback.
+  /// @code
+  /// f.def_partition(partition, propagate_user_sharding, infer_sharding_from_operands);
+  /// @endcode
+  template <class Partitioning, class Second, class Third>
+  requires(!std::is_convertible_v<Third, Location>) PartitionFn
+      def_partition(Partitioning partition, Second second, Third third,
+                    bool decode_shardings = true, Location location = Location::current())
+  const {
+    constexpr bool differ = internal::takes_results_alone<Second, StaticTuple>() !=
+                            internal::takes_results_alone<Third, StaticTuple>();
+    static_assert(differ,
+                  "tessera: one of the second and third callbacks of def_partition must be "
+                  "infer_sharding_from_operands(static arguments..., mesh, arguments, results) and "
+                  "the other propagate_user_sharding(static arguments..., mesh, results)");
+    Callbacks callbacks;
+    callbacks.decode_shardings = decode_shardings;
+    if constexpr (differ) {
+      callbacks.partition = std::move(partition);
+      set_propagation(callbacks, std::move(second));
+      set_propagation(callbacks, std::move(third));
+    }
+    return def_partition(std::move(callbacks), location);
   }
 
   /// Gives the function a forward-mode rule of its own, in place of an earlier rule for
@@ -343,6 +234,9 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
 
  private:
   using Rules = typename internal::partitioned_rules<F, Statics>::type;
+  using StaticTuple = typename Callbacks::StaticTuple;
+  using ArgsLike = typename Callbacks::ArgsLike;
+  using ResultLike = typename Callbacks::ResultLike;
   struct State {
     std::string name;
     Location location;
@@ -358,6 +252,15 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     return rules_;
   }
 
+  template <class Fn>
+  static void set_propagation(Callbacks& callbacks, Fn f) {
+    if constexpr (internal::takes_results_alone<Fn, StaticTuple>()) {
+      callbacks.propagate_user_sharding = std::move(f);
+    } else {
+      callbacks.infer_sharding_from_operands = std::move(f);
+    }
+  }
+
   static ShardingRuleOptions options_of(const Callbacks& c) {
     return {c.reduction_factors, c.need_replication_factors, c.permutation_factors, c.factor_sizes};
   }
@@ -370,6 +273,18 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
       return std::tuple<T>(std::move(kept));
     } else {
       return std::tuple<>();
+    }
+  }
+  template <std::size_t I, class T>
+  static auto structure_tuple(const T& value) {
+    if constexpr (Statics::contains(int(I))) {
+      return std::tuple<>();
+    } else if constexpr (internal::is_array_like<T>) {
+      return std::tuple<Array>();
+    } else {
+      T kept = internal::structure_of(value);
+      internal::keep_texts(kept);
+      return std::tuple<T>(std::move(kept));
     }
   }
   template <std::size_t I, class T>
@@ -423,34 +338,13 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     }
     std::vector<Array> leaves;
     (add_leaves<I>(std::get<I>(args), leaves), ...);
-    const auto statics = std::tuple_cat(static_tuple<I>(std::get<I>(args))...);
-    internal::BoundCallbacks bound;
-    bound.name = state_->name;
-    bound.location = state_->location;
-    bound.decode_shardings = state_->callbacks.decode_shardings;
-    bound.partition = bind<Partition>(state_->callbacks.partition, statics);
-    if (state_->callbacks.infer_sharding_from_operands) {
-      bound.infer =
-          bind<std::vector<Sharding>>(state_->callbacks.infer_sharding_from_operands, statics);
+    // What callbacks that take trees need to know of them; that of the result once it is traced.
+    const auto like = std::make_shared<Like>();
+    if constexpr (internal::KnownSignature<F>) {
+      like->args.emplace(std::tuple_cat(structure_tuple<I>(std::get<I>(args))...));
     }
-    if (state_->callbacks.propagate_user_sharding) {
-      bound.propagate = [f = state_->callbacks.propagate_user_sharding, statics](
-                            const Mesh& mesh, const ShapeInfos& results) {
-        return std::apply([&](const auto&... s) { return f(s..., mesh, results); }, statics);
-      };
-    }
-    if (state_->rule) {
-      bound.rule = [rule = *state_->rule](const Mesh&, const ShapeInfos&, const ShapeInfos&) {
-        return std::optional<ShardingRule>(rule);
-      };
-    } else if (state_->callbacks.sharding_rule_fn) {
-      bound.rule = [f = state_->callbacks.sharding_rule_fn, statics, at = state_->location](
-                       const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
-        const RuleAndOptions made =
-            std::apply([&](const auto&... s) { return f(s..., mesh, in, out); }, statics);
-        return std::optional<ShardingRule>(ShardingRule(made.rule, made.options, at));
-      };
-    }
+    internal::BoundCallbacks bound =
+        bind(std::tuple_cat(static_tuple<I>(std::get<I>(args))...), like);
     // The callbacks may run long after this call.
     Args kept = args;
     (internal::keep_texts(std::get<I>(kept)), ...);
@@ -468,6 +362,10 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
       std::size_t next = 0;
       (take<I>(std::get<I>(copy), flat, next), ...);
       prototype = std::make_shared<R>(std::invoke(*f, std::get<I>(copy)...));
+      if constexpr (internal::KnownSignature<F>) {
+        like->result.emplace(internal::structure_of(*prototype));
+        internal::keep_texts(*like->result);
+      }
       return tree_leaves(*prototype);
     };
     const std::vector<Array> results =
@@ -475,11 +373,51 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     return tree_unflatten(*prototype, results);
   }
 
-  template <class R, class Fn, class S>
-  static auto bind(const Fn& f, const S& statics) {
-    return [f, statics](const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) -> R {
-      return std::apply([&](const auto&... s) { return f(s..., mesh, in, out); }, statics);
+  /// The structures of one call.
+  struct Like {
+    std::optional<ArgsLike> args;
+    std::optional<ResultLike> result;
+    const ArgsLike* args_or_null() const { return args ? &*args : nullptr; }
+    const ResultLike* result_or_null() const { return result ? &*result : nullptr; }
+  };
+
+  template <class Fn>
+  auto bind_one(const Fn& f, const StaticTuple& statics,
+                const std::shared_ptr<const Like>& like) const {
+    return [f, statics, like, name = state_->name, at = state_->location](
+               const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
+      return f(statics, mesh, in, out, like->args_or_null(), like->result_or_null(), name, at);
     };
+  }
+  internal::BoundCallbacks bind(const StaticTuple& statics,
+                                const std::shared_ptr<const Like>& like) const {
+    const Callbacks& given = state_->callbacks;
+    internal::BoundCallbacks bound;
+    bound.name = state_->name;
+    bound.location = state_->location;
+    bound.decode_shardings = given.decode_shardings;
+    bound.partition = bind_one(given.partition, statics, like);
+    if (given.infer_sharding_from_operands) {
+      bound.infer = bind_one(given.infer_sharding_from_operands, statics, like);
+    }
+    if (given.propagate_user_sharding) {
+      bound.propagate = [f = bind_one(given.propagate_user_sharding, statics, like)](
+                            const Mesh& mesh, const ShapeInfos& results) {
+        return f(mesh, {}, results);
+      };
+    }
+    if (state_->rule) {
+      bound.rule = [rule = *state_->rule](const Mesh&, const ShapeInfos&, const ShapeInfos&) {
+        return std::optional<ShardingRule>(rule);
+      };
+    } else if (given.sharding_rule_fn) {
+      bound.rule = [f = bind_one(given.sharding_rule_fn, statics, like), at = state_->location](
+                       const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
+        const RuleAndOptions made = f(mesh, in, out);
+        return std::optional<ShardingRule>(ShardingRule(made.rule, made.options, at));
+      };
+    }
+    return bound;
   }
 
   std::shared_ptr<F> f_;

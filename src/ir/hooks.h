@@ -79,6 +79,8 @@ class CustomPartitioner : public std::enable_shared_from_this<CustomPartitioner>
     std::vector<TensorSharding> results;
     /// In the module given to partition(): per-device shapes, flat parameters, tuple root.
     Computation* body = nullptr;
+    /// What the padding of uneven shards of each argument holds; unset: any values.
+    std::vector<std::optional<double>> arg_padding{};
   };
   /// Calls the user's partition callback with suggested shardings and traces the per-device
   /// function into `module`.

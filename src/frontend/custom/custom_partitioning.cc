@@ -197,13 +197,13 @@ std::vector<TensorSharding> UserPartitioner::infer_sharding_from_operands(
     const std::vector<ir::ShapeWithSharding>& results) {
   std::vector<ir::ShapeWithSharding> bare = results;
   for (auto& r : bare) r.sharding.reset();
-  return read_back(callbacks_.infer(mesh_, infos(args), infos(bare)), mesh, results,
+  return read_back(callbacks_.infer(mesh_, infos(args), infos(bare)).list(), mesh, results,
                    "infer_sharding_from_operands", "results");
 }
 
 std::vector<TensorSharding> UserPartitioner::propagate_user_sharding(
     const MeshRef& mesh, const std::vector<ir::ShapeWithSharding>& results) {
-  return read_back(callbacks_.propagate(mesh_, infos(results)), mesh, results,
+  return read_back(callbacks_.propagate(mesh_, infos(results)).list(), mesh, results,
                    "propagate_user_sharding", "results");
 }
 
@@ -227,8 +227,15 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
         callbacks_.location);
   }
   Partition out;
-  out.args = read_back(made.arg_shardings, mesh, args, "partition", "arguments");
-  out.results = read_back(made.result_shardings, mesh, results, "partition", "results");
+  out.args = read_back(made.arg_shardings.list(), mesh, args, "partition", "arguments");
+  out.results = read_back(made.result_shardings.list(), mesh, results, "partition", "results");
+  out.arg_padding = made.arg_padding;
+  if (out.arg_padding.size() == 1) out.arg_padding.resize(args.size(), out.arg_padding[0]);
+  if (!out.arg_padding.empty() && out.arg_padding.size() != args.size()) {
+    throw ValueError(who + " returned " + std::to_string(out.arg_padding.size()) +
+                         " values of arg_padding for " + std::to_string(args.size()) + " arguments",
+                     callbacks_.location);
+  }
 
   Trace trace(callbacks_.name, module);
   ManualScope scope;
@@ -237,8 +244,9 @@ ir::CustomPartitioner::Partition UserPartitioner::partition(
     if (scope.axes.empty() || scope.axes.back() != axis.name) scope.axes.push_back(axis.name);
   }
   trace.bind_manual(std::move(scope));
-  trace.forbid_captures("the per-device function that partition of '" + callbacks_.name +
-                        "' returned: it may use its arguments and values made in it");
+  trace.embed_captures("the per-device function that partition of '" + callbacks_.name +
+                       "' returned: it may use its arguments, values made in it and arrays that "
+                       "aren't traced");
   std::vector<Array> parameters;
   for (std::size_t i = 0; i < args.size(); ++i) {
     parameters.push_back(trace.add_parameter(

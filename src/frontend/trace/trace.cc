@@ -140,7 +140,7 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   }
   if (!forbid_captures_.empty()) {
     const bool tracer = impl.kind == ArrayImpl::Kind::tracer;
-    if (!tracer && !impl.committed) {
+    if (!tracer && (!impl.committed || embed_committed_)) {
       values_.push_back(array);
       ir::Instruction* value = builder_.constant(to_literal(array, location));
       captured_.emplace(key_of(impl), value);

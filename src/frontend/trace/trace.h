@@ -121,6 +121,11 @@ class Trace {
     forbid_captures_ = std::move(where);
     for_now_ = for_now;
   }
+  /// Forbids tracers from outside; arrays, committed ones too, become constants.
+  void embed_captures(std::string where) {
+    forbid_captures(std::move(where));
+    embed_committed_ = true;
+  }
   /// The instruction of this trace that an array from outside is.
   void bind_capture(const Array& array, ir::Instruction* instruction);
   const std::string& path() const { return path_; }
@@ -185,6 +190,7 @@ class Trace {
   [[noreturn]] void refuse_capture(const std::string& message, Location location) const;
 
   std::string forbid_captures_;
+  bool embed_committed_ = false;
   bool for_now_ = false;
   bool finished_ = false;
   bool eager_ = false;

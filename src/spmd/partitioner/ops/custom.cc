@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls: sharding constraints, custom_partitioning's callbacks, and calls known by a rule.
+#include <cmath>
+#include <numeric>
+
 #include "src/base/check.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_call_targets.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/propagation/meshes.h"
 
@@ -56,6 +60,15 @@ TensorSharding hooks_sharding(PartitionContext& p, const ir::Instruction& source
   return normal;
 }
 
+/// A number as a scalar; infinities are the lowest and highest values of integers.
+ir::Instruction* padding_value(PartitionContext& p, DType dtype, double value) {
+  if (!std::isinf(value) || is_floating(dtype) || is_complex(dtype)) {
+    return p.b().scalar(dtype, value);
+  }
+  const ir::Opcode op = value < 0 ? ir::Opcode::maximum : ir::Opcode::minimum;
+  return p.b().constant(*ir::identity_of(op, dtype));
+}
+
 }  // namespace
 
 void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& source) {
@@ -104,7 +117,13 @@ void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& s
     Value* v = p.values.reshard(p.values.declared(*source.operand(i)), s, what + " of " + name);
     check_tile(source, name, "takes as " + what, chosen.body->parameter(i)->shape, args[i].shape, s,
                v->local->shape);
-    arguments.push_back(p.reshards.reordered(v->local, s, chosen.args[i], what + " of " + name));
+    ir::Instruction* local = v->local;
+    if (i < chosen.arg_padding.size() && chosen.arg_padding[i]) {
+      Dims all(args[i].shape.dims.size());
+      std::iota(all.begin(), all.end(), 0);
+      local = p.values.masked(v, all, padding_value(p, v->shape.dtype, *chosen.arg_padding[i]));
+    }
+    arguments.push_back(p.reshards.reordered(local, s, chosen.args[i], what + " of " + name));
   }
   ir::Instruction* root = inlined(p, *chosen.body, arguments, "the per-shard function of " + name);
   std::vector<ir::Instruction*> parts = p.emit.unpack(root);
