@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <tessera/array.h>
 #include <tessera/tree.h>
@@ -34,6 +36,58 @@ struct StaticArgnums {
 /// @endcode
 template <int... I>
 inline constexpr StaticArgnums<I...> static_argnums{};
+
+namespace internal {
+/// A text as a template argument.
+template <std::size_t N>
+struct FixedText {
+  constexpr FixedText(const char (&given)[N]) {  // NOLINT: implicit by design
+    for (std::size_t i = 0; i < N; ++i) text[i] = given[i];
+  }
+  constexpr std::string_view view() const { return {text, N - 1}; }
+  char text[N] = {};
+};
+}  // namespace internal
+
+/// Type of `arg_names`.
+template <internal::FixedText... Name>
+struct ArgNames {
+  /// The position of a name, or -1.
+  static constexpr int position(std::string_view wanted) {
+    int at = -1, i = 0;
+    ((at = at < 0 && Name.view() == wanted ? i : at, ++i), ...);
+    return at;
+  }
+  /// The names.
+  static std::vector<std::string> list() { return {std::string(Name.view())...}; }
+};
+/// The names of a function's arguments, from the first on, where the compiler must know them.
+template <internal::FixedText... Name>
+inline constexpr ArgNames<Name...> arg_names{};
+
+/// Type of `static_argnames`.
+template <internal::FixedText... Name>
+struct StaticArgnames {
+  /// The positions of the names.
+  template <class Names>
+  static constexpr auto positions() {
+    constexpr bool known = ((Names::position(Name.view()) >= 0) && ...);
+    static_assert(known, "tessera: static_argnames has a name that arg_names doesn't list");
+    if constexpr (known) {
+      return StaticArgnums<Names::position(Name.view())...>();
+    } else {
+      return StaticArgnums<>();
+    }
+  }
+};
+/// Names of static parameters, as `static_argnums` has their positions. C++ doesn't know the names
+/// of parameters: `arg_names` lists them.
+/// @code
+/// auto power = jit([](Array x, int n) { return n == 2 ? x * x : x; },
+///                  static_argnames<"n">, arg_names<"x", "n">);
+/// @endcode
+template <internal::FixedText... Name>
+inline constexpr StaticArgnames<Name...> static_argnames{};
 
 namespace internal {
 

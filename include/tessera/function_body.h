@@ -36,6 +36,8 @@ struct CallInfo {
   std::size_t arg_count = 0;                    ///< static ones too
   std::string tree;                             ///< structure of the traced arguments
   std::string signature;                        ///< tree and static values
+  /// (position, begin, end) of each static value's text in the signature.
+  std::vector<std::tuple<int, std::size_t, std::size_t>> statics;
   TypeKey types;         ///< of the result and of all arguments, as the function sees them
   TypeKey traced_types;  ///< the same without static arguments
   std::function<std::vector<std::string>()> paths;  ///< of the leaves, for messages
@@ -127,7 +129,7 @@ class FunctionBody {
         (add_range<I>(std::get<I>(args), info), ...);
         info.tree = tree_signature(info.walk_args);
         info.signature = info.tree;
-        (add_static<I>(std::get<I>(args), info.signature), ...);
+        (add_static<I>(std::get<I>(args), info), ...);
         info.types = call_key<R, Args>();
         info.traced_types = call_key<R, typename traced_args<Args, Statics>::type>();
         info.paths = [&info] { return leaf_paths(info.walk_args); };
@@ -171,9 +173,12 @@ class FunctionBody {
     }
   }
   template <std::size_t I, class T>
-  static void add_static(const T& arg, std::string& signature) {
+  static void add_static(const T& arg, CallInfo& info) {
     if constexpr (Statics::contains(int(I))) {
-      signature += ";" + std::to_string(I) + "=" + static_key<T>(arg);
+      info.signature += ";" + std::to_string(I) + "=";
+      const std::size_t begin = info.signature.size();
+      info.signature += static_key<T>(arg);
+      info.statics.emplace_back(int(I), begin, info.signature.size());
     }
   }
 

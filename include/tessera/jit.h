@@ -76,6 +76,9 @@ class JitCore {
 
 namespace internal {
 
+/// The options with these names. ValueError if they state other ones.
+JitOptions with_names(JitOptions options, std::vector<std::string> names, Location location);
+
 /// A function and its cache of programs, shared by calls and `lower`.
 template <class F, class Statics>
 class JitBody : public FunctionBody<F, Statics> {
@@ -224,6 +227,15 @@ auto jit(F f, StaticArgnums<I...>, JitOptions options = {},
   return JitFunction<std::decay_t<F>, StaticArgnums<I...>>(std::move(f), std::move(options),
                                                            location, false);
 }
+/// The same with static parameters by name: `jit(f, static_argnames<"n">, arg_names<"x", "n">)`.
+/// @throws ValueError if `options.arg_names` has other names.
+template <class F, internal::FixedText... Static, internal::FixedText... Name>
+auto jit(F f, StaticArgnames<Static...>, ArgNames<Name...>, JitOptions options = {},
+         Location location = Location::current()) {
+  return jit(std::move(f), StaticArgnames<Static...>::template positions<ArgNames<Name...>>(),
+             internal::with_names(std::move(options), ArgNames<Name...>::list(), location),
+             location);
+}
 
 /// `jit`, except that nullptr in `in_shardings` and `out_shardings` means replicated on the mesh in
 /// scope (jax.experimental.pjit). To `jit` nullptr is the same as UNSPECIFIED.
@@ -243,6 +255,15 @@ auto pjit(F f, StaticArgnums<I...>, JitOptions options = {},
           Location location = Location::current()) {
   return JitFunction<std::decay_t<F>, StaticArgnums<I...>>(std::move(f), std::move(options),
                                                            location, true);
+}
+/// The same with static parameters by name: `pjit(f, static_argnames<"n">, arg_names<"x", "n">)`.
+/// @throws ValueError if `options.arg_names` has other names.
+template <class F, internal::FixedText... Static, internal::FixedText... Name>
+auto pjit(F f, StaticArgnames<Static...>, ArgNames<Name...>, JitOptions options = {},
+          Location location = Location::current()) {
+  return pjit(std::move(f), StaticArgnames<Static...>::template positions<ArgNames<Name...>>(),
+              internal::with_names(std::move(options), ArgNames<Name...>::list(), location),
+              location);
 }
 
 }  // namespace tessera

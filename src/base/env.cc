@@ -27,6 +27,8 @@ const std::vector<EnvVariable>& env_table() {
        "workers that compute", 1, kMaxThreads},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
        "the least severe level that is written to stderr"},
+      {"TESSERA_EXPLAIN_CACHE_MISSES", "flag", "0",
+       "say why a jitted function is traced and compiled again"},
       {"TESSERA_CHECK_REPLICAS", "flag", "0",
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "src/base/env.h"
+
 namespace tessera {
 namespace {
 
@@ -62,6 +64,15 @@ void log(LogLevel level, const std::string& message) {
   // One write per line, so that lines of different threads don't interleave.
   const std::string line = std::string("tessera ") + name_of(level) + ": " + message + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+bool explains_cache_misses() {
+  return env_flag("TESSERA_EXPLAIN_CACHE_MISSES", false) || log_enabled(LogLevel::info);
+}
+
+void log_cache_miss(const std::string& message) {
+  log(env_flag("TESSERA_EXPLAIN_CACHE_MISSES", false) ? LogLevel::warning : LogLevel::info,
+      message);
 }
 
 void set_log_sink(std::function<void(LogLevel, const std::string&)> sink) {

@@ -267,9 +267,100 @@ TEST(Caching, Behaviour_173_MissesAreExplained) {
   (void)f(put(counting({8}), mesh, P()), {x}, 1);
   expect({"a of 'step' is f32[8]", "as PartitionSpec(), was f32[8]", "as PartitionSpec('x')"});
   (void)f(x, {x}, 2);
-  expect({"static arguments", ";2=2", ";2=1"});
+  expect({"argument 2 of 'step' (static) is 2, was 1"});
+  (void)f(counting({8}), {x}, 1);
+  expect({"a of 'step' is f32[8], not committed to devices, was f32[8] on Mesh('x': 8"});
   (void)f(3, {x}, 1);
   expect({"a of 'step' is s32[] (a plain number)"});
+  (void)f(x, {x, x}, 1);
+  expect({"the arrays in the arguments are a, b[0], b[1], were a, b[0]"});
+  {
+    const MeshScope scope(mesh);
+    (void)f(x, {x}, 1);
+    expect({"the mesh in scope is Mesh('x': 8", "was none"});
+  }
+  clear_caches();
+  (void)f(x, {x}, 1);
+  expect({"first call after clear_caches()"});
+}
+
+TEST(Caching, Behaviour_173_WhatAloneDiffersIsShown) {
+  const Mesh mesh = mesh_of({{"x", 4}});
+  std::vector<Device> reversed = mesh.devices();
+  std::reverse(reversed.begin(), reversed.end());
+  const Mesh other(reversed, {4}, {"x"});
+  const Mesh typed = make_mesh({4}, {"x"}, {AxisType::Explicit});
+  auto f = jit([](Array a) { return a + 1; }, {.name = "g", .arg_names = {"a"}});
+  (void)f(put(counting({8}), mesh, P("x")));
+  LogCapture log;
+  (void)f(put(counting({8}), other, P("x")));
+  EXPECT_TRUE(has(log.text, "on devices 3 2 1 0, was f32[8] on ")) << log.text;
+  EXPECT_TRUE(has(log.text, "on devices 0 1 2 3")) << log.text;
+  log.text.clear();
+  (void)f(put(counting({8}), typed, P("x")));
+  EXPECT_TRUE(has(log.text, "axis_types=(Explicit,)) as")) << log.text;
+  log.text.clear();
+  // The C++ types of arguments.
+  auto generic = jit([](auto tree) { return tree[0] + 1; }, {.name = "h"});
+  (void)generic(std::vector<Array>{counting({2})});
+  (void)generic(std::array<Array, 1>{counting({2})});
+  EXPECT_TRUE(has(log.text, "the C++ types are ")) << log.text;
+  EXPECT_TRUE(has(log.text, ", were ")) << log.text;
+}
+
+/// A static argument whose values have no text.
+struct Opaque {
+  std::shared_ptr<int> value;
+  bool operator==(const Opaque& other) const { return *value == *other.value; }
+};
+
+TEST(Caching, Behaviour_173_StaticValuesWithoutText) {
+  auto f = jit([](Opaque o, Array a) { return a + *o.value; }, static_argnames<"offset">,
+               arg_names<"offset", "a">, {.name = "f"});
+  LogCapture log;
+  (void)f(Opaque{std::make_shared<int>(1)}, counting({2}));
+  log.text.clear();
+  (void)f(Opaque{std::make_shared<int>(1)}, counting({2}));
+  EXPECT_EQ(log.text, "");
+  (void)f(Opaque{std::make_shared<int>(2)}, counting({2}));
+  EXPECT_TRUE(has(log.text, "offset of 'f' (static) isn't equal to that of the earlier call"))
+      << log.text;
+}
+
+TEST(Caching, Behaviour_173_MissesOfCallsWithinPrograms) {
+  auto inner = jit([](Array a, int n) { return a * n; }, static_argnames<"n">, arg_names<"a", "n">,
+                   {.name = "inner"});
+  LogCapture log;
+  auto outer = jit(
+      [&](Array a, Array b) {
+        const Array once = inner(a, 2) + inner(a, 2);
+        return std::tuple(once, inner(b, 2), inner(a, 3));
+      },
+      {.name = "outer"});
+  (void)outer(counting({4}), counting({2, 3}));
+  EXPECT_EQ(count(log.text, "tracing 'inner' within 'outer'"), 3u) << log.text;
+  EXPECT_TRUE(has(log.text, "its first call in this program")) << log.text;
+  EXPECT_TRUE(has(log.text, "a of 'inner' is f32[2,3], was f32[4]\n")) << log.text;
+  EXPECT_TRUE(has(log.text, "n of 'inner' (static) is 3, was 2\n")) << log.text;
+}
+
+TEST(Caching, Behaviour_173_MissesAreExplainedOnRequest) {
+  std::string warnings;
+  set_log_sink([&](LogLevel level, const std::string& line) {
+    if (level == LogLevel::warning) warnings += line + "\n";
+  });
+  auto f = jit([](Array a) { return a * 37 - 4; }, {.name = "asked"});
+  (void)f(counting({3}));
+  EXPECT_EQ(warnings, "");
+  setenv("TESSERA_EXPLAIN_CACHE_MISSES", "1", 1);
+  (void)f(counting({3}));
+  EXPECT_EQ(warnings, "");
+  (void)f(counting({5}));
+  unsetenv("TESSERA_EXPLAIN_CACHE_MISSES");
+  set_log_sink({});
+  EXPECT_TRUE(has(warnings, "tracing 'asked'")) << warnings;
+  EXPECT_TRUE(has(warnings, "argument 0 of 'asked' is f32[5], was f32[3]")) << warnings;
+  EXPECT_TRUE(has(warnings, "compiling 'asked': no program with the same text")) << warnings;
 }
 
 TEST(Caching, Behaviour_174_InnerFunctionsAreLoweredOnce) {

@@ -160,5 +160,39 @@ TEST(StaticArguments, OfTheCallAreTheOnesThatTheFunctionSees) {
   expect_close(floats(s(ones({4}), std::pair(1, 2))), {3, 3, 3, 3});
 }
 
+TEST(StaticArguments, ByName) {
+  auto power = jit(
+      [](int n, Array x, bool negate) {
+        Array out = x;
+        for (int i = 1; i < n; ++i) out = out * x;
+        return negate ? 0 - out : out;
+      },
+      static_argnames<"negate", "n">, arg_names<"n", "x", "negate">, {.name = "power"});
+  const Array x = counting({3});
+  expect_close(power(3, x, true), 0 - x * x * x);
+  expect_close(power(3, x, false), x * x * x);
+  expect_close(power(3, x, true), 0 - x * x * x);
+  EXPECT_EQ(power.trace_count(), 2);
+  // The names are those of messages, and of the options that go by name.
+  expect_error<ValueError>(
+      [] {
+        (void)jit([](Array a, int n) { return a * n; }, static_argnames<"n">, arg_names<"a", "n">,
+                  {.donate_argnames = {"b"}});
+      },
+      {"donate_argnames", "'b'", "'a', 'n'", kNear});
+  expect_error<ValueError>(
+      [] {
+        (void)jit([](Array a, int n) { return a * n; }, static_argnames<"n">, arg_names<"a", "n">,
+                  {.arg_names = {"x", "n"}});
+      },
+      {"'a', 'n'", "'x', 'n'", kNear});
+  const Mesh mesh = mesh_of({{"x", 8}});
+  auto f = pjit([](Array a, Array b, int n) { return a * n + b; }, static_argnames<"n">,
+                arg_names<"a", "b", "n">,
+                {.in_shardings = dict({{"b", NamedSharding(mesh, P("x"))}}),
+                 .out_shardings = NamedSharding(mesh, P("x"))});
+  expect_close(f(counting({8}), counting({8}), 2), counting({8}) * 3);
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -12,6 +12,7 @@
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/jit/jit_cache.h"
 #include "src/frontend/jit/jit_stages.h"
+#include "src/frontend/jit/jit_state.h"
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/in_flight.h"
 #include "src/frontend/run/sharding_prefix.h"
@@ -42,80 +43,7 @@ std::uint64_t next_function_id() {
 
 }  // namespace
 
-struct JitCore::State {
-  State();
-  ~State();
-  /// All jitted functions, for clear_caches.
-  struct Alive {
-    std::mutex mutex;
-    std::set<State*> states;
-  };
-  static Alive& alive() {
-    static Alive& a = *new Alive;  // functions may live until the process ends
-    return a;
-  }
-
-  JitOptions options;
-  Location location;
-  bool pjit = false;
-  std::string name;
-  /// The names by which the user gave the shardings.
-  std::string in_name = "in_shardings", out_name = "out_shardings";
-  std::uint64_t id = next_function_id();
-  std::mutex mutex;
-  JitCache entries;
-  /// Programs that threads are tracing and compiling, so that other threads can wait for them.
-  struct Compiling : frontend::Pending<JitEntry> {
-    CallKey key;
-  };
-  std::vector<std::shared_ptr<Compiling>> compiling;
-  std::atomic<std::int64_t> traces{0};
-
-  std::string argument_name(int position) const {
-    const auto i = std::size_t(position);
-    return i < options.arg_names.size() ? options.arg_names[i]
-                                        : "argument " + std::to_string(position);
-  }
-  /// pjit or jit.
-  std::string api() const { return pjit ? "pjit" : "jit"; }
-  /// Takes the options by their older names. ValueError if they are given by both, or to jit.
-  void take_axis_resources();
-  /// The checks before anything is traced: of the mesh in scope, for the older names.
-  void check_mesh() const;
-  /// The sharding of an argument with FROM_GDA. ValueError if it isn't placed on a mesh.
-  Sharding sharding_of_argument(const ArrayImpl& impl, const std::string& who,
-                                Location where) const;
-  /// donate_argnums and the positions of donate_argnames.
-  std::vector<int> donated_positions() const;
-  /// ValueError for more names than arguments.
-  void check_names(const CallInfo& info) const;
-  /// One text per leaf: "x[0] of 'f'".
-  std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
-  std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
-  /// The checks of out_shardings that need no results.
-  void check_outputs() const;
-  std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
-                                                      const Prototype& prototype, std::size_t count,
-                                                      Location where) const;
-  std::vector<bool> donated_leaves(const CallInfo& info, Location where) const;
-
-  struct Traced {
-    frontend::Program program;
-    std::vector<Array> captures;
-    Prototype prototype;
-    std::vector<std::optional<Sharding>> types;  ///< of the results, in explicit mode
-  };
-  Traced trace_root(const CallInfo& info, Location where);
-  std::vector<Array> call_inside(Trace& outer, const CallInfo& info, Prototype* prototype,
-                                 Location where);
-  /// The program for a call: from the cache, or made now, by one thread for all.
-  std::shared_ptr<const JitEntry> entry_for(const CallInfo& info, const Mesh& context,
-                                            Location where);
-  std::shared_ptr<const JitEntry> compile(const CallInfo& info, const Mesh& context,
-                                          Location where);
-};
-
-JitCore::State::State() {
+JitCore::State::State() : id(next_function_id()) {
   const std::lock_guard lock(alive().mutex);
   alive().states.insert(this);
 }
@@ -131,8 +59,19 @@ void clear_jit_caches() {
   const std::lock_guard lock(alive.mutex);
   for (JitCore::State* state : alive.states) {
     const std::lock_guard state_lock(state->mutex);
-    dropped.push_back(std::exchange(state->entries, JitCache()));
+    dropped.push_back(std::exchange(state->entries, JitCache::cleared()));
   }
+}
+
+JitOptions with_names(JitOptions options, std::vector<std::string> names, Location location) {
+  if (!options.arg_names.empty() && options.arg_names != names) {
+    throw ValueError("jit: arg_names<...> has " + frontend::quoted_names(names) +
+                         ", and the option arg_names " + frontend::quoted_names(options.arg_names) +
+                         "; the option can be left out",
+                     location);
+  }
+  options.arg_names = std::move(names);
+  return options;
 }
 
 JitCore::JitCore(JitOptions options, Location location, bool pjit)
@@ -345,17 +284,6 @@ std::vector<bool> JitCore::State::donated_leaves(const CallInfo& info, Location 
   return out;
 }
 
-namespace {
-/// What a parameter is in the traced function: in explicit mode sharded as in_shardings say.
-frontend::AbstractValue parameter_value(const Array& leaf, const std::optional<Sharding>& wanted) {
-  frontend::AbstractValue out = frontend::abstract_value(leaf);
-  if (wanted && !frontend::AutoAxes::active()) {
-    out.sharding = frontend::ShardingType::of(*wanted, out.shape.dims.size());
-  }
-  return out;
-}
-}  // namespace
-
 JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location where) {
   Traced out;
   out.program.name = name;
@@ -423,6 +351,18 @@ std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, 
       [&] { std::erase(compiling, mine); }, [&] { return compile(info, context, where); });
 }
 
+MissNames JitCore::State::miss_names(const CallInfo& info) const {
+  return {leaf_names(info),
+          [this](int position) { return argument_name(position) + " of '" + name + "' (static)"; }};
+}
+
+void JitCore::State::explain(const CallInfo& info, const Mesh& context, Location where) {
+  if (!explains_cache_misses()) return;
+  const std::lock_guard lock(mutex);
+  log_cache_miss("tracing '" + name + "', called at " + where.to_string() + ": " +
+                 entries.explain_miss(info, context, miss_names(info)));
+}
+
 std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, const Mesh& context,
                                                         Location where) {
   const frontend::Nested nested(name, where);
@@ -436,14 +376,11 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
     }
     check_alive(impl, where);
   }
-  if (log_enabled(LogLevel::info)) {
-    const std::lock_guard lock(mutex);
-    log_info("tracing '" + name + "', called at " + where.to_string() + ": " +
-             entries.explain_miss(info, context, names));
-  }
+  explain(info, context, where);
   Traced traced = trace_root(info, where);
   auto entry = std::make_shared<JitEntry>();
   entry->key = CallKey::of(info, context);
+  entry->key.names = names;
   entry->captures = traced.captures;
   entry->prototype = traced.prototype;
   std::vector<Array> args = info.leaves;
@@ -453,98 +390,6 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
   const std::lock_guard lock(mutex);
   forgotten = entries.insert(entry);
   return entry;
-}
-
-std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
-                                               Prototype* prototype, Location where) {
-  Trace::CallKey call_key{std::to_string(id) + ";" + info.signature, info.types};
-  std::string& key = call_key.text;
-  if (const Mesh context = current_mesh(); !context.empty()) {
-    const Mesh& around = outer.context();
-    if (!around.empty() && context.size() != around.size()) {
-      throw ValueError("'" + name + "' is called with " + context.to_string() + " in scope (size " +
-                           std::to_string(context.size()) + "), inside of a function called with " +
-                           around.to_string() + " in scope (size " + std::to_string(around.size()) +
-                           "): one program has one set of devices",
-                       where);
-    }
-    key += ";" + context.to_string();
-    if (!context.is_abstract()) key += to_string(context.device_ids());
-  }
-  for (const Array& leaf : info.leaves) {
-    const ArrayImpl& impl = impl_of(leaf, where);
-    key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
-    if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
-    key += frontend::sharding_type_of(leaf).key();
-    const MemoryKind memory = frontend::memory_of(leaf);
-    if (is_host(memory)) key += " in " + std::string(tessera::name(memory));
-  }
-  key += frontend::AutoAxes::key();
-  if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
-  if (const std::string axes = outer.batch_axes_text(); !axes.empty()) key += ";" + axes;
-  if (frontend::SeekCaptures::active()) key += ";with captures of rules";
-  check_mesh();
-  std::vector<Array> operands = info.leaves;
-  const auto inputs = wanted_inputs(info, where);
-  const auto names = leaf_names(info);
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (inputs[i]) operands[i] = frontend::constrain(operands[i], *inputs[i], names[i], where);
-  }
-  Trace::CachedCall made;
-  std::vector<Array> captures;
-  if (auto found = outer.calls().find(call_key); found != outer.calls().end()) {
-    made = found->second;
-    captures = made.captures;
-  } else {
-    const frontend::Nested nested(name, where);
-    check_names(info);
-    check_outputs();
-    ++traces;
-    Trace inner(name, &outer);
-    std::vector<Array> parameters, results;
-    for (std::size_t i = 0; i < info.leaves.size(); ++i) {
-      parameters.push_back(inner.add_parameter(parameter_value(info.leaves[i], inputs[i])));
-    }
-    {
-      const frontend::ActiveTrace active(&inner);
-      results = info.trace(parameters, &made.prototype);
-      for (const Array& r : results) {
-        made.weak.push_back(r.weak_type());
-        made.varying.push_back(frontend::varying_of(r));
-        made.shardings.push_back(frontend::sharding_type_of(r));
-      }
-      for (const Array& r : results) made.gradients.push_back(inner.gradient_by_parameter(r));
-      made.computation = inner.finish(results, where);
-    }
-    captures = inner.captures();
-    // Captured tracers belong to this trace; captured values can be shared.
-    const bool lasting = std::none_of(captures.begin(), captures.end(),
-                                      [](const Array& a) { return a.is_tracer(); });
-    if (lasting) {
-      made.captures = captures;
-      outer.calls().emplace(call_key, made);
-    }
-  }
-  operands.insert(operands.end(), captures.begin(), captures.end());
-  *prototype = made.prototype;
-  std::vector<Array> results = frontend::apply_many(
-      ir::Opcode::call, operands, {}, where, name, nullptr,
-      [&](ir::Module*) { return std::vector<ir::Computation*>{made.computation}; });
-  const auto outputs = wanted_outputs(info, made.prototype, results.size(), where);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    impl_of(results[i]).weak = made.weak[i];
-    frontend::set_varying(results[i], made.varying[i]);
-    results[i] = frontend::with_sharding_type(results[i], made.shardings[i], where);
-    if (const auto by = made.gradients[i]; by && *by < operands.size()) {
-      outer.note_gradient(outer.own(results[i]), outer.lift(operands[*by], where));
-    }
-    if (!outputs[i]) continue;
-    const std::string who = "result " + std::to_string(i) + " of '" + name + "'";
-    results[i] = memory_of(*outputs[i]) == frontend::memory_of(results[i])
-                     ? frontend::constrain(results[i], *outputs[i], who, where)
-                     : frontend::placed_as(results[i], *outputs[i], who, where);
-  }
-  return results;
 }
 
 std::vector<Array> JitCore::call(const CallInfo& info, Prototype* prototype, Location where) const {

@@ -2,8 +2,12 @@
 // The cache of a jitted function.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tessera/array.h>
@@ -27,6 +31,8 @@ struct LeafKey {
     return {impl.shape, impl.weak, impl.committed, impl.sharding, memory_of(impl)};
   }
   bool matches(const ArrayImpl& impl) const;
+  /// The same, of another key.
+  bool equals(const LeafKey& other) const;
 };
 
 /// The key of a program: calls with equal keys can use it.
@@ -35,6 +41,9 @@ struct CallKey {
   TypeKey types;
   Mesh context;
   std::vector<LeafKey> leaves;
+  std::string tree;                                    ///< part of the signature
+  std::vector<std::pair<int, std::string>> statics{};  ///< the same: positions and values
+  std::vector<std::string> names{};                    ///< of the leaves, for messages
 
   static CallKey of(const CallInfo& info, const Mesh& context);
   bool matches(const CallInfo& info, const Mesh& context) const;
@@ -48,21 +57,53 @@ struct JitEntry {
   Prototype prototype;
 };
 
+/// Names for explanations of cache misses.
+struct MissNames {
+  std::vector<std::string> leaves;
+  std::function<std::string(int position)> argument;  ///< of a static one
+};
+
+/// A call in a program that is traced.
+struct InsideCall {
+  std::uint64_t program = 0;  ///< identifies its outermost trace
+  CallKey key;
+  std::vector<std::string> leaf_notes;  ///< what is known of traced values only
+  std::string around;                   ///< axes of the code around
+};
+
+/// The latest of these, for explanations.
+class InsideCalls {
+ public:
+  void add(InsideCall call);
+  /// Why no call before in the program was like this one.
+  std::string explain_miss(const InsideCall& call, const MissNames& names) const;
+
+ private:
+  std::deque<InsideCall> calls_;
+};
+
 /// The programs of one function, a bounded number of them: the least recently called is evicted.
 /// Not thread-safe.
 class JitCache {
  public:
   explicit JitCache(std::size_t capacity = 4096) : entries_(capacity) {}
+  /// One from which clear_caches took all programs.
+  static JitCache cleared() {
+    JitCache out;
+    out.cleared_ = true;
+    return out;
+  }
 
   std::shared_ptr<const JitEntry> find(const CallInfo& info, const Mesh& context);
   /// Returns the evicted entry, if any.
   std::shared_ptr<const JitEntry> insert(std::shared_ptr<const JitEntry> entry);
   std::size_t size() const { return entries_.size(); }
   /// Why no entry fits a call: how it differs from the most similar one of the latest.
-  std::string explain_miss(const CallInfo& info, const Mesh& context,
-                           const std::vector<std::string>& names) const;
+  std::string explain_miss(const CallInfo& info, const Mesh& context, const MissNames& names) const;
 
  private:
+  bool cleared_ = false;
+  std::int64_t evicted_ = 0;
   LruCache<std::size_t, std::shared_ptr<const JitEntry>> entries_;
 };
 

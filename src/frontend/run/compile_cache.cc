@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "src/base/log.h"
 #include "src/base/lru_cache.h"
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/in_flight.h"
@@ -58,6 +59,11 @@ std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& 
                                                         const compiler::Options& options,
                                                         const std::string& key) {
   ++compilations;
+  if (explains_cache_misses()) {
+    log_cache_miss("compiling '" + module->name +
+                   "': no program with the same text, layouts and "
+                   "platform is kept");
+  }
   std::shared_ptr<const compiler::Executable> executable =
       engine.compile(std::move(module), options);
   CompileCache& cache = compile_cache();

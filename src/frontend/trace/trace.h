@@ -57,6 +57,8 @@ class Trace {
   ir::Builder& builder() { return builder_; }
   Trace* parent() const { return parent_; }
   std::uint64_t id() const { return id_; }
+  /// That of the outermost trace around.
+  std::uint64_t root_id() const { return parent_ ? parent_->root_id() : id_; }
   /// An explicit parameter.
   Array add_parameter(const AbstractValue& value, const std::string& name = "");
   /// The instruction of an array in this trace; captures arrays from outside. TracerError if the
