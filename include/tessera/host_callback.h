@@ -101,8 +101,120 @@ auto on_leaves(F f, Args... args) {
   };
 }
 
+/// `debug::callback` at a line.
+template <class F, class... Args>
+void debug_callback_at(Location location, F f, const Args&... args) {
+  auto call = on_leaves(std::move(f), callback_argument(args)...);
+  HostFunction flat = [call](const std::vector<Array>& in) mutable {
+    call(in);
+    return std::vector<Array>();
+  };
+  debug_callback_leaves(std::move(flat), callback_leaves(callback_argument(args)...), false,
+                        location);
+}
+
+/// The calls of pure_callback and io_callback, with options and without. They record the user's
+/// line for up to five arguments; messages about others name none.
+template <class Self, class Options>
+class HostCalls {
+ public:
+  template <class F, TreeLike R>
+  auto operator()(F f, const R& result, const Options& options,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, options);
+  }
+  template <class F, TreeLike R, class A>
+  auto operator()(F f, const R& result, const Options& options, const A& a,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, options, a);
+  }
+  template <class F, TreeLike R, class A, class B>
+  auto operator()(F f, const R& result, const Options& options, const A& a, const B& b,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, options, a, b);
+  }
+  template <class F, TreeLike R, class A, class B, class C>
+  auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, options, a, b, c);
+  }
+  template <class F, TreeLike R, class A, class B, class C, class D>
+  auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
+                  const D& d, Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, options, a, b, c, d);
+  }
+  template <class F, TreeLike R, class A, class B, class C, class D, class E>
+  auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
+                  const D& d, const E& e, Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, options, a, b, c, d, e);
+  }
+  template <class F, TreeLike R>
+  auto operator()(F f, const R& result, Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, Options{});
+  }
+  template <class F, TreeLike R, class A>
+  auto operator()(F f, const R& result, const A& a, Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, Options{}, a);
+  }
+  template <class F, TreeLike R, class A, class B>
+  auto operator()(F f, const R& result, const A& a, const B& b,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, Options{}, a, b);
+  }
+  template <class F, TreeLike R, class A, class B, class C>
+  auto operator()(F f, const R& result, const A& a, const B& b, const C& c,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, Options{}, a, b, c);
+  }
+  template <class F, TreeLike R, class A, class B, class C, class D>
+  auto operator()(F f, const R& result, const A& a, const B& b, const C& c, const D& d,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, Options{}, a, b, c, d);
+  }
+  template <class F, TreeLike R, class A, class B, class C, class D, class E>
+  auto operator()(F f, const R& result, const A& a, const B& b, const C& c, const D& d, const E& e,
+                  Location l = Location::current()) const {
+    return self().call_at(l, std::move(f), result, Options{}, a, b, c, d, e);
+  }
+  template <class F, TreeLike R, class A, class B, class C, class E, class G, class H,
+            class... More>
+  auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
+                  const E& e, const G& g, const H& h, const More&... more) const {
+    return self().call_at(Location{}, std::move(f), result, options, a, b, c, e, g, h, more...);
+  }
+  template <class F, TreeLike R, class A, class B, class C, class E, class G, class H,
+            class... More>
+  requires(!std::is_same_v<A, Options>) auto operator()(F f, const R& result, const A& a,
+                                                        const B& b, const C& c, const E& e,
+                                                        const G& g, const H& h,
+                                                        const More&... more) const {
+    return self().call_at(Location{}, std::move(f), result, Options{}, a, b, c, e, g, h, more...);
+  }
+
+ private:
+  const Self& self() const { return static_cast<const Self&>(*this); }
+};
+
 }  // namespace internal
 
+/// The type of pure_callback.
+class PureCallback : public internal::HostCalls<PureCallback, PureCallbackOptions> {
+ public:
+  /// Calls the function; messages name `location`.
+  template <class F, TreeLike R, class... Args>
+  R call_at(Location location, F f, const R& result, const PureCallbackOptions& options,
+            const Args&... args) const {
+    auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
+    internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
+      return tree_leaves(R(call(in)));
+    };
+    return tree_unflatten(
+        result,
+        internal::pure_callback_leaves(
+            std::move(flat), tree_leaves(result),
+            internal::callback_leaves(internal::callback_argument(args)...), options, location));
+  }
+};
 /// Calls a function of the host from a program (jax.pure_callback).
 ///
 /// The function gets arrays with values, may compute them in any way, and must depend on its
@@ -112,73 +224,75 @@ auto on_leaves(F f, Args... args) {
 /// @code
 /// const Array y = pure_callback([](Array x) { return table_lookup(x); }, x_like, options, x);
 /// @endcode
-/// @param f  Takes the arguments' trees and returns a tree like `result`.
-/// @param result  A tree of arrays, or of shape_dtype_structs, that says what `f` returns.
-/// @param options  See PureCallbackOptions.
-/// @param args  Trees of arrays, or numbers.
+/// The arguments of a call are the function, which takes the arguments' trees and returns a tree
+/// like the result; a tree of arrays, or of shape_dtype_structs, that says what it returns;
+/// PureCallbackOptions, or none; and the function's arguments, trees of arrays or numbers.
 ///
-/// While the program runs:
-/// @throws TypeError if `f` returns other shapes or dtypes than `result` says. What `f` throws
-/// passes
-///   through.
-template <class F, TreeLike R, class... Args>
-R pure_callback(F f, const R& result, const PureCallbackOptions& options, const Args&... args) {
-  auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
-  internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
-    return tree_leaves(R(call(in)));
-  };
-  return tree_unflatten(result, internal::pure_callback_leaves(
-                                    std::move(flat), tree_leaves(result),
-                                    internal::callback_leaves(internal::callback_argument(args)...),
-                                    options, Location{}));
-}
-/// The same with default options.
-template <class F, TreeLike R, class... Args>
-requires(!std::is_same_v<std::decay_t<std::tuple_element_t<0, std::tuple<Args..., int>>>,
-                         PureCallbackOptions>) R
-    pure_callback(F f, const R& result, const Args&... args) {
-  return pure_callback(std::move(f), result, PureCallbackOptions{}, args...);
-}
+/// While the program runs, it is a TypeError, with the line of the call, if the function returns
+/// other shapes or dtypes than declared. What the function throws passes through.
+inline constexpr PureCallback pure_callback{};
 
+/// The type of io_callback.
+class IoCallback : public internal::HostCalls<IoCallback, IoCallbackOptions> {
+ public:
+  /// Calls the function; messages name `location`.
+  template <class F, TreeLike R, class... Args>
+  R call_at(Location location, F f, const R& result, const IoCallbackOptions& options,
+            const Args&... args) const {
+    auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
+    internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
+      return tree_leaves(R(call(in)));
+    };
+    return tree_unflatten(
+        result,
+        internal::io_callback_leaves(
+            std::move(flat), tree_leaves(result),
+            internal::callback_leaves(internal::callback_argument(args)...), options, location));
+  }
+};
 /// Calls a function of the host that has effects (jax.experimental.io_callback): exactly once each
 /// time that the program gets there, in code per device for each device's part.
 ///
 /// As `pure_callback`, but calls are neither removed nor merged. Batched it is called for one entry
-/// after the other; a vmap with an axis_name refuses `ordered` (ValueError).
-template <class F, TreeLike R, class... Args>
-R io_callback(F f, const R& result, const IoCallbackOptions& options, const Args&... args) {
-  auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
-  internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
-    return tree_leaves(R(call(in)));
-  };
-  return tree_unflatten(result, internal::io_callback_leaves(
-                                    std::move(flat), tree_leaves(result),
-                                    internal::callback_leaves(internal::callback_argument(args)...),
-                                    options, Location{}));
-}
-/// The same with default options.
-template <class F, TreeLike R, class... Args>
-requires(!std::is_same_v<std::decay_t<std::tuple_element_t<0, std::tuple<Args..., int>>>,
-                         IoCallbackOptions>) R
-    io_callback(F f, const R& result, const Args&... args) {
-  return io_callback(std::move(f), result, IoCallbackOptions{}, args...);
-}
+/// after the other, and refused if it is `ordered` (ValueError): the entries of a batch have no
+/// order. A call that doesn't depend on the batch is made once.
+inline constexpr IoCallback io_callback{};
 
 namespace debug {
 
 /// Calls a function of the host with values of a running program (jax.debug.callback). What it
 /// returns is dropped. Derivatives call it for the values that they compute, batches for one entry
 /// after the other.
-template <class F, class... Args>
-void callback(F f, const Args&... args) {
-  auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
-  internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
-    call(in);
-    return std::vector<Array>();
-  };
-  internal::debug_callback_leaves(std::move(flat),
-                                  internal::callback_leaves(internal::callback_argument(args)...),
-                                  false, Location{});
+template <class F>
+void callback(F f, Location location = Location::current()) {
+  internal::debug_callback_at(location, std::move(f));
+}
+/// The same.
+template <class F, class A>
+void callback(F f, const A& a, Location location = Location::current()) {
+  internal::debug_callback_at(location, std::move(f), a);
+}
+/// The same.
+template <class F, class A, class B>
+void callback(F f, const A& a, const B& b, Location location = Location::current()) {
+  internal::debug_callback_at(location, std::move(f), a, b);
+}
+/// The same.
+template <class F, class A, class B, class C>
+void callback(F f, const A& a, const B& b, const C& c, Location location = Location::current()) {
+  internal::debug_callback_at(location, std::move(f), a, b, c);
+}
+/// The same.
+template <class F, class A, class B, class C, class D>
+void callback(F f, const A& a, const B& b, const C& c, const D& d,
+              Location location = Location::current()) {
+  internal::debug_callback_at(location, std::move(f), a, b, c, d);
+}
+/// The same with more arguments; messages name no line.
+template <class F, class A, class B, class C, class D, class E, class... More>
+void callback(F f, const A& a, const B& b, const C& c, const D& d, const E& e,
+              const More&... more) {
+  internal::debug_callback_at(Location{}, std::move(f), a, b, c, d, e, more...);
 }
 
 /// A format, and the line that it stands in.
@@ -200,7 +314,8 @@ struct Format {
 /// @param format  `{}` for each argument in turn, or `{1}`; scalars take format specifiers as in
 ///   std::format. A line break is added.
 /// @param args  Arrays, or numbers.
-/// @throws ValueError if the format can't be read, or names an argument that isn't there.
+/// @throws ValueError if the format can't be read, or names an argument that isn't there; it says
+///   which replacement fields are valid.
 template <class... Args>
 void print(const Format& format, const Args&... args) {
   internal::debug_print(format.text,

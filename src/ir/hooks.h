@@ -48,6 +48,8 @@ class HostCallback {
   virtual ~HostCallback() = default;
   virtual Kind kind() const = 0;
   virtual Batching batching() const = 0;
+  /// Whether its calls happen in the order of the program.
+  virtual bool ordered() const { return false; }
   /// Computes the results of a call with these shapes. Serialised by the callee.
   virtual std::vector<Literal> run(const std::vector<Literal>& operands,
                                    const std::vector<Shape>& results) const = 0;

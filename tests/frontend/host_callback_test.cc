@@ -84,7 +84,28 @@ TEST(HostCallbacks, WrongResultsAreErrors) {
     return pure_callback([](Array) { return ones({3}); }, shape_dtype_struct({4}, DType::f32), v);
   });
   expect_error<TypeError>([&] { (void)f(ones({4})); },
-                          {"pure_callback", "f32[3]", "f32[4]", "declared"});
+                          {"pure_callback", "f32[3]", "f32[4]", "declared", kNear});
+  // The line is that of the call, whatever its form and the number of arguments.
+  const Array like = shape_dtype_struct({4}, DType::f32);
+  const auto wrong = [](auto...) { return ones({3}); };
+  const auto refuses = [&](auto call) {
+    expect_error<TypeError>([&] { call(); }, {"f32[3]", "f32[4]", "declared"});
+    try {
+      call();
+    } catch (const TypeError& e) {
+      return e.location().line;
+    }
+    return 0u;
+  };
+  const Array v = ones({4});
+  const PureCallbackOptions pure{};
+  const IoCallbackOptions io{.ordered = true};
+  const auto at = unsigned(__LINE__);
+  EXPECT_EQ(refuses([&] { (void)pure_callback(wrong, like, pure, v); }), at + 1);
+  EXPECT_EQ(refuses([&] { (void)pure_callback(wrong, like, {}, v, v); }), at + 2);
+  EXPECT_EQ(refuses([&] { (void)io_callback(wrong, like, io, v, v); }), at + 3);
+  EXPECT_EQ(refuses([&] { (void)io_callback(wrong, like, v, 1, 2, v, v); }), at + 4);
+  EXPECT_EQ(refuses([&] { jit([&] { return io_callback(wrong, like); })(); }), at + 5);
   const auto g = jit([](Array v) {
     return pure_callback([](Array) -> Array { throw ValueError("no such table"); }, v, v);
   });
@@ -216,7 +237,33 @@ TEST(HostCallbacks, Behaviour_319_PrintsAndCallbacksUnderAll) {
           return v;
         })(x);
       },
-      {"debug::print", "1 argument", kNear});
+      {"debug::print", "1 argument", "valid: a field {} for each argument in turn", "{:.3f}",
+       "{{ or }}", kNear});
+  expect_error<ValueError>([&] { debug::print("100 {"); },
+                           {"no arguments", "valid: text without replacement fields", kNear});
+  expect_error<ValueError>([&] { debug::print("{0} {2}", 1, 2); },
+                           {"2 arguments", "or by position {0} to {1}", kNear});
+}
+
+TEST(HostCallbacks, OrderedCallsOfABatchAreRefused) {
+  int calls = 0;
+  const auto counted = [&](Array v) { return ++calls, v; };
+  const IoCallbackOptions ordered{.ordered = true};
+  const auto each = [&](Array v) { return io_callback(counted, v, ordered, v); };
+  for (const char* name : {"", "batch"}) {
+    expect_error<ValueError>([&] { (void)vmap(each, {.axis_name = name})(counting({3})); },
+                             {"ordered io_callback", "valid: ordered = false", "scan"});
+    expect_error<ValueError>([&] { (void)jit(vmap(each, {.axis_name = name}))(counting({3})); },
+                             {"ordered io_callback", "host_callback_test.cc"});
+    EXPECT_EQ(calls, 0);
+    // What doesn't depend on the batch is called once, as in JAX.
+    const Array y = jit(
+        vmap([&](Array v) { return v + io_callback(counted, Array(1.0f), ordered, Array(1.0f)); },
+             {.axis_name = name}))(counting({3}));
+    expect_close(y, counting({3}) + 1);
+    EXPECT_EQ(calls, 1);
+    calls = 0;
+  }
 }
 
 TEST(HostCallbacks, CallsWithoutTracedArgumentsHappenWhenTheProgramRuns) {

@@ -72,6 +72,8 @@ class Callback : public ir::HostCallback {
   Kind kind() const override { return kind_; }
   Batching batching() const override { return batching_; }
   void set_batching(Batching batching) { batching_ = batching; }
+  bool ordered() const override { return ordered_; }
+  void set_ordered(bool ordered) { ordered_ = ordered; }
   void set_rule(ShardingRule rule) { rule_ = std::move(rule); }
 
   std::vector<Literal> run(const std::vector<Literal>& operands,
@@ -104,7 +106,7 @@ class Callback : public ir::HostCallback {
   Location location_;
   Batching batching_ = Batching::sequential;
   std::optional<ShardingRule> rule_;
-  bool returns_nothing_ = false;
+  bool returns_nothing_ = false, ordered_ = false;
   mutable std::recursive_mutex mutex_;  ///< devices may get there at the same time
 };
 
@@ -189,13 +191,8 @@ std::vector<Array> io_callback_leaves(HostFunction f, const std::vector<Array>& 
   const std::vector<Shape> shapes = shapes_of(results, location);
   Trace* trace = Trace::current();
   if (!trace) return called_now(f, shapes, arguments, "io_callback", location);
-  if (options.ordered && !trace->batch_axes().empty()) {
-    throw ValueError(
-        "io_callback: ordered calls have no order among the entries of a vmap; valid: "
-        "ordered = false",
-        location);
-  }
   auto callback = std::make_shared<Callback>(Kind::io, std::move(f), location);
+  callback->set_ordered(options.ordered);
   if (!shapes.empty()) {
     return staged(*trace, std::move(callback), shapes, arguments, options.ordered, location);
   }
@@ -238,8 +235,20 @@ std::string formatted(const std::string& format, const std::vector<Array>& argum
   try {
     return fmt::vformat(format, values);
   } catch (const fmt::format_error& e) {
-    throw ValueError("debug::print: \"" + format + "\" with " + std::to_string(arguments.size()) +
-                         (arguments.size() == 1 ? " argument: " : " arguments: ") + e.what(),
+    const std::size_t n = arguments.size();
+    std::string valid;
+    if (n == 0) {
+      valid = "text without replacement fields, as there are no arguments";
+    } else {
+      valid = "a field {} for each argument in turn, or by position {0}";
+      if (n > 1) valid += " to {" + std::to_string(n - 1) + "}";
+      valid +=
+          ", with a format after a colon, as in {:.3f} for a scalar of floats, {:4} for one of "
+          "integers, {:>20} for any array";
+    }
+    throw ValueError("debug::print: \"" + format + "\" with " + std::to_string(n) +
+                         (n == 1 ? " argument: " : " arguments: ") + e.what() +
+                         "; valid: " + valid + "; a brace that is text is doubled: {{ or }}",
                      location);
   }
 }

@@ -60,6 +60,12 @@ namespace {
 /// A function of the host that takes batches is called once.
 Batched batch_host_callback(BatchSite& site, const ir::HostCallback& host) {
   using Batching = ir::HostCallback::Batching;
+  if (host.ordered()) {
+    throw ValueError(
+        "vmap of an ordered io_callback: the entries of a batch have no order; valid: ordered = "
+        "false, or a scan over the entries in place of the vmap",
+        site.op.location());
+  }
   if (host.batching() == Batching::sequential) return loop_over_entries(site);
   std::vector<Instruction*> operands;
   for (std::size_t i = 0; i < site.operand_count(); ++i) {
