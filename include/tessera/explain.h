@@ -137,12 +137,12 @@ class Explanation {
 
   /// The content of a report; for internal use.
   struct Parts {
-    std::string module, mesh;             ///< names of the module and of the mesh's axes
-    std::int64_t devices = 1;             ///< number of devices
-    Layouts layouts = Layouts::searched;  ///< policy of layouts
-    double total_bytes = 0;               ///< sum of all entries
-    std::vector<ExplainEntry> entries;    ///< movements of data
-    std::vector<ExplainValue> values;     ///< operations
+    std::string module, mesh;           ///< names of the module and of the mesh's axes
+    std::int64_t devices = 1;           ///< number of devices
+    Layouts layouts = Layouts::solved;  ///< policy of layouts
+    double total_bytes = 0;             ///< sum of all entries
+    std::vector<ExplainEntry> entries;  ///< movements of data
+    std::vector<ExplainValue> values;   ///< operations
   };
   /// For internal use.
   explicit Explanation(Parts parts)

@@ -43,9 +43,9 @@ struct JitOptions {
   /// removed.
   bool keep_unused = false;
   /// How intermediate arrays are sharded: as propagation of the annotations implies
-  /// (Layouts::propagated), which compiles fast, or as a search for the cheapest program finds
-  /// (Layouts::searched). If unset, TESSERA_LAYOUTS decides when a program is compiled; its default
-  /// is `searched`. When one jitted function calls another, the outer function's option applies.
+  /// (Layouts::propagated), or as a solver for the cheapest program finds (Layouts::solved). If
+  /// unset, TESSERA_LAYOUTS decides when a program is compiled; its default is `solved`. When one
+  /// jitted function calls another, the outer function's option applies.
   std::optional<Layouts> layouts{};
   /// Names in `arg_names` of more arguments whose memory results may reuse; see donate_argnums.
   std::vector<std::string> donate_argnames{};

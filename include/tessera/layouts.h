@@ -13,15 +13,16 @@ namespace tessera {
 /// chosen. Either way, shardings that the program states (of arguments, results and constraints)
 /// are kept, and results are the same up to the order in which floats are summed.
 enum class Layouts : std::uint8_t {
-  /// The default. Starting from propagation, the compiler searches for shardings with which each
-  /// device receives fewer bytes and computes no more, by compiling the program in many ways.
-  searched,
+  /// The default. Starting from propagation, the compiler solves for the shardings with which the
+  /// program costs least: bytes received, collectives started and work, by one price for all. The
+  /// propagated program stays if it is cheaper, or if the other needs much more memory.
+  solved,
   /// Shardings are propagated from the annotations with Shardy's semantics, and nothing else is
-  /// done. Programs compile several times faster, and their shardings are predictable.
+  /// done. Programs compile somewhat faster, and their shardings are predictable.
   propagated,
 };
 
-/// Returns "searched" or "propagated".
+/// Returns "solved" or "propagated".
 /// @throws ValueError if `layouts` isn't one of the enumerators.
 std::string to_string(Layouts layouts);
 /// Returns the policy of that name, as `to_string` prints it.

@@ -33,9 +33,9 @@ const std::vector<EnvVariable>& env_table() {
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",
        "what to do about a reshard that gathers an entire array on each device"},
-      {"TESSERA_LAYOUTS", "choice:propagated|searched", "searched",
+      {"TESSERA_LAYOUTS", "choice:propagated|solved", "solved",
        "how intermediate arrays are sharded in programs that don't state it: by propagation of the "
-       "annotations alone, or by a search for cheaper shardings"},
+       "annotations alone, or by a solver for the cheapest program"},
       {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
        "bytes from which an array is not gathered for a dot, nor a dot's full result held to be "
        "scattered: the parts are sent around a ring of devices",

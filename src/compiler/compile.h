@@ -27,7 +27,7 @@ std::int64_t collective_matmul_bytes_of_environment();
 /// All that a program is compiled by, environment variables included, which are read when the
 /// options are made: caches of executables have all of it in their keys.
 struct Options {
-  Layouts layouts = Layouts::searched;
+  Layouts layouts = Layouts::solved;
   FullGathers full_gathers = full_gathers_of_environment();
   std::int64_t collective_matmul_from_bytes = collective_matmul_bytes_of_environment();
   /// Keep the modules between the stages, for as_text().

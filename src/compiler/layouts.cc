@@ -7,14 +7,14 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kValid = "; valid: propagated, searched";
+constexpr const char* kValid = "; valid: propagated, solved";
 
 }  // namespace
 
 std::string to_string(Layouts layouts) {
   switch (layouts) {
-    case Layouts::searched:
-      return "searched";
+    case Layouts::solved:
+      return "solved";
     case Layouts::propagated:
       return "propagated";
   }
@@ -23,7 +23,7 @@ std::string to_string(Layouts layouts) {
 }
 
 Layouts parse_layouts(const std::string& text, Location location) {
-  for (const Layouts layouts : {Layouts::searched, Layouts::propagated}) {
+  for (const Layouts layouts : {Layouts::solved, Layouts::propagated}) {
     if (text == to_string(layouts)) return layouts;
   }
   throw ValueError("layouts is '" + text + "'" + kValid, location);
@@ -37,7 +37,7 @@ Layouts choose_layouts(const std::optional<Layouts>& requested) {
     return *requested;
   }
   const std::optional<std::string> text = env_choice("TESSERA_LAYOUTS");
-  return text ? parse_layouts(*text, Location{}) : Layouts::searched;
+  return text ? parse_layouts(*text, Location{}) : Layouts::solved;
 }
 
 }  // namespace compiler

@@ -8,7 +8,7 @@
 
 namespace tessera::compiler {
 
-/// What was requested; else what TESSERA_LAYOUTS says, else `searched`.
+/// What was requested; else what TESSERA_LAYOUTS says, else `solved`.
 /// @throws ValueError for another value of the variable, and for one of no name.
 Layouts choose_layouts(const std::optional<Layouts>& requested);
 

@@ -37,12 +37,10 @@
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
 #include "src/passes/window_scatters.h"
-#include "src/spmd/collectives/count.h"
+#include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/refine/refine.h"
-#include "src/spmd/refine/search_size.h"
 
 namespace tessera::compiler {
 namespace {
@@ -114,40 +112,6 @@ void expand_window_scatters(Compilation& c) {
 void swap_convolutions(Compilation& c) { passes::swap_convolutions(c.module.get()); }
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
-spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
-                      const Compilation& of);
-
-/// What the program computes twice may have two shardings, one for each use, or be computed once
-/// for all uses. For a small program both are tried, and the better one is taken.
-spmd::Refined find_shardings(std::unique_ptr<ir::Module> module, const Compilation& of) {
-  spmd::RefineOptions options;
-  options.partition = of.partition;
-  options.partition.context = of.context.get();
-  if (spmd::calls_back(*module)) return propagate_and_refine(std::move(module), options);
-  if (std::int64_t(module->instruction_count()) > kPlannedTwice) {
-    options.size = spmd::search_size(*module);
-    passes::eliminate_common(module.get());
-    return propagate_and_refine(std::move(module), options);
-  }
-  std::unique_ptr<ir::Module> merged = module->clone();
-  const bool differs = passes::eliminate_common(merged.get()) > 0;
-  options.judge = [&](const ir::Module& propagated, const spmd::CostModel& cost) {
-    return outcome(propagated, cost, of);
-  };
-  spmd::Refined found = propagate_and_refine(std::move(module), options);
-  if (!differs) return found;
-  spmd::Refined other = propagate_and_refine(std::move(merged), options);
-  for (spmd::Refined* r : {&found, &other}) {
-    if (!r->outcome) r->outcome = options.judge(*r->module, r->cost);
-    if (!r->asked) r->asked = r->outcome;
-  }
-  const spmd::Outcome asked = spmd::least_of(*found.asked, *other.asked);
-  return spmd::score_of(*other.outcome, other.price, asked) <
-                 spmd::score_of(*found.outcome, found.price, asked)
-             ? std::move(other)
-             : std::move(found);
-}
-
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
   if (c.options.layouts == Layouts::propagated) {
@@ -155,12 +119,14 @@ void propagate(Compilation& c) {
     return;
   }
   if (!c.context) c.context = take_context();
-  spmd::Refined refined = find_shardings(std::move(c.module), c);
-  c.module = std::move(refined.module);
-  c.partition.cost = refined.cost;
+  spmd::AutoShardingOptions options;
+  options.partition = c.partition;
+  options.partition.context = c.context.get();
+  spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
+  c.module = std::move(found.module);
   if (c.for_report) return;  // reports want all records
-  c.device = std::move(refined.device);
-  c.report = std::move(refined.report);
+  c.device = std::move(found.device);
+  c.report = std::move(found.report);
 }
 
 std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir::Module& module) {
@@ -202,7 +168,7 @@ void partition(Compilation& c) {
   c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
-  if (c.for_report || c.on_trial) return;
+  if (c.for_report) return;
   const FullGathers policy = c.options.full_gathers;
   if (policy == FullGathers::error && c.refuse_full_gathers) c.refuse_full_gathers(c);
   if (policy != FullGathers::warn) return;
@@ -378,22 +344,6 @@ constexpr Stage kStages[] = {
     {"plan", finalize_plan, Stage::Leaves::plan},
 };
 
-spmd::Outcome outcome(const ir::Module& propagated, const spmd::CostModel& cost,
-                      const Compilation& of) {
-  Compilation trial;
-  trial.options = of.options;
-  trial.context = of.context;
-  trial.options.keep_stages = false;
-  trial.partition = of.partition;
-  trial.partition.cost = cost;
-  trial.module = propagated.clone();
-  trial.on_trial = true;
-  skip_until(&trial, "partition");
-  run_until(&trial, "build-plan");
-  const spmd::CommunicationCount count = spmd::count_communication(*trial.module);
-  return {count.total_bytes, count.dot_flops, peak_bytes(*trial.module)};
-}
-
 std::string text_after(const Stage& stage, const Compilation& c) {
   if (stage.leaves == Stage::Leaves::plan) return runtime::to_string(c.built.plan);
   return ir::to_string(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
@@ -411,19 +361,19 @@ void verify_after(const Stage& stage, const Compilation& c) {
   }
 }
 
-bool verifies_stages(const Compilation& c) {
+bool verifies_stages() {
 #ifdef NDEBUG
   constexpr bool kByDefault = false;
 #else
   constexpr bool kByDefault = true;
 #endif
-  return !c.on_trial && env_flag("TESSERA_VERIFY", kByDefault);
+  return env_flag("TESSERA_VERIFY", kByDefault);
 }
 
 }  // namespace
 
 void run_until(Compilation* c, const std::string& stage) {
-  const bool verify = verifies_stages(*c);
+  const bool verify = verifies_stages();
   codegen::register_builtin_custom_calls();
   for (; c->next_stage < std::size(kStages); ++c->next_stage) {
     if (kStages[c->next_stage].name == stage) return;
@@ -441,7 +391,7 @@ void skip_until(Compilation* c, const std::string& stage) {
 
 void run_pipeline(Compilation* c) {
   using Clock = std::chrono::steady_clock;
-  const bool verify = verifies_stages(*c);
+  const bool verify = verifies_stages();
   codegen::register_builtin_custom_calls();
   const std::string name = c->module->name;
   Dump dump(name);

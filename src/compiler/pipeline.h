@@ -28,8 +28,6 @@ struct Compilation {
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// reported about full gathers.
   bool for_report = false;
-  /// A trial: full gathers are not reported.
-  bool on_trial = false;
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   std::unique_ptr<ir::Module> source;

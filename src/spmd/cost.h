@@ -22,16 +22,6 @@ struct CostModel {
   TransferCost transfer;
   /// Bytes-equivalent of one flop executed by one device.
   double bytes_per_flop = 0.003;
-  /// The same of a flop of a dot. Where dots are dearer they are shared out along more axes.
-  double bytes_per_dot_flop = 0.003;
-  /// What one costs besides that is beyond those that a device has as the shardings stand.
-  double bytes_per_repeated_flop = 0;
-  /// Dots that every device computes alike are shared out, and the result gathered, where that
-  /// costs less.
-  bool share_copies = false;
-  /// What stays the same while a loop runs counts as moved once, before the loop, when an op in it
-  /// chooses its layout: then it is had as the op needs it, and held so all along.
-  bool steady_moves_once = false;
 };
 
 }  // namespace tessera::spmd

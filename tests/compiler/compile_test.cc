@@ -78,20 +78,18 @@ ENTRY main {
 )";
 }
 
-TEST(Compile, EqualDotsAreShardedForEachUserOrMergedInLargePrograms) {
+TEST(Compile, EqualDotsAreShardedForEachUser) {
   const std::vector<Literal> arguments{counting(f32, {64, 16}), counting(f32, {16, 64}, 0.5)};
   const auto count = [&](int others) {
     return spmd::count_communication(
         check(two_equal_dots(others), arguments, 1e-4).executable->partitioned());
   };
   // Each device multiplies its rows and its columns, and nothing moves.
-  const auto apart = count(0);
-  EXPECT_EQ(apart.total_bytes, 0);
-  EXPECT_EQ(apart.dot_flops, 2 * 2 * 64 * 16 * 64 / 8.0);
-  // A program of so many instructions is not searched twice: once, and then moved.
-  const auto once = count(1600);
-  EXPECT_EQ(once.total_bytes, 64 * 64 * 4 / 8 * 7 / 8.0);
-  EXPECT_EQ(once.dot_flops, 2 * 64 * 16 * 64 / 8.0);
+  for (const int others : {0, 1600}) {
+    const auto apart = count(others);
+    EXPECT_EQ(apart.total_bytes, 0);
+    EXPECT_EQ(apart.dot_flops, 2 * 2 * 64 * 16 * 64 / 8.0);
+  }
 }
 
 // As of a loss and a prediction, each of which calls the same model.
@@ -186,8 +184,9 @@ ENTRY main {
   EXPECT_EQ(dots(typed), 2u) << ir::to_string(typed.executable->partitioned());
 }
 
-// Each device needs one row of the first three: three permutes of one row, not a sum of all eight.
-TEST(Compile, FewRowsAreSentOnlyToDevicesThatNeedThem) {
+// Each device needs one row of the first three: three permutes of one row, or one reduce-scatter of
+// eight, which starts fewer collectives; not a gather of all.
+TEST(Compile, FewRowsAreSentToDevicesThatNeedThem) {
   const Result r = check(R"(
 HloModule few, num_partitions=8
 ENTRY main {
@@ -197,7 +196,8 @@ ENTRY main {
 }
 )",
                          {counting(DType::f32, {24, 16})});
-  EXPECT_EQ(spmd::count_communication(r.executable->partitioned()).total_bytes, 3 * 16 * 4)
+  const auto count = spmd::count_communication(r.executable->partitioned());
+  EXPECT_LE(count.total_bytes + 256 * count.executed, 3 * (16 * 4 + 256))
       << ir::to_string(r.executable->partitioned());
 }
 

@@ -74,7 +74,7 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
   return ::testing::AssertionSuccess();
 }
 
-void run(bool exact, std::int64_t count, Layouts layouts = Layouts::searched) {
+void run(bool exact, std::int64_t count, Layouts layouts = Layouts::solved) {
   const std::int64_t first = number_from_environment("SOAK_SEED", 1);
   int failures = 0;
   for (std::int64_t i = 0; i < count && failures < 3; ++i) {

@@ -43,10 +43,10 @@ TEST(Layouts, PropagatedIsPropagationAlone) {
   EXPECT_EQ(executable->layouts(), Layouts::propagated);
   EXPECT_EQ(ir::to_string(executable->propagated()), propagated_alone(*module));
   // The search finds other shardings, with which devices receive fewer bytes.
-  const auto searched = compiler::compile(module->clone());
-  EXPECT_EQ(searched->layouts(), Layouts::searched);
-  EXPECT_NE(ir::to_string(searched->propagated()), propagated_alone(*module));
-  EXPECT_LT(spmd::count_communication(searched->partitioned()).total_bytes,
+  const auto solved = compiler::compile(module->clone());
+  EXPECT_EQ(solved->layouts(), Layouts::solved);
+  EXPECT_NE(ir::to_string(solved->propagated()), propagated_alone(*module));
+  EXPECT_LT(spmd::count_communication(solved->partitioned()).total_bytes,
             spmd::count_communication(executable->partitioned()).total_bytes);
 }
 

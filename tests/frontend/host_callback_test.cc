@@ -343,7 +343,7 @@ TEST(HostCallbacks, InspectedShardingsAreThoseChosen) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   const Array a = device_put(counting({8, 4}), NamedSharding(mesh, P("x")));
   const Array b = device_put(counting({4, 8}), NamedSharding(mesh, P(nullptr, "y")));
-  for (const Layouts layouts : {Layouts::propagated, Layouts::searched}) {
+  for (const Layouts layouts : {Layouts::propagated, Layouts::solved}) {
     std::vector<Sharding> seen;
     const auto f = jit(
         [&](Array v, Array w) {

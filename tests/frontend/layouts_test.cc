@@ -60,16 +60,16 @@ struct Arguments {
 
 TEST(Layouts, JitTakesThePolicy) {
   const Arguments a;
-  const auto searched = a.compile(Layouts::searched), propagated = a.compile(Layouts::propagated);
-  EXPECT_EQ(searched.layouts(), Layouts::searched);
+  const auto solved = a.compile(Layouts::solved), propagated = a.compile(Layouts::propagated);
+  EXPECT_EQ(solved.layouts(), Layouts::solved);
   EXPECT_EQ(propagated.layouts(), Layouts::propagated);
-  EXPECT_LT(searched.cost_analysis().bytes_received, propagated.cost_analysis().bytes_received);
+  EXPECT_LT(solved.cost_analysis().bytes_received, propagated.cost_analysis().bytes_received);
   // A search is what there is without a word.
   const auto usual = a.compile(std::nullopt);
-  EXPECT_EQ(usual.layouts(), Layouts::searched);
-  EXPECT_EQ(usual.as_text(), searched.as_text());
+  EXPECT_EQ(usual.layouts(), Layouts::solved);
+  EXPECT_EQ(usual.as_text(), solved.as_text());
   const auto [t, g] = propagated(a.x, a.w, a.dy);
-  const auto [u, h] = searched(a.x, a.w, a.dy);
+  const auto [u, h] = solved(a.x, a.w, a.dy);
   expect_close(t, u);
   expect_close(g, h);
   EXPECT_TRUE(t.sharding().is_equivalent_to(a.columns, 2));
@@ -79,10 +79,10 @@ TEST(Layouts, EachPolicyHasItsOwnPrograms) {
   const Arguments a;
   clear_caches();
   const std::int64_t before = compilation_count();
-  auto searched = jit(step, a.options(Layouts::searched));
+  auto solved = jit(step, a.options(Layouts::solved));
   auto propagated = jit(step, a.options(Layouts::propagated));
   auto again = pjit(step, a.options(Layouts::propagated));
-  const auto [t, g] = searched(a.x, a.w, a.dy);
+  const auto [t, g] = solved(a.x, a.w, a.dy);
   EXPECT_EQ(compilation_count(), before + 1);
   const auto [u, h] = propagated(a.x, a.w, a.dy);
   EXPECT_EQ(compilation_count(), before + 2);
@@ -95,7 +95,7 @@ TEST(Layouts, EachPolicyHasItsOwnPrograms) {
 
 TEST(Layouts, ExplanationsDescribeTheCompiledProgram) {
   const Arguments a;
-  for (const Layouts layouts : {Layouts::searched, Layouts::propagated}) {
+  for (const Layouts layouts : {Layouts::solved, Layouts::propagated}) {
     auto f = jit(step, a.options(layouts));
     const Explanation e = explain(f, a.x, a.w, a.dy);
     const auto compiled = f.lower(a.x, a.w, a.dy).compile();
@@ -109,7 +109,7 @@ TEST(Layouts, ExplanationsDescribeTheCompiledProgram) {
 
 TEST(Layouts, TheOuterFunctionsPolicyApplies) {
   const Arguments a;
-  auto inner = jit(step, a.options(Layouts::searched));
+  auto inner = jit(step, a.options(Layouts::solved));
   auto outer = jit([&](Array x, Array w, Array dy) { return inner(x, w, dy); },
                    a.options(Layouts::propagated));
   const auto compiled = outer.lower(a.x, a.w, a.dy).compile();
@@ -125,7 +125,7 @@ TEST(Layouts, TheVariableAppliesIfTheProgramStatesNothing) {
   {
     const Variable v("propagated");
     EXPECT_EQ(a.compile(std::nullopt).layouts(), Layouts::propagated);
-    EXPECT_EQ(a.compile(Layouts::searched).layouts(), Layouts::searched);
+    EXPECT_EQ(a.compile(Layouts::solved).layouts(), Layouts::solved);
     EXPECT_EQ(explain(jit(step, a.options(std::nullopt)), a.x, a.w, a.dy).layouts(),
               Layouts::propagated);
     // What is compiled already stays as it is.
@@ -135,18 +135,18 @@ TEST(Layouts, TheVariableAppliesIfTheProgramStatesNothing) {
   }
   const Variable bad("fast");
   expect_error<ValueError>([&] { (void)a.compile(std::nullopt); },
-                           {"TESSERA_LAYOUTS", "'fast'", "propagated, searched"});
+                           {"TESSERA_LAYOUTS", "'fast'", "propagated, solved"});
   EXPECT_EQ(a.compile(Layouts::propagated).layouts(), Layouts::propagated);
 }
 
 TEST(Layouts, NamesAreReadAndRefused) {
-  for (const Layouts layouts : {Layouts::searched, Layouts::propagated}) {
+  for (const Layouts layouts : {Layouts::solved, Layouts::propagated}) {
     EXPECT_EQ(parse_layouts(to_string(layouts)), layouts);
   }
   expect_error<ValueError>([] { (void)parse_layouts("fast"); },
-                           {"layouts is 'fast'", "valid: propagated, searched", kNear});
+                           {"layouts is 'fast'", "valid: propagated, solved", kNear});
   expect_error<ValueError>([] { (void)jit(step, {.layouts = static_cast<Layouts>(7)}); },
-                           {"layouts is 7", "valid: propagated, searched", kNear});
+                           {"layouts is 7", "valid: propagated, solved", kNear});
 }
 
 TEST(Layouts, LoadedProgramsTakeThePolicy) {
@@ -167,11 +167,11 @@ ENTRY main {
 })";
   const Arguments a;
   const std::vector<Array> args{a.x, a.w, a.dy};
-  const auto searched = load_hlo(path, {.layouts = Layouts::searched});
+  const auto solved = load_hlo(path, {.layouts = Layouts::solved});
   const auto propagated = load_hlo(path, {.layouts = Layouts::propagated});
   clear_caches();
   const std::int64_t before = compilation_count();
-  const std::vector<Array> s = searched(args), p = propagated(args);
+  const std::vector<Array> s = solved(args), p = propagated(args);
   EXPECT_EQ(compilation_count(), before + 2);
   for (std::size_t k = 0; k < s.size(); ++k) expect_close(s[k], p[k]);
   std::filesystem::remove(path);

@@ -12,8 +12,8 @@
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/refine/refine.h"
 #include "tests/spmd/manual_case.h"
 #include "tests/support/random_program.h"
 
@@ -68,8 +68,8 @@ TEST_P(JaxPrograms, GiveWhatJaxGives) {
   EXPECT_EQ(evaluate_manual(*module, arguments), whole);
   const auto same = module->clone();
   check_against(std::move(module), whole, 0, arguments);
-  // The search doesn't change shardings in per-device code, but its programs contain such code.
-  EXPECT_NO_THROW(spmd::propagate_and_refine(same->clone()));
+  // The solver doesn't change shardings in per-device code, but its programs contain such code.
+  EXPECT_NO_THROW(spmd::propagate_and_solve(same->clone()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Manual, JaxPrograms,

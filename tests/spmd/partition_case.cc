@@ -7,8 +7,8 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/refine/refine.h"
 #include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
@@ -117,13 +117,12 @@ PartitionCase check_partition(std::unique_ptr<ir::Module> module, double toleran
   return check_against(std::move(module), whole, tolerance, std::move(arguments), options);
 }
 
-PartitionCase check_refined(std::unique_ptr<ir::Module> module, double tolerance) {
+PartitionCase check_solved(std::unique_ptr<ir::Module> module, double tolerance,
+                           const spmd::AutoShardingOptions& options) {
   const std::vector<Literal> arguments = random_arguments(*module, tolerance);
   const Literal whole = on_one_device(*module, arguments);
-  const spmd::Refined refined = spmd::propagate_and_refine(std::move(module));
-  spmd::PartitionOptions options;
-  options.cost = refined.cost;
-  return check_propagated(*refined.module, whole, tolerance, arguments, options);
+  const spmd::AutoSharding found = spmd::propagate_and_solve(std::move(module), options);
+  return check_propagated(*found.module, whole, tolerance, arguments, {});
 }
 
 PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,

@@ -8,6 +8,7 @@
 
 #include "src/base/literal.h"
 #include "src/ir/module.h"
+#include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/partitioner/partition.h"
 
 namespace tessera::testing {
@@ -30,7 +31,8 @@ PartitionCase check_partition(std::unique_ptr<ir::Module> module, double toleran
                               std::vector<Literal> arguments = {},
                               const spmd::PartitionOptions& options = {});
 /// The same with the search for better intermediate shardings.
-PartitionCase check_refined(std::unique_ptr<ir::Module> module, double tolerance = 0);
+PartitionCase check_solved(std::unique_ptr<ir::Module> module, double tolerance = 0,
+                           const spmd::AutoShardingOptions& options = {});
 /// Expects that the device program computes `whole`.
 PartitionCase check_against(std::unique_ptr<ir::Module> module, const Literal& whole,
                             double tolerance, std::vector<Literal> arguments,

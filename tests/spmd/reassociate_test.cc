@@ -12,8 +12,9 @@ using ir::Opcode;
 using spmd::create_reduce_scatters;
 using spmd::reassociate_collectives;
 
-const std::string kRows = "replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true";
-const std::string kColumns = "replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true";
+const std::string kRowGroups = "replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true";
+const std::string kColumnGroups =
+    "replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true";
 const std::string kSum = ", to_apply=add";
 
 std::string channel(int n) { return "channel_id=" + std::to_string(n) + ", "; }
@@ -22,9 +23,9 @@ TEST(Reassociate, ReductionInBetweenByTheSameOp) {
   const std::string head =
       "ENTRY e {\n x = f32[4,6] parameter(0)\n z = f32[] constant(0)\n"
       "a = f32[4,6] all-reduce(x), " +
-      channel(1) + kRows + kSum;
+      channel(1) + kRowGroups + kSum;
   const std::string tail =
-      "ROOT r = f32[4] all-reduce(s), " + channel(2) + kColumns + kSum + "\n}\n";
+      "ROOT r = f32[4] all-reduce(s), " + channel(2) + kColumnGroups + kSum + "\n}\n";
   auto c =
       check_collectives(head + "\n s = f32[4] reduce(a, z), dimensions={1}, to_apply=add\n" + tail,
                         reassociate_collectives);
@@ -48,8 +49,8 @@ TEST(Reassociate, SumOfReductions) {
       "ENTRY e {\n x = f32[4,2] parameter(0)\n y = f32[2,4] parameter(1)\n"
       " w = f32[8] parameter(2)\n"
       "a = f32[4,2] all-reduce(x), " +
-      channel(1) + kRows + kSum + "\nb = f32[2,4] all-reduce(y), " + channel(2) + kRows + kSum +
-      "\n p = f32[8] reshape(a)\n q = f32[8] reshape(b)\n";
+      channel(1) + kRowGroups + kSum + "\nb = f32[2,4] all-reduce(y), " + channel(2) + kRowGroups +
+      kSum + "\n p = f32[8] reshape(a)\n q = f32[8] reshape(b)\n";
   // Through a tree of sums with something else in it.
   auto c = check_collectives(head + " s = f32[8] add(p, w)\n ROOT r = f32[8] add(s, q)\n}\n",
                              reassociate_collectives);
@@ -71,8 +72,8 @@ TEST(Reassociate, SumOverOtherGroupsStays) {
   const auto c = check_collectives(
       "ENTRY e {\n x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
       "a = f32[4] all-reduce(x), " +
-          channel(1) + kRows + kSum + "\nb = f32[4] all-reduce(y), " + channel(2) + kColumns +
-          kSum + "\n ROOT r = f32[4] add(a, b)\n}\n",
+          channel(1) + kRowGroups + kSum + "\nb = f32[4] all-reduce(y), " + channel(2) +
+          kColumnGroups + kSum + "\n ROOT r = f32[4] add(a, b)\n}\n",
       reassociate_collectives);
   EXPECT_EQ(c.count(Opcode::all_reduce), 2) << c.text;
 }
@@ -81,8 +82,8 @@ TEST(Reassociate, ComputedBeforeItIsGathered) {
   const std::string head =
       "ENTRY e {\n x = f32[4,2] parameter(0)\n y = f32[4,2] parameter(1)\n"
       "a = f32[16,2] all-gather(x), dimensions={0}, " +
-      channel(1) + kRows + "\nb = f32[16,2] all-gather(y), dimensions={0}, " + channel(2) + kRows +
-      "\n o = f32[] constant(2)\n k = f32[16,2] broadcast(o), dimensions={}\n";
+      channel(1) + kRowGroups + "\nb = f32[16,2] all-gather(y), dimensions={0}, " + channel(2) +
+      kRowGroups + "\n o = f32[] constant(2)\n k = f32[16,2] broadcast(o), dimensions={}\n";
   auto c =
       check_collectives(head + " m = f32[16,2] multiply(a, b)\n ROOT r = f32[16,2] add(m, k)\n}\n",
                         reassociate_collectives);
@@ -102,7 +103,7 @@ TEST(Reassociate, NarrowedBeforeItTravels) {
   const std::string head =
       "ENTRY e {\n x = f32[4,2] parameter(0)\n"
       "a = f32[16,2] all-gather(x), dimensions={0}, " +
-      channel(1) + kRows;
+      channel(1) + kRowGroups;
   auto c =
       check_collectives(head + "\n ROOT r = bf16[16,2] convert(a)\n}\n", reassociate_collectives);
   EXPECT_EQ(c.is.total_bytes * 2, c.was.total_bytes) << c.text;
@@ -114,24 +115,25 @@ TEST(Reassociate, GathersAndScattersInARow) {
   auto c = check_collectives(
       "ENTRY e {\n x = f32[4,2] parameter(0)\n"
       "a = f32[16,2] all-gather(x), dimensions={0}, " +
-          channel(1) + kRows + "\nROOT r = f32[32,2] all-gather(a), dimensions={0}, " + channel(2) +
-          kColumns + "\n}\n",
+          channel(1) + kRowGroups + "\nROOT r = f32[32,2] all-gather(a), dimensions={0}, " +
+          channel(2) + kColumnGroups + "\n}\n",
       reassociate_collectives);
   EXPECT_EQ(c.count(Opcode::all_gather), 1) << c.text;
   EXPECT_EQ(c.is.total_bytes, c.was.total_bytes);
   c = check_collectives(
       "ENTRY e {\n x = f32[16,2] parameter(0)\n"
       "a = f32[4,2] reduce-scatter(x), dimensions={0}, " +
-          channel(1) + kRows + kSum + "\nROOT r = f32[2,2] reduce-scatter(a), dimensions={0}, " +
-          channel(2) + kColumns + kSum + "\n}\n",
+          channel(1) + kRowGroups + kSum +
+          "\nROOT r = f32[2,2] reduce-scatter(a), dimensions={0}, " + channel(2) + kColumnGroups +
+          kSum + "\n}\n",
       reassociate_collectives);
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 1) << c.text;
   // What is scattered and gathered again was to be reduced.
   c = check_collectives(
       "ENTRY e {\n x = f32[16,2] parameter(0)\n"
       "a = f32[4,2] reduce-scatter(x), dimensions={0}, " +
-          channel(1) + kRows + kSum + "\nROOT r = f32[16,2] all-gather(a), dimensions={0}, " +
-          channel(2) + kRows + "\n}\n",
+          channel(1) + kRowGroups + kSum + "\nROOT r = f32[16,2] all-gather(a), dimensions={0}, " +
+          channel(2) + kRowGroups + "\n}\n",
       reassociate_collectives);
   EXPECT_EQ(c.collectives(), 1) << c.text;
   EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
@@ -140,8 +142,8 @@ TEST(Reassociate, GathersAndScattersInARow) {
   c = check_collectives(
       "ENTRY e {\n x = f32[4,2] parameter(0)\n"
       "a = f32[16,2] all-gather(x), dimensions={0}, " +
-          channel(1) + kRows + "\nROOT r = f32[16,4] all-gather(a), dimensions={1}, " + channel(2) +
-          kColumns + "\n}\n",
+          channel(1) + kRowGroups + "\nROOT r = f32[16,4] all-gather(a), dimensions={1}, " +
+          channel(2) + kColumnGroups + "\n}\n",
       reassociate_collectives);
   EXPECT_EQ(c.count(Opcode::all_gather), 2) << c.text;
 }
@@ -173,10 +175,11 @@ const std::string kPlace =
 
 TEST(OwnShard, ReductionThatIsCutIsAScatter) {
   const std::string head = "ENTRY e {\n x = f32[16,2] parameter(0)\n" + kPlace;
-  auto c = check_collectives(head + "a = f32[16,2] all-reduce(x), " + channel(1) + kRows + kSum +
-                                 "\n ROOT r = f32[4,2] dynamic-slice(a, start, zero), "
-                                 "dynamic_slice_sizes={4,2}\n}\n",
-                             create_reduce_scatters);
+  auto c =
+      check_collectives(head + "a = f32[16,2] all-reduce(x), " + channel(1) + kRowGroups + kSum +
+                            "\n ROOT r = f32[4,2] dynamic-slice(a, start, zero), "
+                            "dynamic_slice_sizes={4,2}\n}\n",
+                        create_reduce_scatters);
   EXPECT_EQ(c.count(Opcode::all_reduce), 0) << c.text;
   EXPECT_EQ(c.count(Opcode::reduce_scatter), 1) << c.text;
   EXPECT_EQ(c.count(Opcode::dynamic_slice), 0) << c.text;
@@ -192,7 +195,7 @@ TEST(OwnShard, ReductionThatIsCutIsAScatter) {
   EXPECT_EQ(c.count(Opcode::all_reduce), 1) << c.text;
   EXPECT_LT(c.is.total_bytes, c.was.total_bytes);
   // All of a group take the same part: they cut before.
-  c = check_collectives(head + "a = f32[16,2] all-reduce(x), " + channel(1) + kColumns + kSum +
+  c = check_collectives(head + "a = f32[16,2] all-reduce(x), " + channel(1) + kColumnGroups + kSum +
                             "\n ROOT r = f32[4,2] dynamic-slice(a, start, zero), "
                             "dynamic_slice_sizes={4,2}\n}\n",
                         create_reduce_scatters);
@@ -214,7 +217,8 @@ TEST(OwnShard, TwoDimsAndAMoveInBetween) {
 
 TEST(OwnShard, OtherReadersAndUnknownStartsStay) {
   const std::string head = "ENTRY e {\n x = f32[16,2] parameter(0)\n j = s32[] parameter(1)\n" +
-                           kPlace + "a = f32[16,2] all-reduce(x), " + channel(1) + kRows + kSum;
+                           kPlace + "a = f32[16,2] all-reduce(x), " + channel(1) + kRowGroups +
+                           kSum;
   auto c = check_collectives(
       head +
           "\n d = f32[4,2] dynamic-slice(a, start, zero), dynamic_slice_sizes={4,2}\n"
@@ -235,7 +239,8 @@ TEST(OwnShard, OtherReadersAndUnknownStartsStay) {
 
 TEST(OwnShard, GatheredAndCutAgain) {
   const std::string head = "ENTRY e {\n x = f32[4,2] parameter(0)\n" + kPlace +
-                           "a = f32[16,2] all-gather(x), dimensions={0}, " + channel(1) + kRows;
+                           "a = f32[16,2] all-gather(x), dimensions={0}, " + channel(1) +
+                           kRowGroups;
   auto c = check_collectives(
       head + "\n ROOT r = f32[4,1] dynamic-slice(a, start, k), dynamic_slice_sizes={4,1}\n}\n",
       create_reduce_scatters);

@@ -508,12 +508,12 @@ TEST(Check, ReportsErrors) {
 TEST(Command, LayoutsAreThoseRequested) {
   const std::string module = of_case("mlp_train_step") + "/s1.mlir";
   const Json usual = run_tool({"partition", module, "--json"}).json();
-  EXPECT_EQ(usual["layouts"], "searched");
+  EXPECT_EQ(usual["layouts"], "solved");
   const Json propagated =
       run_tool({"partition", module, "--json", "--layouts", "propagated"}).json();
   EXPECT_EQ(propagated["layouts"], "propagated");
-  const Json searched = run_tool({"partition", module, "--json", "--layouts", "searched"}).json();
-  EXPECT_EQ(searched, usual);
+  const Json solved = run_tool({"partition", module, "--json", "--layouts", "solved"}).json();
+  EXPECT_EQ(solved, usual);
   const Json explained =
       run_tool({"explain", module, "--json", "--no-suggestions", "--layouts", "propagated"}).json();
   EXPECT_EQ(explained["layouts"], "propagated");
@@ -523,7 +523,7 @@ TEST(Command, LayoutsAreThoseRequested) {
   EXPECT_EQ(run_tool({"run", module, "--json", "--layouts", "propagated"}).json()["layouts"],
             "propagated");
   const Ran bad = run_tool({"run", module, "--layouts", "fast"});
-  for (const char* part : {"--layouts", "fast", "propagated", "searched"}) {
+  for (const char* part : {"--layouts", "fast", "propagated", "solved"}) {
     EXPECT_TRUE(contains(bad.err, part)) << bad.err;
   }
   // Right in all variants, too.
@@ -532,12 +532,12 @@ TEST(Command, LayoutsAreThoseRequested) {
   EXPECT_EQ(checked.code, 0) << checked.out;
   ::setenv("TESSERA_LAYOUTS", "propagated", 1);
   EXPECT_EQ(run_tool({"partition", module, "--json"}).json()["layouts"], "propagated");
-  EXPECT_EQ(run_tool({"partition", module, "--json", "--layouts", "searched"}).json()["layouts"],
-            "searched");
+  EXPECT_EQ(run_tool({"partition", module, "--json", "--layouts", "solved"}).json()["layouts"],
+            "solved");
   ::setenv("TESSERA_LAYOUTS", "fast", 1);
   const Ran variable = run_tool({"run", module});
   EXPECT_EQ(variable.code, 1);
-  EXPECT_TRUE(contains(variable.err, "TESSERA_LAYOUTS is 'fast'; valid: propagated, searched"))
+  EXPECT_TRUE(contains(variable.err, "TESSERA_LAYOUTS is 'fast'; valid: propagated, solved"))
       << variable.err;
   ::unsetenv("TESSERA_LAYOUTS");
 }

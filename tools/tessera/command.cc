@@ -55,9 +55,9 @@ LoadedModule load_open_module(const std::string& path) {
 void add_layouts_flag(CLI::App* command, std::string* value) {
   command
       ->add_option("--layouts", *value,
-                   "How intermediate arrays are sharded: as the annotations imply, or as a search "
-                   "finds to be cheaper (default: TESSERA_LAYOUTS, else searched)")
-      ->check(CLI::IsMember({"propagated", "searched"}));
+                   "How intermediate arrays are sharded: as the annotations imply, or as a solver "
+                   "finds to be cheaper (default: TESSERA_LAYOUTS, else solved)")
+      ->check(CLI::IsMember({"propagated", "solved"}));
 }
 
 Layouts layouts_of(const std::string& flag) {

@@ -8,11 +8,11 @@
 #include "src/ir/analysis/cost.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/spmd/auto_sharding/argument_views.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/communication_report.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
-#include "src/spmd/refine/argument_views.h"
 
 namespace tessera::compiler::explain {
 namespace {

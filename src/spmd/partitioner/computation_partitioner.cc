@@ -15,11 +15,9 @@ ComputationPartitioner::ComputationPartitioner(ModulePartitioner& module,
       report_(module.log(), emit_),
       rows_(emit_, report_),
       reshards_(emit_, report_, rows_),
-      alternatives_(source_, module.options().alternatives),
-      values_(module, source_, emit_, reshards_, alternatives_),
-      layouts_(module, source_, values_, alternatives_),
-      context_{module, source_,   layouts_, values_,      emit_,
-               rows_,  reshards_, report_,  alternatives_} {}
+      values_(module, source_, emit_, reshards_),
+      layouts_(module, source_, values_),
+      context_{module, source_, layouts_, values_, emit_, rows_, reshards_, report_} {}
 
 ir::Instruction* ComputationPartitioner::broadcast_from(const TensorSharding& given,
                                                         ir::Instruction* x) {

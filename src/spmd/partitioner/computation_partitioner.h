@@ -28,7 +28,6 @@ class ComputationPartitioner {
   CommunicationReporter report_;
   RowExchangeEmitter rows_;
   ReshardEmitter reshards_;
-  AlternativeCollector alternatives_;
   Values values_;
   LayoutChooser layouts_;
   PartitionContext context_;

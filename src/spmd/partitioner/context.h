@@ -2,7 +2,6 @@
 // What the handlers of op families work with (families.h).
 #pragma once
 
-#include "src/spmd/partitioner/alternatives.h"
 #include "src/spmd/partitioner/emit/communication_log.h"
 #include "src/spmd/partitioner/emit/reshard_emitter.h"
 #include "src/spmd/partitioner/emit/row_exchange_emitter.h"
@@ -25,7 +24,6 @@ struct PartitionContext {
   RowExchangeEmitter& rows;         ///< collectives that move rows along a dim
   ReshardEmitter& reshards;         ///< collectives between layouts
   CommunicationReporter& report;    ///< of collectives that a handler emits itself
-  AlternativeCollector& alternatives;
 
   ir::Builder& b() const { return emit.b(); }
 };

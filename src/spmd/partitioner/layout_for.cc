@@ -6,31 +6,12 @@
 
 #include <algorithm>
 
-#include "src/ir/analysis/cost.h"
 #include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/layout_work.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
 namespace {
-
-/// What an op weighs when its layouts are compared: flops where they are known well, and for the
-/// others an estimate that is larger than the elements that it reads or makes, so that the search
-/// shares out data movement, too, and leaves sorts, transforms and factorizations to few
-/// devices only where that saves much.
-double search_work(const ir::Instruction& source) {
-  const ir::Work work = ir::info(source.opcode).work;
-  if (work == ir::Work::contraction) return ir::contraction_flops(source);
-  double elements = ir::total_elements(source.shape);
-  for (const ir::Instruction* o : source.operands()) {
-    if (o->shape.is_array()) elements = std::max(elements, double(o->shape.element_count()));
-  }
-  constexpr double kPasses = 16;  // about the levels of a sort or a transform
-  if (work == ir::Work::sort || work == ir::Work::transform) return elements * kPasses;
-  if (work == ir::Work::factorization) {
-    return elements * double(source.operand(0)->shape.dims.back());
-  }
-  return elements;
-}
 
 /// Elements of a tuple that are taken from it; all, if something else uses it.
 std::vector<bool> used_elements(const ir::Instruction& source,
@@ -89,7 +70,6 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     operand_shardings.push_back(v->is_recomputable() ? source_.replicated(o->shape.rank())
                                                      : v->sharding);
   }
-  const std::vector<double> shares_of_operands = operand_shares(source);
   ComputeLayout layout;
   const std::vector<bool> used = used_elements(source, source_.users(source));
   if (contains(used, false) && rule.results.size() == used.size() &&
@@ -99,7 +79,7 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     without.results = select_independent(rule.results, source_of);
     layout = module_.choose_layout(
         without, operand_shapes, operand_shardings, select_independent(result_shapes, source_of),
-        select_independent(result_shardings, source_of), search_work(source), shares_of_operands);
+        select_independent(result_shardings, source_of), layout_work(source));
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -109,7 +89,7 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     layout.results = std::move(all);
   } else {
     layout = module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                   result_shardings, search_work(source), shares_of_operands);
+                                   result_shardings, layout_work(source));
     // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands().size(); ++k) {
@@ -123,13 +103,10 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     if (any) {
       ComputeLayout other =
           module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                result_shardings, search_work(source), shares_of_operands);
+                                result_shardings, layout_work(source));
       if (shares(other, *module_.mesh()) >= shares(layout, *module_.mesh()))
         layout = std::move(other);
     }
-  }
-  if (alternatives_.enabled()) {
-    alternatives_.suggest_results(source, rule, operand_shardings, layout);
   }
   return layout;
 }

@@ -28,7 +28,6 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   if (pieces->axes != mesh_->axes) mesh_ = pieces;
   devices_ = mesh_->num_devices();
   find_manual_axes();
-  find_trip_counts();
   target_ = std::make_unique<ir::Module>(source.name);
   imported_.emplace(target_.get());
   target_->num_partitions = devices_;
@@ -162,10 +161,9 @@ ComputeLayout ModulePartitioner::choose_layout(const FactorRule& rule,
                                                const std::vector<TensorSharding>& operand_shardings,
                                                const std::vector<Shape>& result_shapes,
                                                const std::vector<TensorSharding>& result_shardings,
-                                               double flops,
-                                               const std::vector<double>& operand_shares) {
+                                               double flops) {
   return context_.layouts.choose(rule, operand_shapes, operand_shardings, result_shapes,
-                                 result_shardings, flops, cost(), operand_shares);
+                                 result_shardings, flops, cost());
 }
 
 std::unique_ptr<ir::Module> ModulePartitioner::run() {

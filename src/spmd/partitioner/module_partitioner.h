@@ -40,8 +40,7 @@ class ModulePartitioner {
   ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                               const std::vector<TensorSharding>& operand_shardings,
                               const std::vector<Shape>& result_shapes,
-                              const std::vector<TensorSharding>& result_shardings, double flops,
-                              const std::vector<double>& operand_shares = {});
+                              const std::vector<TensorSharding>& result_shardings, double flops);
 
   // ----- computations and their shardings
 
@@ -56,8 +55,6 @@ class ModulePartitioner {
   TensorSharding on_module_mesh(const TensorSharding& sharding, std::int64_t rank) const;
   /// Axes that are manual in a computation.
   const IndexList& manual_axes(const ir::Computation& source) const;
-  /// How often a loop's body runs; 1 if that isn't known, and for all others.
-  std::int64_t trips_of(const ir::Computation& source) const;
 
  private:
   /// What shardings on another mesh are on this one.
@@ -68,7 +65,6 @@ class ModulePartitioner {
   };
   const MeshView& view_of(const MeshRef& mesh) const;
   void find_manual_axes();
-  void find_trip_counts();
 
   const ir::Module& source_;
   PartitionOptions options_;
@@ -81,7 +77,6 @@ class ModulePartitioner {
   std::int64_t devices_ = 1;
   std::unordered_map<const ir::Computation*, ir::Computation*> partitioned_;
   std::unordered_map<const ir::Computation*, IndexList> manual_;
-  std::unordered_map<const ir::Computation*, std::int64_t> trips_;  ///< of loops' bodies
   /// By computation, then by instruction; empty: not requested yet.
   mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
       shardings_;

@@ -12,24 +12,12 @@
 
 namespace tessera::spmd {
 
-/// A sharding of one array with which less might move.
-struct LayoutAlternative {
-  const ir::Instruction* instruction = nullptr;  ///< in the propagated module
-  std::size_t leaf = 0;
-  TensorSharding sharding;
-  double bytes = 0;  ///< that move without it, per execution
-  /// Not this array would move less, but what is made of it, or it would in a loop's trips.
-  bool indirect = false;
-};
-
 struct CompileContext;
 
 struct PartitionOptions {
   CostModel cost;
   /// What is worked out once for several partitionings (compile_context.h). Null: each has its own.
   CompileContext* context = nullptr;
-  /// If set, filled with what is worth trying.
-  std::vector<LayoutAlternative>* alternatives = nullptr;
   /// The report has all records, also of collectives that the partitioner drops again, and each
   /// says which op and which array of the source module it is about.
   bool all_records = false;

@@ -40,7 +40,6 @@ class SourceComputation {
   /// Each device has all of the array, but for what is per device anyhow.
   TensorSharding replicated(std::int64_t rank) const;
   /// How often it runs in a row, as a loop's body.
-  std::int64_t trips() const { return module_.trips_of(source_); }
   /// Whether an op can only be computed from all of the array, among several that use it: it will
   /// be gathered, and any other layout of it is then for nothing (needed_whole.cc).
   bool requires_replication(const ir::Instruction& array) const;

@@ -24,12 +24,11 @@ std::string operand_reason(const ir::Instruction& source, std::size_t i) {
 }
 
 Values::Values(ModulePartitioner& module, const SourceComputation& source, ShardBuilder& emit,
-               ReshardEmitter& reshards, AlternativeCollector& alternatives)
+               ReshardEmitter& reshards)
     : module_(module),
       source_(source),
       emit_(emit),
       reshards_(reshards),
-      alternatives_(alternatives),
       values_(source.computation().instructions().size()) {}
 
 // ----- definitions
@@ -215,17 +214,11 @@ Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& 
     from = reshard(v, source_.replicated(v->shape.rank()), gather);
   }
   const ReshardPlan plan = module_.plan_reshard(from->sharding, to, v->shape);
-  const bool known_leaf = alternatives_.enabled() || module_.log().all_records();
-  const std::ptrdiff_t leaf = known_leaf ? leaf_of(*from) : -1;
-  if (alternatives_.enabled() && plan.bytes_received > 0 && leaf >= 0) {
-    alternatives_.suggest_ends(*v->origin, std::size_t(leaf), v->shape, from->sharding, to,
-                               plan.bytes_received);
-  }
   ReshardReason full = ReshardReason::between(from->sharding, to, reason.text);
   full.full_gather = reason.full_gather;
   if (module_.log().all_records()) {
-    full.array = {from->origin, std::size_t(std::max<std::ptrdiff_t>(leaf, 0)), from->shape,
-                  from->sharding, to};
+    full.array = {from->origin, std::size_t(std::max<std::ptrdiff_t>(leaf_of(*from), 0)),
+                  from->shape, from->sharding, to};
   }
   ir::Instruction* x =
       reshards_.emit(plan, from->local, from->sharding, to, v->shape, from->partial_op, full);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "src/ir/module.h"
-#include "src/spmd/partitioner/alternatives.h"
 #include "src/spmd/partitioner/emit/reshard_emitter.h"
 #include "src/spmd/partitioner/emit/reshard_reason.h"
 #include "src/spmd/partitioner/emit/shard_builder.h"
@@ -42,7 +41,7 @@ struct Value {
 class Values {
  public:
   Values(ModulePartitioner& module, const SourceComputation& source, ShardBuilder& emit,
-         ReshardEmitter& reshards, AlternativeCollector& alternatives);
+         ReshardEmitter& reshards);
 
   // ----- definitions
   Value* make(ir::Instruction* local, TensorSharding sharding, const Shape& global);
@@ -97,7 +96,6 @@ class Values {
   const SourceComputation& source_;
   ShardBuilder& emit_;
   ReshardEmitter& reshards_;
-  AlternativeCollector& alternatives_;
   std::deque<Value> storage_;
   /// By index in the source computation: whether it is defined, and its leaves.
   std::vector<std::pair<bool, std::vector<Value*>>> values_;

@@ -356,22 +356,6 @@ class Schedule {
   std::vector<Deferred> deferred_;
 };
 
-void change_priority(Value* value, int by) {
-  for (DimSharding& d : value->sharding.dims) d.priority += by;
-}
-
-/// Lets the other arguments and results wait for this one.
-std::vector<int> postpone(Graph* graph, int first) {
-  std::vector<int> postponed;
-  for (std::size_t v = 0; v < graph->values.size(); ++v) {
-    Value& value = graph->values[v];
-    if (!value.active || !value.boundary || int(v) == first) continue;
-    change_priority(&value, 1);
-    postponed.push_back(int(v));
-  }
-  return postponed;
-}
-
 /// Arguments and results that propagation chose: even splits, of axes that the program itself
 /// names.
 TensorSharding for_boundary(const Value& v, const TensorSharding& s, const LogicalMesh& named) {
@@ -478,12 +462,6 @@ int Propagation::value_of(const ir::Instruction& instruction, std::size_t leaf) 
   return state_->graph.value_of(&instruction, leaf);
 }
 
-bool Propagation::is_stated(const ir::Instruction& array) const {
-  if (state_->graph.base.count(array.parent) == 0) return true;
-  const propagation::Value& v = state_->values[std::size_t(value_of(array, 0))];
-  return v.boundary ? !v.open_result : v.given;
-}
-
 bool Propagation::is_free(int value, const TensorSharding& sharding) const {
   const propagation::Value& v = state_->values[std::size_t(value)];
   if (!v.active || sharding.dims.size() != v.dims.size() || !sharding.mesh ||
@@ -503,7 +481,16 @@ bool Propagation::is_free(int value, const TensorSharding& sharding) const {
   return true;
 }
 
-void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
+const propagation::Graph& Propagation::graph() const { return state_->graph; }
+const MeshRef& Propagation::mesh() const { return state_->fine; }
+
+TensorSharding Propagation::sharding_of(int value) const {
+  const propagation::Value& v = state_->graph.values[std::size_t(value)];
+  if (!v.boundary || !v.active) return v.sharding.closed();
+  return propagation::for_boundary(v, v.sharding, *state_->coarse).closed();
+}
+
+void Propagation::run(const std::vector<Pin>& pins) {
   using namespace propagation;
   State& s = *state_;
   TESSERA_CHECK(!s.ran || !s.once, "a propagation that was to run once");
@@ -520,9 +507,7 @@ void Propagation::run(const std::vector<Pin>& pins, std::optional<int> first) {
     v.sharding = std::move(pinned);
     v.given = true;
   }
-  const std::vector<int> postponed = first ? postpone(&s.graph, *first) : std::vector<int>();
   Schedule(&s.graph, s.fine, s.coarse).run();
-  for (int v : postponed) change_priority(&s.graph.values[std::size_t(v)], -1);
   if (!s.ran) {
     for (std::size_t i = 0; i < s.values.size(); ++i) {
       const propagation::Value& v = s.graph.values[i];

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -11,8 +10,9 @@
 namespace tessera::spmd {
 
 namespace propagation {
+struct Graph;
 struct Provenance;
-}
+}  // namespace propagation
 
 /// Gives every instruction a sharding, from those of parameters, results and constraints, by factor
 /// rules (Shardy's priorities: user priority, then op kind, then aggressiveness).
@@ -45,12 +45,15 @@ class Propagation {
   /// Whether the sharding is propagation's to choose: not the program's, and none of its arguments
   /// or results; and whether it could be this one.
   bool is_free(int value, const TensorSharding& sharding) const;
-  /// Whether the program states the array's sharding; what runs per device as it is written counts.
-  bool is_stated(const ir::Instruction& array) const;
   /// Writes the shardings of all instructions, from the module's own and these. The first run's
   /// arguments and results stay as they are in later ones.
-  /// `first`: the argument or result whose axes flow before those of all others.
-  void run(const std::vector<Pin>& pins = {}, std::optional<int> first = std::nullopt);
+  void run(const std::vector<Pin>& pins = {});
+  /// The module's arrays and ops.
+  const propagation::Graph& graph() const;
+  /// That its shardings are on: a refinement of the module's.
+  const MeshRef& mesh() const;
+  /// As the last run left it, closed.
+  TensorSharding sharding_of(int value) const;
   /// In place of `run`, for a report: takes the graph away.
   void run_once(propagation::Provenance* provenance);
 

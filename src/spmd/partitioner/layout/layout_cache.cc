@@ -29,8 +29,7 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
                    const std::vector<TensorSharding>& operand_shardings,
                    const std::vector<Shape>& result_shapes,
                    const std::vector<TensorSharding>& result_shardings, double flops,
-                   const LayoutCost& cost, const std::vector<double>& operand_shares,
-                   const MeshRef& mesh) {
+                   const CostModel& cost, const MeshRef& mesh) {
   KeyWriter key;
   key.add(mesh->axes.size());
   for (const MeshAxis& a : mesh->axes) key.add(a.size);
@@ -51,7 +50,7 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
   tensors(rule.operands, operand_shapes, operand_shardings);
   tensors(rule.results, result_shapes, result_shardings);
   key.add_all(flops, cost.transfer.latency_bytes, cost.transfer.bytes_per_peak_byte,
-              cost.bytes_per_flop, cost.bytes_per_repeated_flop, cost.share_copies, operand_shares);
+              cost.bytes_per_flop);
   return key.take();
 }
 
@@ -65,24 +64,22 @@ ComputeLayout LayoutPlanner::choose(const FactorRule& rule,
                                     const std::vector<TensorSharding>& operand_shardings,
                                     const std::vector<Shape>& result_shapes,
                                     const std::vector<TensorSharding>& result_shardings,
-                                    double flops, const CostModel& model,
-                                    const std::vector<double>& operand_shares) {
+                                    double flops, const CostModel& cost) {
   MeshRef mesh;
   for (const auto* list : {&operand_shardings, &result_shardings}) {
     for (const TensorSharding& s : *list) {
       if (s.mesh) mesh = s.mesh;
     }
   }
-  const LayoutCost cost = layout_cost(rule, operand_shapes, model);
   const auto search = [&] {
     return search_layout(reshards_, rule, operand_shapes, operand_shardings, result_shapes,
-                         result_shardings, flops, cost, operand_shares);
+                         result_shardings, flops, cost);
   };
   const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
                     tensors_fit(rule.results, result_shapes, result_shardings);
   if (!mesh || !fits) return search();
   std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops, cost, operand_shares, mesh);
+                           flops, cost, mesh);
   const ComputeLayout* known = layouts_.find(key);
   if (!known) {
     ComputeLayout found = search();

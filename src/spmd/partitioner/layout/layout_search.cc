@@ -12,9 +12,9 @@
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
-#include "src/spmd/partitioner/layout/given_ways.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/planner.h"
+#include "src/spmd/rules/factor_use.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
@@ -36,7 +36,6 @@ struct Tensor {
   const Shape* shape;
   const TensorSharding* sharding;
   bool is_result;
-  double share;  ///< of what moving it costs
 };
 
 /// Operands are contracted with each other: a dot or a convolution.
@@ -77,8 +76,8 @@ class LayoutSearch {
                const std::vector<TensorSharding>& operand_shardings,
                const std::vector<Shape>& result_shapes,
                const std::vector<TensorSharding>& result_shardings, double flops,
-               const LayoutCost& cost, const std::vector<double>& operand_shares)
-      : reshards_(reshards), rule_(rule), flops_(flops), cost_(cost) {
+               const CostModel& cost)
+      : reshards_(reshards), rule_(rule), info_(factor_uses(rule)), flops_(flops), cost_(cost) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
       TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
@@ -88,25 +87,21 @@ class LayoutSearch {
         TESSERA_CHECK(shardings[i].kind == TensorSharding::Kind::axes &&
                           shardings[i].dims.size() == factors[i].size(),
                       "a sharding that doesn't fit its tensor: " + shardings[i].to_string());
-        const double share = is_result || operand_shares.empty() ? 1 : operand_shares[i];
-        tensors_.push_back({&factors[i], &shapes[i], &shardings[i], is_result, share});
+        tensors_.push_back({&factors[i], &shapes[i], &shardings[i], is_result});
         if (shardings[i].mesh) mesh_ = shardings[i].mesh;
       }
     };
     add(rule.operands, operand_shapes, operand_shardings, false);
     add(rule.results, result_shapes, result_shardings, true);
     operand_count_ = operand_shapes.size();
-    inspect_factors();
     contracts_ = contracts(rule, operand_shapes);
-    if (cost.bytes_per_repeated_flop > 0) given_share_ = flops_ / given_ways();
   }
 
   ComputeLayout run() {
     if (!mesh_) return layout_of(FactorAxes(rule_.factors.size()));
     project_all();
     // The layout that all tensors have already, if there is one.
-    if (auto agreed = agreement();
-        agreed && !looks_up(*agreed) && !(cost_.share_copies && leaves_axes(*agreed))) {
+    if (auto agreed = agreement(); agreed && !looks_up(*agreed)) {
       return layout_of(*agreed);
     }
     collect_axes();
@@ -115,32 +110,6 @@ class LayoutSearch {
   }
 
  private:
-  struct FactorInfo {
-    bool carries = false;   ///< work can be shared out along it
-    bool compound = false;  ///< part of a dim somewhere: cut evenly or not at all
-    bool in_result = false;
-    std::int64_t size = 1;
-  };
-
-  void inspect_factors() {
-    info_.resize(rule_.factors.size());
-    for (std::size_t f = 0; f < info_.size(); ++f) info_[f].size = rule_.factors[f].size;
-    for (const Tensor& t : tensors_) {
-      for (const auto& dim : *t.factors) {
-        for (int f : dim) {
-          info_[std::size_t(f)].in_result |= t.is_result;
-          info_[std::size_t(f)].compound |= dim.size() > 1;
-        }
-      }
-    }
-    for (std::size_t f = 0; f < info_.size(); ++f) {
-      FactorKind kind = rule_.factors[f].kind;
-      info_[f].carries = info_[f].in_result
-                             ? kind == FactorKind::pass_through || kind == FactorKind::permutation
-                             : kind == FactorKind::reduction;
-    }
-  }
-
   void project_all() {
     for (const Tensor& t : tensors_) {
       projections_.push_back(project(*mesh_, rule_, *t.factors, *t.sharding));
@@ -183,16 +152,6 @@ class LayoutSearch {
       if (operands == 1) return true;
     }
     return false;
-  }
-
-  /// Whether devices do the same work.
-  bool leaves_axes(const FactorAxes& axes) const {
-    std::size_t used = 0, all = 0;
-    for (const IndexList& list : axes) {
-      for (int a : list) used += mesh_->axes[std::size_t(a)].size > 1;
-    }
-    for (const MeshAxis& a : mesh_->axes) all += a.size > 1;
-    return used < all;
   }
 
   /// Whether a factor can be cut so.
@@ -283,7 +242,7 @@ class LayoutSearch {
         for (std::size_t f = 0; f < seed.size(); ++f) {
           if (!info_[f].carries) continue;
           seed[f].push_back(a);
-          if (fits(int(f), seed[f]) && expressible(seed)) break;
+          if (fits(int(f), seed[f]) && is_expressible(*mesh_, rule_, seed)) break;
           seed[f].pop_back();
         }
       }
@@ -319,19 +278,8 @@ class LayoutSearch {
     }
   }
 
-  /// Every tensor can be cut as its factors are.
-  bool expressible(const FactorAxes& axes) const {
-    bool complete = true;
-    for (const Tensor& t : tensors_) {
-      for (const auto& dim : *t.factors) {
-        if (dim.size() > 1) dim_axes(*mesh_, rule_, dim, axes, &complete);
-      }
-    }
-    return complete;
-  }
-
   void add(const FactorAxes& axes) {
-    if (!expressible(axes)) return;
+    if (!is_expressible(*mesh_, rule_, axes)) return;
     Candidate c;
     c.axes = axes;
     c.work = c.bound = work(axes);
@@ -405,12 +353,6 @@ class LayoutSearch {
     return axes;
   }
 
-  double given_ways() const {
-    std::vector<const TensorSharding*> operands, results;
-    for (const Tensor& t : tensors_) (t.is_result ? results : operands).push_back(t.sharding);
-    return ways_as_given(rule_, operands, results);
-  }
-
   /// Bytes-equivalents of one device's share of the work.
   double work(const FactorAxes& axes) const {
     double share = flops_;
@@ -419,8 +361,7 @@ class LayoutSearch {
       std::int64_t ways = ways_of(*mesh_, axes[f]), size = info_[f].size;
       share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
     }
-    const double repeated = given_share_ > 0 ? std::max(0.0, share - given_share_ * 1.001) : 0;
-    return share * cost_.bytes_per_flop + repeated * cost_.bytes_per_repeated_flop;
+    return share * cost_.bytes_per_flop;
   }
 
   // --- what a layout needs of one tensor -------------------------------------------------------
@@ -450,27 +391,14 @@ class LayoutSearch {
                                           bytes_of(t), cost_.transfer)
                     : reshard_lower_bound(*tensors_[t].sharding, c.sharding, dims_of(t),
                                           bytes_of(t), cost_.transfer);
-      c.bound *= tensors_[t].share;
       choices_.push_back(std::move(c));
     }
     return it->second;
   }
 
   TensorSharding required(const Tensor& t, const FactorAxes& axes) const {
-    TensorSharding s;
-    s.mesh = mesh_;
+    TensorSharding s = tensor_sharding(mesh_, rule_, info_, *t.factors, t.is_result, axes);
     s.manual = t.sharding->manual;
-    s.dims.resize(t.factors->size());
-    for (std::size_t d = 0; d < s.dims.size(); ++d) {
-      if (mesh_) s.dims[d].axes = dim_axes(*mesh_, rule_, (*t.factors)[d], axes);
-    }
-    if (t.is_result) {
-      for (std::size_t f = 0; f < axes.size(); ++f) {
-        if (info_[f].in_result) continue;
-        s.unreduced.insert(s.unreduced.end(), axes[f].begin(), axes[f].end());
-      }
-      std::sort(s.unreduced.begin(), s.unreduced.end());
-    }
     return s;
   }
 
@@ -486,8 +414,7 @@ class LayoutSearch {
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
       c.cost = reshards_.price(result ? c.sharding : have, result ? have : c.sharding,
-                               dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer) *
-               tensors_[c.tensor].share;
+                               dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer);
     }
     return c.cost;
   }
@@ -541,14 +468,13 @@ class LayoutSearch {
 
   ReshardPlanner& reshards_;
   const FactorRule& rule_;
+  const std::vector<FactorUse> info_;
   const double flops_;
-  double given_share_ = 0;  ///< flops of a device as the shardings stand; 0: nobody asks
-  const LayoutCost cost_;
+  const CostModel cost_;
   bool contracts_ = false;
   MeshRef mesh_;
   std::vector<Tensor> tensors_;
   std::size_t operand_count_ = 0;
-  std::vector<FactorInfo> info_;
   std::vector<Projection> projections_;
   std::vector<IndexList> blocks_;
   std::vector<Candidate> found_;
@@ -559,29 +485,14 @@ class LayoutSearch {
 
 }  // namespace
 
-LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                       const CostModel& model) {
-  LayoutCost cost{model.transfer, model.bytes_per_flop};
-  if (!contracts(rule, operand_shapes)) return cost;
-  cost.bytes_per_flop = model.bytes_per_dot_flop;
-  // A dot, if no operand slides along another.
-  if (std::any_of(rule.factors.begin(), rule.factors.end(),
-                  [](const Factor& f) { return f.kind == FactorKind::permutation; })) {
-    return cost;
-  }
-  cost.bytes_per_repeated_flop = model.bytes_per_repeated_flop;
-  cost.share_copies = model.share_copies;
-  return cost;
-}
-
 ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
                             const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const LayoutCost& cost, const std::vector<double>& operand_shares) {
+                            const CostModel& cost) {
   return LayoutSearch(reshards, rule, operand_shapes, operand_shardings, result_shapes,
-                      result_shardings, flops, cost, operand_shares)
+                      result_shardings, flops, cost)
       .run();
 }
 

@@ -26,36 +26,22 @@ struct ComputeLayout {
   double cost = 0;
 };
 
-/// Of a cost model, what the layout of one op depends on: its work has one price.
-struct LayoutCost {
-  TransferCost transfer;
-  double bytes_per_flop = 0;
-  // Of a dot; 0 and false for all others.
-  double bytes_per_repeated_flop = 0;
-  bool share_copies = false;
-  friend bool operator==(const LayoutCost&, const LayoutCost&) = default;
-};
-LayoutCost layout_cost(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                       const CostModel& model);
-
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
 /// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
 /// (CostModel::bytes_per_flop): an op that contracts nothing is never cut into fewer parts than its
 /// largest tensor is, however small, and a contraction into no fewer than its result. A layout that
-/// all tensors agree on already is taken as it is.
+/// all tensors agree on already is taken as it is, unless devices would repeat a contraction.
 ///
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
 /// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
 /// factors get no axes; permutation factors may get some (the op then has to exchange halos).
-/// `flops`: of the op before it is shared out. `operand_shares`: what a byte moved of each operand
-/// counts, 1 if empty; less where an operand moves once for many runs of the op. `reshards`: plans
-/// what the candidates have to move.
+/// `flops`: of the op before it is shared out. `reshards`: plans what the candidates have to move.
 ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
                             const std::vector<Shape>& operand_shapes,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const LayoutCost& cost, const std::vector<double>& operand_shares = {});
+                            const CostModel& cost = {});
 
 /// Chooses layouts as search_layout does, and keeps them by all that they depend on.
 class LayoutPlanner {
@@ -68,7 +54,7 @@ class LayoutPlanner {
                        const std::vector<TensorSharding>& operand_shardings,
                        const std::vector<Shape>& result_shapes,
                        const std::vector<TensorSharding>& result_shardings, double flops,
-                       const CostModel& model = {}, const std::vector<double>& operand_shares = {});
+                       const CostModel& cost = {});
 
  private:
   ReshardPlanner& reshards_;

@@ -250,9 +250,6 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
     x = p.emit.local_op(source, operands, local, ir::DynamicSliceAttrs{local.dims});
     return p.values.define(source, p.values.make(x, result, source.shape));
   }
-  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
-    p.alternatives.suggest(*source.operand(0), s, double(source.shape.byte_count()));
-  }
   // Owners give their rows, the others zeros; the sum is the slice, bit for bit.
   ir::Instruction* zero = p.emit.constant_scalar(x->shape.dtype, 0);
   LocalWindow window{starts, nullptr, std::vector<ir::PadDim>(in.size())};
@@ -287,14 +284,6 @@ void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& 
   const UpdatePlan plan =
       plan_update(p, source, changed, {requested, array->sharding}, array, update);
   const TensorSharding& layout = plan.layout;
-  if (p.values.reshard_price(array, layout) +
-          p.values.reshard_price(update, without_dims(layout, changed)) >
-      0) {
-    for (const TensorSharding& s :
-         layouts(p, in, changed, {array->sharding, requested, update->sharding})) {
-      p.alternatives.suggest(*source.operand(0), s, double(source.operand(1)->shape.byte_count()));
-    }
-  }
   ir::Instruction* x;
   if (plan.exchange) {
     x = p.values.reshard(array, layout, operand_reason(source, 0))->local;

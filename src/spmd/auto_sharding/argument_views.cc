@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds and removes constraint calls that give uses of an argument a sharding of their own.
-#include "src/spmd/refine/argument_views.h"
+#include "src/spmd/auto_sharding/argument_views.h"
 
 #include <memory>
 #include <string>

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Propagates, solves, and keeps the cheaper of the two programs.
+#include "src/spmd/auto_sharding/auto_sharding.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/log.h"
+#include "src/spmd/auto_sharding/argument_views.h"
+#include "src/spmd/auto_sharding/sharding_model.h"
+#include "src/spmd/collectives/count.h"
+#include "src/spmd/collectives/optimize.h"
+#include "src/spmd/collectives/peak_memory.h"
+#include "src/spmd/partitioner/compile_context.h"
+#include "src/spmd/propagation/propagate.h"
+
+namespace tessera::spmd {
+namespace {
+
+/// In bytes received for each byte held: about the ratio of a network's bandwidth to that of
+/// memory, then more, as often as a solution needs more memory than allowed.
+constexpr double kMemoryPrices[] = {0.02, 0.1, 0.4, 1.6};
+/// Memory that a solution may take, in terms of what the propagated program takes.
+constexpr double kMemoryGrowth = 1.5;
+/// Of the cost, what a solution must save.
+constexpr double kWorthwhile = 0.001;
+/// Times that all pairs of axis groups are gone through.
+constexpr int kRounds = 3;
+
+/// The groups of mesh axes that one model places: all, if they are few, else two at a time.
+std::vector<std::vector<std::size_t>> blocks(std::size_t groups) {
+  std::vector<std::vector<std::size_t>> out;
+  if (groups <= 2) {
+    out.emplace_back(groups);
+    for (std::size_t g = 0; g < groups; ++g) out.back()[g] = g;
+    return out;
+  }
+  for (std::size_t a = 0; a < groups; ++a) {
+    for (std::size_t b = a + 1; b < groups; ++b) out.push_back({a, b});
+  }
+  return out;
+}
+
+std::vector<Propagation::Pin> solve(const ir::Module& module, const Propagation& propagation,
+                                    const CostModel& cost, double memory_price) {
+  auto_sharding::ShardingChoice choice(module, propagation, cost, memory_price);
+  if (choice.groups() == 0) return {};
+  const auto all = blocks(choice.groups());
+  std::size_t in_vain = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    for (const std::vector<std::size_t>& block : all) {
+      const auto_sharding::PairwiseModel& model = choice.build(block);
+      const std::vector<int> start(model.nodes.size(), 0);
+      const double before = with_best_factors(model, start).cost;
+      const auto_sharding::Assignment found = minimize(model, start);
+      choice.take(found);
+      in_vain = found.cost < before * (1 - 1e-9) ? 0 : in_vain + 1;
+      if (in_vain >= all.size() || all.size() == 1) return choice.pins();
+    }
+  }
+  return choice.pins();
+}
+
+/// A propagated module as one device runs it.
+struct Partitioned {
+  std::unique_ptr<ir::Module> device;
+  PartitionReport report;
+  ProgramCost cost;
+};
+
+Partitioned partitioned(const ir::Module& module, const PartitionOptions& options) {
+  Partitioned out;
+  out.device = partition(module, options, &out.report);
+  std::unique_ptr<ir::Module> reduced = out.device->clone();
+  reduce_collectives(&reduced);
+  const CommunicationCount count = count_communication(*reduced);
+  out.cost = {count.total_bytes, count.executed, count.dot_flops, estimated_peak_bytes(*reduced),
+              count.total_bytes + options.cost.transfer.latency_bytes * count.executed +
+                  options.cost.bytes_per_flop * count.dot_flops};
+  return out;
+}
+
+}  // namespace
+
+bool calls_back(const ir::Module& module) {
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      const auto* call = i->attrs.get_if<ir::CustomPartitioningAttrs>();
+      if (call && call->partitioner) return true;
+    }
+  }
+  return false;
+}
+
+AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
+                                 const AutoShardingOptions& given) {
+  CompileContext own;
+  AutoShardingOptions options = given;
+  if (!options.partition.context) options.partition.context = &own;
+  AutoSharding out;
+  if (calls_back(*module)) {
+    propagate(module.get());
+    out.module = std::move(module);
+    return out;
+  }
+  std::unique_ptr<ir::Module> open = module->clone();
+  propagate(module.get());
+  Partitioned now = partitioned(*module, options.partition);
+  out.module = std::move(module);
+  out.propagated = out.chosen = now.cost;
+  out.device = std::move(now.device);
+  out.report = std::move(now.report);
+  if (now.cost.bytes == 0) return out;
+
+  const double budget = options.memory_budget.value_or(kMemoryGrowth * now.cost.peak_bytes);
+  const ArgumentViews views = add_views(open.get());
+  Propagation propagation(open.get());
+  for (const double price : kMemoryPrices) {
+    propagation.run();
+    const std::vector<Propagation::Pin> pins =
+        solve(*open, propagation, options.partition.cost, price);
+    if (pins.empty()) break;
+    try {
+      propagation.run(pins);
+      now = partitioned(*open, options.partition);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      // What the program states elsewhere rules it out.
+      log(LogLevel::debug, fmt::format("the solved shardings can't be had: {}", e.what()));
+      break;
+    }
+    log(LogLevel::debug,
+        fmt::format("auto-sharding at {} a byte held: cost {:.0f} (propagated {:.0f}), peak {:.0f} "
+                    "(allowed {:.0f})",
+                    price, now.cost.total, out.propagated.total, now.cost.peak_bytes, budget));
+    if (now.cost.total >= out.propagated.total * (1 - kWorthwhile)) break;
+    if (now.cost.peak_bytes > budget) continue;
+    drop_views(open.get(), views);
+    out.module = std::move(open);
+    out.solved = true;
+    out.chosen = now.cost;
+    out.device = std::move(now.device);
+    out.report = std::move(now.report);
+    break;
+  }
+  return out;
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the shardings that a program leaves open, so that the whole costs little.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "src/ir/module.h"
+#include "src/spmd/partitioner/partition.h"
+
+namespace tessera::spmd {
+
+struct AutoShardingOptions {
+  PartitionOptions partition;
+  /// Bytes that one device may hold, by estimated_peak_bytes. If unset, hardly more than the
+  /// propagated program.
+  std::optional<double> memory_budget;
+};
+
+/// What one device does and holds, by the partitioned program.
+struct ProgramCost {
+  double bytes = 0;        ///< received
+  double collectives = 0;  ///< started
+  double flops = 0;        ///< of dots and convolutions
+  double peak_bytes = 0;
+  /// In bytes: what is received, and the others as the cost model has them; not memory.
+  double total = 0;
+};
+
+struct AutoSharding {
+  /// Every instruction's sharding is set, as propagate does.
+  std::unique_ptr<ir::Module> module;
+  /// Whether they are the solver's; else those of propagation alone.
+  bool solved = false;
+  ProgramCost propagated, chosen;
+  /// What partitioning makes of the module, and its report.
+  std::unique_ptr<ir::Module> device;
+  PartitionReport report;
+};
+
+/// Whether functions of the user's own partition some of its calls: such a program is only
+/// propagated, since they are not to be asked over and over.
+bool calls_back(const ir::Module& module);
+
+/// Propagates, then solves for the shardings of what the program leaves open (sharding_model.h):
+/// all arrays but arguments, stated results and constraints. Both programs are partitioned and
+/// priced, and the cheaper one is kept. If a solution needs more memory than allowed, another is
+/// sought at a higher price of memory.
+AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
+                                 const AutoShardingOptions& options = {});
+
+}  // namespace tessera::spmd

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choices that cost something by themselves and in pairs, and an assignment that costs little.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace tessera::spmd::auto_sharding {
+
+/// A pairwise Markov random field with two kinds of nodes: variables (arrays, whose states are
+/// shardings) and factors (ops, whose states are ways to share out their work). Edges join a
+/// variable to a factor, and cost what lies between an array's sharding and that which the op
+/// needs of it; many states of a factor need the same.
+struct PairwiseModel {
+  struct Node {
+    std::vector<double> cost;  ///< by state
+    bool is_factor = false;
+    std::vector<int> edges;
+  };
+  struct Edge {
+    int variable = 0, factor = 0;
+    int columns = 0;
+    std::vector<double> cost;  ///< [state of the variable][column]
+    std::vector<int> column;   ///< by state of the factor
+    double at(int state, int column_at) const {
+      return cost[std::size_t(state) * std::size_t(columns) + std::size_t(column_at)];
+    }
+  };
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+
+  int add_node(std::vector<double> cost, bool is_factor);
+  void add_edge(Edge edge);
+};
+
+struct Assignment {
+  std::vector<int> states;  ///< by node
+  double cost = 0;
+  double lower_bound = 0;  ///< that no assignment is below
+};
+
+/// Of all factors the best state, given the variables'.
+Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states);
+
+/// An assignment of low cost: exact where the graph is a tree. Sequential tree-reweighted message
+/// passing (TRW-S; Kolmogorov, 2006) in the order of the nodes, then descent: one variable at a
+/// time, and all variables of a factor at once. `start`: one that is known; never worse than that.
+Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, int sweeps = 30);
+
+}  // namespace tessera::spmd::auto_sharding

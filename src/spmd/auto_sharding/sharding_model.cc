@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds pairwise models of a propagated module.
+#include "src/spmd/auto_sharding/sharding_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "src/base/contains.h"
+#include "src/base/key_writer.h"
+#include "src/ir/analysis/cost.h"
+#include "src/spmd/auto_sharding/placement.h"
+#include "src/spmd/executions.h"
+#include "src/spmd/propagation/graph.h"
+#include "src/spmd/reshard/axis_groups.h"
+#include "src/spmd/rules/factor_use.h"
+#include "src/spmd/rules/layout_work.h"
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd::auto_sharding {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+using propagation::Op;
+using propagation::Value;
+using FactorAxes = std::vector<IndexList>;
+
+constexpr std::size_t kMaxStates = 256;
+
+}  // namespace
+
+class ShardingChoice::Builder {
+ public:
+  Builder(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
+          double bytes_per_held_byte)
+      : module_(module),
+        propagation_(propagation),
+        graph_(propagation.graph()),
+        mesh_(propagation.mesh()),
+        cost_(cost),
+        bytes_per_held_byte_(bytes_per_held_byte) {}
+
+  void start() {
+    if (!mesh_) return;
+    group_axes();
+    if (groups_.empty()) return;
+    times_ = executions(module_);
+    join();
+    number();
+    current_.resize(graph_.values.size());
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (takes_part(int(v))) current_[v] = propagation_.sharding_of(int(v));
+    }
+  }
+
+  std::size_t groups() const { return groups_.size(); }
+
+  const PairwiseModel& build(const std::vector<std::size_t>& groups) {
+    active_.assign(groups_.size(), 0);
+    for (const std::size_t g : groups) active_[g] = 1;
+    if (strategy_.empty()) start_strategies();
+    model_ = {};
+    node_of_value_.assign(graph_.values.size(), -1);
+    nodes_.clear();
+    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+      for (const int v : new_variables_[o]) add_variable(v);
+      add_op(graph_.ops[o], &strategy_[o], int(o));
+    }
+    return model_;
+  }
+
+  void take(const Assignment& assignment) {
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      const auto state = std::size_t(assignment.states[n]);
+      const Node& node = nodes_[n];
+      if (node.op >= 0) {
+        strategy_[std::size_t(node.op)] = node.strategies[state];
+      } else {
+        for (const int v : members_.at(node.root)) current_[std::size_t(v)] = node.domain[state];
+      }
+    }
+  }
+
+  std::vector<Propagation::Pin> pins() const {
+    std::vector<Propagation::Pin> pins;
+    for (std::size_t v = 0; v < current_.size(); ++v) {
+      if (node_of_value_.empty() || node_of_value_[v] < 0) continue;
+      if (propagation_.is_free(int(v), current_[v])) pins.push_back({int(v), current_[v]});
+    }
+    return pins;
+  }
+
+ private:
+  struct Node {
+    int op = -1;    ///< of a factor
+    int root = -1;  ///< of a variable: one of its values
+    std::vector<TensorSharding> domain;
+    std::vector<Placement> placements;
+    std::vector<FactorAxes> strategies;
+  };
+
+  // --- axes ------------------------------------------------------------------------------------
+
+  void group_axes() {
+    IndexList axes;
+    for (int a = 0; a < int(mesh_->axes.size()); ++a) {
+      if (mesh_->axes[std::size_t(a)].size > 1) axes.push_back(a);
+    }
+    std::vector<IndexList> lists, sets;
+    std::map<std::string, bool> seen;
+    const auto add = [&](std::vector<IndexList>* to, const IndexList& list) {
+      if (list.empty()) return;
+      std::string key(to == &lists ? "l" : "s");
+      for (const int a : list) key.push_back(char('0' + a));
+      if (seen.emplace(std::move(key), true).second) to->push_back(list);
+    };
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      const TensorSharding& s = graph_.values[v].sharding;
+      if (s.kind != TensorSharding::Kind::axes || s.mesh != mesh_) continue;
+      for (const DimSharding& d : s.dims) add(&lists, d.axes);
+      add(&sets, s.unreduced);
+      add(&sets, s.manual);
+    }
+    groups_ = reshard::axis_groups(axes, lists, sets);
+  }
+
+  // --- variables -------------------------------------------------------------------------------
+
+  bool takes_part(int v) const {
+    const Value& value = graph_.values[std::size_t(v)];
+    return value.active && value.sharding.kind == TensorSharding::Kind::axes;
+  }
+  bool is_free(int v) const {
+    const Value& value = graph_.values[std::size_t(v)];
+    return takes_part(v) && !value.given && !value.boundary;
+  }
+  int find(int v) {
+    while (parent_[std::size_t(v)] != v) {
+      parent_[std::size_t(v)] = parent_[std::size_t(parent_[std::size_t(v)])];
+      v = parent_[std::size_t(v)];
+    }
+    return v;
+  }
+
+  /// An op of which operands and results of one shape are one variable.
+  static bool joins(const Op& op) {
+    const Opcode code = op.instruction->opcode;
+    return op.elementwise &&
+           (ir::is_elementwise(code) || code == Opcode::tuple || code == Opcode::get_tuple_element);
+  }
+
+  void join() {
+    parent_.resize(graph_.values.size());
+    std::iota(parent_.begin(), parent_.end(), 0);
+    for (const Op& op : graph_.ops) {
+      if (!joins(op)) continue;
+      for (const int r : op.results) {
+        if (!is_free(r)) continue;
+        const Value& result = graph_.values[std::size_t(r)];
+        for (const int o : op.operands) {
+          if (!is_free(o)) continue;
+          const Value& operand = graph_.values[std::size_t(o)];
+          if (operand.dims != result.dims || operand.sharding.manual != result.sharding.manual) {
+            continue;
+          }
+          const int a = find(o), b = find(r);
+          parent_[std::size_t(std::max(a, b))] = std::min(a, b);
+        }
+      }
+    }
+  }
+
+  /// A variable comes before the op that makes it, or that first reads it.
+  void number() {
+    new_variables_.resize(graph_.ops.size());
+    std::vector<char> seen(graph_.values.size(), 0);
+    element_bytes_.assign(graph_.values.size(), 1);
+    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+      const Op& op = graph_.ops[o];
+      for (const IndexList* list : {&op.operands, &op.results}) {
+        for (const int v : *list) {
+          if (!takes_part(v)) continue;
+          const int root = find(v);
+          if (seen[std::size_t(root)]) continue;
+          seen[std::size_t(root)] = 1;
+          new_variables_[o].push_back(root);
+        }
+      }
+    }
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) members_[find(int(v))].push_back(int(v));
+    for (const ir::Computation* c : graph_.computations) {
+      for (const auto& i : c->instructions()) {
+        const std::vector<Shape> leaves =
+            i->shape.is_tuple ? flatten(i->shape) : std::vector<Shape>{i->shape};
+        for (std::size_t k = 0; k < leaves.size(); ++k) {
+          if (!leaves[k].is_array()) continue;
+          element_bytes_[std::size_t(graph_.value_of(i.get(), k))] =
+              std::max<std::int64_t>(1, std::int64_t(byte_size(leaves[k].dtype)));
+        }
+      }
+    }
+  }
+
+  void add_variable(int root) {
+    const std::vector<int>& members = members_[root];
+    const Value& value = graph_.values[std::size_t(root)];
+    const TensorSharding now = current_[std::size_t(root)];
+    Node node;
+    node.root = root;
+    node.domain.push_back(now);
+    const bool is_open = !value.given && (!value.boundary || value.open_result);
+    if (is_open) {
+      for (const int v : members) add_state(&node.domain, current_[std::size_t(v)]);
+      TensorSharding state = now.closed();
+      for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
+      std::vector<char> placed = inactive();
+      enumerate_states(root, value, &state, &placed, 0, &node.domain);
+    }
+    for (const TensorSharding& s : node.domain) {
+      node.placements.push_back(
+          placement_of(s, *mesh_, value.dims, element_bytes_[std::size_t(root)]));
+    }
+    std::vector<double> costs;
+    for (const Placement& p : node.placements)
+      costs.push_back(bytes_per_held_byte_ * p.shard_bytes);
+    const int at = model_.add_node(std::move(costs), false);
+    nodes_.push_back(std::move(node));
+    for (const int v : members) node_of_value_[std::size_t(v)] = at;
+  }
+
+  IndexList without_active(const IndexList& axes) const {
+    IndexList out;
+    for (const int a : axes) {
+      bool moves = false;
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        moves |= active_[g] && contains(groups_[g], a);
+      }
+      if (!moves) out.push_back(a);
+    }
+    return out;
+  }
+
+  /// By group: whether it stays where it is.
+  std::vector<char> inactive() const {
+    std::vector<char> out;
+    for (const char a : active_) out.push_back(!a);
+    return out;
+  }
+
+  static void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s) {
+    const bool known = std::any_of(domain->begin(), domain->end(), [&](const TensorSharding& d) {
+      return d.dims == s.dims && d.unreduced == s.unreduced;
+    });
+    if (!known) domain->push_back(s);
+  }
+
+  void enumerate_states(int root, const Value& value, TensorSharding* state,
+                        std::vector<char>* placed, std::size_t dim,
+                        std::vector<TensorSharding>* domain) {
+    if (domain->size() >= kMaxStates) return;
+    if (dim == value.dims.size()) {
+      if (value.boundary && !propagation_.is_free(root, *state)) return;
+      add_state(domain, *state);
+      return;
+    }
+    enumerate_states(root, value, state, placed, dim + 1, domain);
+    extend_state(root, value, state, placed, dim, domain);
+  }
+
+  void extend_state(int root, const Value& value, TensorSharding* state, std::vector<char>* placed,
+                    std::size_t dim, std::vector<TensorSharding>* domain) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if ((*placed)[g] || contains(state->manual, groups_[g].front())) continue;
+      IndexList& axes = state->dims[dim].axes;
+      axes.insert(axes.end(), groups_[g].begin(), groups_[g].end());
+      if (value.dims[dim] % state->shards(std::int64_t(dim)) == 0) {
+        (*placed)[g] = 1;
+        enumerate_states(root, value, state, placed, dim + 1, domain);
+        extend_state(root, value, state, placed, dim, domain);
+        (*placed)[g] = 0;
+      }
+      axes.resize(axes.size() - groups_[g].size());
+    }
+  }
+
+  // --- ops -------------------------------------------------------------------------------------
+
+  /// The tensors of an op that are one variable.
+  struct Slot {
+    int node = -1;
+    std::vector<std::size_t> tensors;  ///< operands, then results
+  };
+
+  void add_op(const Op& op, FactorAxes* strategy, int number) {
+    const std::size_t operands = op.operands.size(), tensors = operands + op.results.size();
+    const auto value_at = [&](std::size_t t) {
+      return t < operands ? op.operands[t] : op.results[t - operands];
+    };
+    std::vector<Slot> slots;
+    for (std::size_t t = 0; t < tensors; ++t) {
+      const int node = node_of_value_[std::size_t(value_at(t))];
+      if (node < 0) continue;
+      auto slot =
+          std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.node == node; });
+      if (slot == slots.end()) slot = slots.insert(slots.end(), {node, {}});
+      slot->tensors.push_back(t);
+    }
+    if (slots.empty()) return;
+    const double times = times_[op.instruction->parent];
+    const double work = work_of(op);
+    const FactorRule& rule = *op.rule;
+    if (joins(op) && slots.size() == 1) {
+      // All in one variable: work is shared out as that is split.
+      std::vector<double>& cost = model_.nodes[std::size_t(slots[0].node)].cost;
+      for (std::size_t s = 0; s < cost.size(); ++s) {
+        const TensorSharding& state = nodes_[std::size_t(slots[0].node)].domain[s];
+        cost[s] += times * work / double(ways(state));
+      }
+      return;
+    }
+    Strategies strategies = enumerate(op, *strategy);
+    const int factor = model_.add_node({}, /*is_factor=*/true);
+    std::vector<double> costs;
+    for (const FactorAxes& axes : strategies.list) {
+      costs.push_back(times * work * share(strategies.uses, axes));
+    }
+    model_.nodes[std::size_t(factor)].cost = std::move(costs);
+    nodes_.emplace_back();
+    for (const Slot& slot : slots) add_edge(op, rule, strategies, slot, factor, times);
+    nodes_.back().op = number;
+    nodes_.back().strategies = std::move(strategies.list);
+  }
+
+  struct Strategies {
+    std::vector<FactorUse> uses;
+    std::vector<FactorAxes> list;
+  };
+
+  void add_edge(const Op& op, const FactorRule& rule, const Strategies& strategies,
+                const Slot& slot, int factor, double times) {
+    const std::size_t operands = op.operands.size();
+    PairwiseModel::Edge edge;
+    edge.variable = slot.node;
+    edge.factor = factor;
+    std::map<std::string, int> columns;
+    std::vector<std::vector<Placement>> needed;  // by column and tensor of the slot
+    for (const FactorAxes& axes : strategies.list) {
+      std::string key;
+      std::vector<TensorSharding> shardings;
+      for (const std::size_t t : slot.tensors) {
+        const bool is_result = t >= operands;
+        shardings.push_back(tensor_sharding(
+            mesh_, rule, strategies.uses, is_result ? rule.results[t - operands] : rule.operands[t],
+            is_result, axes));
+        for (const DimSharding& d : shardings.back().dims) {
+          for (const int a : d.axes) key.push_back(char(a + 1));
+          key.push_back(0);
+        }
+        for (const int a : shardings.back().unreduced) key.push_back(char(a + 1));
+        key.push_back(0);
+      }
+      const auto [it, fresh] = columns.try_emplace(std::move(key), int(needed.size()));
+      if (fresh) {
+        needed.emplace_back();
+        for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
+          const std::size_t t = slot.tensors[k];
+          const int v = t < operands ? op.operands[t] : op.results[t - operands];
+          needed.back().push_back(placement_of(shardings[k], *mesh_,
+                                               graph_.values[std::size_t(v)].dims,
+                                               element_bytes_[std::size_t(v)]));
+        }
+      }
+      edge.column.push_back(it->second);
+    }
+    edge.columns = int(needed.size());
+    const std::vector<Placement>& states = nodes_[std::size_t(slot.node)].placements;
+    edge.cost.assign(states.size() * needed.size(), 0.0);
+    for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
+      const std::size_t t = slot.tensors[k];
+      const bool is_result = t >= operands;
+      for (std::size_t s = 0; s < states.size(); ++s) {
+        for (std::size_t c = 0; c < needed.size(); ++c) {
+          const Placement& need = needed[c][k];
+          if (!(need == states[s])) {
+            edge.cost[s * needed.size() + c] += bytes_per_held_byte_ * need.shard_bytes;
+          }
+          edge.cost[s * needed.size() + c] +=
+              times * (is_result ? estimated_price(need, states[s], *mesh_, cost_.transfer)
+                                 : estimated_price(states[s], need, *mesh_, cost_.transfer));
+        }
+      }
+    }
+    model_.add_edge(std::move(edge));
+  }
+
+  double work_of(const Op& op) const {
+    const Instruction& i = *op.instruction;
+    switch (i.opcode) {
+      case Opcode::tuple:
+      case Opcode::get_tuple_element:
+      case Opcode::while_:
+      case Opcode::call:
+      case Opcode::conditional:
+      case Opcode::opt_barrier:
+      case Opcode::add_dependency:
+      case Opcode::sharding_constraint:
+      case Opcode::propagation_barrier:
+      case Opcode::manual_computation:
+        return 0;
+      default:
+        break;
+    }
+    return layout_work(i) * cost_.bytes_per_flop;
+  }
+
+  std::int64_t ways(const TensorSharding& s) const {
+    std::int64_t n = 1;
+    for (const DimSharding& d : s.dims) n *= ways_of(*mesh_, d.axes);
+    return n;
+  }
+
+  double share(const std::vector<FactorUse>& uses, const FactorAxes& axes) const {
+    double share = 1;
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (axes[f].empty()) continue;
+      const std::int64_t n = ways_of(*mesh_, axes[f]), size = uses[f].size;
+      share *= size > 0 ? double(ceil_div(size, n)) / double(size) : 1 / double(n);
+    }
+    return share;
+  }
+
+  // --- strategies ------------------------------------------------------------------------------
+
+  struct Enumeration {
+    const FactorRule& rule;
+    Strategies& out;
+    std::vector<Projection> projections;
+    std::vector<char> placed;
+    FactorAxes axes;
+  };
+
+  /// Those that agree with `now` on where the groups are that stay.
+  Strategies enumerate(const Op& op, const FactorAxes& now) {
+    Strategies out;
+    out.uses = factor_uses(*op.rule);
+    Enumeration e{*op.rule, out, {}, inactive(), now};
+    for (IndexList& axes : e.axes) axes = without_active(axes);
+    const auto look = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        if (!takes_part(values[k])) continue;
+        const TensorSharding& s = current_[std::size_t(values[k])];
+        if (s.dims.size() != tensors[k].size()) continue;
+        e.projections.push_back(project(*mesh_, *op.rule, tensors[k], s));
+        for (const int a : s.manual) {
+          for (std::size_t g = 0; g < groups_.size(); ++g) {
+            if (contains(groups_[g], a)) e.placed[g] = 1;
+          }
+        }
+      }
+    };
+    look(op.operands, op.rule->operands);
+    look(op.results, op.rule->results);
+    out.list.push_back(now);
+    fill(&e, 0);
+    return out;
+  }
+
+  /// Of each op the cheapest strategy for the arrays as they are.
+  void start_strategies() {
+    const std::vector<char> active = std::exchange(active_, std::vector<char>(groups_.size(), 1));
+    for (const Op& op : graph_.ops) {
+      FactorAxes best(op.rule->factors.size());
+      // With all groups active no choice depends on where they are.
+      if (std::find(active.begin(), active.end(), 0) != active.end()) {
+        const Strategies strategies = enumerate(op, best);
+        double least = std::numeric_limits<double>::infinity();
+        for (const FactorAxes& axes : strategies.list) {
+          const double cost = cost_now(op, strategies.uses, axes);
+          if (cost >= least) continue;
+          least = cost;
+          best = axes;
+        }
+      }
+      strategy_.push_back(std::move(best));
+    }
+    active_ = active;
+  }
+
+  double cost_now(const Op& op, const std::vector<FactorUse>& uses, const FactorAxes& axes) {
+    double cost = work_of(op) * share(uses, axes);
+    const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors,
+                         bool results) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const auto v = std::size_t(values[k]);
+        if (!takes_part(values[k]) || tensors[k].size() != graph_.values[v].dims.size()) continue;
+        const auto placed = [&](const TensorSharding& s) {
+          return placement_of(s, *mesh_, graph_.values[v].dims, element_bytes_[v]);
+        };
+        const Placement have = placed(current_[v]);
+        const Placement need =
+            placed(tensor_sharding(mesh_, *op.rule, uses, tensors[k], results, axes));
+        cost += results ? estimated_price(need, have, *mesh_, cost_.transfer)
+                        : estimated_price(have, need, *mesh_, cost_.transfer);
+      }
+    };
+    add(op.operands, op.rule->operands, false);
+    add(op.results, op.rule->results, true);
+    return cost;
+  }
+
+  void fill(Enumeration* e, std::size_t factor) {
+    if (e->out.list.size() >= 4 * kMaxStates) return;
+    if (factor == e->axes.size()) {
+      if (e->axes != e->out.list.front() && is_expressible(*mesh_, e->rule, e->axes)) {
+        e->out.list.push_back(e->axes);
+      }
+      return;
+    }
+    fill(e, factor + 1);
+    extend(e, factor);
+  }
+
+  void extend(Enumeration* e, std::size_t factor) {
+    if (!e->out.uses[factor].carries || e->rule.factors[factor].blocked) return;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (e->placed[g]) continue;
+      IndexList& list = e->axes[factor];
+      list.insert(list.end(), groups_[g].begin(), groups_[g].end());
+      if (fits(*e, factor)) {
+        e->placed[g] = 1;
+        fill(e, factor + 1);
+        extend(e, factor);
+        e->placed[g] = 0;
+      }
+      list.resize(list.size() - groups_[g].size());
+    }
+  }
+
+  bool fits(const Enumeration& e, std::size_t factor) const {
+    const IndexList& axes = e.axes[factor];
+    const std::int64_t n = ways_of(*mesh_, axes), size = e.out.uses[factor].size;
+    if (size > 0 && size % n == 0) return true;
+    if (e.out.uses[factor].compound) return false;
+    return std::any_of(e.projections.begin(), e.projections.end(), [&](const Projection& p) {
+      const IndexList& have = p.factors[factor].axes;
+      return have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin());
+    });
+  }
+
+  const ir::Module& module_;
+  const Propagation& propagation_;
+  const propagation::Graph& graph_;
+  const MeshRef mesh_;
+  const CostModel cost_;
+  const double bytes_per_held_byte_;
+  std::vector<IndexList> groups_;  ///< axes that are placed together
+  std::unordered_map<const ir::Computation*, double> times_;
+  std::vector<int> parent_;
+  std::map<int, std::vector<int>> members_;
+  std::vector<IndexList> new_variables_;  ///< by op
+  std::vector<std::int64_t> element_bytes_;
+
+  std::vector<TensorSharding> current_;  ///< by value
+  std::vector<FactorAxes> strategy_;     ///< by op
+  std::vector<char> active_;             ///< by group: may be anywhere in the model
+  PairwiseModel model_;
+  std::vector<Node> nodes_;         ///< of the model
+  std::vector<int> node_of_value_;  ///< -1: none
+};
+
+ShardingChoice::ShardingChoice(const ir::Module& module, const Propagation& propagation,
+                               const CostModel& cost, double bytes_per_held_byte)
+    : builder_(std::make_unique<Builder>(module, propagation, cost, bytes_per_held_byte)) {
+  builder_->start();
+}
+ShardingChoice::~ShardingChoice() = default;
+
+std::size_t ShardingChoice::groups() const { return builder_->groups(); }
+const PairwiseModel& ShardingChoice::build(const std::vector<std::size_t>& groups) {
+  return builder_->build(groups);
+}
+void ShardingChoice::take(const Assignment& assignment) { builder_->take(assignment); }
+std::vector<Propagation::Pin> ShardingChoice::pins() const { return builder_->pins(); }
+
+}  // namespace tessera::spmd::auto_sharding

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What factors are to the tensors of a rule.
+#include "src/spmd/rules/factor_use.h"
+
+#include <algorithm>
+
+#include "src/spmd/rules/projection.h"
+
+namespace tessera::spmd {
+
+std::vector<FactorUse> factor_uses(const FactorRule& rule) {
+  std::vector<FactorUse> uses(rule.factors.size());
+  for (std::size_t f = 0; f < uses.size(); ++f) uses[f].size = rule.factors[f].size;
+  const auto look = [&](const std::vector<TensorFactors>& tensors, bool results) {
+    for (const TensorFactors& tensor : tensors) {
+      for (const IndexList& dim : tensor) {
+        for (const int f : dim) {
+          uses[std::size_t(f)].in_result |= results;
+          uses[std::size_t(f)].compound |= dim.size() > 1;
+        }
+      }
+    }
+  };
+  look(rule.operands, false);
+  look(rule.results, true);
+  for (std::size_t f = 0; f < uses.size(); ++f) {
+    const FactorKind kind = rule.factors[f].kind;
+    uses[f].carries = uses[f].in_result
+                          ? kind == FactorKind::pass_through || kind == FactorKind::permutation
+                          : kind == FactorKind::reduction;
+  }
+  return uses;
+}
+
+TensorSharding tensor_sharding(const MeshRef& mesh, const FactorRule& rule,
+                               const std::vector<FactorUse>& uses, const TensorFactors& tensor,
+                               bool is_result, const std::vector<IndexList>& factor_axes) {
+  TensorSharding s;
+  s.mesh = mesh;
+  s.dims.resize(tensor.size());
+  if (!mesh) return s;
+  for (std::size_t d = 0; d < s.dims.size(); ++d) {
+    s.dims[d].axes = dim_axes(*mesh, rule, tensor[d], factor_axes);
+  }
+  if (!is_result) return s;
+  for (std::size_t f = 0; f < factor_axes.size(); ++f) {
+    if (uses[f].in_result) continue;
+    s.unreduced.insert(s.unreduced.end(), factor_axes[f].begin(), factor_axes[f].end());
+  }
+  std::sort(s.unreduced.begin(), s.unreduced.end());
+  return s;
+}
+
+bool is_expressible(const LogicalMesh& mesh, const FactorRule& rule,
+                    const std::vector<IndexList>& factor_axes) {
+  bool complete = true;
+  for (const auto* tensors : {&rule.operands, &rule.results}) {
+    for (const TensorFactors& tensor : *tensors) {
+      for (const IndexList& dim : tensor) {
+        if (dim.size() > 1) dim_axes(mesh, rule, dim, factor_axes, &complete);
+      }
+    }
+  }
+  return complete;
+}
+
+}  // namespace tessera::spmd
