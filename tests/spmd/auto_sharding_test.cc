@@ -303,7 +303,9 @@ TEST(AutoSharding, SaysTheSameEachTime) {
 
 /// Shardings as solved for, and what they are partitioned into.
 std::unique_ptr<ir::Module> solved(const char* body) {
-  spmd::AutoSharding found = spmd::propagate_and_solve(parse_entry(body));
+  spmd::AutoShardingOptions roomy;
+  roomy.memory_budget = 1e6;
+  spmd::AutoSharding found = spmd::propagate_and_solve(parse_entry(body), roomy);
   EXPECT_TRUE(found.device);
   spmd::PartitionReport report;
   EXPECT_EQ(ir::to_string(*found.device),

@@ -29,7 +29,7 @@ ArgumentViews add_views(ir::Module* module) {
     view->name = p->name + ".view";
     view->frontend_attributes.edit()[kView] = "true";
     view->attrs = ir::ShardingConstraintAttrs{};
-    view->metadata = p->metadata;
+    view->metadata = p->users().front()->metadata;  // what moves, moves for that
     ir::Instruction* added = entry->add(std::move(view));
     p->replace_all_uses_with(added);
     added->set_operands({p});

@@ -24,7 +24,7 @@ namespace {
 /// memory, then more, as often as a solution needs more memory than allowed.
 constexpr double kMemoryPrices[] = {0.02, 0.1, 0.4, 1.6};
 /// Memory that a solution may take, in terms of what the propagated program takes.
-constexpr double kMemoryGrowth = 1.5;
+constexpr double kMemoryGrowth = 1.25;
 /// Of the cost, what a solution must save.
 constexpr double kWorthwhile = 0.001;
 /// Times that all pairs of axis groups are gone through.

@@ -218,6 +218,8 @@ class ShardingChoice::Builder {
       for (const int v : members) add_state(&node.domain, current_[std::size_t(v)]);
       TensorSharding state = now.closed();
       for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
+      state.unreduced = without_active(state.unreduced);
+      state.replicated.clear();
       std::vector<char> placed = inactive();
       enumerate_states(root, value, &state, &placed, 0, &node.domain);
     }
