@@ -313,6 +313,7 @@ class VjpFunction {
       : linear_(std::move(linear)), held_(std::move(held)) {}
   /// Cotangents of the arguments: a tree like the argument if there is one, else a tuple of such.
   /// @throws TypeError if the cotangent's tree, shapes or dtypes aren't those of the result.
+  /// @throws ShardingTypeError if, in explicit mode, its shardings aren't.
   auto operator()(const R& cotangent, Location location = Location::current()) const {
     const std::vector<Array> leaves = linear_.transpose(tree_leaves(cotangent), location);
     return internal::one_or_tuple(internal::trees_in_order(held_, leaves));
@@ -333,15 +334,39 @@ class JvpFunction {
   JvpFunction(internal::LinearFunction linear, R result)
       : linear_(std::move(linear)), result_(std::move(result)) {}
   /// The tangent of the result, of a tangent for each argument.
-  template <class... T>
-  R operator()(const T&... tangents) const {
-    static_assert(sizeof...(T) == std::tuple_size_v<Held>,
-                  "tessera: the linearized function takes a tangent for each argument");
-    const std::vector<Array> all = internal::leaves_in_order(tangents...);
-    return tree_unflatten(result_, linear_.apply(all, Location()));
+  /// @throws TypeError if a tangent's shape or dtype isn't that of its argument.
+  /// @throws ShardingTypeError if, in explicit mode, its sharding isn't.
+  template <class A>
+  R operator()(const A& tangent, Location location = Location::current()) const {
+    return at(location, tangent);
+  }
+  /// The same of two arguments.
+  template <class A, class B>
+  R operator()(const A& first, const B& second, Location location = Location::current()) const {
+    return at(location, first, second);
+  }
+  /// The same of three arguments.
+  template <class A, class B, class C>
+  R operator()(const A& first, const B& second, const C& third,
+               Location location = Location::current()) const {
+    return at(location, first, second, third);
+  }
+  /// The same of more; messages name no line.
+  template <class A, class B, class C, class D, class... T>
+  R operator()(const A& first, const B& second, const C& third, const D& fourth,
+               const T&... rest) const {
+    return at(Location(), first, second, third, fourth, rest...);
   }
 
  private:
+  template <class... T>
+  R at(Location location, const T&... tangents) const {
+    static_assert(sizeof...(T) == std::tuple_size_v<Held>,
+                  "tessera: the linearized function takes a tangent for each argument");
+    const std::vector<Array> all = internal::leaves_in_order(tangents...);
+    return tree_unflatten(result_, linear_.apply(all, location));
+  }
+
   internal::LinearFunction linear_;
   R result_;
 };

@@ -12,6 +12,7 @@
 #include <tessera/function_body.h>
 #include <tessera/ops/products.h>
 #include <tessera/ops/reductions.h>
+#include <tessera/out_sharding.h>
 #include <tessera/placement.h>
 #include <tessera/sharding.h>
 #include <tessera/sharding_tree.h>
@@ -48,25 +49,6 @@ struct ArrayType {
 /// });
 /// @endcode
 ArrayType type_of(const Array& x, Location location = Location::current());
-
-/// How the result of an operation is to be sharded: a spec, on the mesh of the operands or in
-/// scope, or a NamedSharding (JAX's `out_sharding`).
-class OutSharding {
- public:
-  /// A spec, converted implicitly.
-  OutSharding(PartitionSpec spec) : spec_(std::move(spec)) {}  // NOLINT: implicit by design
-  /// A sharding, converted implicitly.
-  OutSharding(const NamedSharding& sharding)  // NOLINT: implicit by design
-      : mesh_(sharding.mesh()), spec_(sharding.spec()) {}
-  /// The mesh, if a sharding was given.
-  const std::optional<Mesh>& mesh() const { return mesh_; }
-  /// The spec.
-  const PartitionSpec& spec() const { return spec_; }
-
- private:
-  std::optional<Mesh> mesh_;
-  PartitionSpec spec_;
-};
 
 /// Computes an array whose sharding is given, whatever the rules say of the operations on the way:
 /// the general form of the overloads below.

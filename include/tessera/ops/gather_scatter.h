@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/out_sharding.h>
 
 /// @file
 /// Gathers and scatters with explicit dimension numbers (HLO's `gather` and `scatter`, as
@@ -41,6 +42,9 @@ struct IndexOptions {
   bool indices_are_sorted = false;
   /// Promises that no element is indexed twice. Some derivatives need it.
   bool unique_indices = false;
+  /// Sharding of the result over Explicit axes: where the types of the operands don't say it, or
+  /// in place of what they say (see `with_out_sharding`).
+  std::optional<OutSharding> out_sharding{};
 };
 
 /// How the dimensions of `gather` correspond, as in HLO; the last dimension of the indices holds

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "src/frontend/derivatives/custom_rule.h"
+#include "src/frontend/trace/explicit_values.h"
 #include "src/ir/hooks.h"
 #include "src/transforms/utils/tangent.h"
 
@@ -18,14 +19,18 @@ namespace internal {
 using frontend::AbstractValue;
 using frontend::ActiveTrace;
 using frontend::CallKind;
+using frontend::CallTypes;
 using frontend::Captures;
 using frontend::check_count;
+using frontend::check_sharding;
 using frontend::check_type;
 using frontend::NamedAxes;
 using frontend::RuleTrace;
+using frontend::ShardingType;
 using frontend::stage_call;
 using frontend::Trace;
 using frontend::TracedFunction;
+using frontend::typed_value;
 using frontend::values_of;
 using ir::Instruction;
 using ir::Opcode;
@@ -48,11 +53,13 @@ Array zeros_if_empty(const Array& given, const Shape& shape) {
 /// The op's operands are captures, which have no derivative, and then the leaves of arguments.
 class CustomRules : public ir::DerivativeRules {
  public:
-  CustomRules(std::string name, Location location, Captures captures, std::vector<Shape> results)
+  CustomRules(std::string name, Location location, Captures captures, std::vector<Shape> results,
+              CallTypes types)
       : name_(std::move(name)),
         location_(location),
         captures_(std::move(captures)),
-        results_(std::move(results)) {}
+        results_(std::move(results)),
+        types_(std::move(types)) {}
   std::string name() const override { return name_; }
 
  protected:
@@ -71,22 +78,25 @@ class CustomRules : public ir::DerivativeRules {
   Location location_;
   Captures captures_;
   std::vector<Shape> results_;
+  CallTypes types_;
   const NamedAxes axes_ = NamedAxes::of_caller();
 };
 
 class JvpRules final : public CustomRules {
  public:
   JvpRules(FlatJvpRule rule, std::string name, Location location, Captures captures,
-           std::vector<Shape> results)
-      : CustomRules(std::move(name), location, std::move(captures), std::move(results)),
+           std::vector<Shape> results, CallTypes types)
+      : CustomRules(std::move(name), location, std::move(captures), std::move(results),
+                    std::move(types)),
         rule_(std::move(rule)) {}
 
   ir::Computation* jvp(const Instruction& op, const std::vector<bool>& perturbed) override {
-    std::vector<AbstractValue> values = values_of(op.operands());
+    std::vector<AbstractValue> values = values_of(op.operands(), types_.operands);
     const std::vector<Instruction*> primals = leaves(op);
     const std::vector<bool> given_tangents = of_leaves(primals, perturbed);
     for (std::size_t k = 0; k < primals.size(); ++k) {
-      if (given_tangents[k]) values.push_back({primals[k]->shape, false, {}});
+      if (!given_tangents[k]) continue;
+      values.push_back(typed_value(primals[k]->shape, types_.operands[captures_.size() + k]));
     }
     RuleTrace rule(name_, op.parent->module(), values, axes_, captures_);
     const ActiveTrace active(&rule.trace);
@@ -113,6 +123,10 @@ class JvpRules final : public CustomRules {
                                " gives";
       const Array value = tangent ? zeros_if_empty(given[k], like) : given[k];
       check_type(what, frontend::abstract_value(value).shape, like, location_);
+      if (tangent) {
+        const ShardingType result = frontend::sharding_type_of(given[k - results_.size()]);
+        check_sharding(what, value, result, location_);
+      }
       out.push_back(value);
     }
     return rule.trace.finish(out, location_);
@@ -137,13 +151,15 @@ class TracedBackward final : public ir::BackwardRule {
   std::any kept;                                   ///< by the forward rule
   std::vector<AbstractValue> captured, residuals;  ///< its first parameters
   std::vector<Shape> results, primals;
+  std::vector<ShardingType> result_types, primal_types;
 
   ir::Computation* trace(ir::Module* module, const std::vector<bool>& zero) override {
     std::vector<AbstractValue> values = captured;
     values.insert(values.end(), residuals.begin(), residuals.end());
     std::size_t n = 0;
-    for (const Shape& s : results) {
-      if (has_tangent(s) && !zero[n++]) values.push_back({s, false, {}});
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      if (!has_tangent(results[k]) || zero[n++]) continue;
+      values.push_back(typed_value(results[k], result_types[k].cotangent()));
     }
     RuleTrace traced(name + ".backward", module, values, axes, captures);
     const ActiveTrace active(&traced.trace);
@@ -166,9 +182,10 @@ class TracedBackward final : public ir::BackwardRule {
       const Shape& like = primals[k];
       if (!has_tangent(like)) continue;
       const Array value = zeros_if_empty(given[k], like);
-      check_type("the cotangent of leaf " + std::to_string(k) +
-                     " of the arguments that the backward rule of " + name + " gives",
-                 frontend::abstract_value(value).shape, like, location);
+      const std::string what = "the cotangent of leaf " + std::to_string(k) +
+                               " of the arguments that the backward rule of " + name + " gives";
+      check_type(what, frontend::abstract_value(value).shape, like, location);
+      check_sharding(what, value, primal_types[k].cotangent(), location);
       out.push_back(value);
     }
     return traced.trace.finish(out, location);
@@ -178,8 +195,9 @@ class TracedBackward final : public ir::BackwardRule {
 class VjpRules final : public CustomRules {
  public:
   VjpRules(FlatVjpRule rule, std::string name, Location location, Captures captures,
-           std::vector<Shape> results)
-      : CustomRules(std::move(name), location, std::move(captures), std::move(results)),
+           std::vector<Shape> results, CallTypes types)
+      : CustomRules(std::move(name), location, std::move(captures), std::move(results),
+                    std::move(types)),
         rule_(std::move(rule)) {}
 
   ir::Computation* jvp(const Instruction&, const std::vector<bool>&) override {
@@ -195,10 +213,13 @@ class VjpRules final : public CustomRules {
     backward->axes = axes_;
     backward->captures = captures_;
     backward->results = results_;
+    const auto first_leaf = types_.operands.begin() + std::ptrdiff_t(captures_.size());
     for (std::size_t k = 0; k < captures_.size(); ++k) {
-      backward->captured.push_back({op.operand(k)->shape, false, {}});
+      backward->captured.push_back(typed_value(op.operand(k)->shape, types_.operands[k]));
     }
     for (const Instruction* x : leaves(op)) backward->primals.push_back(x->shape);
+    backward->primal_types.assign(first_leaf, types_.operands.end());
+    backward->result_types = types_.results;
     Vjp out;
     out.forward =
         forward(op, of_leaves(leaves(op), perturbed), &backward->kept, &backward->residuals);
@@ -213,8 +234,8 @@ class VjpRules final : public CustomRules {
  private:
   ir::Computation* forward(const Instruction& op, const std::vector<bool>& perturbed,
                            std::any* kept, std::vector<AbstractValue>* residuals) {
-    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands()), axes_,
-                   captures_);
+    RuleTrace rule(name_ + ".forward", op.parent->module(),
+                   values_of(op.operands(), types_.operands), axes_, captures_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_.size());
     const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, perturbed, kept);
@@ -224,7 +245,7 @@ class VjpRules final : public CustomRules {
     for (std::size_t k = 0; k < given.size(); ++k) {
       const AbstractValue value = frontend::abstract_value(given[k]);
       if (k >= results_.size()) {
-        residuals->push_back({value.shape, false, {}});
+        residuals->push_back(typed_value(value.shape, value.sharding));
         continue;
       }
       check_type("result " + std::to_string(k) + " of the forward rule of " + name_, value.shape,
@@ -240,7 +261,7 @@ class VjpRules final : public CustomRules {
 std::vector<Array> stand_ins(Trace& trace, const std::vector<Array>& leaves) {
   std::vector<Array> out;
   for (const AbstractValue& v : frontend::abstract_values(leaves)) {
-    out.push_back(trace.add_parameter({v.shape, false, {}}));
+    out.push_back(trace.add_parameter(frontend::typed_value(v.shape, v.sharding)));
   }
   return out;
 }
@@ -279,7 +300,8 @@ std::vector<Array> call_custom_jvp(const CallInfo& info, Prototype* prototype,
     a.nondiff = std::int64_t(captures.size());
     a.symbolic_zeros = rule.symbolic_zeros;
     a.label = name;
-    a.rules = std::make_shared<JvpRules>(rule, name, location, captures, shapes_of(f));
+    a.rules = std::make_shared<JvpRules>(rule, name, location, captures, shapes_of(f),
+                                         CallTypes::of(captures, info.leaves, f));
     return ir::Attributes(std::move(a));
   };
   return stage_call(info, prototype, name, kind, location);
@@ -304,7 +326,8 @@ std::vector<Array> call_custom_vjp(const CallInfo& info, Prototype* prototype,
     a.nondiff = std::int64_t(captures.size());
     a.symbolic_zeros = rule.symbolic_zeros;
     a.label = name;
-    a.rules = std::make_shared<VjpRules>(rule, name, location, captures, shapes_of(f));
+    a.rules = std::make_shared<VjpRules>(rule, name, location, captures, shapes_of(f),
+                                         CallTypes::of(captures, info.leaves, f));
     return ir::Attributes(std::move(a));
   };
   return stage_call(info, prototype, name, kind, location);

@@ -80,6 +80,40 @@ std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands) 
   return out;
 }
 
+CallTypes CallTypes::of(const Captures& captures, const std::vector<Array>& leaves,
+                        const TracedFunction& f) {
+  CallTypes out;
+  for (const Array& a : captures) out.operands.push_back(sharding_type_of(a));
+  for (const Array& a : leaves) out.operands.push_back(sharding_type_of(a));
+  for (const AbstractValue& r : f.results) out.results.push_back(r.sharding);
+  return out;
+}
+
+AbstractValue typed_value(const Shape& shape, const ShardingType& type) {
+  AbstractValue out{shape, false, {}};
+  if (type && type.dims.size() == shape.dims.size()) out.sharding = type;
+  return out;
+}
+
+std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands,
+                                     const std::vector<ShardingType>& types) {
+  std::vector<AbstractValue> out;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    out.push_back(typed_value(operands[k]->shape, types[k]));
+  }
+  return out;
+}
+
+void check_sharding(const std::string& what, const Array& given, const ShardingType& want,
+                    Location location) {
+  const ShardingType have = sharding_type_of(given);
+  if (!have || !want || have.spec() == want.spec()) return;
+  const Shape& shape = internal::impl_of(given).shape;
+  throw ShardingTypeError(what + " is " + type_text(shape, have) + " and must be " +
+                              type_text(shape, want) + "; valid: reshard() of it",
+                          location);
+}
+
 void check_type(const std::string& what, const Shape& have, const Shape& want, Location location) {
   if (have == want) return;
   throw TypeError(what + " is " + have.to_string() + " and must be " + want.to_string(), location);

@@ -37,7 +37,23 @@ struct RuleTrace {
             const NamedAxes& axes, const Captures& captures = {});
 };
 
+/// The shardings in the types of a call's operands and results, in explicit mode; rules see them.
+struct CallTypes {
+  std::vector<ShardingType> operands;  ///< captures first
+  std::vector<ShardingType> results;
+
+  static CallTypes of(const Captures& captures, const std::vector<Array>& leaves,
+                      const TracedFunction& f);
+};
+/// A value of that type; without it where it is of another rank.
+AbstractValue typed_value(const Shape& shape, const ShardingType& type);
 std::vector<AbstractValue> values_of(const std::vector<ir::Instruction*>& operands);
+std::vector<AbstractValue> values_of(const std::vector<ir::Instruction*>& operands,
+                                     const std::vector<ShardingType>& types);
+/// ShardingTypeError if an array that a rule gives has another sharding in its type than it must
+/// have; arrays and types without one are left alone.
+void check_sharding(const std::string& what, const Array& given, const ShardingType& want,
+                    Location location);
 /// TypeError if they differ; `what` names the value.
 void check_type(const std::string& what, const Shape& have, const Shape& want, Location location);
 /// TypeError if a rule gives another number of arrays.

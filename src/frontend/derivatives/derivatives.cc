@@ -21,6 +21,7 @@
 namespace tessera::internal {
 
 using frontend::AbstractValue;
+using frontend::ShardingType;
 using frontend::Trace;
 using frontend::TracedFunction;
 using ir::Instruction;
@@ -161,6 +162,26 @@ Instruction* checked_tangent(Trace& outer, const Array& given, const AbstractVal
   throw TypeError(what + " is " + text_of(have) + " and must be " + text_of(of.shape) +
                       ", as what it belongs to",
                   location);
+}
+
+/// In explicit mode: the sharding in the type of a tangent, or cotangent, is that of what it
+/// belongs to. One that is on no mesh goes with any.
+void check_sharding(const Array& given, const Shape& shape, const ShardingType& want,
+                    const std::string& what, Location location) {
+  if (!frontend::AutoAxes::key().empty() || !has_tangent(shape)) return;
+  const ShardingType have = frontend::sharding_type_of(given);
+  const bool placed = !frontend::untyped_mesh_of(given).empty();
+  if (have ? (want ? have.spec() == want.spec() && have.mesh.shape() == want.mesh.shape()
+                   : have.is_replicated())
+           : (!want || !placed || shape.dims.empty())) {
+    return;
+  }
+  throw ShardingTypeError(what + " is " + frontend::type_text(shape, have) +
+                              (placed ? ", on a mesh without Explicit axes," : "") +
+                              " and must be " + frontend::type_text(shape, want) +
+                              ", as what it belongs to; valid: reshard() of it" +
+                              (placed ? ", after device_put to the mesh" : ""),
+                          location);
 }
 
 void check_count(const std::string& api, const char* what, std::size_t have, std::size_t want,
@@ -473,6 +494,8 @@ std::vector<Array> LinearFunction::apply(const std::vector<Array>& tangents,
                                        "tangent " + std::to_string(k) + " of " + s.api, location);
       check_varying(outer, tangents[k], s.arguments[k],
                     "tangent " + std::to_string(k) + " of " + s.api, location);
+      check_sharding(tangents[k], s.arguments[k].shape, s.arguments[k].sharding,
+                     "tangent " + std::to_string(k) + " of " + s.api, location);
       if (t != nullptr) operands.push_back(t);
     }
     const ir::Computation* c = outer.module()->import(*s.module->entry());
@@ -503,6 +526,8 @@ std::vector<Array> LinearFunction::transpose(const std::vector<Array>& cotangent
                                        "cotangent " + std::to_string(k) + " of " + s.api, location);
       check_varying(outer, cotangents[k], s.results[k],
                     "cotangent " + std::to_string(k) + " of " + s.api, location);
+      check_sharding(cotangents[k], s.results[k].shape, s.results[k].sharding.cotangent(),
+                     "cotangent " + std::to_string(k) + " of " + s.api, location);
       if (t != nullptr) given.emplace_back(t);
     }
     ir::Computation* c = outer.module()->import(*s.module->entry());

@@ -178,7 +178,7 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
     }
     ir::Builder& b = outer.builder();
     const std::vector<transforms::BatchedArray> results = transforms::batch_into(
-        b, *f.computation, arguments, {in.size, options.axis_name, batch_axes});
+        b, *f.computation, arguments, {in.size, options.axis_name, batch_axes, !split_by.empty()});
 
     const std::string who = options.name + ": out_axes";
     const auto walk = [&](TreeVisitor& v) { info.walk_result(*prototype, v); };

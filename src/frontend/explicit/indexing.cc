@@ -13,8 +13,9 @@ using AxisList = ShardingType::AxisList;
 namespace {
 
 const char* const kIndexAdvice =
-    "out_sharding, the spec of the result, as in take(x, ids, axis, P(...)) or "
-    "with_out_sharding(P(...), [&] { ... }); or reshard() of the operand, so that dims that are "
+    "out_sharding, the spec of the result, as in take(x, ids, axis, P(...)), "
+    "at(x, {ids}).get({.out_sharding = P(...)}) or with_out_sharding(P(...), [&] { ... }); or "
+    "reshard() of the operand, so that dims that are "
     "indexed aren't split";
 
 /// The axes of two dims that must agree; the one that has some wins.

@@ -39,7 +39,8 @@ namespace {
 void check_meshes(const TypedOp& op) {
   const Mesh& first = op.mesh();
   for (const ShardingType& t : op.operands) {
-    if (!t || t.mesh == first || t.mesh.shape() == first.shape()) continue;
+    if (!t || t.mesh == first) continue;
+    if (t.mesh.shape() == first.shape() && t.mesh.axis_types() == first.axis_types()) continue;
     op.refuse(
         "the operands are on different meshes, " + first.to_string() + " and " + t.mesh.to_string(),
         "operands on one mesh, for example after device_put");

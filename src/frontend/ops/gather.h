@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <tessera/explicit_sharding.h>
 #include <tessera/ops/gather_scatter.h>
 
 #include "src/frontend/ops/index_plan.h"
@@ -40,6 +41,14 @@ Array positions_in_mode(const Array& positions, std::int64_t size, IndexMode mod
 /// What an index's arrays pick from the inner part; itself if there are none.
 Array picked(const Array& inner, const IndexPlan& plan, const IndexOptions& options,
              Location location, const std::string& name);
+/// What `make` makes with the options but `out_sharding`, sharded as that says.
+template <class Make>
+Array sharded_as_requested(const IndexOptions& options, Location location, const Make& make) {
+  IndexOptions plain = options;
+  plain.out_sharding.reset();
+  return with_out_sharding(
+      *options.out_sharding, [&] { return make(plain); }, location);
+}
 /// DTypeError if indices aren't integers.
 void need_integers(const std::string& op, const Array& indices, Location location);
 

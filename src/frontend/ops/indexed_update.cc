@@ -81,6 +81,11 @@ Array combined(const Array& x, const Array& values, Combine combine, Location lo
 Array updated(const std::string& op, const Operand& x, const std::vector<IndexItem>& items,
               const Operand& values, const IndexOptions& options, Combine combine,
               bool negated = false) {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(options, x.location, [&](const IndexOptions& plain) {
+      return updated(op, x, items, values, plain, combine, negated);
+    });
+  }
   const Shape shape = shape_of(x);
   const Location l = x.location;
   (void)impl_of(values.array, l);
@@ -130,6 +135,10 @@ IndexedArray at(Operand x, std::vector<IndexItem> items) {
 }
 
 Array IndexedArray::get(const IndexOptions& options) const {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(options, x_.location,
+                                          [&](const IndexOptions& plain) { return get(plain); });
+  }
   const Location l = x_.location;
   const IndexPlan plan = frontend::index_plan("at.get", items_, shape_of(x_), l);
   return composed("at.get", l, [&] {
@@ -155,6 +164,10 @@ Array IndexedArray::multiply(Operand values, const IndexOptions& options) const 
   return updated("at.multiply", x_, items_, values, options, Combine::multiply);
 }
 Array IndexedArray::divide(Operand values, const IndexOptions& options) const {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(
+        options, x_.location, [&](const IndexOptions& plain) { return divide(values, plain); });
+  }
   const Location l = x_.location;
   return composed("at.divide", l, [&] {
     const Array ones =
@@ -171,6 +184,10 @@ Array IndexedArray::max(Operand values, const IndexOptions& options) const {
   return updated("at.max", x_, items_, values, options, Combine::maximum);
 }
 Array IndexedArray::power(Operand values, const IndexOptions& options) const {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(
+        options, x_.location, [&](const IndexOptions& plain) { return power(values, plain); });
+  }
   const Location l = x_.location;
   const DType t = shape_of(x_).dtype;
   return composed("at.power", l, [&] {
@@ -187,6 +204,10 @@ Array IndexedArray::power(Operand values, const IndexOptions& options) const {
 }
 
 Array IndexedArray::apply(const std::function<Array(Array)>& f, const IndexOptions& options) const {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(
+        options, x_.location, [&](const IndexOptions& plain) { return apply(f, plain); });
+  }
   const Location l = x_.location;
   const Shape shape = shape_of(x_);
   if (!has_arrays(items_) || options.unique_indices) {

@@ -175,6 +175,11 @@ Array clamped(const Array& indices, const Dims& last, Location location) {
 
 Array gather(Operand x, Operand indices, const GatherDims& dims,
              std::vector<std::int64_t> slice_sizes, const IndexOptions& options) {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(options, x.location, [&](const IndexOptions& plain) {
+      return gather(x, indices, dims, slice_sizes, plain);
+    });
+  }
   const Shape& shape = shape_of(x);
   const Location l = x.location;
   frontend::need_integers("gather", indices.array, l);
@@ -263,6 +268,11 @@ std::pair<Array, ir::ScatterAttrs> scatter_site(const std::string& op, const Ope
 Array scatter_by(const std::string& op, const Operand& x, const Operand& indices,
                  const Operand& updates, const ScatterDims& dims, const IndexOptions& options,
                  Combine combine, bool negated = false) {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(options, x.location, [&](const IndexOptions& plain) {
+      return scatter_by(op, x, indices, updates, dims, plain, combine, negated);
+    });
+  }
   const Location l = x.location;
   const DType t = shape_of(x).dtype;
   frontend::need_integers(op, indices.array, l);
@@ -310,6 +320,11 @@ Array scatter_max(Operand x, Operand indices, Operand updates, const ScatterDims
 Array scatter_apply(Operand x, Operand indices, const std::function<Array(Array)>& f,
                     std::vector<std::int64_t> update_shape, const ScatterDims& dims,
                     const IndexOptions& options) {
+  if (options.out_sharding) {
+    return frontend::sharded_as_requested(options, x.location, [&](const IndexOptions& plain) {
+      return scatter_apply(x, indices, f, update_shape, dims, plain);
+    });
+  }
   frontend::need_integers("scatter_apply", indices.array, x.location);
   return composed("scatter_apply", x.location, [&] {
     const auto [at, attrs] =

@@ -123,6 +123,20 @@ ShardingType sharding_type_of(const Array& array) {
   return visible(std::move(out));
 }
 
+Mesh untyped_mesh_of(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.kind == ArrayImpl::Kind::tracer) {
+    for (const Trace* t = Trace::current(); t; t = t->parent()) {
+      if (t->id() == impl.trace_id) return t->untyped_mesh(impl.instruction);
+    }
+    return {};
+  }
+  if (impl.kind != ArrayImpl::Kind::device || !impl.committed) return {};
+  if (!NamedSharding::is(impl.sharding)) return {};
+  const Mesh mesh = NamedSharding(impl.sharding).mesh();
+  return mesh.explicit_axes().empty() ? mesh : Mesh();
+}
+
 std::optional<Sharding> stated_sharding(const ShardingType& type) {
   if (!type || !type.mesh.auto_axes().empty()) return std::nullopt;
   return NamedSharding(type.mesh, type.spec(), Location{});
@@ -170,6 +184,29 @@ ShardingType joined_sharding_type(const std::string& name, const std::vector<Arr
 
 namespace {
 
+/// Types say nothing of arrays on a mesh without Explicit axes, which may not meet those that are
+/// on one with.
+void refuse_untyped_meshes(const Trace& trace, const TypedOp& op) {
+  for (const ir::Instruction* o : op.op.operands()) {
+    const Mesh& mesh = trace.untyped_mesh(o);
+    if (mesh.empty()) continue;
+    op.refuse("one is on " + mesh.to_string() + ", and the others on " + op.mesh().to_string(),
+              "operands on one mesh, for example after device_put");
+  }
+}
+
+/// The mesh of the results of an op whose operands have no shardings in their types.
+Mesh untyped_mesh_of_results(const Trace& trace, const ir::Instruction& op) {
+  if (!trace.knows_untyped_meshes() || ir::runs_program(op.opcode) ||
+      op.is(ir::Opcode::sharding_constraint)) {
+    return {};
+  }
+  for (const ir::Instruction* o : op.operands()) {
+    if (const Mesh& mesh = trace.untyped_mesh(o); !mesh.empty()) return mesh;
+  }
+  return {};
+}
+
 /// One per leaf; empty if no operand has a sharding in its type.
 std::vector<ShardingType> inferred_types(const Trace& trace, const ir::Instruction& op,
                                          const std::string& op_name, Location location) {
@@ -183,6 +220,7 @@ std::vector<ShardingType> inferred_types(const Trace& trace, const ir::Instructi
     any = any || typed.operands.back();
   }
   if (!any) return {};
+  if (trace.manual_scope() == nullptr) refuse_untyped_meshes(trace, typed);
   if (const Mesh scope = current_mesh();
       trace.manual_scope() == nullptr && !scope.empty() && scope.shape() != typed.mesh().shape()) {
     typed.refuse("the operands are on " + typed.mesh().to_string() + ", and " + scope.to_string() +
@@ -205,6 +243,7 @@ std::vector<Array> typed_results(Trace& trace, ir::Instruction* result, bool wea
                                  const std::string& op_name, Location location) {
   std::vector<ShardingType> types = inferred_types(trace, *result, op_name, location);
   const bool constrain = !types.empty() && OutShardingRequest::active() == nullptr;
+  const Mesh untyped = types.empty() ? untyped_mesh_of_results(trace, *result) : Mesh();
   types.resize(leaf_count(result->shape));
   std::optional<MetadataScope> scope;
   if (constrain) scope.emplace(trace, location, op_name);
@@ -214,6 +253,8 @@ std::vector<Array> typed_results(Trace& trace, ir::Instruction* result, bool wea
       value = trace.constrained_to(value, type, location);
     } else if (type) {
       trace.set_sharding_type(value, type);
+    } else {
+      trace.set_untyped_mesh(value, untyped);
     }
     out.push_back(trace.wrap(value, weak));
   };

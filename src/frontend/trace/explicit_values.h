@@ -13,6 +13,9 @@ namespace tessera::frontend {
 /// The sharding in the type of an array: of a traced one as its trace says, of others that of their
 /// placement. Empty where types have none (AutoAxes), and without those axes that are manual.
 ShardingType sharding_type_of(const Array& array);
+/// The mesh of an array whose type has no sharding, as that mesh has no Explicit axes; empty if the
+/// array is on none.
+Mesh untyped_mesh_of(const Array& array);
 /// The sharding that a type states; empty if Auto axes may split the value, too.
 std::optional<Sharding> stated_sharding(const ShardingType& type);
 /// A new value of the current trace under a constraint to this type; itself if that is empty.

@@ -100,6 +100,7 @@ Array Trace::add_parameter(const AbstractValue& value, const std::string& name) 
   ir::Instruction* parameter = builder_.parameter(number, value.shape, name);
   if (!value.varying.empty()) set_varying(parameter, value.varying);
   if (value.sharding) set_sharding_type(parameter, value.sharding);
+  set_untyped_mesh(parameter, value.untyped_mesh);
   place_parameter(parameter, value.memory);
   return wrap(parameter, value.weak);
 }
@@ -154,6 +155,7 @@ ir::Instruction* Trace::lift(const Array& array, Location location) {
   ir::Instruction* parameter = builder_.parameter(number, impl.shape);
   if (VaryingAxes axes = varying_of(array); !axes.empty()) set_varying(parameter, std::move(axes));
   if (ShardingType type = sharding_type_of(array)) set_sharding_type(parameter, std::move(type));
+  set_untyped_mesh(parameter, untyped_mesh_of(array));
   place_parameter(parameter, memory_of(array));
   captures_.push_back(array);
   captured_.emplace(key_of(impl), parameter);
@@ -283,6 +285,12 @@ const ShardingType& Trace::sharding_type(const ir::Instruction* instruction) con
   return found == sharding_types_.end() ? none : found->second;
 }
 
+const Mesh& Trace::untyped_mesh(const ir::Instruction* instruction) const {
+  static const Mesh none;
+  const auto found = untyped_meshes_.find(instruction->index);
+  return found == untyped_meshes_.end() ? none : found->second;
+}
+
 void Trace::set_sharding_type(const ir::Instruction* instruction, ShardingType type) {
   sharding_types_[instruction->index] = std::move(type);
 }
@@ -356,8 +364,9 @@ bool same_value(const Array& a, const Array& b) {
 
 AbstractValue abstract_value(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  return AbstractValue{impl.shape, impl.weak, varying_of(array), sharding_type_of(array),
-                       memory_of(array)};
+  return AbstractValue{impl.shape,        impl.weak,
+                       varying_of(array), sharding_type_of(array),
+                       memory_of(array),  untyped_mesh_of(array)};
 }
 
 MemoryKind memory_of(const Array& array) {

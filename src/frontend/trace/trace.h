@@ -31,7 +31,13 @@ struct AbstractValue {
   VaryingAxes varying = {};
   ShardingType sharding = {};
   MemoryKind memory = MemoryKind::device;
-  friend bool operator==(const AbstractValue&, const AbstractValue&) = default;
+  /// The mesh of an array without a sharding in its type: it has no Explicit axes. Empty if it is
+  /// on none, or not known.
+  Mesh untyped_mesh = {};
+  friend bool operator==(const AbstractValue& a, const AbstractValue& b) {
+    return a.shape == b.shape && a.weak == b.weak && a.varying == b.varying &&
+           a.sharding == b.sharding && a.memory == b.memory;
+  }
 };
 
 /// Whether both are one array, or one traced value.
@@ -103,6 +109,12 @@ class Trace {
   void set_varying(const ir::Instruction* instruction, VaryingAxes axes);
   /// The sharding in the type of a value of this trace; empty unless set.
   const ShardingType& sharding_type(const ir::Instruction* instruction) const;
+  /// See AbstractValue.
+  const Mesh& untyped_mesh(const ir::Instruction* instruction) const;
+  void set_untyped_mesh(const ir::Instruction* instruction, const Mesh& mesh) {
+    if (!mesh.empty()) untyped_meshes_[instruction->index] = mesh;
+  }
+  bool knows_untyped_meshes() const { return !untyped_meshes_.empty(); }
   void set_sharding_type(const ir::Instruction* instruction, ShardingType type);
   /// The value under a constraint to its type, for propagation to heed; it has that type, too.
   ir::Instruction* constrained_to(ir::Instruction* value, const ShardingType& type,
@@ -184,6 +196,7 @@ class Trace {
   std::map<std::int64_t, VaryingAxes> preset_varying_;   ///< set for later positions
   std::map<std::int64_t, std::size_t> gradients_;        ///< by position: the parameter's number
   std::map<std::int64_t, ShardingType> sharding_types_;  ///< by position
+  std::map<std::int64_t, Mesh> untyped_meshes_;          ///< by position
   ir::Instruction* last_ordered_effect_ = nullptr;
   std::vector<ir::MemoryLeaves> memory_;           ///< as varying_
   std::map<std::int64_t, MemoryKind> parameters_;  ///< by position

@@ -23,6 +23,8 @@ struct BatchOptions {
   std::string axis_name = {};
   /// Axes of the program's mesh over which constraints and shard_maps hold the batch.
   std::vector<std::string> spmd_axes = {};
+  /// They are those that split the batch in the arguments' types, and no option of the user's.
+  bool spmd_axes_of_types = false;
 };
 
 struct BatchedComputation {

@@ -26,8 +26,12 @@ IndexList batch_axes(const BatchSite& site, const LogicalMesh& mesh) {
     if (axis < 0) {
       std::vector<std::string> all;
       for (const MeshAxis& a : mesh.axes) all.push_back(a.name);
-      throw ValueError("vmap: spmd_axis_name '" + name + "' is no axis of the mesh of " +
-                           site.op.describe() + "; it has " + quoted_list(all),
+      const bool typed = site.batcher.options().spmd_axes_of_types;
+      throw ValueError("vmap: " +
+                           (typed ? "the batch is split by '" + name + "', which"
+                                  : "spmd_axis_name '" + name + "'") +
+                           " is no axis of the mesh of " + site.op.describe() + "; it has " +
+                           quoted_list(all),
                        site.op.location());
     }
     out.push_back(axis);
@@ -41,9 +45,16 @@ void add_batch_dim(const BatchSite& site, TensorSharding* s, std::int64_t dim,
   for (const DimSharding& d : s->dims) {
     for (const int a : d.axes) {
       if (!tessera::contains(axes, a)) continue;
-      throw ValueError("vmap: " + site.op.describe() + " shards over '" +
-                           s->mesh->axes[std::size_t(a)].name +
-                           "', which spmd_axis_name gives to the batch; an axis holds one dim",
+      const std::string name = "'" + s->mesh->axes[std::size_t(a)].name + "'";
+      if (site.batcher.options().spmd_axes_of_types) {
+        throw ValueError("vmap: " + site.op.describe() + " is sharded over " + name +
+                             ", which splits the batch of the vmap's arguments; valid: within the "
+                             "vmap a spec without " +
+                             name + ", as it is of one entry",
+                         site.op.location());
+      }
+      throw ValueError("vmap: " + site.op.describe() + " shards over " + name +
+                           ", which spmd_axis_name gives to the batch; an axis holds one dim",
                        site.op.location());
     }
   }
@@ -103,7 +114,8 @@ std::int64_t parts_of_batch(const BatchSite& site, const ir::ManualComputationAt
   }
   if (site.size() % parts != 0) {
     throw ValueError("vmap: a batch of " + std::to_string(site.size()) +
-                         " entries can't be split over spmd_axis_name " +
+                         " entries can't be split over " +
+                         (site.batcher.options().spmd_axes_of_types ? "" : "spmd_axis_name ") +
                          quoted_list(site.batcher.options().spmd_axes) + ", " +
                          std::to_string(parts) + " devices",
                      site.op.location());
@@ -128,7 +140,11 @@ Batched batch_manual_computation(BatchSite& site) {
   } else {
     if (site.batcher.dependence().names_batch(site.op)) {
       site.not_implemented("it communicates over axis_name '" + site.batcher.options().axis_name +
-                           "', whose entries spmd_axis_name spreads over its devices");
+                           "', whose entries " +
+                           (site.batcher.options().spmd_axes_of_types
+                                ? "the arguments' shardings spread"
+                                : "spmd_axis_name spreads") +
+                           " over its devices");
     }
     BatchOptions local = site.batcher.options();
     local.size /= parts;
