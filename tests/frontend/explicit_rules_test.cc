@@ -180,6 +180,18 @@ TEST(ExplicitMemories, RulesAndTypesWithArraysInHostMemory) {
   EXPECT_EQ(inside, "f32[8@x]");
   EXPECT_EQ(moved.sharding(), on_device);
   expect_close(moved, plain * 2);
+  // What a program leaves in host memory stays there, whether types state its sharding or not.
+  for (const AxisType axis : {AxisType::Auto, AxisType::Explicit}) {
+    const Mesh m = make_mesh({8}, {"x"}, {axis});
+    const NamedSharding device(m, P("x")), host(m, P("x"), "pinned_host");
+    const Array v = device_put(plain, device), w = device_put(plain, host);
+    EXPECT_EQ(jit([](Array k) { return k; })(w).sharding(), host);
+    EXPECT_EQ(jit([&](Array k) { return device_put(k * 2, host); })(v).sharding(), host);
+    const auto product = [&](Array k, Array o) { return sum(k * device_put(o, device)); };
+    EXPECT_EQ(jit(grad<1>(product))(v, w).sharding(), host);
+    EXPECT_EQ(grad<1>(product)(v, w).sharding(), host);
+    EXPECT_EQ(jit([](Array k) { return k + 1; })(v).sharding(), device);
+  }
   // A rule that takes what is in host memory, and saves it there.
   auto f = custom_vjp([&](Array v, Array w) { return v * device_put(w, on_device); });
   f.def_vjp(
@@ -193,6 +205,38 @@ TEST(ExplicitMemories, RulesAndTypesWithArraysInHostMemory) {
   expect_close(da, plain);
   expect_close(dh, plain);
   EXPECT_EQ(da.sharding(), on_device);
+  EXPECT_EQ(dh.sharding(), on_host);
+}
+
+TEST(ExplicitMemories, RulesSeeInWhichMemoryTheirArgumentsAre) {
+  for (const bool typed : {false, true}) {
+    const Mesh mesh = typed ? explicit_mesh({8}, {"x"}) : mesh_of({{"x", 8}});
+    const NamedSharding on_device(mesh, P("x")), on_host(mesh, P("x"), "pinned_host");
+    const Array a = device_put(counting({8}), on_device), h = device_put(counting({8}), on_host);
+    // The function moves what it needs, and its rule forgets to.
+    const auto plain = [&](Array v, Array w) { return v * device_put(w, on_device); };
+    auto forward = custom_vjp(plain);
+    forward.def_vjp([](Array v, Array w) { return std::pair(v * w, std::pair(v, w)); },
+                    [](std::pair<Array, Array>, Array g) { return std::pair(g, g); });
+    auto backward = custom_vjp(plain);
+    backward.def_vjp([&](Array v, Array w) { return std::pair(plain(v, w), std::pair(v, w)); },
+                     [](std::pair<Array, Array> kept, Array g) {
+                       return std::pair(g * kept.second, g * kept.first);
+                     });
+    auto jvp_rule = custom_jvp(plain);
+    jvp_rule.def_jvp([](std::tuple<Array, Array> x, std::tuple<Array, Array> t) {
+      const Array y = std::get<0>(x) * std::get<1>(x);
+      return std::pair(y, std::get<0>(t));
+    });
+    const auto refuse = [&](auto& f) {
+      expect_error<ValueError>(
+          [&] { (void)jit(grad([&](Array v, Array w) { return sum(f(v, w)); }))(a, h); },
+          {"pinned_host", "device", "explicit_rules_test.cc"});
+    };
+    refuse(forward);
+    refuse(backward);
+    refuse(jvp_rule);
+  }
 }
 
 }  // namespace

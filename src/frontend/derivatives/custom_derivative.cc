@@ -91,12 +91,14 @@ class JvpRules final : public CustomRules {
         rule_(std::move(rule)) {}
 
   ir::Computation* jvp(const Instruction& op, const std::vector<bool>& perturbed) override {
-    std::vector<AbstractValue> values = values_of(op.operands(), types_.operands);
+    std::vector<AbstractValue> values = values_of(op.operands(), types_);
     const std::vector<Instruction*> primals = leaves(op);
     const std::vector<bool> given_tangents = of_leaves(primals, perturbed);
     for (std::size_t k = 0; k < primals.size(); ++k) {
       if (!given_tangents[k]) continue;
-      values.push_back(typed_value(primals[k]->shape, types_.operands[captures_.size() + k]));
+      const std::size_t at = captures_.size() + k;
+      values.push_back(
+          typed_value(primals[k]->shape, types_.operands[at], types_.operand_memories[at]));
     }
     RuleTrace rule(name_, op.parent->module(), values, axes_, captures_);
     const ActiveTrace active(&rule.trace);
@@ -151,7 +153,7 @@ class TracedBackward final : public ir::BackwardRule {
   std::any kept;                                   ///< by the forward rule
   std::vector<AbstractValue> captured, residuals;  ///< its first parameters
   std::vector<Shape> results, primals;
-  std::vector<ShardingType> result_types, primal_types;
+  CallTypes types;
 
   ir::Computation* trace(ir::Module* module, const std::vector<bool>& zero) override {
     std::vector<AbstractValue> values = captured;
@@ -159,7 +161,8 @@ class TracedBackward final : public ir::BackwardRule {
     std::size_t n = 0;
     for (std::size_t k = 0; k < results.size(); ++k) {
       if (!has_tangent(results[k]) || zero[n++]) continue;
-      values.push_back(typed_value(results[k], result_types[k].cotangent()));
+      values.push_back(
+          typed_value(results[k], types.results[k].cotangent(), types.result_memories[k]));
     }
     RuleTrace traced(name + ".backward", module, values, axes, captures);
     const ActiveTrace active(&traced.trace);
@@ -185,7 +188,7 @@ class TracedBackward final : public ir::BackwardRule {
       const std::string what = "the cotangent of leaf " + std::to_string(k) +
                                " of the arguments that the backward rule of " + name + " gives";
       check_type(what, frontend::abstract_value(value).shape, like, location);
-      check_sharding(what, value, primal_types[k].cotangent(), location);
+      check_sharding(what, value, types.operands[captured.size() + k].cotangent(), location);
       out.push_back(value);
     }
     return traced.trace.finish(out, location);
@@ -213,13 +216,12 @@ class VjpRules final : public CustomRules {
     backward->axes = axes_;
     backward->captures = captures_;
     backward->results = results_;
-    const auto first_leaf = types_.operands.begin() + std::ptrdiff_t(captures_.size());
     for (std::size_t k = 0; k < captures_.size(); ++k) {
-      backward->captured.push_back(typed_value(op.operand(k)->shape, types_.operands[k]));
+      backward->captured.push_back(
+          typed_value(op.operand(k)->shape, types_.operands[k], types_.operand_memories[k]));
     }
     for (const Instruction* x : leaves(op)) backward->primals.push_back(x->shape);
-    backward->primal_types.assign(first_leaf, types_.operands.end());
-    backward->result_types = types_.results;
+    backward->types = types_;
     Vjp out;
     out.forward =
         forward(op, of_leaves(leaves(op), perturbed), &backward->kept, &backward->residuals);
@@ -234,8 +236,8 @@ class VjpRules final : public CustomRules {
  private:
   ir::Computation* forward(const Instruction& op, const std::vector<bool>& perturbed,
                            std::any* kept, std::vector<AbstractValue>* residuals) {
-    RuleTrace rule(name_ + ".forward", op.parent->module(),
-                   values_of(op.operands(), types_.operands), axes_, captures_);
+    RuleTrace rule(name_ + ".forward", op.parent->module(), values_of(op.operands(), types_), axes_,
+                   captures_);
     const ActiveTrace active(&rule.trace);
     const auto first = rule.parameters.begin() + std::ptrdiff_t(captures_.size());
     const std::vector<Array> given = rule_.forward({first, rule.parameters.end()}, perturbed, kept);
@@ -245,7 +247,7 @@ class VjpRules final : public CustomRules {
     for (std::size_t k = 0; k < given.size(); ++k) {
       const AbstractValue value = frontend::abstract_value(given[k]);
       if (k >= results_.size()) {
-        residuals->push_back(typed_value(value.shape, value.sharding));
+        residuals->push_back(typed_value(value.shape, value.sharding, value.memory));
         continue;
       }
       check_type("result " + std::to_string(k) + " of the forward rule of " + name_, value.shape,
@@ -261,7 +263,7 @@ class VjpRules final : public CustomRules {
 std::vector<Array> stand_ins(Trace& trace, const std::vector<Array>& leaves) {
   std::vector<Array> out;
   for (const AbstractValue& v : frontend::abstract_values(leaves)) {
-    out.push_back(trace.add_parameter(frontend::typed_value(v.shape, v.sharding)));
+    out.push_back(trace.add_parameter(frontend::typed_value(v.shape, v.sharding, v.memory)));
   }
   return out;
 }

@@ -83,23 +83,30 @@ std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands) 
 CallTypes CallTypes::of(const Captures& captures, const std::vector<Array>& leaves,
                         const TracedFunction& f) {
   CallTypes out;
-  for (const Array& a : captures) out.operands.push_back(sharding_type_of(a));
-  for (const Array& a : leaves) out.operands.push_back(sharding_type_of(a));
-  for (const AbstractValue& r : f.results) out.results.push_back(r.sharding);
+  for (const std::vector<Array>* part : {&captures, &leaves}) {
+    for (const Array& a : *part) {
+      out.operands.push_back(sharding_type_of(a));
+      out.operand_memories.push_back(memory_of(a));
+    }
+  }
+  for (const AbstractValue& r : f.results) {
+    out.results.push_back(r.sharding);
+    out.result_memories.push_back(r.memory);
+  }
   return out;
 }
 
-AbstractValue typed_value(const Shape& shape, const ShardingType& type) {
-  AbstractValue out{shape, false, {}};
+AbstractValue typed_value(const Shape& shape, const ShardingType& type, MemoryKind memory) {
+  AbstractValue out{shape, false, {}, {}, memory};
   if (type && type.dims.size() == shape.dims.size()) out.sharding = type;
   return out;
 }
 
 std::vector<AbstractValue> values_of(const std::vector<Instruction*>& operands,
-                                     const std::vector<ShardingType>& types) {
+                                     const CallTypes& types) {
   std::vector<AbstractValue> out;
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    out.push_back(typed_value(operands[k]->shape, types[k]));
+    out.push_back(typed_value(operands[k]->shape, types.operands[k], types.operand_memories[k]));
   }
   return out;
 }

@@ -37,19 +37,21 @@ struct RuleTrace {
             const NamedAxes& axes, const Captures& captures = {});
 };
 
-/// The shardings in the types of a call's operands and results, in explicit mode; rules see them.
+/// The shardings in the types of a call's operands and results, in explicit mode, and in which
+/// memories they are; rules see both.
 struct CallTypes {
   std::vector<ShardingType> operands;  ///< captures first
   std::vector<ShardingType> results;
+  std::vector<MemoryKind> operand_memories, result_memories;
 
   static CallTypes of(const Captures& captures, const std::vector<Array>& leaves,
                       const TracedFunction& f);
 };
 /// A value of that type; without it where it is of another rank.
-AbstractValue typed_value(const Shape& shape, const ShardingType& type);
+AbstractValue typed_value(const Shape& shape, const ShardingType& type, MemoryKind memory);
 std::vector<AbstractValue> values_of(const std::vector<ir::Instruction*>& operands);
 std::vector<AbstractValue> values_of(const std::vector<ir::Instruction*>& operands,
-                                     const std::vector<ShardingType>& types);
+                                     const CallTypes& types);
 /// ShardingTypeError if an array that a rule gives has another sharding in its type than it must
 /// have; arrays and types without one are left alone.
 void check_sharding(const std::string& what, const Array& given, const ShardingType& want,

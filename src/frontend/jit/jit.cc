@@ -307,7 +307,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
     const frontend::ActiveTrace active(&trace);
     results = info.trace(parameters, &out.prototype);
     for (const Array& r : results) {
-      out.types.push_back(frontend::stated_sharding(frontend::sharding_type_of(r)));
+      out.types.push_back(frontend::stated_sharding(r));
     }
   }
   trace.finish(results, where);

@@ -22,8 +22,7 @@ std::vector<Array> run_as_one_program(const std::string& name, Location location
       const ActiveTrace active(&trace);
       results = body();
       for (const Array& r : results) {
-        program.results.push_back(
-            {stated_sharding(sharding_type_of(r)), "", trace.gradient_by_parameter(r)});
+        program.results.push_back({stated_sharding(r), "", trace.gradient_by_parameter(r)});
       }
     }
     trace.finish(results, location);

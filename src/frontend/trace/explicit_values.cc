@@ -142,6 +142,13 @@ std::optional<Sharding> stated_sharding(const ShardingType& type) {
   return NamedSharding(type.mesh, type.spec(), Location{});
 }
 
+std::optional<Sharding> stated_sharding(const Array& array) {
+  std::optional<Sharding> out = stated_sharding(sharding_type_of(array));
+  const MemoryKind memory = memory_of(array);
+  if (out && is_host(memory)) out = out->with_memory_kind(std::string(name(memory)), Location{});
+  return out;
+}
+
 Array with_sharding_type(const Array& array, const ShardingType& type, Location location) {
   if (!type) return array;
   Trace* trace = Trace::current();

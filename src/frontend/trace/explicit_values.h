@@ -18,6 +18,8 @@ ShardingType sharding_type_of(const Array& array);
 Mesh untyped_mesh_of(const Array& array);
 /// The sharding that a type states; empty if Auto axes may split the value, too.
 std::optional<Sharding> stated_sharding(const ShardingType& type);
+/// That of an array's type, in the memory that the array is in.
+std::optional<Sharding> stated_sharding(const Array& array);
 /// A new value of the current trace under a constraint to this type; itself if that is empty.
 Array with_sharding_type(const Array& array, const ShardingType& type, Location location);
 
