@@ -85,6 +85,9 @@ if(NOT TESSERA_SANITIZE)
            COMMAND sh "${PROJECT_SOURCE_DIR}/tests/parity/run.sh"
                    "${CMAKE_CXX_COMPILER}" "${PROJECT_SOURCE_DIR}")
   set_tests_properties(parity PROPERTIES LABELS docs TIMEOUT 600)
+  add_test(NAME errors_docs
+           COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/errors" --check "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(errors_docs PROPERTIES LABELS docs TIMEOUT 60)
   if(TESSERA_INSTALL AND BUILD_SHARED_LIBS)
     add_test(NAME install
              COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run.sh"

@@ -31,30 +31,30 @@ class CallAttribute {
   /// A number: bool is pred, integers are s32, s64, u8 etc. by their C++ type, float is f32 and
   /// double f64.
   template <class T>
-  requires std::is_arithmetic_v<T> CallAttribute(T value)  // NOLINT: implicit by design
-      : dtype(type_of<T>()) {
-    if constexpr (std::is_same_v<T, bool>) {
-      this->value = value;
-    } else if constexpr (std::is_integral_v<T>) {
-      this->value = std::int64_t(value);
-    } else {
-      this->value = double(value);
-    }
-  }
+  requires std::is_arithmetic_v<T> CallAttribute(T v)  // NOLINT: implicit by design
+      : CallAttribute(number(type_of<T>(), Number<T>(v))) {}
   /// A string.
-  CallAttribute(const char* text) : dtype(DType::token), value(std::string(text)) {}  // NOLINT
-  CallAttribute(std::string text) : dtype(DType::token), value(std::move(text)) {}    // NOLINT
+  CallAttribute(const char* text);  // NOLINT: implicit by design
+  /// A string.
+  CallAttribute(std::string text);  // NOLINT: implicit by design
   /// A list of integers, `array<i64: ...>`.
-  CallAttribute(std::vector<std::int64_t> values)  // NOLINT: implicit by design
-      : dtype(DType::s64), value(std::move(values)) {}
+  CallAttribute(std::vector<std::int64_t> values);  // NOLINT: implicit by design
   /// A list of floats, `array<f64: ...>`.
-  CallAttribute(std::vector<double> values)  // NOLINT: implicit by design
-      : dtype(DType::f64), value(std::move(values)) {}
+  CallAttribute(std::vector<double> values);  // NOLINT: implicit by design
   /// A dictionary.
-  CallAttribute(std::map<std::string, CallAttribute> entries)  // NOLINT: implicit by design
-      : dtype(DType::token), value(std::move(entries)) {}
+  CallAttribute(std::map<std::string, CallAttribute> entries);  // NOLINT: implicit by design
   /// A value with an explicit type.
-  CallAttribute(DType type, Value v) : dtype(type), value(std::move(v)) {}
+  CallAttribute(DType type, Value v);
+  /// Copies, moves and destructors are compiled in the library.
+  CallAttribute(const CallAttribute&);
+  /// Moves.
+  CallAttribute(CallAttribute&&) noexcept;
+  /// Copies.
+  CallAttribute& operator=(const CallAttribute&);
+  /// Moves.
+  CallAttribute& operator=(CallAttribute&&) noexcept;
+  /// Destroys the value.
+  ~CallAttribute();
 
   /// Dtype of the number or of the list's elements; token for strings and dictionaries.
   DType dtype;
@@ -63,11 +63,17 @@ class CallAttribute {
 
   /// Returns the attribute as in HLO text.
   std::string to_string() const;
-  friend bool operator==(const CallAttribute& a, const CallAttribute& b) {
-    return a.dtype == b.dtype && a.value == b.value;
-  }
+  /// True if types and values are equal.
+  friend bool operator==(const CallAttribute& a, const CallAttribute& b);
 
  private:
+  template <class T>
+  using Number =
+      std::conditional_t<std::is_same_v<T, bool>, bool,
+                         std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
+  static CallAttribute number(DType type, bool v);
+  static CallAttribute number(DType type, std::int64_t v);
+  static CallAttribute number(DType type, double v);
   template <class T>
   static constexpr DType type_of() {
     if constexpr (std::is_same_v<T, bool>) return DType::pred;
@@ -99,19 +105,28 @@ class CallAttributes {
   using Entries = std::map<std::string, CallAttribute>;
 
   /// No attributes.
-  CallAttributes() = default;
+  CallAttributes();
   /// Attributes with these names and values.
-  CallAttributes(std::initializer_list<std::pair<const std::string, CallAttribute>> entries)
-      : entries_(entries) {}
+  CallAttributes(std::initializer_list<std::pair<const std::string, CallAttribute>> entries);
   /// Attributes with these names and values.
-  explicit CallAttributes(Entries entries) : entries_(std::move(entries)) {}
+  explicit CallAttributes(Entries entries);
+  /// Copies, moves and destructors are compiled in the library.
+  CallAttributes(const CallAttributes&);
+  /// Moves.
+  CallAttributes(CallAttributes&&) noexcept;
+  /// Copies.
+  CallAttributes& operator=(const CallAttributes&);
+  /// Moves.
+  CallAttributes& operator=(CallAttributes&&) noexcept;
+  /// Destroys the attributes.
+  ~CallAttributes();
   /// Parses HLO text: a dictionary. Any other text is kept as an opaque string, as custom calls of
   /// older interfaces have it.
   /// @throws ParseError, with the character, for a malformed dictionary.
   static CallAttributes parse(std::string_view text, Location location = {});
 
   /// True if there is an attribute of that name.
-  bool has(const std::string& name) const { return entries_.count(name) > 0; }
+  bool has(const std::string& name) const;
   /// All attributes.
   const Entries& entries() const { return entries_; }
   /// The string that custom calls of older interfaces carry in place of attributes.
@@ -146,7 +161,8 @@ class CallAttributes {
 
   /// Returns the attributes as in HLO text, sorted by name: `{low = 1 : i32, uplo = 76 : ui8}`.
   std::string to_string() const;
-  friend bool operator==(const CallAttributes&, const CallAttributes&) = default;
+  /// True if names and values are equal.
+  friend bool operator==(const CallAttributes&, const CallAttributes&);
 
  private:
   const CallAttribute& find(const std::string& name, Location location) const;

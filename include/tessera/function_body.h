@@ -54,6 +54,83 @@ class LeafCounter final : public TreeVisitor {
   int count = 0;
 };
 
+// What depends on the types of arguments and results alone stands apart from FunctionBody, so that
+// it is compiled once for all functions that have them.
+
+/// The arguments of a call.
+template <class Args, class Statics>
+struct ArgumentList {
+  static void walk(Args& args, TreeVisitor& v) { walk(args, v, Positions{}); }
+
+  /// Fills in what is known of the arguments; `info` refers to them.
+  static void describe(Args& args, CallInfo& info) {
+    info.walk_args = [&args](TreeVisitor& v) { walk(args, v); };
+    info.leaves = collect_leaves(info.walk_args);
+    info.arg_count = std::tuple_size_v<Args>;
+    info.tree = tree_signature(info.walk_args);
+    info.signature = info.tree;
+    describe(args, info, Positions{});
+    info.paths = [&info] { return leaf_paths(info.walk_args); };
+  }
+
+  /// A copy with other arrays.
+  static Args with_leaves(const Args& args, const std::vector<Array>& leaves) {
+    Args copy = args;
+    assign_leaves([&](TreeVisitor& v) { walk(copy, v); }, leaves);
+    return copy;
+  }
+
+ private:
+  using Positions = std::make_index_sequence<std::tuple_size_v<Args>>;
+
+  template <std::size_t... I>
+  static void walk(Args& args, TreeVisitor& v, std::index_sequence<I...>) {
+    v.begin(TreeVisitor::Node::tuple, (std::size_t(!Statics::contains(int(I))) + ... + 0));
+    [[maybe_unused]] std::size_t n = 0;
+    (walk_one<I>(std::get<I>(args), n, v), ...);
+    v.end();
+  }
+  template <std::size_t I, class T>
+  static void walk_one(T& arg, std::size_t& n, TreeVisitor& v) {
+    if constexpr (!Statics::contains(int(I))) {
+      v.key(n++);
+      visit_tree(arg, v);
+    }
+  }
+  template <std::size_t... I>
+  static void describe(Args& args, CallInfo& info, std::index_sequence<I...>) {
+    (describe_one<I>(std::get<I>(args), info), ...);
+  }
+  template <std::size_t I, class T>
+  static void describe_one(T& arg, CallInfo& info) {
+    if constexpr (Statics::contains(int(I))) {
+      info.signature += ";" + std::to_string(I) + "=";
+      const std::size_t begin = info.signature.size();
+      info.signature += static_key<T>(arg);
+      info.statics.emplace_back(int(I), begin, info.signature.size());
+    } else {
+      LeafCounter counter;
+      visit_tree(arg, counter);
+      info.arg_ranges.emplace_back(int(I), counter.count);
+    }
+  }
+};
+
+/// The leaves of a traced function's result, whose tree becomes the prototype.
+template <class R>
+std::vector<Array> keep_result(R value, Prototype* prototype) {
+  auto result = std::make_shared<R>(std::move(value));
+  std::vector<Array> out = tree_leaves(*result);
+  *result = tree_map([](const Array&) { return Array(); }, *result);
+  keep_texts(*result);
+  *prototype = Prototype(std::move(result));
+  return out;
+}
+template <class R>
+void walk_result(const Prototype& prototype, TreeVisitor& v) {
+  visit_tree(prototype.as<R>(), v);
+}
+
 /// A function to be traced, with the conversion of its C++ arguments and result to lists of arrays.
 /// Copies share the function.
 template <class F, class Statics>
@@ -117,68 +194,18 @@ class FunctionBody {
                     "of these (TESSERA_TREE names the fields of others)");
       if constexpr (is_tree<R>()) {
         CallInfo info;
-        auto walk = [](Args& a, TreeVisitor& v) {
-          v.begin(TreeVisitor::Node::tuple, traced_count<Args>());
-          [[maybe_unused]] std::size_t n = 0;
-          (walk_one<I>(std::get<I>(a), n, v), ...);
-          v.end();
-        };
-        info.walk_args = [&args, walk](TreeVisitor& v) { walk(args, v); };
-        info.leaves = collect_leaves(info.walk_args);
-        info.arg_count = sizeof...(I);
-        (add_range<I>(std::get<I>(args), info), ...);
-        info.tree = tree_signature(info.walk_args);
-        info.signature = info.tree;
-        (add_static<I>(std::get<I>(args), info), ...);
+        ArgumentList<Args, Statics>::describe(args, info);
         info.types = call_key<R, Args>();
         info.traced_types = call_key<R, typename traced_args<Args, Statics>::type>();
-        info.paths = [&info] { return leaf_paths(info.walk_args); };
-        info.trace = [&args, f = f_, walk](const std::vector<Array>& leaves, Prototype* prototype) {
-          Args copy = args;
-          assign_leaves([&](TreeVisitor& v) { walk(copy, v); }, leaves);
-          auto result = std::make_shared<R>(run(*f, std::get<I>(copy)...));
-          std::vector<Array> out = tree_leaves(*result);
-          *result = tree_map([](const Array&) { return Array(); }, *result);
-          keep_texts(*result);
-          *prototype = Prototype(std::move(result));
-          return out;
+        const std::shared_ptr<F> held = f_;
+        info.trace = [&args, f = held.get()](const std::vector<Array>& leaves,
+                                             Prototype* prototype) {
+          Args copy = ArgumentList<Args, Statics>::with_leaves(args, leaves);
+          return keep_result<R>(run(*f, std::get<I>(copy)...), prototype);
         };
-        info.walk_result = [](const Prototype& prototype, TreeVisitor& v) {
-          visit_tree(prototype.as<R>(), v);
-        };
+        info.walk_result = &walk_result<R>;
         return then(info, std::type_identity<R>{});
       }
-    }
-  }
-
-  template <class Args>
-  static constexpr std::size_t traced_count() {
-    std::size_t n = 0;
-    for (int i = 0; i < int(std::tuple_size_v<Args>); ++i) n += Statics::contains(i) ? 0 : 1;
-    return n;
-  }
-  template <std::size_t I, class T>
-  static void walk_one(T& arg, std::size_t& n, TreeVisitor& v) {
-    if constexpr (!Statics::contains(int(I))) {
-      v.key(n++);
-      visit_tree(arg, v);
-    }
-  }
-  template <std::size_t I, class T>
-  static void add_range(T& arg, CallInfo& info) {
-    if constexpr (!Statics::contains(int(I))) {
-      LeafCounter counter;
-      visit_tree(arg, counter);
-      info.arg_ranges.emplace_back(int(I), counter.count);
-    }
-  }
-  template <std::size_t I, class T>
-  static void add_static(const T& arg, CallInfo& info) {
-    if constexpr (Statics::contains(int(I))) {
-      info.signature += ";" + std::to_string(I) + "=";
-      const std::size_t begin = info.signature.size();
-      info.signature += static_key<T>(arg);
-      info.statics.emplace_back(int(I), begin, info.signature.size());
     }
   }
 

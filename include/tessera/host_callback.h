@@ -72,7 +72,7 @@ auto callback_argument(const T& value) {
 template <class... Args>
 std::vector<Array> callback_leaves(const Args&... args) {
   std::vector<Array> out;
-  const auto add = [&](const auto& tree) {
+  [[maybe_unused]] const auto add = [&](const auto& tree) {
     for (const Array& leaf : tree_leaves(tree)) out.push_back(leaf);
   };
   (add(args), ...);
@@ -300,8 +300,8 @@ struct Format {
   /// Converted implicitly from text.
   template <class Text>
   requires std::is_convertible_v<Text, std::string> Format(  // NOLINT: implicit by design
-      const Text& text, Location location = Location::current())
-      : text(text), location(location) {}
+      const Text& format, Location at = Location::current())
+      : text(format), location(at) {}
   std::string text;   ///< see `print`
   Location location;  ///< of the call
 };

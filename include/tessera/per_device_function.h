@@ -7,6 +7,7 @@
 #include <functional>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,8 @@ class PerDeviceFunction {
   static constexpr std::size_t kMaxArguments = 8;
 
   [[noreturn]] static void wrong_count(std::size_t takes, std::size_t given, Location);
-  [[noreturn]] static void wrong_type(std::size_t position, Location);
+  [[noreturn]] static void wrong_type(std::size_t position, const std::type_info& takes,
+                                      const std::type_info& given, Location);
 
   template <class T>
   static T pick(const std::vector<std::any>& args, std::size_t i, Location location) {
@@ -55,7 +57,7 @@ class PerDeviceFunction {
         return *value;
       }
     }
-    wrong_type(i, location);
+    wrong_type(i, typeid(Held), args[i].type(), location);
   }
   template <class R>
   static std::vector<Array> leaves_of(const R& result) {

@@ -89,13 +89,14 @@ class Sharding {
   /// True if both place the same parts of arrays of rank `ndim` on the same devices, even if they
   /// are of different classes or name different axes.
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
-  /// The kind of memory; "device" is the only one.
+  /// The kind of memory: "device", "pinned_host" or "unpinned_host".
   std::string memory_kind() const;
   /// Returns a copy with another kind of memory.
-  /// @throws ValueError for kinds other than "device".
+  /// @throws ValueError if the devices can't address it; the message lists the kinds that they can.
   Sharding with_memory_kind(const std::string& kind, Location location = Location::current()) const;
   /// Returns the sharding of arrays of rank `ndim` as HLO text, for example "{devices=[2,4]<=[8]}".
-  std::string to_hlo_text(std::int64_t ndim) const;
+  /// @throws ShardingError if the sharding is for another rank.
+  std::string to_hlo_text(std::int64_t ndim, Location location = Location::current()) const;
   /// Returns a description for messages.
   std::string to_string() const;
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -171,12 +170,21 @@ concept StdHashable = requires(const T& v) {
 template <class T>
 void keep_texts(T& value);
 
+/// Held while the static values that were met are looked through. The same thread may take it
+/// again: a type's own hash and operator== may call functions with static arguments.
+class StaticValuesLock {
+ public:
+  StaticValuesLock();
+  ~StaticValuesLock();
+  StaticValuesLock(const StaticValuesLock&) = delete;
+  StaticValuesLock& operator=(const StaticValuesLock&) = delete;
+};
+
 /// The number of a value among those of its type that were met before: equal values have equal
 /// numbers. They are kept until the process ends.
 template <class T>
 std::uint64_t number_among_equals(const T& v) {
-  static auto& mutex = *new std::mutex;
-  const std::lock_guard lock(mutex);
+  const StaticValuesLock lock;
   if constexpr (StdHashable<T>) {
     static auto& known = *new std::unordered_map<T, std::uint64_t>;
     if (const auto found = known.find(v); found != known.end()) return found->second;

@@ -2,11 +2,11 @@
 // Trees of arrays.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -205,16 +205,17 @@ constexpr bool fields_found() {
 /// The entries of an unordered map in the order of their keys.
 template <class Map>
 auto sorted_entries(Map& map) {
-  std::vector<decltype(&*map.begin())> out;
-  for (auto& entry : map) out.push_back(&entry);
-  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) {
+  using Entry = decltype(&*map.begin());
+  const auto before = [](Entry a, Entry b) {
     if constexpr (std::is_same_v<typename Map::key_type, const char*>) {
       return std::string_view(a->first) < std::string_view(b->first);
     } else {
       return a->first < b->first;
     }
-  });
-  return out;
+  };
+  std::multiset<Entry, decltype(before)> ordered(before);
+  for (auto& entry : map) ordered.insert(&entry);
+  return std::vector<Entry>(ordered.begin(), ordered.end());
 }
 
 template <class T>

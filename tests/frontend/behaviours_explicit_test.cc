@@ -178,6 +178,18 @@ TEST_F(Explicit, Behaviour_222_SlicesKeepSpecsThatStillDivide) {
         (void)dynamic_update_slice(a, placed({4, 8}, P()), {Array(0), Array(0)});
       },
       {"dynamic_update_slice", "PartitionSpec('x', None)", kNear});
+  expect_error<ShardingTypeError>(
+      [&] {
+        (void)dynamic_slice(a, {Array(1), Array(0)}, {3, 8});
+      },
+      {"dynamic_slice", "dim 0", "'x'", "3", "multiple of 2", kNear});
+  expect_error<ShardingTypeError>(
+      [&] {
+        (void)pad(a, {{1, 0}, {0, 0}});
+      },
+      {"pad", "dim 0", "'x'", "9", "multiple of 2", kNear});
+  expect_error<ShardingTypeError>([&] { (void)split(a, 8, 0); },
+                                  {"split", "dim 0", "'x'", "1", "multiple of 2", kNear});
 }
 
 TEST_F(Explicit, Behaviour_223_OpsThatNeedAllOfADim) {
@@ -187,6 +199,9 @@ TEST_F(Explicit, Behaviour_223_OpsThatNeedAllOfADim) {
   expect_error<ShardingTypeError>([&] { (void)sort(a, 0); }, {"sort", "dim 0", kNear});
   expect_error<ShardingTypeError>([&] { (void)argsort(a, 0); }, {"argsort", "dim 0", kNear});
   expect_error<ShardingTypeError>([&] { (void)unstack(a, 0); }, {"dim 0", kNear});
+  expect_error<ShardingTypeError>([&] { (void)cumsum(reshape(a, {64}), 0); },
+                                  {"cumsum", "dim 0", kNear});
+  EXPECT_EQ(type_text(tile(a, {1, 2})), "f32[8@x,16]");
   EXPECT_EQ(type_text(roll(a, 1, 1)), "f32[8@x,8]");
   EXPECT_EQ(type_text(cumsum(a, 1)), "f32[8@x,8]");
   EXPECT_EQ(type_text(sort(a, 1)), "f32[8@x,8]");
@@ -276,6 +291,8 @@ TEST_F(Explicit, Behaviour_227_OtherOps) {
         (void)conv2d(image, placed({3, 3, 2, 4}, P(nullptr, nullptr, nullptr, "y")));
       },
       {"the kernel is split", "out_sharding", kNear});
+  expect_error<ShardingTypeError>([&] { (void)histogram(placed({8}, P("x")), 4); },
+                                  {"bincount", "split", "out_sharding", kNear});
 }
 
 TEST_F(Explicit, Behaviour_228_Scans) {

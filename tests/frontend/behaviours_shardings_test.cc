@@ -157,6 +157,44 @@ TEST(JitShardings, Behaviour_129_SpecsNeedAMesh) {
                               {"'z'", "'x'"});
 }
 
+TEST(JitShardings, Behaviour_038_AxesThatTheMeshLacks) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const MeshScope scope(mesh);
+  const std::vector<std::string> facts = {"'z'", "PartitionSpec('z')", "'x'", kNear};
+  auto with = [&](const std::string& where) {
+    std::vector<std::string> parts = facts;
+    parts.push_back(where);
+    return parts;
+  };
+  expect_error<ShardingError>([] { jit(same, {.in_shardings = P("z")})(counting({8})); },
+                              with("in_shardings of argument 0"));
+  expect_error<ShardingError>([] { jit(same, {.out_shardings = P("z")})(counting({8})); },
+                              with("out_shardings"));
+  expect_error<ShardingError>([] { with_sharding_constraint(counting({8}), P("z")); },
+                              with("with_sharding_constraint"));
+  expect_error<ShardingError>([] { device_put(counting({8}), P("z")); }, with("device_put"));
+}
+
+TEST(JitShardings, Behaviour_037_AnAxisTwice) {
+  const Mesh mesh = mesh_of({{"x", 8}});
+  const MeshScope scope(mesh);
+  const std::vector<std::string> facts = {"'x'", "PartitionSpec('x', 'x')", kNear};
+  auto with = [&](const std::string& where) {
+    std::vector<std::string> parts = facts;
+    parts.push_back(where);
+    return parts;
+  };
+  expect_error<DuplicateSpecError>([] { (void)jit(same, {.in_shardings = P("x", "x")}); },
+                                   with("jit in_shardings"));
+  expect_error<DuplicateSpecError>([] { (void)jit(same, {.out_shardings = P("x", "x")}); },
+                                   with("jit out_shardings"));
+  expect_error<DuplicateSpecError>(
+      [] {
+        with_sharding_constraint(counting({8, 8}), P("x", "x"));
+      },
+      with("with_sharding_constraint"));
+}
+
 TEST(JitShardings, Behaviour_130_EmptyMeshes) {
   expect_error<ValueError>(
       [] { jit(same, {.out_shardings = NamedSharding(Mesh(), P())})(counting({8})); },

@@ -43,6 +43,8 @@ TEST(TransformBehaviours, Behaviour_189_ConstraintsShardEagerlyAndWithinJit) {
       jit([&](Array v) { return with_sharding_constraint(sum(v), NamedSharding(mesh, P())); })(x)
           .item<float>(),
       sum(x).item<float>());
+  expect_error<ValueError>([&] { (void)with_sharding_constraint(x, nullptr); },
+                           {"with_sharding_constraint", "None", "P()", kNear});
 }
 
 TEST(TransformBehaviours, Behaviour_190_OpenDimensionsOfConstraintsOnTrees) {

@@ -17,6 +17,8 @@
 #include <tessera/ops/shape_ops.h>
 #include <tessera/placement.h>
 
+#include "tests/support/error_table.h"
+
 namespace tessera::testing {
 
 inline std::vector<float> floats(const Array& a) { return a.to_vector<float>(); }
@@ -45,7 +47,8 @@ inline void expect_close(const Array& have, const Array& want, float tolerance =
 /// Among the parts of expect_error: the error's place is this file, within 15 lines of the check.
 inline constexpr const char* kNear = "\nnear";
 
-/// Runs f, which must throw exactly an E whose text has all parts; returns the text.
+/// Runs f, which must throw exactly an E whose text has all parts; returns the text. In a test of a
+/// behaviour the table of errors must have it.
 template <class E, class F>
 std::string expect_error(F&& f, const std::vector<std::string>& parts,
                          const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
@@ -53,6 +56,7 @@ std::string expect_error(F&& f, const std::vector<std::string>& parts,
     f();
   } catch (const E& e) {
     EXPECT_EQ(typeid(e).name(), typeid(E).name()) << e.what();
+    note_error(e);
     const std::string text = e.what();
     for (const std::string& part : parts) {
       if (part == kNear) {

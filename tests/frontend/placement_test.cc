@@ -105,7 +105,7 @@ TEST(Constraint, TreesAndErrors) {
   EXPECT_EQ(no_mesh(b).sharding(), NamedSharding(mesh, P("x")));
 }
 
-TEST(MakeArray, FromCallback) {
+TEST(MakeArray, Behaviour_094_CallbacksRunOncePerPart) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   int calls = 0;
   const Array whole = counting({8, 3});
@@ -123,6 +123,10 @@ TEST(MakeArray, FromCallback) {
   calls = 0;
   EXPECT_EQ(floats(make_array_from_callback({8, 3}, NamedSharding(mesh, P()), part)), all);
   EXPECT_EQ(calls, 1);
+}
+
+TEST(MakeArray, Behaviour_092_PartsOfAnotherShape) {
+  const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   expect_error<ShapeError>(
       [&] {
         make_array_from_callback({8, 3}, NamedSharding(mesh, P("x")), [](const Index&) {
@@ -137,43 +141,69 @@ TEST(MakeArray, FromCallback) {
         });
       },
       {"dtype", "f32", "s32"});
+  auto none = [](const Index&) { return zeros({1}); };
   expect_error<IndivisibleError>(
-      [&] { make_array_from_callback({9}, NamedSharding(mesh, P("x")), part); }, {"9", "4"});
+      [&] { make_array_from_callback({9}, NamedSharding(mesh, P("x")), none); },
+      {"9", "4", "PartitionSpec('x')", kNear});
 }
 
-TEST(MakeArray, FromSingleDeviceArrays) {
-  const Mesh mesh = mesh_of({{"x", 8}});
-  const NamedSharding split(mesh, P("x"));
+/// Parts of 0, 1, ..., 15 on eight devices, the last device's first.
+std::vector<Array> parts_from_the_last() {
   std::vector<Array> parts;
   for (int i = 7; i >= 0; --i) {
     parts.push_back(device_put(array<float>({float(2 * i), float(2 * i + 1)}), devices()[i]));
   }
-  const Array x = make_array_from_single_device_arrays({16}, split, parts);
+  return parts;
+}
+Array made_of(const std::vector<Array>& parts, Location location = Location::current()) {
+  return make_array_from_single_device_arrays({16}, NamedSharding(mesh_of({{"x", 8}}), P("x")),
+                                              parts, location);
+}
+
+TEST(MakeArray, Behaviour_101_PartsInAnyOrder) {
+  const Array x = made_of(parts_from_the_last());
   EXPECT_EQ(floats(x), floats(counting({16})));
   expect_close(x * 2, counting({16}, 2));
-  auto make = [&](const std::vector<Array>& given) {
-    return make_array_from_single_device_arrays({16}, split, given);
-  };
-  expect_error<ValueError>([&] { make({parts.begin(), parts.end() - 1}); }, {"8", "7 arrays"});
-  auto twice = parts;
-  twice[0] = parts[1];
-  expect_error<ValueError>([&] { make(twice); }, {"two arrays", "6"});
-  auto wide = parts;
-  wide[3] = device_put(zeros({3}), devices()[4]);
-  expect_error<ShapeError>([&] { make(wide); }, {"[2]", "f32[3]"});
-  auto other = parts;
-  other[3] = device_put(zeros({2}, s32), devices()[4]);
-  expect_error<DTypeError>([&] { make(other); }, {"s32[2]", "f32[2]"});
-  auto spread = parts;
-  spread[2] = put(zeros({8}), mesh, P("x"));
-  expect_error<ValueError>([&] { make(spread); }, {"one device", "8 shards"});
+}
+
+TEST(MakeArray, Behaviour_096_AsManyPartsAsDevices) {
+  const std::vector<Array> parts = parts_from_the_last();
+  expect_error<ValueError>(
+      [&] {
+        made_of({parts.begin(), parts.end() - 1});
+      },
+      {"8", "7 arrays", kNear});
+}
+
+TEST(MakeArray, Behaviour_097_PartsOnDevicesOfTheSharding) {
+  const std::vector<Array> parts = parts_from_the_last();
   const Mesh four(std::vector<Device>(devices().begin(), devices().begin() + 4), "x");
   expect_error<ValueError>(
       [&] {
         make_array_from_single_device_arrays({8}, NamedSharding(four, P("x")),
                                              {parts[0], parts[5], parts[6], parts[7]});
       },
-      {"[3]", "[7]"});
+      {"[3]", "[7]", kNear});
+}
+
+TEST(MakeArray, Behaviour_098_OnePartPerDevice) {
+  const std::vector<Array> parts = parts_from_the_last();
+  auto twice = parts;
+  twice[0] = parts[1];
+  expect_error<ValueError>([&] { made_of(twice); }, {"two arrays", "6", kNear});
+  auto spread = parts;
+  spread[2] = put(zeros({8}), mesh_of({{"x", 8}}), P("x"));
+  expect_error<ValueError>([&] { made_of(spread); }, {"one device", "8 shards", kNear});
+}
+
+TEST(MakeArray, Behaviour_099_PartsOfOneShapeAndDtype) {
+  const std::vector<Array> parts = parts_from_the_last();
+  auto wide = parts;
+  wide[3] = device_put(zeros({3}), devices()[4]);
+  expect_error<ShapeError>([&] { made_of(wide); }, {"[2]", "f32[3]", kNear});
+  auto other = parts;
+  other[3] = device_put(zeros({2}, s32), devices()[4]);
+  expect_error<DTypeError>([&] { made_of(other); }, {"s32[2]", "f32[2]", kNear});
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 
 #include <tessera/sharding.h>
 
+#include "tests/support/error_table.h"
+
 namespace tessera::test {
 
 /// Devices made by hand: ids 0..n-1, or those given.
@@ -23,13 +25,15 @@ inline std::vector<Device> devices_of(const std::vector<std::int64_t>& ids) {
   return out;
 }
 
-/// The message of the error of exactly that class; the test fails if there is none.
+/// The message of the error of exactly that class; the test fails if there is none. In a test of a
+/// behaviour the table of errors must have it.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {
     f();
   } catch (const E& e) {
     EXPECT_TRUE(typeid(e) == typeid(E)) << "another class: " << e.what();
+    tessera::testing::note_error(e);
     return e.what();
   } catch (const std::exception& e) {
     ADD_FAILURE() << "another class: " << e.what();

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/sharding/random_case.h"
+#include "tests/support/error_table.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +22,7 @@ std::string refusal(const std::string& text) {
   try {
     parse_tilings(text);
   } catch (const ParseError& e) {
+    tessera::testing::note_error(e);
     return e.what();
   }
   return "accepted";

@@ -43,8 +43,12 @@ inline constexpr Ellipsis ellipsis{};
 /// One entry of `index`: a position, a Slice, `newaxis`, `ellipsis` or an array of positions.
 class IndexItem {
  public:
+// g++ takes the enumerators of a class for names that hide others.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
   /// Which of the alternatives an entry holds.
   enum class Kind : std::uint8_t { position, slice, newaxis, ellipsis, array };
+#pragma GCC diagnostic pop
   /// One entry, converted implicitly from its value.
   IndexItem(int position) : kind_(Kind::position), position_(position) {}           // NOLINT
   IndexItem(std::int64_t position) : kind_(Kind::position), position_(position) {}  // NOLINT

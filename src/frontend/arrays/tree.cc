@@ -109,6 +109,16 @@ class Paths : public TreeVisitor {
 std::string TreeVisitor::quoted(const char* text) { return static_text(text); }
 std::string TreeVisitor::quoted(std::string_view text) { return string_text(text); }
 
+namespace {
+std::recursive_mutex& static_values() {
+  static auto& mutex = *new std::recursive_mutex;
+  return mutex;
+}
+}  // namespace
+
+StaticValuesLock::StaticValuesLock() { static_values().lock(); }
+StaticValuesLock::~StaticValuesLock() { static_values().unlock(); }
+
 std::string float_text(float v) { return exact_text(v); }
 std::string float_text(double v) { return exact_text(v); }
 std::string float_text(long double v) { return exact_text(v); }

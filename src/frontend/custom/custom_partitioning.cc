@@ -2,7 +2,11 @@
 // custom_partitioning: adapts the user's callbacks to the partitioner's interface.
 #include "src/frontend/custom/custom_partitioning.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 
 #include "src/base/contains.h"
 #include "src/frontend/arrays/array_impl.h"
@@ -19,15 +23,29 @@
 
 namespace tessera {
 
+namespace {
+
+/// As in the user's source.
+std::string type_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? name.get() : type.name();
+}
+
+}  // namespace
+
 void PerDeviceFunction::wrong_count(std::size_t takes, std::size_t given, Location location) {
   throw TypeError("the per-device function takes " + std::to_string(takes) +
                       " arguments, and the partitioned function has " + std::to_string(given),
                   location);
 }
-void PerDeviceFunction::wrong_type(std::size_t position, Location location) {
+void PerDeviceFunction::wrong_type(std::size_t position, const std::type_info& takes,
+                                   const std::type_info& given, Location location) {
   throw TypeError("argument " + std::to_string(position) +
                       " of the per-device function has another type than that of the partitioned "
-                      "function",
+                      "function: it takes " +
+                      type_name(takes) + ", and the partitioned function " + type_name(given),
                   location);
 }
 

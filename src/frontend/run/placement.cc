@@ -137,7 +137,9 @@ std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
     const std::string who = "with_sharding_constraint's argument" + paths[i];
     const auto sharding = frontend::resolve_leaf(targets[i], who, true, true, location);
     if (!sharding) {
-      throw ValueError(who + ": a sharding is needed, got " + targets[i].to_string(), location);
+      throw ValueError(
+          who + ": a sharding is needed, got " + targets[i].to_string() + "; P() replicates",
+          location);
     }
     out.push_back(frontend::constrain(leaves[i], *sharding, who, location));
   }

@@ -268,6 +268,31 @@ class Reader {
 
 }  // namespace
 
+CallAttribute::CallAttribute(const char* text) : CallAttribute(std::string(text)) {}
+CallAttribute::CallAttribute(std::string text) : dtype(DType::token), value(std::move(text)) {}
+CallAttribute::CallAttribute(std::vector<std::int64_t> values)
+    : dtype(DType::s64), value(std::move(values)) {}
+CallAttribute::CallAttribute(std::vector<double> values)
+    : dtype(DType::f64), value(std::move(values)) {}
+CallAttribute::CallAttribute(std::map<std::string, CallAttribute> entries)
+    : dtype(DType::token), value(std::move(entries)) {}
+CallAttribute::CallAttribute(DType type, Value v) : dtype(type), value(std::move(v)) {}
+CallAttribute::CallAttribute(const CallAttribute&) = default;
+CallAttribute::CallAttribute(CallAttribute&&) noexcept = default;
+CallAttribute& CallAttribute::operator=(const CallAttribute&) = default;
+CallAttribute& CallAttribute::operator=(CallAttribute&&) noexcept = default;
+CallAttribute::~CallAttribute() = default;
+
+CallAttribute CallAttribute::number(DType type, bool v) { return CallAttribute(type, Value(v)); }
+CallAttribute CallAttribute::number(DType type, std::int64_t v) {
+  return CallAttribute(type, Value(v));
+}
+CallAttribute CallAttribute::number(DType type, double v) { return CallAttribute(type, Value(v)); }
+
+bool operator==(const CallAttribute& a, const CallAttribute& b) {
+  return a.dtype == b.dtype && a.value == b.value;
+}
+
 std::string CallAttribute::to_string() const {
   if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
   if (const auto* i = std::get_if<std::int64_t>(&value)) {
@@ -300,6 +325,23 @@ std::string CallAttribute::to_string() const {
     for (double v : std::get<std::vector<double>>(value)) add(number_text(v));
   }
   return out + ">";
+}
+
+CallAttributes::CallAttributes() = default;
+CallAttributes::CallAttributes(
+    std::initializer_list<std::pair<const std::string, CallAttribute>> entries)
+    : entries_(entries) {}
+CallAttributes::CallAttributes(Entries entries) : entries_(std::move(entries)) {}
+CallAttributes::CallAttributes(const CallAttributes&) = default;
+CallAttributes::CallAttributes(CallAttributes&&) noexcept = default;
+CallAttributes& CallAttributes::operator=(const CallAttributes&) = default;
+CallAttributes& CallAttributes::operator=(CallAttributes&&) noexcept = default;
+CallAttributes::~CallAttributes() = default;
+
+bool CallAttributes::has(const std::string& name) const { return entries_.contains(name); }
+
+bool operator==(const CallAttributes& a, const CallAttributes& b) {
+  return a.entries_ == b.entries_ && a.opaque_ == b.opaque_;
 }
 
 CallAttributes CallAttributes::parse(std::string_view text, Location location) {

@@ -59,7 +59,7 @@ bool Sharding::is_abstract() const { return impl().is_abstract(); }
 std::map<Device, Index> Sharding::devices_indices_map(const Dims& global_shape,
                                                       Location location) const {
   (void)devices_for(*this, "devices_indices_map", location);
-  const auto layout = shard_layout(*this, global_shape);
+  const auto layout = shard_layout(*this, global_shape, location);
   std::map<Device, Index> out;
   for (std::size_t i = 0; i < layout->devices.size(); ++i) {
     out.emplace(layout->devices[i], layout->indices[i]);
@@ -77,7 +77,7 @@ std::map<Device, Index> Sharding::addressable_devices_indices_map(const Dims& gl
 std::map<Device, std::int64_t> Sharding::replica_ids(const Dims& global_shape,
                                                      Location location) const {
   (void)devices_for(*this, "replica_ids", location);
-  const auto layout = shard_layout(*this, global_shape);
+  const auto layout = shard_layout(*this, global_shape, location);
   std::map<Device, std::int64_t> out;
   for (std::size_t i = 0; i < layout->devices.size(); ++i) {
     out.emplace(layout->devices[i], layout->replica_ids[i]);
@@ -108,8 +108,8 @@ Sharding Sharding::with_memory_kind(const std::string& kind, Location location) 
   return Sharding(impl().with_memory_kind(kind));
 }
 
-std::string Sharding::to_hlo_text(std::int64_t ndim) const {
-  return impl().tiling(ndim, {}).to_string();
+std::string Sharding::to_hlo_text(std::int64_t ndim, Location location) const {
+  return impl().tiling(ndim, location).to_string();
 }
 
 std::string Sharding::to_string() const { return impl_ ? impl_->to_string() : "Sharding()"; }

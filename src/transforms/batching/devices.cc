@@ -2,6 +2,8 @@
 // Batches what says how values lie on devices, code per device and its collectives.
 #include <algorithm>
 
+#include <tessera/partition_spec.h>
+
 #include "src/base/contains.h"
 #include "src/transforms/batching/entries.h"
 #include "src/transforms/batching/site.h"
@@ -39,6 +41,22 @@ IndexList batch_axes(const BatchSite& site, const LogicalMesh& mesh) {
   return out;
 }
 
+/// The sharding as a user writes it.
+std::string spec_text(const TensorSharding& s) {
+  std::vector<SpecEntry> entries;
+  for (const DimSharding& d : s.dims) {
+    std::vector<std::string> names;
+    for (const int a : d.axes) names.push_back(s.mesh->axes[std::size_t(a)].name);
+    if (names.empty() && d.open) {
+      entries.emplace_back(UNCONSTRAINED);
+    } else {
+      entries.emplace_back(std::move(names));
+    }
+  }
+  while (!entries.empty() && entries.back() == SpecEntry(nullptr)) entries.pop_back();
+  return PartitionSpec::from_entries(std::move(entries)).to_string();
+}
+
 /// Adds the batch to the sharding of an entry: over those axes, behind none or left `open`.
 void add_batch_dim(const BatchSite& site, TensorSharding* s, std::int64_t dim,
                    const IndexList& axes, bool open) {
@@ -46,15 +64,19 @@ void add_batch_dim(const BatchSite& site, TensorSharding* s, std::int64_t dim,
     for (const int a : d.axes) {
       if (!tessera::contains(axes, a)) continue;
       const std::string name = "'" + s->mesh->axes[std::size_t(a)].name + "'";
+      const std::string where = "vmap: " + spec_text(*s) + " of " +
+                                (site.op.opcode == ir::Opcode::sharding_constraint
+                                     ? "a constraint"
+                                     : "a shard_map's arguments or results") +
+                                " names " + name;
       if (site.batcher.options().spmd_axes_of_types) {
-        throw ValueError("vmap: " + site.op.describe() + " is sharded over " + name +
+        throw ValueError(where +
                              ", which splits the batch of the vmap's arguments; valid: within the "
                              "vmap a spec without " +
                              name + ", as it is of one entry",
                          site.op.location());
       }
-      throw ValueError("vmap: " + site.op.describe() + " shards over " + name +
-                           ", which spmd_axis_name gives to the batch; an axis holds one dim",
+      throw ValueError(where + ", which spmd_axis_name gives to the batch; an axis holds one dim",
                        site.op.location());
     }
   }
