@@ -74,11 +74,11 @@ int describe(const ShardingArguments& options) {
   const std::vector<std::int64_t> shape = parse_shape(options.shape);
   // All or nothing: an error leaves stdout empty.
   std::ostringstream out;
-  out << s.to_string() << "\n" << s.to_hlo_text(std::int64_t(shape.size())) << "\nshard (";
+  out << s.to_string() << "\n" << s.to_hlo_text(std::int64_t(shape.size()), nowhere) << "\nshard (";
   const auto shard = s.shard_shape(shape, nowhere);
   for (std::size_t d = 0; d < shard.size(); ++d) out << (d ? ", " : "") << shard[d];
   out << ")\n";
-  for (const auto& [device, index] : s.devices_indices_map(shape)) {
+  for (const auto& [device, index] : s.devices_indices_map(shape, nowhere)) {
     out << device.to_string() << ":";
     for (const IndexSlice& slice : index) out << " " << slice.to_string();
     out << "\n";

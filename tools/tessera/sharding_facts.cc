@@ -70,10 +70,10 @@ void add_facts(const OrderedJson& line, OrderedJson& out) {
   }
   const std::int64_t rank = std::int64_t(shape.size());
   const NamedSharding s(mesh, spec_from_json(line.at("spec")), nowhere);
-  out["hlo"] = s.to_hlo_text(rank);
+  out["hlo"] = s.to_hlo_text(rank, {});
   out["shard_shape"] = s.shard_shape(shape, nowhere);
-  const auto indices = s.devices_indices_map(shape);
-  const auto replicas = s.replica_ids(shape);
+  const auto indices = s.devices_indices_map(shape, {});
+  const auto replicas = s.replica_ids(shape, {});
   OrderedJson map = OrderedJson::object(), ids = OrderedJson::object();
   for (const Device& device : devices) {
     OrderedJson slices = OrderedJson::array();

@@ -408,7 +408,7 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
   }
   const Dims local = sharding.shard_shape(shape, location);
   frontend::check_devices_exist(sharding, "make_array_from_callback's sharding", location);
-  const auto indices = sharding.devices_indices_map(shape);
+  const auto indices = sharding.devices_indices_map(shape, location);
   const std::vector<Device> list = sharding.device_list(location);
   const compiler::Engine& engine = compiler::engine_of(list);
   std::vector<std::pair<Index, DeviceBuffer>> made;

@@ -35,7 +35,7 @@ struct Holders {
 std::map<Box, Holders> holders_of_parts(const Sharding& sharding, const std::vector<Device>& list,
                                         const Dims& global) {
   std::map<Box, Holders> out;
-  const auto indices = sharding.devices_indices_map(global);
+  const auto indices = sharding.devices_indices_map(global, {});
   for (std::size_t i = 0; i < list.size(); ++i) {
     Holders& holders = out[box_of(indices.at(list[i]), global)];
     holders.places.push_back(i);
@@ -195,7 +195,7 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
   const std::size_t element = byte_size(impl.shape.dtype);
   const std::vector<Device> from = impl.sharding.device_list(), to = sharding.device_list();
   std::map<Box, DeviceBuffer> sources;
-  const auto from_indices = impl.sharding.devices_indices_map(global);
+  const auto from_indices = impl.sharding.devices_indices_map(global, {});
   for (std::size_t i = 0; i < from.size(); ++i) {
     sources.emplace(box_of(from_indices.at(from[i]), global), parts[i]);
   }
