@@ -291,8 +291,7 @@ TEST(SpmdAxisName, RefusesAxesThatDontFit) {
   };
   expect_error<ValueError>([&] { f("rows"); },
                            {"spmd_axis_name 'rows'", "it has 'batch', 'model'", kNear});
-  expect_error<ValueError>([&] { f("model"); },
-                           {"names 'model'", "an axis holds one dim", kNear});
+  expect_error<ValueError>([&] { f("model"); }, {"names 'model'", "an axis holds one dim", kNear});
   expect_error<ValueError>(
       [&] {
         vmap(shard_map([](Array e) { return e; },
