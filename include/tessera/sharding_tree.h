@@ -25,11 +25,36 @@ struct FromGda {};
 /// (jax.experimental.pjit.FROM_GDA). Valid for arguments only.
 inline constexpr FromGda FROM_GDA{};
 
+/// Type of AUTO.
+class Auto {
+ public:
+  /// AUTO on the mesh in scope.
+  constexpr Auto() = default;
+  /// Returns AUTO on that mesh.
+  Auto operator()(const Mesh& mesh) const;
+  /// The mesh, as a sharding on it; empty: that in scope.
+  const Sharding& on() const { return on_; }
+
+ private:
+  Sharding on_;
+};
+/// The compiler chooses the sharding of an argument or result: that with which the program costs
+/// least (Layouts::solved), or that which the other annotations imply (Layouts::propagated). Valid
+/// in `in_shardings` and `out_shardings` of jit and pjit; arguments of a call are moved there, and
+/// `Compiled::input_shardings()` tells what was chosen (jax.experimental.pjit.AUTO).
+/// @code
+/// auto g = jit(f, {.in_shardings = AUTO(mesh), .out_shardings = AUTO(mesh)});
+/// auto compiled = g.lower(shape_dtype_struct({64, 64}, DType::f32)).compile();
+/// Array x = device_put(ones({64, 64}), compiled.input_shardings()[0]);
+/// @endcode
+inline const Auto AUTO{};
+
 /// Shardings for a tree of arrays, as a prefix of that tree (JAX's tree prefixes).
 ///
 /// A leaf applies to all arrays below it: a Sharding, a PartitionSpec (on the mesh in scope),
-/// nullptr, UNSPECIFIED or FROM_GDA. `tree(...)` lists the shardings of the elements of a tuple,
-/// vector or struct in order, `dict(...)` those of a map or of a struct with named fields by key.
+/// nullptr, UNSPECIFIED, FROM_GDA or AUTO. `tree(...)` lists the shardings of the elements of a
+/// tuple, vector or struct in order, `dict(...)` those of a map or of a struct with named fields by
+/// key.
 /// @code
 /// jit(f, {.in_shardings = tree(P("x"), nullptr), .out_shardings = P("x")});
 /// @endcode
@@ -42,6 +67,7 @@ class ShardingTree {
     unspecified,
     none,
     from_gda,
+    automatic,
     sharding,
     spec,
     sequence,
@@ -54,6 +80,7 @@ class ShardingTree {
   ShardingTree(Unspecified) {}
   ShardingTree(std::nullptr_t) : kind_(Kind::none) {}
   ShardingTree(FromGda) : kind_(Kind::from_gda) {}
+  ShardingTree(const Auto& a) : kind_(Kind::automatic), sharding_(a.on()) {}
   ShardingTree(const Sharding& s) : kind_(Kind::sharding), sharding_(s) {}
   ShardingTree(const PartitionSpec& spec) : kind_(Kind::spec), spec_(spec) {}
   /// The name of an axis isn't a spec: write P("x").
@@ -70,7 +97,7 @@ class ShardingTree {
   bool is_leaf() const { return kind_ != Kind::sequence && kind_ != Kind::dictionary; }
   /// True for UNSPECIFIED.
   bool is_unspecified() const { return kind_ == Kind::unspecified; }
-  /// The sharding of Kind::sharding.
+  /// The sharding of Kind::sharding; of Kind::automatic one on its mesh, or an empty one.
   const Sharding& sharding() const { return sharding_; }
   /// The spec of Kind::spec.
   const PartitionSpec& spec() const { return spec_; }

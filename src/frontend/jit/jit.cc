@@ -191,8 +191,10 @@ std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info,
 }
 
 std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInfo& info,
-                                                                   Location where) const {
+                                                                   Location where,
+                                                                   Automatic* automatic) const {
   std::vector<std::optional<Sharding>> out(info.leaves.size());
+  if (automatic) automatic->resize(info.leaves.size());
   if (options.in_shardings.is_unspecified()) return out;
   std::vector<int> positions;
   for (const auto& [position, count] : info.arg_ranges) positions.push_back(position);
@@ -206,6 +208,10 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
     if (leaves[i].kind() == ShardingTree::Kind::from_gda) {
       out[i] = sharding_of_argument(impl, names[i], where);
+      continue;
+    }
+    if (const auto mesh = frontend::mesh_of_auto(leaves[i], who, location)) {
+      if (automatic) (*automatic)[i] = in_memory(*mesh, frontend::memory_of(info.leaves[i]));
       continue;
     }
     out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
@@ -249,14 +255,20 @@ void JitCore::State::check_outputs() const {
 std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(const CallInfo& info,
                                                                     const Prototype& prototype,
                                                                     std::size_t count,
-                                                                    Location where) const {
+                                                                    Location where,
+                                                                    Automatic* automatic) const {
   std::vector<std::optional<Sharding>> out(count);
+  if (automatic) automatic->resize(count);
   if (options.out_shardings.is_unspecified()) return out;
   const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
   const auto leaves = frontend::broadcast_prefix(options.out_shardings, walk, out_name, where);
   const auto paths = leaf_paths(walk);
   for (std::size_t i = 0; i < count; ++i) {
     const std::string who = api() + " " + out_name + paths[i] + " of '" + name + "'";
+    if (auto mesh = frontend::mesh_of_auto(leaves[i], who, location)) {
+      if (automatic) (*automatic)[i] = std::move(mesh);
+      continue;
+    }
     out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
   }
   return out;
@@ -294,7 +306,8 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   check_mesh();
   check_names(info);
   const auto names = leaf_names(info);
-  const auto inputs = wanted_inputs(info, where);
+  Automatic automatic;
+  const auto inputs = wanted_inputs(info, where, &automatic);
   out.program.donated = donated_leaves(info, where);
   check_outputs();
   ++traces;
@@ -311,17 +324,20 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
     }
   }
   trace.finish(results, where);
-  const auto outputs = wanted_outputs(info, out.prototype, results.size(), where);
+  Automatic chosen_results;
+  const auto outputs = wanted_outputs(info, out.prototype, results.size(), where, &chosen_results);
   const auto result_paths = leaf_paths([&](TreeVisitor& v) { info.walk_result(out.prototype, v); });
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string who = "result" + result_paths[i] + " of '" + name + "'";
     if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
     out.program.results.push_back(
-        {outputs[i] ? outputs[i] : out.types[i], who, trace.gradient_by_parameter(results[i])});
+        {outputs[i] ? outputs[i] : out.types[i], who,
+         chosen_results[i] ? std::nullopt : trace.gradient_by_parameter(results[i])});
     out.program.result_weak.push_back(results[i].weak_type());
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
-    out.program.parameters.push_back({inputs[i], names[i]});
+    const bool chosen = automatic[i].has_value();
+    out.program.parameters.push_back({chosen ? automatic[i] : inputs[i], names[i], {}, chosen});
   }
   out.captures = trace.captures();
   for (std::size_t i = 0; i < out.captures.size(); ++i) {
@@ -329,6 +345,9 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
     out.program.donated.push_back(false);
   }
   out.program.mesh_uses = trace.mesh_uses();
+  for (const std::optional<Sharding>& s : chosen_results) {
+    if (s) out.program.mesh_uses.push_back({*s, location});
+  }
   out.program.module = trace.take_module();
   return out;
 }

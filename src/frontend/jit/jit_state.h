@@ -72,12 +72,16 @@ struct JitCore::State {
   /// One text per leaf: "x[0] of 'f'".
   std::vector<std::string> leaf_names(const CallInfo& info, bool with_function = true) const;
   MissNames miss_names(const CallInfo& info) const;
-  std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where) const;
+  /// Of what is AUTO, a sharding on its mesh; empty for the rest.
+  using Automatic = std::vector<std::optional<Sharding>>;
+  std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where,
+                                                     Automatic* automatic = nullptr) const;
   /// The checks of out_shardings that need no results.
   void check_outputs() const;
   std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
                                                       const Prototype& prototype, std::size_t count,
-                                                      Location where) const;
+                                                      Location where,
+                                                      Automatic* automatic = nullptr) const;
   std::vector<bool> donated_leaves(const CallInfo& info, Location where) const;
 
   struct Traced {

@@ -14,6 +14,7 @@
 #include "src/frontend/run/shardings.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/analysis/memory_kinds.h"
+#include "src/ir/auto_sharding.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/drop_shardings.h"
@@ -256,8 +257,14 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     ir::set_memory_of_parameter(module.entry()->parameter(k),
                                 internal::memory_of(bound.parameter_shardings[i]));
     if (n == 1) continue;
-    module.entry()->parameter(k)->sharding = {
-        to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())};
+    ir::Instruction* parameter = module.entry()->parameter(k);
+    const std::int64_t rank = bound.parameter_shapes[i].rank();
+    if (program.parameters[i].automatic) {
+      ir::set_auto_sharding(parameter);
+      parameter->sharding = {TensorSharding::open_on(nullptr, rank)};
+    } else {
+      parameter->sharding = {to_tensor_sharding(bound.parameter_shardings[i], rank)};
+    }
   }
   bound.result_shapes = flatten(root->shape);
   placed.result_memory = place_results(program);
@@ -275,6 +282,9 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     for (TensorSharding& s : root->sharding) {
       if (!s.mesh) s.mesh = module.mesh;
     }
+    for (ir::Instruction* p : module.entry()->parameters()) {
+      if (ir::has_auto_sharding(*p)) p->sharding[0].mesh = module.mesh;
+    }
   } else {
     ir::drop_shardings_for_one_device(&module);
   }
@@ -291,6 +301,14 @@ BoundProgram compile_program(PlacedProgram placed) {
                      bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
   for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
+  for (std::size_t k = 0; k < bound.kept.size(); ++k) {
+    const std::size_t i = bound.kept[k];
+    if (!program.parameters[i].automatic || bound.devices.size() == 1) continue;
+    Sharding& chosen = bound.parameter_shardings[i];
+    chosen = internal::in_memory(
+        sharding_of_result(bound.executable->parameter_shardings()[k], bound.devices, placed.mesh),
+        internal::memory_of(chosen));
+  }
   for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
     if (program.results[i].sharding) {
       bound.result_shardings.push_back(*program.results[i].sharding);

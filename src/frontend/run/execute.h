@@ -23,6 +23,8 @@ struct Placement {
   std::string who;                   ///< for messages: "argument x[0] of f"
   /// Of a result: the parameter by which it is the gradient. It is sharded as that.
   std::optional<std::size_t> gradient_by{};
+  /// Of a parameter: the compiler chooses its sharding, on the mesh of `sharding`.
+  bool automatic = false;
 };
 
 /// A traced program and the requested shardings of its parameters and results.

@@ -27,6 +27,12 @@ ShardingTree ShardingTree::dictionary(std::vector<std::pair<std::string, Shardin
   return out;
 }
 
+Auto Auto::operator()(const Mesh& mesh) const {
+  Auto out;
+  out.on_ = NamedSharding(mesh, PartitionSpec());
+  return out;
+}
+
 std::string ShardingTree::to_string() const {
   switch (kind_) {
     case Kind::unspecified:
@@ -35,6 +41,9 @@ std::string ShardingTree::to_string() const {
       return "None";
     case Kind::from_gda:
       return "FROM_GDA";
+    case Kind::automatic:
+      return sharding_.valid() ? "AUTO(" + NamedSharding(sharding_).mesh().to_string() + ")"
+                               : "AUTO";
     case Kind::sharding:
       return sharding_.to_string();
     case Kind::spec:
@@ -282,6 +291,7 @@ void check_resolvable(const ShardingTree& tree, const std::string& what,
                       const std::string& function, bool none_is_replicated, Location location) {
   if (tree.is_leaf()) {
     const std::string who = what + " of '" + function + "'";
+    if (mesh_of_auto(tree, who, location)) return;
     (void)resolve_leaf(tree, who, none_is_replicated, false, location);
     return;
   }
@@ -289,6 +299,21 @@ void check_resolvable(const ShardingTree& tree, const std::string& what,
     check_resolvable(tree.children()[i], what + child_path(tree, i), function, none_is_replicated,
                      location);
   }
+}
+
+std::optional<Sharding> mesh_of_auto(const ShardingTree& leaf, const std::string& what,
+                                     Location location) {
+  if (leaf.kind() != ShardingTree::Kind::automatic) return std::nullopt;
+  if (leaf.sharding().valid()) {
+    if (leaf.sharding().num_devices() > 0) return leaf.sharding();
+    throw ValueError(what + ": AUTO on an empty mesh", location);
+  }
+  const Mesh mesh = current_mesh();
+  if (!mesh.empty()) return NamedSharding(mesh, PartitionSpec(), location);
+  throw RuntimeError(what +
+                         " is AUTO, and no mesh is in scope: write AUTO(mesh), or put "
+                         "`MeshScope scope(mesh);` before",
+                     location);
 }
 
 std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string& what,
@@ -300,6 +325,10 @@ std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string
     case ShardingTree::Kind::from_gda:
       throw ValueError(what + ": FROM_GDA is valid for the arguments of jit and pjit only",
                        location);
+    case ShardingTree::Kind::automatic:
+      throw ValueError(
+          what + ": AUTO is valid in in_shardings and out_shardings of jit and pjit only",
+          location);
     case ShardingTree::Kind::none: {
       const Mesh mesh = current_mesh();
       if (!none_is_replicated || mesh.empty()) return std::nullopt;

@@ -24,6 +24,10 @@ std::optional<Sharding> resolve_leaf(const ShardingTree& leaf, const std::string
                                      bool none_is_replicated, bool allow_unconstrained,
                                      Location location);
 
+/// Of AUTO a sharding on its mesh; empty for all others. RuntimeError without any mesh.
+std::optional<Sharding> mesh_of_auto(const ShardingTree& leaf, const std::string& what,
+                                     Location location);
+
 /// The checks that don't depend on the arrays, for all leaves of a tree: for each spec there must
 /// be a mesh in scope that has its axes. RuntimeError or ShardingError naming the position in the
 /// tree and the function.

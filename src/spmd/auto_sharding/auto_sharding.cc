@@ -2,6 +2,7 @@
 // Propagates, solves, and keeps the cheaper of the two programs.
 #include "src/spmd/auto_sharding/auto_sharding.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.h"
+#include "src/ir/auto_sharding.h"
 #include "src/spmd/auto_sharding/argument_views.h"
 #include "src/spmd/auto_sharding/sharding_model.h"
 #include "src/spmd/collectives/count.h"
@@ -64,6 +66,12 @@ std::vector<Propagation::Pin> solve(const ir::Module& module, const Propagation&
   return choice.pins();
 }
 
+bool chooses_arguments(const ir::Module& module) {
+  const std::vector<ir::Instruction*>& parameters = module.entry()->parameters();
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [](const ir::Instruction* p) { return ir::has_auto_sharding(*p); });
+}
+
 /// A propagated module as one device runs it.
 struct Partitioned {
   std::unique_ptr<ir::Module> device;
@@ -113,7 +121,8 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   out.propagated = out.chosen = now.cost;
   out.device = std::move(now.device);
   out.report = std::move(now.report);
-  if (now.cost.bytes == 0) return out;
+  // Where the program states its arguments, nothing is moved to repeat less work.
+  if (now.cost.bytes == 0 && !chooses_arguments(*open)) return out;
 
   const double budget = options.memory_budget.value_or(kMemoryGrowth * now.cost.peak_bytes);
   const ArgumentViews views = add_views(open.get());

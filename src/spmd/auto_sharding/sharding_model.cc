@@ -213,7 +213,7 @@ class ShardingChoice::Builder {
     Node node;
     node.root = root;
     node.domain.push_back(now);
-    const bool is_open = !value.given && (!value.boundary || value.open_result);
+    const bool is_open = value.boundary ? value.open_boundary : !value.given;
     if (is_open) {
       for (const int v : members) add_state(&node.domain, current_[std::size_t(v)]);
       TensorSharding state = now.closed();
@@ -455,6 +455,11 @@ class ShardingChoice::Builder {
     const auto look = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (!takes_part(values[k])) continue;
+        // Rules of data flow don't know the sizes.
+        const Dims& dims = graph_.values[std::size_t(values[k])].dims;
+        for (std::size_t d = 0; d < tensors[k].size() && d < dims.size(); ++d) {
+          if (tensors[k][d].size() == 1) out.uses[std::size_t(tensors[k][d][0])].size = dims[d];
+        }
         const TensorSharding& s = current_[std::size_t(values[k])];
         if (s.dims.size() != tensors[k].size()) continue;
         e.projections.push_back(project(*mesh_, *op.rule, tensors[k], s));

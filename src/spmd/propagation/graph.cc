@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/ir/auto_sharding.h"
 #include "src/ir/constraint.h"
 #include "src/spmd/manual/manual.h"
 
@@ -173,13 +174,15 @@ class Builder {
     const Instruction* root = module_->entry()->root();
     for (std::size_t k = 0; k < graph_.leaf_count(root); ++k) {
       Value& v = graph_.values[std::size_t(graph_.value_of(root, k))];
-      v.open_result = v.active && (!v.given || v.sharding.fully_open());
+      v.open_boundary = v.active && (!v.given || v.sharding.fully_open());
     }
     bound(root);
     for (const Instruction* p : module_->entry()->parameters()) {
       bound(p);
       for (std::size_t k = 0; k < graph_.leaf_count(p); ++k) {
-        graph_.values[std::size_t(graph_.value_of(p, k))].open_result = false;
+        Value& v = graph_.values[std::size_t(graph_.value_of(p, k))];
+        v.open_boundary = v.active && ir::has_auto_sharding(*p) && v.sharding.fully_open();
+        v.given = v.given && !v.open_boundary;
       }
     }
     set_manual(bound);

@@ -469,8 +469,8 @@ bool Propagation::is_free(int value, const TensorSharding& sharding) const {
     return false;
   }
   if (!v.boundary) return !v.given;
-  // A result that the program leaves open, as callers expect results to be split.
-  if (!v.open_result || !sharding.unreduced.empty()) return false;
+  // What the program leaves open, as callers expect arguments and results to be split.
+  if (!v.open_boundary || !sharding.unreduced.empty()) return false;
   for (std::size_t d = 0; d < v.dims.size(); ++d) {
     const IndexList& axes = sharding.dims[d].axes;
     if (propagation::whole_axes(*state_->fine, *state_->coarse, axes) != axes ||
