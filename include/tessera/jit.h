@@ -47,6 +47,11 @@ struct JitOptions {
   /// unset, TESSERA_LAYOUTS decides when a program is compiled; its default is `solved`. When one
   /// jitted function calls another, the outer function's option applies.
   std::optional<Layouts> layouts{};
+  /// Bytes that one device may hold, where shardings are solved for (Layouts::solved): the cheapest
+  /// program that is found within them is taken, and the propagated one if there is none. If unset,
+  /// TESSERA_MEMORY_BUDGET decides; its default is a quarter more than the propagated program
+  /// takes. Memory is estimated before the program is compiled to the end.
+  std::optional<std::int64_t> memory_budget{};
   /// Names in `arg_names` of more arguments whose memory results may reuse; see donate_argnums.
   std::vector<std::string> donate_argnames{};
   /// Older name of `in_shardings`, of pjit only: specs, nullptr (replicated) or FROM_GDA. Giving

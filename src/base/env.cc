@@ -36,6 +36,8 @@ const std::vector<EnvVariable>& env_table() {
       {"TESSERA_LAYOUTS", "choice:propagated|solved", "solved",
        "how intermediate arrays are sharded in programs that don't state it: by propagation of the "
        "annotations alone, or by a solver for the cheapest program"},
+      {"TESSERA_MEMORY_BUDGET", "integer", "a quarter more than the propagated program",
+       "bytes that one device may hold in a program whose shardings are solved for", 1, kMaxBytes},
       {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
        "bytes from which an array is not gathered for a dot, nor a dot's full result held to be "
        "scattered: the parts are sent around a ring of devices",

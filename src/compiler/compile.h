@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,16 @@ FullGathers full_gathers_of_environment();
 /// TESSERA_WINDOW_DOTS_FROM, or its default. ValueError for another value than it may have.
 std::int64_t collective_matmul_bytes_of_environment();
 
+/// TESSERA_MEMORY_BUDGET, if it is set. ValueError for another value than it may have.
+std::optional<std::int64_t> memory_budget_of_environment();
+
 /// All that a program is compiled by, environment variables included, which are read when the
 /// options are made: caches of executables have all of it in their keys.
 struct Options {
   Layouts layouts = Layouts::solved;
+  /// Bytes that one device may hold where shardings are solved for; empty: hardly more than the
+  /// propagated program.
+  std::optional<std::int64_t> memory_budget = memory_budget_of_environment();
   FullGathers full_gathers = full_gathers_of_environment();
   std::int64_t collective_matmul_from_bytes = collective_matmul_bytes_of_environment();
   /// Keep the modules between the stages, for as_text().

@@ -17,4 +17,8 @@ std::int64_t collective_matmul_bytes_of_environment() {
       .value_or(spmd::CollectiveOptions().collective_matmul_from_bytes);
 }
 
+std::optional<std::int64_t> memory_budget_of_environment() {
+  return env_integer("TESSERA_MEMORY_BUDGET", 1, kMaxBytes);
+}
+
 }  // namespace tessera::compiler

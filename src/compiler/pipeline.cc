@@ -122,6 +122,7 @@ void propagate(Compilation& c) {
   spmd::AutoShardingOptions options;
   options.partition = c.partition;
   options.partition.context = c.context.get();
+  if (c.options.memory_budget) options.memory_budget = double(*c.options.memory_budget);
   spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
   c.module = std::move(found.module);
   if (c.for_report) return;  // reports want all records

@@ -139,6 +139,21 @@ TEST(Layouts, TheVariableAppliesIfTheProgramStatesNothing) {
   EXPECT_EQ(a.compile(Layouts::propagated).layouts(), Layouts::propagated);
 }
 
+TEST(Layouts, MemoryIsBounded) {
+  const Arguments a;
+  const auto bytes = [&](std::optional<std::int64_t> budget) {
+    JitOptions options = a.options(Layouts::solved);
+    options.memory_budget = budget;
+    return jit(step, options).lower(a.x, a.w, a.dy).compile().cost_analysis().bytes_received;
+  };
+  const double propagated = a.compile(Layouts::propagated).cost_analysis().bytes_received;
+  // There is no program for so little: the propagated one stays.
+  EXPECT_EQ(bytes(1), propagated);
+  EXPECT_LT(bytes(1 << 30), propagated);
+  expect_error<ValueError>([] { (void)jit(step, {.memory_budget = 0}); },
+                           {"memory_budget is 0", "at least 1", kNear});
+}
+
 TEST(Layouts, NamesAreReadAndRefused) {
   for (const Layouts layouts : {Layouts::solved, Layouts::propagated}) {
     EXPECT_EQ(parse_layouts(to_string(layouts)), layouts);

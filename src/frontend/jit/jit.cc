@@ -85,6 +85,11 @@ JitCore::JitCore(JitOptions options, Location location, bool pjit)
     }
   }
   if (options.layouts) at_location(location, [&] { (void)to_string(*options.layouts); });
+  if (options.memory_budget && *options.memory_budget <= 0) {
+    throw ValueError("memory_budget is " + std::to_string(*options.memory_budget) +
+                         "; valid: bytes of one device, at least 1",
+                     location);
+  }
   state_->name = options.name.empty() ? "jit_fn" : options.name;
   state_->options = std::move(options);
   state_->location = location;
@@ -303,6 +308,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.is_jit = true;
   out.program.keep_unused = options.keep_unused;
   out.program.layouts = options.layouts;
+  out.program.memory_budget = options.memory_budget;
   check_mesh();
   check_names(info);
   const auto names = leaf_names(info);

@@ -28,6 +28,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   copy.program.result_weak = placed.program.result_weak;
   copy.program.donated = placed.program.donated;
   copy.program.layouts = placed.program.layouts;
+  copy.program.memory_budget = placed.program.memory_budget;
   copy.program.module = placed.program.module->clone();
   return copy;
 }
@@ -192,6 +193,7 @@ Explanation Lowered::explain(const ExplainOptions& options) const {
   const frontend::PlacedProgram& placed = state_->placed;
   compiler::Options compile;
   compile.layouts = compiler::choose_layouts(placed.program.layouts);
+  if (placed.program.memory_budget) compile.memory_budget = placed.program.memory_budget;
   return compiler::explain_module(*placed.program.module, compile, options,
                                   names_of(state_->paths, state_->result_paths, placed.bound.kept));
 }
@@ -199,6 +201,7 @@ Explanation Compiled::explain(const ExplainOptions& options) const {
   const frontend::BoundProgram& bound = state_->bound;
   compiler::Options compile;
   compile.layouts = bound.executable->layouts();
+  if (bound.memory_budget) compile.memory_budget = bound.memory_budget;
   return compiler::explain_module(bound.executable->input(), compile, options,
                                   names_of(state_->paths, state_->result_paths, bound.kept));
 }

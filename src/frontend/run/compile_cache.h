@@ -2,16 +2,19 @@
 // The cache of executables by program text: each program is compiled once.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "src/compiler/engine.h"
 
 namespace tessera::frontend {
 
 /// Threads that request a program that another thread compiles wait for it. `runs`: false for
-/// programs that are only inspected.
+/// programs that are only inspected. `budget`: of memory; empty: that of the environment.
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
-                                                           bool runs, Layouts layouts);
+                                                           bool runs, Layouts layouts,
+                                                           std::optional<std::int64_t> budget);
 
 }  // namespace tessera::frontend

@@ -296,9 +296,10 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable =
-      compile_cached(compiling_engine(bound), std::move(program.module),
-                     bound.lacks_devices.empty(), compiler::choose_layouts(program.layouts));
+  bound.executable = compile_cached(
+      compiling_engine(bound), std::move(program.module), bound.lacks_devices.empty(),
+      compiler::choose_layouts(program.layouts), program.memory_budget);
+  bound.memory_budget = program.memory_budget;
   for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {

@@ -3,18 +3,8 @@
 #include "src/ir/analysis/loop_invariance.h"
 
 #include "src/ir/analysis/equivalence.h"
-#include "src/ir/rewrite/while_view.h"
 
 namespace tessera::ir {
-namespace {
-
-/// A carry that the body hands on unchanged.
-bool is_invariant_carry(const Computation& body, std::size_t carry) {
-  const Instruction& root = *body.root();
-  return root.is(Opcode::tuple) && WhileView::carry_of(*root.operand(carry)) == carry;
-}
-
-}  // namespace
 
 bool is_plain_collective(const Instruction& i) {
   switch (i.opcode) {
@@ -36,20 +26,6 @@ bool is_plain_collective(const Instruction& i) {
 bool may_stand_outside(const Instruction& i) {
   if (runs_program(i.opcode) || !i.shape.is_array() || !is_pure(i)) return false;
   return !is_collective(i.opcode) || is_plain_collective(i);
-}
-
-std::vector<char> loop_invariant_values(const Computation& body) {
-  std::vector<char> invariant(body.instructions().size(), 0);
-  for (const auto& i : body.instructions()) {
-    if (!i->shape.is_array()) continue;
-    const auto carry = WhileView::carry_of(*i);
-    bool same = carry ? is_invariant_carry(body, *carry) : may_stand_outside(*i);
-    for (const Instruction* o : i->operands()) {
-      same = same && (carry || invariant[std::size_t(o->index)] != 0);
-    }
-    invariant[std::size_t(i->index)] = same;
-  }
-  return invariant;
 }
 
 }  // namespace tessera::ir
