@@ -12,10 +12,10 @@
 #include <string>
 
 #include "src/ir/hlo/hlo_text.h"
+#include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
-#include "src/spmd/refine/refine.h"
 
 namespace tessera::bench {
 
@@ -23,7 +23,7 @@ struct SweepCase {
   nlohmann::json line;
   std::unique_ptr<ir::Module> global, device;
   spmd::CommunicationCount count;
-  double ms = 0;  ///< propagation, search and partitioning, as compiling does it
+  double ms = 0;  ///< propagation, solver and partitioning, as compiling does it
 };
 
 struct SweepOptions {
@@ -59,14 +59,12 @@ inline bool for_each_case(const std::string& file, const std::function<void(Swee
     c.global = ir::parse_hlo(c.line["hlo"].get<std::string>(), file);
     c.global->num_partitions = 8;
     auto start = std::chrono::steady_clock::now();
-    spmd::RefineOptions refine;
-    refine.partition.context = &context;
-    spmd::Refined refined = spmd::propagate_and_refine(std::move(c.global), refine);
-    c.global = std::move(refined.module);
-    spmd::PartitionOptions options = refine.partition;
-    options.cost = refined.cost;
-    spmd::PartitionReport report;
-    c.device = spmd::partition(*c.global, options, &report);
+    spmd::AutoShardingOptions options;
+    options.partition.context = &context;
+    spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.global), options);
+    c.global = std::move(found.module);
+    c.device = std::move(found.device);
+    if (!c.device) c.device = spmd::partition(*c.global, options.partition, nullptr);
     c.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     c.count = spmd::count_communication(*c.device);
