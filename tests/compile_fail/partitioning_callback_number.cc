@@ -15,7 +15,7 @@ void define() {
                    .infer_sharding_from_operands = [](const Mesh&, const ShapeInfo& arg,
                                                       const ShapeInfo&) { return arg.sharding; }});
 #else
-                    .infer_sharding_from_operands =
-                        [](const Mesh&, const ShapeInfo& arg) { return arg.sharding; }});
+                   .infer_sharding_from_operands =
+                       [](const Mesh&, const ShapeInfo& arg) { return arg.sharding; }});
 #endif
 }

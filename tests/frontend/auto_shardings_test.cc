@@ -20,9 +20,10 @@ TEST(AutoShardings, AreChosenWithWhatIsStated) {
   // The second matrix is split by what is summed over: the first had best make that.
   auto f = jit(network, {.in_shardings = tree(AUTO(mesh), AUTO(mesh), NamedSharding(mesh, P("y"))),
                          .out_shardings = AUTO(mesh)});
-  const auto compiled = f.lower(shape_dtype_struct({16, 64}, DType::f32), shape_dtype_struct({64, 256}, DType::f32),
-                                shape_dtype_struct({256, 64}, DType::f32))
-                            .compile();
+  const auto compiled =
+      f.lower(shape_dtype_struct({16, 64}, DType::f32), shape_dtype_struct({64, 256}, DType::f32),
+              shape_dtype_struct({256, 64}, DType::f32))
+          .compile();
   const auto shardings = compiled.input_shardings();
   ASSERT_EQ(shardings.size(), 3u);
   EXPECT_EQ(shardings[2], NamedSharding(mesh, P("y")));
@@ -42,9 +43,10 @@ TEST(AutoShardings, AreChosenWithWhatIsStated) {
 TEST(AutoShardings, OfAllThatThereIsNothingMoves) {
   const Mesh mesh = mesh_of({{"x", 8}});
   auto f = jit(network, {.in_shardings = AUTO(mesh), .out_shardings = AUTO(mesh)});
-  const auto compiled = f.lower(shape_dtype_struct({64, 32}, DType::f32), shape_dtype_struct({32, 32}, DType::f32),
-                                shape_dtype_struct({32, 32}, DType::f32))
-                            .compile();
+  const auto compiled =
+      f.lower(shape_dtype_struct({64, 32}, DType::f32), shape_dtype_struct({32, 32}, DType::f32),
+              shape_dtype_struct({32, 32}, DType::f32))
+          .compile();
   EXPECT_TRUE(compiled.collectives().empty());
   // The work is shared out, nevertheless.
   EXPECT_EQ(compiled.input_shardings()[0].shard_shape({64, 32})[0], 8);
@@ -67,7 +69,8 @@ TEST(AutoShardings, FollowTheAnnotationsWithoutASolver) {
                {.in_shardings = tree(AUTO(mesh), NamedSharding(mesh, P("x"))),
                 .layouts = Layouts::propagated});
   const auto compiled =
-      f.lower(shape_dtype_struct({16, 4}, DType::f32), shape_dtype_struct({16, 4}, DType::f32)).compile();
+      f.lower(shape_dtype_struct({16, 4}, DType::f32), shape_dtype_struct({16, 4}, DType::f32))
+          .compile();
   EXPECT_EQ(compiled.input_shardings()[0].shard_shape({16, 4}), (std::vector<std::int64_t>{2, 4}));
   EXPECT_TRUE(compiled.collectives().empty());
 }

@@ -78,7 +78,8 @@ TEST_P(PartitionedCorpus, ReceivesAndStoresNoMoreThanUnderXla) {
   const Json ours = run_tool({"partition", "--json", stem + ".mlir"}).json();
   EXPECT_LE(std::floor(ours["bytes_received"].get<double>()),  // theirs are rounded down
             xla["xla_collectives"]["total_bytes"].get<double>());
-  EXPECT_LE(ours["peak_bytes_per_device"].get<double>(), 1.25 * xla["xla_peak_bytes"].get<double>());
+  EXPECT_LE(ours["peak_bytes_per_device"].get<double>(),
+            1.25 * xla["xla_peak_bytes"].get<double>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, PartitionedCorpus, ::testing::ValuesIn(sharded()), test_name);
