@@ -280,7 +280,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 
 TEST(Misuse, RandomCallsGiveResultsOrErrors) {
   const std::uint64_t first = from_environment("SOAK_SEED", 1);
-  const std::uint64_t count = 2 * from_environment("SOAK_PROGRAMS", 2000);
+  const std::uint64_t count = 2 * from_environment("SOAK_PROGRAMS", 5000);
   int results = 0;
   for (std::uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     results += misused(seed);
