@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of a program whose shardings the compiler chooses.
+// Parameters and results of a program whose shardings the compiler chooses.
 #pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
 
 #include "src/ir/module.h"
 
 namespace tessera::ir {
 
-/// A frontend attribute, so that HLO text says it: `tessera.auto_sharding="true"`.
+/// A frontend attribute, so that HLO text says it: `tessera.auto_sharding="true"` of a parameter;
+/// of the root the numbers of the results, as in `tessera.auto_sharding="0,2,"`.
 inline constexpr const char* kAutoShardingAttribute = "tessera.auto_sharding";
 
 inline bool has_auto_sharding(const Instruction& parameter) {
@@ -14,6 +19,15 @@ inline bool has_auto_sharding(const Instruction& parameter) {
 }
 inline void set_auto_sharding(Instruction* parameter) {
   parameter->frontend_attributes.edit()[kAutoShardingAttribute] = "true";
+}
+
+inline bool has_auto_result(const Instruction& root, std::size_t leaf) {
+  const auto found = root.frontend_attributes->find(kAutoShardingAttribute);
+  if (found == root.frontend_attributes->end()) return false;
+  return ("," + found->second).find("," + std::to_string(leaf) + ",") != std::string::npos;
+}
+inline void add_auto_result(Instruction* root, std::size_t leaf) {
+  root->frontend_attributes.edit()[kAutoShardingAttribute] += std::to_string(leaf) + ",";
 }
 
 }  // namespace tessera::ir

@@ -338,7 +338,8 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
     if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
     out.program.results.push_back(
         {outputs[i] ? outputs[i] : out.types[i], who,
-         chosen_results[i] ? std::nullopt : trace.gradient_by_parameter(results[i])});
+         chosen_results[i] ? std::nullopt : trace.gradient_by_parameter(results[i]),
+         chosen_results[i].has_value()});
     out.program.result_weak.push_back(results[i].weak_type());
   }
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -276,6 +276,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
       root->sharding.push_back(program.results[i].sharding
                                    ? to_tensor_sharding(*program.results[i].sharding, rank)
                                    : TensorSharding::open_on(nullptr, rank));
+      if (program.results[i].automatic) ir::add_auto_result(root, i);
     }
     unify_meshes(module, placed.mesh.empty() ? MeshRef() : to_logical_mesh(placed.mesh));
     if (!module.mesh) module.mesh = make_logical_mesh({{"devices", n}});

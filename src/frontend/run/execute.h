@@ -23,7 +23,7 @@ struct Placement {
   std::string who;                   ///< for messages: "argument x[0] of f"
   /// Of a result: the parameter by which it is the gradient. It is sharded as that.
   std::optional<std::size_t> gradient_by{};
-  /// Of a parameter: the compiler chooses its sharding, on the mesh of `sharding`.
+  /// The compiler chooses: of a parameter on the mesh of `sharding`, which a result has not.
   bool automatic = false;
 };
 

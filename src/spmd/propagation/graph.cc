@@ -174,7 +174,8 @@ class Builder {
     const Instruction* root = module_->entry()->root();
     for (std::size_t k = 0; k < graph_.leaf_count(root); ++k) {
       Value& v = graph_.values[std::size_t(graph_.value_of(root, k))];
-      v.open_boundary = v.active && (!v.given || v.sharding.fully_open());
+      const bool automatic = ir::has_auto_result(*root, k) && v.sharding.fully_open();
+      v.open_boundary = v.active && (!v.given || automatic);
     }
     bound(root);
     for (const Instruction* p : module_->entry()->parameters()) {

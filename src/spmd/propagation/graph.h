@@ -26,7 +26,7 @@ struct Value {
   int adopted = -1;  ///< the constraint (a value) whose sharding this one begins with
   /// Of the program's arguments or results: only even splits, as callers expect.
   bool boundary = false;
-  /// A result of the program that it leaves open wholly, or an argument with an AUTO sharding.
+  /// A result of which the program says nothing, or an argument or result that is AUTO.
   bool open_boundary = false;
   int uses = 0;
 };
