@@ -130,6 +130,23 @@ TEST(Array, DevicePutErrorsNameTheLeaf) {
   EXPECT_EQ(device_put(counting({8}), P("x")).sharding(), NamedSharding(mesh, P("x")));
 }
 
+TEST(Array, UnconstrainedDimsStayAsTheyAre) {
+  const PartitionSpec open = P(UNCONSTRAINED, "y");
+  const Mesh plain = mesh_of({{"x", 4}, {"y", 2}});
+  const Mesh mixed = make_mesh({4, 2}, {"x", "y"}, {AxisType::Explicit, AxisType::Auto});
+  for (const Mesh& mesh : {plain, mixed}) {
+    const Array x = put(counting({8, 4}), mesh, P("x", nullptr));
+    const Array y = with_sharding_constraint(x, NamedSharding(mesh, open));
+    EXPECT_EQ(y.sharding(), NamedSharding(mesh, P("x", "y")));
+    expect_close(y, x);
+  }
+  // An axis that the constraint takes is not left for it.
+  const Array z = with_sharding_constraint(put(counting({8, 4}), plain, P("y", "x")),
+                                           NamedSharding(plain, open));
+  EXPECT_EQ(z.sharding(), NamedSharding(plain, P(nullptr, "y")));
+  expect_close(z, counting({8, 4}));
+}
+
 TEST(Array, ComputationFollowsData) {
   const Mesh mesh = mesh_of({{"x", 4}, {"y", 2}});
   const Array x = put(counting({8, 4}), mesh, P("x", "y"));

@@ -283,7 +283,11 @@ TEST(Misuse, RandomCallsGiveResultsOrErrors) {
   const std::uint64_t count = 2 * from_environment("SOAK_PROGRAMS", 5000);
   int results = 0;
   for (std::uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
-    results += misused(seed);
+    try {
+      results += misused(seed);
+    } catch (const std::exception& e) {
+      FAIL() << "SOAK_SEED=" << seed << ": " << e.what();
+    }
   }
   // Many calls are right.
   if (count > 1000) {

@@ -240,6 +240,33 @@ Sharding with_type(const NamedSharding& sharding, const ShardingType& type) {
                        Location{});
 }
 
+/// With the dims that are UNCONSTRAINED split as those of the array are, by axes that the others
+/// leave.
+Sharding settled(const NamedSharding& wanted, const ArrayImpl& impl) {
+  std::vector<SpecEntry> entries(wanted.spec().begin(), wanted.spec().end());
+  std::vector<std::string> taken = wanted.spec().unreduced();
+  for (const SpecEntry& e : entries) {
+    taken.insert(taken.end(), e.axes().begin(), e.axes().end());
+  }
+  const bool alike =
+      NamedSharding::is(impl.sharding) && NamedSharding(impl.sharding).mesh() == wanted.mesh();
+  for (std::size_t d = 0; d < entries.size(); ++d) {
+    if (!entries[d].is_unconstrained()) continue;
+    std::vector<std::string> axes;
+    if (alike && d < NamedSharding(impl.sharding).spec().size()) {
+      for (const std::string& a : NamedSharding(impl.sharding).spec()[d].axes()) {
+        if (contains(taken, a)) break;  // what follows would be of another part
+        axes.push_back(a);
+      }
+    }
+    taken.insert(taken.end(), axes.begin(), axes.end());
+    entries[d] = SpecEntry(std::move(axes));
+  }
+  PartitionSpec spec = PartitionSpec::from_entries(std::move(entries));
+  if (!wanted.spec().unreduced().empty()) spec = spec.with_unreduced(wanted.spec().unreduced());
+  return NamedSharding(wanted.mesh(), spec, Location{});
+}
+
 }  // namespace
 
 Array transferred(const Array& x, MemoryKind to, Location location) {
@@ -289,6 +316,14 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
   const ShardingType type = sharding_type_of(x);
   if (type && asserts_type(sharding, type, impl.shape, who, location)) return x;
   if (!trace) {
+    if (NamedSharding::is(sharding)) {
+      if (type) sharding = with_type(NamedSharding(sharding), type);
+      const PartitionSpec& spec = NamedSharding(sharding).spec();
+      if (std::any_of(spec.begin(), spec.end(),
+                      [](const SpecEntry& e) { return e.is_unconstrained(); })) {
+        sharding = settled(NamedSharding(sharding), impl);
+      }
+    }
     sharding = internal::in_memory(sharding, memory);
     Program program;
     program.name = "with_sharding_constraint";
