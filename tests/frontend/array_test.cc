@@ -140,6 +140,11 @@ TEST(Array, UnconstrainedDimsStayAsTheyAre) {
     EXPECT_EQ(y.sharding(), NamedSharding(mesh, P("x", "y")));
     expect_close(y, x);
   }
+  // With the Explicit axes of its type the array would be split too far.
+  const Array short_one = put(counting({4}), mixed, P("x"));
+  expect_error<IndivisibleError>(
+      [&] { (void)with_sharding_constraint(short_one, NamedSharding(mixed, P("y"))); },
+      {"PartitionSpec(('x', 'y'))", "size is 4", kNear});
   // An axis that the constraint takes is not left for it.
   const Array z = with_sharding_constraint(put(counting({8, 4}), plain, P("y", "x")),
                                            NamedSharding(plain, open));

@@ -323,6 +323,7 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
                       [](const SpecEntry& e) { return e.is_unconstrained(); })) {
         sharding = settled(NamedSharding(sharding), impl);
       }
+      check_fits(sharding, impl.shape.dims, who, /*allow_uneven=*/false, location);
     }
     sharding = internal::in_memory(sharding, memory);
     Program program;
