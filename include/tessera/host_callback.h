@@ -115,72 +115,91 @@ void debug_callback_at(Location location, F f, const Args&... args) {
 
 /// The calls of pure_callback and io_callback, with options and without. They record the user's
 /// line for up to five arguments; messages about others name none.
-template <class Self, class Options>
+template <class Options>
 class HostCalls {
  public:
+  /// Calls the function; messages name `location`.
+  template <class F, TreeLike R, class... Args>
+  R call_at(Location location, F f, const R& result, const Options& options,
+            const Args&... args) const {
+    auto call = on_leaves(std::move(f), callback_argument(args)...);
+    HostFunction flat = [call](const std::vector<Array>& in) mutable {
+      return tree_leaves(R(call(in)));
+    };
+    const std::vector<Array> declared = tree_leaves(result);
+    const std::vector<Array> leaves = callback_leaves(callback_argument(args)...);
+    if constexpr (std::is_same_v<Options, PureCallbackOptions>) {
+      return tree_unflatten(
+          result, pure_callback_leaves(std::move(flat), declared, leaves, options, location));
+    } else {
+      return tree_unflatten(
+          result, io_callback_leaves(std::move(flat), declared, leaves, options, location));
+    }
+  }
+
   template <class F, TreeLike R>
   auto operator()(F f, const R& result, const Options& options,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, options);
+    return call_at(l, std::move(f), result, options);
   }
   template <class F, TreeLike R, class A>
   auto operator()(F f, const R& result, const Options& options, const A& a,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, options, a);
+    return call_at(l, std::move(f), result, options, a);
   }
   template <class F, TreeLike R, class A, class B>
   auto operator()(F f, const R& result, const Options& options, const A& a, const B& b,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, options, a, b);
+    return call_at(l, std::move(f), result, options, a, b);
   }
   template <class F, TreeLike R, class A, class B, class C>
   auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, options, a, b, c);
+    return call_at(l, std::move(f), result, options, a, b, c);
   }
   template <class F, TreeLike R, class A, class B, class C, class D>
   auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
                   const D& d, Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, options, a, b, c, d);
+    return call_at(l, std::move(f), result, options, a, b, c, d);
   }
   template <class F, TreeLike R, class A, class B, class C, class D, class E>
   auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
                   const D& d, const E& e, Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, options, a, b, c, d, e);
+    return call_at(l, std::move(f), result, options, a, b, c, d, e);
   }
   template <class F, TreeLike R>
   auto operator()(F f, const R& result, Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, Options{});
+    return call_at(l, std::move(f), result, Options{});
   }
   template <class F, TreeLike R, class A>
   auto operator()(F f, const R& result, const A& a, Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, Options{}, a);
+    return call_at(l, std::move(f), result, Options{}, a);
   }
   template <class F, TreeLike R, class A, class B>
   auto operator()(F f, const R& result, const A& a, const B& b,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, Options{}, a, b);
+    return call_at(l, std::move(f), result, Options{}, a, b);
   }
   template <class F, TreeLike R, class A, class B, class C>
   auto operator()(F f, const R& result, const A& a, const B& b, const C& c,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, Options{}, a, b, c);
+    return call_at(l, std::move(f), result, Options{}, a, b, c);
   }
   template <class F, TreeLike R, class A, class B, class C, class D>
   auto operator()(F f, const R& result, const A& a, const B& b, const C& c, const D& d,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, Options{}, a, b, c, d);
+    return call_at(l, std::move(f), result, Options{}, a, b, c, d);
   }
   template <class F, TreeLike R, class A, class B, class C, class D, class E>
   auto operator()(F f, const R& result, const A& a, const B& b, const C& c, const D& d, const E& e,
                   Location l = Location::current()) const {
-    return self().call_at(l, std::move(f), result, Options{}, a, b, c, d, e);
+    return call_at(l, std::move(f), result, Options{}, a, b, c, d, e);
   }
   template <class F, TreeLike R, class A, class B, class C, class E, class G, class H,
             class... More>
   auto operator()(F f, const R& result, const Options& options, const A& a, const B& b, const C& c,
                   const E& e, const G& g, const H& h, const More&... more) const {
-    return self().call_at(Location{}, std::move(f), result, options, a, b, c, e, g, h, more...);
+    return call_at(Location{}, std::move(f), result, options, a, b, c, e, g, h, more...);
   }
   template <class F, TreeLike R, class A, class B, class C, class E, class G, class H,
             class... More>
@@ -188,33 +207,14 @@ class HostCalls {
                                                         const B& b, const C& c, const E& e,
                                                         const G& g, const H& h,
                                                         const More&... more) const {
-    return self().call_at(Location{}, std::move(f), result, Options{}, a, b, c, e, g, h, more...);
+    return call_at(Location{}, std::move(f), result, Options{}, a, b, c, e, g, h, more...);
   }
-
- private:
-  const Self& self() const { return static_cast<const Self&>(*this); }
 };
 
 }  // namespace internal
 
 /// The type of pure_callback.
-class PureCallback : public internal::HostCalls<PureCallback, PureCallbackOptions> {
- public:
-  /// Calls the function; messages name `location`.
-  template <class F, TreeLike R, class... Args>
-  R call_at(Location location, F f, const R& result, const PureCallbackOptions& options,
-            const Args&... args) const {
-    auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
-    internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
-      return tree_leaves(R(call(in)));
-    };
-    return tree_unflatten(
-        result,
-        internal::pure_callback_leaves(
-            std::move(flat), tree_leaves(result),
-            internal::callback_leaves(internal::callback_argument(args)...), options, location));
-  }
-};
+using PureCallback = internal::HostCalls<PureCallbackOptions>;
 /// Calls a function of the host from a program (jax.pure_callback).
 ///
 /// The function gets arrays with values, may compute them in any way, and must depend on its
@@ -233,23 +233,7 @@ class PureCallback : public internal::HostCalls<PureCallback, PureCallbackOption
 inline constexpr PureCallback pure_callback{};
 
 /// The type of io_callback.
-class IoCallback : public internal::HostCalls<IoCallback, IoCallbackOptions> {
- public:
-  /// Calls the function; messages name `location`.
-  template <class F, TreeLike R, class... Args>
-  R call_at(Location location, F f, const R& result, const IoCallbackOptions& options,
-            const Args&... args) const {
-    auto call = internal::on_leaves(std::move(f), internal::callback_argument(args)...);
-    internal::HostFunction flat = [call](const std::vector<Array>& in) mutable {
-      return tree_leaves(R(call(in)));
-    };
-    return tree_unflatten(
-        result,
-        internal::io_callback_leaves(
-            std::move(flat), tree_leaves(result),
-            internal::callback_leaves(internal::callback_argument(args)...), options, location));
-  }
-};
+using IoCallback = internal::HostCalls<IoCallbackOptions>;
 /// Calls a function of the host that has effects (jax.experimental.io_callback): exactly once each
 /// time that the program gets there, in code per device for each device's part.
 ///

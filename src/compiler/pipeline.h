@@ -31,7 +31,7 @@ struct Compilation {
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   std::unique_ptr<ir::Module> source;
-  /// What partitioning makes of `module`, where the search for shardings left it; with `report`.
+  /// What partitioning makes of `module`, where solving for shardings left it; with `report`.
   std::unique_ptr<ir::Module> device;
   /// From propagation to partitioning: what they work out once.
   std::shared_ptr<spmd::CompileContext> context;

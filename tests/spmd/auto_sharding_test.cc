@@ -204,6 +204,28 @@ TEST(AutoSharding, MemoryIsLimited) {
   EXPECT_GT(none.total, free.total);
 }
 
+// Nothing moves as it is propagated; what each device repeats takes more memory than there is.
+TEST(AutoSharding, ABudgetIsMetAtACost) {
+  constexpr const char* kRepeated = R"(
+    x = f32[64,64] parameter(0), sharding={replicated}
+    w = f32[64,1024] parameter(1), sharding={replicated}
+    v = f32[1024,64] parameter(2), sharding={replicated}
+    h = f32[64,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    t = f32[64,1024] tanh(h)
+    ROOT r = f32[64,64] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+      sharding={replicated})";
+  const spmd::AutoSharding free = spmd::propagate_and_solve(parse_entry(kRepeated));
+  EXPECT_FALSE(free.solved);
+  EXPECT_EQ(free.chosen.bytes, 0);
+  spmd::AutoShardingOptions tight;
+  tight.memory_budget = 0.8 * free.chosen.peak_bytes;
+  const spmd::AutoSharding bound = spmd::propagate_and_solve(parse_entry(kRepeated), tight);
+  EXPECT_TRUE(bound.solved);
+  EXPECT_GT(bound.chosen.bytes, 0);
+  EXPECT_LE(bound.chosen.peak_bytes, *tight.memory_budget);
+  check_solved(parse_entry(kRepeated), 1e-2, tight);
+}
+
 TEST(AutoSharding, WhatTheProgramStatesStays) {
   auto module = parse_entry(R"(
     x = f32[32,64] parameter(0), sharding={devices=[1,8]<=[8]}

@@ -62,8 +62,8 @@ std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& 
   ++compilations;
   if (explains_cache_misses()) {
     log_cache_miss("compiling '" + module->name +
-                   "': no program with the same text, layouts and "
-                   "platform is kept");
+                   "': no program with the same text, layouts, memory "
+                   "budget and platform is kept");
   }
   std::shared_ptr<const compiler::Executable> executable =
       engine.compile(std::move(module), options);

@@ -48,7 +48,7 @@ std::vector<std::vector<std::size_t>> blocks(std::size_t groups) {
 
 std::vector<Propagation::Pin> solve(const ir::Module& module, const Propagation& propagation,
                                     const CostModel& cost, double memory_price) {
-  auto_sharding::ShardingChoice choice(module, propagation, cost, memory_price);
+  auto_sharding::ShardingModel choice(module, propagation, cost, memory_price);
   if (choice.groups() == 0) return {};
   const auto all = blocks(choice.groups());
   std::size_t in_vain = 0;
@@ -121,10 +121,11 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   out.propagated = out.chosen = now.cost;
   out.device = std::move(now.device);
   out.report = std::move(now.report);
-  // Where the program states its arguments, nothing is moved to repeat less work.
-  if (now.cost.bytes == 0 && !chooses_arguments(*open)) return out;
-
   const double budget = options.memory_budget.value_or(kMemoryGrowth * now.cost.peak_bytes);
+  const bool fits = now.cost.peak_bytes <= budget;
+  // Where the program states its arguments, nothing is moved to repeat less work.
+  if (now.cost.bytes == 0 && fits && !chooses_arguments(*open)) return out;
+
   const ArgumentViews views = add_views(open.get());
   Propagation propagation(open.get());
   for (const double price : kMemoryPrices) {
@@ -146,7 +147,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
         fmt::format("auto-sharding at {} a byte held: cost {:.0f} (propagated {:.0f}), peak {:.0f} "
                     "(allowed {:.0f})",
                     price, now.cost.total, out.propagated.total, now.cost.peak_bytes, budget));
-    if (now.cost.total >= out.propagated.total * (1 - kWorthwhile)) break;
+    if (fits && now.cost.total >= out.propagated.total * (1 - kWorthwhile)) break;
     if (now.cost.peak_bytes > budget) continue;
     drop_views(open.get(), views);
     out.module = std::move(open);

@@ -44,8 +44,8 @@ bool calls_back(const ir::Module& module);
 
 /// Propagates, then solves for the shardings of what the program leaves open (sharding_model.h):
 /// all arrays but arguments, stated results and constraints. Both programs are partitioned and
-/// priced, and the cheaper one is kept. If a solution needs more memory than allowed, another is
-/// sought at a higher price of memory.
+/// priced, and the cheaper one within the budget is kept, the propagated one if none is within it.
+/// If a solution needs more memory than allowed, another is sought at a higher price of memory.
 AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
                                  const AutoShardingOptions& options = {});
 

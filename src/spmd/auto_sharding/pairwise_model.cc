@@ -40,39 +40,10 @@ class MessagePassing {
     return states_;
   }
 
-  /// Of the reparametrised model: the sum of what each node and each edge costs at least.
-  double lower_bound() const {
-    double bound = 0;
-    for (std::size_t s = 0; s < model_.nodes.size(); ++s) {
-      const std::vector<double> costs = gathered(int(s));
-      bound += *std::min_element(costs.begin(), costs.end());
-    }
-    for (std::size_t k = 0; k < model_.edges.size(); ++k) {
-      const Edge& e = model_.edges[k];
-      double least = kInfinity;
-      for (std::size_t x = 0; x < to_variable_[k].size(); ++x) {
-        for (int c = 0; c < e.columns; ++c) {
-          least =
-              std::min(least, e.at(int(x), c) - to_variable_[k][x] - to_factor_[k][std::size_t(c)]);
-        }
-      }
-      bound += least;
-    }
-    return bound;
-  }
-
  private:
   int other_end(int edge, int node) const {
     const Edge& e = model_.edges[std::size_t(edge)];
     return e.variable == node ? e.factor : e.variable;
-  }
-
-  /// By state of a node: its cost with all messages that it was sent.
-  std::vector<double> gathered(int s) const {
-    const Node& node = model_.nodes[std::size_t(s)];
-    std::vector<double> costs = node.cost;
-    for (const int e : node.edges) add_message(e, node.is_factor, &costs);
-    return costs;
   }
 
   void add_message(int edge, bool to_factor, std::vector<double>* costs) const {
@@ -350,10 +321,7 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
       in_vain = 0;
     }
   }
-  const double bound = messages.lower_bound();
-  best = with_best_factors(model, Descent(model, best.states).run());
-  best.lower_bound = bound;
-  return best;
+  return with_best_factors(model, Descent(model, std::move(best.states)).run());
 }
 
 }  // namespace tessera::spmd::auto_sharding

@@ -36,7 +36,6 @@ struct PairwiseModel {
 struct Assignment {
   std::vector<int> states;  ///< by node
   double cost = 0;
-  double lower_bound = 0;  ///< that no assignment is below
 };
 
 /// Of all factors the best state, given the variables'.

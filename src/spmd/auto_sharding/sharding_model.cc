@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "src/base/contains.h"
-#include "src/base/key_writer.h"
 #include "src/ir/analysis/cost.h"
 #include "src/spmd/auto_sharding/placement.h"
 #include "src/spmd/executions.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/axis_groups.h"
+#include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/factor_use.h"
 #include "src/spmd/rules/layout_work.h"
 #include "src/spmd/rules/projection.h"
@@ -30,11 +30,12 @@ using propagation::Op;
 using propagation::Value;
 using FactorAxes = std::vector<IndexList>;
 
-constexpr std::size_t kMaxStates = 256;
+/// Shardings of one array, and ways to share out one op, that are looked at.
+constexpr std::size_t kMaxStates = 256, kMaxStrategies = 1024;
 
 }  // namespace
 
-class ShardingChoice::Builder {
+class ShardingModel::Builder {
  public:
   Builder(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
           double bytes_per_held_byte)
@@ -220,8 +221,7 @@ class ShardingChoice::Builder {
       for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
       state.unreduced = without_active(state.unreduced);
       state.replicated.clear();
-      std::vector<char> placed = inactive();
-      enumerate_states(root, value, &state, &placed, 0, &node.domain);
+      add_states(root, value, std::move(state), &node.domain);
     }
     for (const TensorSharding& s : node.domain) {
       node.placements.push_back(
@@ -261,32 +261,32 @@ class ShardingChoice::Builder {
     if (!known) domain->push_back(s);
   }
 
-  void enumerate_states(int root, const Value& value, TensorSharding* state,
-                        std::vector<char>* placed, std::size_t dim,
-                        std::vector<TensorSharding>* domain) {
-    if (domain->size() >= kMaxStates) return;
-    if (dim == value.dims.size()) {
-      if (value.boundary && !propagation_.is_free(root, *state)) return;
-      add_state(domain, *state);
-      return;
-    }
-    enumerate_states(root, value, state, placed, dim + 1, domain);
-    extend_state(root, value, state, placed, dim, domain);
+  /// All even splits in which the groups that stay are where they are.
+  void add_states(int root, const Value& value, TensorSharding state,
+                  std::vector<TensorSharding>* domain) const {
+    std::vector<char> placed = inactive();
+    place_manual(state, &placed);
+    AxisAssignments all(
+        groups_, std::move(placed),
+        [&](std::size_t dim, const IndexList& axes) {
+          return value.dims[dim] % ways_of(*mesh_, axes) == 0;
+        },
+        [&](const std::vector<IndexList>& dims) {
+          for (std::size_t d = 0; d < dims.size(); ++d) state.dims[d].axes = dims[d];
+          if (!value.boundary || propagation_.is_free(root, state)) add_state(domain, state);
+          return domain->size() < kMaxStates;
+        });
+    std::vector<IndexList> fixed;
+    for (const DimSharding& d : state.dims) fixed.push_back(d.axes);
+    all.run(std::move(fixed));
   }
 
-  void extend_state(int root, const Value& value, TensorSharding* state, std::vector<char>* placed,
-                    std::size_t dim, std::vector<TensorSharding>* domain) {
+  /// Groups of which the program runs per device along an axis are not to be put anywhere.
+  void place_manual(const TensorSharding& s, std::vector<char>* placed) const {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if ((*placed)[g] || contains(state->manual, groups_[g].front())) continue;
-      IndexList& axes = state->dims[dim].axes;
-      axes.insert(axes.end(), groups_[g].begin(), groups_[g].end());
-      if (value.dims[dim] % state->shards(std::int64_t(dim)) == 0) {
-        (*placed)[g] = 1;
-        enumerate_states(root, value, state, placed, dim + 1, domain);
-        extend_state(root, value, state, placed, dim, domain);
-        (*placed)[g] = 0;
+      for (const int a : s.manual) {
+        if (contains(groups_[g], a)) (*placed)[g] = 1;
       }
-      axes.resize(axes.size() - groups_[g].size());
     }
   }
 
@@ -329,7 +329,7 @@ class ShardingChoice::Builder {
     const int factor = model_.add_node({}, /*is_factor=*/true);
     std::vector<double> costs;
     for (const FactorAxes& axes : strategies.list) {
-      costs.push_back(times * work * share(strategies.uses, axes));
+      costs.push_back(times * work * work_share(*mesh_, strategies.uses, axes));
     }
     model_.nodes[std::size_t(factor)].cost = std::move(costs);
     nodes_.emplace_back();
@@ -426,32 +426,15 @@ class ShardingChoice::Builder {
     return n;
   }
 
-  double share(const std::vector<FactorUse>& uses, const FactorAxes& axes) const {
-    double share = 1;
-    for (std::size_t f = 0; f < axes.size(); ++f) {
-      if (axes[f].empty()) continue;
-      const std::int64_t n = ways_of(*mesh_, axes[f]), size = uses[f].size;
-      share *= size > 0 ? double(ceil_div(size, n)) / double(size) : 1 / double(n);
-    }
-    return share;
-  }
-
   // --- strategies ------------------------------------------------------------------------------
 
-  struct Enumeration {
-    const FactorRule& rule;
-    Strategies& out;
-    std::vector<Projection> projections;
-    std::vector<char> placed;
-    FactorAxes axes;
-  };
-
   /// Those that agree with `now` on where the groups are that stay.
-  Strategies enumerate(const Op& op, const FactorAxes& now) {
+  Strategies enumerate(const Op& op, const FactorAxes& now) const {
+    const FactorRule& rule = *op.rule;
     Strategies out;
-    out.uses = factor_uses(*op.rule);
-    Enumeration e{*op.rule, out, {}, inactive(), now};
-    for (IndexList& axes : e.axes) axes = without_active(axes);
+    out.uses = factor_uses(rule);
+    std::vector<Projection> projections;
+    std::vector<char> placed = inactive();
     const auto look = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (!takes_part(values[k])) continue;
@@ -462,18 +445,26 @@ class ShardingChoice::Builder {
         }
         const TensorSharding& s = current_[std::size_t(values[k])];
         if (s.dims.size() != tensors[k].size()) continue;
-        e.projections.push_back(project(*mesh_, *op.rule, tensors[k], s));
-        for (const int a : s.manual) {
-          for (std::size_t g = 0; g < groups_.size(); ++g) {
-            if (contains(groups_[g], a)) e.placed[g] = 1;
-          }
-        }
+        projections.push_back(project(*mesh_, rule, tensors[k], s));
+        place_manual(s, &placed);
       }
     };
-    look(op.operands, op.rule->operands);
-    look(op.results, op.rule->results);
+    look(op.operands, rule.operands);
+    look(op.results, rule.results);
     out.list.push_back(now);
-    fill(&e, 0);
+    AxisAssignments all(
+        groups_, std::move(placed),
+        [&](std::size_t f, const IndexList& axes) {
+          return out.uses[f].carries && !rule.factors[f].blocked &&
+                 can_split(*mesh_, out.uses, projections, f, axes);
+        },
+        [&](const FactorAxes& axes) {
+          if (axes != now && is_expressible(*mesh_, rule, axes)) out.list.push_back(axes);
+          return out.list.size() < kMaxStrategies;
+        });
+    FactorAxes fixed = now;
+    for (IndexList& axes : fixed) axes = without_active(axes);
+    all.run(std::move(fixed));
     return out;
   }
 
@@ -498,8 +489,8 @@ class ShardingChoice::Builder {
     active_ = active;
   }
 
-  double cost_now(const Op& op, const std::vector<FactorUse>& uses, const FactorAxes& axes) {
-    double cost = work_of(op) * share(uses, axes);
+  double cost_now(const Op& op, const std::vector<FactorUse>& uses, const FactorAxes& axes) const {
+    double cost = work_of(op) * work_share(*mesh_, uses, axes);
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors,
                          bool results) {
       for (std::size_t k = 0; k < values.size(); ++k) {
@@ -518,45 +509,6 @@ class ShardingChoice::Builder {
     add(op.operands, op.rule->operands, false);
     add(op.results, op.rule->results, true);
     return cost;
-  }
-
-  void fill(Enumeration* e, std::size_t factor) {
-    if (e->out.list.size() >= 4 * kMaxStates) return;
-    if (factor == e->axes.size()) {
-      if (e->axes != e->out.list.front() && is_expressible(*mesh_, e->rule, e->axes)) {
-        e->out.list.push_back(e->axes);
-      }
-      return;
-    }
-    fill(e, factor + 1);
-    extend(e, factor);
-  }
-
-  void extend(Enumeration* e, std::size_t factor) {
-    if (!e->out.uses[factor].carries || e->rule.factors[factor].blocked) return;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (e->placed[g]) continue;
-      IndexList& list = e->axes[factor];
-      list.insert(list.end(), groups_[g].begin(), groups_[g].end());
-      if (fits(*e, factor)) {
-        e->placed[g] = 1;
-        fill(e, factor + 1);
-        extend(e, factor);
-        e->placed[g] = 0;
-      }
-      list.resize(list.size() - groups_[g].size());
-    }
-  }
-
-  bool fits(const Enumeration& e, std::size_t factor) const {
-    const IndexList& axes = e.axes[factor];
-    const std::int64_t n = ways_of(*mesh_, axes), size = e.out.uses[factor].size;
-    if (size > 0 && size % n == 0) return true;
-    if (e.out.uses[factor].compound) return false;
-    return std::any_of(e.projections.begin(), e.projections.end(), [&](const Projection& p) {
-      const IndexList& have = p.factors[factor].axes;
-      return have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin());
-    });
   }
 
   const ir::Module& module_;
@@ -580,18 +532,18 @@ class ShardingChoice::Builder {
   std::vector<int> node_of_value_;  ///< -1: none
 };
 
-ShardingChoice::ShardingChoice(const ir::Module& module, const Propagation& propagation,
-                               const CostModel& cost, double bytes_per_held_byte)
+ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,
+                             const CostModel& cost, double bytes_per_held_byte)
     : builder_(std::make_unique<Builder>(module, propagation, cost, bytes_per_held_byte)) {
   builder_->start();
 }
-ShardingChoice::~ShardingChoice() = default;
+ShardingModel::~ShardingModel() = default;
 
-std::size_t ShardingChoice::groups() const { return builder_->groups(); }
-const PairwiseModel& ShardingChoice::build(const std::vector<std::size_t>& groups) {
+std::size_t ShardingModel::groups() const { return builder_->groups(); }
+const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {
   return builder_->build(groups);
 }
-void ShardingChoice::take(const Assignment& assignment) { builder_->take(assignment); }
-std::vector<Propagation::Pin> ShardingChoice::pins() const { return builder_->pins(); }
+void ShardingModel::take(const Assignment& assignment) { builder_->take(assignment); }
+std::vector<Propagation::Pin> ShardingModel::pins() const { return builder_->pins(); }
 
 }  // namespace tessera::spmd::auto_sharding

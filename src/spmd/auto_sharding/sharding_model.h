@@ -17,14 +17,14 @@ namespace tessera::spmd::auto_sharding {
 /// program states, just that. Factors are ops; their states are the ways to share out their work
 /// among the mesh axes. Costs are in bytes, as CostModel counts them, times how often the
 /// computation around runs: work at the factors, reshards at the edges.
-class ShardingChoice {
+class ShardingModel {
  public:
   /// `propagation` has run on the module; arrays have the shardings that it gave them.
   /// `bytes_per_held_byte`: what each byte of a shard costs, in bytes received, wherever an array
   /// is made or resharded: the price of memory.
-  ShardingChoice(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
-                 double bytes_per_held_byte);
-  ~ShardingChoice();
+  ShardingModel(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
+                double bytes_per_held_byte);
+  ~ShardingModel();
 
   /// Groups of mesh axes that shardings use together. States place them as a whole.
   std::size_t groups() const;

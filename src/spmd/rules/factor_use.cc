@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/spmd/rules/projection.h"
+#include "src/base/check.h"
 
 namespace tessera::spmd {
 
@@ -30,6 +30,29 @@ std::vector<FactorUse> factor_uses(const FactorRule& rule) {
                           : kind == FactorKind::reduction;
   }
   return uses;
+}
+
+double work_share(const LogicalMesh& mesh, const std::vector<FactorUse>& uses,
+                  const std::vector<IndexList>& factor_axes) {
+  double share = 1;
+  for (std::size_t f = 0; f < factor_axes.size(); ++f) {
+    if (factor_axes[f].empty()) continue;
+    const std::int64_t ways = ways_of(mesh, factor_axes[f]), size = uses[f].size;
+    share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
+  }
+  return share;
+}
+
+bool can_split(const LogicalMesh& mesh, const std::vector<FactorUse>& uses,
+               const std::vector<Projection>& projections, std::size_t factor,
+               const IndexList& axes) {
+  const std::int64_t size = uses[factor].size;
+  if (size > 0 && size % ways_of(mesh, axes) == 0) return true;
+  if (uses[factor].compound) return false;
+  return std::any_of(projections.begin(), projections.end(), [&](const Projection& p) {
+    const IndexList& have = p.factors[factor].axes;
+    return have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin());
+  });
 }
 
 TensorSharding tensor_sharding(const MeshRef& mesh, const FactorRule& rule,

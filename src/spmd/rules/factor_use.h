@@ -2,10 +2,12 @@
 // What the factors of a rule are to its tensors, and the shardings that axes on factors give them.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
 
@@ -18,6 +20,16 @@ struct FactorUse {
 
 /// By factor of the rule.
 std::vector<FactorUse> factor_uses(const FactorRule& rule);
+
+/// The part of an op's work that one device has where axes split the factors so.
+double work_share(const LogicalMesh& mesh, const std::vector<FactorUse>& uses,
+                  const std::vector<IndexList>& factor_axes);
+
+/// Whether the axes can split a factor: evenly, or as one of the tensors has it split already.
+/// `projections`: of the tensors' shardings.
+bool can_split(const LogicalMesh& mesh, const std::vector<FactorUse>& uses,
+               const std::vector<Projection>& projections, std::size_t factor,
+               const IndexList& axes);
 
 /// The sharding of one tensor where axes split the factors so. Axes on factors that results lack
 /// are `unreduced` in a result.

@@ -14,6 +14,7 @@
 #include "src/base/contains.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/planner.h"
+#include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/factor_use.h"
 #include "src/spmd/rules/projection.h"
 
@@ -133,7 +134,7 @@ class LayoutSearch {
     std::set<int> used;
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (axes[f].empty()) continue;
-      if (!info_[f].carries || !fits(int(f), axes[f])) return std::nullopt;
+      if (!info_[f].carries || !fits(f, axes[f])) return std::nullopt;
       for (int a : axes[f]) {
         if (!used.insert(a).second) return std::nullopt;
       }
@@ -154,22 +155,8 @@ class LayoutSearch {
     return false;
   }
 
-  /// Whether a factor can be cut so.
-  bool fits(int factor, const IndexList& axes) const {
-    std::int64_t ways = ways_of(*mesh_, axes), size = info_[std::size_t(factor)].size;
-    if (size > 0 && size % ways == 0) return true;
-    return !info_[std::size_t(factor)].compound && existing(factor, axes);
-  }
-
-  /// Some tensor is cut so, or more, along the factor.
-  bool existing(int factor, const IndexList& axes) const {
-    for (const Projection& p : projections_) {
-      const auto& have = p.factors[std::size_t(factor)].axes;
-      if (have.size() >= axes.size() && std::equal(axes.begin(), axes.end(), have.begin())) {
-        return true;
-      }
-    }
-    return false;
+  bool fits(std::size_t factor, const IndexList& axes) const {
+    return can_split(*mesh_, info_, projections_, factor, axes);
   }
 
   void collect_axes() {
@@ -226,9 +213,15 @@ class LayoutSearch {
       fill_up(own_layout(t));
     }
     if (blocks_.size() <= kMaxBlocks && rule_.factors.size() <= std::size_t(kMaxFactors)) {
-      FactorAxes empty(rule_.factors.size());
-      std::vector<char> placed(blocks_.size(), 0);
-      enumerate(empty, placed, 0);
+      // Blocks may be left out: devices then do the same work.
+      AxisAssignments all(
+          blocks_, std::vector<char>(blocks_.size(), 0),
+          [&](std::size_t f, const IndexList& axes) { return info_[f].carries && fits(f, axes); },
+          [&](const FactorAxes& axes) {
+            add(axes);
+            return found_.size() < kMaxLayouts;
+          });
+      all.run(FactorAxes(rule_.factors.size()));
     }
   }
 
@@ -242,40 +235,12 @@ class LayoutSearch {
         for (std::size_t f = 0; f < seed.size(); ++f) {
           if (!info_[f].carries) continue;
           seed[f].push_back(a);
-          if (fits(int(f), seed[f]) && is_expressible(*mesh_, rule_, seed)) break;
+          if (fits(f, seed[f]) && is_expressible(*mesh_, rule_, seed)) break;
           seed[f].pop_back();
         }
       }
     }
     add(seed);
-  }
-
-  /// Factors are filled in order, each list one block at a time, so that each layout is met once.
-  /// Blocks may be left out: devices then do the same work.
-  void enumerate(FactorAxes& axes, std::vector<char>& placed, std::size_t factor) {
-    if (found_.size() >= kMaxLayouts) return;
-    if (factor == axes.size()) {
-      add(axes);
-      return;
-    }
-    enumerate(axes, placed, factor + 1);
-    extend(axes, placed, factor);
-  }
-
-  void extend(FactorAxes& axes, std::vector<char>& placed, std::size_t factor) {
-    if (!info_[factor].carries) return;
-    for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      if (placed[b]) continue;
-      auto& list = axes[factor];
-      list.insert(list.end(), blocks_[b].begin(), blocks_[b].end());
-      if (fits(int(factor), list)) {
-        placed[b] = 1;
-        enumerate(axes, placed, factor + 1);
-        extend(axes, placed, factor);
-        placed[b] = 0;
-      }
-      axes[factor].resize(axes[factor].size() - blocks_[b].size());
-    }
   }
 
   void add(const FactorAxes& axes) {
@@ -346,7 +311,7 @@ class LayoutSearch {
   FactorAxes own_layout(std::size_t t) const {
     FactorAxes axes(rule_.factors.size());
     for (std::size_t f = 0; f < axes.size(); ++f) {
-      if (info_[f].carries && fits(int(f), projections_[t].factors[f].axes)) {
+      if (info_[f].carries && fits(f, projections_[t].factors[f].axes)) {
         axes[f] = projections_[t].factors[f].axes;
       }
     }
@@ -355,13 +320,7 @@ class LayoutSearch {
 
   /// Bytes-equivalents of one device's share of the work.
   double work(const FactorAxes& axes) const {
-    double share = flops_;
-    for (std::size_t f = 0; f < axes.size(); ++f) {
-      if (axes[f].empty()) continue;
-      std::int64_t ways = ways_of(*mesh_, axes[f]), size = info_[f].size;
-      share *= size > 0 ? double(ceil_div(size, ways)) / double(size) : 1 / double(ways);
-    }
-    return share * cost_.bytes_per_flop;
+    return flops_ * work_share(*mesh_, info_, axes) * cost_.bytes_per_flop;
   }
 
   // --- what a layout needs of one tensor -------------------------------------------------------
