@@ -13,6 +13,7 @@
 
 #include <tessera/dtype.h>
 #include <tessera/error.h>
+#include <tessera/format.h>
 #include <tessera/sharding.h>
 
 namespace tessera {
@@ -110,9 +111,16 @@ class Array {
   /// How the array is laid out on devices.
   /// @throws TracerError for a tracer.
   Sharding sharding(Location location = Location::current()) const;
+  /// The layout that the array was given, row-major if none, and its sharding (jax.Array.format).
+  /// @throws TracerError for a tracer.
+  Format format(Location location = Location::current()) const;
   /// True if the array was placed explicitly, by `device_put` or as a result of a program on
   /// committed arrays. Uncommitted arrays move to the devices of committed ones they are used with.
   bool committed() const;
+  /// The device of an array that is on one (jax.Array.device).
+  /// @throws ValueError if it is on several: see `sharding` and `devices`.
+  /// @throws TracerError for a tracer.
+  Device device(Location location = Location::current()) const;
   /// The devices that hold parts of the array.
   /// @throws TracerError for a tracer.
   std::set<Device> devices() const { return sharding().device_set(); }

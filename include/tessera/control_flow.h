@@ -245,6 +245,25 @@ R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches
   return tree_unflatten(results.first(), leaves);
 }
 
+/// The same with branches of any types, which all take `operands`.
+/// @code
+/// Array y = switch_case(i, std::tuple([](Array x) { return x; }, [](Array x) { return -x; }), x);
+/// @endcode
+template <class... F, TreeLike... T>
+requires(sizeof...(F) > 0) auto switch_case(Operand index, const std::tuple<F...>& branches,
+                                            const T&... operands) {
+  using R = std::decay_t<
+      std::invoke_result_t<const std::tuple_element_t<0, std::tuple<F...>>&, const T&...>>;
+  static_assert(
+      (std::is_same_v<R, std::decay_t<std::invoke_result_t<const F&, const T&...>>> && ...),
+      "tessera: the branches of switch_case return one type");
+  return std::apply(
+      [&](const auto&... f) {
+        return switch_case(index, std::vector<std::function<R(T...)>>{f...}, operands...);
+      },
+      branches);
+}
+
 /// How many steps of a `scan` one trip of the compiled loop does: a number, 0 for all of them, or
 /// true for all and false for one.
 struct ScanUnroll {

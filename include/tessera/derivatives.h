@@ -51,6 +51,10 @@ struct GradOptions {
 
 namespace internal {
 
+/// An argument of a function, as opposed to `has_aux`.
+template <class A>
+concept DerivedBy = !std::is_same_v<A, HasAux>;
+
 /// A linear function that a transformation made: the tangents of a function's results by those of
 /// its arguments, at one point. Copies share it.
 class LinearFunction {
@@ -388,6 +392,62 @@ auto linearized(const char* api, F f, Location location, Then then, const A&... 
       },
       args...);
 }
+
+template <class F, class... A>
+auto vjp_at(Location location, F f, const A&... args) {
+  return linearized(
+      "vjp", std::move(f), location,
+      [](auto value, LinearFunction linear, const auto& held) {
+        using R = decltype(value);
+        using Held = std::decay_t<decltype(held)>;
+        return std::pair(std::move(value), VjpFunction<R, Held>(std::move(linear), held));
+      },
+      args...);
+}
+
+template <class F, class... A>
+auto vjp_with_aux_at(Location location, F f, const A&... args) {
+  auto [value, pull] = vjp_at(location, WithAux<F>{std::move(f)}, args...);
+  auto [result, other] = std::move(value);
+  const auto zeros_of = [](const Array& x) {
+    const bool has_cotangent = is_floating(x.dtype()) || is_complex(x.dtype());
+    return has_cotangent ? zeros_like(x) : zeros(x.shape(), DType::pred);
+  };
+  const auto pull_result = [pull = std::move(pull), zeros = tree_map(zeros_of, other)](
+                               const decltype(result)& cotangent,
+                               Location at = Location::current()) {
+    return pull({cotangent, zeros}, at);
+  };
+  return std::tuple(std::move(result), pull_result, std::move(other));
+}
+
+template <class F, class... A>
+auto linearize_at(Location location, F f, const A&... args) {
+  return linearized(
+      "linearize", std::move(f), location,
+      [](auto value, LinearFunction linear, const auto& held) {
+        using R = decltype(value);
+        using Held = std::decay_t<decltype(held)>;
+        JvpFunction<R, Held> push(std::move(linear), value);
+        return std::pair(std::move(value), std::move(push));
+      },
+      args...);
+}
+
+template <class F, class... A>
+auto linear_transpose_at(Location location, F f, const A&... args) {
+  using Args = call_args_t<F, StaticArgnums<>, const A&...>;
+  using Held = held_args<Args>;
+  const FunctionBody<F, StaticArgnums<>> body(std::move(f));
+  const Held held{args...};
+  return body.template with_args<Args>(
+      [&](CallInfo& info, auto tag) {
+        using R = typename decltype(tag)::type;
+        Prototype prototype;
+        return VjpFunction<R, Held>(linear_function_core(info, &prototype, location), held);
+      },
+      args...);
+}
 }  // namespace internal
 
 /// The value of a function, and the function from cotangents of its result to cotangents of its
@@ -397,16 +457,30 @@ auto linearized(const char* api, F f, Location location, Then then, const A&... 
 /// auto [ga, gb] = pull(ones_like(y));
 /// @endcode
 /// @return A pair of the result and a VjpFunction.
-template <class F, class... A>
-auto vjp(F f, const A&... args) {
-  return internal::linearized(
-      "vjp", std::move(f), Location(),
-      [](auto value, internal::LinearFunction linear, const auto& held) {
-        using R = decltype(value);
-        using Held = std::decay_t<decltype(held)>;
-        return std::pair(std::move(value), VjpFunction<R, Held>(std::move(linear), held));
-      },
-      args...);
+template <class F, internal::DerivedBy A>
+auto vjp(F f, const A& a, Location location = Location::current()) {
+  return internal::vjp_at(location, std::move(f), a);
+}
+/// The same of two arguments.
+template <class F, internal::DerivedBy A, class B>
+auto vjp(F f, const A& a, const B& b, Location location = Location::current()) {
+  return internal::vjp_at(location, std::move(f), a, b);
+}
+/// The same of three arguments.
+template <class F, internal::DerivedBy A, class B, class C>
+auto vjp(F f, const A& a, const B& b, const C& c, Location location = Location::current()) {
+  return internal::vjp_at(location, std::move(f), a, b, c);
+}
+/// The same of four arguments.
+template <class F, internal::DerivedBy A, class B, class C, class D>
+auto vjp(F f, const A& a, const B& b, const C& c, const D& d,
+         Location location = Location::current()) {
+  return internal::vjp_at(location, std::move(f), a, b, c, d);
+}
+/// The same of more; messages name the lines of operations only.
+template <class F, internal::DerivedBy A, class B, class C, class D, class E, class... More>
+auto vjp(F f, const A& a, const B& b, const C& c, const D& d, const E& e, const More&... more) {
+  return internal::vjp_at(Location(), std::move(f), a, b, c, d, e, more...);
 }
 
 /// `vjp` of a function that returns a pair of the result and other values, which are not
@@ -416,20 +490,19 @@ auto vjp(F f, const A&... args) {
 /// @endcode
 /// @return A tuple of the result, a function from its cotangents to those of the arguments, and the
 ///   other values.
-template <class F, class... A>
-auto vjp(F f, HasAux, const A&... args) {
-  auto [value, pull] = vjp(internal::WithAux<F>{std::move(f)}, args...);
-  auto [result, other] = std::move(value);
-  const auto zeros_of = [](const Array& x) {
-    const bool has_cotangent = is_floating(x.dtype()) || is_complex(x.dtype());
-    return has_cotangent ? zeros_like(x) : zeros(x.shape(), DType::pred);
-  };
-  const auto pull_result = [pull = std::move(pull), zeros = tree_map(zeros_of, other)](
-                               const decltype(result)& cotangent,
-                               Location location = Location::current()) {
-    return pull({cotangent, zeros}, location);
-  };
-  return std::tuple(std::move(result), pull_result, std::move(other));
+template <class F, class A>
+auto vjp(F f, HasAux, const A& a, Location location = Location::current()) {
+  return internal::vjp_with_aux_at(location, std::move(f), a);
+}
+/// The same of two arguments.
+template <class F, class A, class B>
+auto vjp(F f, HasAux, const A& a, const B& b, Location location = Location::current()) {
+  return internal::vjp_with_aux_at(location, std::move(f), a, b);
+}
+/// The same of more; messages name the lines of operations only.
+template <class F, class A, class B, class C, class... More>
+auto vjp(F f, HasAux, const A& a, const B& b, const C& c, const More&... more) {
+  return internal::vjp_with_aux_at(Location(), std::move(f), a, b, c, more...);
 }
 
 /// The value of a function, and its derivative at this point as a linear function of tangents
@@ -439,17 +512,24 @@ auto vjp(F f, HasAux, const A&... args) {
 /// Array dy = push(dx), dz = push(dw);   // without computing f again
 /// @endcode
 /// @return A pair of the result and a JvpFunction.
-template <class F, class... A>
-auto linearize(F f, const A&... args) {
-  return internal::linearized(
-      "linearize", std::move(f), Location(),
-      [](auto value, internal::LinearFunction linear, const auto& held) {
-        using R = decltype(value);
-        using Held = std::decay_t<decltype(held)>;
-        JvpFunction<R, Held> push(std::move(linear), value);
-        return std::pair(std::move(value), std::move(push));
-      },
-      args...);
+template <class F, class A>
+auto linearize(F f, const A& a, Location location = Location::current()) {
+  return internal::linearize_at(location, std::move(f), a);
+}
+/// The same of two arguments.
+template <class F, class A, class B>
+auto linearize(F f, const A& a, const B& b, Location location = Location::current()) {
+  return internal::linearize_at(location, std::move(f), a, b);
+}
+/// The same of three arguments.
+template <class F, class A, class B, class C>
+auto linearize(F f, const A& a, const B& b, const C& c, Location location = Location::current()) {
+  return internal::linearize_at(location, std::move(f), a, b, c);
+}
+/// The same of more; messages name the lines of operations only.
+template <class F, class A, class B, class C, class D, class... More>
+auto linearize(F f, const A& a, const B& b, const C& c, const D& d, const More&... more) {
+  return internal::linearize_at(Location(), std::move(f), a, b, c, d, more...);
 }
 
 /// The transpose of a linear function (jax.linear_transpose), given arguments of the types that it
@@ -460,20 +540,25 @@ auto linearize(F f, const A&... args) {
 /// @endcode
 /// @return A VjpFunction, of a tree like the result.
 /// @throws ValueError if the function isn't linear.
-template <class F, class... A>
-auto linear_transpose(F f, const A&... args) {
-  using Args = internal::call_args_t<F, StaticArgnums<>, const A&...>;
-  using Held = internal::held_args<Args>;
-  const internal::FunctionBody<F, StaticArgnums<>> body(std::move(f));
-  const Held held{args...};
-  return body.template with_args<Args>(
-      [&](internal::CallInfo& info, auto tag) {
-        using R = typename decltype(tag)::type;
-        internal::Prototype prototype;
-        return VjpFunction<R, Held>(internal::linear_function_core(info, &prototype, Location()),
-                                    held);
-      },
-      args...);
+template <class F, class A>
+auto linear_transpose(F f, const A& a, Location location = Location::current()) {
+  return internal::linear_transpose_at(location, std::move(f), a);
+}
+/// The same of two arguments.
+template <class F, class A, class B>
+auto linear_transpose(F f, const A& a, const B& b, Location location = Location::current()) {
+  return internal::linear_transpose_at(location, std::move(f), a, b);
+}
+/// The same of three arguments.
+template <class F, class A, class B, class C>
+auto linear_transpose(F f, const A& a, const B& b, const C& c,
+                      Location location = Location::current()) {
+  return internal::linear_transpose_at(location, std::move(f), a, b, c);
+}
+/// The same of more; messages name the lines of operations only.
+template <class F, class A, class B, class C, class D, class... More>
+auto linear_transpose(F f, const A& a, const B& b, const C& c, const D& d, const More&... more) {
+  return internal::linear_transpose_at(Location(), std::move(f), a, b, c, d, more...);
 }
 
 }  // namespace tessera

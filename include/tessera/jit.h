@@ -54,6 +54,10 @@ struct JitOptions {
   std::optional<std::int64_t> memory_budget{};
   /// Names in `arg_names` of more arguments whose memory results may reuse; see donate_argnums.
   std::vector<std::string> donate_argnames{};
+  /// The device on which the function runs: all arguments are moved there, also such as are split
+  /// over several devices. Not with `in_shardings`, `out_shardings` or a mesh in scope, nor for a
+  /// function that another traced function calls.
+  std::optional<Device> device{};
   /// Older name of `in_shardings`, of pjit only: specs, nullptr (replicated) or FROM_GDA. Giving
   /// both is an error. A call needs a mesh in scope.
   ShardingTree in_axis_resources{};

@@ -2,6 +2,7 @@
 // How dimensions are split over mesh axes.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,8 +56,24 @@ class SpecEntry {
 /// nullptr)`.
 template <class... Names>
 SpecEntry axes(Names&&... names) {
+  static_assert((std::is_constructible_v<std::string, Names> && ...),
+                "tessera: axes(...) takes names of axes, no lists of them");
   return SpecEntry(std::vector<std::string>{std::string(std::forward<Names>(names))...});
 }
+
+/// How the terms that devices hold along an unreduced axis are to be combined.
+enum class UnreducedKind : unsigned char { sum, max, min };
+
+namespace internal {
+/// A position and the line that names it, converted implicitly.
+struct EntryPosition {
+  template <std::integral I>
+  EntryPosition(I i, Location l = Location::current())  // NOLINT: implicit by design
+      : position(std::size_t(i)), location(l) {}
+  std::size_t position;
+  Location location;
+};
+}  // namespace internal
 
 /// Types that convert to an entry of a PartitionSpec.
 template <class T>
@@ -68,7 +85,7 @@ concept SpecEntryLike = std::is_convertible_v<T, SpecEntry>;
 /// "y"))` splits dimension 0 over "data" and dimension 2 over "x" (major) and "y" (minor). Missing
 /// trailing entries mean not split. P() and P(nullptr) are different specs that place arrays
 /// equally.
-class PartitionSpec {
+class PartitionSpec final {
  public:
   /// P(): no dimension is split.
   PartitionSpec() = default;
@@ -87,11 +104,16 @@ class PartitionSpec {
   /// Returns a spec of a computed list of entries.
   static PartitionSpec from_entries(std::vector<SpecEntry> entries);
 
+  /// Reads a spec, as `to_string` prints it or as it is written: `P("data", None, ("x", "y"))`.
+  /// @throws ParseError, which names the position, if the text is no spec.
+  /// @throws ValueError as `with_unreduced` and `with_reduced`.
+  static PartitionSpec parse(const std::string& text, Location location = Location::current());
+
   /// Number of entries.
   std::size_t size() const { return entries_.size(); }
   /// Entry i.
   /// @throws ValueError if i is out of range.
-  const SpecEntry& operator[](std::size_t i) const;
+  const SpecEntry& operator[](internal::EntryPosition i) const;
   /// Iterates over the entries.
   auto begin() const { return entries_.begin(); }
   /// End of the entries.
@@ -109,6 +131,18 @@ class PartitionSpec {
   /// @throws ValueError if an axis is given twice, is empty, splits a dimension or is reduced.
   PartitionSpec with_unreduced(std::vector<std::string> axes,
                                Location location = Location::current()) const;
+  /// How the terms along the unreduced axes are combined: as a sum. Nothing if there are none.
+  std::optional<UnreducedKind> unreduced_kind() const {
+    return unreduced_.empty() ? std::nullopt : std::optional(UnreducedKind::sum);
+  }
+  /// The same of terms that are combined in another way.
+  /// @throws NotImplementedError for another kind than a sum.
+  /// @throws ValueError as above, and for a kind of no axes.
+  template <std::same_as<UnreducedKind> Kind>
+  PartitionSpec with_unreduced(std::vector<std::string> axes, Kind kind,
+                               Location location = Location::current()) const {
+    return unreduced_of_kind(std::move(axes), kind, location);
+  }
   /// Axes over which the value is whole on each device, and over which its gradient is a sum that
   /// hasn't been computed yet. They mean something in explicit mode only.
   const std::vector<std::string>& reduced() const { return reduced_; }
@@ -120,13 +154,29 @@ class PartitionSpec {
   std::string to_string() const;
   /// Hash, equal for equal specs; std::hash returns it.
   std::size_t hash() const;
-  friend PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b);
   friend bool operator==(const PartitionSpec&, const PartitionSpec&) = default;
 
  private:
+  PartitionSpec unreduced_of_kind(std::vector<std::string> axes, UnreducedKind kind,
+                                  Location location) const;
   std::vector<SpecEntry> entries_;
   std::vector<std::string> unreduced_, reduced_;
 };
+
+namespace internal {
+/// A spec and the line that names it, converted implicitly.
+struct SpecOperand {
+  SpecOperand(const PartitionSpec& s, Location l = Location::current())  // NOLINT
+      : spec(s), location(l) {}
+  const PartitionSpec& spec;
+  Location location;
+};
+}  // namespace internal
+
+/// The entries of both, and the unreduced and reduced axes of both.
+/// @throws ValueError if an axis that splits a dimension of one is unreduced or reduced in the
+///   other, or unreduced in one and reduced in the other.
+PartitionSpec operator+(internal::SpecOperand a, internal::SpecOperand b);
 
 /// A spec equals the list of its entries (JAX's specs compare equal to tuples).
 bool operator==(const PartitionSpec& a, const std::vector<SpecEntry>& b);

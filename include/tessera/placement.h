@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,23 @@
 
 namespace tessera {
 
+/// Options of `device_put`.
+struct DevicePutOptions {
+  /// Delete the source arrays after they have been copied.
+  bool donate = false;
+  /// Of which arrays of the tree, in order, to delete the source; empty: of all if `donate`.
+  std::vector<bool> donate_leaves{};
+};
+
 namespace internal {
 std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
                                      const std::function<void(TreeVisitor&)>& walk,
-                                     const ShardingTree& target, bool donate, Location location);
+                                     const ShardingTree& target, const DevicePutOptions& options,
+                                     Location location);
 std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
                                    const std::function<void(TreeVisitor&)>& walk,
-                                   const std::string& kind, bool donate, Location location);
+                                   const std::string& kind, const DevicePutOptions& options,
+                                   Location location);
 std::vector<Array> constrain_leaves(const std::vector<Array>& leaves,
                                     const std::function<void(TreeVisitor&)>& walk,
                                     const ShardingTree& target, Location location);
@@ -34,12 +45,6 @@ std::function<void(TreeVisitor&)> walker(const T& value) {
 struct TransferToMemoryKind {
   /// "device", "pinned_host" or "unpinned_host".
   std::string kind;
-};
-
-/// Options of `device_put`.
-struct DevicePutOptions {
-  /// Delete the source arrays after they have been copied.
-  bool donate = false;
 };
 
 /// Places a tree of arrays on devices (jax.device_put).
@@ -70,7 +75,7 @@ T device_put(const T& value, const ShardingTree& target, DevicePutOptions option
              Location location = Location::current()) {
   return tree_unflatten(
       value, internal::device_put_leaves(tree_leaves(value), internal::walker(value), target,
-                                         options.donate, location));
+                                         options, location));
 }
 /// Places all arrays of a tree with one sharding.
 template <TreeLike T>
@@ -109,7 +114,7 @@ T device_put(const T& value, const TransferToMemoryKind& target, DevicePutOption
              Location location = Location::current()) {
   return tree_unflatten(
       value, internal::transfer_leaves(tree_leaves(value), internal::walker(value), target.kind,
-                                       options.donate, location));
+                                       options, location));
 }
 
 /// Constrains the sharding of intermediate arrays (jax.lax.with_sharding_constraint).
@@ -150,6 +155,16 @@ Array copy(Operand x);
 
 /// Describes an array, for `lower`: its shape, dtype and, if it is committed, sharding.
 Array shape_dtype_struct(const Array& like, Location location = Location::current());
+/// What to change of a description of an array.
+struct ShapeDtypeChanges {
+  std::optional<std::vector<std::int64_t>> shape{};  ///< the new shape
+  std::optional<DType> dtype{};                      ///< the new dtype, which isn't weak
+  std::optional<Sharding> sharding{};                ///< the new sharding
+};
+/// Describes an array like another one but for these changes (jax.ShapeDtypeStruct.update).
+/// @throws ShardingError if the sharding doesn't fit the shape.
+Array shape_dtype_struct(const Array& like, const ShapeDtypeChanges& changes,
+                         Location location = Location::current());
 /// Describes an array whose spec refers to the mesh that will be in scope when its sharding is
 /// needed, by `sharding()` or `lower`. At that point no mesh in scope is a TypeError, and a missing
 /// axis a ShardingError.

@@ -142,6 +142,9 @@ class NamedSharding : public Sharding {
   const Mesh& mesh() const;
   /// The spec.
   const PartitionSpec& spec() const;
+  /// The axes of the mesh along which devices hold the same: those that neither split a dimension
+  /// nor are unreduced or reduced, in the order of the mesh.
+  std::vector<std::string> replicated_axes() const;
 };
 
 /// The entire array on one device (jax.sharding.SingleDeviceSharding).

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/format.h>
 #include <tessera/partition_spec.h>
 #include <tessera/sharding.h>
 
@@ -52,9 +53,9 @@ inline const Auto AUTO{};
 /// Shardings for a tree of arrays, as a prefix of that tree (JAX's tree prefixes).
 ///
 /// A leaf applies to all arrays below it: a Sharding, a PartitionSpec (on the mesh in scope),
-/// nullptr, UNSPECIFIED, FROM_GDA or AUTO. `tree(...)` lists the shardings of the elements of a
-/// tuple, vector or struct in order, `dict(...)` those of a map or of a struct with named fields by
-/// key.
+/// nullptr, UNSPECIFIED, FROM_GDA, AUTO or, for `jit` and `device_put`, a Format. `tree(...)` lists
+/// the shardings of the elements of a tuple, vector or struct in order, `dict(...)` those of a map
+/// or of a struct with named fields by key.
 /// @code
 /// jit(f, {.in_shardings = tree(P("x"), nullptr), .out_shardings = P("x")});
 /// @endcode
@@ -83,6 +84,10 @@ class ShardingTree {
   ShardingTree(const Auto& a) : kind_(Kind::automatic), sharding_(a.on()) {}
   ShardingTree(const Sharding& s) : kind_(Kind::sharding), sharding_(s) {}
   ShardingTree(const PartitionSpec& spec) : kind_(Kind::spec), spec_(spec) {}
+  ShardingTree(const Format& format)
+      : kind_(format.sharding().valid() ? Kind::sharding : Kind::unspecified),
+        sharding_(format.sharding()),
+        layout_(format.layout()) {}
   /// The name of an axis isn't a spec: write P("x").
   ShardingTree(const char*) = delete;
 
@@ -96,7 +101,9 @@ class ShardingTree {
   /// True if the node has no children.
   bool is_leaf() const { return kind_ != Kind::sequence && kind_ != Kind::dictionary; }
   /// True for UNSPECIFIED.
-  bool is_unspecified() const { return kind_ == Kind::unspecified; }
+  bool is_unspecified() const { return kind_ == Kind::unspecified && !layout_; }
+  /// The layout, if a Format was given.
+  const std::optional<Layout>& layout() const { return layout_; }
   /// The sharding of Kind::sharding; of Kind::automatic one on its mesh, or an empty one.
   const Sharding& sharding() const { return sharding_; }
   /// The spec of Kind::spec.
@@ -112,6 +119,7 @@ class ShardingTree {
   Kind kind_ = Kind::unspecified;
   Sharding sharding_;
   PartitionSpec spec_;
+  std::optional<Layout> layout_;
   std::vector<ShardingTree> children_;
   std::vector<std::string> keys_;
 };

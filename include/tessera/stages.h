@@ -92,6 +92,11 @@ class Compiled {
   std::vector<Sharding> input_shardings() const;
   /// Returns the shardings of all arrays of the result.
   std::vector<Sharding> output_shardings() const;
+  /// Returns the layouts and shardings of all arrays of the arguments (jax.stages.Compiled
+  /// .input_formats): where Layout::AUTO was given, what was chosen.
+  std::vector<Format> input_formats() const;
+  /// Returns the layouts and shardings of all arrays of the result.
+  std::vector<Format> output_formats() const;
   /// Describes all arrays of the arguments.
   std::vector<ValueInfo> args_info() const;
   /// Describes all arrays of the result.

@@ -23,6 +23,7 @@
 #include <tessera/eval_shape.h>
 #include <tessera/explain.h>
 #include <tessera/explicit_sharding.h>
+#include <tessera/format.h>
 #include <tessera/host_callback.h>
 #include <tessera/image.h>
 #include <tessera/initializers.h>
@@ -41,6 +42,7 @@
 #include <tessera/partition_spec.h>
 #include <tessera/pjit.h>
 #include <tessera/placement.h>
+#include <tessera/print.h>
 #include <tessera/random.h>
 #include <tessera/shard_alike.h>
 #include <tessera/shard_map.h>

@@ -200,6 +200,16 @@ auto tie_fields(T& value) {
 #define TESSERA_FE_MEMBER(a) tessera_tree_value_.a
 // clang-format on
 
+/// Lets TESSERA_TREE name private fields. Write it in the class, with the name of the class.
+/// @code
+/// class Params {
+///   TESSERA_TREE_FRIEND(Params);
+///   Array w1, w2;
+/// };
+/// TESSERA_TREE(Params, w1, w2)
+/// @endcode
+#define TESSERA_TREE_FRIEND(Type) friend auto tessera_tree_tie(Type&)
+
 /// Names the fields of a struct in messages and for `dict`, and makes a struct that isn't an
 /// aggregate, has a base class or more than 24 fields, a tree. Write it after the struct, in the
 /// same namespace; fields of base classes may be named too.

@@ -99,6 +99,19 @@ TEST(Arrays, Behaviour_086_OtherOrdersOfDevicesShareMemory) {
   }
 }
 
+TEST(Arrays, Behaviour_087_DonationOfSomeLeaves) {
+  const Array a = counting({8}), b = counting({8});
+  const NamedSharding there(mesh_of({{"x", 8}}), P("x"));
+  const auto [c, d] = device_put(std::pair(a, b), there, {.donate_leaves = {true, false}});
+  EXPECT_TRUE(a.is_deleted());
+  EXPECT_FALSE(b.is_deleted());
+  EXPECT_EQ(floats(c), floats(d));
+  expect_error<ValueError>(
+      [&] { (void)device_put(std::pair(b, d), there, {.donate_leaves = {true}}); },
+      {"donate_leaves", "1 entry", "2 arrays", kNear});
+  EXPECT_FALSE(b.is_deleted());
+}
+
 TEST(Arrays, Behaviour_088_CopiesOutliveDonatedSources) {
   const Mesh mesh = mesh_of({{"x", 8}});
   const Array x = put(counting({8}), mesh, P("x"));
@@ -233,6 +246,39 @@ TEST(Arrays, Behaviour_103_UseAfterDelete) {
   }
 }
 
+TEST(Arrays, Behaviour_104_PartsOutliveDeletedArrays) {
+  Array x = put(counting({8}), mesh_of({{"x", 8}}), P("x"));
+  const Array part = x.addressable_data(3);
+  const std::vector<Shard> shards = x.addressable_shards();
+  const std::vector<float> values = floats(x);
+  x.delete_();
+  EXPECT_EQ(part.item<float>(), 3);
+  EXPECT_EQ(shards[5].data.item<float>(), 5);
+  EXPECT_EQ(values[7], 7);
+  EXPECT_TRUE(x.is_deleted());
+}
+
+TEST(Arrays, Behaviour_105_TheDeviceOfAnArray) {
+  EXPECT_EQ(counting({2}).device(), devices()[0]);
+  const Array x = device_put(counting({8}), devices()[3]);
+  EXPECT_EQ(x.device(), devices()[3]);
+  expect_error<ValueError>(
+      [&] {
+        (void)put(x, mesh_of({{"x", 8}}), P("x")).device();
+      },
+      {"f32[8]", "8 devices", "sharding()", kNear});
+  jit([&](Array v) {
+    expect_error<TracerError>([&] { (void)v.device(); }, {"f32[8]", kNear});
+    return v;
+  })(x);
+}
+
+TEST(Arrays, Behaviour_106_ArraysHaveNoHash) {
+  static_assert(!std::is_default_constructible_v<std::hash<Array>>);
+  static_assert(!std::is_invocable_v<std::hash<Array>, const Array&>);
+  SUCCEED();
+}
+
 TEST(Arrays, Behaviour_107_IndexingShardedArrays) {
   const Mesh mesh = mesh_of({{"x", 2}, {"y", 2}, {"z", 2}});
   const Array whole = counting({4, 8, 8});
@@ -341,6 +387,29 @@ TEST(Arrays, Behaviour_115_AbstractValuesWithASpecOnly) {
   }
   expect_error<ShardingError>([&] { (void)shape_dtype_struct({8}, f32, P("x", "y")); },
                               {"[8]", "PartitionSpec('x', 'y')", "rank 2", kNear});
+}
+
+TEST(Arrays, Behaviour_116_ChangesOfAbstractValues) {
+  const NamedSharding rows(mesh_of({{"x", 8}}), P("x")), all(rows.mesh(), P());
+  const Array a = shape_dtype_struct({8, 2}, f32, rows);
+  const Array wider = shape_dtype_struct(a, {.shape = std::vector<std::int64_t>{16, 2}});
+  EXPECT_EQ(wider.type_string(), "f32[16,2]");
+  EXPECT_EQ(wider.sharding(), rows);
+  const Array other = shape_dtype_struct(a, {.dtype = s32, .sharding = all});
+  EXPECT_EQ(other.type_string(), "s32[8,2]");
+  EXPECT_EQ(other.sharding(), all);
+  const Array weak = shape_dtype_struct(Array(2));
+  EXPECT_TRUE(shape_dtype_struct(weak, {.shape = std::vector<std::int64_t>{3}}).weak_type());
+  EXPECT_FALSE(shape_dtype_struct(weak, {.dtype = s32}).weak_type());
+  const Array of_spec = shape_dtype_struct({8, 2}, f32, P("x"));
+  const Array same_spec = shape_dtype_struct(of_spec, {.dtype = s32});
+  const MeshScope scope(rows.mesh());
+  EXPECT_EQ(same_spec.sharding(), rows);
+  expect_error<IndivisibleError>(
+      [&] {
+        (void)shape_dtype_struct(a, {.shape = std::vector<std::int64_t>{7, 2}});
+      },
+      {"7", kNear});
 }
 
 TEST(Arrays, Behaviour_117_AbstractValuesHaveNoValue) {

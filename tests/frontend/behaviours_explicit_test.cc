@@ -237,6 +237,13 @@ TEST_F(Explicit, Behaviour_225_OutShardingOfNewArrays) {
   EXPECT_EQ(type_text(broadcast_to(ones({4}), {8, 4}, P("x"))), "f32[8@x,4]");
   EXPECT_EQ(type_text(one_hot(array({0, 1, 2, 3}), 8, DType::f32, P("y"))), "f32[4@y,8]");
   EXPECT_EQ(floats(arange(8, DType::f32, P("y"))), floats(arange(8, DType::f32)));
+  // The dims of typed indices stay as they are.
+  const Array ids = reshard(array({0, 1, 2, 3, 4, 5, 6, 7}), NamedSharding(mesh, P("x")));
+  EXPECT_EQ(type_text(one_hot(ids, 8, DType::f32, P("x", "y"))), "f32[8@x,8@y]");
+  expect_error<ShardingTypeError>([&] { (void)one_hot(ids, 8, DType::f32, P("y")); },
+                                  {"one_hot", "s32[8@x]", "PartitionSpec('y')", "reshard", kNear});
+  expect_error<ShardingTypeError>([&] { (void)one_hot(ids, 8, DType::f32, P()); },
+                                  {"one_hot", "s32[8@x]", kNear});
   expect_error<ShardingError>([&] { (void)zeros({8}, DType::f32, P("x", "y")); },
                               {"out_sharding", "rank", kNear});
   expect_error<IndivisibleError>([&] { (void)zeros({7}, DType::f32, P("x")); },

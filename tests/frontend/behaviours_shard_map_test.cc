@@ -209,7 +209,7 @@ TEST(ShardMap, Behaviour_297_RanksAndTrees) {
                         {.mesh = mesh, .in_specs = tree(tree(P("x"), P())), .out_specs = P("x")});
   expect_error<ValueError>([&] { list(std::vector<Array>{counting({8})}); },
                            {"in_specs must be a tree prefix of the positional arguments",
-                            "the tree at [0] has 1 elements", "in_specs has 2", kNear});
+                            "the tree at [0] has 1 element,", "in_specs has 2", kNear});
   auto two = shard_map(
       [](Array a) {
         return std::pair{a, a};

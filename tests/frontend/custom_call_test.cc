@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 
+#include <tessera/derivatives.h>
 #include <tessera/jit.h>
 #include <tessera/ops.h>
+#include <tessera/vmap.h>
 
 #include "tests/frontend/frontend_testing.h"
 
@@ -267,6 +269,22 @@ TEST(BufferViews, KnowTheirTypes) {
   expect_error<TypeError>([&] { view.data<double>(); }, {"f32", kNear});
   expect_error<TypeError>([&] { view.data<std::int32_t>(); }, {"f32", kNear});
   expect_error<ValueError>([&] { view.shape(2); }, {"dim 2", "[2,3]", kNear});
+}
+
+TEST(CustomCalls, WhatIsLikeAProgramHasItsDerivativeAndBatch) {
+  register_custom_call("test_like_cubes",
+                       {.like = [](const std::vector<Array>& in, const CallAttributes&) {
+                         return std::vector<Array>{in[0] * in[0] * in[0]};
+                       }});
+  const auto cubes = [](Array x) { return custom_call("test_like_cubes", {x}, {x.shape(), f32}); };
+  const Array x = array({1.0f, 2.0f});
+  EXPECT_EQ(floats(grad([&](Array v) { return sum(cubes(v)); })(x)), (std::vector<float>{3, 12}));
+  EXPECT_EQ(floats(jvp(cubes, std::tuple(x), std::tuple(ones({2}))).second),
+            (std::vector<float>{3, 12}));
+  EXPECT_EQ(floats(vmap(cubes)(array({{1.0f, 2.0f}, {3.0f, 4.0f}}))),
+            (std::vector<float>{1, 8, 27, 64}));
+  EXPECT_EQ(floats(hessian([&](Array v) { return sum(cubes(v)); })(x)),
+            (std::vector<float>{6, 0, 0, 12}));
 }
 
 }  // namespace

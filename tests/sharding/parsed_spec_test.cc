@@ -195,7 +195,7 @@ TEST(LocalMeshes, AreTheBlockOfThisProcess) {
                {"none of its devices"});
 }
 
-TEST(LocalMeshes, ShapesOfPartsAndOfArrays) {
+TEST(LocalMeshes, Behaviour_352_LocalAndGlobalShapes) {
   const Mesh mesh = mesh_of_processes(0, 2);
   const ArrayMapping mapping = get_array_mapping(P("y", "x"));
   const auto local = PositionalSemantics::local, global = PositionalSemantics::global;

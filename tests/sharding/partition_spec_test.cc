@@ -20,6 +20,25 @@ const Mesh& mesh() {
   return m;
 }
 
+TEST(PartitionSpec, Behaviour_050_TextsAreReadBack) {
+  for (const PartitionSpec& spec :
+       {P(), P("x"), P(nullptr, axes("x", "y"), UNCONSTRAINED), P(nullptr),
+        P("x").with_unreduced({"y"}), P().with_reduced({"x", "y"}),
+        P(nullptr).with_unreduced({"a"}).with_reduced({"b"})}) {
+    EXPECT_TRUE(PartitionSpec::parse(spec.to_string()) == spec) << spec.to_string();
+  }
+  EXPECT_TRUE(PartitionSpec::parse(" P( \"data\", None,('x', 'y') ) ") ==
+              P("data", nullptr, axes("x", "y")));
+  for (const char* text : {"", "P", "P(x)", "P('x'", "P('x)", "P('x') y", "Q('x')", "P(unreduced)",
+                           "P(unreduced={'x)", "P(('x')", "P(unreduced={'x'}", "P('x',,)"}) {
+    expect_parts(message_of<ParseError>([&] { (void)PartitionSpec::parse(text); }),
+                 {"partition_spec_test.cc:", "spec '", "character"});
+  }
+  expect_parts(
+      message_of<ValueError>([] { (void)PartitionSpec::parse("P('x', unreduced={'x'})"); }),
+      {"partition_spec_test.cc:", "split", "unreduced"});
+}
+
 TEST(PartitionSpec, Behaviour_031_ListsOfOneOrNoneCollapse) {
   EXPECT_TRUE(P(nullptr, "x") == P(std::vector<std::string>{}, "x"));
   EXPECT_TRUE(P(std::nullopt, "x") == P(nullptr, "x"));
@@ -135,6 +154,19 @@ TEST(PartitionSpec, Behaviour_047_UnreducedAxesAreInTheMesh) {
   expect_parts(
       message_of<ShardingError>([] { NamedSharding(mesh(), P("x").with_unreduced({"w"})); }),
       {"'w'", "PartitionSpec('x', unreduced={'w'})", "'x', 'y'"});
+}
+
+TEST(PartitionSpec, Behaviour_043_KindsOfUnreducedValues) {
+  EXPECT_EQ(P("x").unreduced_kind(), std::nullopt);
+  EXPECT_EQ(P("x").with_unreduced({"y"}).unreduced_kind(), UnreducedKind::sum);
+  EXPECT_TRUE(P("x").with_unreduced({"y"}, UnreducedKind::sum) == P("x").with_unreduced({"y"}));
+  // Kind without axes.
+  expect_parts(message_of<ValueError>([] { (void)P("x").with_unreduced({}, UnreducedKind::max); }),
+               {"partition_spec_test.cc:", "unreduced_kind is max", "PartitionSpec('x')"});
+  // What 244 would need.
+  expect_parts(message_of<NotImplementedError>(
+                   [] { (void)P("x").with_unreduced({"y"}, UnreducedKind::min); }),
+               {"partition_spec_test.cc:", "'y'", "min", "UnreducedKind::sum", "pmin"});
 }
 
 TEST(PartitionSpec, Behaviour_048_LongerThanTheRank) {

@@ -284,6 +284,16 @@ TEST(Sharding, Behaviour_074_TheMessageHasTheSpec) {
       {"PartitionSpec('y', None, None, None)", "rank at least 4", "rank 2"});
 }
 
+TEST(Sharding, Behaviour_075_AxesThatAShardingDoesntUse) {
+  using Axes = std::vector<std::string>;
+  const Mesh mesh(some_devices(8), {2, 2, 2}, {"x", "y", "z"});
+  EXPECT_EQ(NamedSharding(mesh, P()).replicated_axes(), (Axes{"x", "y", "z"}));
+  EXPECT_EQ(NamedSharding(mesh, P(nullptr, "y")).replicated_axes(), (Axes{"x", "z"}));
+  EXPECT_EQ(NamedSharding(mesh, P(axes("z", "x"))).replicated_axes(), (Axes{"y"}));
+  const PartitionSpec terms = P("x").with_unreduced({"y"}).with_reduced({"z"});
+  EXPECT_TRUE(NamedSharding(mesh, terms).replicated_axes().empty());
+}
+
 TEST(Sharding, Behaviour_076_NoIndicesForSums) {
   expect_parts(message_of<NotImplementedError>(
                    [] { named(P("y").with_unreduced({"x"})).devices_indices_map({2}); }),

@@ -18,6 +18,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
+    const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty()) {
+      std::cerr << "tessera: there is no subcommand '" << argv[1] << "'; --help lists them\n";
+      return tool::kUsage;
+    }
     const int code = app.exit(e, std::cout, std::cerr);
     return code == 0 ? tool::kDone : tool::kUsage;
   }

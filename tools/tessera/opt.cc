@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tessera opt`: runs passes by name.
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 
 #include "src/compiler/pass_table.h"
 #include "src/ir/hlo/hlo_text.h"
@@ -18,8 +20,12 @@ struct OptArguments {
 
 int optimise(const OptArguments& options) {
   if (options.list) {
+    std::size_t widest = 0;
     for (const compiler::Pass& p : compiler::all_passes()) {
-      std::cout << std::left << std::setw(26) << p.name << p.help << "\n";
+      widest = std::max(widest, std::string_view(p.name).size());
+    }
+    for (const compiler::Pass& p : compiler::all_passes()) {
+      std::cout << std::left << std::setw(int(widest) + 2) << p.name << p.help << "\n";
     }
     return kDone;
   }

@@ -56,87 +56,9 @@ Mesh::Shape parse_mesh(const std::string& text) {
   return out;
 }
 
-namespace {
+namespace {}  // namespace
 
-class SpecParser {
- public:
-  explicit SpecParser(const std::string& text) : text_(text) {}
-
-  PartitionSpec parse() {
-    skip();
-    std::string name;
-    while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_]))) {
-      name += text_[at_++];
-    }
-    if (!name.empty() && name != "P" && name != "PartitionSpec") fail("expected P(...)");
-    expect('(');
-    std::vector<SpecEntry> entries;
-    while (!take(')')) {
-      if (take('(')) {
-        std::vector<std::string> axes;
-        while (!take(')')) {
-          axes.push_back(quoted());
-          if (!take(',')) {
-            expect(')');
-            break;
-          }
-        }
-        entries.emplace_back(axes);
-      } else if (text_.compare(at_, 4, "None") == 0) {
-        at_ += 4;
-        entries.emplace_back(nullptr);
-      } else {
-        entries.emplace_back(quoted());
-      }
-      if (!take(',')) {
-        expect(')');
-        break;
-      }
-    }
-    skip();
-    if (at_ != text_.size()) fail("text after the spec");
-    return PartitionSpec::from_entries(entries);
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& what) const {
-    constexpr std::size_t kShown = 200;
-    const std::string shown = text_.size() > kShown ? text_.substr(0, kShown) + "..." : text_;
-    throw ParseError("spec '" + shown + "', character " + std::to_string(at_ + 1) + ": " + what);
-  }
-  void skip() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-  }
-  bool take(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    skip();
-    return true;
-  }
-  void expect(char c) {
-    if (!take(c)) fail(std::string("expected '") + c + "'");
-  }
-  std::string quoted() {
-    skip();
-    if (at_ >= text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) {
-      fail("expected None, a quoted axis or a list of them");
-    }
-    const std::size_t end = text_.find(text_[at_], at_ + 1);
-    if (end == std::string::npos) fail("a quote is not closed");
-    std::string out = text_.substr(at_ + 1, end - at_ - 1);
-    at_ = end + 1;
-    skip();
-    return out;
-  }
-
-  const std::string& text_;
-  std::size_t at_ = 0;
-};
-
-}  // namespace
-
-PartitionSpec parse_spec(const std::string& text) { return SpecParser(text).parse(); }
+PartitionSpec parse_spec(const std::string& text) { return PartitionSpec::parse(text, Location{}); }
 
 std::vector<PartitionSpec> parse_specs(const std::string& text) {
   std::vector<PartitionSpec> out;

@@ -35,7 +35,8 @@ Array array_from_host(DType dtype, std::vector<std::int64_t> shape, const void* 
 /// array({1.0f, 2.0f});                                    // f32[2]
 /// array({1, 2, 3}, f16);                                  // f16[3]
 /// array(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});    // f32[2,3]
-/// array(std::vector<std::vector<int>>{{1, 2}, {3, 4}});   // s32[2,2]
+/// array({{1, 2}, {3, 4}});                                // s32[2,2]
+/// array(1);                                               // s32[]
 /// @endcode
 template <ElementType T>
 Array array(const std::vector<T>& values, std::optional<DType> dtype = {},
@@ -69,6 +70,11 @@ Array array(const std::vector<T>& values, std::vector<std::int64_t> shape,
                                      values.size(), dtype, location);
   }
 }
+/// Returns a scalar, which unlike a plain number isn't weakly typed: `array(1)` is an s32[].
+template <ElementType T>
+Array array(T value, std::optional<DType> dtype = {}, Location location = Location::current()) {
+  return array(std::vector<T>{value}, std::vector<std::int64_t>{}, dtype, location);
+}
 /// Returns a matrix: M rows of N values -> [M, N].
 /// @throws ValueError if the rows have different lengths.
 template <ElementType T>
@@ -83,6 +89,12 @@ Array array(const std::vector<std::vector<T>>& rows, std::optional<DType> dtype 
   }
   const std::int64_t columns = rows.empty() ? 0 : std::int64_t(rows.front().size());
   return array(flat, {std::int64_t(rows.size()), columns}, dtype, location);
+}
+/// The same for a list of lists.
+template <ElementType T>
+Array array(std::initializer_list<std::initializer_list<T>> rows, std::optional<DType> dtype = {},
+            Location location = Location::current()) {
+  return array(std::vector<std::vector<T>>(rows.begin(), rows.end()), dtype, location);
 }
 
 /// Returns an array of zeros.

@@ -81,6 +81,8 @@ class ArrayImpl {
   /// For an abstract array with a spec but no mesh: the mesh in scope at its use applies.
   std::optional<PartitionSpec> spec;
   bool committed = false;
+  /// The layout that its owner gave it; empty: row-major.
+  std::optional<Layout> layout;
   ArrayMemory memory;
 
   std::uint64_t trace_id = 0;

@@ -42,6 +42,19 @@ std::int64_t dim_of(const ShardingTree& leaf, std::int64_t rank, const std::stri
   return from_end ? rank - size : size - 1;
 }
 
+/// The axes as they are written: "(0, nullptr)".
+std::string shown(const ShardingTree& axes) {
+  if (axes.is_leaf()) {
+    if (axes.kind() != ShardingTree::Kind::spec || axes.spec().size() == 0) return "nullptr";
+    const auto size = std::int64_t(axes.spec().size());
+    const bool from_end = axes.spec()[std::size_t(size - 1)] == SpecEntry(kFromEnd);
+    return std::to_string(from_end ? -size : size - 1);
+  }
+  std::string out;
+  for (const ShardingTree& child : axes.children()) out += (out.empty() ? "" : ", ") + shown(child);
+  return "(" + out + ")";
+}
+
 Instruction* moved_to(ir::Builder& b, const transforms::BatchedArray& x, std::int64_t to,
                       std::int64_t size) {
   if (x.dim == transforms::kNotBatched) {
@@ -69,7 +82,7 @@ InAxes in_axes(const CallInfo& info, const VmapOptions& options, Location locati
   const std::string who = options.name + ": in_axes";
   const ShardingTree tree = options.in_axes.specs(kFromFront, kFromEnd, who, location);
   const std::vector<ShardingTree> leaves =
-      frontend::broadcast_prefix(tree, info.walk_args, who, location);
+      frontend::broadcast_prefix(tree, info.walk_args, who, location, shown);
   const std::vector<std::string> paths = info.paths();
   InAxes out;
   std::string first;
@@ -183,7 +196,7 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
     const std::string who = options.name + ": out_axes";
     const auto walk = [&](TreeVisitor& v) { info.walk_result(*prototype, v); };
     const std::vector<ShardingTree> axes = frontend::broadcast_prefix(
-        options.out_axes.specs(kFromFront, kFromEnd, who, location), walk, who, location);
+        options.out_axes.specs(kFromFront, kFromEnd, who, location), walk, who, location, shown);
     const std::vector<std::string> paths = leaf_paths(walk);
     std::vector<Array> out;
     for (std::size_t k = 0; k < results.size(); ++k) {

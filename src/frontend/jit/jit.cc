@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // jit and pjit: cache lookup, tracing, shardings and donation of arguments.
 #include <tessera/jit.h>
+#include <tessera/placement.h>
 
 #include <algorithm>
 #include <atomic>
@@ -95,6 +96,7 @@ JitCore::JitCore(JitOptions options, Location location, bool pjit)
   state_->location = location;
   state_->pjit = pjit;
   state_->take_axis_resources();
+  state_->take_device();
   const JitOptions& given = state_->options;
   frontend::check_leaves(given.in_shardings, api + " " + state_->in_name, location);
   frontend::check_leaves(given.out_shardings, api + " " + state_->out_name, location);
@@ -122,6 +124,39 @@ void JitCore::State::take_axis_resources() {
   };
   take(&options.in_axis_resources, &options.in_shardings, &in_name, "in_axis_resources");
   take(&options.out_axis_resources, &options.out_shardings, &out_name, "out_axis_resources");
+}
+
+void JitCore::State::take_device() {
+  if (!options.device) return;
+  const bool in = !options.in_shardings.is_unspecified();
+  if (in || !options.out_shardings.is_unspecified()) {
+    throw ValueError(api() + " got both device (" + options.device->to_string() + ") and " +
+                         (in ? in_name : out_name) +
+                         ", which say where arrays are; give one of them",
+                     location);
+  }
+  options.out_shardings = SingleDeviceSharding(*options.device);
+}
+
+CallInfo JitCore::State::on_device(const CallInfo& info, Location where) const {
+  const std::string who = "'" + name + "', which has the device " + options.device->to_string();
+  if (!current_mesh().empty()) {
+    throw ValueError(who + ", is called with the mesh " + current_mesh().to_string() +
+                         " in scope; valid: one of them",
+                     where);
+  }
+  const SingleDeviceSharding there(*options.device);
+  frontend::check_devices_exist(there, who, where);
+  CallInfo out = info;
+  for (Array& leaf : out.leaves) {
+    const ArrayImpl& impl = impl_of(leaf, where);
+    if (impl.kind == ArrayImpl::Kind::abstract) {
+      leaf = shape_dtype_struct(leaf, {.sharding = there}, where);
+    } else if (!impl.committed || !(impl.sharding == there)) {
+      leaf = device_put(leaf, *options.device, {}, where);
+    }
+  }
+  return out;
 }
 
 void JitCore::State::check_mesh() const {
@@ -197,20 +232,24 @@ std::vector<std::string> JitCore::State::leaf_names(const CallInfo& info,
 
 std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInfo& info,
                                                                    Location where,
-                                                                   Automatic* automatic) const {
+                                                                   Automatic* automatic,
+                                                                   Stated* layouts) const {
   std::vector<std::optional<Sharding>> out(info.leaves.size());
   if (automatic) automatic->resize(info.leaves.size());
+  if (layouts) layouts->resize(info.leaves.size());
   if (options.in_shardings.is_unspecified()) return out;
   std::vector<int> positions;
   for (const auto& [position, count] : info.arg_ranges) positions.push_back(position);
   const ShardingTree tree = frontend::by_position(options.in_shardings, options.arg_names,
                                                   positions, api() + " " + in_name, location);
-  const auto leaves = frontend::broadcast_prefix(tree, info.walk_args, in_name, where);
+  const auto leaves = frontend::broadcast_formats(tree, info.walk_args, in_name, where);
   const auto names = leaf_names(info);
   const bool manual = Trace::current() && Trace::current()->manual_scope();
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::string who = api() + " " + in_name + " of " + names[i];
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
+    frontend::check_layout_fits(leaves[i], impl.shape.rank(), who, where);
+    if (layouts) (*layouts)[i] = leaves[i].layout();
     if (leaves[i].kind() == ShardingTree::Kind::from_gda) {
       out[i] = sharding_of_argument(impl, names[i], where);
       continue;
@@ -257,19 +296,19 @@ void JitCore::State::check_outputs() const {
   frontend::check_resolvable(options.out_shardings, who, name, pjit, location);
 }
 
-std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(const CallInfo& info,
-                                                                    const Prototype& prototype,
-                                                                    std::size_t count,
-                                                                    Location where,
-                                                                    Automatic* automatic) const {
+std::vector<std::optional<Sharding>> JitCore::State::wanted_outputs(
+    const CallInfo& info, const Prototype& prototype, std::size_t count, Location where,
+    Automatic* automatic, Stated* layouts) const {
   std::vector<std::optional<Sharding>> out(count);
   if (automatic) automatic->resize(count);
+  if (layouts) layouts->resize(count);
   if (options.out_shardings.is_unspecified()) return out;
   const auto walk = [&](TreeVisitor& v) { info.walk_result(prototype, v); };
-  const auto leaves = frontend::broadcast_prefix(options.out_shardings, walk, out_name, where);
+  const auto leaves = frontend::broadcast_formats(options.out_shardings, walk, out_name, where);
   const auto paths = leaf_paths(walk);
   for (std::size_t i = 0; i < count; ++i) {
     const std::string who = api() + " " + out_name + paths[i] + " of '" + name + "'";
+    if (layouts) (*layouts)[i] = leaves[i].layout();
     if (auto mesh = frontend::mesh_of_auto(leaves[i], who, location)) {
       if (automatic) (*automatic)[i] = std::move(mesh);
       continue;
@@ -313,7 +352,8 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   check_names(info);
   const auto names = leaf_names(info);
   Automatic automatic;
-  const auto inputs = wanted_inputs(info, where, &automatic);
+  Stated in_layouts, out_layouts;
+  const auto inputs = wanted_inputs(info, where, &automatic, &in_layouts);
   out.program.donated = donated_leaves(info, where);
   check_outputs();
   ++traces;
@@ -331,20 +371,26 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   }
   trace.finish(results, where);
   Automatic chosen_results;
-  const auto outputs = wanted_outputs(info, out.prototype, results.size(), where, &chosen_results);
+  const auto outputs =
+      wanted_outputs(info, out.prototype, results.size(), where, &chosen_results, &out_layouts);
   const auto result_paths = leaf_paths([&](TreeVisitor& v) { info.walk_result(out.prototype, v); });
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string who = "result" + result_paths[i] + " of '" + name + "'";
     if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
+    if (out_layouts[i]) {
+      frontend::check_layout_fits(Format(*out_layouts[i], outputs[i].value_or(Sharding())),
+                                  results[i].ndim(), who, where);
+    }
     out.program.results.push_back(
         {outputs[i] ? outputs[i] : out.types[i], who,
          chosen_results[i] ? std::nullopt : trace.gradient_by_parameter(results[i]),
-         chosen_results[i].has_value()});
+         chosen_results[i].has_value(), out_layouts[i]});
     out.program.result_weak.push_back(results[i].weak_type());
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
     const bool chosen = automatic[i].has_value();
-    out.program.parameters.push_back({chosen ? automatic[i] : inputs[i], names[i], {}, chosen});
+    out.program.parameters.push_back(
+        {chosen ? automatic[i] : inputs[i], names[i], {}, chosen, in_layouts[i]});
   }
   out.captures = trace.captures();
   for (std::size_t i = 0; i < out.captures.size(); ++i) {
@@ -356,7 +402,30 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
     if (s) out.program.mesh_uses.push_back({*s, location});
   }
   out.program.module = trace.take_module();
+  check_donated_layouts(out.program, where);
   return out;
+}
+
+void JitCore::State::check_donated_layouts(const frontend::Program& program, Location where) const {
+  const auto is_auto = [](const frontend::Placement& p) { return p.layout && p.layout->is_auto(); };
+  const std::vector<ir::Instruction*>& arguments = program.module->entry()->parameters();
+  const std::vector<Shape> results = flatten(program.module->entry()->root()->shape);
+  for (std::size_t i = 0; i < arguments.size() && i < program.donated.size(); ++i) {
+    if (!program.donated[i]) continue;
+    for (std::size_t r = 0; r < results.size() && r < program.results.size(); ++r) {
+      if (!(results[r] == arguments[i]->shape)) continue;
+      const frontend::Placement &in = program.parameters[i], &result = program.results[r];
+      if (is_auto(in) == is_auto(result)) continue;
+      const bool wants_output = is_auto(in);
+      throw ValueError((wants_output ? in.who : result.who) + " has Layout.AUTO, and " +
+                           (wants_output ? result.who : in.who) + ", which " +
+                           (wants_output ? "may take its memory as it is donated"
+                                         : "is donated and may give it its memory") +
+                           ", hasn't; valid: Format(Layout::AUTO, ...) in " +
+                           (wants_output ? out_name : in_name) + ", too, or a layout for both",
+                       where);
+    }
+  }
 }
 
 std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, const Mesh& context,
@@ -418,15 +487,28 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
   return entry;
 }
 
-std::vector<Array> JitCore::call(const CallInfo& info, Prototype* prototype, Location where) const {
+std::vector<Array> JitCore::call(const CallInfo& given, Prototype* prototype,
+                                 Location where) const {
   if (!where.known()) where = state_->location;
   if (jit_disabled > 0) {
-    for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
-    return info.trace(info.leaves, prototype);
+    for (const Array& leaf : given.leaves) (void)impl_of(leaf, where);
+    return given.trace(given.leaves, prototype);
   }
   return at_location(where, [&] {
-    if (Trace* outer = Trace::current()) return state_->call_inside(*outer, info, prototype, where);
+    if (Trace* outer = Trace::current()) {
+      if (state_->options.device) {
+        throw ValueError("'" + state_->name + "', which has the device " +
+                             state_->options.device->to_string() +
+                             ", is called while another function is traced, which runs as a whole "
+                             "where its arguments are; valid: device_put of those",
+                         where);
+      }
+      return state_->call_inside(*outer, given, prototype, where);
+    }
     const Mesh context = current_mesh();
+    const std::optional<CallInfo> moved =
+        state_->options.device ? std::optional(state_->on_device(given, where)) : std::nullopt;
+    const CallInfo& info = moved ? *moved : given;
     for (const Array& leaf : info.leaves) (void)impl_of(leaf, where);
     const std::shared_ptr<const JitEntry> entry = state_->entry_for(info, context, where);
     *prototype = entry->prototype;
@@ -442,7 +524,7 @@ Lowered JitCore::lower(const CallInfo& given, Location where) const {
     throw TracerError("lower() can't be called while a function is traced", where);
   }
   if (!where.known()) where = state_->location;
-  CallInfo info = given;
+  CallInfo info = state_->options.device ? state_->on_device(given, where) : given;
   const auto names = state_->leaf_names(info);
   for (std::size_t i = 0; i < info.leaves.size(); ++i) {
     info.leaves[i] = on_mesh_in_scope(info.leaves[i], where, names[i]);

@@ -164,6 +164,33 @@ std::vector<Sharding> Compiled::input_shardings() const {
 }
 std::vector<Sharding> Compiled::output_shardings() const { return state_->bound.result_shardings; }
 
+namespace {
+
+std::vector<Format> formats_of(const std::vector<Shape>& shapes, std::size_t count,
+                               const std::vector<Sharding>& shardings,
+                               const std::vector<std::optional<Layout>>& stated) {
+  std::vector<Format> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool known = i < stated.size() && stated[i] && !stated[i]->is_auto();
+    out.emplace_back(known ? *stated[i] : Layout::row_major(shapes[i].rank()), shardings[i],
+                     Location{});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Format> Compiled::input_formats() const {
+  const auto& bound = state_->bound;
+  return formats_of(bound.parameter_shapes, state_->avals.size(), bound.parameter_shardings,
+                    bound.parameter_layouts);
+}
+std::vector<Format> Compiled::output_formats() const {
+  const auto& bound = state_->bound;
+  return formats_of(bound.result_shapes, bound.result_shapes.size(), bound.result_shardings,
+                    bound.result_layouts);
+}
+
 Layouts Compiled::layouts() const { return state_->bound.executable->layouts(); }
 
 MemoryAnalysis Compiled::memory_analysis() const {

@@ -60,6 +60,8 @@ struct JitCore::State {
   std::string api() const { return pjit ? "pjit" : "jit"; }
   /// Takes the options by their older names. ValueError if they are given by both, or to jit.
   void take_axis_resources();
+  /// Makes of `device` a sharding of results. ValueError if there are shardings, too.
+  void take_device();
   /// The checks before anything is traced: of the mesh in scope, for the older names.
   void check_mesh() const;
   /// The sharding of an argument with FROM_GDA. ValueError if it isn't placed on a mesh.
@@ -67,6 +69,8 @@ struct JitCore::State {
                                 Location where) const;
   /// donate_argnums and the positions of donate_argnames.
   std::vector<int> donated_positions() const;
+  /// The call with its arguments on `options.device`. ValueError with a mesh in scope.
+  CallInfo on_device(const CallInfo& info, Location where) const;
   /// ValueError for more names than arguments.
   void check_names(const CallInfo& info) const;
   /// One text per leaf: "x[0] of 'f'".
@@ -74,14 +78,20 @@ struct JitCore::State {
   MissNames miss_names(const CallInfo& info) const;
   /// Of what is AUTO, a sharding on its mesh; empty for the rest.
   using Automatic = std::vector<std::optional<Sharding>>;
+  using Stated = std::vector<std::optional<Layout>>;
   std::vector<std::optional<Sharding>> wanted_inputs(const CallInfo& info, Location where,
-                                                     Automatic* automatic = nullptr) const;
+                                                     Automatic* automatic = nullptr,
+                                                     Stated* layouts = nullptr) const;
   /// The checks of out_shardings that need no results.
   void check_outputs() const;
   std::vector<std::optional<Sharding>> wanted_outputs(const CallInfo& info,
                                                       const Prototype& prototype, std::size_t count,
                                                       Location where,
-                                                      Automatic* automatic = nullptr) const;
+                                                      Automatic* automatic = nullptr,
+                                                      Stated* layouts = nullptr) const;
+  /// ValueError if a donated argument's layout is AUTO and its result's not, or the other way
+  /// round.
+  void check_donated_layouts(const frontend::Program& program, Location where) const;
   std::vector<bool> donated_leaves(const CallInfo& info, Location where) const;
 
   struct Traced {

@@ -309,6 +309,20 @@ void print_nested(std::ostream& out, std::span<const T> data, const Array::Dims&
 
 }  // namespace
 
+Device Array::device(Location location) const {
+  const std::vector<Device> all = sharding(location).device_list(location);
+  if (all.size() == 1) return all.front();
+  throw ValueError("device of " + type_string() + ", which is on " + std::to_string(all.size()) +
+                       " devices; valid: sharding(), or devices()",
+                   location);
+}
+
+Format Array::format(Location location) const {
+  const Sharding where = sharding(location);
+  const std::optional<Layout>& layout = impl_of(*this, location).layout;
+  return Format(layout ? *layout : Layout::row_major(ndim(location)), where, location);
+}
+
 std::ostream& operator<<(std::ostream& out, const Array& array) {
   if (!array.valid()) return out << "Array(empty)";
   const ArrayImpl& impl = *array.impl();
@@ -316,7 +330,9 @@ std::ostream& operator<<(std::ostream& out, const Array& array) {
     case ArrayImpl::Kind::tracer:
       return out << "Tracer(" << array.type_string() << ")";
     case ArrayImpl::Kind::abstract:
-      return out << "ShapeDtypeStruct(" << array.type_string() << ")";
+      out << "ShapeDtypeStruct(" << array.type_string();
+      if (impl.sharding.valid()) out << ", sharding=" << impl.sharding.to_string();
+      return out << ")";
     default:
       break;
   }

@@ -4,6 +4,8 @@
 #include <tessera/ops.h>
 #include <tessera/random.h>
 
+#include "src/frontend/trace/explicit_values.h"
+
 namespace tessera {
 
 Array matmul(Operand a, Operand b, const OutSharding& out) {
@@ -57,6 +59,20 @@ Array take(Operand x, Operand indices, std::optional<std::int64_t> axis, const O
       out, [&] { return take(x, indices, axis); }, x.location);
 }
 Array one_hot(Operand x, std::int64_t num_classes, DType dtype, const OutSharding& out) {
+  const frontend::ShardingType type = frontend::sharding_type_of(x.array);
+  for (std::size_t d = 0; type && d < type.dims.size(); ++d) {
+    const bool stated = d < out.spec().size() && !out.spec()[d].axes().empty();
+    const std::vector<std::string> asked =
+        stated ? out.spec()[d].axes() : std::vector<std::string>();
+    if (asked == type.dims[d]) continue;
+    throw ShardingTypeError(
+        "one_hot of " + type_of(x.array, x.location).to_string() + ": dim " + std::to_string(d) +
+            " of the indices is sharded as " + type.spec().to_string() + ", and out_sharding is " +
+            out.spec().to_string() +
+            "; valid: an out_sharding that keeps the dims of the indices, or reshard() of the "
+            "indices before or of the result after",
+        x.location);
+  }
   return with_out_sharding(
       out, [&] { return one_hot(x, num_classes, dtype); }, x.location);
 }

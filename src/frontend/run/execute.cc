@@ -29,6 +29,21 @@ using internal::impl_of;
 
 namespace {
 
+/// Copies the layouts that were stated.
+void take_layouts(const Program& program, BoundProgram* bound) {
+  const auto take = [](const std::vector<Placement>& all) {
+    std::vector<std::optional<Layout>> out;
+    for (const Placement& p : all) out.push_back(p.layout);
+    const bool any =
+        std::any_of(out.begin(), out.end(), [](const auto& l) { return l.has_value(); });
+    return any ? out : std::vector<std::optional<Layout>>();
+  };
+  bound->parameter_layouts = take(program.parameters);
+  bound->result_layouts = take(program.results);
+  if (bound->parameter_layouts.empty()) return;
+  for (const Placement& p : program.parameters) bound->parameter_names.push_back(p.who);
+}
+
 /// Removes dead code and, unless they are to be kept, unused parameters. Returns the numbers of the
 /// parameters that stay.
 std::vector<std::size_t> drop_unused(ir::Module& module, bool keep) {
@@ -228,6 +243,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     use.sharding = on_devices(use.sharding, choice.devices);
   }
   bound.result_weak = program.result_weak;
+  take_layouts(program, &bound);
   bound.donated = program.donated;
   placed.mesh = choose_mesh(program, args, bound.devices);
   const auto n = std::int64_t(bound.devices.size());
@@ -368,9 +384,29 @@ BoundProgram bind_program(Program program, std::span<const Array> args) {
   return compile_program(std::move(placed));
 }
 
+namespace {
+
+/// ValueError if an argument has another layout than was stated of it.
+void check_layouts(const BoundProgram& program, std::span<const Array> args, Location location) {
+  for (std::size_t i = 0; i < program.parameter_layouts.size(); ++i) {
+    const std::optional<Layout>& stated = program.parameter_layouts[i];
+    const ArrayImpl& impl = impl_of(args[i]);
+    if (!stated || stated->is_auto() || !impl.committed) continue;
+    const Layout have = impl.layout ? *impl.layout : Layout::row_major(impl.shape.rank());
+    if (have == *stated) continue;
+    throw ValueError(program.parameter_names[i] + " (" + impl.shape.to_string() + ") has " +
+                         have.to_string() + ", and in_shardings requests " + stated->to_string() +
+                         "; device_put it with that Format first, or leave the layout AUTO",
+                     location);
+  }
+}
+
+}  // namespace
+
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location) {
   if (!program.lacks_devices.empty()) throw ValueError(program.lacks_devices, location);
+  check_layouts(program, args, location);
   const std::size_t count = program.kept.size();
   compiler::DeviceArrays inputs(count);
   for (std::size_t k = 0; k < count; ++k) {
@@ -399,6 +435,10 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
     results.push_back(internal::make_device_array(
         program.result_shapes[i], program.result_shardings[i], std::move(outputs[i]),
         program.committed, program.result_weak[i]));
+    if (i < program.result_layouts.size() && program.result_layouts[i] &&
+        !program.result_layouts[i]->is_auto()) {
+      impl_of(results.back()).layout = program.result_layouts[i];
+    }
   }
   return results;
 }

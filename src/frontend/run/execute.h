@@ -25,6 +25,8 @@ struct Placement {
   std::optional<std::size_t> gradient_by{};
   /// The compiler chooses: of a parameter on the mesh of `sharding`, which a result has not.
   bool automatic = false;
+  /// The layout that was stated, if any.
+  std::optional<Layout> layout{};
 };
 
 /// A traced program and the requested shardings of its parameters and results.
@@ -50,6 +52,9 @@ struct BoundProgram {
   std::vector<Device> devices;
   std::vector<Sharding> parameter_shardings;
   std::vector<Sharding> result_shardings;
+  /// The layouts that were stated; empty if none was.
+  std::vector<std::optional<Layout>> parameter_layouts, result_layouts;
+  std::vector<std::string> parameter_names;  ///< for messages, if there are layouts
   std::vector<Shape> parameter_shapes;
   std::vector<Shape> result_shapes;
   std::vector<bool> result_weak;

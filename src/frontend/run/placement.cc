@@ -40,7 +40,7 @@ std::vector<Array> put_inside(const frontend::Trace& trace, const std::vector<Ar
                               const std::function<void(TreeVisitor&)>& walk,
                               const ShardingTree& target, Location location) {
   if (!trace.uses_host_memory() && !names_host_memory(target)) return leaves;
-  const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
+  const auto targets = frontend::broadcast_formats(target, walk, "device_put's target", location);
   const std::vector<std::string> paths = leaf_paths(walk);
   std::vector<Array> out = leaves;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -51,19 +51,34 @@ std::vector<Array> put_inside(const frontend::Trace& trace, const std::vector<Ar
   return out;
 }
 
-void give_away(const std::vector<Array>& leaves, Location location) {
+void check_donation(const std::vector<Array>& leaves, const DevicePutOptions& options,
+                    Location location) {
+  const std::size_t flags = options.donate_leaves.size();
+  if (flags == 0 || flags == leaves.size()) return;
+  throw ValueError("device_put: donate_leaves has " + std::to_string(flags) +
+                       (flags == 1 ? " entry" : " entries") + ", and the tree has " +
+                       std::to_string(leaves.size()) + " arrays",
+                   location);
+}
+
+void give_away(const std::vector<Array>& leaves, const DevicePutOptions& options,
+               Location location) {
   std::vector<ArrayImpl*> given_away;
-  for (const Array& leaf : leaves) {
-    if (impl_of(leaf).kind == ArrayImpl::Kind::device) given_away.push_back(&impl_of(leaf));
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const bool donates = options.donate_leaves.empty() ? options.donate : options.donate_leaves[i];
+    ArrayImpl& impl = impl_of(leaves[i]);
+    if (donates && impl.kind == ArrayImpl::Kind::device) given_away.push_back(&impl);
   }
-  donate(given_away, "donated to device_put", location);
+  if (!given_away.empty()) donate(given_away, "donated to device_put", location);
 }
 
 }  // namespace
 
 std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
                                    const std::function<void(TreeVisitor&)>& walk,
-                                   const std::string& kind, bool donate, Location location) {
+                                   const std::string& kind, const DevicePutOptions& options,
+                                   Location location) {
+  check_donation(leaves, options, location);
   if (frontend::Trace::current()) {
     const auto memory = memory_kind_named(kind);
     if (!memory) check_memory_kind(kind, {tessera::devices().front()}, location);
@@ -86,13 +101,15 @@ std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
         at_location(location, [&] { return frontend::buffers_as(leaves[i], sharding, location); });
     out.push_back(make_device_array(impl.shape, sharding, std::move(buffers), true, impl.weak));
   }
-  if (donate) give_away(leaves, location);
+  give_away(leaves, options, location);
   return out;
 }
 
 std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
                                      const std::function<void(TreeVisitor&)>& walk,
-                                     const ShardingTree& target, bool donate, Location location) {
+                                     const ShardingTree& target, const DevicePutOptions& options,
+                                     Location location) {
+  check_donation(leaves, options, location);
   if (const frontend::Trace* trace = frontend::Trace::current()) {
     if (trace->manual_scope() && !target.is_unspecified() &&
         target.kind() != ShardingTree::Kind::none) {
@@ -103,7 +120,7 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
     }
     return put_inside(*trace, leaves, walk, target, location);
   }
-  const auto targets = frontend::broadcast_prefix(target, walk, "device_put's target", location);
+  const auto targets = frontend::broadcast_formats(target, walk, "device_put's target", location);
   const std::vector<std::string> paths = leaf_paths(walk);
   std::vector<std::optional<Sharding>> shardings(leaves.size());
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -113,6 +130,14 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
     frontend::check_devices_exist(*shardings[i], who, location);
     frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
                          location);
+    if (!targets[i].layout()) continue;
+    if (targets[i].layout()->is_auto()) {
+      throw ValueError(who +
+                           ": Layout.AUTO is for programs, whose compiler chooses; valid: the "
+                           "layout of a compiled program's input_formats(), or Layout({...})",
+                       location);
+    }
+    frontend::check_layout_fits(targets[i], impl_of(leaves[i]).shape.rank(), who, location);
   }
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -121,8 +146,9 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
         location, [&] { return frontend::buffers_as(leaves[i], *shardings[i], location); });
     out.push_back(
         make_device_array(impl.shape, *shardings[i], std::move(buffers), true, impl.weak));
+    impl_of(out.back()).layout = targets[i].layout();
   }
-  if (donate) give_away(leaves, location);
+  give_away(leaves, options, location);
   return out;
 }
 
@@ -409,8 +435,10 @@ Array copy(Operand x) {
   const auto parts = internal::shared_buffers(impl, x.location);
   auto buffers = compiler::engine_of(impl.sharding.impl().devices().front())
                      .copy(parts, internal::memory_of(impl.sharding));
-  return internal::make_device_array(impl.shape, impl.sharding, std::move(buffers), impl.committed,
-                                     impl.weak);
+  const Array out = internal::make_device_array(impl.shape, impl.sharding, std::move(buffers),
+                                                impl.committed, impl.weak);
+  impl_of(out).layout = impl.layout;
+  return out;
 }
 
 Array shape_dtype_struct(const Array& like, Location location) {
@@ -419,6 +447,17 @@ Array shape_dtype_struct(const Array& like, Location location) {
                                        impl.committed ? impl.sharding : Sharding(), location);
   impl_of(out).weak = impl.weak;
   impl_of(out).spec = impl.spec;
+  return out;
+}
+
+Array shape_dtype_struct(const Array& like, const ShapeDtypeChanges& changes, Location location) {
+  const Array old = shape_dtype_struct(like, location);
+  const ArrayImpl& from = impl_of(old);
+  const Array out = shape_dtype_struct(changes.shape.value_or(from.shape.dims),
+                                       changes.dtype.value_or(from.shape.dtype),
+                                       changes.sharding.value_or(from.sharding), location);
+  impl_of(out).weak = from.weak && !changes.dtype;
+  if (!changes.sharding) impl_of(out).spec = from.spec;
   return out;
 }
 

@@ -34,6 +34,7 @@ Auto Auto::operator()(const Mesh& mesh) const {
 }
 
 std::string ShardingTree::to_string() const {
+  if (layout_) return Format(*layout_, sharding_, Location{}).to_string();
   switch (kind_) {
     case Kind::unspecified:
       return "UNSPECIFIED";
@@ -110,7 +111,8 @@ class NodeBuilder : public internal::TreeVisitor {
 
 class Matcher {
  public:
-  explicit Matcher(std::string what) : what_(std::move(what)) {}
+  using Shown = std::function<std::string(const ShardingTree&)>;
+  Matcher(std::string what, Shown shown) : what_(std::move(what)), shown_(std::move(shown)) {}
 
   void match(const ShardingTree& prefix, const Node& node, const std::string& path) {
     if (prefix.is_leaf()) {
@@ -118,7 +120,7 @@ class Matcher {
       return;
     }
     if (node.leaf) {
-      fail(path, "is one array, and " + what_ + " has " + prefix.to_string() + " there");
+      fail(path, "is one array, and " + what_ + " has " + shown_(prefix) + " there");
       return;
     }
     const auto& children = prefix.children();
@@ -128,9 +130,10 @@ class Matcher {
         if (path.empty() && node.children.size() == 1) {
           hint = " (the arguments are a tuple of one: wrap the tree once more, tree(tree(...)))";
         }
-        fail(path, "has " + std::to_string(node.children.size()) + " elements, and " + what_ +
-                       " has " + std::to_string(children.size()) + " there: " + prefix.to_string() +
-                       hint);
+        const std::size_t n = node.children.size();
+        fail(path, "has " + std::to_string(n) + (n == 1 ? " element, and " : " elements, and ") +
+                       what_ + " has " + std::to_string(children.size()) +
+                       " there: " + shown_(prefix) + hint);
         return;
       }
       for (std::size_t i = 0; i < children.size(); ++i) {
@@ -173,27 +176,60 @@ class Matcher {
 
  private:
   std::string what_;
+  Shown shown_;
 };
 
-}  // namespace
-
-std::vector<ShardingTree> broadcast_prefix(const ShardingTree& prefix,
-                                           const std::function<void(internal::TreeVisitor&)>& walk,
-                                           const std::string& what, Location location) {
+std::vector<ShardingTree> matched(const ShardingTree& prefix,
+                                  const std::function<void(internal::TreeVisitor&)>& walk,
+                                  const std::string& what, Location location,
+                                  const Matcher::Shown& shown) {
   NodeBuilder builder;
   walk(builder);
   TESSERA_CHECK(builder.root != nullptr, "a tree has a root");
-  Matcher matcher(what);
+  Matcher matcher(what, shown);
   matcher.match(prefix, *builder.root, "");
   if (!matcher.errors.empty()) {
     const std::size_t n = matcher.errors.size();
     std::string text = what + " must be a tree prefix of the " +
-                       (what.rfind("out_", 0) == 0 ? "result" : "positional arguments");
+                       (what.find("out_") != std::string::npos ? "result" : "positional arguments");
     text += n == 1 ? ": " : "; " + std::to_string(n) + " mismatches: ";
     for (std::size_t i = 0; i < n; ++i) text += (i ? "; " : "") + matcher.errors[i];
     throw ValueError(text, location);
   }
   return std::move(matcher.out);
+}
+
+}  // namespace
+
+std::vector<ShardingTree> broadcast_prefix(
+    const ShardingTree& prefix, const std::function<void(internal::TreeVisitor&)>& walk,
+    const std::string& what, Location location,
+    const std::function<std::string(const ShardingTree&)>& shown) {
+  std::vector<ShardingTree> out = matched(prefix, walk, what, location, shown);
+  for (const ShardingTree& leaf : out) {
+    if (!leaf.layout()) continue;
+    throw ValueError(what + " has a Format, with " + leaf.layout()->to_string() +
+                         "; layouts are stated in in_shardings and out_shardings of jit and in "
+                         "device_put; valid here: a sharding",
+                     location);
+  }
+  return out;
+}
+
+std::vector<ShardingTree> broadcast_formats(const ShardingTree& prefix,
+                                            const std::function<void(internal::TreeVisitor&)>& walk,
+                                            const std::string& what, Location location) {
+  return matched(prefix, walk, what, location, &ShardingTree::to_string);
+}
+
+void check_layout_fits(const ShardingTree& leaf, std::int64_t rank, const std::string& who,
+                       Location location) {
+  if (!leaf.layout() || leaf.layout()->is_auto()) return;
+  const std::size_t dims = leaf.layout()->major_to_minor().size();
+  if (std::int64_t(dims) == rank) return;
+  throw ValueError(who + ": " + leaf.layout()->to_string() + " is for arrays of rank " +
+                       std::to_string(dims) + ", and this one has rank " + std::to_string(rank),
+                   location);
 }
 
 namespace {

@@ -13,10 +13,20 @@
 namespace tessera::frontend {
 
 /// One leaf of `prefix` per array of the tree. ValueError naming `what` ("in_shardings"), the key
-/// path and the lengths where the structures differ; all mismatches are listed.
-std::vector<ShardingTree> broadcast_prefix(const ShardingTree& prefix,
-                                           const std::function<void(internal::TreeVisitor&)>& walk,
-                                           const std::string& what, Location location);
+/// path and the lengths where the structures differ; all mismatches are listed. `shown`: how a
+/// message shows a part of the prefix; by default as its text.
+std::vector<ShardingTree> broadcast_prefix(
+    const ShardingTree& prefix, const std::function<void(internal::TreeVisitor&)>& walk,
+    const std::string& what, Location location,
+    const std::function<std::string(const ShardingTree&)>& shown = &ShardingTree::to_string);
+
+/// The same where leaves may be Formats; elsewhere these are a ValueError.
+std::vector<ShardingTree> broadcast_formats(const ShardingTree& prefix,
+                                            const std::function<void(internal::TreeVisitor&)>& walk,
+                                            const std::string& what, Location location);
+/// ValueError that begins with `who` if a leaf has a layout for another rank.
+void check_layout_fits(const ShardingTree& leaf, std::int64_t rank, const std::string& who,
+                       Location location);
 
 /// A leaf as a sharding; empty: not specified. `none_is_replicated`: pjit's meaning of nullptr
 /// under a mesh. RuntimeError for a spec without a mesh in scope.

@@ -7,6 +7,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/sharding/api/lowering.h"
 
 namespace tessera {
@@ -127,6 +128,19 @@ const Mesh& NamedSharding::mesh() const {
 
 const PartitionSpec& NamedSharding::spec() const {
   return internal::impl_as<internal::NamedShardingImpl>(*this, "NamedSharding").spec();
+}
+
+std::vector<std::string> NamedSharding::replicated_axes() const {
+  const PartitionSpec& of = spec();
+  std::vector<std::string> out;
+  for (const std::string& axis : mesh().axis_names()) {
+    const bool splits = std::any_of(of.begin(), of.end(),
+                                    [&](const SpecEntry& e) { return contains(e.axes(), axis); });
+    if (!splits && !contains(of.unreduced(), axis) && !contains(of.reduced(), axis)) {
+      out.push_back(axis);
+    }
+  }
+  return out;
 }
 
 }  // namespace tessera

@@ -37,12 +37,13 @@ PartitionSpec PartitionSpec::from_entries(std::vector<SpecEntry> entries) {
   return p;
 }
 
-const SpecEntry& PartitionSpec::operator[](std::size_t i) const {
-  if (i >= entries_.size()) {
-    throw ValueError("entry " + std::to_string(i) + " of " + to_string() + ", which has " +
-                     std::to_string(entries_.size()));
+const SpecEntry& PartitionSpec::operator[](internal::EntryPosition i) const {
+  if (i.position >= entries_.size()) {
+    throw ValueError("entry " + std::to_string(std::int64_t(i.position)) + " of " + to_string() +
+                         ", which has " + std::to_string(entries_.size()),
+                     i.location);
   }
-  return entries_[i];
+  return entries_[i.position];
 }
 
 std::size_t PartitionSpec::index(const SpecEntry& value, Location location) const {
@@ -112,6 +113,29 @@ PartitionSpec PartitionSpec::with_unreduced(std::vector<std::string> axes,
   return out;
 }
 
+PartitionSpec PartitionSpec::unreduced_of_kind(std::vector<std::string> axes, UnreducedKind kind,
+                                               Location location) const {
+  const char* name = kind == UnreducedKind::sum   ? "sum"
+                     : kind == UnreducedKind::max ? "max"
+                                                  : "min";
+  if (axes.empty()) {
+    throw ValueError(std::string("unreduced_kind is ") + name + ", and no axes of " + to_string() +
+                         " are unreduced; valid: no kind, or the axes that it is of",
+                     location);
+  }
+  if (kind != UnreducedKind::sum) {
+    const std::string axis = "'" + axes.front() + "'";
+    throw NotImplementedError(
+        "unreduced axes " + quoted_list(axes) + " of kind " + name +
+            ": devices keep terms of sums only; valid: UnreducedKind::sum, or "
+            "the " +
+            name + " itself, as " + name + "(x, axes) of a dim that " + axis + " splits, or p" +
+            name + "(x, " + axis + ") per device",
+        location);
+  }
+  return with_unreduced(std::move(axes), location);
+}
+
 PartitionSpec PartitionSpec::with_reduced(std::vector<std::string> axes, Location location) const {
   PartitionSpec out = *this;
   out.reduced_ = checked_set(*this, std::move(axes), "reduced", unreduced_, "unreduced", location);
@@ -141,12 +165,12 @@ std::size_t PartitionSpec::hash() const {
   return h;
 }
 
-PartitionSpec operator+(const PartitionSpec& a, const PartitionSpec& b) {
-  std::vector<SpecEntry> entries = a.entries_;
-  entries.insert(entries.end(), b.entries_.begin(), b.entries_.end());
+PartitionSpec operator+(internal::SpecOperand a, internal::SpecOperand b) {
+  std::vector<SpecEntry> entries = a.spec.entries();
+  entries.insert(entries.end(), b.spec.begin(), b.spec.end());
   return PartitionSpec::from_entries(std::move(entries))
-      .with_unreduced(joined_set(a.unreduced_, b.unreduced_), {})
-      .with_reduced(joined_set(a.reduced_, b.reduced_), {});
+      .with_unreduced(joined_set(a.spec.unreduced(), b.spec.unreduced()), a.location)
+      .with_reduced(joined_set(a.spec.reduced(), b.spec.reduced()), a.location);
 }
 
 bool operator==(const PartitionSpec& a, const std::vector<SpecEntry>& b) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of Cholesky factors and of triangular solvers, and the choice among the LAPACK
 // routines that JAX calls.
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/transforms/jvp/matrices.h"
 
@@ -114,6 +115,9 @@ Tangent of_routine(JvpSite& s) {
   if (is_lapack(target, "gtsv")) return of_gtsv(s);
   if (is_lapack(target, "geev")) return of_geev(s);
   if (is_lapack(target, "gees")) s.refuse("Schur forms of matrices have no derivative");
+  if (const ir::CustomCallTarget* known = ir::find_custom_call(target)) {
+    if (const ir::Computation* body = known->body(s.b.module(), s.op)) return s.through(*body);
+  }
   s.refuse("nothing says what the derivative of a custom call of " + target +
            " is; put it into a function with a custom derivative");
 }

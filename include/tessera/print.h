@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meshes, specs, shardings and other descriptions can be written to streams.
+#pragma once
+
+#include <concepts>
+#include <iosfwd>
+#include <string>
+
+#include <tessera/abstract_mesh.h>
+#include <tessera/call_attributes.h>
+#include <tessera/cost_analysis.h>
+#include <tessera/device.h>
+#include <tessera/dtype.h>
+#include <tessera/error.h>
+#include <tessera/explain.h>
+#include <tessera/explicit_sharding.h>
+#include <tessera/format.h>
+#include <tessera/layouts.h>
+#include <tessera/mesh.h>
+#include <tessera/op_sharding.h>
+#include <tessera/parsed_spec.h>
+#include <tessera/partition_spec.h>
+#include <tessera/sharding.h>
+#include <tessera/sharding_rule.h>
+#include <tessera/sharding_spec.h>
+#include <tessera/sharding_tree.h>
+#include <tessera/stages.h>
+
+namespace tessera {
+
+namespace internal {
+template <class T, class... Ts>
+concept one_of = (std::same_as<T, Ts> || ...);
+
+/// Described by `to_string()`.
+template <class T>
+concept described = std::derived_from<T, Mesh> || std::derived_from<T, Sharding> ||
+    one_of<T, Device, Memory, SpecEntry, PartitionSpec, ParsedPartitionSpec, IndexSlice,
+           ShardingSpec, ShardingTree, ShardingRule, OpSharding, ArrayType, CallAttribute,
+           CallAttributes, Location, HloModule, Layout, Format, Network, ExplainChain,
+           ExplainSuggestion>;
+/// Described by `to_text()`.
+template <class T>
+concept reported = one_of<T, Explanation, ExplainEntry, CostAnalysis>;
+/// Described by a function of its namespace.
+template <class T>
+concept named = one_of<T, AxisType, Layouts>;
+}  // namespace internal
+
+/// Writes what `to_string()` returns: `std::cout << mesh << " " << P("x") << "\n"`.
+template <internal::described T>
+std::ostream& operator<<(std::ostream& stream, const T& value) {
+  return stream << value.to_string();
+}
+/// Writes what `to_text()` returns.
+template <internal::reported T>
+std::ostream& operator<<(std::ostream& stream, const T& value) {
+  return stream << value.to_text();
+}
+/// Writes the name of an enumerator.
+template <internal::named T>
+std::ostream& operator<<(std::ostream& stream, const T& value) {
+  return stream << to_string(value);
+}
+/// Writes HLO's name of a dtype.
+template <std::same_as<DType> T>
+std::ostream& operator<<(std::ostream& stream, const T& value) {
+  return stream << name(value);
+}
+
+}  // namespace tessera
