@@ -239,5 +239,36 @@ TEST(ExplicitMemories, RulesSeeInWhichMemoryTheirArgumentsAre) {
   }
 }
 
+TEST(ExplicitRules, ResultsOfProgramsStayOnTheMeshOfTheirOperands) {
+  const Mesh plain = mesh_of({{"x", 2}, {"y", 4}});
+  const Mesh typed = make_mesh({2, 4}, {"x", "y"}, {AxisType::Explicit, AxisType::Explicit});
+  const Array a = put(counting({8, 8}), plain, P("x")), e = put(counting({8, 8}), typed, P("x"));
+  const auto twice = jit([](Array v) { return v * 2; });
+  const std::vector<std::function<Array(Array)>> programs = {
+      [&](Array v) { return twice(v); },
+      [&](Array v) { return twice(twice(v)) + 1; },
+      [](Array v) {
+        return fori_loop(
+            0, 3, [](Array, Array c) { return c * 2; }, v);
+      },
+      [](Array v) {
+        return scan([](Array c, Array row) { return std::pair(c + row, c); }, zeros({8}), v).second;
+      },
+      [](Array v) {
+        const auto same = [](Array c) { return c; };
+        return cond(sum(v) > 0, same, same, v);
+      },
+      [&](Array v) { return with_sharding_constraint(v, NamedSharding(plain, P("y"))); }};
+  for (const auto& program : programs) {
+    const auto meet = jit([&](Array l, Array r) { return program(l) + r; });
+    expect_error<ShardingTypeError>([&] { (void)meet(a, e); },
+                                    {"add", plain.to_string(), typed.to_string()});
+    // Neither on one mesh, nor with arrays that are on none.
+    EXPECT_EQ(floats(meet(a, a)), floats(program(a) + a));
+  }
+  const auto unplaced = jit([&](Array r) { return twice(ones({8, 8})) + twice(r); });
+  EXPECT_EQ(floats(unplaced(e)), floats(2 + e * 2));
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -196,7 +196,7 @@ namespace {
 void refuse_untyped_meshes(const Trace& trace, const TypedOp& op) {
   for (const ir::Instruction* o : op.op.operands()) {
     const Mesh& mesh = trace.untyped_mesh(o);
-    if (mesh.empty()) continue;
+    if (mesh.empty() || trace.sharding_type(o)) continue;
     op.refuse("one is on " + mesh.to_string() + ", and the others on " + op.mesh().to_string(),
               "operands on one mesh, for example after device_put");
   }

@@ -287,8 +287,22 @@ const ShardingType& Trace::sharding_type(const ir::Instruction* instruction) con
 
 const Mesh& Trace::untyped_mesh(const ir::Instruction* instruction) const {
   static const Mesh none;
+  if (untyped_meshes_.empty()) return none;
   const auto found = untyped_meshes_.find(instruction->index);
-  return found == untyped_meshes_.end() ? none : found->second;
+  if (found != untyped_meshes_.end()) return found->second;
+  // Results of programs within this one, and what is constrained, are where the operands are.
+  const bool passes_on =
+      ir::runs_program(instruction->opcode) || instruction->is(ir::Opcode::get_tuple_element) ||
+      instruction->is(ir::Opcode::tuple) || instruction->is(ir::Opcode::sharding_constraint);
+  Mesh mesh;
+  if (passes_on && !sharding_type(instruction)) {
+    for (const ir::Instruction* o : instruction->operands()) {
+      // With an operand that has a type, the types of results say where they are.
+      if (sharding_type(o)) return untyped_meshes_[instruction->index] = Mesh();
+      if (mesh.empty()) mesh = untyped_mesh(o);
+    }
+  }
+  return untyped_meshes_[instruction->index] = mesh;
 }
 
 void Trace::set_sharding_type(const ir::Instruction* instruction, ShardingType type) {

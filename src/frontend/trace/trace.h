@@ -196,7 +196,8 @@ class Trace {
   std::map<std::int64_t, VaryingAxes> preset_varying_;   ///< set for later positions
   std::map<std::int64_t, std::size_t> gradients_;        ///< by position: the parameter's number
   std::map<std::int64_t, ShardingType> sharding_types_;  ///< by position
-  std::map<std::int64_t, Mesh> untyped_meshes_;          ///< by position
+  /// By position; what is found out of operands is kept.
+  mutable std::map<std::int64_t, Mesh> untyped_meshes_;
   ir::Instruction* last_ordered_effect_ = nullptr;
   std::vector<ir::MemoryLeaves> memory_;           ///< as varying_
   std::map<std::int64_t, MemoryKind> parameters_;  ///< by position
