@@ -69,6 +69,10 @@ TEST(Command, WrongUsageIsExitCode2) {
   }
 }
 
+TEST(Command, UnknownSubcommandsAreNamed) {
+  EXPECT_TRUE(contains(run_tool({"frobnicate"}).err, "no subcommand 'frobnicate'"));
+}
+
 TEST(Command, HelpAndVersionAreResults) {
   const Ran help = run_tool({"--help"});
   EXPECT_EQ(help.code, 0);
@@ -463,6 +467,7 @@ TEST(Opt, RunsTheNamedPasses) {
        {"propagate", "partition", "simplify", "eliminate-dead", "expand-collective-matmuls<N>"}) {
     EXPECT_TRUE(contains(list.out, pass)) << pass;
   }
+  EXPECT_TRUE(contains(list.out, "\nmove-collectives-out-of-loops  ")) << list.out;
   for (const char* pass : {"simplifi", "simplify<2>", "expand-collective-matmuls<many>"}) {
     const Ran refused = run_tool({"opt", "-", "--passes", pass}, module);
     EXPECT_EQ(refused.code, 2) << pass;

@@ -90,10 +90,11 @@ Array array(const std::vector<std::vector<T>>& rows, std::optional<DType> dtype 
   const std::int64_t columns = rows.empty() ? 0 : std::int64_t(rows.front().size());
   return array(flat, {std::int64_t(rows.size()), columns}, dtype, location);
 }
-/// The same for a list of lists.
+/// The same for a list of lists of real numbers; two in braces may also be a complex number.
 template <ElementType T>
-Array array(std::initializer_list<std::initializer_list<T>> rows, std::optional<DType> dtype = {},
-            Location location = Location::current()) {
+requires std::is_arithmetic_v<T> Array array(std::initializer_list<std::initializer_list<T>> rows,
+                                             std::optional<DType> dtype = {},
+                                             Location location = Location::current()) {
   return array(std::vector<std::vector<T>>(rows.begin(), rows.end()), dtype, location);
 }
 
