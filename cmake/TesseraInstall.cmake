@@ -10,6 +10,9 @@ install(TARGETS tessera EXPORT tessera-targets
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
   ARCHIVE COMPONENT development
   FILE_SET HEADERS COMPONENT development)
+if(TESSERA_JIT)
+  install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+endif()
 install(EXPORT tessera-targets NAMESPACE tessera:: DESTINATION "${package_dir}"
   COMPONENT development)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused loops: the interpreter that runs an elementwise program by blocks.
+// Fused loops: the interpreter that runs an elementwise program by blocks, and calls of their code.
 #include "src/codegen/kernels/fused_loop.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kRegisters = 64;
 }  // namespace
 
-FusedLoop::FusedLoop(const LoopExpr& program)
+FusedLoop::FusedLoop(const LoopExpr& program, bool compiled)
     : registers_(program.registers),
       views_(program.views),
       constants_(program.constants),
@@ -34,6 +34,16 @@ FusedLoop::FusedLoop(const LoopExpr& program)
     sources_.emplace_back(source.make(), first_input);
   }
   if (only_source_ >= 0) block_ = 4096;
+  if (compiled && !ops_.empty()) {
+    const LoopNest nest = nest_of(program);
+    code_ = loop_code({program, nest}, program.key());
+    if (code_) {
+      for (std::size_t r = 0; r < registers_.size(); ++r) {
+        if (nest.made[r]) made_.push_back(int(r));
+      }
+      return;
+    }
+  }
   place_registers();
 }
 
@@ -151,6 +161,59 @@ ScratchMemory::~ScratchMemory() { --scratch_buffers().open; }
 
 void FusedLoop::run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
                     std::int64_t end, std::int64_t first) const {
+  if (code_) {
+    run_code(inputs, outputs, begin, end, first);
+  } else {
+    interpret(inputs, outputs, begin, end, first);
+  }
+}
+
+void FusedLoop::run_code(const std::byte* const* inputs, std::byte* const* outputs,
+                         std::int64_t begin, std::int64_t end, std::int64_t first) const {
+  const auto code = reinterpret_cast<LoopFunction>(code_->entry());
+  if (made_.empty()) return code(inputs, outputs, nullptr, begin, end, first);
+  constexpr std::int64_t kBlock = 2048;
+  std::vector<std::byte*> made(registers_.size(), nullptr);
+  std::int64_t bytes = 0;
+  for (const int k : made_) bytes += kBlock * registers_[std::size_t(k)].element_bytes;
+  const ScratchMemory scratch{std::size_t(bytes)};
+  std::byte* next = scratch.data();
+  std::vector<ResolvedView> views;
+  for (const int k : made_) {
+    const Register& r = registers_[std::size_t(k)];
+    made[std::size_t(k)] = next;
+    next += kBlock * r.element_bytes;
+    if (r.kind == Kind::composed) {
+      views.emplace_back(views_[std::size_t(r.index)], inputs, r.element_bytes);
+    }
+  }
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t n = std::min(kBlock, end - at);
+    std::size_t view = 0;
+    for (const int k : made_) {
+      const Register& r = registers_[std::size_t(k)];
+      if (r.kind == Kind::composed) {
+        views[view++].generate(at, n, made[std::size_t(k)]);
+      } else {
+        make(r, inputs, at, n, made[std::size_t(k)]);
+      }
+    }
+    code(inputs, outputs, made.data(), at, at + n, first);
+  }
+}
+
+void FusedLoop::make(const Register& r, const std::byte* const* inputs, std::int64_t begin,
+                     std::int64_t n, std::byte* out) const {
+  if (r.kind == Kind::source) {
+    const auto& [source, first_input] = sources_[std::size_t(r.index)];
+    return source->generate(inputs + first_input, begin, n, out);
+  }
+  generate(r, r.kind == Kind::iota ? nullptr : inputs[r.index] + r.offset * r.element_bytes, begin,
+           n, out);
+}
+
+void FusedLoop::interpret(const std::byte* const* inputs, std::byte* const* outputs,
+                          std::int64_t begin, std::int64_t end, std::int64_t first) const {
   const std::int64_t block = block_ == 0 ? std::max<std::int64_t>(1, end - begin) : block_;
   const ScratchMemory scratch(std::size_t(places_) * std::size_t(place_bytes_));
   std::byte* const places = scratch.data();
@@ -195,13 +258,7 @@ void FusedLoop::run(const std::byte* const* inputs, std::byte* const* outputs, s
         views[std::size_t(r.index)].generate(at, n, pointers[g]);
         continue;
       }
-      if (r.kind == Kind::source) {
-        const auto& [source, first_input] = sources_[std::size_t(r.index)];
-        source->generate(inputs + first_input, at, n, pointers[g]);
-        continue;
-      }
-      generate(r, r.kind == Kind::iota ? nullptr : inputs[r.index] + r.offset * r.element_bytes, at,
-               n, pointers[g]);
+      make(r, inputs, at, n, pointers[g]);
     }
     for (const Op& op : ops_) {
       const std::byte* in[3];
@@ -215,17 +272,18 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
                              std::size_t inputs) {
   constexpr double kStart = 20, kPerInput = 0.1;
   KernelDescriptor kernel;
-  // The number of elements is the task's.
-  kernel.key = program->key();
   kernel.units = elements;
   kernel.nanoseconds =
       kStart + double(elements) * (program->nanoseconds + kPerInput * double(inputs));
-  kernel.make = [program = std::move(program)] {
+  // The number of elements is the task's.
+  const bool compiled = worth_compiling(kernel.nanoseconds);
+  kernel.key = kernel_key("loop", program->key(), compiled);
+  kernel.make = [program = std::move(program), compiled] {
     return runtime::Kernel{[](const runtime::KernelCall& call) {
                              static_cast<const FusedLoop*>(call.attributes)
                                  ->run(call.inputs, call.outputs, call.begin, call.end);
                            },
-                           std::make_shared<const FusedLoop>(*program)};
+                           std::make_shared<const FusedLoop>(*program, compiled)};
   };
   return kernel;
 }

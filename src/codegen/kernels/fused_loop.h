@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused loops: elementwise programs, run block by block so that what is between the ops stays in
-// cache.
+// Fused loops: elementwise programs, as machine code if that pays, else run block by block by an
+// interpreter, so that what is between the ops stays in cache.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "src/codegen/kernels/kernel_compiler.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/codegen/kernels/loop_expr.h"
+#include "src/codegen/kernels/loop_nest.h"
 
 namespace tessera::codegen {
 
@@ -35,9 +37,12 @@ class ElementSource {
                         std::byte* out) const = 0;
 };
 
+/// Whether a loop is worth compiling that takes so long in all: compiling it takes milliseconds.
+inline bool worth_compiling(double nanoseconds) { return nanoseconds >= 20000; }
+
 class FusedLoop {
  public:
-  explicit FusedLoop(const LoopExpr& program);
+  explicit FusedLoop(const LoopExpr& program, bool compiled = false);
 
   /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory. `first`:
   /// the element at which the outputs' memory begins.
@@ -54,8 +59,15 @@ class FusedLoop {
     int out = 0;
     unsigned scalars = 0;
   };
+  void interpret(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
+                 std::int64_t end, std::int64_t first) const;
+  void run_code(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
+                std::int64_t end, std::int64_t first) const;
   /// Gives temporaries places in scratch memory, which are given back after the last use.
   void place_registers();
+  /// What is neither composed nor computed by the ops.
+  void make(const Register& r, const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
+            std::byte* out) const;
   void generate(const Register& r, const std::byte* source, std::int64_t begin, std::int64_t n,
                 std::byte* out) const;
 
@@ -69,11 +81,14 @@ class FusedLoop {
   std::int64_t block_ = 0;  ///< elements per block; 0: all at once
   std::int64_t place_bytes_ = 0;
   int places_ = 0;
+  std::shared_ptr<const MachineCode> code_;  ///< null: it is interpreted
+  std::vector<int> made_;                    ///< registers that the code finds made
 };
 
 /// Null of null.
-inline std::shared_ptr<const FusedLoop> make_loop(const std::shared_ptr<const LoopExpr>& program) {
-  return program ? std::make_shared<const FusedLoop>(*program) : nullptr;
+inline std::shared_ptr<const FusedLoop> make_loop(const std::shared_ptr<const LoopExpr>& program,
+                                                  bool compiled = false) {
+  return program ? std::make_shared<const FusedLoop>(*program, compiled) : nullptr;
 }
 
 /// The kernel that runs a program over so many elements.

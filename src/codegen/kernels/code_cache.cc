@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The on-disk cache of kernels: one file for each.
+#include "src/codegen/kernels/code_cache.h"
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "src/base/env.h"
+
+namespace tessera::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMagic[8] = {'T', 'E', 'S', 'S', 'C', 'O', 'D', '1'};
+
+struct Header {
+  char magic[8];
+  std::uint64_t checksum = 0;  ///< of all that follows
+  std::uint64_t key_bytes = 0, code_bytes = 0;
+};
+
+/// As other programs do: $XDG_CACHE_HOME, or .cache in the home folder.
+fs::path default_folder() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') {
+    return fs::path(xdg) / "tessera";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
+    return fs::path(home) / ".cache" / "tessera";
+  }
+  return {};
+}
+
+std::string hex(XXH128_hash_t h) {
+  char out[33];
+  std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(h.high64),
+                static_cast<unsigned long long>(h.low64));
+  return out;
+}
+
+}  // namespace
+
+CodeCache::CodeCache(std::string target) : target_(std::move(target)) {
+  const std::optional<std::string> named = env_text("TESSERA_CACHE_DIR");
+  if (named == "off") return;
+  folder_ = named ? fs::path(*named) : default_folder();
+  if (!folder_.empty()) folder_ /= "kernels";
+}
+
+fs::path CodeCache::file(const std::string& full) const {
+  return folder_ / hex(XXH3_128bits(full.data(), full.size()));
+}
+
+std::optional<std::string> CodeCache::find(const std::string& key) const {
+  if (folder_.empty()) return std::nullopt;
+  const std::string full = target_ + '\n' + key;
+  std::ifstream in(file(full), std::ios::binary);
+  if (!in) return std::nullopt;
+  const std::string all{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  Header header;
+  if (all.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, all.data(), sizeof header);
+  const std::string_view body = std::string_view(all).substr(sizeof header);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key_bytes > body.size() ||
+      header.code_bytes != body.size() - header.key_bytes ||
+      header.checksum != XXH3_64bits(body.data(), body.size()) ||
+      body.substr(0, header.key_bytes) != full) {
+    return std::nullopt;
+  }
+  return std::string(body.substr(header.key_bytes));
+}
+
+void CodeCache::add(const std::string& key, const std::string& code) const {
+  if (folder_.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return;
+  const std::string full = target_ + '\n' + key;
+  const std::string body = full + code;
+  Header header;
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.checksum = XXH3_64bits(body.data(), body.size());
+  header.key_bytes = full.size();
+  header.code_bytes = code.size();
+  static std::atomic<std::uint64_t> number = 0;
+  const fs::path to = file(full);
+  const fs::path aside =
+      to.string() + '.' + std::to_string(getpid()) + '.' + std::to_string(number.fetch_add(1));
+  {
+    std::ofstream out(aside, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&header), sizeof header);
+    out.write(body.data(), std::streamsize(body.size()));
+    out.close();
+    if (!out) {
+      fs::remove(aside, error);
+      return;
+    }
+  }
+  fs::rename(aside, to, error);
+  if (error) fs::remove(aside, error);
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the dims that the reads of a loop have in common.
+#include "src/codegen/kernels/loop_nest.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <set>
+
+namespace tessera::codegen {
+namespace {
+
+using Kind = LoopExpr::Kind;
+
+/// Shorter rows aren't worth finding where each begins.
+constexpr std::int64_t kShortRow = 64;
+
+/// The elements after which each dim but the first one takes its next step.
+std::set<std::int64_t> steps_of(const LoopExpr::Register& r) {
+  std::set<std::int64_t> out;
+  std::int64_t inner = 1;
+  for (std::size_t d = r.dims.size(); d-- > 0;) {
+    if (inner > 1) out.insert(inner);
+    inner *= r.dims[d];
+  }
+  if (r.kind == Kind::iota && r.dims[1] * r.dims[2] > 1) out.insert(r.dims[1] * r.dims[2]);
+  return out;
+}
+
+/// Whether each divides the next.
+bool is_chain(const std::set<std::int64_t>& steps) {
+  std::int64_t before = 1;
+  for (const std::int64_t s : steps) {
+    if (s % before != 0) return false;
+    before = s;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> strides_in(const LoopExpr::Register& r,
+                                     const std::vector<std::int64_t>& steps) {
+  std::vector<std::int64_t> out(steps.size(), 0);
+  const std::int64_t iota[] = {0, 1, 0};
+  std::int64_t inner = 1;
+  for (std::size_t d = r.dims.size(); d-- > 0;) {
+    const std::int64_t outer = inner * r.dims[d];
+    const std::int64_t stride = r.kind == Kind::iota ? iota[d] : r.strides[d];
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      const bool inside =
+          steps[k] >= inner && (steps[k] < outer || (d == 0 && r.kind != Kind::iota));
+      if (inside) out[k] = stride * (steps[k] / inner);
+    }
+    inner = outer;
+  }
+  return out;
+}
+
+std::int64_t elements(const LoopExpr::Register& r) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : r.dims) n *= d;
+  return n;
+}
+
+}  // namespace
+
+LoopNest nest_of(const LoopExpr& program) {
+  LoopNest nest;
+  const std::size_t n = program.registers.size();
+  nest.strides.resize(n);
+  nest.made.assign(n, false);
+  std::set<std::int64_t> steps;
+  bool small = true, gathers = true;
+  for (std::size_t k = 0; k < n; ++k) {
+    const LoopExpr::Register& r = program.registers[k];
+    nest.made[k] = r.kind == Kind::composed || r.kind == Kind::source;
+    if (r.kind != Kind::broadcast && r.kind != Kind::iota) continue;
+    std::set<std::int64_t> joined = steps_of(r);
+    joined.insert(steps.begin(), steps.end());
+    if (is_chain(joined)) {
+      steps = std::move(joined);
+    } else {
+      nest.made[k] = true;
+    }
+  }
+  nest.steps.assign(steps.rbegin(), steps.rend());
+  nest.steps.push_back(1);
+  nest.by_rows = nest.row() >= kShortRow;
+  for (std::size_t k = 0; k < n; ++k) {
+    const LoopExpr::Register& r = program.registers[k];
+    if ((r.kind != Kind::broadcast && r.kind != Kind::iota) || nest.made[k]) continue;
+    nest.strides[k] = strides_in(r, nest.steps);
+    // Indices of 32 bits; an iota alone doesn't say how many there are.
+    small = small && r.kind == Kind::broadcast &&
+            elements(r) < std::numeric_limits<std::int32_t>::max();
+    gathers = gathers && (r.element_bytes == 4 || r.element_bytes == 8);
+  }
+  if (!nest.by_rows && !(small && gathers)) {
+    for (std::size_t k = 0; k < n; ++k) {
+      if (!nest.strides[k].empty()) nest.made[k] = true, nest.strides[k].clear();
+    }
+    nest.steps = {1};
+  }
+  nest.any_made = std::find(nest.made.begin(), nest.made.end(), true) != nest.made.end();
+  return nest;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emits loops over elements, by vectors.
+#include "src/codegen/llvm/loop_function.h"
+
+#include <algorithm>
+
+#include "src/codegen/llvm/elementwise.h"
+
+namespace tessera::codegen {
+
+using llvm::BasicBlock;
+using llvm::Function;
+using llvm::Value;
+using Kind = LoopExpr::Kind;
+
+void emit_for(llvm::IRBuilder<>& b, Value* begin, Value* end, Value* step,
+              const std::function<void(Value*)>& body) {
+  Function* f = b.GetInsertBlock()->getParent();
+  BasicBlock* before = b.GetInsertBlock();
+  BasicBlock* loop = BasicBlock::Create(b.getContext(), "loop", f);
+  BasicBlock* after = BasicBlock::Create(b.getContext(), "after", f);
+  b.CreateCondBr(b.CreateICmpSLT(begin, end), loop, after);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* at = b.CreatePHI(b.getInt64Ty(), 2);
+  at->addIncoming(begin, before);
+  body(at);
+  Value* next = b.CreateAdd(at, step);
+  at->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, end), loop, after);
+  b.SetInsertPoint(after);
+}
+
+LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSource& source,
+                   unsigned width, const Arguments& arguments)
+    : b_(b), machine_(machine), program_(source.program), nest_(source.nest), width_(width) {
+  const std::size_t n = program_.registers.size();
+  bases_.resize(n);
+  row_.resize(n);
+  fixed_.resize(n);
+  values_.resize(n);
+  const VectorBuilder v(b, machine, width);
+  const auto pointer = [&](Value* list, std::size_t k) {
+    Value* at = b.CreateConstInBoundsGEP1_64(b.getPtrTy(), list, k);
+    return b.CreateLoad(b.getPtrTy(), at);
+  };
+  for (std::size_t k = 0; k < n; ++k) {
+    const Register& r = program_.registers[k];
+    const auto bytes = unsigned(r.element_bytes);
+    if (nest_.made[k]) {
+      // Its block begins with element `begin`.
+      bases_[k] = offset(pointer(arguments.made, k), b.CreateNeg(arguments.begin), bytes);
+      continue;
+    }
+    switch (r.kind) {
+      case Kind::contiguous:
+      case Kind::broadcast:
+      case Kind::scalar:
+        bases_[k] = offset(pointer(arguments.inputs, std::size_t(r.index)),
+                           b.getInt64(std::uint64_t(r.offset)), bytes);
+        if (r.kind == Kind::scalar) fixed_[k] = v.load_splat(bases_[k], bytes);
+        break;
+      case Kind::constant: {
+        const std::byte* from = program_.constants.data() + r.constant;
+        if (bytes == 16) {
+          double parts[2];
+          std::copy_n(from, 16, reinterpret_cast<std::byte*>(parts));
+          llvm::Type* t = v.vector(b.getDoubleTy());
+          fixed_[k] = VectorBuilder::complex(v.constant(t, parts[0]), v.constant(t, parts[1]));
+        } else {
+          std::uint64_t bits = 0;
+          std::copy_n(from, bytes, reinterpret_cast<std::byte*>(&bits));
+          fixed_[k] = VectorBuilder::bits(v.integer(v.integers(bytes * 8), bits));
+        }
+        break;
+      }
+      case Kind::output:
+        if (outputs_.size() <= std::size_t(r.index)) outputs_.resize(std::size_t(r.index) + 1);
+        outputs_[std::size_t(r.index)] = k;
+        if (arguments.outputs != nullptr) {
+          bases_[k] = offset(pointer(arguments.outputs, std::size_t(r.index)),
+                             b.CreateNeg(arguments.first), bytes);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+unsigned LoopBody::output_bytes(std::size_t k) const {
+  return unsigned(program_.registers[outputs_[k]].element_bytes);
+}
+
+Value* LoopBody::offset(Value* base, Value* elements, unsigned bytes) const {
+  return b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateMul(elements, b_.getInt64(bytes)));
+}
+
+/// The number of an iota, from its index.
+Lanes LoopBody::number(const VectorBuilder& v, std::size_t k, Value* index) const {
+  const DType t = program_.registers[k].dtype;
+  if (is_complex(t)) {
+    llvm::Type* part = v.vector(v.element(t));
+    return VectorBuilder::complex(v.b.CreateSIToFP(index, part),
+                                  llvm::Constant::getNullValue(part));
+  }
+  llvm::Type* type = v.vector(v.element(t));
+  if (type->isFPOrFPVectorTy()) return VectorBuilder::bits(v.b.CreateSIToFP(index, type));
+  return VectorBuilder::bits(v.b.CreateSExtOrTrunc(index, type));
+}
+
+void LoopBody::enter_row(Value* row) {
+  // Coordinates in all dims but the last.
+  const std::size_t rank = nest_.steps.size();
+  std::vector<Value*> at(rank - 1);
+  for (std::size_t d = 0; d + 1 < rank; ++d) {
+    const std::int64_t step = nest_.steps[d] / nest_.row();
+    at[d] = b_.CreateUDiv(row, b_.getInt64(std::uint64_t(step)));
+    if (d > 0) {
+      const std::int64_t extent = nest_.steps[d - 1] / nest_.steps[d];
+      at[d] = b_.CreateURem(at[d], b_.getInt64(std::uint64_t(extent)));
+    }
+  }
+  const VectorBuilder v(b_, machine_, width_);
+  for (std::size_t k = 0; k < program_.registers.size(); ++k) {
+    const auto& strides = nest_.strides[k];
+    if (strides.empty()) continue;
+    const Register& r = program_.registers[k];
+    Value* first = b_.getInt64(0);
+    for (std::size_t d = 0; d + 1 < rank; ++d) {
+      if (strides[d] == 0) continue;
+      first = b_.CreateAdd(first, b_.CreateMul(at[d], b_.getInt64(std::uint64_t(strides[d]))));
+    }
+    row_[k] = r.kind == Kind::iota ? first : offset(bases_[k], first, unsigned(r.element_bytes));
+    if (strides.back() != 0) continue;
+    fixed_[k] = r.kind == Kind::iota ? number(v, k, v.splat(first))
+                                     : v.load_splat(row_[k], unsigned(r.element_bytes));
+  }
+}
+
+/// In a row.
+Lanes LoopBody::strided(const VectorBuilder& v, std::size_t k, Value* column) {
+  const Register& r = program_.registers[k];
+  const auto bytes = unsigned(r.element_bytes);
+  const std::int64_t stride = nest_.strides[k].back();
+  if (r.kind == Kind::iota) {
+    Value* first = b_.CreateAdd(row_[k], column);
+    // Numbers beyond 32 bits are rare: they wrap as the type does.
+    const unsigned bits = r.element_bytes < 8 ? 32 : 64;
+    Value* start = v.splat(b_.CreateTrunc(first, b_.getIntNTy(bits)));
+    return number(v, k, b_.CreateAdd(start, v.lane_numbers(bits)));
+  }
+  if (stride == 1) return v.load(offset(row_[k], column, bytes), bytes);
+  Value* first = offset(row_[k], b_.CreateMul(column, b_.getInt64(std::uint64_t(stride))), bytes);
+  Value* lanes = b_.CreateMul(v.lane_numbers(64), v.integer(v.integers(64), std::uint64_t(stride)));
+  return v.gather(first, lanes, bytes);
+}
+
+/// Anywhere: the coordinates are found from the elements' numbers.
+Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
+  const Register& r = program_.registers[k];
+  llvm::Type* type = v.integers(32);
+  Value* element = b_.CreateAdd(v.splat(b_.CreateTrunc(at, b_.getInt32Ty())), v.lane_numbers(32));
+  Value* index = v.integer(type, 0);
+  for (std::size_t d = 0; d < nest_.steps.size(); ++d) {
+    const std::int64_t stride = nest_.strides[k][d];
+    if (stride == 0) continue;
+    Value* c = b_.CreateUDiv(element, v.integer(type, std::uint64_t(nest_.steps[d])));
+    if (d > 0) {
+      c = b_.CreateURem(c, v.integer(type, std::uint64_t(nest_.steps[d - 1] / nest_.steps[d])));
+    }
+    index = b_.CreateAdd(index, b_.CreateMul(c, v.integer(type, std::uint64_t(stride))));
+  }
+  return v.gather(bases_[k], index, unsigned(r.element_bytes));
+}
+
+Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* column) {
+  const Register& r = program_.registers[k];
+  const auto bytes = unsigned(r.element_bytes);
+  if (nest_.made[k] || r.kind == Kind::contiguous)
+    return v.load(offset(bases_[k], at, bytes), bytes);
+  const bool fixed = r.scalar() || (nest_.by_rows && nest_.strides[k].back() == 0);
+  if (!fixed) return nest_.by_rows ? strided(v, k, column) : indexed(v, k, at);
+  if (v.width == width_) return fixed_[k];
+  const auto first = [&](Value* of) {
+    return of == nullptr ? nullptr : v.splat(b_.CreateExtractElement(of, std::uint64_t(0)));
+  };
+  return {fixed_[k].kind, first(fixed_[k].value), first(fixed_[k].imaginary)};
+}
+
+bool LoopBody::run(unsigned width, Value* at, Value* column) {
+  const VectorBuilder v(b_, machine_, width);
+  // All is read before anything is stored: an output may lie where an input did.
+  for (std::size_t k = 0; k < program_.registers.size(); ++k) {
+    const Kind kind = program_.registers[k].kind;
+    if (kind == Kind::temporary || kind == Kind::output) {
+      if (!nest_.made[k]) continue;
+    }
+    values_[k] = read(v, k, at, column);
+  }
+  for (const LoopExpr::Op& op : program_.ops) {
+    std::vector<Lanes> operands;
+    for (const int r : op.operands) operands.push_back(values_[std::size_t(r)]);
+    const std::optional<Lanes> made = emit_operation(v, op.op, operands);
+    if (!made) return false;
+    values_[std::size_t(op.out)] = *made;
+  }
+  return true;
+}
+
+void LoopBody::store(unsigned width, Value* at) {
+  const VectorBuilder v(b_, machine_, width);
+  for (std::size_t k = 0; k < outputs_.size(); ++k) {
+    const unsigned bytes = output_bytes(k);
+    v.store(output(k), bytes, offset(bases_[outputs_[k]], at, bytes));
+  }
+}
+
+void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, unsigned width,
+                Value* begin, Value* end,
+                const std::function<void(unsigned, Value*, Value*)>& each) {
+  const auto stretch = [&](Value* from, Value* to, Value* column_of_from) {
+    const auto column = [&](Value* at) -> Value* {
+      return column_of_from == nullptr ? nullptr
+                                       : b.CreateAdd(column_of_from, b.CreateSub(at, from));
+    };
+    Value* count = b.CreateSub(to, from);
+    Value* whole = b.CreateSub(to, b.CreateURem(count, b.getInt64(width)));
+    emit_for(b, from, whole, b.getInt64(width), [&](Value* at) { each(width, at, column(at)); });
+    emit_for(b, whole, to, b.getInt64(1), [&](Value* at) { each(1, at, column(at)); });
+  };
+  if (!nest.by_rows) return stretch(begin, end, nullptr);
+  Value* length = b.getInt64(std::uint64_t(nest.row()));
+  Value* first_row = b.CreateUDiv(begin, length);
+  Value* last_row =
+      b.CreateUDiv(b.CreateAdd(end, b.getInt64(std::uint64_t(nest.row() - 1))), length);
+  // An empty range may begin within a row.
+  last_row = b.CreateSelect(b.CreateICmpSLT(begin, end), last_row, first_row);
+  emit_for(b, first_row, last_row, b.getInt64(1), [&](Value* row) {
+    Value* start = b.CreateMul(row, length);
+    Value* stop = b.CreateAdd(start, length);
+    Value* from = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, begin);
+    Value* to = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, end);
+    body->enter_row(row);
+    stretch(from, to, b.CreateSub(from, start));
+  });
+}
+
+unsigned vector_width(const LoopExpr& program, const Machine& machine) {
+  unsigned widest = 1;
+  for (const LoopExpr::Register& r : program.registers) {
+    widest = std::max(widest, unsigned(r.element_bytes));
+  }
+  // Complex numbers are two vectors.
+  return std::max(2U, machine.vector_bytes / std::min(widest, 8U));
+}
+
+bool emit_loop_function(llvm::Module* module, const Machine& machine, const LoopSource& source,
+                        const char* name) {
+  llvm::IRBuilder<> b(module->getContext());
+  llvm::Type* pointer = b.getPtrTy();
+  llvm::Type* number = b.getInt64Ty();
+  auto* type = llvm::FunctionType::get(b.getVoidTy(),
+                                       {pointer, pointer, pointer, number, number, number}, false);
+  Function* f = Function::Create(type, Function::ExternalLinkage, name, module);
+  b.SetInsertPoint(BasicBlock::Create(b.getContext(), "entry", f));
+  const unsigned width = vector_width(source.program, machine);
+  Value* begin = f->getArg(3);
+  LoopBody body(b, machine, source, width,
+                {f->getArg(0), f->getArg(1), f->getArg(2), begin, f->getArg(5)});
+  bool complete = true;
+  emit_range(b, &body, source.nest, width, begin, f->getArg(4),
+             [&](unsigned w, Value* at, Value* column) {
+               complete = complete && body.run(w, at, column);
+               if (complete) body.store(w, at);
+             });
+  b.CreateRetVoid();
+  return complete;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function of a loop: its reads, its ops and its stores over a range of elements.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/codegen/llvm/vector_builder.h"
+
+namespace tessera::codegen {
+
+/// The body of a loop, wherever it stands: what its registers hold for some elements. Pointers and
+/// what doesn't change with the elements are read once, where the body is opened.
+class LoopBody {
+ public:
+  /// The arguments of a LoopFunction; `first` only if there are stores.
+  struct Arguments {
+    llvm::Value *inputs, *outputs, *made, *begin, *first;
+  };
+  LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSource& source, unsigned width,
+           const Arguments& arguments);
+
+  /// What one row has in common; `at`: its first element that is asked for.
+  void enter_row(llvm::Value* row);
+  /// The values of the program's outputs for elements `at`, `at` + 1, ...; false if an op has no
+  /// code. `column`: of `at`, in its row.
+  bool run(unsigned width, llvm::Value* at, llvm::Value* column);
+  const Lanes& output(std::size_t k) const { return values_[outputs_[k]]; }
+  unsigned output_bytes(std::size_t k) const;
+  std::size_t output_count() const { return outputs_.size(); }
+  /// Stores what run() computed.
+  void store(unsigned width, llvm::Value* at);
+
+ private:
+  using Register = LoopExpr::Register;
+
+  Lanes read(const VectorBuilder& v, std::size_t k, llvm::Value* at, llvm::Value* column);
+  Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
+  Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
+  Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index) const;
+  llvm::Value* offset(llvm::Value* base, llvm::Value* elements, unsigned bytes) const;
+
+  llvm::IRBuilder<>& b_;
+  const Machine& machine_;
+  const LoopExpr& program_;
+  const LoopNest& nest_;
+  std::vector<llvm::Value*> bases_;   ///< by register: of its first element
+  std::vector<llvm::Value*> row_;     ///< by register: of its row, or the row's number
+  std::vector<Lanes> fixed_;          ///< by register: one element for all, of the full width
+  std::vector<Lanes> values_;         ///< by register, for the elements at hand
+  std::vector<std::size_t> outputs_;  ///< registers
+  unsigned width_;
+};
+
+/// Emits a counted loop: from `begin` while it is less than `end`, by `step`. The body gets the
+/// counter. Leaves the builder behind it.
+void emit_for(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step,
+              const std::function<void(llvm::Value*)>& body);
+
+/// Runs a body over elements [begin, end): by rows if the nest says so, in vectors and, where a row
+/// or the range ends, one by one. `each` gets the width, and the elements' number.
+void emit_range(
+    llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, unsigned width, llvm::Value* begin,
+    llvm::Value* end,
+    const std::function<void(unsigned width, llvm::Value* at, llvm::Value* column)>& each);
+
+/// Lanes of a vector of what the loop computes with.
+unsigned vector_width(const LoopExpr& program, const Machine& machine);
+
+/// A LoopFunction of that name; false if an op has no code.
+bool emit_loop_function(llvm::Module* module, const Machine& machine, const LoopSource& source,
+                        const char* name);
+
+}  // namespace tessera::codegen

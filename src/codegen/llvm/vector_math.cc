@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Own polynomials for the functions that networks are made of; the C library's vector functions
+// (libmvec) for all others.
+#include "src/codegen/llvm/vector_math.h"
+
+#include <algorithm>
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+using llvm::Value;
+
+Value* polynomial(const VectorBuilder& v, Value* x, std::initializer_list<double> highest_first) {
+  Value* q = nullptr;
+  for (const double c : highest_first) {
+    Value* k = v.constant(x->getType(), c);
+    q = q == nullptr ? k : v.multiply_add(q, x, k);
+  }
+  return q;
+}
+
+/// e^x = 2^n e^r with |r| <= ln(2) / 2; beyond the bounds the result is infinite or zero.
+Value* exp_f32(const VectorBuilder& v, Value* x) {
+  auto& b = v.b;
+  llvm::Type* t = x->getType();
+  const auto c = [&](double k) { return v.constant(t, k); };
+  // An unordered comparison keeps a NaN.
+  Value* y = v.select(b.CreateFCmpOGT(x, c(89)), c(89), x);
+  y = v.select(b.CreateFCmpOLT(y, c(-104)), c(-104), y);
+  constexpr double kRound = 12582912;  // 1.5 * 2^23: adding it leaves a whole number
+  Value* n = b.CreateFSub(v.multiply_add(y, c(1.44269504f), c(kRound)), c(kRound));
+  // ln(2) in two parts, the first with so few bits that n times it is exact.
+  Value* r = v.multiply_add(n, c(-0.693359375), y);
+  r = v.multiply_add(n, c(2.12194440e-4f), r);
+  Value* q = polynomial(v, r,
+                        {1.98909809e-4f, 1.39336410e-3f, 8.33331093e-3f, 4.16664650e-2f,
+                         1.66666667e-1f, 5.00000001e-1f});
+  Value* p = b.CreateFAdd(v.multiply_add(b.CreateFMul(r, r), q, r), c(1));
+  // In two steps, as 2^n alone may leave the range that p 2^n stays in. A NaN has any n.
+  llvm::Type* i = v.integers(32);
+  Value* frozen = b.CreateFreeze(b.CreateFPToSI(n, i));
+  Value* half = b.CreateAShr(frozen, 1);
+  const auto power = [&](Value* e) {
+    return b.CreateBitCast(b.CreateShl(b.CreateAdd(e, v.integer(i, 127)), 23), t);
+  };
+  return b.CreateFMul(b.CreateFMul(p, power(half)), power(b.CreateSub(frozen, half)));
+}
+
+Value* tanh_f32(const VectorBuilder& v, Value* x) {
+  auto& b = v.b;
+  const auto c = [&](double k) { return v.constant(x->getType(), k); };
+  const auto with_sign = [&](Value* magnitude) {
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, x);
+  };
+  Value* a = v.intrinsic(llvm::Intrinsic::fabs, x);
+  Value* z = b.CreateFMul(x, x);
+  Value* q = polynomial(v, z,
+                        {2.29430486e-3f, -8.34532114e-3f, 2.17693384e-2f, -5.39593111e-2f,
+                         1.33333038e-1f, -3.33333332e-1f});
+  Value* near = with_sign(v.multiply_add(x, b.CreateFMul(z, q), x));  // keeps -0
+  Value* e = exp_f32(v, b.CreateFMul(a, c(2)));
+  Value* far = with_sign(b.CreateFSub(c(1), b.CreateFDiv(c(2), b.CreateFAdd(e, c(1)))));
+  return v.select(b.CreateFCmpOLT(a, c(0.625)), near, far);
+}
+
+/// A function of libmvec, in as many calls as its vectors need.
+Value* library(const VectorBuilder& v, const char* name, DType t, llvm::ArrayRef<Value*> operands) {
+  if (!v.machine.vector_math || (t != DType::f32 && t != DType::f64)) return nullptr;
+  auto& b = v.b;
+  const bool single = t == DType::f32;
+  const unsigned lanes = v.machine.vector_bytes / (single ? 4 : 8);
+  llvm::Type* scalar = single ? b.getFloatTy() : b.getDoubleTy();
+  auto* vector = llvm::FixedVectorType::get(scalar, lanes);
+  const std::string symbol = std::string("_ZGV") + v.machine.vector_abi + "N" +
+                             std::to_string(lanes) + std::string(operands.size(), 'v') + "_" +
+                             name + (single ? "f" : "");
+  llvm::Module* module = b.GetInsertBlock()->getModule();
+  const llvm::SmallVector<llvm::Type*> parameters(operands.size(), vector);
+  llvm::FunctionCallee f =
+      module->getOrInsertFunction(symbol, llvm::FunctionType::get(vector, parameters, false));
+  auto* function = llvm::cast<llvm::Function>(f.getCallee());
+  function->setDoesNotThrow();
+  function->setDoesNotAccessMemory();
+  llvm::SmallVector<Value*> parts;
+  for (unsigned first = 0; first < v.width; first += lanes) {
+    llvm::SmallVector<int> from;
+    for (unsigned k = 0; k < lanes; ++k) from.push_back(int(std::min(first + k, v.width - 1)));
+    llvm::SmallVector<Value*> arguments;
+    for (Value* o : operands) {
+      arguments.push_back(lanes == v.width ? o : b.CreateShuffleVector(o, from));
+    }
+    parts.push_back(b.CreateCall(f, arguments));
+  }
+  if (lanes == v.width) return parts[0];
+  // Joined by halves; the width is a power of two.
+  while (parts.size() > 1) {
+    llvm::SmallVector<Value*> joined;
+    for (std::size_t k = 0; k < parts.size(); k += 2) {
+      const auto n = llvm::cast<llvm::FixedVectorType>(parts[k]->getType())->getNumElements();
+      llvm::SmallVector<int> all;
+      for (unsigned j = 0; j < 2 * n; ++j) all.push_back(int(j));
+      joined.push_back(b.CreateShuffleVector(parts[k], parts[k + 1], all));
+    }
+    parts = std::move(joined);
+  }
+  if (lanes < v.width) return parts[0];
+  llvm::SmallVector<int> first_lanes;
+  for (unsigned k = 0; k < v.width; ++k) first_lanes.push_back(int(k));
+  return b.CreateShuffleVector(parts[0], first_lanes);
+}
+
+const char* library_name(Opcode op) {
+  switch (op) {
+    case Opcode::acos:
+      return "acos";
+    case Opcode::acosh:
+      return "acosh";
+    case Opcode::asin:
+      return "asin";
+    case Opcode::asinh:
+      return "asinh";
+    case Opcode::atan2:
+      return "atan2";
+    case Opcode::atanh:
+      return "atanh";
+    case Opcode::cbrt:
+      return "cbrt";
+    case Opcode::cosine:
+      return "cos";
+    case Opcode::cosh:
+      return "cosh";
+    case Opcode::erf:
+      return "erf";
+    case Opcode::exponential:
+      return "exp";
+    case Opcode::exponential_minus_one:
+      return "expm1";
+    case Opcode::log:
+      return "log";
+    case Opcode::log_plus_one:
+      return "log1p";
+    case Opcode::power:
+      return "pow";
+    case Opcode::sine:
+      return "sin";
+    case Opcode::sinh:
+      return "sinh";
+    case Opcode::tan:
+      return "tan";
+    case Opcode::tanh:
+      return "tanh";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+Value* emit_math(const VectorBuilder& v, Opcode op, DType t, llvm::ArrayRef<Value*> operands) {
+  auto& b = v.b;
+  if (op == Opcode::logistic) {
+    Value* one = v.constant(operands[0]->getType(), 1);
+    Value* e = emit_math(v, Opcode::exponential, t, {b.CreateFNeg(operands[0])});
+    return e == nullptr ? nullptr : b.CreateFDiv(one, b.CreateFAdd(one, e));
+  }
+  if (t == DType::f32 && op == Opcode::exponential) return exp_f32(v, operands[0]);
+  if (t == DType::f32 && op == Opcode::tanh) return tanh_f32(v, operands[0]);
+  const char* name = library_name(op);
+  return name == nullptr ? nullptr : library(v, name, t, operands);
+}
+
+Value* emit_hypot(const VectorBuilder& v, DType t, Value* x, Value* y) {
+  return library(v, "hypot", t, {x, y});
+}
+
+}  // namespace tessera::codegen
