@@ -42,7 +42,9 @@ const std::vector<EnvVariable>& env_table() {
        "bytes from which an array is not gathered for a dot, nor a dot's full result held to be "
        "scattered: the parts are sent around a ring of devices",
        0, kMaxBytes},
-      {"TESSERA_JIT", "flag", "1", "compile kernels for this machine; else they are interpreted"},
+      {"TESSERA_JIT", "choice:auto|always|off", "auto",
+       "which kernels are compiled for this machine: those that run long enough, all, or none; the "
+       "others are interpreted"},
       {"TESSERA_CACHE_DIR", "path", "tessera in $XDG_CACHE_HOME, or in ~/.cache",
        "folder that keeps compiled kernels; off: none are kept"},
       {"TESSERA_VERIFY", "flag", "0",

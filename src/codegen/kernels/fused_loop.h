@@ -37,9 +37,6 @@ class ElementSource {
                         std::byte* out) const = 0;
 };
 
-/// Whether a loop is worth compiling that takes so long in all: compiling it takes milliseconds.
-inline bool worth_compiling(double nanoseconds) { return nanoseconds >= 20000; }
-
 class FusedLoop {
  public:
   explicit FusedLoop(const LoopExpr& program, bool compiled = false);
@@ -48,6 +45,7 @@ class FusedLoop {
   /// the element at which the outputs' memory begins.
   void run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
            std::int64_t end, std::int64_t first = 0) const;
+  bool is_compiled() const { return code_ != nullptr; }
 
  private:
   using Kind = LoopExpr::Kind;

@@ -103,7 +103,12 @@ const Found& found() {
 }  // namespace
 
 KernelCompiler* kernel_compiler() {
-  return env_flag("TESSERA_JIT", true) ? found().compiler : nullptr;
+  return env_choice("TESSERA_JIT") == "off" ? nullptr : found().compiler;
+}
+
+bool worth_compiling(double nanoseconds) {
+  constexpr double kWorth = 20000;  // compiling takes milliseconds
+  return nanoseconds >= kWorth || env_choice("TESSERA_JIT") == "always";
 }
 
 std::shared_ptr<const MachineCode> loop_code(const LoopSource& source, const std::string& key) {

@@ -49,6 +49,9 @@ class KernelCompiler {
 /// TESSERA_JIT says no. It is loaded at the first call.
 KernelCompiler* kernel_compiler();
 
+/// Whether a kernel is worth compiling that runs for so long in all, as far as is known.
+bool worth_compiling(double nanoseconds);
+
 /// The code of a loop: compiled before by this process, found on disk, or compiled now. Null if it
 /// can't be compiled.
 std::shared_ptr<const MachineCode> loop_code(const LoopSource& source, const std::string& key);

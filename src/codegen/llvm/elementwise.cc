@@ -66,6 +66,8 @@ Value* float_binary(const VectorBuilder& v, Opcode op, DType t, Value* x, Value*
       return b.CreateFMul(x, y);
     case Opcode::divide:
       return b.CreateFDiv(x, y);
+    case Opcode::remainder:
+      return b.CreateFRem(x, y);
     case Opcode::maximum:
     case Opcode::minimum:
       return emit_extremum(v, t, op == Opcode::maximum, x, y);
@@ -138,6 +140,29 @@ Value* remainder_of(const VectorBuilder& v, DType t, Value* x, Value* y) {
   return v.select(b.CreateICmpEQ(y, v.integer(y->getType(), 0)), x, r);
 }
 
+/// By squaring, a step for each bit of the exponent. To a negative power it is the whole part.
+Value* integer_power(const VectorBuilder& v, DType t, Value* base, Value* exponent) {
+  auto& b = v.b;
+  llvm::Type* type = base->getType();
+  Value* zero = v.integer(type, 0);
+  Value* one = v.integer(type, 1);
+  Value* factor = base;
+  Value* out = one;
+  const auto bits = unsigned(byte_size(t)) * 8;
+  for (unsigned k = 0; k < bits; ++k) {
+    Value* is_set =
+        b.CreateICmpNE(b.CreateAnd(exponent, v.integer(type, std::uint64_t(1) << k)), zero);
+    out = v.select(is_set, b.CreateMul(out, factor), out);
+    if (k + 1 < bits) factor = b.CreateMul(factor, factor);
+  }
+  if (!is_signed_integer(t)) return out;
+  Value* minus_one = llvm::Constant::getAllOnesValue(type);
+  Value* is_odd = b.CreateICmpNE(b.CreateAnd(exponent, one), zero);
+  Value* inverse = v.select(b.CreateICmpEQ(base, one), one, zero);
+  inverse = v.select(b.CreateICmpEQ(base, minus_one), v.select(is_odd, minus_one, one), inverse);
+  return v.select(b.CreateICmpSLT(exponent, zero), inverse, out);
+}
+
 Value* integer_binary(const VectorBuilder& v, Opcode op, DType t, Value* x, Value* y) {
   auto& b = v.b;
   using P = llvm::CmpInst;
@@ -169,6 +194,8 @@ Value* integer_binary(const VectorBuilder& v, Opcode op, DType t, Value* x, Valu
       return divided(v, t, x, y);
     case Opcode::remainder:
       return remainder_of(v, t, x, y);
+    case Opcode::power:
+      return integer_power(v, t, x, y);
     case Opcode::shift_left:
       return shifted(b.CreateShl(x, within));
     case Opcode::shift_right_logical:
