@@ -4,6 +4,7 @@
 #include "src/codegen/llvm/vector_math.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tessera::codegen {
 namespace {
@@ -62,6 +63,51 @@ Value* tanh_f32(const VectorBuilder& v, Value* x) {
   Value* e = exp_f32(v, b.CreateFMul(a, c(2)));
   Value* far = with_sign(b.CreateFSub(c(1), b.CreateFDiv(c(2), b.CreateFAdd(e, c(1)))));
   return v.select(b.CreateFCmpOLT(a, c(0.625)), near, far);
+}
+
+/// log x = e log 2 + log(1 + f), with 1 + f in [sqrt(1/2), sqrt(2)).
+Value* log_f32(const VectorBuilder& v, Value* x) {
+  auto& b = v.b;
+  llvm::Type* t = x->getType();
+  llvm::Type* i = v.integers(32);
+  const auto c = [&](double k) { return v.constant(t, k); };
+  constexpr double kLeast = 1.17549435e-38, kInfinity = std::numeric_limits<double>::infinity();
+  Value* is_small = b.CreateFCmpOLT(x, c(kLeast));
+  Value* scaled = v.select(is_small, b.CreateFMul(x, c(8388608)), x);
+  constexpr std::uint64_t kRootOfHalf = 0x3f3504f3;
+  Value* above = b.CreateSub(b.CreateBitCast(scaled, i), v.integer(i, kRootOfHalf));
+  Value* e = b.CreateSIToFP(b.CreateAShr(above, 23), t);
+  e = b.CreateFSub(e, v.select(is_small, c(23), c(0)));
+  Value* m = b.CreateAdd(b.CreateAnd(above, v.integer(i, 0x7fffff)), v.integer(i, kRootOfHalf));
+  Value* f = b.CreateFSub(b.CreateBitCast(m, t), c(1));
+  Value* q = polynomial(v, f,
+                        {0.0674663782f, -0.116756514f, 0.118881628f, -0.124055892f, 0.142195523f,
+                         -0.166679963f, 0.200021192f, -0.250000089f, 0.333333135f});
+  Value* square = b.CreateFMul(f, f);
+  // log 2 in two parts, the first with so few bits that e times it is exact.
+  Value* rest = v.multiply_add(e, c(-2.12194440e-4f), b.CreateFMul(b.CreateFMul(square, f), q));
+  rest = v.multiply_add(square, c(-0.5), rest);
+  Value* out = v.multiply_add(e, c(0.693359375), b.CreateFAdd(rest, f));
+  out = v.select(b.CreateFCmpOEQ(x, c(kInfinity)), x, out);
+  out = v.select(b.CreateFCmpOEQ(x, c(0)), c(-kInfinity), out);
+  // Also of a NaN.
+  Value* defined = b.CreateFCmpOGE(x, c(0));
+  return v.select(defined, out, c(std::numeric_limits<double>::quiet_NaN()));
+}
+
+/// log(1 + x): what 1 + x loses is made good to first order.
+Value* log1p_f32(const VectorBuilder& v, Value* x) {
+  auto& b = v.b;
+  const auto c = [&](double k) { return v.constant(x->getType(), k); };
+  Value* u = b.CreateFAdd(x, c(1));
+  Value* lost = b.CreateFDiv(b.CreateFSub(x, b.CreateFSub(u, c(1))), u);
+  Value* log = log_f32(v, u);
+  Value* corrected = b.CreateFAdd(log, lost);
+  // At 0 and infinity there is nothing to be made good, and near 0 it is x itself.
+  Value* finite = b.CreateFCmpOLT(v.intrinsic(llvm::Intrinsic::fabs, log),
+                                  c(std::numeric_limits<double>::infinity()));
+  Value* out = v.select(finite, corrected, log);
+  return v.select(b.CreateFCmpOEQ(u, c(1)), x, out);
 }
 
 /// A function of libmvec, in as many calls as its vectors need.
@@ -166,6 +212,8 @@ Value* emit_math(const VectorBuilder& v, Opcode op, DType t, llvm::ArrayRef<Valu
   }
   if (t == DType::f32 && op == Opcode::exponential) return exp_f32(v, operands[0]);
   if (t == DType::f32 && op == Opcode::tanh) return tanh_f32(v, operands[0]);
+  if (t == DType::f32 && op == Opcode::log) return log_f32(v, operands[0]);
+  if (t == DType::f32 && op == Opcode::log_plus_one) return log1p_f32(v, operands[0]);
   const char* name = library_name(op);
   return name == nullptr ? nullptr : library(v, name, t, operands);
 }
