@@ -21,6 +21,7 @@
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
+#include "src/passes/split_reductions.h"
 #include "src/passes/strength_reduce_dots.h"
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
@@ -167,6 +168,8 @@ constexpr Pass kPasses[] = {
        spmd::optimize_collectives(&m, {});
        return Count();
      }},
+    {"split-reductions", "Reduce long stretches side by side, then their results",
+     counted<passes::split_reductions>},
     {"fuse", "Make a fusion of what one loop computes, as the plan chooses",
      [](ModulePtr& m, Argument) {
        m = codegen::fuse_program(*m, m->num_partitions);

@@ -32,6 +32,7 @@
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
+#include "src/passes/split_reductions.h"
 #include "src/passes/strength_reduce_dots.h"
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
@@ -305,6 +306,7 @@ void build_plan(Compilation& c) {
 std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
   return codegen::fuse_program(*c.module, c.options.runs ? c.module->num_partitions : 1);
 }
+void split_reductions(Compilation& c) { passes::split_reductions(c.module.get()); }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
 
@@ -340,6 +342,7 @@ constexpr Stage kStages[] = {
     {"placements", schedule_placements, Stage::Leaves::nothing},
     {"aliases", alias_donations, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
+    {"split-reductions", split_reductions, Stage::Leaves::nothing},
     {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},
     {"plan", finalize_plan, Stage::Leaves::plan},

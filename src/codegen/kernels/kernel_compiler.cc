@@ -111,7 +111,10 @@ bool worth_compiling(double nanoseconds) {
   return nanoseconds >= kWorth || env_choice("TESSERA_JIT") == "always";
 }
 
-std::shared_ptr<const MachineCode> loop_code(const LoopSource& source, const std::string& key) {
+namespace {
+
+template <class Source>
+std::shared_ptr<const MachineCode> find_or_compile(const Source& source, const std::string& key) {
   KernelCompiler* compiler = kernel_compiler();
   if (compiler == nullptr) return nullptr;
   Loaded& all = loaded();
@@ -131,6 +134,15 @@ std::shared_ptr<const MachineCode> loop_code(const LoopSource& source, const std
   const std::lock_guard lock(all.mutex);
   all.by_key[key] = code;
   return code;
+}
+
+}  // namespace
+
+std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::string& key) {
+  return find_or_compile(source, key);
+}
+std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key) {
+  return find_or_compile(source, key);
 }
 
 }  // namespace tessera::codegen

@@ -24,6 +24,17 @@ struct LoopSource {
   const LoopNest& nest;
 };
 
+/// A reduction of [a, reduced, b] to [a, b] by one commutative op, of what a loop makes.
+struct ReduceSource {
+  LoopSource elements;  ///< it has one output, and no register that is made before it runs
+  std::int64_t a = 1, reduced = 1, b = 1;
+  bool by_rows = true;       ///< units are rows of a, else of so many columns of b
+  std::int64_t columns = 1;  ///< the last unit may have more
+  BlockOp combine;           ///< binary, on what the sums are held as
+  DType dtype = DType::f32;  ///< of elements and results
+  int init = 0;              ///< the input that is the initial value
+};
+
 /// Loaded machine code, for as long as it is held.
 class MachineCode {
  public:
@@ -42,6 +53,8 @@ class KernelCompiler {
   virtual std::string target() const = 0;
   /// Object code; empty if something in the loop has no code here.
   virtual std::string compile(const LoopSource& source) = 0;
+  /// Of a function as a loop's is, over units.
+  virtual std::string compile(const ReduceSource& source) = 0;
   virtual std::shared_ptr<const MachineCode> load(const std::string& object) = 0;
 };
 
@@ -52,9 +65,10 @@ KernelCompiler* kernel_compiler();
 /// Whether a kernel is worth compiling that runs for so long in all, as far as is known.
 bool worth_compiling(double nanoseconds);
 
-/// The code of a loop: compiled before by this process, found on disk, or compiled now. Null if it
-/// can't be compiled.
-std::shared_ptr<const MachineCode> loop_code(const LoopSource& source, const std::string& key);
+/// The code of a kernel: compiled before by this process, found on disk, or compiled now. Null if it
+/// can't be compiled. Equal keys, equal sources.
+std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::string& key);
+std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key);
 
 /// The module's only symbol: a compiler that is never deleted, or null and why.
 extern "C" using KernelCompilerFactory = KernelCompiler * (std::string * error);

@@ -216,6 +216,49 @@ void run_single(const KernelCall& call) {
   }
 }
 
+// -- As machine code --
+
+struct CompiledAttrs {
+  std::shared_ptr<const MachineCode> code;
+  int first_input = 0;
+};
+
+void run_compiled(const KernelCall& call) {
+  const auto& c = *static_cast<const CompiledAttrs*>(call.attributes);
+  reinterpret_cast<LoopFunction>(c.code->entry())(call.inputs + c.first_input, call.outputs,
+                                                  nullptr, call.begin, call.end, 0);
+}
+
+/// Rows that are shorter are reduced side by side, and there have to be columns for a vector.
+constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
+
+/// Null if there is no code for it.
+std::shared_ptr<const MachineCode> code_of_single(const SingleAttrs& s, Opcode op,
+                                                  const std::shared_ptr<const LoopExpr>& program) {
+  const ReduceShape& shape = s.shape;
+  if (shape.b == 1 ? shape.reduced < kLongRow : shape.b < kFewColumns) return nullptr;
+  std::shared_ptr<const LoopExpr> elements = program;
+  if (!elements) {
+    LoopBuilder builder;
+    builder.output(builder.contiguous(s.dtype));
+    elements = builder.finish();
+  }
+  if (elements->only_source >= 0) return nullptr;
+  const LoopNest nest = nest_of(*elements);
+  if (nest.any_made) return nullptr;
+  const ReduceSource source = {{*elements, nest},
+                               shape.a,
+                               shape.reduced,
+                               shape.b,
+                               s.by_rows,
+                               s.columns,
+                               {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held},
+                               s.dtype,
+                               s.init - s.operand.first_input};
+  return code_of(source, kernel_key("compiled-reduce", shape.a, shape.reduced, shape.b, s.by_rows,
+                                    s.columns, op, s.held, s.dtype, source.init, elements->key()));
+}
+
 // -- Any scalar computation -----------------------------------------------------------------------
 
 struct GeneralAttrs {
@@ -487,12 +530,20 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     if (operands[0].program) s.columns = std::min<std::int64_t>(shape.b, 64);
     kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
     kernel.nanoseconds = 50 + elements * double(byte_size(s.dtype)) * 0.1 + making;
+    const bool compiled = worth_compiling(kernel.nanoseconds);
     kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
                             *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
-                            operand_keys(), s.init);
-    kernel.make = [s, program = operands[0].program] {
+                            operand_keys(), s.init, compiled);
+    const Opcode op = *ir::as_binary_reducer(*reduce.called()[0]);
+    kernel.make = [s, program = operands[0].program, op, compiled] {
+      if (compiled) {
+        if (auto code = code_of_single(s, op, program)) {
+          return runtime::Kernel{run_compiled, std::make_shared<const CompiledAttrs>(CompiledAttrs{
+                                                   std::move(code), s.operand.first_input})};
+        }
+      }
       auto made = std::make_shared<SingleAttrs>(s);
-      made->operand.program = make_loop(program);
+      made->operand.program = make_loop(program, compiled);
       return runtime::Kernel{run_single, std::move(made)};
     };
     return plan;
@@ -514,13 +565,14 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
   kernel.nanoseconds = 200 + elements * (reducer->nanoseconds + double(k)) + making;
+  const bool compiled = worth_compiling(kernel.nanoseconds);
   kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
-                          reducer->key(), operand_keys(), g.init);
-  kernel.make = [g = std::move(g), reducer, operands, made_here] {
+                          reducer->key(), operand_keys(), g.init, compiled);
+  kernel.make = [g = std::move(g), reducer, operands, made_here, compiled] {
     auto made = std::make_shared<GeneralAttrs>(g);
-    made->program = make_loop(reducer);
+    made->program = make_loop(reducer, compiled);
     for (const ReduceOperand& o : operands) {
-      made->operands.push_back({o.first_input, make_loop(o.program)});
+      made->operands.push_back({o.first_input, make_loop(o.program, compiled)});
     }
     return runtime::Kernel{made_here ? run_general_made : run_general, std::move(made)};
   };

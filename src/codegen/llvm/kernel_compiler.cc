@@ -22,6 +22,7 @@
 
 #include "src/codegen/kernels/kernel_compiler.h"
 #include "src/codegen/llvm/loop_function.h"
+#include "src/codegen/llvm/reduce_function.h"
 
 namespace tessera::codegen {
 namespace {
@@ -84,6 +85,12 @@ class Compiler : public KernelCompiler {
   std::string compile(const LoopSource& source) override {
     return object_of(
         [&](llvm::Module* module) { return emit_loop_function(module, machine_, source, kEntry); });
+  }
+
+  std::string compile(const ReduceSource& source) override {
+    return object_of([&](llvm::Module* module) {
+      return emit_reduce_function(module, machine_, source, kEntry);
+    });
   }
 
   std::shared_ptr<const MachineCode> load(const std::string& object) override {

@@ -215,18 +215,23 @@ void LoopBody::store(unsigned width, Value* at) {
   }
 }
 
-void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, unsigned width,
-                Value* begin, Value* end,
+void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest,
+                llvm::ArrayRef<unsigned> widths, Value* begin, Value* end,
                 const std::function<void(unsigned, Value*, Value*)>& each) {
   const auto stretch = [&](Value* from, Value* to, Value* column_of_from) {
-    const auto column = [&](Value* at) -> Value* {
-      return column_of_from == nullptr ? nullptr
-                                       : b.CreateAdd(column_of_from, b.CreateSub(at, from));
-    };
-    Value* count = b.CreateSub(to, from);
-    Value* whole = b.CreateSub(to, b.CreateURem(count, b.getInt64(width)));
-    emit_for(b, from, whole, b.getInt64(width), [&](Value* at) { each(width, at, column(at)); });
-    emit_for(b, whole, to, b.getInt64(1), [&](Value* at) { each(1, at, column(at)); });
+    Value* first = from;
+    for (std::size_t k = 0; k < widths.size(); ++k) {
+      const unsigned width = widths[k];
+      if (k > 0 && width == widths[k - 1]) continue;
+      Value* left = b.CreateSub(to, first);
+      Value* last = width == 1 ? to : b.CreateSub(to, b.CreateURem(left, b.getInt64(width)));
+      emit_for(b, first, last, b.getInt64(width), [&](Value* at) {
+        each(width, at,
+             column_of_from == nullptr ? nullptr
+                                       : b.CreateAdd(column_of_from, b.CreateSub(at, from)));
+      });
+      first = last;
+    }
   };
   if (!nest.by_rows) return stretch(begin, end, nullptr);
   Value* length = b.getInt64(std::uint64_t(nest.row()));
@@ -254,21 +259,27 @@ unsigned vector_width(const LoopExpr& program, const Machine& machine) {
   return std::max(2U, machine.vector_bytes / std::min(widest, 8U));
 }
 
-bool emit_loop_function(llvm::Module* module, const Machine& machine, const LoopSource& source,
-                        const char* name) {
-  llvm::IRBuilder<> b(module->getContext());
-  llvm::Type* pointer = b.getPtrTy();
-  llvm::Type* number = b.getInt64Ty();
-  auto* type = llvm::FunctionType::get(b.getVoidTy(),
+Function* add_loop_function(llvm::Module* module, const char* name) {
+  llvm::LLVMContext& context = module->getContext();
+  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+  llvm::Type* number = llvm::Type::getInt64Ty(context);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
                                        {pointer, pointer, pointer, number, number, number}, false);
   Function* f = Function::Create(type, Function::ExternalLinkage, name, module);
-  b.SetInsertPoint(BasicBlock::Create(b.getContext(), "entry", f));
+  BasicBlock::Create(context, "entry", f);
+  return f;
+}
+
+bool emit_loop_function(llvm::Module* module, const Machine& machine, const LoopSource& source,
+                        const char* name) {
+  Function* f = add_loop_function(module, name);
+  llvm::IRBuilder<> b(&f->getEntryBlock());
   const unsigned width = vector_width(source.program, machine);
   Value* begin = f->getArg(3);
   LoopBody body(b, machine, source, width,
                 {f->getArg(0), f->getArg(1), f->getArg(2), begin, f->getArg(5)});
   bool complete = true;
-  emit_range(b, &body, source.nest, width, begin, f->getArg(4),
+  emit_range(b, &body, source.nest, {width, 1}, begin, f->getArg(4),
              [&](unsigned w, Value* at, Value* column) {
                complete = complete && body.run(w, at, column);
                if (complete) body.store(w, at);

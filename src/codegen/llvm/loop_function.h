@@ -58,15 +58,19 @@ class LoopBody {
 void emit_for(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step,
               const std::function<void(llvm::Value*)>& body);
 
-/// Runs a body over elements [begin, end): by rows if the nest says so, in vectors and, where a row
-/// or the range ends, one by one. `each` gets the width, and the elements' number.
+/// Runs a body over elements [begin, end): by rows if the nest says so, and in steps of the first
+/// width as long as they fit, then of the next; the last is 1. `each` gets the width, and the
+/// number of its first element and, by rows, the column.
 void emit_range(
-    llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, unsigned width, llvm::Value* begin,
-    llvm::Value* end,
+    llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, llvm::ArrayRef<unsigned> widths,
+    llvm::Value* begin, llvm::Value* end,
     const std::function<void(unsigned width, llvm::Value* at, llvm::Value* column)>& each);
 
 /// Lanes of a vector of what the loop computes with.
 unsigned vector_width(const LoopExpr& program, const Machine& machine);
+
+/// An empty LoopFunction of that name.
+llvm::Function* add_loop_function(llvm::Module* module, const char* name);
 
 /// A LoopFunction of that name; false if an op has no code.
 bool emit_loop_function(llvm::Module* module, const Machine& machine, const LoopSource& source,

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Splits long reductions. The stretches depend on the shape alone, so that sums don't depend on how
+// many workers there are.
+#include "src/passes/split_reductions.h"
+
+#include "src/base/contains.h"
+#include "src/passes/replace_each.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Results from which there is enough to share; elements of a stretch that pay for it; and how many
+/// stretches there may be.
+constexpr std::int64_t kManyResults = 32, kLeastStretch = 16384, kMostStretches = 64;
+
+Instruction* split(const Instruction& reduce, ir::Builder& b) {
+  if (reduce.operands().size() != 2 || reduce.shape.is_tuple) return nullptr;
+  const Shape& from = reduce.operand(0)->shape;
+  const auto op = ir::as_binary_reducer(*reduce.called().at(0));
+  // Sums of 16-bit floats are held in f32, and would be rounded twice.
+  if (!op || from.dtype != reduce.shape.dtype ||
+      (is_floating(from.dtype) && byte_size(from.dtype) < 4)) {
+    return nullptr;
+  }
+  const std::optional<Literal> identity = ir::identity_of(*op, from.dtype);
+  if (!identity) return nullptr;
+  const Dims& dims = reduce.get<ir::DimensionsAttrs>().dims;
+  std::int64_t before = 1, reduced = 1, after = 1;
+  int stage = 0;
+  for (std::int64_t d = 0; d < from.rank(); ++d) {
+    const std::int64_t size = from.dim(d);
+    if (size == 1) continue;
+    const bool is_reduced = contains(dims, d);
+    if (is_reduced && stage == 2) return nullptr;
+    if (is_reduced) {
+      stage = 1;
+      reduced *= size;
+    } else {
+      if (stage == 1) stage = 2;
+      (stage == 0 ? before : after) *= size;
+    }
+  }
+  // Columns are shared among workers as they are, if there are some hundreds.
+  if (before * (after >= 256 ? after : 1) >= kManyResults) return nullptr;
+  std::int64_t pieces = 1;
+  for (std::int64_t n = 2; n <= kMostStretches; ++n) {
+    if (reduced % n == 0 && reduced / n * after >= kLeastStretch) pieces = n;
+  }
+  if (pieces == 1) return nullptr;
+  const auto reduced_to = [&](Instruction* x, Instruction* init, Shape shape, std::int64_t dim) {
+    Instruction* out =
+        b.emit_shaped(Opcode::reduce, std::move(shape), {x, init}, ir::DimensionsAttrs{{dim}});
+    out->add_called(reduce.called()[0]);
+    return out;
+  };
+  const DType t = from.dtype;
+  Instruction* all = b.emit_shaped(
+      Opcode::reshape, Shape(t, {before, pieces, reduced / pieces, after}), {reduce.operand(0)});
+  Instruction* neutral = b.constant(*identity);
+  Instruction* some = reduced_to(all, neutral, Shape(t, {before, pieces, after}), 2);
+  Instruction* one = reduced_to(some, reduce.operand(1), Shape(t, {before, after}), 1);
+  return b.emit_shaped(Opcode::reshape, reduce.shape, {one});
+}
+
+}  // namespace
+
+std::size_t split_reductions(ir::Module* module) {
+  return replace_each(module, Opcode::reduce, split);
+}
+
+}  // namespace tessera::passes
