@@ -50,19 +50,11 @@ Instruction* split(const Instruction& reduce, ir::Builder& b) {
     if (reduced % n == 0 && reduced / n * after >= kLeastStretch) pieces = n;
   }
   if (pieces == 1) return nullptr;
-  const auto reduced_to = [&](Instruction* x, Instruction* init, Shape shape, std::int64_t dim) {
-    Instruction* out =
-        b.emit_shaped(Opcode::reduce, std::move(shape), {x, init}, ir::DimensionsAttrs{{dim}});
-    out->add_called(reduce.called()[0]);
-    return out;
-  };
-  const DType t = from.dtype;
-  Instruction* all = b.emit_shaped(
-      Opcode::reshape, Shape(t, {before, pieces, reduced / pieces, after}), {reduce.operand(0)});
-  Instruction* neutral = b.constant(*identity);
-  Instruction* some = reduced_to(all, neutral, Shape(t, {before, pieces, after}), 2);
-  Instruction* one = reduced_to(some, reduce.operand(1), Shape(t, {before, after}), 1);
-  return b.emit_shaped(Opcode::reshape, reduce.shape, {one});
+  ir::Computation* reducer = reduce.called()[0];
+  Instruction* all = b.reshape(reduce.operand(0), {before, pieces, reduced / pieces, after});
+  Instruction* some = b.reduce(all, b.constant(*identity), {2}, reducer);
+  Instruction* one = b.reduce(some, reduce.operand(1), {1}, reducer);
+  return b.reshape(one, reduce.shape.dims);
 }
 
 }  // namespace
