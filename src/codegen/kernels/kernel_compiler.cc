@@ -144,5 +144,9 @@ std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::
 std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key) {
   return find_or_compile(source, key);
 }
+std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
+                                           const std::string& key) {
+  return find_or_compile(source, key);
+}
 
 }  // namespace tessera::codegen

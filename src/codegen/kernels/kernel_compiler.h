@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/codegen/kernels/loop_expr.h"
 #include "src/codegen/kernels/loop_nest.h"
@@ -35,6 +36,20 @@ struct ReduceSource {
   int init = 0;              ///< the input that is the initial value
 };
 
+/// A reduction of [a, reduced, b] by a program on scalars, which need not be commutative: elements
+/// are combined in order.
+struct ProgramReduceSource {
+  struct Operand {
+    LoopSource elements;  ///< as in ReduceSource
+    int first_input = 0;
+  };
+  std::vector<Operand> operands;
+  const LoopExpr& reducer;  ///< of the sums, then the elements
+  std::int64_t a = 1, reduced = 1, b = 1;
+  bool by_planes = false;  ///< units are planes of a, else results
+  int init = 0;            ///< the first of the initial values
+};
+
 /// Loaded machine code, for as long as it is held.
 class MachineCode {
  public:
@@ -55,6 +70,7 @@ class KernelCompiler {
   virtual std::string compile(const LoopSource& source) = 0;
   /// Of a function as a loop's is, over units.
   virtual std::string compile(const ReduceSource& source) = 0;
+  virtual std::string compile(const ProgramReduceSource& source) = 0;
   virtual std::shared_ptr<const MachineCode> load(const std::string& object) = 0;
 };
 
@@ -65,10 +81,12 @@ KernelCompiler* kernel_compiler();
 /// Whether a kernel is worth compiling that runs for so long in all, as far as is known.
 bool worth_compiling(double nanoseconds);
 
-/// The code of a kernel: compiled before by this process, found on disk, or compiled now. Null if it
-/// can't be compiled. Equal keys, equal sources.
+/// The code of a kernel: compiled before by this process, found on disk, or compiled now. Null if
+/// it can't be compiled. Equal keys, equal sources.
 std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::string& key);
 std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key);
+std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
+                                           const std::string& key);
 
 /// The module's only symbol: a compiler that is never deleted, or null and why.
 extern "C" using KernelCompilerFactory = KernelCompiler * (std::string * error);

@@ -9,6 +9,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/compiled_reduce.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
@@ -214,49 +215,6 @@ void run_single(const KernelCall& call) {
                      out + (a * s.shape.b + c) * bytes);
     }
   }
-}
-
-// -- As machine code --
-
-struct CompiledAttrs {
-  std::shared_ptr<const MachineCode> code;
-  int first_input = 0;
-};
-
-void run_compiled(const KernelCall& call) {
-  const auto& c = *static_cast<const CompiledAttrs*>(call.attributes);
-  reinterpret_cast<LoopFunction>(c.code->entry())(call.inputs + c.first_input, call.outputs,
-                                                  nullptr, call.begin, call.end, 0);
-}
-
-/// Rows that are shorter are reduced side by side, and there have to be columns for a vector.
-constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
-
-/// Null if there is no code for it.
-std::shared_ptr<const MachineCode> code_of_single(const SingleAttrs& s, Opcode op,
-                                                  const std::shared_ptr<const LoopExpr>& program) {
-  const ReduceShape& shape = s.shape;
-  if (shape.b == 1 ? shape.reduced < kLongRow : shape.b < kFewColumns) return nullptr;
-  std::shared_ptr<const LoopExpr> elements = program;
-  if (!elements) {
-    LoopBuilder builder;
-    builder.output(builder.contiguous(s.dtype));
-    elements = builder.finish();
-  }
-  if (elements->only_source >= 0) return nullptr;
-  const LoopNest nest = nest_of(*elements);
-  if (nest.any_made) return nullptr;
-  const ReduceSource source = {{*elements, nest},
-                               shape.a,
-                               shape.reduced,
-                               shape.b,
-                               s.by_rows,
-                               s.columns,
-                               {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held},
-                               s.dtype,
-                               s.init - s.operand.first_input};
-  return code_of(source, kernel_key("compiled-reduce", shape.a, shape.reduced, shape.b, s.by_rows,
-                                    s.columns, op, s.held, s.dtype, source.init, elements->key()));
 }
 
 // -- Any scalar computation -----------------------------------------------------------------------
@@ -537,10 +495,11 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     const Opcode op = *ir::as_binary_reducer(*reduce.called()[0]);
     kernel.make = [s, program = operands[0].program, op, compiled] {
       if (compiled) {
-        if (auto code = code_of_single(s, op, program)) {
-          return runtime::Kernel{run_compiled, std::make_shared<const CompiledAttrs>(CompiledAttrs{
-                                                   std::move(code), s.operand.first_input})};
-        }
+        const ReduceOperand operand = {s.operand.first_input, program};
+        auto kernel =
+            compiled_reduce(s.shape, s.by_rows ? 0 : s.columns, operand, s.dtype,
+                            {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held}, s.init);
+        if (kernel) return *std::move(kernel);
       }
       auto made = std::make_shared<SingleAttrs>(s);
       made->operand.program = make_loop(program, compiled);
@@ -551,12 +510,14 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
   const std::shared_ptr<const LoopExpr> reducer = program_of(*reduce.called()[0]);
   if (!reducer) return plan;
   GeneralAttrs g;
+  std::vector<DType> types;
   for (std::size_t i = 0; i < k; ++i) {
     const DType t = reduce.operand(i)->shape.dtype;
     // Sums of another type than the elements would need a conversion first.
     const Shape& out = reduce.shape.is_tuple ? reduce.shape.elements[i] : reduce.shape;
     if (out.dtype != t) return plan;
     g.bytes.push_back(std::int64_t(byte_size(t)));
+    types.push_back(t);
   }
   g.shape = shape;
   g.init = first_init;
@@ -568,8 +529,13 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
   const bool compiled = worth_compiling(kernel.nanoseconds);
   kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
                           reducer->key(), operand_keys(), g.init, compiled);
-  kernel.make = [g = std::move(g), reducer, operands, made_here, compiled] {
+  kernel.make = [g = std::move(g), reducer, operands, types = std::move(types), made_here,
+                 compiled] {
     auto made = std::make_shared<GeneralAttrs>(g);
+    if (compiled) {
+      auto kernel = compiled_reduce(g.shape, made_here, operands, types, *reducer, g.init);
+      if (kernel) return *std::move(kernel);
+    }
     made->program = make_loop(reducer, compiled);
     for (const ReduceOperand& o : operands) {
       made->operands.push_back({o.first_input, make_loop(o.program, compiled)});

@@ -22,6 +22,7 @@
 
 #include "src/codegen/kernels/kernel_compiler.h"
 #include "src/codegen/llvm/loop_function.h"
+#include "src/codegen/llvm/program_reduce.h"
 #include "src/codegen/llvm/reduce_function.h"
 
 namespace tessera::codegen {
@@ -90,6 +91,12 @@ class Compiler : public KernelCompiler {
   std::string compile(const ReduceSource& source) override {
     return object_of([&](llvm::Module* module) {
       return emit_reduce_function(module, machine_, source, kEntry);
+    });
+  }
+
+  std::string compile(const ProgramReduceSource& source) override {
+    return object_of([&](llvm::Module* module) {
+      return emit_program_reduce_function(module, machine_, source, kEntry);
     });
   }
 

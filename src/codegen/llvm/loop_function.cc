@@ -30,6 +30,24 @@ void emit_for(llvm::IRBuilder<>& b, Value* begin, Value* end, Value* step,
   b.SetInsertPoint(after);
 }
 
+namespace {
+
+Lanes constant_of(const VectorBuilder& v, const LoopExpr& program, const LoopExpr::Register& r) {
+  const std::byte* from = program.constants.data() + r.constant;
+  const auto bytes = std::size_t(r.element_bytes);
+  if (bytes == 16) {
+    double parts[2];
+    std::copy_n(from, 16, reinterpret_cast<std::byte*>(parts));
+    llvm::Type* t = v.vector(v.b.getDoubleTy());
+    return VectorBuilder::complex(v.constant(t, parts[0]), v.constant(t, parts[1]));
+  }
+  std::uint64_t bits = 0;
+  std::copy_n(from, bytes, reinterpret_cast<std::byte*>(&bits));
+  return VectorBuilder::bits(v.integer(v.integers(unsigned(bytes) * 8), bits));
+}
+
+}  // namespace
+
 LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSource& source,
                    unsigned width, const Arguments& arguments)
     : b_(b), machine_(machine), program_(source.program), nest_(source.nest), width_(width) {
@@ -59,20 +77,9 @@ LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSourc
                            b.getInt64(std::uint64_t(r.offset)), bytes);
         if (r.kind == Kind::scalar) fixed_[k] = v.load_splat(bases_[k], bytes);
         break;
-      case Kind::constant: {
-        const std::byte* from = program_.constants.data() + r.constant;
-        if (bytes == 16) {
-          double parts[2];
-          std::copy_n(from, 16, reinterpret_cast<std::byte*>(parts));
-          llvm::Type* t = v.vector(b.getDoubleTy());
-          fixed_[k] = VectorBuilder::complex(v.constant(t, parts[0]), v.constant(t, parts[1]));
-        } else {
-          std::uint64_t bits = 0;
-          std::copy_n(from, bytes, reinterpret_cast<std::byte*>(&bits));
-          fixed_[k] = VectorBuilder::bits(v.integer(v.integers(bytes * 8), bits));
-        }
+      case Kind::constant:
+        fixed_[k] = constant_of(v, program_, r);
         break;
-      }
       case Kind::output:
         if (outputs_.size() <= std::size_t(r.index)) outputs_.resize(std::size_t(r.index) + 1);
         outputs_[std::size_t(r.index)] = k;
@@ -147,19 +154,24 @@ Lanes LoopBody::strided(const VectorBuilder& v, std::size_t k, Value* column) {
     // Numbers beyond 32 bits are rare: they wrap as the type does.
     const unsigned bits = r.element_bytes < 8 ? 32 : 64;
     Value* start = v.splat(b_.CreateTrunc(first, b_.getIntNTy(bits)));
-    return number(v, k, b_.CreateAdd(start, v.lane_numbers(bits)));
+    return number(v, k, b_.CreateAdd(start, lanes(v, bits)));
   }
-  if (stride == 1) return v.load(offset(row_[k], column, bytes), bytes);
+  if (stride == 1 && lane_step_ == 1) return v.load(offset(row_[k], column, bytes), bytes);
   Value* first = offset(row_[k], b_.CreateMul(column, b_.getInt64(std::uint64_t(stride))), bytes);
-  Value* lanes = b_.CreateMul(v.lane_numbers(64), v.integer(v.integers(64), std::uint64_t(stride)));
-  return v.gather(first, lanes, bytes);
+  Value* apart = b_.CreateMul(lanes(v, 64), v.integer(v.integers(64), std::uint64_t(stride)));
+  return v.gather(first, apart, bytes);
+}
+
+/// How far each lane's element is from the first one's.
+Value* LoopBody::lanes(const VectorBuilder& v, unsigned bits) const {
+  return b_.CreateMul(v.lane_numbers(bits), v.integer(v.integers(bits), std::uint64_t(lane_step_)));
 }
 
 /// Anywhere: the coordinates are found from the elements' numbers.
 Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
   const Register& r = program_.registers[k];
   llvm::Type* type = v.integers(32);
-  Value* element = b_.CreateAdd(v.splat(b_.CreateTrunc(at, b_.getInt32Ty())), v.lane_numbers(32));
+  Value* element = b_.CreateAdd(v.splat(b_.CreateTrunc(at, b_.getInt32Ty())), lanes(v, 32));
   Value* index = v.integer(type, 0);
   for (std::size_t d = 0; d < nest_.steps.size(); ++d) {
     const std::int64_t stride = nest_.strides[k][d];
@@ -176,8 +188,10 @@ Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
 Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* column) {
   const Register& r = program_.registers[k];
   const auto bytes = unsigned(r.element_bytes);
-  if (nest_.made[k] || r.kind == Kind::contiguous)
-    return v.load(offset(bases_[k], at, bytes), bytes);
+  if (nest_.made[k] || r.kind == Kind::contiguous) {
+    Value* first = offset(bases_[k], at, bytes);
+    return lane_step_ == 1 ? v.load(first, bytes) : v.gather(first, lanes(v, 64), bytes);
+  }
   const bool fixed = r.scalar() || (nest_.by_rows && nest_.strides[k].back() == 0);
   if (!fixed) return nest_.by_rows ? strided(v, k, column) : indexed(v, k, at);
   if (v.width == width_) return fixed_[k];
@@ -257,6 +271,34 @@ unsigned vector_width(const LoopExpr& program, const Machine& machine) {
   }
   // Complex numbers are two vectors.
   return std::max(2U, machine.vector_bytes / std::min(widest, 8U));
+}
+
+std::optional<std::vector<Lanes>> emit_program(const VectorBuilder& v, const LoopExpr& program,
+                                               const std::vector<Lanes>& inputs) {
+  std::vector<Lanes> values(program.registers.size());
+  std::vector<Lanes> out;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const LoopExpr::Register& r = program.registers[k];
+    if (r.kind == Kind::contiguous || r.kind == Kind::scalar) {
+      values[k] = inputs.at(std::size_t(r.index));
+    } else if (r.kind == Kind::constant) {
+      values[k] = constant_of(v, program, r);
+    } else if (r.generated()) {
+      return std::nullopt;
+    } else if (r.kind == Kind::output && out.size() <= std::size_t(r.index)) {
+      out.resize(std::size_t(r.index) + 1);
+    }
+  }
+  for (const LoopExpr::Op& op : program.ops) {
+    std::vector<Lanes> operands;
+    for (const int r : op.operands) operands.push_back(values[std::size_t(r)]);
+    const std::optional<Lanes> made = emit_operation(v, op.op, operands);
+    if (!made) return std::nullopt;
+    values[std::size_t(op.out)] = *made;
+    const LoopExpr::Register& r = program.registers[std::size_t(op.out)];
+    if (r.kind == Kind::output) out[std::size_t(r.index)] = *made;
+  }
+  return out;
 }
 
 Function* add_loop_function(llvm::Module* module, const char* name) {

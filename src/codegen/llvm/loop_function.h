@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "src/codegen/kernels/kernel_compiler.h"
@@ -21,6 +22,8 @@ class LoopBody {
   LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSource& source, unsigned width,
            const Arguments& arguments);
 
+  /// Lanes are so many elements apart; 1 at first.
+  void set_lane_step(std::int64_t step) { lane_step_ = step; }
   /// What one row has in common; `at`: its first element that is asked for.
   void enter_row(llvm::Value* row);
   /// The values of the program's outputs for elements `at`, `at` + 1, ...; false if an op has no
@@ -39,6 +42,7 @@ class LoopBody {
   Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
   Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index) const;
+  llvm::Value* lanes(const VectorBuilder& v, unsigned bits) const;
   llvm::Value* offset(llvm::Value* base, llvm::Value* elements, unsigned bytes) const;
 
   llvm::IRBuilder<>& b_;
@@ -51,6 +55,7 @@ class LoopBody {
   std::vector<Lanes> values_;         ///< by register, for the elements at hand
   std::vector<std::size_t> outputs_;  ///< registers
   unsigned width_;
+  std::int64_t lane_step_ = 1;
 };
 
 /// Emits a counted loop: from `begin` while it is less than `end`, by `step`. The body gets the
@@ -65,6 +70,10 @@ void emit_range(
     llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, llvm::ArrayRef<unsigned> widths,
     llvm::Value* begin, llvm::Value* end,
     const std::function<void(unsigned width, llvm::Value* at, llvm::Value* column)>& each);
+
+/// A program whose inputs are all given, on those.
+std::optional<std::vector<Lanes>> emit_program(const VectorBuilder& v, const LoopExpr& program,
+                                               const std::vector<Lanes>& inputs);
 
 /// Lanes of a vector of what the loop computes with.
 unsigned vector_width(const LoopExpr& program, const Machine& machine);

@@ -17,9 +17,6 @@ namespace {
 using ir::Opcode;
 using llvm::Value;
 
-/// Columns whose sums are held at a time.
-constexpr std::uint64_t kColumns = 1024;
-
 /// Sums in memory, that become registers where they can.
 class Sums {
  public:
@@ -77,6 +74,8 @@ class ReduceEmitter {
   }
 
  private:
+  /// Columns whose sums are held at a time.
+  static constexpr std::uint64_t kColumns = 1024;
   VectorBuilder vectors(unsigned width) const { return VectorBuilder(b_, machine_, width); }
 
   /// Elements as they are held.
