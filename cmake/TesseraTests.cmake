@@ -41,6 +41,9 @@ function(tessera_test_options target header)
   tessera_precompile(${target} ${header})
 endfunction()
 
+# Compiled kernels of the tests stay in the build.
+set(tessera_test_cache "TESSERA_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache")
+
 function(tessera_add_layer_tests layer)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${layer}/*.cc")
   file(GLOB_RECURSE cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${layer}/*_test.cc")
@@ -67,12 +70,22 @@ function(tessera_add_layer_tests layer)
            COMMAND ${name} "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${layer}.xml"
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_tests_properties(${layer} PROPERTIES LABELS ${layer} TIMEOUT ${TESSERA_TEST_TIMEOUT}
-                                          ENVIRONMENT TESSERA_VERIFY=1)
+                                          ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
 endfunction()
 
 foreach(layer IN LISTS TESSERA_LAYERS)
   tessera_add_layer_tests(${layer})
 endforeach()
+
+if(TESSERA_JIT)
+  # All kernels compiled, however small: their tests would be interpreted otherwise.
+  add_test(NAME codegen_compiled
+           COMMAND tessera_codegen_tests
+                   "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/codegen_compiled.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(codegen_compiled PROPERTIES LABELS codegen TIMEOUT ${TESSERA_TEST_TIMEOUT}
+    ENVIRONMENT "TESSERA_VERIFY=1;TESSERA_JIT=always;${tessera_test_cache}")
+endif()
 
 # The checks below are about the package and the headers, so one plain build runs them.
 if(NOT TESSERA_SANITIZE)

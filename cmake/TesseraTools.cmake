@@ -42,5 +42,5 @@ if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
                    "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/tools.xml"
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_tests_properties(tools PROPERTIES LABELS tools TIMEOUT ${TESSERA_TEST_TIMEOUT}
-                                        ENVIRONMENT TESSERA_VERIFY=1)
+                                        ENVIRONMENT "TESSERA_VERIFY=1;TESSERA_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache")
 endif()

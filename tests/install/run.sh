@@ -32,6 +32,11 @@ library=$(find "$prefix" -name 'libtessera.so.0.1')
 test -n "$library" || { echo "FAILED: no libtessera.so.0.1 in the prefix"; exit 1; }
 libdir=$(dirname "$library")
 
+if [ -e "$binary/libtessera-llvm.so" ]; then
+  test -f "$libdir/libtessera-llvm.so" ||
+    { echo "FAILED: libtessera-llvm.so is not beside the library"; exit 1; }
+fi
+
 if [ -x "$binary/tessera" ]; then
   "$prefix/bin/tessera" devices >"$work/log" 2>&1 ||
     { cat "$work/log"; echo "FAILED: the installed command does not run"; exit 1; }
