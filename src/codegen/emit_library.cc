@@ -4,6 +4,7 @@
 #include "src/codegen/kernels/fft.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/reduce_window.h"
+#include "src/codegen/kernels/scatter.h"
 #include "src/codegen/kernels/select_and_scatter.h"
 #include "src/codegen/kernels/sort.h"
 #include "src/codegen/kernels/topk.h"

@@ -22,8 +22,5 @@ SourceDescriptor gathered_rows(const ir::Instruction& gather,
 /// Whether there are gathered_rows, and the index vectors are laid out one after the other as the
 /// rows do.
 bool indices_in_order(const ir::Instruction& gather);
-/// Inputs: array (its bytes are in the output already), indices, updates. Empty for several arrays
-/// or a combiner without block functions.
-KernelDescriptor scatter_kernel(const ir::Instruction& scatter);
 
 }  // namespace tessera::codegen

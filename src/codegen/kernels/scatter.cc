@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scatter kernels. Workers share the result, not the updates: each walks all index vectors in order
+// and applies what falls into its own rows, so that no two write the same element and the order of
+// updates to an element is that of the index vectors, however many workers there are.
+#include "src/codegen/kernels/scatter.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "src/codegen/kernels/copy.h"
+#include "src/codegen/kernels/index_windows.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/reduce.h"
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+/// A dim of a window: steps in the array and in the updates, in bytes.
+struct WindowLoop {
+  std::int64_t size = 1, to = 0, from = 0;
+};
+
+struct ScatterAttrs {
+  IndexWindows windows;
+  std::int64_t count = 0;   ///< of index vectors
+  std::size_t split = 0;    ///< workers have ranges of this dim of the result
+  std::int64_t ranges = 1;  ///< so many
+  /// The window's dims but `split`, outermost first, and the elements of one run within them.
+  std::vector<WindowLoop> outer;
+  std::int64_t run = 1;
+  /// The run is along `split`: as many elements as the range has.
+  bool runs_along_split = false;
+  runtime::Combiner combine;  ///< empty: a value replaces what was there
+};
+
+/// An update of `n` neighbouring elements.
+struct CombineInto {
+  const runtime::Combiner& combiner;
+  std::size_t element;
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    combiner.function(combiner.attributes.get(), to, from, n);
+  }
+};
+struct AssignTo {
+  std::size_t element;
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    std::memcpy(to, from, std::size_t(n) * element);
+  }
+};
+/// Integers wrap.
+template <class T>
+struct AddTo {
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    T* sum = reinterpret_cast<T*>(to);
+    const T* value = reinterpret_cast<const T*>(from);
+    if (n == 1) {
+      *sum += *value;
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) sum[i] += value[i];
+  }
+};
+
+template <class F>
+void for_each_run(const WindowLoop* dim, const WindowLoop* end, std::byte* to,
+                  const std::byte* from, std::int64_t run, const F& update) {
+  if (dim == end) return update(to, from, run);
+  for (std::int64_t i = 0; i < dim->size; ++i) {
+    for_each_run(dim + 1, end, to + i * dim->to, from + i * dim->from, run, update);
+  }
+}
+
+template <class F>
+void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  const IndexWindows& w = a.windows;
+  const std::size_t rank = w.dims.size();
+  // A scalar's only element is its only row.
+  const std::int64_t rows = rank == 0 ? 1 : w.dims[a.split];
+  const std::int64_t first = rows * call.begin / a.ranges, last = rows * call.end / a.ranges;
+  const WindowLoop along =
+      rank == 0 ? WindowLoop{1, 0, 0}
+                : WindowLoop{w.sizes[a.split], w.strides[a.split], w.part_strides[a.split]};
+  const WindowLoop* outer = a.outer.data();
+  const WindowLoop* end = outer + a.outer.size();
+  WindowCursor cursor(w, call.inputs[1], 0);
+  for (std::int64_t n = 0; n < a.count; ++n, cursor.next()) {
+    const std::int64_t* start = cursor.start();
+    const std::int64_t at = rank == 0 ? 0 : start[a.split];
+    // Not only what is outside: most of a worker's windows are in the rows of others.
+    if (at >= last || at > rows - along.size || at < first - along.size + 1) continue;
+    // A window that isn't entirely inside is dropped.
+    bool inside = at >= 0;
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      inside = inside && start[d] >= 0 && start[d] <= w.dims[d] - w.sizes[d];
+      offset += start[d] * w.strides[d];
+    }
+    if (!inside) continue;
+    const std::int64_t skip = std::max<std::int64_t>(0, first - at);
+    const std::int64_t mine = std::min(along.size, last - at) - skip;
+    std::byte* to = call.outputs[0] + offset + skip * along.to;
+    const std::byte* from = call.inputs[2] + cursor.part() + skip * along.from;
+    if (a.runs_along_split) {
+      for_each_run(outer, end, to, from, mine, update);
+      continue;
+    }
+    for (std::int64_t i = 0; i < mine; ++i) {
+      for_each_run(outer, end, to + i * along.to, from + i * along.from, a.run, update);
+    }
+  }
+}
+
+void run_assign(const KernelCall& call) {
+  const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
+  scatter(call, a, AssignTo{a.windows.element});
+}
+void run_combine(const KernelCall& call) {
+  const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
+  scatter(call, a, CombineInto{a.combine, a.windows.element});
+}
+template <class T>
+void run_add(const KernelCall& call) {
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), AddTo<T>());
+}
+
+/// Null for types whose sums are rounded in a way of their own.
+runtime::KernelFunction add_function(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run_add<float>;
+    case DType::f64:
+      return run_add<double>;
+    case DType::c64:
+      return run_add<std::complex<float>>;
+    case DType::c128:
+      return run_add<std::complex<double>>;
+    case DType::s32:
+    case DType::u32:
+      return run_add<std::uint32_t>;
+    case DType::s64:
+    case DType::u64:
+      return run_add<std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+/// Splits the result where that leaves long runs and enough ranges, and finds the runs.
+void divide(ScatterAttrs* a) {
+  const IndexWindows& w = a->windows;
+  const std::size_t rank = w.dims.size();
+  constexpr std::int64_t kEnoughRows = 64;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (w.dims[d] > w.dims[a->split]) a->split = d;
+    if (w.dims[a->split] >= kEnoughRows) break;
+  }
+  // Each range costs a walk over all indices: many are for long windows only.
+  const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
+  a->ranges = std::max<std::int64_t>(1, std::min(rows, 4 * element_count(w.sizes)));
+  const auto element = std::int64_t(w.element);
+  bool whole_run = true;
+  for (std::size_t d = rank; d-- > 0;) {
+    if (w.sizes[d] == 1) continue;
+    const bool continues =
+        w.strides[d] == a->run * element && w.part_strides[d] == a->run * element;
+    if (d == a->split) {
+      a->runs_along_split = whole_run && a->run == 1 && continues;
+      // What is further out is not part of a run that ranges cut.
+      whole_run = false;
+    } else if (whole_run && continues) {
+      a->run *= w.sizes[d];
+    } else {
+      whole_run = false;
+      a->outer.insert(a->outer.begin(), {w.sizes[d], w.strides[d], w.part_strides[d]});
+    }
+  }
+}
+
+}  // namespace
+
+KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
+  KernelDescriptor kernel;
+  if (scatter.operands().size() != 3) return kernel;
+  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const Shape& updates = scatter.operand(2)->shape;
+  ScatterAttrs attrs;
+  attrs.windows = index_windows(
+      scatter.operand(0)->shape, scatter.operand(1)->shape, updates,
+      {s.index_vector_dim, s.scatter_dims_to_operand_dims, s.input_batching_dims,
+       s.scatter_indices_batching_dims, s.update_window_dims, s.inserted_window_dims});
+  const ir::Computation& combiner = *scatter.called().at(0);
+  const bool assigns = combiner.root() == combiner.parameter(1);
+  const CombineDescriptor combine = assigns ? CombineDescriptor() : combine_function(combiner);
+  if (!assigns && !combine) return kernel;
+  const bool adds = !assigns && ir::as_binary_reducer(combiner) == ir::Opcode::add;
+  runtime::KernelFunction function = adds ? add_function(scatter.shape.dtype) : nullptr;
+  if (function == nullptr) function = assigns ? run_assign : run_combine;
+  const bool nothing = updates.element_count() == 0 || scatter.shape.element_count() == 0;
+  attrs.count = nothing ? 0 : element_count(attrs.windows.batch_dims);
+  divide(&attrs);
+  kernel.units = nothing ? 0 : attrs.ranges;
+  const double of_a_window = function == run_combine ? 40 : 5;
+  kernel.nanoseconds = 50 + of_a_window * double(attrs.count) + 0.3 * double(updates.byte_count());
+  kernel.key = kernel_key("scatter", attrs.windows.key(), assigns, combine.key, attrs.count);
+  kernel.make = [attrs = std::move(attrs), combine, function] {
+    auto made = std::make_shared<ScatterAttrs>(attrs);
+    if (combine) made->combine = combine.make();
+    return runtime::Kernel{function, std::move(made)};
+  };
+  return kernel;
+}
+
+}  // namespace tessera::codegen
