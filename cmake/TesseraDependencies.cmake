@@ -7,11 +7,10 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(TesseraOpenBLAS REQUIRED)
-find_package(TesseraKissFFT REQUIRED)
 find_package(TesseraXxHash REQUIRED)
 
 set(tessera_private_deps
-    fmt::fmt TesseraDeps::OpenBLAS TesseraDeps::KissFFT TesseraDeps::XxHash)
+    fmt::fmt TesseraDeps::OpenBLAS TesseraDeps::XxHash)
 
 if(TESSERA_TASK_POOL STREQUAL "TBB")
   find_package(TBB REQUIRED)

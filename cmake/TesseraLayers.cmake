@@ -53,7 +53,9 @@ function(tessera_add_layers)
       # Kernels are loops over arrays: vectorised, also where a comparison or a libm call might
       # set flags that nobody reads.
       target_compile_options(tessera_${layer} PRIVATE
-        $<$<CONFIG:Release,RelWithDebInfo>:-O3;-fno-math-errno;-fno-trapping-math>)
+        $<$<CONFIG:Release,RelWithDebInfo>:-O3;-fno-math-errno;-fno-trapping-math>
+        # Vectors are passed to functions that are always inlined: no calling convention is involved.
+        -Wno-psabi)
     endif()
     if(layer STREQUAL "codegen" AND TESSERA_JIT)
       target_compile_definitions(tessera_${layer} PRIVATE TESSERA_JIT=1

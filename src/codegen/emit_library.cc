@@ -47,7 +47,21 @@ bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
 bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, select_and_scatter_kernel(i));
 }
-bool emit_fft(Emitter& e, const ir::Instruction& i) { return emit(e, i, fft_kernel(i)); }
+bool emit_fft(Emitter& e, const ir::Instruction& i) {
+  std::vector<FftStep> steps = fft_steps(i);
+  if (steps.empty()) return false;
+  SlotId at = e.slot(*i.operand(0));
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    FftStep& step = steps[k];
+    const SlotId out =
+        k + 1 == steps.size() ? e.result(i) : e.temporary(step.bytes, e.facts(i).classes);
+    std::vector<runtime::KernelTask::Reuse> reuse;
+    if (step.in_place) reuse.push_back({0, 0, false, false});
+    e.task(i, std::move(step.kernel), {at}, {out}, std::move(reuse));
+    at = out;
+  }
+  return true;
+}
 bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }
 bool emit_scatter(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, scatter_kernel(i), {{0, 0, true, false}});

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random single operations of all types and odd shapes: kernels against the evaluator. Each failure
 // prints the seed and the program.
+#include "src/codegen/kernels/instruction_sets.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
 namespace {
+
+using codegen::InstructionSet;
 
 TEST(RandomKernels, Movement) {
   for (std::uint64_t seed = 0; seed < 2 * kPrograms; ++seed) {
@@ -321,6 +324,82 @@ TEST(RandomKernels, Fft) {
   }
 }
 
+/// Root mean square of the error, relative to that of the values.
+double relative_error(const Literal& got, const Literal& want) {
+  double error = 0, size = 0;
+  dispatch_dtype(want.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto a = got.data<T>(), b = want.data<T>();
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      if constexpr (is_complex_v<T>) {
+        error += std::norm(std::complex<double>(a[i]) - std::complex<double>(b[i]));
+        size += std::norm(std::complex<double>(b[i]));
+      } else if constexpr (std::is_floating_point_v<T>) {
+        error += (double(a[i]) - double(b[i])) * (double(a[i]) - double(b[i]));
+        size += double(b[i]) * double(b[i]);
+      }
+    }
+  });
+  return size == 0 ? 0 : std::sqrt(error / size);
+}
+
+// Each way to transform, in each version: short lines, matrices, primes by convolution, columns.
+TEST(RandomKernels, FftIsAccurateWithAllInstructionSets) {
+  const std::vector<std::int64_t> sizes = {2,    6,    15,   17,   49,   61,   64,   100,  127,
+                                           128,  129,  243,  256,  500,  509,  541,  720,  1000,
+                                           1024, 1331, 2048, 2310, 3599, 4096, 6561, 10007};
+  for (const InstructionSet set :
+       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+    codegen::limit_instruction_set(set);
+    for (std::uint64_t seed = 0; seed < 2 * sizes.size(); ++seed) {
+      Random r(seed);
+      Program p;
+      const auto type = ir::FftType(r.below(4));
+      const bool wide = r.chance(0.5);
+      const DType real = wide ? DType::f64 : DType::f32, complex = wide ? DType::c128 : DType::c64;
+      Dims lengths = {sizes[std::size_t(seed) % sizes.size()]};
+      Dims dims = {1 + r.below(lengths[0] < 200 ? 40 : 5)};
+      if (r.chance(0.3) && lengths[0] < 3000) {
+        lengths.insert(lengths.begin() + r.below(2), 1 + r.below(20));
+      }
+      dims.insert(dims.end(), lengths.begin(), lengths.end());
+      if (type == ir::FftType::irfft) dims.back() = lengths.back() / 2 + 1;
+      p.argument(r.literal(type == ir::FftType::rfft ? real : complex, dims));
+      p.entry->set_root(p.b.fft(p.entry->parameters()[0], type, lengths));
+      SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+      const Literal want = evaluator::evaluate(p.module, p.arguments);
+      const Literal got = run_module(p.module, p.arguments)[0];
+      EXPECT_LE(relative_error(got, want), wide ? 1e-14 : 1e-6);
+    }
+  }
+  codegen::limit_instruction_set(InstructionSet::avx512);
+}
+
+// What isn't finite stays in its own line.
+TEST(RandomKernels, FftLinesDoNotMix) {
+  for (const std::int64_t n : {8, 60, 67, 1024}) {
+    for (const auto type : {ir::FftType::fft, ir::FftType::rfft, ir::FftType::irfft}) {
+      Random r(1);
+      Program p;
+      const std::int64_t given = type == ir::FftType::irfft ? n / 2 + 1 : n;
+      const DType t = type == ir::FftType::rfft ? f32 : c64;
+      Literal x = r.literal(t, {7, given});
+      Literal clean = x;
+      const auto row = std::size_t(given) * byte_size(t);
+      const float nan = NAN;
+      std::memcpy(x.mutable_bytes() + 3 * row + byte_size(t), &nan, sizeof nan);
+      p.entry->set_root(p.b.fft(p.argument(x), type, {n}));
+      const Literal got = run_module(p.module, {x})[0], want = run_module(p.module, {clean})[0];
+      const std::size_t out_row = want.byte_count() / 7;
+      for (std::size_t k = 0; k < 7; ++k) {
+        const bool same =
+            std::memcmp(got.bytes() + k * out_row, want.bytes() + k * out_row, out_row) == 0;
+        EXPECT_EQ(same, k != 3) << n << " " << k;
+      }
+    }
+  }
+}
+
 TEST(RandomKernels, FftOfManyRowsAtOnce) {
   // Lengths with large factors, whose transforms need memory of their own, on all threads.
   for (const std::int64_t n : {63, 77, 59}) {
@@ -392,6 +471,55 @@ TEST(RandomKernels, GatherAndScatter) {
       }
       p.check(p.b.emit(Opcode::scatter, {x, i, p.argument(r.literal(t, out))}, s, {c}), seed, 10);
     }
+  }
+}
+
+// Large enough for several workers, with many windows at the same place and across the ranges that
+// workers have.
+TEST(RandomKernels, ScatterOfManyWindows) {
+  const std::vector<DType> types = {DType::s8,  DType::s32, DType::s64, DType::f16, DType::bf16,
+                                    DType::f32, DType::f64, DType::c64, DType::pred};
+  const std::vector<Opcode> ops = {Opcode::add, Opcode::multiply, Opcode::maximum};
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(types);
+    Program p;
+    const std::int64_t rank = 1 + r.below(3);
+    Dims dims;
+    for (std::int64_t d = 0; d < rank; ++d) dims.push_back(1 + r.below(r.chance(0.5) ? 90 : 12));
+    const std::int64_t count = 1 + r.below(700);
+    ir::ScatterAttrs s;
+    s.index_vector_dim = 1;
+    Dims updates = {count};
+    for (std::int64_t d = 0; d < rank; ++d) {
+      const std::int64_t size = dims[std::size_t(d)];
+      if (r.chance(0.5)) s.scatter_dims_to_operand_dims.push_back(d);
+      if (r.chance(0.3)) {
+        s.inserted_window_dims.push_back(d);
+        continue;
+      }
+      s.update_window_dims.push_back(std::int64_t(updates.size()));
+      updates.push_back(r.chance(0.6) ? size : 1 + r.below(size));
+    }
+    const auto components = std::int64_t(s.scatter_dims_to_operand_dims.size());
+    Literal indices(Shape(DType::s32, {count, components}));
+    for (auto& v : indices.mutable_data<std::int32_t>()) {
+      v = r.chance(0.5) ? 0 : std::int32_t(r.below(95)) - 3;
+    }
+    const double what = double(r.below(4));
+    ir::Computation* c = nullptr;
+    if (what == 3 || t == DType::pred) {
+      c = p.module.add_computation("assign");
+      ir::Builder cb(c);
+      cb.parameter(0, Shape(t, {}));
+      c->set_root(cb.parameter(1, Shape(t, {})));
+    } else {
+      const Opcode op = t == DType::c64 ? Opcode::add : ops[std::size_t(what)];
+      c = ir::scalar_computation(&p.module, op, t);
+    }
+    Instruction* x = p.argument(r.literal(t, dims));
+    Instruction* i = p.argument(std::move(indices));
+    p.check(p.b.emit(Opcode::scatter, {x, i, p.argument(r.literal(t, updates))}, s, {c}), seed, 10);
   }
 }
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// FFT kernels on kissfft; Bluestein's algorithm for lengths with large prime factors.
+// FFT kernels: one for each dim of a transform.
 #include "src/codegen/kernels/fft.h"
-
-#include <kissfft/kissfft.hh>
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstring>
-#include <map>
 
 #include "src/base/machine_memory.h"
+#include "src/codegen/kernels/fft_lines.h"
+#include "src/codegen/kernels/fft_plan.h"
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
@@ -18,236 +17,264 @@ namespace {
 
 using runtime::KernelCall;
 
-std::int64_t largest_factor(std::int64_t n) {
-  std::int64_t largest = 1;
-  for (std::int64_t p = 2; p * p <= n; ++p) {
-    for (; n % p == 0; n /= p) largest = p;
+/// Longer columns are gathered into lines, whose transforms need less memory at a time.
+constexpr std::int64_t kLongestColumn = 8192;
+/// Lines or columns of a unit of work; at least those of a vector, and of a cache line.
+constexpr std::int64_t kUnit = 16;
+/// Where a unit's lines are held, they are so many elements.
+constexpr std::int64_t kUnitElements = 1 << 15;
+
+enum class Kind : std::uint8_t { lines, columns, from_real, to_real };
+
+/// Of a transform of [outer, n, inner], along n.
+struct StepShape {
+  Kind kind = Kind::lines;
+  std::int64_t outer = 1, n = 1, inner = 1;
+  bool inverse = false;
+  double scale = 1;
+
+  /// Lines that one unit takes.
+  std::int64_t per_unit() const { return std::clamp<std::int64_t>(kUnitElements / n, 1, kUnit); }
+  std::int64_t units() const {
+    const std::int64_t count = kind == Kind::columns ? inner : outer;
+    const std::int64_t each = kind == Kind::columns ? kUnit : per_unit();
+    return (kind == Kind::columns ? outer : 1) * ((count + each - 1) / each);
   }
-  return std::max(largest, n);
-}
-
-/// One transform of n elements, unscaled. A large prime factor would cost its square: such lengths
-/// become a convolution of a length that is a power of two (Bluestein).
-template <class T>
-class Line {
- public:
-  using C = std::complex<T>;
-
-  Line(std::int64_t n, bool inverse) : n_(n) {
-    if (n <= 1) return;
-    if (!convolves(n)) {
-      direct_ = std::make_unique<kissfft<T>>(std::size_t(n), inverse);
-      writes_itself_ = largest_factor(n) > 5;
-      return;
-    }
-    m_ = 1;
-    while (m_ < 2 * n - 1) m_ *= 2;
-    forward_ = std::make_unique<kissfft<T>>(std::size_t(m_), false);
-    backward_ = std::make_unique<kissfft<T>>(std::size_t(m_), true);
-    chirp_.resize(std::size_t(n));
-    for (std::int64_t i = 0; i < n; ++i) {
-      // The angle repeats with 2n: small numbers keep its digits.
-      const auto square =
-          std::int64_t(static_cast<unsigned __int128>(i) * std::uint64_t(i) % std::uint64_t(2 * n));
-      const double angle = (inverse ? 1 : -1) * M_PI * double(square) / double(n);
-      chirp_[std::size_t(i)] = C(T(std::cos(angle)), T(std::sin(angle)));
-    }
-    std::vector<C> filter(std::size_t(m_), C(0));
-    for (std::int64_t i = 0; i < n; ++i) {
-      filter[std::size_t(i)] = std::conj(chirp_[std::size_t(i)]);
-      if (i > 0) filter[std::size_t(m_ - i)] = filter[std::size_t(i)];
-    }
-    filter_.resize(std::size_t(m_));
-    forward_->transform(filter.data(), filter_.data());
+  /// Real lines of even lengths are transformed as complex ones of half the length.
+  bool halved() const { return n % 2 == 0; }
+  std::int64_t line_length() const {
+    return (kind == Kind::from_real || kind == Kind::to_real) && halved() ? n / 2 : n;
   }
-
-  Line(const Line& line) : n_(line.n_), writes_itself_(true) {
-    direct_ = std::make_unique<kissfft<T>>(*line.direct_);
+  bool by_columns() const {
+    return kind == Kind::columns && n <= kLongestColumn && has_small_factors(n);
   }
-
-  static bool convolves(std::int64_t n) { return n > 1 && largest_factor(n) > 64; }
-  /// kissfft keeps what it works on in itself for factors that it has no code of their own for:
-  /// several threads need a copy each.
-  bool writes_itself() const { return writes_itself_; }
-
-  /// in and out are different memory.
-  void run(const C* in, C* out) const {
-    if (n_ <= 1) {
-      if (n_ == 1) out[0] = in[0];
-      return;
-    }
-    if (direct_) {
-      direct_->transform(in, out);
-      return;
-    }
-    std::vector<C> a(std::size_t(m_), C(0)), b(static_cast<std::size_t>(m_));
-    for (std::int64_t i = 0; i < n_; ++i) a[std::size_t(i)] = times(in[i], chirp_[std::size_t(i)]);
-    forward_->transform(a.data(), b.data());
-    for (std::int64_t i = 0; i < m_; ++i) {
-      b[std::size_t(i)] = times(b[std::size_t(i)], filter_[std::size_t(i)]);
-    }
-    backward_->transform(b.data(), a.data());
-    for (std::int64_t i = 0; i < n_; ++i) {
-      out[i] = times(a[std::size_t(i)], chirp_[std::size_t(i)]) / T(m_);
-    }
-  }
-
- private:
-  static C times(C a, C b) {
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  }
-
-  std::int64_t n_, m_ = 0;
-  bool writes_itself_ = false;
-  std::unique_ptr<kissfft<T>> direct_, forward_, backward_;
-  std::vector<C> chirp_, filter_;
 };
 
 template <class T>
-struct FftAttrs {
-  ir::FftType type = ir::FftType::fft;
-  Dims lengths;
-  std::int64_t in_last = 1, out_last = 1;       ///< elements of the last dim, in and out
-  std::int64_t rows = 1;                        ///< product of the lengths but the last
-  std::vector<std::shared_ptr<Line<T>>> lines;  ///< by dim; equal ones are shared
-  T scale = 1;
+struct StepAttrs {
+  StepShape shape;
+  LinePlan<T> line;
+  LanePlan<T> column;
+  std::vector<T> mirror;  ///< of halved lines: RealJob's table
 };
 
-/// All lines along dim `d` of a [rows..., last] array.
 template <class T>
-void transform_dim(const FftAttrs<T>& f, std::complex<T>* data, std::size_t d, std::int64_t last) {
-  std::int64_t outer = 1, inner = last;
-  for (std::size_t k = 0; k < d; ++k) outer *= f.lengths[k];
-  for (std::size_t k = d + 1; k + 1 < f.lengths.size(); ++k) inner *= f.lengths[k];
-  const std::int64_t n = f.lengths[d];
-  std::vector<std::complex<T>> in(static_cast<std::size_t>(n)), out(static_cast<std::size_t>(n));
-  for (std::int64_t o = 0; o < outer; ++o) {
-    for (std::int64_t i = 0; i < inner; ++i) {
-      std::complex<T>* at = data + o * n * inner + i;
-      for (std::int64_t k = 0; k < n; ++k) in[std::size_t(k)] = at[k * inner];
-      f.lines[d]->run(in.data(), out.data());
-      for (std::int64_t k = 0; k < n; ++k) at[k * inner] = out[std::size_t(k)];
+T* scratch(const ScratchMemory& memory) {
+  return reinterpret_cast<T*>(memory.data());
+}
+template <class T>
+std::size_t line_bytes(std::int64_t lines, std::int64_t elements) {
+  return std::size_t(lines * elements * 2) * sizeof(T);
+}
+
+/// Calls f(first, count) for the lines of each unit.
+template <class F>
+void for_each_unit(const KernelCall& call, std::int64_t lines, std::int64_t each, const F& f) {
+  for (std::int64_t u = call.begin; u < call.end; ++u) {
+    f(u * each, std::min(each, lines - u * each));
+  }
+}
+
+template <class T>
+void run_lines(const KernelCall& call) {
+  const auto& a = *static_cast<const StepAttrs<T>*>(call.attributes);
+  const StepShape& s = a.shape;
+  const auto transform = transform_lines<T>();
+  LineJob<T> job{&a.line, nullptr, nullptr, 1, s.n, s.n, s.inverse, T(s.scale)};
+  for_each_unit(call, s.outer, s.per_unit(), [&](std::int64_t first, std::int64_t count) {
+    job.in = reinterpret_cast<const T*>(call.inputs[0]) + 2 * first * s.n;
+    job.out = reinterpret_cast<T*>(call.outputs[0]) + 2 * first * s.n;
+    job.count = count;
+    transform(job);
+  });
+}
+
+template <class T>
+void run_columns(const KernelCall& call) {
+  const auto& a = *static_cast<const StepAttrs<T>*>(call.attributes);
+  const StepShape& s = a.shape;
+  const std::int64_t blocks = (s.inner + kUnit - 1) / kUnit;
+  const bool direct = s.by_columns();
+  const ScratchMemory memory(direct ? 0 : line_bytes<T>(kUnit, s.n));
+  T* lines = scratch<T>(memory);
+  for (std::int64_t u = call.begin; u < call.end; ++u) {
+    const std::int64_t first = u % blocks * kUnit, count = std::min(kUnit, s.inner - first);
+    const std::int64_t at = 2 * (u / blocks * s.n * s.inner + first);
+    const T* in = reinterpret_cast<const T*>(call.inputs[0]) + at;
+    T* out = reinterpret_cast<T*>(call.outputs[0]) + at;
+    if (direct) {
+      transform_columns<T>()({&a.column, in, out, count, s.inner, s.inverse, T(s.scale)});
+      continue;
+    }
+    for (std::int64_t i = 0; i < s.n; ++i) {
+      for (std::int64_t l = 0; l < count; ++l) {
+        std::memcpy(lines + 2 * (l * s.n + i), in + 2 * (i * s.inner + l), 2 * sizeof(T));
+      }
+    }
+    transform_lines<T>()({&a.line, lines, lines, count, s.n, s.n, s.inverse, T(s.scale)});
+    for (std::int64_t i = 0; i < s.n; ++i) {
+      for (std::int64_t l = 0; l < count; ++l) {
+        std::memcpy(out + 2 * (i * s.inner + l), lines + 2 * (l * s.n + i), 2 * sizeof(T));
+      }
     }
   }
 }
 
 template <class T>
-void run_complex(const FftAttrs<T>& f, const std::complex<T>* in, std::complex<T>* out) {
-  const std::size_t last = f.lengths.size() - 1;
-  for (std::int64_t r = 0; r < f.rows; ++r) {
-    f.lines[last]->run(in + r * f.in_last, out + r * f.in_last);
-  }
-  for (std::size_t d = 0; d < last; ++d) transform_dim(f, out, d, f.in_last);
-  if (f.scale == T(1)) return;
-  for (std::int64_t i = 0; i < f.rows * f.out_last; ++i) out[i] *= f.scale;
+void run_from_real(const KernelCall& call) {
+  const auto& a = *static_cast<const StepAttrs<T>*>(call.attributes);
+  const StepShape& s = a.shape;
+  const std::int64_t length = s.line_length(), results = s.n / 2 + 1;
+  const ScratchMemory memory(line_bytes<T>(s.per_unit(), length));
+  T* lines = scratch<T>(memory);
+  for_each_unit(call, s.outer, s.per_unit(), [&](std::int64_t first, std::int64_t count) {
+    const T* in = reinterpret_cast<const T*>(call.inputs[0]) + first * s.n;
+    T* out = reinterpret_cast<T*>(call.outputs[0]) + 2 * first * results;
+    if (s.halved()) {
+      transform_lines<T>()({&a.line, in, lines, count, length, length, false, T(s.scale)});
+      for (std::int64_t l = 0; l < count; ++l) {
+        separate_real<T>()(
+            {lines + 2 * l * length, out + 2 * l * results, length, a.mirror.data(), false});
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < count * s.n; ++i) {
+      lines[2 * i] = in[i];
+      lines[2 * i + 1] = 0;
+    }
+    transform_lines<T>()({&a.line, lines, lines, count, s.n, s.n, false, T(s.scale)});
+    for (std::int64_t l = 0; l < count; ++l) {
+      std::copy_n(lines + 2 * l * s.n, 2 * results, out + 2 * l * results);
+    }
+  });
 }
 
 template <class T>
-void run_from_real(const FftAttrs<T>& f, const T* in, std::complex<T>* out) {
-  const std::size_t last = f.lengths.size() - 1;
-  std::vector<std::complex<T>> a(static_cast<std::size_t>(f.in_last)), b(a.size());
-  for (std::int64_t r = 0; r < f.rows; ++r) {
-    std::copy_n(in + r * f.in_last, f.in_last, a.begin());
-    f.lines[last]->run(a.data(), b.data());
-    std::copy_n(b.begin(), f.out_last, out + r * f.out_last);
-  }
-  for (std::size_t d = 0; d < last; ++d) transform_dim(f, out, d, f.out_last);
-}
-
-template <class T>
-void run_to_real(const FftAttrs<T>& f, const std::complex<T>* in, T* out) {
-  const std::size_t last = f.lengths.size() - 1;
-  const std::int64_t n = f.out_last;
-  std::vector<std::complex<T>> half(in, in + f.rows * f.in_last);
-  for (std::size_t d = 0; d < last; ++d) transform_dim(f, half.data(), d, f.in_last);
-  std::vector<std::complex<T>> a(static_cast<std::size_t>(n)), b(a.size());
-  for (std::int64_t r = 0; r < f.rows; ++r) {
-    const std::complex<T>* row = half.data() + r * f.in_last;
-    for (std::int64_t i = 0; i < n; ++i) {
+void run_to_real(const KernelCall& call) {
+  const auto& a = *static_cast<const StepAttrs<T>*>(call.attributes);
+  const StepShape& s = a.shape;
+  const std::int64_t length = s.line_length(), given = s.n / 2 + 1;
+  const ScratchMemory memory(line_bytes<T>(s.per_unit(), length));
+  T* lines = scratch<T>(memory);
+  for_each_unit(call, s.outer, s.per_unit(), [&](std::int64_t first, std::int64_t count) {
+    const T* in = reinterpret_cast<const T*>(call.inputs[0]) + 2 * first * given;
+    T* out = reinterpret_cast<T*>(call.outputs[0]) + first * s.n;
+    if (s.halved()) {
+      for (std::int64_t l = 0; l < count; ++l) {
+        separate_real<T>()(
+            {in + 2 * l * given, lines + 2 * l * length, length, a.mirror.data(), true});
+      }
+      transform_lines<T>()({&a.line, lines, out, count, length, length, true, T(s.scale)});
+      return;
+    }
+    for (std::int64_t l = 0; l < count; ++l) {
+      const T* from = in + 2 * l * given;
+      T* to = lines + 2 * l * s.n;
       // The other half is given by symmetry; what is its own mirror image is real.
-      a[std::size_t(i)] = i == 0 || 2 * i == n ? std::complex<T>(row[i].real(), 0)
-                          : 2 * i < n          ? row[i]
-                                               : std::conj(row[n - i]);
+      to[0] = from[0];
+      to[1] = 0;
+      for (std::int64_t k = 1; k < given; ++k) {
+        to[2 * k] = to[2 * (s.n - k)] = from[2 * k];
+        to[2 * k + 1] = from[2 * k + 1];
+        to[2 * (s.n - k) + 1] = -from[2 * k + 1];
+      }
     }
-    f.lines[last]->run(a.data(), b.data());
-    for (std::int64_t i = 0; i < n; ++i) out[r * n + i] = b[std::size_t(i)].real() * f.scale;
-  }
+    transform_lines<T>()({&a.line, lines, lines, count, s.n, s.n, true, T(s.scale)});
+    for (std::int64_t i = 0; i < count * s.n; ++i) out[i] = lines[2 * i];
+  });
 }
 
 template <class T>
-void run_fft(const KernelCall& call) {
-  using C = std::complex<T>;
-  FftAttrs<T> f = *static_cast<const FftAttrs<T>*>(call.attributes);
-  for (auto& line : f.lines) {
-    if (line->writes_itself()) line = std::make_shared<Line<T>>(*line);
+runtime::Kernel make_step(const StepShape& shape) {
+  auto a = std::make_shared<StepAttrs<T>>();
+  a->shape = shape;
+  const std::int64_t n = shape.line_length();
+  if (shape.by_columns()) {
+    a->column = lane_plan<T>(n);
+  } else {
+    a->line = line_plan<T>(n);
   }
-  const std::int64_t in = f.rows * f.in_last, out = f.rows * f.out_last;
-  for (std::int64_t b = call.begin; b < call.end; ++b) {
-    switch (f.type) {
-      case ir::FftType::rfft:
-        run_from_real(f, reinterpret_cast<const T*>(call.inputs[0]) + b * in,
-                      reinterpret_cast<C*>(call.outputs[0]) + b * out);
-        break;
-      case ir::FftType::irfft:
-        run_to_real(f, reinterpret_cast<const C*>(call.inputs[0]) + b * in,
-                    reinterpret_cast<T*>(call.outputs[0]) + b * out);
-        break;
-      default:
-        run_complex(f, reinterpret_cast<const C*>(call.inputs[0]) + b * in,
-                    reinterpret_cast<C*>(call.outputs[0]) + b * out);
+  const bool real = shape.kind == Kind::from_real || shape.kind == Kind::to_real;
+  if (real && shape.halved()) {
+    for (std::int64_t k = 0; k <= n / 2; ++k) {
+      double re, im;
+      root_of_one(k, shape.n, &re, &im);
+      a->mirror.push_back(T(im));
+      a->mirror.push_back(T(-re));
     }
   }
+  constexpr runtime::KernelFunction kFunctions[] = {run_lines<T>, run_columns<T>, run_from_real<T>,
+                                                    run_to_real<T>};
+  return {kFunctions[std::size_t(shape.kind)], std::move(a)};
 }
 
 template <class T>
-runtime::Kernel make_kernel(FftAttrs<T> f, bool inverse) {
-  std::map<std::int64_t, std::shared_ptr<Line<T>>> made;
-  for (const std::int64_t n : f.lengths) {
-    auto& line = made[n];
-    if (!line) line = std::make_shared<Line<T>>(n, inverse);
-    f.lines.push_back(line);
-  }
-  return {run_fft<T>, std::make_shared<const FftAttrs<T>>(std::move(f))};
+FftStep step(const StepShape& shape) {
+  FftStep out;
+  const double elements = double(shape.outer) * double(shape.n) * double(shape.inner);
+  const double passes = std::log2(double(std::max<std::int64_t>(2, shape.n)));
+  const double each = has_small_factors(shape.line_length()) ? 0.5 + 0.1 * passes : 1 + passes;
+  KernelDescriptor& kernel = out.kernel;
+  kernel.units = elements == 0 ? 0 : shape.units();
+  kernel.nanoseconds = 50 + each * elements * double(sizeof(T)) / 4;
+  kernel.key = kernel_key("fft", sizeof(T), shape.kind, shape.outer, shape.n, shape.inner,
+                          shape.inverse, shape.scale);
+  kernel.make = [shape] { return make_step<T>(shape); };
+  const std::int64_t line = shape.kind == Kind::from_real ? 2 * (shape.n / 2 + 1)
+                            : shape.kind == Kind::to_real ? shape.n
+                                                          : 2 * shape.n;
+  out.bytes = shape.outer * line * shape.inner * std::int64_t(sizeof(T));
+  out.in_place = shape.kind == Kind::lines || shape.kind == Kind::columns;
+  return out;
 }
 
 template <class T>
-KernelDescriptor describe(const ir::Instruction& fft) {
+std::vector<FftStep> steps(const ir::Instruction& fft) {
   const auto& attrs = fft.get<ir::FftAttrs>();
-  const Shape& operand = fft.operand(0)->shape;
-  FftAttrs<T> f;
-  f.type = attrs.type;
-  f.lengths = attrs.lengths;
-  f.in_last = operand.dims.back();
-  f.out_last = fft.shape.dims.back();
-  for (std::size_t d = 0; d + 1 < attrs.lengths.size(); ++d) f.rows *= attrs.lengths[d];
-  const bool inverse = attrs.type == ir::FftType::ifft || attrs.type == ir::FftType::irfft;
-  double per_batch = 0;
-  for (const std::int64_t n : attrs.lengths) {
-    per_batch += (Line<T>::convolves(n) ? 10 : 1) * std::log2(double(std::max<std::int64_t>(2, n)));
+  const Dims& lengths = attrs.lengths;
+  const bool from_real = attrs.type == ir::FftType::rfft,
+             to_real = attrs.type == ir::FftType::irfft;
+  const bool inverse = to_real || attrs.type == ir::FftType::ifft;
+  const Dims& dims = fft.operand(0)->shape.dims;
+  const std::size_t batches = dims.size() - lengths.size();
+  std::vector<StepShape> shapes;
+  StepShape last;
+  last.kind = from_real ? Kind::from_real : to_real ? Kind::to_real : Kind::lines;
+  last.outer = element_count(Dims(dims.begin(), dims.end() - 1));
+  last.n = lengths.back();
+  last.inverse = inverse;
+  if (!to_real) shapes.push_back(last);
+  for (std::size_t d = 0; d + 1 < lengths.size(); ++d) {
+    if (lengths[d] == 1) continue;
+    StepShape s;
+    s.kind = Kind::columns;
+    s.outer = element_count(Dims(dims.begin(), dims.begin() + std::ptrdiff_t(batches + d)));
+    s.n = lengths[d];
+    s.inner = to_real ? dims.back() : fft.shape.dims.back();
+    for (std::size_t k = d + 1; k + 1 < lengths.size(); ++k) s.inner *= lengths[k];
+    s.inverse = inverse;
+    shapes.push_back(s);
   }
-  if (inverse) f.scale = T(1.0 / double(element_count(attrs.lengths)));
-  const std::int64_t per = f.rows * f.out_last;
-  KernelDescriptor kernel;
-  kernel.units = per == 0 ? 0 : fft.shape.element_count() / per;
-  kernel.nanoseconds = 50 + 1.5 * per_batch * double(fft.shape.element_count());
-  kernel.key = kernel_key("fft", sizeof(T), f.type, f.lengths, f.in_last, f.out_last);
-  kernel.make = [f = std::move(f), inverse] { return make_kernel(f, inverse); };
-  return kernel;
+  if (to_real) shapes.push_back(last);
+  if (inverse) shapes.back().scale = 1.0 / double(element_count(lengths));
+  std::vector<FftStep> out;
+  for (const StepShape& s : shapes) out.push_back(step<T>(s));
+  return out;
 }
 
 }  // namespace
 
-KernelDescriptor fft_kernel(const ir::Instruction& fft) {
+std::vector<FftStep> fft_steps(const ir::Instruction& fft) {
   const DType t = real_type(fft.operand(0)->shape.dtype);
   const Dims& lengths = fft.get<ir::FftAttrs>().lengths;
   if (lengths.empty()) return {};
   for (const std::int64_t n : lengths) {
     // Neither its array nor its table of angles fits: whoever runs it says so.
-    if (std::uint64_t(n) > machine_memory() / (2 * byte_size(t))) return {};
+    if (n <= 0 || std::uint64_t(n) > machine_memory() / (2 * byte_size(t))) return {};
   }
-  return t == DType::f32   ? describe<float>(fft)
-         : t == DType::f64 ? describe<double>(fft)
-                           : KernelDescriptor();
+  return t == DType::f32   ? steps<float>(fft)
+         : t == DType::f64 ? steps<double>(fft)
+                           : std::vector<FftStep>();
 }
 
 }  // namespace tessera::codegen
