@@ -27,14 +27,13 @@ if(NOT BUILD_SHARED_LIBS)
 "list(PREPEND CMAKE_MODULE_PATH \"\${CMAKE_CURRENT_LIST_DIR}\")
 find_dependency(fmt)
 find_dependency(TesseraOpenBLAS)
-find_dependency(TesseraKissFFT)
 find_dependency(TesseraXxHash)
 ")
   if(TESSERA_TASK_POOL STREQUAL "TBB")
     string(APPEND TESSERA_STATIC_DEPENDENCIES "find_dependency(TBB)\n")
   endif()
   string(APPEND TESSERA_STATIC_DEPENDENCIES "list(POP_FRONT CMAKE_MODULE_PATH)\n")
-  install(FILES cmake/FindTesseraOpenBLAS.cmake cmake/FindTesseraKissFFT.cmake
+  install(FILES cmake/FindTesseraOpenBLAS.cmake
                 cmake/FindTesseraXxHash.cmake
           DESTINATION "${package_dir}" COMPONENT development)
 endif()
