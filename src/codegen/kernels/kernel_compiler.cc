@@ -18,6 +18,12 @@
 namespace tessera::codegen {
 namespace {
 
+/// A compiler, and what its code is told apart by.
+struct Found {
+  KernelCompiler* compiler = nullptr;
+  std::string identity;
+};
+
 #if defined(TESSERA_JIT)
 
 constexpr const char* kModule = "libtessera-llvm.so";
@@ -43,11 +49,6 @@ std::string identity(const std::string& file) {
   return std::to_string(XXH3_64bits(all.data(), all.size()));
 }
 
-struct Found {
-  KernelCompiler* compiler = nullptr;
-  std::string identity;
-};
-
 Found load() {
   std::string reasons;
   for (const std::string& file : candidates()) {
@@ -71,11 +72,6 @@ Found load() {
 }
 
 #else
-
-struct Found {
-  KernelCompiler* compiler = nullptr;
-  std::string identity;
-};
 
 Found load() { return {}; }
 

@@ -70,7 +70,7 @@ Value* float_binary(const VectorBuilder& v, Opcode op, DType t, Value* x, Value*
       return b.CreateFRem(x, y);
     case Opcode::maximum:
     case Opcode::minimum:
-      return emit_extremum(v, t, op == Opcode::maximum, x, y);
+      return emit_extremum(v, op == Opcode::maximum, x, y);
     default:
       return emit_math(v, op, t, {x, y});
   }
@@ -329,16 +329,15 @@ Lanes selected(const VectorBuilder& v, unsigned element_bytes, const std::vector
 /// min(max(low, x), high); a NaN anywhere wins.
 Value* clamped(const VectorBuilder& v, DType t, Value* low, Value* x, Value* high) {
   if (is_float(t)) {
-    return emit_extremum(v, t, false, emit_extremum(v, t, true, low, x), high);
+    return emit_extremum(v, false, emit_extremum(v, true, low, x), high);
   }
   return integer_binary(v, Opcode::minimum, t, integer_binary(v, Opcode::maximum, t, low, x), high);
 }
 
 }  // namespace
 
-Value* emit_extremum(const VectorBuilder& v, DType t, bool greatest, Value* x, Value* y) {
+Value* emit_extremum(const VectorBuilder& v, bool greatest, Value* x, Value* y) {
   auto& b = v.b;
-  (void)t;
   // Of equal ones, all that differs is the sign of zeros: "and" of the signs for the greatest.
   llvm::Type* bits = v.integers(x->getType()->getScalarSizeInBits());
   Value* xb = b.CreateBitCast(x, bits);

@@ -15,7 +15,6 @@ std::optional<Lanes> emit_operation(const VectorBuilder& v, const BlockOp& op,
                                     const std::vector<Lanes>& operands);
 
 /// The greater (or smaller) of two: a NaN wins, and of two zeros the positive (negative) one.
-llvm::Value* emit_extremum(const VectorBuilder& v, DType t, bool greatest, llvm::Value* x,
-                           llvm::Value* y);
+llvm::Value* emit_extremum(const VectorBuilder& v, bool greatest, llvm::Value* x, llvm::Value* y);
 
 }  // namespace tessera::codegen

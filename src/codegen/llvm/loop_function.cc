@@ -206,9 +206,7 @@ bool LoopBody::run(unsigned width, Value* at, Value* column) {
   // All is read before anything is stored: an output may lie where an input did.
   for (std::size_t k = 0; k < program_.registers.size(); ++k) {
     const Kind kind = program_.registers[k].kind;
-    if (kind == Kind::temporary || kind == Kind::output) {
-      if (!nest_.made[k]) continue;
-    }
+    if (kind == Kind::temporary || kind == Kind::output) continue;
     values_[k] = read(v, k, at, column);
   }
   for (const LoopExpr::Op& op : program_.ops) {
@@ -229,23 +227,27 @@ void LoopBody::store(unsigned width, Value* at) {
   }
 }
 
+void emit_counts(llvm::IRBuilder<>& b, Value* n, llvm::ArrayRef<unsigned> widths,
+                 const std::function<void(unsigned, Value*)>& each) {
+  Value* first = b.getInt64(0);
+  for (std::size_t k = 0; k < widths.size(); ++k) {
+    const unsigned width = widths[k];
+    if (k > 0 && width == widths[k - 1]) continue;
+    Value* left = b.CreateSub(n, first);
+    Value* last = width == 1 ? n : b.CreateSub(n, b.CreateURem(left, b.getInt64(width)));
+    emit_for(b, first, last, b.getInt64(width), [&](Value* at) { each(width, at); });
+    first = last;
+  }
+}
+
 void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest,
                 llvm::ArrayRef<unsigned> widths, Value* begin, Value* end,
                 const std::function<void(unsigned, Value*, Value*)>& each) {
   const auto stretch = [&](Value* from, Value* to, Value* column_of_from) {
-    Value* first = from;
-    for (std::size_t k = 0; k < widths.size(); ++k) {
-      const unsigned width = widths[k];
-      if (k > 0 && width == widths[k - 1]) continue;
-      Value* left = b.CreateSub(to, first);
-      Value* last = width == 1 ? to : b.CreateSub(to, b.CreateURem(left, b.getInt64(width)));
-      emit_for(b, first, last, b.getInt64(width), [&](Value* at) {
-        each(width, at,
-             column_of_from == nullptr ? nullptr
-                                       : b.CreateAdd(column_of_from, b.CreateSub(at, from)));
-      });
-      first = last;
-    }
+    emit_counts(b, b.CreateSub(to, from), widths, [&](unsigned width, Value* k) {
+      each(width, b.CreateAdd(from, k),
+           column_of_from == nullptr ? nullptr : b.CreateAdd(column_of_from, k));
+    });
   };
   if (!nest.by_rows) return stretch(begin, end, nullptr);
   Value* length = b.getInt64(std::uint64_t(nest.row()));

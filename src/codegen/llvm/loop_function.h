@@ -63,9 +63,14 @@ class LoopBody {
 void emit_for(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step,
               const std::function<void(llvm::Value*)>& body);
 
-/// Runs a body over elements [begin, end): by rows if the nest says so, and in steps of the first
-/// width as long as they fit, then of the next; the last is 1. `each` gets the width, and the
-/// number of its first element and, by rows, the column.
+/// Counts from 0 to n in steps of the first width as long as they fit, then of the next; the last
+/// is
+/// 1. `each` gets the width and the count.
+void emit_counts(llvm::IRBuilder<>& b, llvm::Value* n, llvm::ArrayRef<unsigned> widths,
+                 const std::function<void(unsigned width, llvm::Value* at)>& each);
+
+/// Runs a body over elements [begin, end): by rows if the nest says so, in steps as those of
+/// emit_counts. `each` gets the width, the number of the first element and, by rows, its column.
 void emit_range(
     llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest, llvm::ArrayRef<unsigned> widths,
     llvm::Value* begin, llvm::Value* end,

@@ -195,10 +195,7 @@ class ProgramReduceEmitter {
     });
   }
   void each_sum(Value* n, const std::function<void(const VectorBuilder&, Value*)>& f) {
-    Value* whole = b_.CreateSub(n, b_.CreateURem(n, b_.getInt64(width_)));
-    emit_for(b_, b_.getInt64(0), whole, b_.getInt64(width_),
-             [&](Value* k) { f(vectors(width_), k); });
-    emit_for(b_, whole, n, b_.getInt64(1), [&](Value* k) { f(vectors(1), k); });
+    emit_counts(b_, n, {width_, 1}, [&](unsigned w, Value* k) { f(vectors(w), k); });
   }
 
   llvm::IRBuilder<>& b_;
