@@ -5,6 +5,7 @@
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/shared_inputs.h"
 #include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
@@ -226,7 +227,11 @@ void Loop::finish(const ir::Instruction& root, Value v) { store(root, v, e_.resu
 void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-  e_.task(of, loop_kernel(program(v), count_, inputs_.size()), inputs_, {to}, std::move(reuse));
+  const std::shared_ptr<const LoopExpr> made = program(v);
+  KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size());
+  kernel.shares_outputs = true;
+  kernel.shares_inputs = shared_inputs(*made, count_, inputs_.size());
+  e_.task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {

@@ -204,7 +204,10 @@ SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& sh
   builder.output(*v);
   const SlotId out =
       temporary(convert.shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
-  task(i, loop_kernel(builder.finish(), shape.element_count()), {from}, {out});
+  KernelDescriptor kernel = loop_kernel(builder.finish(), shape.element_count());
+  kernel.shares_outputs = true;
+  kernel.shares_inputs = {true};
+  task(i, std::move(kernel), {from}, {out});
   return out;
 }
 
