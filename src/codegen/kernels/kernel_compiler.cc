@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <xxhash.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -34,11 +35,10 @@ std::vector<std::string> candidates() {
   Dl_info info;
   if (dladdr(reinterpret_cast<const void*>(&kernel_compiler), &info) != 0 &&
       info.dli_fname != nullptr) {
-    const std::string file = info.dli_fname;
-    const auto slash = file.rfind('/');
-    out.push_back((slash == std::string::npos ? "." : file.substr(0, slash)) + '/' + kModule);
+    const auto folder = std::filesystem::path(info.dli_fname).parent_path();
+    out.push_back((folder.empty() ? "." : folder) / kModule);
   }
-  out.push_back(std::string(TESSERA_JIT_FOLDER) + '/' + kModule);
+  out.push_back(std::filesystem::path(TESSERA_JIT_FOLDER) / kModule);
   return out;
 }
 
