@@ -94,46 +94,123 @@ class Tiler {
     return true;
   }
 
-  /// The chain that begins with step `n`, if it is worth it; returns the step to go on from.
-  std::size_t join_from(Block* block, std::size_t n) {
-    if (task_of(block->steps[n]) == nullptr) return n;
+  /// Which steps from `n` on become one, and which must stand behind that one.
+  struct Found {
     Chain chain;
-    if (!add(*block, n, &chain)) return n;
-    std::set<SlotId> late;  // what depends on the chain, and is no part of it
     std::set<std::size_t> behind;
-    const std::size_t end = std::min(block->steps.size(), n + kWindow);
-    for (std::size_t k = n + 1; k < end; ++k) {
-      const KernelTask* task = task_of(block->steps[k]);
+  };
+  Found find(const Block& block, std::size_t n, std::size_t most_links) const {
+    Found found;
+    if (!add(block, n, &found.chain)) return found;
+    std::set<SlotId> late;  // what depends on the chain, and is no part of it
+    const std::size_t end = std::min(block.steps.size(), n + kWindow);
+    for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
+      const KernelTask* task = task_of(block.steps[k]);
       if (task == nullptr) break;
       const auto reads_any = [&](const std::set<SlotId>& slots) {
         return std::any_of(task->inputs.begin(), task->inputs.end(),
                            [&](SlotId s) { return slots.count(s) != 0; });
       };
       const bool reads_late = reads_any(late);
-      if (!reads_late && (!reads_any(chain.made) || add(*block, k, &chain))) continue;
+      if (!reads_late && (!reads_any(found.chain.made) || add(block, k, &found.chain))) continue;
       late.insert(task->outputs.begin(), task->outputs.end());
-      behind.insert(k);
+      found.behind.insert(k);
     }
-    if (chain.links.size() < 2) return n;
-    Step joined;
-    if (!make(*block, chain, &joined)) return n;
-    // What doesn't depend on the chain stands in front of it, the rest behind.
-    std::vector<Step> steps;
-    const std::set<std::size_t> links(chain.links.begin(), chain.links.end());
-    const std::size_t last = chain.links.back();
-    for (std::size_t k = n; k <= last; ++k) {
-      if (links.count(k) == 0 && behind.count(k) == 0) steps.push_back(std::move(block->steps[k]));
+    return found;
+  }
+
+  /// Joins the longest chain that begins with step `n` and is worth it; returns the step to go on
+  /// from.
+  std::size_t join_from(Block* block, std::size_t n) {
+    if (task_of(block->steps[n]) == nullptr) return n;
+    for (std::size_t most = kWindow; most > 1; --most) {
+      const Found found = find(*block, n, most);
+      const std::size_t links = found.chain.links.size();
+      if (links < 2) return n;
+      Step joined;
+      if (!make(*block, found.chain, &joined)) return n;
+      // What doesn't depend on the chain stands in front of it, the rest behind.
+      const std::size_t end = found.chain.links.back() + 1;
+      std::vector<const Step*> before, after;
+      for (std::size_t k = n; k < end; ++k) before.push_back(&block->steps[k]);
+      const auto add_if = [&](bool behind) {
+        for (std::size_t k = n; k < end; ++k) {
+          const bool link = std::count(found.chain.links.begin(), found.chain.links.end(), k) != 0;
+          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block->steps[k]);
+        }
+      };
+      add_if(false);
+      const std::size_t at = after.size();
+      after.push_back(&joined);
+      add_if(true);
+      const std::set<SlotId> slots = dying(before);
+      if (peak(after, slots) > peak(before, slots)) {
+        most = links;  // one link less
+        continue;
+      }
+      std::vector<Step> steps;
+      for (const Step* step : after) steps.push_back(*step);
+      const auto place = block->steps.begin() + std::ptrdiff_t(n);
+      std::move(steps.begin(), steps.end(), place);
+      block->steps.erase(place + std::ptrdiff_t(steps.size()),
+                         block->steps.begin() + std::ptrdiff_t(end));
+      return n + at;
     }
-    const std::size_t at = n + steps.size();
-    steps.push_back(std::move(joined));
-    for (std::size_t k = n; k <= last; ++k) {
-      if (behind.count(k) != 0) steps.push_back(std::move(block->steps[k]));
+    return n;
+  }
+
+  /// Slots that nothing but these steps reads.
+  std::set<SlotId> dying(const std::vector<const Step*>& steps) const {
+    std::map<SlotId, int> reads;
+    for (const Step* step : steps) {
+      for (const SlotId s : task_of(*step)->inputs) ++reads[s];
     }
-    const auto place = block->steps.begin() + std::ptrdiff_t(n);
-    std::move(steps.begin(), steps.end(), place);
-    block->steps.erase(place + std::ptrdiff_t(steps.size()),
-                       block->steps.begin() + std::ptrdiff_t(last + 1));
-    return at;
+    std::set<SlotId> out;
+    for (const auto& [s, count] : reads) {
+      const auto& parameters = plan_.parameters;
+      if (count == readers_.of(s) &&
+          std::find(parameters.begin(), parameters.end(), s) == parameters.end()) {
+        out.insert(s);
+      }
+    }
+    return out;
+  }
+
+  /// The most bytes that these steps hold at once, next to what is there before and after them.
+  std::int64_t peak(const std::vector<const Step*>& steps, const std::set<SlotId>& dying) const {
+    std::map<SlotId, std::size_t> last;
+    std::set<SlotId> made;
+    std::int64_t now = 0;
+    for (std::size_t n = 0; n < steps.size(); ++n) {
+      const KernelTask& task = *task_of(*steps[n]);
+      for (const SlotId s : task.inputs) {
+        if (dying.count(s) == 0) continue;
+        if (last.emplace(s, n).second && made.count(s) == 0) now += bytes(s);
+        last[s] = n;
+      }
+      made.insert(task.outputs.begin(), task.outputs.end());
+    }
+    std::int64_t most = now;
+    for (std::size_t n = 0; n < steps.size(); ++n) {
+      const KernelTask& task = *task_of(*steps[n]);
+      std::int64_t freed = 0, taken = 0;
+      std::set<SlotId> seen;
+      for (const SlotId s : task.inputs) {
+        const auto it = last.find(s);
+        if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
+        freed += bytes(s);
+        if (std::any_of(task.reuse.begin(), task.reuse.end(), [&](const KernelTask::Reuse& r) {
+              return task.inputs[std::size_t(r.input)] == s && !r.copy;
+            })) {
+          taken += bytes(s);
+        }
+      }
+      std::int64_t added = 0;
+      for (const SlotId s : task.outputs) added += bytes(s);
+      most = std::max(most, now + std::max<std::int64_t>(added - taken, 0));
+      now += added - freed;
+    }
+    return most;
   }
 
   /// False if little would be gained.
