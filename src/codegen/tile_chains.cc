@@ -60,6 +60,9 @@ class Tiler {
 
   static const KernelTask* task_of(const Step& step) { return std::get_if<KernelTask>(&step.what); }
   std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
+  std::int64_t device_bytes(SlotId s) const {
+    return plan_.slots[std::size_t(s)].memory == MemoryKind::device ? bytes(s) : 0;
+  }
   ClassesId classes(SlotId s) const { return plan_.slots[std::size_t(s)].classes; }
 
   /// Adds step `n` if it goes through the chain's rows.
@@ -144,7 +147,7 @@ class Tiler {
       after.push_back(&joined);
       add_if(true);
       const std::set<SlotId> slots = dying(before);
-      if (peak(after, slots) > peak(before, slots)) {
+      if (device_peak(after, slots) > device_peak(before, slots)) {
         most = links;  // one link less
         continue;
       }
@@ -176,8 +179,10 @@ class Tiler {
     return out;
   }
 
-  /// The most bytes that these steps hold at once, next to what is there before and after them.
-  std::int64_t peak(const std::vector<const Step*>& steps, const std::set<SlotId>& dying) const {
+  /// The most bytes that these steps hold at once on a device, next to what is there before and
+  /// after them.
+  std::int64_t device_peak(const std::vector<const Step*>& steps,
+                           const std::set<SlotId>& dying) const {
     std::map<SlotId, std::size_t> last;
     std::set<SlotId> made;
     std::int64_t now = 0;
@@ -185,7 +190,7 @@ class Tiler {
       const KernelTask& task = *task_of(*steps[n]);
       for (const SlotId s : task.inputs) {
         if (dying.count(s) == 0) continue;
-        if (last.emplace(s, n).second && made.count(s) == 0) now += bytes(s);
+        if (last.emplace(s, n).second && made.count(s) == 0) now += device_bytes(s);
         last[s] = n;
       }
       made.insert(task.outputs.begin(), task.outputs.end());
@@ -198,15 +203,15 @@ class Tiler {
       for (const SlotId s : task.inputs) {
         const auto it = last.find(s);
         if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
-        freed += bytes(s);
+        freed += device_bytes(s);
         if (std::any_of(task.reuse.begin(), task.reuse.end(), [&](const KernelTask::Reuse& r) {
               return task.inputs[std::size_t(r.input)] == s && !r.copy;
             })) {
-          taken += bytes(s);
+          taken += device_bytes(s);
         }
       }
       std::int64_t added = 0;
-      for (const SlotId s : task.outputs) added += bytes(s);
+      for (const SlotId s : task.outputs) added += device_bytes(s);
       most = std::max(most, now + std::max<std::int64_t>(added - taken, 0));
       now += added - freed;
     }
