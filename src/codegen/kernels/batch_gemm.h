@@ -10,7 +10,7 @@
 namespace tessera::codegen {
 
 /// c[m, n] = the sum over terms of a_t[m, k_t] b_t[k_t, n], plus what c holds if `accumulate`.
-/// Strides are in elements and may be negative, or 0; rows of b and c are contiguous. Sums are
+/// Strides are in elements and may be negative, or 0; rows of c are contiguous. Sums are
 /// formed in blocks of products, in the order of the terms, whatever m and n are.
 template <class T>
 struct BatchGemm {
@@ -23,7 +23,7 @@ struct BatchGemm {
   std::int64_t count = 0;
   std::int64_t m = 0, n = 0;
   std::int64_t a_row = 0, a_column = 1;  ///< of all terms
-  std::int64_t b_row = 0;
+  std::int64_t b_row = 0, b_column = 1;
   T* c = nullptr;
   std::int64_t c_row = 0;
   bool accumulate = false;

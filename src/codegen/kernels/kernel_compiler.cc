@@ -108,7 +108,7 @@ KernelCompiler* kernel_compiler() {
 }
 
 bool worth_compiling(double nanoseconds) {
-  constexpr double kWorth = 20000;  // compiling takes milliseconds
+  constexpr double kWorth = 3000;  // compiling takes milliseconds, once
   return nanoseconds >= kWorth || env_choice("TESSERA_JIT") == "always";
 }
 
