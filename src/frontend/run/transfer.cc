@@ -120,9 +120,8 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   }
   const auto layout = layout_of_parts(impl.sharding, impl.shape.dims, location);
   if (layout->partial_sums) {
-    const Array terms =
-        internal::make_device_array(impl.shape, impl.sharding, buffers, true, false);
-    const Array sum = resharded(terms, summed(impl.sharding), location);
+    const Array sum = without_partial_sums(
+        internal::make_device_array(impl.shape, impl.sharding, buffers, true, false), location);
     return joined(*sum.impl(), internal::shared_buffers(*sum.impl(), location), location);
   }
   TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
@@ -134,6 +133,15 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
 }
 
 }  // namespace
+
+Array without_partial_sums(const Array& array, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  if (impl.kind != ArrayImpl::Kind::device || impl.sharding.is_fully_replicated() ||
+      !layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
+    return array;
+  }
+  return resharded(array, summed(impl.sharding), location);
+}
 
 std::optional<Literal> literal_if_alive(const Array& array, Location location) {
   const ArrayImpl& impl = impl_of(array, location);
