@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-SafetensorsEntry entry(std::string name, DType dtype, Dims dims) {
+SafetensorsEntry array_entry(std::string name, DType dtype, Dims dims) {
   SafetensorsEntry out;
   out.name = std::move(name);
   out.shape = Shape(dtype, std::move(dims));
@@ -29,7 +29,7 @@ std::string file_of(const std::string& json, std::size_t data = 0) {
   return out + json + std::string(data, 'x');
 }
 
-std::string message_of(const std::string& bytes) {
+std::string refusal_of(const std::string& bytes) {
   try {
     const SafetensorsHeader h = parse_safetensors_header(bytes, bytes.size(), "x.safetensors");
     return "read " + std::to_string(h.entries.size());
@@ -39,7 +39,7 @@ std::string message_of(const std::string& bytes) {
 }
 
 void expect_refused(const std::string& bytes, const std::string& why) {
-  const std::string message = message_of(bytes);
+  const std::string message = refusal_of(bytes);
   EXPECT_EQ(message.rfind("x.safetensors", 0), 0u) << message;
   EXPECT_NE(message.find(why), std::string::npos) << message << "\nlacks: " << why;
 }
@@ -48,9 +48,9 @@ TEST(SafetensorsFormat, AllDtypesComeBack) {
   std::vector<SafetensorsEntry> entries;
   for (int t = 0; t < int(DType::token); ++t) {
     const std::string type(name(DType(t)));
-    entries.push_back(entry("matrix." + type, DType(t), {3, 2}));
-    entries.push_back(entry("scalar." + type, DType(t), {}));
-    entries.push_back(entry("empty." + type, DType(t), {0, 5}));
+    entries.push_back(array_entry("matrix." + type, DType(t), {3, 2}));
+    entries.push_back(array_entry("scalar." + type, DType(t), {}));
+    entries.push_back(array_entry("empty." + type, DType(t), {0, 5}));
   }
   std::string bytes = safetensors_header(&entries, {{"by", "a test"}}, "x");
   EXPECT_EQ(bytes.size() % 64, 0u);
@@ -76,7 +76,8 @@ TEST(SafetensorsFormat, AllDtypesComeBack) {
 }
 
 TEST(SafetensorsFormat, WritesTheBytesThatOthersRead) {
-  std::vector<SafetensorsEntry> entries{entry("b", DType::s8, {2}), entry("a", DType::f32, {1, 2})};
+  std::vector<SafetensorsEntry> entries{array_entry("b", DType::s8, {2}),
+                                        array_entry("a", DType::f32, {1, 2})};
   const std::string json =
       R"({"__metadata__":{"k":"v"},"a":{"data_offsets":[0,8],"dtype":"F32","shape":[1,2]},)"
       R"("b":{"data_offsets":[8,10],"dtype":"I8","shape":[2]}})";
@@ -86,23 +87,24 @@ TEST(SafetensorsFormat, WritesTheBytesThatOthersRead) {
   EXPECT_EQ(entries[0].begin, 0xb8 + 8u + 8u);
   EXPECT_EQ(entries[1].begin, 0xb8 + 8u);
   entries.clear();
-  EXPECT_EQ(message_of(safetensors_header(&entries, {}, "x")), "read 0");
+  EXPECT_EQ(refusal_of(safetensors_header(&entries, {}, "x")), "read 0");
 }
 
 TEST(SafetensorsFormat, WhatCantBeWrittenIsAnError) {
-  std::vector<SafetensorsEntry> twice{entry("a", DType::f32, {}), entry("a", DType::f32, {})};
+  std::vector<SafetensorsEntry> twice{array_entry("a", DType::f32, {}),
+                                      array_entry("a", DType::f32, {})};
   EXPECT_THROW(safetensors_header(&twice, {}, "x"), ValueError);
-  std::vector<SafetensorsEntry> reserved{entry("__metadata__", DType::f32, {})};
+  std::vector<SafetensorsEntry> reserved{array_entry("__metadata__", DType::f32, {})};
   EXPECT_THROW(safetensors_header(&reserved, {}, "x"), ValueError);
-  std::vector<SafetensorsEntry> no_text{entry("\xff", DType::f32, {})};
+  std::vector<SafetensorsEntry> no_text{array_entry("\xff", DType::f32, {})};
   EXPECT_THROW(safetensors_header(&no_text, {}, "x"), ValueError);
-  std::vector<SafetensorsEntry> token{entry("a", DType::token, {})};
+  std::vector<SafetensorsEntry> token{array_entry("a", DType::token, {})};
   EXPECT_THROW(safetensors_header(&token, {}, "x"), ValueError);
 }
 
 TEST(SafetensorsFormat, HostileHeadersAreErrorsThatNameTheFile) {
   const std::string good = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
-  EXPECT_EQ(message_of(file_of(good, 2)), "read 1");
+  EXPECT_EQ(refusal_of(file_of(good, 2)), "read 1");
   // Lengths.
   expect_refused("", "less than 8 bytes");
   expect_refused("abc", "less than 8 bytes");
@@ -166,7 +168,7 @@ TEST(SafetensorsFormat, HostileHeadersAreErrorsThatNameTheFile) {
                        R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}",
                    4);
   };
-  EXPECT_EQ(message_of(two("[2,4]", "[0,2]")), "read 2");
+  EXPECT_EQ(refusal_of(two("[2,4]", "[0,2]")), "read 2");
   expect_refused(two("[0,2]", "[1,3]"), "overlap");
   expect_refused(two("[0,2]", "[0,2]"), "overlap");
   expect_refused(two("[1,3]", "[3,5]"), "gap");
@@ -181,8 +183,8 @@ TEST(SafetensorsFormat, HostileHeadersAreErrorsThatNameTheFile) {
                        R"(,"data_offsets":[0,8]}})",
                    8);
   };
-  EXPECT_EQ(message_of(typed("I8", "[8]", R"({"a":"s4"})")), "read 1");
-  EXPECT_EQ(message_of(typed("I8", "[8]", R"({"other":"s4"})")), "read 1");
+  EXPECT_EQ(refusal_of(typed("I8", "[8]", R"({"a":"s4"})")), "read 1");
+  EXPECT_EQ(refusal_of(typed("I8", "[8]", R"({"other":"s4"})")), "read 1");
   expect_refused(typed("I8", "[8]", R"({"a":"u4"})"), "elements of I8 are u4");
   expect_refused(typed("I8", "[8]", R"({"a":"f32"})"), "elements of I8 are f32");
   expect_refused(typed("I8", "[8]", R"({"a":"token"})"), "elements of I8 are token");
@@ -193,8 +195,9 @@ TEST(SafetensorsFormat, HostileHeadersAreErrorsThatNameTheFile) {
 }
 
 TEST(SafetensorsFormat, DamagedHeadersAreReadOrRefused) {
-  std::vector<SafetensorsEntry> entries{entry("w", DType::f32, {4, 2}), entry("b", DType::s4, {3}),
-                                        entry("c", DType::c128, {2})};
+  std::vector<SafetensorsEntry> entries{array_entry("w", DType::f32, {4, 2}),
+                                        array_entry("b", DType::s4, {3}),
+                                        array_entry("c", DType::c128, {2})};
   std::string bytes = safetensors_header(&entries, {{"k", "v"}}, "x");
   bytes += std::string(32 + 32 + 3, '\1');
   std::mt19937 random(1);

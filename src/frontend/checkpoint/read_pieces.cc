@@ -2,12 +2,14 @@
 // Reads parts of arrays block by block, and puts the elements where they are wanted.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "src/base/check.h"
+#include "src/base/task_pool.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/checkpoint/tensor_files.h"
 #include "src/frontend/trace/trace.h"
@@ -177,13 +179,29 @@ void read_packed(const PieceSource& source, const std::vector<PieceTarget>& targ
 
 void read_pieces(const std::vector<PieceSource>& sources, std::size_t element_bytes,
                  const std::vector<PieceTarget>& targets, const std::string& who) {
-  std::vector<std::uint64_t> filled(targets.size(), 0);
-  for (const PieceSource& source : sources) {
-    if (source.packed) {
-      read_packed(source, targets, &filled);
-    } else {
-      read_source(source, element_bytes, targets, &filled);
+  std::vector<std::vector<std::uint64_t>> by_source(sources.size());
+  // Of several errors the first is thrown, whichever thread was faster.
+  std::vector<std::exception_ptr> errors(sources.size());
+  parallel_for(std::int64_t(sources.size()), [&](std::int64_t i) {
+    const PieceSource& source = sources[std::size_t(i)];
+    std::vector<std::uint64_t>& filled = by_source[std::size_t(i)];
+    filled.assign(targets.size(), 0);
+    try {
+      if (source.packed) {
+        read_packed(source, targets, &filled);
+      } else {
+        read_source(source, element_bytes, targets, &filled);
+      }
+    } catch (...) {
+      errors[std::size_t(i)] = std::current_exception();
     }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  std::vector<std::uint64_t> filled(targets.size(), 0);
+  for (const std::vector<std::uint64_t>& f : by_source) {
+    for (std::size_t t = 0; t < f.size(); ++t) filled[t] += f[t];
   }
   for (std::size_t t = 0; t < targets.size(); ++t) {
     const std::uint64_t need = std::uint64_t(targets[t].box.element_count()) * element_bytes;
@@ -232,21 +250,23 @@ Array read_array(const std::vector<PieceSource>& sources, const Shape& shape,
     targets.push_back({box, part.host.get()});
   }
   read_pieces(sources, element, targets, who);
-  for (auto& [box, part] : parts) {
-    canonicalise(shape.dtype, part.host.get(), std::size_t(box.element_count()));
-  }
+  const auto count = [](const Box& box) { return std::size_t(box.element_count()); };
+  for (auto& [box, part] : parts) canonicalise(shape.dtype, part.host.get(), count(box));
   if (!sharding) {
     const std::size_t bytes = std::size_t(shape.byte_count());
     return from_literal(Literal(shape, std::span(parts.begin()->second.host.get(), bytes)), weak);
   }
   std::vector<DeviceBuffer> buffers(sharding->device_list(location).size());
-  for (auto& [box, part] : parts) {
+  std::vector<std::pair<const Box, Part>*> list;
+  for (auto& entry : parts) list.push_back(&entry);
+  const MemoryKind kind = internal::memory_of(*sharding);
+  parallel_for(std::int64_t(list.size()), [&](std::int64_t i) {
+    auto& [box, part] = *list[std::size_t(i)];
     auto made = compiler::engine_of(part.devices)
-                    .copy_in(part.host.get(), box, box, element, part.devices,
-                             internal::memory_of(*sharding));
+                    .copy_in(part.host.get(), box, box, element, part.devices, kind);
     for (std::size_t k = 0; k < made.size(); ++k) buffers[part.places[k]] = std::move(made[k]);
     part.host.reset();
-  }
+  });
   return internal::make_device_array(shape, *sharding, std::move(buffers), true, weak);
 }
 
