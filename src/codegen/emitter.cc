@@ -153,6 +153,7 @@ void Emitter::step(
         what) {
   runtime::Step s;
   s.name = i.name;
+  s.op = ir::name(i.opcode);
   s.location = i.location();
   s.what = std::move(what);
   block_->steps.push_back(std::move(s));

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "src/base/env.h"
+#include "src/base/profiler.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/compile.h"
 #include "src/compiler/cost_analysis.h"
@@ -46,7 +47,11 @@ class PlannedExecutable final : public Executable {
     runtime::RunOptions options;
     options.check_replicas = env_flag("TESSERA_CHECK_REPLICAS", false);
     runtime::RunCounters counters;
+    const std::int64_t begin = profiler::on() ? profiler::now() : 0;
     DeviceArrays results = runtime::run(c_.built.plan, std::move(args), options, &counters);
+    if (begin != 0) {
+      profiler::record({profiler::Kind::run, c_.module->name, "", {}, begin, profiler::now()});
+    }
     std::lock_guard lock(mutex_);
     last_ = counters;
     return results;
