@@ -51,6 +51,25 @@ std::uint64_t next_call();
 /// From any thread. Beyond the limit of all sessions events are counted only.
 void record(Event event);
 
+/// Records an event that lasts as long as this does.
+class Span {
+ public:
+  Span(Kind kind, const char* op, const std::string& name, Location location = {})
+      : begin_(on() ? now() : 0), kind_(kind), op_(op), name_(name), location_(location) {}
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+  ~Span() {
+    if (begin_ != 0) record({kind_, op_, name_, location_, begin_, now()});
+  }
+
+ private:
+  std::int64_t begin_;
+  Kind kind_;
+  const char* op_;
+  const std::string& name_;
+  Location location_;
+};
+
 /// From begin() to end() events are recorded; sessions may overlap.
 class Session {
  public:

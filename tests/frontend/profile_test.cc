@@ -62,6 +62,7 @@ TEST_F(ProgramProfiles, CompilationsAreRecordedByStage) {
   ASSERT_NE(plan, nullptr) << scope.table();
   EXPECT_EQ(plan->kind, "stage");
   EXPECT_GT(plan->seconds, 0);
+  EXPECT_NE(find(rows, "trace"), nullptr) << scope.table();
 }
 
 TEST_F(ProgramProfiles, TracesHaveThreadsDevicesAndLoops) {
