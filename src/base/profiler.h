@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tessera/error.h>
@@ -54,19 +55,21 @@ void record(Event event);
 /// Records an event that lasts as long as this does.
 class Span {
  public:
-  Span(Kind kind, const char* op, const std::string& name, Location location = {})
+  /// The texts must live as long.
+  Span(Kind kind, std::string_view op, std::string_view name, Location location = {})
       : begin_(on() ? now() : 0), kind_(kind), op_(op), name_(name), location_(location) {}
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
   ~Span() {
-    if (begin_ != 0) record({kind_, op_, name_, location_, begin_, now()});
+    if (begin_ != 0) {
+      record({kind_, std::string(op_), std::string(name_), location_, begin_, now()});
+    }
   }
 
  private:
   std::int64_t begin_;
   Kind kind_;
-  const char* op_;
-  const std::string& name_;
+  std::string_view op_, name_;
   Location location_;
 };
 

@@ -37,6 +37,7 @@ class PlannedExecutable final : public Executable {
   const std::vector<Shape>& result_shapes() const override { return c_.result_shapes; }
 
   DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
+    const profiler::Span span(profiler::Kind::run, c_.module->name, "");
     // Which memory may be reused shows in the handles: a caller keeps one on what it did not give
     // away. The flags only have to fit.
     if (!c_.options.runs) throw RuntimeError("this program was compiled to be looked at only");
@@ -47,11 +48,7 @@ class PlannedExecutable final : public Executable {
     runtime::RunOptions options;
     options.check_replicas = env_flag("TESSERA_CHECK_REPLICAS", false);
     runtime::RunCounters counters;
-    const std::int64_t begin = profiler::on() ? profiler::now() : 0;
     DeviceArrays results = runtime::run(c_.built.plan, std::move(args), options, &counters);
-    if (begin != 0) {
-      profiler::record({profiler::Kind::run, c_.module->name, "", {}, begin, profiler::now()});
-    }
     std::lock_guard lock(mutex_);
     last_ = counters;
     return results;

@@ -120,8 +120,9 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   }
   const auto layout = layout_of_parts(impl.sharding, impl.shape.dims, location);
   if (layout->partial_sums) {
-    const Array sum = without_partial_sums(
-        internal::make_device_array(impl.shape, impl.sharding, buffers, true, false), location);
+    const Array terms =
+        internal::make_device_array(impl.shape, impl.sharding, buffers, true, false);
+    const Array sum = resharded(terms, summed(impl.sharding), location);
     return joined(*sum.impl(), internal::shared_buffers(*sum.impl(), location), location);
   }
   TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
