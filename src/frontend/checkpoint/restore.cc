@@ -3,10 +3,12 @@
 #include <tessera/checkpoint.h>
 
 #include <algorithm>
+#include <exception>
 
 #include <fmt/format.h>
 
 #include "src/base/at_location.h"
+#include "src/base/task_pool.h"
 #include "src/frontend/checkpoint/manifest.h"
 #include "src/frontend/checkpoint/placement_of.h"
 #include "src/frontend/checkpoint/step_folder.h"
@@ -158,6 +160,33 @@ std::string array_of(const std::string& path) {
   return "restore_checkpoint: array" + (path.empty() ? std::string() : " '" + path + "'");
 }
 
+/// All arrays of a checkpoint, several at once.
+std::vector<Array> read_arrays(const Checkpoint& checkpoint,
+                               const std::vector<std::optional<Sharding>>& shardings,
+                               Location location) {
+  const std::vector<ArrayRecord>& arrays = checkpoint.manifest().arrays;
+  // Arrays that are one stay one, if they are placed alike.
+  const auto is_copy = [&](std::size_t i) {
+    return arrays[i].same_as && shardings[*arrays[i].same_as] == shardings[i];
+  };
+  std::vector<Array> out(arrays.size());
+  // Of several errors the first is thrown, whichever thread was faster.
+  std::vector<std::exception_ptr> errors(arrays.size());
+  parallel_for(std::int64_t(arrays.size()), [&](std::int64_t n) {
+    const auto i = std::size_t(n);
+    try {
+      if (!is_copy(i)) out[i] = checkpoint.read(arrays[i], shardings[i], location);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  });
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (errors[i]) std::rethrow_exception(errors[i]);
+    if (is_copy(i)) out[i] = out[*arrays[i].same_as];
+  }
+  return out;
+}
+
 std::vector<Array> restored(const Checkpoint& checkpoint, const std::vector<Array>& like,
                             const std::vector<std::optional<Sharding>>& shardings,
                             Location location) {
@@ -170,17 +199,7 @@ std::vector<Array> restored(const Checkpoint& checkpoint, const std::vector<Arra
     if (shardings[i]) frontend::check_placement(*shardings[i], saved.shape, who, location);
   }
   checkpoint.check_files();
-  std::vector<Array> out;
-  for (std::size_t i = 0; i < like.size(); ++i) {
-    const auto same = manifest.arrays[i].same_as;
-    // Arrays that are one stay one, if they are placed alike.
-    if (same && shardings[*same] == shardings[i]) {
-      out.push_back(out[*same]);
-    } else {
-      out.push_back(checkpoint.read(manifest.arrays[i], shardings[i], location));
-    }
-  }
-  return out;
+  return read_arrays(checkpoint, shardings, location);
 }
 
 }  // namespace
@@ -241,14 +260,15 @@ std::map<std::string, Array> restore_checkpoint_arrays(const std::string& direct
     }
     const auto sharding = frontend::resolve_leaf(options.sharding, who, true, false, location);
     return with_checkpoint(directory, options.step, [&](const Checkpoint& checkpoint) {
-      std::map<std::string, Array> out;
       for (const ArrayRecord& a : checkpoint.manifest().arrays) {
         if (sharding) frontend::check_placement(*sharding, a.shape, array_of(a.path), location);
       }
       checkpoint.check_files();
-      for (const ArrayRecord& a : checkpoint.manifest().arrays) {
-        out[a.path] = checkpoint.read(a, sharding, location);
-      }
+      const std::vector<ArrayRecord>& records = checkpoint.manifest().arrays;
+      const std::vector<Array> arrays =
+          read_arrays(checkpoint, std::vector(records.size(), sharding), location);
+      std::map<std::string, Array> out;
+      for (std::size_t i = 0; i < records.size(); ++i) out[records[i].path] = arrays[i];
       return out;
     });
   });
