@@ -24,7 +24,7 @@ struct ProfileOptions {
 struct ProfileRow {
   /// "kernel", "exchange" (a collective) or "stage" (of a compilation).
   std::string kind;
-  /// The operation: "dot", "all-reduce"; of fused operations the last one. Of a stage its name.
+  /// The operation: "dot", "all-reduce"; of fused elementwise ones "add+tanh". Of a stage its name.
   std::string op;
   /// The user's "file:line", or "".
   std::string location;

@@ -2,6 +2,7 @@
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -78,6 +79,7 @@ Value Loop::operation(const ir::Instruction& i, int stack) {
   }
   const auto v = builder_.apply(i, operands);
   TESSERA_CHECK(v.has_value(), "no block function for " + i.name);
+  if (!contains(computed_, i.opcode)) computed_.push_back(i.opcode);
   return *v;
 }
 
@@ -222,7 +224,10 @@ std::shared_ptr<const LoopExpr> Loop::program(Value v) {
   return builder_.finish();
 }
 
-void Loop::finish(const ir::Instruction& root, Value v) { store(root, v, e_.result(root)); }
+void Loop::finish(const ir::Instruction& root, Value v) {
+  store(root, v, e_.result(root));
+  e_.name_step(computed_);
+}
 
 void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
   std::vector<runtime::KernelTask::Reuse> reuse;

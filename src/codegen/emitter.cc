@@ -159,6 +159,19 @@ void Emitter::step(
   block_->steps.push_back(std::move(s));
 }
 
+void Emitter::name_step(const std::vector<ir::Opcode>& computed) {
+  constexpr std::size_t kNamed = 6;
+  if (computed.size() < 2) return;
+  std::string& op = block_->steps.back().op;
+  op.clear();
+  if (computed.size() > kNamed) op.append("...");
+  for (std::size_t k = computed.size() - std::min(computed.size(), kNamed); k < computed.size();
+       ++k) {
+    if (!op.empty()) op.push_back('+');
+    op.append(ir::name(computed[k]));
+  }
+}
+
 void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
                    std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse) {
   runtime::KernelTask t;

@@ -53,6 +53,15 @@ TEST_F(ProgramProfiles, RowsNameOperationsAndLines) {
   EXPECT_NEAR(share, 1, 1e-9);
 }
 
+TEST_F(ProgramProfiles, FusedOperationsAreNamed) {
+  const auto f = jit([](Array x) { return tanh(x * x + 1) * x; });
+  const Array x = counting({100});
+  f(x);
+  const Profile scope = profile();
+  f(x);
+  EXPECT_NE(find(scope.rows(), "multiply+add+tanh"), nullptr) << scope.table();
+}
+
 TEST_F(ProgramProfiles, CompilationsAreRecordedByStage) {
   Profile scope = profile();
   jit([](Array x) { return x * 3 + 1; })(ones({5}));
