@@ -138,7 +138,7 @@ void restore_tree(const std::string& directory, const std::function<void(TreeVis
 /// @throws IoError, naming the file, if something can't be written. What was there before remains.
 /// @throws ValueError for a step that is there already, a negative one, and `keep` below 1.
 /// @throws TracerError while a function is traced; TypeError for a shape_dtype_struct; RuntimeError
-///   for an array that has been deleted.
+///   for an array that has been deleted; NotImplementedError for arrays of several processes.
 template <TreeLike T>
 void save_checkpoint(const std::string& directory, const T& tree, std::int64_t step,
                      const SaveCheckpointOptions& options = {},

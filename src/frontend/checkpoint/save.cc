@@ -35,6 +35,14 @@ class CheckpointWriter {
     }
     tree_ = structure_of(walk);
     arrays_ = snapshot(internal::collect_leaves(walk), tree_.paths, who_, location);
+    for (std::size_t i = 0; i < arrays_.size(); ++i) {
+      for (const ShardPiece& piece : arrays_[i].pieces) {
+        if (piece.process == kProcess) continue;
+        throw NotImplementedError(who_ + ": the array " + tree_.paths[i] + " is on process " +
+                                  std::to_string(piece.process) +
+                                  "; checkpoints of several processes aren't written yet");
+      }
+    }
     total_ = piece_bytes(arrays_, kProcess);
     folder_.emplace(directory, step, options.replace);
   }

@@ -62,6 +62,12 @@ SavedArray saved(const Array& array, const std::string& who, Location location) 
                            (by.empty() ? "" : ": it was " + by),
                        location);
   }
+  if (!impl.sharding.is_fully_addressable(location)) {
+    throw NotImplementedError(who + " is on devices of other processes as well, " +
+                                  impl.sharding.to_string() +
+                                  "; arrays of several processes can't be written to files yet",
+                              location);
+  }
   const Array whole = without_partial_sums(array, location);
   out.buffers = internal::shared_buffers(*whole.impl(), location);
   out.sharding = whole.impl()->sharding;

@@ -40,8 +40,8 @@ struct SavedArray {
   void read(const ShardPiece& piece, const Box& requested, std::byte* host) const;
 };
 
-/// TracerError, TypeError (no value) or RuntimeError (deleted) that begins with `who` and names the
-/// array's path.
+/// TracerError, TypeError (no value), RuntimeError (deleted) or NotImplementedError (parts that
+/// other processes have) that begins with `who` and names the array's path.
 std::vector<SavedArray> snapshot(const std::vector<Array>& arrays,
                                  const std::vector<std::string>& paths, const std::string& who,
                                  Location location);
