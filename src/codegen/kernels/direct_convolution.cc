@@ -240,7 +240,8 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
                           strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
                           c.groups_split_batch, c.batch, a.rows_are_batch, a.sums_are_taps);
   a.c = std::move(c);
-  kernel.make = kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));
+  kernel.make =
+      kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));
   return kernel;
 }
 
