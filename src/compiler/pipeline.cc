@@ -15,6 +15,7 @@
 #include "src/codegen/liveness.h"
 #include "src/compiler/context_pool.h"
 #include "src/compiler/dump.h"
+#include "src/cost/peak_memory.h"
 #include "src/ir/analysis/layouts.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/custom_calls/custom_call.h"
@@ -40,7 +41,6 @@
 #include "src/passes/window_scatters.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler {
@@ -211,14 +211,14 @@ void eliminate_common(Compilation& c) {
 /// here and so has no plan, about.
 double peak_bytes(const ir::Module& module) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice)
-    return spmd::estimated_peak_bytes(module);
+    return cost::estimated_peak_bytes(module);
   try {
     codegen::BuiltPlan built = codegen::plan_program(module).built;
     codegen::plan_memory(&built.plan);
     runtime::finalize(&built.plan);
     return double(codegen::estimate_memory(built.plan, {}).peak);
   } catch (const NotImplementedError&) {
-    return spmd::estimated_peak_bytes(module);
+    return cost::estimated_peak_bytes(module);
   }
 }
 void optimize_collectives(Compilation& c) {

@@ -12,8 +12,8 @@
 #include "src/base/log.h"
 #include "src/compiler/explain/page.h"
 #include "src/compiler/read_module.h"
+#include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 
 namespace tessera::testing {
 namespace {
@@ -52,7 +52,7 @@ bool has(const std::string& text, const std::string& part) {
 
 double text_bytes(const ir::Module& module) {
   const auto executable = compiler::compile(module.clone());
-  return spmd::count_communication(*ir::parse_hlo(ir::to_string(executable->partitioned())))
+  return cost::count_communication(*ir::parse_hlo(ir::to_string(executable->partitioned())))
       .total_bytes;
 }
 

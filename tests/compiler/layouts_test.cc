@@ -8,9 +8,9 @@
 
 #include "src/compiler/pipeline.h"
 #include "src/compiler/read_module.h"
+#include "src/cost/count.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/random_program.h"
@@ -46,8 +46,8 @@ TEST(Layouts, PropagatedIsPropagationAlone) {
   const auto solved = compiler::compile(module->clone());
   EXPECT_EQ(solved->layouts(), Layouts::solved);
   EXPECT_NE(ir::to_string(solved->propagated()), propagated_alone(*module));
-  EXPECT_LT(spmd::count_communication(solved->partitioned()).total_bytes,
-            spmd::count_communication(executable->partitioned()).total_bytes);
+  EXPECT_LT(cost::count_communication(solved->partitioned()).total_bytes,
+            cost::count_communication(executable->partitioned()).total_bytes);
 }
 
 TEST(Layouts, RandomProgramsArePropagatedAlone) {
@@ -73,7 +73,7 @@ ENTRY main {
 })");
   const auto executable = compiler::compile(module->clone(), with(Layouts::propagated));
   EXPECT_EQ(executable->propagated().entry()->instructions().size(), 4u);
-  EXPECT_EQ(spmd::count_communication(executable->partitioned()).total_bytes, 0);
+  EXPECT_EQ(cost::count_communication(executable->partitioned()).total_bytes, 0);
 }
 
 }  // namespace

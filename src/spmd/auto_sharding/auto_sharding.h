@@ -12,7 +12,7 @@ namespace tessera::spmd {
 
 struct AutoShardingOptions {
   PartitionOptions partition;
-  /// Bytes that one device may hold, by estimated_peak_bytes. If unset, hardly more than the
+  /// Bytes that one device may hold, by cost::estimated_peak_bytes. If unset, hardly more than the
   /// propagated program.
   std::optional<double> memory_budget;
 };
@@ -23,7 +23,7 @@ struct ProgramCost {
   double collectives = 0;  ///< started
   double flops = 0;        ///< of dots and convolutions
   double peak_bytes = 0;
-  /// In bytes: what is received, and the others as the cost model has them; not memory.
+  /// Seconds of all that is received and of these flops, one after the other.
   double total = 0;
 };
 

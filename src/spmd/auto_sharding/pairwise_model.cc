@@ -264,7 +264,7 @@ class Descent {
     return better;
   }
 
-  static bool lower(double cost, double than) { return cost < than - 1e-9 * (1 + than); }
+  static bool lower(double cost, double than) { return cost < than * (1 - 1e-9); }
 
   const PairwiseModel& model_;
   std::vector<int> states_;

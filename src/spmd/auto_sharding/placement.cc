@@ -24,36 +24,53 @@ Placement placement_of(const TensorSharding& sharding, const LogicalMesh& mesh, 
   return p;
 }
 
+namespace {
+
+/// Axes that one collective goes along.
+struct Along {
+  double ways = 1;
+  cost::Route route;
+};
+
+}  // namespace
+
 double estimated_price(const Placement& from, const Placement& to, const LogicalMesh& mesh,
-                       const TransferCost& cost) {
-  double slice = 1, scatter = 1, reduce = 1, exchange = 1, gather = 1;
-  bool permute = false;
+                       const cost::Machine& machine) {
+  Along scatter, reduce, exchange, gather, permute;
+  double slice = 1;
   for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
     const Placement::At f = from.axes[a], t = to.axes[a];
     if (f.dim == t.dim && f.place == t.place) continue;
     const double n = double(mesh.axes[a].size);
     if (f.dim == Placement::kUnused) {
       if (t.dim >= 0) slice *= n;
-    } else if (f.dim == Placement::kUnreduced) {
-      (t.dim >= 0 ? scatter : reduce) *= n;
-    } else if (t.dim < 0) {
-      gather *= n;
-    } else if (t.dim != f.dim) {
-      exchange *= n;
-    } else {
-      permute = true;
+      continue;
     }
+    Along& along = f.dim == Placement::kUnreduced ? (t.dim >= 0 ? scatter : reduce)
+                   : t.dim < 0                    ? gather
+                   : t.dim != f.dim               ? exchange
+                                                  : permute;
+    along.ways *= n;
+    if (!machine.is_uniform()) machine.extend(&along.route, mesh, int(a));
   }
   double size = from.shard_bytes / slice, total = 0;
-  const auto step = [&](double bytes) { total += bytes + cost.latency_bytes; };
-  if (scatter > 1) {
-    step(size * (scatter - 1) / scatter);
-    size /= scatter;
+  const auto step = [&](ir::Opcode kind, double bytes, const Along& along) {
+    total += machine.collective(kind, bytes, along.route);
+  };
+  if (scatter.ways > 1) {
+    step(ir::Opcode::reduce_scatter, size * (scatter.ways - 1) / scatter.ways, scatter);
+    size /= scatter.ways;
   }
-  if (reduce > 1) step(2 * size * (reduce - 1) / reduce);
-  if (exchange > 1) step(size * (exchange - 1) / exchange);
-  if (permute) step(size);
-  if (gather > 1) step(size * (gather - 1));
+  if (reduce.ways > 1) {
+    step(ir::Opcode::all_reduce, cost::received_bytes(ir::Opcode::all_reduce, size, reduce.ways),
+         reduce);
+  }
+  if (exchange.ways > 1) {
+    step(ir::Opcode::all_to_all, cost::received_bytes(ir::Opcode::all_to_all, size, exchange.ways),
+         exchange);
+  }
+  if (permute.ways > 1) step(ir::Opcode::collective_permute, size, permute);
+  if (gather.ways > 1) step(ir::Opcode::all_gather, size * (gather.ways - 1), gather);
   return total;
 }
 

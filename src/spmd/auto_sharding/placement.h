@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/base/shape.h"
+#include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
-#include "src/spmd/cost.h"
 
 namespace tessera::spmd::auto_sharding {
 
@@ -26,10 +26,10 @@ struct Placement {
 Placement placement_of(const TensorSharding& sharding, const LogicalMesh& mesh, const Dims& dims,
                        std::int64_t element_bytes);
 
-/// About what the reshard planner's price is (reshard/planner.h), without a search: partial sums
-/// are scattered or reduced, slices taken, axes exchanged between dims, shards permuted and
-/// gathered, one collective each.
+/// In seconds, about what the reshard planner's price is (reshard/planner.h), without a search:
+/// partial sums are scattered or reduced, slices taken, axes exchanged between dims, shards
+/// permuted and gathered, one collective each.
 double estimated_price(const Placement& from, const Placement& to, const LogicalMesh& mesh,
-                       const TransferCost& cost);
+                       const cost::Machine& machine);
 
 }  // namespace tessera::spmd::auto_sharding

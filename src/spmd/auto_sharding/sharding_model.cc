@@ -11,14 +11,13 @@
 #include <utility>
 
 #include "src/base/contains.h"
-#include "src/ir/analysis/cost.h"
+#include "src/cost/executions.h"
+#include "src/cost/work.h"
 #include "src/spmd/auto_sharding/placement.h"
-#include "src/spmd/executions.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/factor_use.h"
-#include "src/spmd/rules/layout_work.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd::auto_sharding {
@@ -37,20 +36,20 @@ constexpr std::size_t kMaxStates = 256, kMaxStrategies = 1024;
 
 class ShardingModel::Builder {
  public:
-  Builder(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
-          double bytes_per_held_byte)
+  Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine,
+          double passes_of_held)
       : module_(module),
         propagation_(propagation),
         graph_(propagation.graph()),
         mesh_(propagation.mesh()),
-        cost_(cost),
-        bytes_per_held_byte_(bytes_per_held_byte) {}
+        machine_(machine),
+        seconds_per_held_byte_(machine.pass(passes_of_held)) {}
 
   void start() {
     if (!mesh_) return;
     group_axes();
     if (groups_.empty()) return;
-    times_ = executions(module_);
+    times_ = cost::executions(module_);
     join();
     number();
     current_.resize(graph_.values.size());
@@ -229,7 +228,7 @@ class ShardingModel::Builder {
     }
     std::vector<double> costs;
     for (const Placement& p : node.placements)
-      costs.push_back(bytes_per_held_byte_ * p.shard_bytes);
+      costs.push_back(seconds_per_held_byte_ * p.shard_bytes);
     const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
     for (const int v : members) node_of_value_[std::size_t(v)] = at;
@@ -313,7 +312,7 @@ class ShardingModel::Builder {
       slot->tensors.push_back(t);
     }
     if (slots.empty()) return;
-    const double times = times_[op.instruction->parent];
+    const double times = times_[op.instruction->parent].times;
     const double work = work_of(op);
     const FactorRule& rule = *op.rule;
     if (joins(op) && slots.size() == 1) {
@@ -389,11 +388,11 @@ class ShardingModel::Builder {
         for (std::size_t c = 0; c < needed.size(); ++c) {
           const Placement& need = needed[c][k];
           if (!(need == states[s])) {
-            edge.cost[s * needed.size() + c] += bytes_per_held_byte_ * need.shard_bytes;
+            edge.cost[s * needed.size() + c] += seconds_per_held_byte_ * need.shard_bytes;
           }
           edge.cost[s * needed.size() + c] +=
-              times * (is_result ? estimated_price(need, states[s], *mesh_, cost_.transfer)
-                                 : estimated_price(states[s], need, *mesh_, cost_.transfer));
+              times * (is_result ? estimated_price(need, states[s], *mesh_, machine_)
+                                 : estimated_price(states[s], need, *mesh_, machine_));
         }
       }
     }
@@ -417,7 +416,7 @@ class ShardingModel::Builder {
       default:
         break;
     }
-    return layout_work(i) * cost_.bytes_per_flop;
+    return machine_.work(cost::layout_work(i));
   }
 
   std::int64_t ways(const TensorSharding& s) const {
@@ -502,8 +501,8 @@ class ShardingModel::Builder {
         const Placement have = placed(current_[v]);
         const Placement need =
             placed(tensor_sharding(mesh_, *op.rule, uses, tensors[k], results, axes));
-        cost += results ? estimated_price(need, have, *mesh_, cost_.transfer)
-                        : estimated_price(have, need, *mesh_, cost_.transfer);
+        cost += results ? estimated_price(need, have, *mesh_, machine_)
+                        : estimated_price(have, need, *mesh_, machine_);
       }
     };
     add(op.operands, op.rule->operands, false);
@@ -515,10 +514,10 @@ class ShardingModel::Builder {
   const Propagation& propagation_;
   const propagation::Graph& graph_;
   const MeshRef mesh_;
-  const CostModel cost_;
-  const double bytes_per_held_byte_;
+  const cost::Machine machine_;
+  const double seconds_per_held_byte_;
   std::vector<IndexList> groups_;  ///< axes that are placed together
-  std::unordered_map<const ir::Computation*, double> times_;
+  std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::vector<int> parent_;
   std::map<int, std::vector<int>> members_;
   std::vector<IndexList> new_variables_;  ///< by op
@@ -533,8 +532,8 @@ class ShardingModel::Builder {
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,
-                             const CostModel& cost, double bytes_per_held_byte)
-    : builder_(std::make_unique<Builder>(module, propagation, cost, bytes_per_held_byte)) {
+                             const cost::Machine& machine, double passes_of_held)
+    : builder_(std::make_unique<Builder>(module, propagation, machine, passes_of_held)) {
   builder_->start();
 }
 ShardingModel::~ShardingModel() = default;

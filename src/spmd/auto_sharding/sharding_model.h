@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "src/cost/machine.h"
 #include "src/spmd/auto_sharding/pairwise_model.h"
-#include "src/spmd/cost.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd::auto_sharding {
@@ -15,15 +15,15 @@ namespace tessera::spmd::auto_sharding {
 /// Variables are arrays, or several that have one sharding: what elementwise ops join. The states
 /// of one are all shardings that divide it evenly, and that which it has; of one whose sharding the
 /// program states, just that. Factors are ops; their states are the ways to share out their work
-/// among the mesh axes. Costs are in bytes, as CostModel counts them, times how often the
-/// computation around runs: work at the factors, reshards at the edges.
+/// among the mesh axes. Costs are seconds, times how often the computation around runs: work at the
+/// factors, reshards at the edges.
 class ShardingModel {
  public:
   /// `propagation` has run on the module; arrays have the shardings that it gave them.
-  /// `bytes_per_held_byte`: what each byte of a shard costs, in bytes received, wherever an array
-  /// is made or resharded: the price of memory.
-  ShardingModel(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
-                double bytes_per_held_byte);
+  /// `passes_of_held`: what each byte of a shard costs, in passes over memory, wherever an array is
+  /// made or resharded: the price of memory.
+  ShardingModel(const ir::Module& module, const Propagation& propagation,
+                const cost::Machine& machine, double passes_of_held);
   ~ShardingModel();
 
   /// Groups of mesh axes that shardings use together. States place them as a whole.

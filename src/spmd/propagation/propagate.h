@@ -39,6 +39,7 @@ class Propagation {
   struct Pin {
     int value = 0;
     TensorSharding sharding;
+    friend bool operator==(const Pin&, const Pin&) = default;
   };
   /// Arrays that always have one sharding (a loop's carries, say) have one number.
   int value_of(const ir::Instruction& instruction, std::size_t leaf) const;
