@@ -122,6 +122,7 @@ void propagate(Compilation& c) {
   if (!c.context) c.context = take_context();
   spmd::AutoShardingOptions options;
   options.partition = c.partition;
+  if (c.options.network) options.partition.machine = cost::Machine(*c.options.network);
   options.partition.context = c.context.get();
   if (c.options.memory_budget) options.memory_budget = double(*c.options.memory_budget);
   spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
@@ -160,6 +161,7 @@ void keep_shardings(Compilation& c) {
 void partition(Compilation& c) {
   if (!is_global(c)) return;
   spmd::PartitionOptions options = c.partition;
+  if (c.options.network) options.machine = cost::Machine(*c.options.network);
   options.all_records = c.for_report;
   if (!c.context) c.context = take_context();
   options.context = c.context.get();

@@ -7,7 +7,8 @@
 
 namespace tessera::cost {
 
-CollectiveAxes::CollectiveAxes(const ir::Module& module) : devices_(module.num_partitions),
+CollectiveAxes::CollectiveAxes(const ir::Module& module)
+    : devices_(module.num_partitions),
       everyone_(std::max<std::int64_t>(1, module.num_partitions * module.replica_count)) {
   if (!module.mesh || module.mesh->num_devices() != devices_) return;
   const LogicalMesh& mesh = *module.mesh;

@@ -20,9 +20,10 @@ std::string trimmed(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const std::string& item, const std::string& what, Location location) {
-  throw ValueError("network '" + item + "': " + what +
-                       "; items are as data=50GB/s:1us, *=100GB/s, start=5us, flops=200T, memory=1.5TB/s",
-                   location);
+  throw ValueError(
+      "network '" + item + "': " + what +
+          "; items are as data=50GB/s:1us, *=100GB/s, start=5us, flops=200T, memory=1.5TB/s",
+      location);
 }
 
 /// A positive number with one of the units behind it.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace tessera::spmd::auto_sharding {
@@ -98,22 +99,19 @@ class MessagePassing {
         least = std::min(least, costs[k]);
       }
       for (std::size_t c = 0; c < least_.size(); ++c) least_[c] -= to_factor[c];
-      for (std::size_t x = 0; x < to_variable.size(); ++x) {
+      const double* row = e.cost.data();
+      for (double& to : to_variable) {
         double least = kInfinity;
-        for (int c = 0; c < e.columns; ++c) {
-          least = std::min(least, least_[std::size_t(c)] + e.at(int(x), c));
-        }
-        to_variable[x] = least;
+        for (const double base : least_) least = std::min(least, base + *row++);
+        to = least;
       }
       normalize(&to_variable);
     } else {
       std::fill(to_factor.begin(), to_factor.end(), kInfinity);
+      const double* row = e.cost.data();
       for (std::size_t x = 0; x < costs.size(); ++x) {
         const double here = costs[x] - to_variable[x];
-        for (int c = 0; c < e.columns; ++c) {
-          double& least = to_factor[std::size_t(c)];
-          least = std::min(least, here + e.at(int(x), c));
-        }
+        for (double& least : to_factor) least = std::min(least, here + *row++);
       }
       normalize(&to_factor);
     }
@@ -201,13 +199,18 @@ class Descent {
     return true;
   }
 
-  /// What the variables of a factor cost with all factors around them.
-  double around(const std::vector<int>& variables, const std::vector<int>& factors) const {
+  /// What the variables of a factor cost with all factors around them; where that is above `most`,
+  /// some number above it.
+  double around(const std::vector<int>& variables, const std::vector<int>& factors,
+                double most = kInfinity) const {
     double cost = 0;
     for (const int v : variables) {
       cost += model_.nodes[std::size_t(v)].cost[std::size_t(states_[std::size_t(v)])];
     }
-    for (const int f : factors) cost += least_of(f);
+    for (const int f : factors) {
+      if (cost > most) break;
+      cost += least_of(f);
+    }
     return cost;
   }
 
@@ -235,33 +238,51 @@ class Descent {
     if (factors.size() > kMostAround) return false;
     double least = around(variables, factors);
     bool better = false;
-    std::vector<int> kept = states_;
+    // By edge and column: what the variable would best be.
+    std::vector<std::vector<int>> wanted;
+    for (const int e : node.edges) wanted.push_back(best_states(model_.edges[std::size_t(e)]));
+    std::vector<int> before, after;
+    std::set<std::vector<int>> tried;
     for (std::size_t k = 0; k < node.cost.size(); ++k) {
-      std::vector<int> before;
-      bool differs = false;
-      for (const int e : node.edges) {
-        const Edge& edge = model_.edges[std::size_t(e)];
-        int& state = states_[std::size_t(edge.variable)];
-        before.push_back(state);
-        const int n = int(model_.nodes[std::size_t(edge.variable)].cost.size());
-        for (int x = 0; x < n; ++x) {
-          if (edge.at(x, edge.column[k]) < edge.at(state, edge.column[k])) state = x;
-        }
-        differs |= state != before.back();
-      }
-      if (differs) {
-        const double cost = around(variables, factors);
-        if (lower(cost, least)) {
-          least = cost;
-          better = true;
-          continue;
-        }
-      }
+      before.clear();
+      after.clear();
       for (std::size_t i = 0; i < node.edges.size(); ++i) {
-        states_[std::size_t(model_.edges[std::size_t(node.edges[i])].variable)] = before[i];
+        const Edge& edge = model_.edges[std::size_t(node.edges[i])];
+        const int now = states_[std::size_t(edge.variable)], column = edge.column[k];
+        const int best = wanted[i][std::size_t(column)];
+        before.push_back(now);
+        after.push_back(edge.at(best, column) < edge.at(now, column) ? best : now);
+      }
+      // Many states of the factor ask for the same.
+      if (after == before || !tried.insert(after).second) continue;
+      assign(node, after);
+      const double cost = around(variables, factors, least);
+      if (lower(cost, least)) {
+        least = cost;
+        better = true;
+      } else {
+        assign(node, before);
       }
     }
     return better;
+  }
+
+  static std::vector<int> best_states(const Edge& edge) {
+    std::vector<int> best(std::size_t(edge.columns), 0);
+    const int states = int(edge.cost.size()) / edge.columns;
+    for (int x = 1; x < states; ++x) {
+      for (int c = 0; c < edge.columns; ++c) {
+        int& b = best[std::size_t(c)];
+        if (edge.at(x, c) < edge.at(b, c)) b = x;
+      }
+    }
+    return best;
+  }
+
+  void assign(const Node& factor, const std::vector<int>& states) {
+    for (std::size_t i = 0; i < factor.edges.size(); ++i) {
+      states_[std::size_t(model_.edges[std::size_t(factor.edges[i])].variable)] = states[i];
+    }
   }
 
   static bool lower(double cost, double than) { return cost < than * (1 - 1e-9); }
@@ -297,6 +318,7 @@ Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states
       for (const int e : node.edges) {
         const Edge& edge = model.edges[std::size_t(e)];
         cost += edge.at(states[std::size_t(edge.variable)], edge.column[k]);
+        if (cost >= least) break;
       }
       if (cost >= least) continue;
       least = cost;

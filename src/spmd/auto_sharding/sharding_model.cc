@@ -342,41 +342,69 @@ class ShardingModel::Builder {
     std::vector<FactorAxes> list;
   };
 
+  struct TensorUse {
+    const TensorFactors* factors;
+    bool is_result;
+  };
+  /// Strategies that split some tensors in the same way.
+  struct Columns {
+    std::vector<int> of;               ///< by strategy
+    std::vector<std::size_t> example;  ///< by column: a strategy
+  };
+
+  /// Of strategies that put the same axes on all factors that these tensors have to do with.
+  static Columns columns_of(const FactorRule& rule, const Strategies& strategies,
+                            const std::vector<TensorUse>& tensors) {
+    std::vector<char> matters(rule.factors.size(), 0);
+    for (const TensorUse& t : tensors) {
+      for (const IndexList& dim : *t.factors) {
+        for (const int f : dim) matters[std::size_t(f)] = 1;
+      }
+      for (std::size_t f = 0; t.is_result && f < matters.size(); ++f) {
+        matters[f] |= !strategies.uses[f].in_result;
+      }
+    }
+    Columns out;
+    std::unordered_map<std::string, int> known;
+    std::string key;
+    for (std::size_t k = 0; k < strategies.list.size(); ++k) {
+      key.clear();
+      for (std::size_t f = 0; f < matters.size(); ++f) {
+        if (!matters[f]) continue;
+        for (const int a : strategies.list[k][f]) key.push_back(char(a + 1));
+        key.push_back(0);
+      }
+      const auto [it, fresh] = known.try_emplace(key, int(out.example.size()));
+      if (fresh) out.example.push_back(k);
+      out.of.push_back(it->second);
+    }
+    return out;
+  }
+
   void add_edge(const Op& op, const FactorRule& rule, const Strategies& strategies,
                 const Slot& slot, int factor, double times) {
     const std::size_t operands = op.operands.size();
     PairwiseModel::Edge edge;
     edge.variable = slot.node;
     edge.factor = factor;
-    std::map<std::string, int> columns;
+    std::vector<TensorUse> tensors;
+    for (const std::size_t t : slot.tensors) {
+      const bool is_result = t >= operands;
+      tensors.push_back({is_result ? &rule.results[t - operands] : &rule.operands[t], is_result});
+    }
+    Columns columns = columns_of(rule, strategies, tensors);
+    edge.column = std::move(columns.of);
     std::vector<std::vector<Placement>> needed;  // by column and tensor of the slot
-    for (const FactorAxes& axes : strategies.list) {
-      std::string key;
-      std::vector<TensorSharding> shardings;
-      for (const std::size_t t : slot.tensors) {
-        const bool is_result = t >= operands;
-        shardings.push_back(tensor_sharding(
-            mesh_, rule, strategies.uses, is_result ? rule.results[t - operands] : rule.operands[t],
-            is_result, axes));
-        for (const DimSharding& d : shardings.back().dims) {
-          for (const int a : d.axes) key.push_back(char(a + 1));
-          key.push_back(0);
-        }
-        for (const int a : shardings.back().unreduced) key.push_back(char(a + 1));
-        key.push_back(0);
+    for (const std::size_t k : columns.example) {
+      needed.emplace_back();
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const std::size_t t = slot.tensors[i];
+        const int v = t < operands ? op.operands[t] : op.results[t - operands];
+        needed.back().push_back(placement_of(
+            tensor_sharding(mesh_, rule, strategies.uses, *tensors[i].factors, tensors[i].is_result,
+                            strategies.list[k]),
+            *mesh_, graph_.values[std::size_t(v)].dims, element_bytes_[std::size_t(v)]));
       }
-      const auto [it, fresh] = columns.try_emplace(std::move(key), int(needed.size()));
-      if (fresh) {
-        needed.emplace_back();
-        for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
-          const std::size_t t = slot.tensors[k];
-          const int v = t < operands ? op.operands[t] : op.results[t - operands];
-          needed.back().push_back(placement_of(shardings[k], *mesh_,
-                                               graph_.values[std::size_t(v)].dims,
-                                               element_bytes_[std::size_t(v)]));
-        }
-      }
-      edge.column.push_back(it->second);
     }
     edge.columns = int(needed.size());
     const std::vector<Placement>& states = nodes_[std::size_t(slot.node)].placements;
@@ -474,22 +502,23 @@ class ShardingModel::Builder {
       FactorAxes best(op.rule->factors.size());
       // With all groups active no choice depends on where they are.
       if (std::find(active.begin(), active.end(), 0) != active.end()) {
-        const Strategies strategies = enumerate(op, best);
-        double least = std::numeric_limits<double>::infinity();
-        for (const FactorAxes& axes : strategies.list) {
-          const double cost = cost_now(op, strategies.uses, axes);
-          if (cost >= least) continue;
-          least = cost;
-          best = axes;
-        }
+        Strategies strategies = enumerate(op, best);
+        const std::vector<double> costs = costs_now(op, strategies);
+        const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
+        best = std::move(strategies.list[std::size_t(least)]);
       }
       strategy_.push_back(std::move(best));
     }
     active_ = active;
   }
 
-  double cost_now(const Op& op, const std::vector<FactorUse>& uses, const FactorAxes& axes) const {
-    double cost = work_of(op) * work_share(*mesh_, uses, axes);
+  /// By strategy, for the arrays as they are.
+  std::vector<double> costs_now(const Op& op, const Strategies& strategies) const {
+    std::vector<double> costs;
+    const double work = work_of(op);
+    for (const FactorAxes& axes : strategies.list) {
+      costs.push_back(work * work_share(*mesh_, strategies.uses, axes));
+    }
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors,
                          bool results) {
       for (std::size_t k = 0; k < values.size(); ++k) {
@@ -499,15 +528,22 @@ class ShardingModel::Builder {
           return placement_of(s, *mesh_, graph_.values[v].dims, element_bytes_[v]);
         };
         const Placement have = placed(current_[v]);
-        const Placement need =
-            placed(tensor_sharding(mesh_, *op.rule, uses, tensors[k], results, axes));
-        cost += results ? estimated_price(need, have, *mesh_, machine_)
-                        : estimated_price(have, need, *mesh_, machine_);
+        const Columns columns = columns_of(*op.rule, strategies, {{&tensors[k], results}});
+        std::vector<double> prices;
+        for (const std::size_t example : columns.example) {
+          const Placement need = placed(tensor_sharding(
+              mesh_, *op.rule, strategies.uses, tensors[k], results, strategies.list[example]));
+          prices.push_back(results ? estimated_price(need, have, *mesh_, machine_)
+                                   : estimated_price(have, need, *mesh_, machine_));
+        }
+        for (std::size_t s = 0; s < costs.size(); ++s) {
+          costs[s] += prices[std::size_t(columns.of[s])];
+        }
       }
     };
     add(op.operands, op.rule->operands, false);
     add(op.results, op.rule->results, true);
-    return cost;
+    return costs;
   }
 
   const ir::Module& module_;
