@@ -22,9 +22,6 @@
 namespace tessera::spmd {
 namespace {
 
-/// Times that all pairs of axis groups are gone through.
-constexpr int kRounds = 3;
-
 /// The groups of mesh axes that one model places: all, if they are few, else two at a time.
 std::vector<std::vector<std::size_t>> blocks(std::size_t groups) {
   std::vector<std::vector<std::size_t>> out;
@@ -39,25 +36,13 @@ std::vector<std::vector<std::size_t>> blocks(std::size_t groups) {
   return out;
 }
 
-std::vector<Propagation::Pin> solve(const ir::Module& module, const Propagation& propagation,
-                                    const cost::Machine& machine, double passes_of_held) {
-  auto_sharding::ShardingModel choice(module, propagation, machine, passes_of_held);
-  if (choice.groups() == 0) return {};
-  const auto all = blocks(choice.groups());
-  std::size_t in_vain = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    for (const std::vector<std::size_t>& block : all) {
-      const auto_sharding::PairwiseModel& model = choice.build(block);
-      const std::vector<int> start(model.nodes.size(), 0);
-      const double before = with_best_factors(model, start).cost;
-      const auto_sharding::Assignment found = minimize(model, start);
-      choice.take(found);
-      // A block that was just solved needn't be solved again before another has changed.
-      in_vain = found.cost < before * (1 - 1e-9) ? 1 : in_vain + 1;
-      if (in_vain >= all.size() || all.size() == 1) return choice.pins();
-    }
+std::vector<Propagation::Pin> solve(auto_sharding::ShardingModel* choice) {
+  if (choice->groups() == 0) return {};
+  for (const std::vector<std::size_t>& block : blocks(choice->groups())) {
+    const auto_sharding::PairwiseModel& model = choice->build(block);
+    choice->take(minimize(model, std::vector<int>(model.nodes.size(), 0)));
   }
-  return choice.pins();
+  return choice->pins();
 }
 
 bool chooses_arguments(const ir::Module& module) {
@@ -125,8 +110,8 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   std::vector<Propagation::Pin> last;
   for (const double passes : cost::kPassesOfHeld) {
     propagation.run();
-    const std::vector<Propagation::Pin> pins =
-        solve(*open, propagation, options.partition.machine, passes);
+    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine, passes);
+    const std::vector<Propagation::Pin> pins = solve(&choice);
     if (pins.empty()) break;
     // The same as at a lower price of memory: too large.
     if (pins == last) continue;

@@ -37,9 +37,12 @@ class MessagePassing {
   /// Decodes an assignment on the way.
   const std::vector<int>& sweep(bool forward) {
     const int n = int(model_.nodes.size());
+    bound_ = 0;
     for (int k = 0; k < n; ++k) visit(forward ? k : n - 1 - k, forward);
     return states_;
   }
+  /// That no assignment costs less than, by the last sweep.
+  double bound() const { return bound_; }
 
  private:
   int other_end(int edge, int node) const {
@@ -72,7 +75,9 @@ class MessagePassing {
       }
     }
     states_[std::size_t(s)] = argmin(decided);
-    for (double& c : costs) c *= share_[std::size_t(s)];
+    const double least = *std::min_element(costs.begin(), costs.end());
+    bound_ += least;
+    for (double& c : costs) c = (c - least) * share_[std::size_t(s)];
     for (const int e : node.edges) {
       if ((other_end(e, s) > s) == forward) send(e, node.is_factor, costs);
     }
@@ -101,9 +106,8 @@ class MessagePassing {
       for (std::size_t c = 0; c < least_.size(); ++c) least_[c] -= to_factor[c];
       const double* row = e.cost.data();
       for (double& to : to_variable) {
-        double least = kInfinity;
-        for (const double base : least_) least = std::min(least, base + *row++);
-        to = least;
+        to = least_sum(least_.data(), row, least_.size());
+        row += least_.size();
       }
       normalize(&to_variable);
     } else {
@@ -117,8 +121,20 @@ class MessagePassing {
     }
   }
 
-  static void normalize(std::vector<double>* message) {
+  /// Least a[k] + b[k]; in four lanes, as each minimum waits for the one before.
+  static double least_sum(const double* a, const double* b, std::size_t n) {
+    double lanes[4] = {kInfinity, kInfinity, kInfinity, kInfinity};
+    std::size_t k = 0;
+    for (; k + 4 <= n; k += 4) {
+      for (std::size_t j = 0; j < 4; ++j) lanes[j] = std::min(lanes[j], a[k + j] + b[k + j]);
+    }
+    for (; k < n; ++k) lanes[0] = std::min(lanes[0], a[k] + b[k]);
+    return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+  }
+
+  void normalize(std::vector<double>* message) {
     const double least = *std::min_element(message->begin(), message->end());
+    bound_ += least;
     for (double& m : *message) m -= least;
   }
 
@@ -127,6 +143,7 @@ class MessagePassing {
   std::vector<std::vector<double>> to_variable_;  ///< by edge and state
   std::vector<double> share_;
   std::vector<int> states_;
+  double bound_ = 0;
   std::vector<double> costs_, decided_, least_;  ///< of one visit
 };
 
@@ -338,9 +355,14 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
     ++in_vain;
     for (const bool forward : {true, false}) {
       Assignment found = with_best_factors(model, messages.sweep(forward));
-      if (found.cost >= best.cost) continue;
-      best = std::move(found);
-      in_vain = 0;
+      if (found.cost < best.cost) {
+        best = std::move(found);
+        in_vain = 0;
+      }
+      fprintf(stderr, "sweep %d bound %.6g best %.6g\n", k, messages.bound() * 1e9,
+              best.cost * 1e9);
+      // None is better.
+      if (messages.bound() >= best.cost * (1 - 1e-9)) return best;
     }
   }
   return with_best_factors(model, Descent(model, std::move(best.states)).run());

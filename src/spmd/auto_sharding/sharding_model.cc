@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -43,6 +44,7 @@ class ShardingModel::Builder {
         graph_(propagation.graph()),
         mesh_(propagation.mesh()),
         machine_(machine),
+        placements_(propagation.mesh(), machine),
         seconds_per_held_byte_(machine.pass(passes_of_held)) {}
 
   void start() {
@@ -154,6 +156,21 @@ class ShardingModel::Builder {
            (ir::is_elementwise(code) || code == Opcode::tuple || code == Opcode::get_tuple_element);
   }
 
+  /// All that it reads and makes is one variable: it has nothing to choose.
+  bool is_one_variable(const Op& op) {
+    if (!joins(op)) return false;
+    int root = -1;
+    for (const IndexList* list : {&op.operands, &op.results}) {
+      for (const int v : *list) {
+        if (!takes_part(v)) continue;
+        const int r = find(v);
+        if (root >= 0 && r != root) return false;
+        root = r;
+      }
+    }
+    return true;
+  }
+
   void join() {
     parent_.resize(graph_.values.size());
     std::iota(parent_.begin(), parent_.end(), 0);
@@ -215,7 +232,9 @@ class ShardingModel::Builder {
     node.domain.push_back(now);
     const bool is_open = value.boundary ? value.open_boundary : !value.given;
     if (is_open) {
-      for (const int v : members) add_state(&node.domain, current_[std::size_t(v)]);
+      for (const int v : members) {
+        add_state(&node.domain, current_[std::size_t(v)], node.domain.size());
+      }
       TensorSharding state = now.closed();
       for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
       state.unreduced = without_active(state.unreduced);
@@ -223,8 +242,7 @@ class ShardingModel::Builder {
       add_states(root, value, std::move(state), &node.domain);
     }
     for (const TensorSharding& s : node.domain) {
-      node.placements.push_back(
-          placement_of(s, *mesh_, value.dims, element_bytes_[std::size_t(root)]));
+      node.placements.push_back(placements_.of(s, value.dims, element_bytes_[std::size_t(root)]));
     }
     std::vector<double> costs;
     for (const Placement& p : node.placements)
@@ -253,8 +271,11 @@ class ShardingModel::Builder {
     return out;
   }
 
-  static void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s) {
-    const bool known = std::any_of(domain->begin(), domain->end(), [&](const TensorSharding& d) {
+  /// Unless it is among the first ones.
+  static void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s,
+                        std::size_t first) {
+    const auto end = domain->begin() + std::ptrdiff_t(first);
+    const bool known = std::any_of(domain->begin(), end, [&](const TensorSharding& d) {
       return d.dims == s.dims && d.unreduced == s.unreduced;
     });
     if (!known) domain->push_back(s);
@@ -263,6 +284,7 @@ class ShardingModel::Builder {
   /// All even splits in which the groups that stay are where they are.
   void add_states(int root, const Value& value, TensorSharding state,
                   std::vector<TensorSharding>* domain) const {
+    const std::size_t before = domain->size();
     std::vector<char> placed = inactive();
     place_manual(state, &placed);
     AxisAssignments all(
@@ -272,7 +294,10 @@ class ShardingModel::Builder {
         },
         [&](const std::vector<IndexList>& dims) {
           for (std::size_t d = 0; d < dims.size(); ++d) state.dims[d].axes = dims[d];
-          if (!value.boundary || propagation_.is_free(root, state)) add_state(domain, state);
+          if (!value.boundary || propagation_.is_free(root, state)) {
+            // Each is met once here.
+            add_state(domain, state, before);
+          }
           return domain->size() < kMaxStates;
         });
     std::vector<IndexList> fixed;
@@ -400,10 +425,10 @@ class ShardingModel::Builder {
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         const std::size_t t = slot.tensors[i];
         const int v = t < operands ? op.operands[t] : op.results[t - operands];
-        needed.back().push_back(placement_of(
-            tensor_sharding(mesh_, rule, strategies.uses, *tensors[i].factors, tensors[i].is_result,
-                            strategies.list[k]),
-            *mesh_, graph_.values[std::size_t(v)].dims, element_bytes_[std::size_t(v)]));
+        needed.back().push_back(
+            placements_.of(tensor_sharding(mesh_, rule, strategies.uses, *tensors[i].factors,
+                                           tensors[i].is_result, strategies.list[k]),
+                           graph_.values[std::size_t(v)].dims, element_bytes_[std::size_t(v)]));
       }
     }
     edge.columns = int(needed.size());
@@ -419,8 +444,8 @@ class ShardingModel::Builder {
             edge.cost[s * needed.size() + c] += seconds_per_held_byte_ * need.shard_bytes;
           }
           edge.cost[s * needed.size() + c] +=
-              times * (is_result ? estimated_price(need, states[s], *mesh_, machine_)
-                                 : estimated_price(states[s], need, *mesh_, machine_));
+              times *
+              (is_result ? placements_.price(need, states[s]) : placements_.price(states[s], need));
         }
       }
     }
@@ -495,17 +520,54 @@ class ShardingModel::Builder {
     return out;
   }
 
+  /// The way to share out an op that moves nothing, if all its tensors are split alike.
+  std::optional<FactorAxes> agreement(const Op& op) const {
+    const FactorRule& rule = *op.rule;
+    const std::vector<FactorUse> uses = factor_uses(rule);
+    FactorAxes out(rule.factors.size());
+    std::vector<char> seen(rule.factors.size(), 0);
+    const auto agrees = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        if (!takes_part(values[k])) continue;
+        const TensorSharding& s = current_[std::size_t(values[k])];
+        if (s.dims.size() != tensors[k].size() || !s.unreduced.empty()) return false;
+        const Projection p = project(*mesh_, rule, tensors[k], s);
+        if (p.overflow) return false;
+        for (std::size_t f = 0; f < out.size(); ++f) {
+          if (!p.present[f]) continue;
+          if (seen[f] && out[f] != p.factors[f].axes) return false;
+          seen[f] = 1;
+          out[f] = p.factors[f].axes;
+        }
+      }
+      return true;
+    };
+    if (!agrees(op.operands, rule.operands) || !agrees(op.results, rule.results)) {
+      return std::nullopt;
+    }
+    for (std::size_t f = 0; f < out.size(); ++f) {
+      if (out[f].empty()) continue;
+      // What is summed up must then be completed.
+      if (!uses[f].carries || rule.factors[f].blocked || !uses[f].in_result) return std::nullopt;
+    }
+    return out;
+  }
+
   /// Of each op the cheapest strategy for the arrays as they are.
   void start_strategies() {
     const std::vector<char> active = std::exchange(active_, std::vector<char>(groups_.size(), 1));
     for (const Op& op : graph_.ops) {
       FactorAxes best(op.rule->factors.size());
-      // With all groups active no choice depends on where they are.
-      if (std::find(active.begin(), active.end(), 0) != active.end()) {
-        Strategies strategies = enumerate(op, best);
-        const std::vector<double> costs = costs_now(op, strategies);
-        const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
-        best = std::move(strategies.list[std::size_t(least)]);
+      // With all groups active no choice depends on where they are; nor does one that isn't made.
+      if (!is_one_variable(op) && std::find(active.begin(), active.end(), 0) != active.end()) {
+        if (std::optional<FactorAxes> agreed = agreement(op)) {
+          best = std::move(*agreed);
+        } else {
+          Strategies strategies = enumerate(op, best);
+          const std::vector<double> costs = costs_now(op, strategies);
+          const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
+          best = std::move(strategies.list[std::size_t(least)]);
+        }
       }
       strategy_.push_back(std::move(best));
     }
@@ -513,7 +575,7 @@ class ShardingModel::Builder {
   }
 
   /// By strategy, for the arrays as they are.
-  std::vector<double> costs_now(const Op& op, const Strategies& strategies) const {
+  std::vector<double> costs_now(const Op& op, const Strategies& strategies) {
     std::vector<double> costs;
     const double work = work_of(op);
     for (const FactorAxes& axes : strategies.list) {
@@ -525,7 +587,7 @@ class ShardingModel::Builder {
         const auto v = std::size_t(values[k]);
         if (!takes_part(values[k]) || tensors[k].size() != graph_.values[v].dims.size()) continue;
         const auto placed = [&](const TensorSharding& s) {
-          return placement_of(s, *mesh_, graph_.values[v].dims, element_bytes_[v]);
+          return placements_.of(s, graph_.values[v].dims, element_bytes_[v]);
         };
         const Placement have = placed(current_[v]);
         const Columns columns = columns_of(*op.rule, strategies, {{&tensors[k], results}});
@@ -533,8 +595,7 @@ class ShardingModel::Builder {
         for (const std::size_t example : columns.example) {
           const Placement need = placed(tensor_sharding(
               mesh_, *op.rule, strategies.uses, tensors[k], results, strategies.list[example]));
-          prices.push_back(results ? estimated_price(need, have, *mesh_, machine_)
-                                   : estimated_price(have, need, *mesh_, machine_));
+          prices.push_back(results ? placements_.price(need, have) : placements_.price(have, need));
         }
         for (std::size_t s = 0; s < costs.size(); ++s) {
           costs[s] += prices[std::size_t(columns.of[s])];
@@ -551,6 +612,7 @@ class ShardingModel::Builder {
   const propagation::Graph& graph_;
   const MeshRef mesh_;
   const cost::Machine machine_;
+  Placements placements_;
   const double seconds_per_held_byte_;
   std::vector<IndexList> groups_;  ///< axes that are placed together
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
