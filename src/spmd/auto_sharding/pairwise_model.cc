@@ -359,8 +359,6 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
         best = std::move(found);
         in_vain = 0;
       }
-      fprintf(stderr, "sweep %d bound %.6g best %.6g\n", k, messages.bound() * 1e9,
-              best.cost * 1e9);
       // None is better.
       if (messages.bound() >= best.cost * (1 - 1e-9)) return best;
     }
