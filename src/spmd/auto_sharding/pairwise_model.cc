@@ -238,10 +238,14 @@ class Descent {
     if (!lower(*std::min_element(node.cost.begin(), node.cost.end()), least_of(factor))) {
       return false;
     }
+    constexpr std::size_t kMostAround = 40;
     std::vector<int> variables, factors;
     for (const int e : node.edges) {
       const int v = model_.edges[std::size_t(e)].variable;
-      if (model_.nodes[std::size_t(v)].cost.size() > 1) variables.push_back(v);
+      const Node& variable = model_.nodes[std::size_t(v)];
+      if (variable.cost.size() < 2) continue;
+      if (variable.edges.size() > kMostAround) return false;
+      variables.push_back(v);
     }
     if (variables.size() < 2) return false;
     for (const int v : variables) {
@@ -251,7 +255,6 @@ class Descent {
     }
     std::sort(factors.begin(), factors.end());
     factors.erase(std::unique(factors.begin(), factors.end()), factors.end());
-    constexpr std::size_t kMostAround = 40;
     if (factors.size() > kMostAround) return false;
     double least = around(variables, factors);
     bool better = false;
