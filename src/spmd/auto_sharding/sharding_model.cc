@@ -433,7 +433,7 @@ class ShardingModel::Builder {
     }
     edge.columns = int(needed.size());
     const std::vector<Placement>& states = nodes_[std::size_t(slot.node)].placements;
-    edge.cost.assign(states.size() * needed.size(), 0.0);
+    std::vector<double> costs(states.size() * needed.size(), 0.0);
     for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
       const std::size_t t = slot.tensors[k];
       const bool is_result = t >= operands;
@@ -441,14 +441,14 @@ class ShardingModel::Builder {
         for (std::size_t c = 0; c < needed.size(); ++c) {
           const Placement& need = needed[c][k];
           if (!(need == states[s])) {
-            edge.cost[s * needed.size() + c] += seconds_per_held_byte_ * need.shard_bytes;
+            costs[s * needed.size() + c] += seconds_per_held_byte_ * need.shard_bytes;
           }
-          edge.cost[s * needed.size() + c] +=
-              times *
-              (is_result ? placements_.price(need, states[s]) : placements_.price(states[s], need));
+          costs[s * needed.size() + c] += times * (is_result ? placements_.price(need, states[s])
+                                                             : placements_.price(states[s], need));
         }
       }
     }
+    edge.cost = std::move(costs);
     model_.add_edge(std::move(edge));
   }
 
