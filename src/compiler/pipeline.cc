@@ -125,8 +125,10 @@ void propagate(Compilation& c) {
   if (c.options.network) options.partition.machine = cost::Machine(*c.options.network);
   options.partition.context = c.context.get();
   if (c.options.memory_budget) options.memory_budget = double(*c.options.memory_budget);
+  options.decisions = c.for_decisions;
   spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
   c.module = std::move(found.module);
+  c.decisions = std::move(found.decisions);
   if (c.for_report) return;  // reports want all records
   c.device = std::move(found.device);
   c.report = std::move(found.report);

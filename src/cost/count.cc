@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts collectives, received bytes, dot flops and other work of a device program.
+// Counts collectives, received bytes and dot flops of a device program.
 #include "src/cost/count.h"
 
 #include <algorithm>
@@ -25,19 +25,7 @@ void add(CommunicationCount* to, const CommunicationCount& part, double times) {
   to->executed += part.executed * times;
   to->seconds += part.seconds * times;
   to->dot_flops += part.dot_flops * times;
-  to->elements += part.elements * times;
   to->unknown_trip_counts += part.unknown_trip_counts;
-}
-
-double product(const Dims& dims) {
-  double n = 1;
-  for (std::int64_t d : dims) n *= double(d);
-  return n;
-}
-
-/// Work, rather than a name or a view of something, or a constant that a kernel takes in.
-bool computes(const Instruction& i) {
-  return i.shape.is_array() && !i.is(Opcode::parameter) && !ir::needs_no_storage(i.opcode);
 }
 
 class Counter {
@@ -62,7 +50,6 @@ class Counter {
       case Opcode::dot:
       case Opcode::convolution:
         total->dot_flops += dot_flops(i);
-        total->elements += product(i.shape.dims);
         return;
       case Opcode::while_: {
         CommunicationCount once;
@@ -75,15 +62,13 @@ class Counter {
       case Opcode::conditional: {
         // What is received, in the branch that receives most; of work the most that a branch has.
         CommunicationCount worst;
-        double flops = 0, elements = 0;
+        double flops = 0;
         for (const ir::Computation* c : i.called()) {
           const CommunicationCount& branch = visit(*c);
           if (c == i.called(0) || branch.total_bytes > worst.total_bytes) worst = branch;
           flops = std::max(flops, branch.dot_flops);
-          elements = std::max(elements, branch.elements);
         }
         worst.dot_flops = flops;
-        worst.elements = elements;
         add(total, worst, 1);
         return;
       }
@@ -94,8 +79,7 @@ class Counter {
       for (const ir::Computation* c : i.called()) add(total, visit(*c), 1);
       return;
     }
-    if (communicates(i)) return collective(i, total);
-    if (computes(i)) total->elements += product(i.shape.dims);
+    if (communicates(i)) collective(i, total);
   }
 
   void collective(const Instruction& i, CommunicationCount* total) {

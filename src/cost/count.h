@@ -22,15 +22,13 @@ struct CommunicationCount {
   double seconds = 0;   ///< of all collectives, one after the other
   /// By cost::dot_flops, of all dots and convolutions that one device executes.
   double dot_flops = 0;
-  /// Elements that one device computes, data movement included.
-  double elements = 0;
   /// Communicating loops whose trip count isn't known; they count once.
   std::int64_t unknown_trip_counts = 0;
 };
 
 /// Counts a device program: bytes received are those of received_bytes. A loop's body counts as
 /// often as it runs. Of a conditional's branches, that which receives most counts for what is
-/// communicated; for each kind of work, that which has most of it.
+/// communicated; for work, that which has most of it.
 CommunicationCount count_communication(const ir::Module& module, const Machine& machine = {});
 
 }  // namespace tessera::cost

@@ -245,9 +245,10 @@ ENTRY e {
 std::int64_t plans_made(CompileContext& context, const Network& network) {
   const TensorSharding rows = on({{0, 1, 2}, {}}), columns = on({{}, {2, 1, 0}});
   const std::int64_t before = context.reshards.plans_made();
-  (void)context.layouts.choose(
-      dot_rule(72, 136, 200), {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
-      {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns}, 2.0 * 72 * 136 * 200, cost::Machine(network));
+  (void)context.layouts.choose(dot_rule(72, 136, 200),
+                               {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
+                               {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns},
+                               2.0 * 72 * 136 * 200, cost::Machine(network));
   return context.reshards.plans_made() - before;
 }
 

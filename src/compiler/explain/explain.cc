@@ -61,19 +61,21 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   c.module = module.clone();
   run_until(&c, "propagate");
   std::unique_ptr<ir::Module> prepared = c.module->clone();
-  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options);
+  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, /*decisions=*/true);
   run->prepared = std::move(prepared);
   if (run->compilation.source) follow_rules(run.get());
   return run;
 }
 
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options) {
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
+                                  bool decisions) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
   c.module = std::move(prepared);
   c.for_report = true;
+  c.for_decisions = decisions;
   skip_until(&c, "propagate");
   run_until(&c, "build-plan");
   return run;
@@ -213,6 +215,7 @@ Explanation explain_module(const ir::Module& module, const Options& options,
     }
   }
   parts.values = list_values(*run, why);
+  add_choices(*run, &parts.values);
   std::map<const ir::Instruction*, std::size_t> index;
   for (const ir::Computation* c : run->provenance.graph.computations) {
     for (const auto& i : c->instructions()) index.emplace(i.get(), index.size());

@@ -22,23 +22,9 @@
 namespace tessera::spmd {
 namespace {
 
-/// The groups of mesh axes that one model places: all, if they are few, else two at a time.
-std::vector<std::vector<std::size_t>> blocks(std::size_t groups) {
-  std::vector<std::vector<std::size_t>> out;
-  if (groups <= 2) {
-    out.emplace_back(groups);
-    for (std::size_t g = 0; g < groups; ++g) out.back()[g] = g;
-    return out;
-  }
-  for (std::size_t a = 0; a < groups; ++a) {
-    for (std::size_t b = a + 1; b < groups; ++b) out.push_back({a, b});
-  }
-  return out;
-}
-
 std::vector<Propagation::Pin> solve(auto_sharding::ShardingModel* choice) {
   if (choice->groups() == 0) return {};
-  for (const std::vector<std::size_t>& block : blocks(choice->groups())) {
+  for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice->groups())) {
     const auto_sharding::PairwiseModel& model = choice->build(block);
     choice->take(minimize(model, std::vector<int>(model.nodes.size(), 0)));
   }
@@ -110,12 +96,15 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   std::vector<Propagation::Pin> last;
   for (const double passes : cost::kPassesOfHeld) {
     propagation.run();
-    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine, passes);
+    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
+    choice.set_price_of_memory(passes);
     const std::vector<Propagation::Pin> pins = solve(&choice);
     if (pins.empty()) break;
     // The same as at a lower price of memory: too large.
     if (pins == last) continue;
     last = pins;
+    std::vector<ShardingDecision> decisions;
+    if (options.decisions) decisions = sharding_decisions(propagation, &choice);
     try {
       propagation.run(pins);
       now = partitioned(*open, options.partition);
@@ -133,6 +122,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
                     budget));
     if (fits && now.cost.total >= out.propagated.total * (1 - cost::kWorthwhile)) break;
     if (now.cost.peak_bytes > budget) continue;
+    out.decisions = std::move(decisions);
     drop_views(open.get(), views);
     out.module = std::move(open);
     out.solved = true;
@@ -140,6 +130,11 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
     out.device = std::move(now.device);
     out.report = std::move(now.report);
     break;
+  }
+  if (options.decisions && !out.solved) {
+    propagation.run();
+    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
+    out.decisions = sharding_decisions(propagation, &choice);
   }
   return out;
 }

@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "src/ir/module.h"
+#include "src/spmd/auto_sharding/decisions.h"
 #include "src/spmd/partitioner/partition.h"
 
 namespace tessera::spmd {
@@ -15,6 +17,8 @@ struct AutoShardingOptions {
   /// Bytes that one device may hold, by cost::estimated_peak_bytes. If unset, hardly more than the
   /// propagated program.
   std::optional<double> memory_budget;
+  /// For a report: also what each choice costs.
+  bool decisions = false;
 };
 
 /// What one device does and holds, by the partitioned program.
@@ -36,6 +40,8 @@ struct AutoSharding {
   /// What partitioning makes of the module, and its report.
   std::unique_ptr<ir::Module> device;
   PartitionReport report;
+  /// If asked for, and if there was anything to solve: of the module, as it is kept.
+  std::vector<ShardingDecision> decisions;
 };
 
 /// Whether functions of the user's own partition some of its calls: such a program is only

@@ -15,6 +15,7 @@
 #include "src/cost/executions.h"
 #include "src/cost/work.h"
 #include "src/spmd/auto_sharding/placement.h"
+#include "src/spmd/auto_sharding/strategies.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/rules/axis_assignment.h"
@@ -28,7 +29,6 @@ using ir::Instruction;
 using ir::Opcode;
 using propagation::Op;
 using propagation::Value;
-using FactorAxes = std::vector<IndexList>;
 
 /// Shardings of one array, and ways to share out one op, that are looked at.
 constexpr std::size_t kMaxStates = 256, kMaxStrategies = 1024;
@@ -37,15 +37,13 @@ constexpr std::size_t kMaxStates = 256, kMaxStrategies = 1024;
 
 class ShardingModel::Builder {
  public:
-  Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine,
-          double passes_of_held)
+  Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine)
       : module_(module),
         propagation_(propagation),
         graph_(propagation.graph()),
         mesh_(propagation.mesh()),
         machine_(machine),
-        placements_(propagation.mesh(), machine),
-        seconds_per_held_byte_(machine.pass(passes_of_held)) {}
+        placements_(propagation.mesh(), machine) {}
 
   void start() {
     if (!mesh_) return;
@@ -62,6 +60,8 @@ class ShardingModel::Builder {
 
   std::size_t groups() const { return groups_.size(); }
 
+  void set_price_of_memory(double passes) { seconds_per_held_byte_ = machine_.pass(passes); }
+
   const PairwiseModel& build(const std::vector<std::size_t>& groups) {
     active_.assign(groups_.size(), 0);
     for (const std::size_t g : groups) active_[g] = 1;
@@ -69,6 +69,7 @@ class ShardingModel::Builder {
     model_ = {};
     node_of_value_.assign(graph_.values.size(), -1);
     nodes_.clear();
+    edge_tensors_.clear();
     for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
       for (const int v : new_variables_[o]) add_variable(v);
       add_op(graph_.ops[o], &strategy_[o], int(o));
@@ -88,6 +89,10 @@ class ShardingModel::Builder {
     }
   }
 
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<int>& members(int root) const { return members_.at(root); }
+  const std::vector<std::vector<std::size_t>>& tensors_of_edges() const { return edge_tensors_; }
+
   std::vector<Propagation::Pin> pins() const {
     std::vector<Propagation::Pin> pins;
     for (std::size_t v = 0; v < current_.size(); ++v) {
@@ -98,14 +103,6 @@ class ShardingModel::Builder {
   }
 
  private:
-  struct Node {
-    int op = -1;    ///< of a factor
-    int root = -1;  ///< of a variable: one of its values
-    std::vector<TensorSharding> domain;
-    std::vector<Placement> placements;
-    std::vector<FactorAxes> strategies;
-  };
-
   // --- axes ------------------------------------------------------------------------------------
 
   void group_axes() {
@@ -362,50 +359,6 @@ class ShardingModel::Builder {
     nodes_.back().strategies = std::move(strategies.list);
   }
 
-  struct Strategies {
-    std::vector<FactorUse> uses;
-    std::vector<FactorAxes> list;
-  };
-
-  struct TensorUse {
-    const TensorFactors* factors;
-    bool is_result;
-  };
-  /// Strategies that split some tensors in the same way.
-  struct Columns {
-    std::vector<int> of;               ///< by strategy
-    std::vector<std::size_t> example;  ///< by column: a strategy
-  };
-
-  /// Of strategies that put the same axes on all factors that these tensors have to do with.
-  static Columns columns_of(const FactorRule& rule, const Strategies& strategies,
-                            const std::vector<TensorUse>& tensors) {
-    std::vector<char> matters(rule.factors.size(), 0);
-    for (const TensorUse& t : tensors) {
-      for (const IndexList& dim : *t.factors) {
-        for (const int f : dim) matters[std::size_t(f)] = 1;
-      }
-      for (std::size_t f = 0; t.is_result && f < matters.size(); ++f) {
-        matters[f] |= !strategies.uses[f].in_result;
-      }
-    }
-    Columns out;
-    std::unordered_map<std::string, int> known;
-    std::string key;
-    for (std::size_t k = 0; k < strategies.list.size(); ++k) {
-      key.clear();
-      for (std::size_t f = 0; f < matters.size(); ++f) {
-        if (!matters[f]) continue;
-        for (const int a : strategies.list[k][f]) key.push_back(char(a + 1));
-        key.push_back(0);
-      }
-      const auto [it, fresh] = known.try_emplace(key, int(out.example.size()));
-      if (fresh) out.example.push_back(k);
-      out.of.push_back(it->second);
-    }
-    return out;
-  }
-
   void add_edge(const Op& op, const FactorRule& rule, const Strategies& strategies,
                 const Slot& slot, int factor, double times) {
     const std::size_t operands = op.operands.size();
@@ -449,6 +402,7 @@ class ShardingModel::Builder {
       }
     }
     edge.cost = std::move(costs);
+    edge_tensors_.push_back(slot.tensors);
     model_.add_edge(std::move(edge));
   }
 
@@ -524,29 +478,20 @@ class ShardingModel::Builder {
   std::optional<FactorAxes> agreement(const Op& op) const {
     const FactorRule& rule = *op.rule;
     const std::vector<FactorUse> uses = factor_uses(rule);
-    FactorAxes out(rule.factors.size());
-    std::vector<char> seen(rule.factors.size(), 0);
-    const auto agrees = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
+    std::vector<Projection> projections;
+    const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (!takes_part(values[k])) continue;
         const TensorSharding& s = current_[std::size_t(values[k])];
         if (s.dims.size() != tensors[k].size() || !s.unreduced.empty()) return false;
-        const Projection p = project(*mesh_, rule, tensors[k], s);
-        if (p.overflow) return false;
-        for (std::size_t f = 0; f < out.size(); ++f) {
-          if (!p.present[f]) continue;
-          if (seen[f] && out[f] != p.factors[f].axes) return false;
-          seen[f] = 1;
-          out[f] = p.factors[f].axes;
-        }
+        projections.push_back(project(*mesh_, rule, tensors[k], s));
       }
       return true;
     };
-    if (!agrees(op.operands, rule.operands) || !agrees(op.results, rule.results)) {
-      return std::nullopt;
-    }
-    for (std::size_t f = 0; f < out.size(); ++f) {
-      if (out[f].empty()) continue;
+    if (!add(op.operands, rule.operands) || !add(op.results, rule.results)) return std::nullopt;
+    std::optional<FactorAxes> out = common_axes(rule, projections);
+    for (std::size_t f = 0; out && f < out->size(); ++f) {
+      if ((*out)[f].empty()) continue;
       // What is summed up must then be completed.
       if (!uses[f].carries || rule.factors[f].blocked || !uses[f].in_result) return std::nullopt;
     }
@@ -613,7 +558,7 @@ class ShardingModel::Builder {
   const MeshRef mesh_;
   const cost::Machine machine_;
   Placements placements_;
-  const double seconds_per_held_byte_;
+  double seconds_per_held_byte_ = 0;
   std::vector<IndexList> groups_;  ///< axes that are placed together
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::vector<int> parent_;
@@ -625,21 +570,28 @@ class ShardingModel::Builder {
   std::vector<FactorAxes> strategy_;     ///< by op
   std::vector<char> active_;             ///< by group: may be anywhere in the model
   PairwiseModel model_;
-  std::vector<Node> nodes_;         ///< of the model
+  std::vector<Node> nodes_;  ///< of the model
+  std::vector<std::vector<std::size_t>> edge_tensors_;
   std::vector<int> node_of_value_;  ///< -1: none
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,
-                             const cost::Machine& machine, double passes_of_held)
-    : builder_(std::make_unique<Builder>(module, propagation, machine, passes_of_held)) {
+                             const cost::Machine& machine)
+    : builder_(std::make_unique<Builder>(module, propagation, machine)) {
   builder_->start();
 }
 ShardingModel::~ShardingModel() = default;
 
+void ShardingModel::set_price_of_memory(double passes) { builder_->set_price_of_memory(passes); }
 std::size_t ShardingModel::groups() const { return builder_->groups(); }
 const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {
   return builder_->build(groups);
 }
+const std::vector<ShardingModel::Node>& ShardingModel::nodes() const { return builder_->nodes(); }
+const std::vector<std::vector<std::size_t>>& ShardingModel::tensors_of_edges() const {
+  return builder_->tensors_of_edges();
+}
+const std::vector<int>& ShardingModel::members(int root) const { return builder_->members(root); }
 void ShardingModel::take(const Assignment& assignment) { builder_->take(assignment); }
 std::vector<Propagation::Pin> ShardingModel::pins() const { return builder_->pins(); }
 

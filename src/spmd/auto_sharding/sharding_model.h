@@ -8,6 +8,8 @@
 
 #include "src/cost/machine.h"
 #include "src/spmd/auto_sharding/pairwise_model.h"
+#include "src/spmd/auto_sharding/placement.h"
+#include "src/spmd/auto_sharding/strategies.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd::auto_sharding {
@@ -20,16 +22,31 @@ namespace tessera::spmd::auto_sharding {
 class ShardingModel {
  public:
   /// `propagation` has run on the module; arrays have the shardings that it gave them.
-  /// `passes_of_held`: what each byte of a shard costs, in passes over memory, wherever an array is
-  /// made or resharded: the price of memory.
   ShardingModel(const ir::Module& module, const Propagation& propagation,
-                const cost::Machine& machine, double passes_of_held);
+                const cost::Machine& machine);
   ~ShardingModel();
 
+  /// The price of memory, 0 at first: in passes over memory, what each byte of a shard costs
+  /// wherever an array is made or resharded. For models that are built from then on.
+  void set_price_of_memory(double passes);
   /// Groups of mesh axes that shardings use together. States place them as a whole.
   std::size_t groups() const;
   /// The model in which these groups may be anywhere, and all others stay where they are.
   const PairwiseModel& build(const std::vector<std::size_t>& groups);
+  /// What a node of the last model stands for: an op and the ways to share out its work, or an
+  /// array and its shardings. State 0 is the present one.
+  struct Node {
+    int op = -1;    ///< of a factor
+    int root = -1;  ///< of a variable: one of its values
+    std::vector<FactorAxes> strategies;
+    std::vector<TensorSharding> domain;
+    std::vector<Placement> placements;
+  };
+  const std::vector<Node>& nodes() const;
+  /// The values that are one variable with a node's.
+  const std::vector<int>& members(int root) const;
+  /// By edge of the last model: which tensors of the op the variable is, operands before results.
+  const std::vector<std::vector<std::size_t>>& tensors_of_edges() const;
   /// Shards all arrays and ops as an assignment of the last model says.
   void take(const Assignment& assignment);
   /// Of all arrays that propagation may choose, where that is possible.

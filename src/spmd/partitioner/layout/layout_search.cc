@@ -122,19 +122,12 @@ class LayoutSearch {
   }
 
   std::optional<FactorAxes> agreement() const {
-    FactorAxes axes(rule_.factors.size());
-    std::vector<char> seen(rule_.factors.size(), 0);
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      if (projections_[t].overflow) return std::nullopt;
-      if (!tensors_[t].sharding->unreduced.empty()) return std::nullopt;
-      for (std::size_t f = 0; f < axes.size(); ++f) {
-        if (!projections_[t].present[f]) continue;
-        const auto& list = projections_[t].factors[f].axes;
-        if (seen[f] && axes[f] != list) return std::nullopt;
-        seen[f] = 1;
-        axes[f] = list;
-      }
+    for (const Tensor& t : tensors_) {
+      if (!t.sharding->unreduced.empty()) return std::nullopt;
     }
+    const std::optional<FactorAxes> common = common_axes(rule_, projections_);
+    if (!common) return std::nullopt;
+    const FactorAxes& axes = *common;
     std::set<int> used;
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (axes[f].empty()) continue;
