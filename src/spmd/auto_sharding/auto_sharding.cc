@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,15 @@
 
 namespace tessera::spmd {
 namespace {
+
+/// In passes over memory, one after the other.
+std::vector<double> prices_of_memory(const cost::Machine& machine) {
+  std::vector<double> out(std::begin(cost::kPassesOfHeld), std::end(cost::kPassesOfHeld));
+  // Where steps of collectives take their time, it is a long way to what memory must be worth.
+  constexpr int kMore = 8;
+  for (int k = 0; k < kMore && !machine.is_uniform(); ++k) out.push_back(4 * out.back());
+  return out;
+}
 
 std::vector<Propagation::Pin> solve(auto_sharding::ShardingModel* choice) {
   if (choice->groups() == 0) return {};
@@ -94,7 +104,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   const ArgumentViews views = add_views(open.get());
   Propagation propagation(open.get());
   std::vector<Propagation::Pin> last;
-  for (const double passes : cost::kPassesOfHeld) {
+  for (const double passes : prices_of_memory(options.partition.machine)) {
     propagation.run();
     auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
     choice.set_price_of_memory(passes);
