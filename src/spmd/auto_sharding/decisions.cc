@@ -120,7 +120,7 @@ class Decisions {
       out.operand = is_result ? -1 : std::ptrdiff_t(k);
       out.needed = tensor_sharding(mesh_, *op.rule, uses,
                                    is_result ? op.rule->results[k] : op.rule->operands[k],
-                                   is_result, factor.strategies[std::size_t(now)]);
+                                   is_result, (*factor.strategies)[std::size_t(now)]);
       d->edges.push_back(out);
       out.seconds = out.next_seconds = 0;
     }

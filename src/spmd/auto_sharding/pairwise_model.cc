@@ -327,7 +327,7 @@ void PairwiseModel::add_edge(Edge edge) {
     const std::size_t hash = std::hash<std::string_view>()(bytes);
     const auto [begin, end] = known->equal_range(hash);
     for (auto it = begin; it != end; ++it) {
-      if (*it->second == *list->list_) {
+      if (it->second == list->list_ || *it->second == *list->list_) {
         list->list_ = it->second;
         return;
       }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/contains.h"
+#include "src/base/key_writer.h"
 #include "src/cost/executions.h"
 #include "src/cost/work.h"
 #include "src/spmd/auto_sharding/placement.h"
@@ -70,6 +71,7 @@ class ShardingModel::Builder {
     node_of_value_.assign(graph_.values.size(), -1);
     nodes_.clear();
     edge_tensors_.clear();
+    choices_.clear();
     for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
       for (const int v : new_variables_[o]) add_variable(v);
       add_op(graph_.ops[o], &strategy_[o], int(o));
@@ -82,7 +84,7 @@ class ShardingModel::Builder {
       const auto state = std::size_t(assignment.states[n]);
       const Node& node = nodes_[n];
       if (node.op >= 0) {
-        strategy_[std::size_t(node.op)] = node.strategies[state];
+        strategy_[std::size_t(node.op)] = (*node.strategies)[state];
       } else {
         for (const int v : members_.at(node.root)) current_[std::size_t(v)] = node.domain[state];
       }
@@ -242,8 +244,12 @@ class ShardingModel::Builder {
       node.placements.push_back(placements_.of(s, value.dims, element_bytes_[std::size_t(root)]));
     }
     std::vector<double> costs;
-    for (const Placement& p : node.placements)
+    KeyWriter key;
+    for (const Placement& p : node.placements) {
       costs.push_back(seconds_per_held_byte_ * p.shard_bytes);
+      key.add_all(p.number, p.shard_bytes);
+    }
+    node.domain_number = domains_.try_emplace(key.take(), int(domains_.size())).first->second;
     const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
     for (const int v : members) node_of_value_[std::size_t(v)] = at;
@@ -336,7 +342,6 @@ class ShardingModel::Builder {
     if (slots.empty()) return;
     const double times = times_[op.instruction->parent].times;
     const double work = work_of(op);
-    const FactorRule& rule = *op.rule;
     if (joins(op) && slots.size() == 1) {
       // All in one variable: work is shared out as that is split.
       std::vector<double>& cost = model_.nodes[std::size_t(slots[0].node)].cost;
@@ -346,64 +351,127 @@ class ShardingModel::Builder {
       }
       return;
     }
-    Strategies strategies = enumerate(op, *strategy);
-    const int factor = model_.add_node({}, /*is_factor=*/true);
+    const std::shared_ptr<OpChoices> choices = choices_of(op, slots, *strategy);
     std::vector<double> costs;
-    for (const FactorAxes& axes : strategies.list) {
-      costs.push_back(times * work * work_share(*mesh_, strategies.uses, axes));
+    for (const double share : choices->shares) costs.push_back(times * work * share);
+    const int factor = model_.add_node(std::move(costs), /*is_factor=*/true);
+    for (std::size_t k = 0; k < slots.size(); ++k) {
+      add_edge(op, slots[k], &choices->slots[k], factor, times);
     }
-    model_.nodes[std::size_t(factor)].cost = std::move(costs);
     nodes_.emplace_back();
-    for (const Slot& slot : slots) add_edge(op, rule, strategies, slot, factor, times);
     nodes_.back().op = number;
-    nodes_.back().strategies = std::move(strategies.list);
+    nodes_.back().strategies = {choices, &choices->strategies.list};
   }
 
-  void add_edge(const Op& op, const FactorRule& rule, const Strategies& strategies,
-                const Slot& slot, int factor, double times) {
+  /// What the ways to share out an op ask of one slot.
+  struct SlotChoices {
+    int columns = 0;
+    PairwiseModel::Shared<int> column;           ///< by strategy
+    std::vector<std::vector<Placement>> needed;  ///< by column and tensor of the slot
+    /// What edges cost, by the variable's domain and how often the op runs.
+    std::map<std::pair<int, double>, PairwiseModel::Shared<double>> costs;
+  };
+  /// Of ops that are equal, shardings included.
+  struct OpChoices {
+    Strategies strategies;
+    std::vector<double> shares;  ///< of the work, by strategy
+    std::vector<SlotChoices> slots;
+  };
+
+  /// Programs repeat their layers: equal ops are looked at once.
+  std::shared_ptr<OpChoices> choices_of(const Op& op, const std::vector<Slot>& slots,
+                                        const FactorAxes& now) {
+    std::shared_ptr<OpChoices>& known = choices_[key_of(op, slots, now)];
+    if (known) return known;
+    known = std::make_shared<OpChoices>();
+    known->strategies = enumerate(op, now);
+    for (const FactorAxes& axes : known->strategies.list) {
+      known->shares.push_back(work_share(*mesh_, known->strategies.uses, axes));
+    }
+    for (const Slot& slot : slots)
+      known->slots.push_back(slot_choices(op, known->strategies, slot));
+    return known;
+  }
+
+  std::string key_of(const Op& op, const std::vector<Slot>& slots, const FactorAxes& now) const {
+    KeyWriter key;
+    for (const Factor& f : op.rule->factors) key.add_all(f.size, f.kind, f.blocked);
+    key.add(now);
+    const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const auto v = std::size_t(values[k]);
+        key.add(takes_part(values[k]));
+        if (!takes_part(values[k])) continue;
+        key.add_all(tensors[k], graph_.values[v].dims, element_bytes_[v]);
+        const TensorSharding& s = current_[v];
+        for (const DimSharding& d : s.dims) key.add(d.axes);
+        key.add_all(s.unreduced, s.manual);
+      }
+      key.add(values.size());
+    };
+    add(op.operands, op.rule->operands);
+    add(op.results, op.rule->results);
+    for (const Slot& slot : slots) key.add(slot.tensors);
+    return key.take();
+  }
+
+  SlotChoices slot_choices(const Op& op, const Strategies& strategies, const Slot& slot) {
+    const FactorRule& rule = *op.rule;
     const std::size_t operands = op.operands.size();
-    PairwiseModel::Edge edge;
-    edge.variable = slot.node;
-    edge.factor = factor;
     std::vector<TensorUse> tensors;
     for (const std::size_t t : slot.tensors) {
       const bool is_result = t >= operands;
       tensors.push_back({is_result ? &rule.results[t - operands] : &rule.operands[t], is_result});
     }
     Columns columns = columns_of(rule, strategies, tensors);
-    edge.column = std::move(columns.of);
-    std::vector<std::vector<Placement>> needed;  // by column and tensor of the slot
+    SlotChoices out;
+    out.columns = int(columns.example.size());
+    out.column = std::move(columns.of);
     for (const std::size_t k : columns.example) {
-      needed.emplace_back();
+      out.needed.emplace_back();
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         const std::size_t t = slot.tensors[i];
         const int v = t < operands ? op.operands[t] : op.results[t - operands];
-        needed.back().push_back(
+        out.needed.back().push_back(
             placements_.of(tensor_sharding(mesh_, rule, strategies.uses, *tensors[i].factors,
                                            tensors[i].is_result, strategies.list[k]),
                            graph_.values[std::size_t(v)].dims, element_bytes_[std::size_t(v)]));
       }
     }
-    edge.columns = int(needed.size());
-    const std::vector<Placement>& states = nodes_[std::size_t(slot.node)].placements;
-    std::vector<double> costs(states.size() * needed.size(), 0.0);
+    return out;
+  }
+
+  void add_edge(const Op& op, const Slot& slot, SlotChoices* choices, int factor, double times) {
+    PairwiseModel::Edge edge;
+    edge.variable = slot.node;
+    edge.factor = factor;
+    edge.column = choices->column;
+    edge.columns = choices->columns;
+    const ShardingModel::Node& variable = nodes_[std::size_t(slot.node)];
+    auto [it, fresh] = choices->costs.try_emplace({variable.domain_number, times});
+    if (fresh) it->second = edge_costs(op, slot, *choices, variable.placements, times);
+    edge.cost = it->second;
+    edge_tensors_.push_back(slot.tensors);
+    model_.add_edge(std::move(edge));
+  }
+
+  std::vector<double> edge_costs(const Op& op, const Slot& slot, const SlotChoices& choices,
+                                 const std::vector<Placement>& states, double times) {
+    const std::size_t columns = choices.needed.size();
+    std::vector<double> costs(states.size() * columns, 0.0);
     for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
-      const std::size_t t = slot.tensors[k];
-      const bool is_result = t >= operands;
+      const bool is_result = slot.tensors[k] >= op.operands.size();
       for (std::size_t s = 0; s < states.size(); ++s) {
-        for (std::size_t c = 0; c < needed.size(); ++c) {
-          const Placement& need = needed[c][k];
-          if (!(need == states[s])) {
-            costs[s * needed.size() + c] += seconds_per_held_byte_ * need.shard_bytes;
-          }
-          costs[s * needed.size() + c] += times * (is_result ? placements_.price(need, states[s])
-                                                             : placements_.price(states[s], need));
+        for (std::size_t c = 0; c < columns; ++c) {
+          const Placement& need = choices.needed[c][k];
+          double& cost = costs[s * columns + c];
+          if (!(need == states[s])) cost += seconds_per_held_byte_ * need.shard_bytes;
+          cost += times * (is_result ? placements_.price(need, states[s])
+                                     : placements_.price(states[s], need));
         }
       }
     }
-    edge.cost = std::move(costs);
-    edge_tensors_.push_back(slot.tensors);
-    model_.add_edge(std::move(edge));
+    return costs;
   }
 
   double work_of(const Op& op) const {
@@ -572,7 +640,9 @@ class ShardingModel::Builder {
   PairwiseModel model_;
   std::vector<Node> nodes_;  ///< of the model
   std::vector<std::vector<std::size_t>> edge_tensors_;
-  std::vector<int> node_of_value_;  ///< -1: none
+  std::unordered_map<std::string, std::shared_ptr<OpChoices>> choices_;
+  std::unordered_map<std::string, int> domains_;  ///< of variables, by their placements
+  std::vector<int> node_of_value_;                ///< -1: none
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,

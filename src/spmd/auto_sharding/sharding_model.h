@@ -38,9 +38,10 @@ class ShardingModel {
   struct Node {
     int op = -1;    ///< of a factor
     int root = -1;  ///< of a variable: one of its values
-    std::vector<FactorAxes> strategies;
+    std::shared_ptr<const std::vector<FactorAxes>> strategies;
     std::vector<TensorSharding> domain;
     std::vector<Placement> placements;
+    int domain_number = -1;  ///< variables with the same placements have the same
   };
   const std::vector<Node>& nodes() const;
   /// The values that are one variable with a node's.
