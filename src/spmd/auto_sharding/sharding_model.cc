@@ -31,50 +31,49 @@ using ir::Opcode;
 using propagation::Op;
 using propagation::Value;
 
-/// Shardings of one array, and ways to share out one op, that are looked at.
-constexpr std::size_t kMaxStates = 256, kMaxStrategies = 1024;
+/// Shardings of one array that are looked at.
+constexpr std::size_t kMaxStates = 256;
 
 }  // namespace
 
-class ShardingModel::Builder {
+class ShardingModel::Builder : private ModelState {
  public:
   Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine)
-      : module_(module),
+      : ModelState{propagation.graph(), propagation.mesh()},
+        module_(module),
         propagation_(propagation),
-        graph_(propagation.graph()),
-        mesh_(propagation.mesh()),
         machine_(machine),
         placements_(propagation.mesh(), machine) {}
 
   void start() {
-    if (!mesh_) return;
+    if (!mesh) return;
     group_axes();
-    if (groups_.empty()) return;
+    if (groups.empty()) return;
     times_ = cost::executions(module_);
     join();
     number();
-    current_.resize(graph_.values.size());
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (takes_part(int(v))) current_[v] = propagation_.sharding_of(int(v));
+    current.resize(graph.values.size());
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      if (takes_part(int(v))) current[v] = propagation_.sharding_of(int(v));
     }
   }
 
-  std::size_t groups() const { return groups_.size(); }
+  std::size_t group_count() const { return groups.size(); }
 
   void set_price_of_memory(double passes) { seconds_per_held_byte_ = machine_.pass(passes); }
 
-  const PairwiseModel& build(const std::vector<std::size_t>& groups) {
-    active_.assign(groups_.size(), 0);
-    for (const std::size_t g : groups) active_[g] = 1;
+  const PairwiseModel& build(const std::vector<std::size_t>& block) {
+    active.assign(groups.size(), 0);
+    for (const std::size_t g : block) active[g] = 1;
     if (strategy_.empty()) start_strategies();
     model_ = {};
-    node_of_value_.assign(graph_.values.size(), -1);
+    node_of_value_.assign(graph.values.size(), -1);
     nodes_.clear();
     edge_tensors_.clear();
     choices_.clear();
-    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
       for (const int v : new_variables_[o]) add_variable(v);
-      add_op(graph_.ops[o], &strategy_[o], int(o));
+      add_op(graph.ops[o], &strategy_[o], int(o));
     }
     return model_;
   }
@@ -86,7 +85,7 @@ class ShardingModel::Builder {
       if (node.op >= 0) {
         strategy_[std::size_t(node.op)] = (*node.strategies)[state];
       } else {
-        for (const int v : members_.at(node.root)) current_[std::size_t(v)] = node.domain[state];
+        for (const int v : members_.at(node.root)) current[std::size_t(v)] = node.domain[state];
       }
     }
   }
@@ -97,9 +96,9 @@ class ShardingModel::Builder {
 
   std::vector<Propagation::Pin> pins() const {
     std::vector<Propagation::Pin> pins;
-    for (std::size_t v = 0; v < current_.size(); ++v) {
+    for (std::size_t v = 0; v < current.size(); ++v) {
       if (node_of_value_.empty() || node_of_value_[v] < 0) continue;
-      if (propagation_.is_free(int(v), current_[v])) pins.push_back({int(v), current_[v]});
+      if (propagation_.is_free(int(v), current[v])) pins.push_back({int(v), current[v]});
     }
     return pins;
   }
@@ -109,8 +108,8 @@ class ShardingModel::Builder {
 
   void group_axes() {
     IndexList axes;
-    for (int a = 0; a < int(mesh_->axes.size()); ++a) {
-      if (mesh_->axes[std::size_t(a)].size > 1) axes.push_back(a);
+    for (int a = 0; a < int(mesh->axes.size()); ++a) {
+      if (mesh->axes[std::size_t(a)].size > 1) axes.push_back(a);
     }
     std::vector<IndexList> lists, sets;
     std::map<std::string, bool> seen;
@@ -120,24 +119,20 @@ class ShardingModel::Builder {
       for (const int a : list) key.push_back(char('0' + a));
       if (seen.emplace(std::move(key), true).second) to->push_back(list);
     };
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      const TensorSharding& s = graph_.values[v].sharding;
-      if (s.kind != TensorSharding::Kind::axes || s.mesh != mesh_) continue;
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      const TensorSharding& s = graph.values[v].sharding;
+      if (s.kind != TensorSharding::Kind::axes || s.mesh != mesh) continue;
       for (const DimSharding& d : s.dims) add(&lists, d.axes);
       add(&sets, s.unreduced);
       add(&sets, s.manual);
     }
-    groups_ = reshard::axis_groups(axes, lists, sets);
+    groups = reshard::axis_groups(axes, lists, sets);
   }
 
   // --- variables -------------------------------------------------------------------------------
 
-  bool takes_part(int v) const {
-    const Value& value = graph_.values[std::size_t(v)];
-    return value.active && value.sharding.kind == TensorSharding::Kind::axes;
-  }
   bool is_free(int v) const {
-    const Value& value = graph_.values[std::size_t(v)];
+    const Value& value = graph.values[std::size_t(v)];
     return takes_part(v) && !value.given && !value.boundary;
   }
   int find(int v) {
@@ -171,16 +166,16 @@ class ShardingModel::Builder {
   }
 
   void join() {
-    parent_.resize(graph_.values.size());
+    parent_.resize(graph.values.size());
     std::iota(parent_.begin(), parent_.end(), 0);
-    for (const Op& op : graph_.ops) {
+    for (const Op& op : graph.ops) {
       if (!joins(op)) continue;
       for (const int r : op.results) {
         if (!is_free(r)) continue;
-        const Value& result = graph_.values[std::size_t(r)];
+        const Value& result = graph.values[std::size_t(r)];
         for (const int o : op.operands) {
           if (!is_free(o)) continue;
-          const Value& operand = graph_.values[std::size_t(o)];
+          const Value& operand = graph.values[std::size_t(o)];
           if (operand.dims != result.dims || operand.sharding.manual != result.sharding.manual) {
             continue;
           }
@@ -193,11 +188,11 @@ class ShardingModel::Builder {
 
   /// A variable comes before the op that makes it, or that first reads it.
   void number() {
-    new_variables_.resize(graph_.ops.size());
-    std::vector<char> seen(graph_.values.size(), 0);
-    element_bytes_.assign(graph_.values.size(), 1);
-    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
-      const Op& op = graph_.ops[o];
+    new_variables_.resize(graph.ops.size());
+    std::vector<char> seen(graph.values.size(), 0);
+    element_bytes.assign(graph.values.size(), 1);
+    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
+      const Op& op = graph.ops[o];
       for (const IndexList* list : {&op.operands, &op.results}) {
         for (const int v : *list) {
           if (!takes_part(v)) continue;
@@ -208,14 +203,14 @@ class ShardingModel::Builder {
         }
       }
     }
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) members_[find(int(v))].push_back(int(v));
-    for (const ir::Computation* c : graph_.computations) {
+    for (std::size_t v = 0; v < graph.values.size(); ++v) members_[find(int(v))].push_back(int(v));
+    for (const ir::Computation* c : graph.computations) {
       for (const auto& i : c->instructions()) {
         const std::vector<Shape> leaves =
             i->shape.is_tuple ? flatten(i->shape) : std::vector<Shape>{i->shape};
         for (std::size_t k = 0; k < leaves.size(); ++k) {
           if (!leaves[k].is_array()) continue;
-          element_bytes_[std::size_t(graph_.value_of(i.get(), k))] =
+          element_bytes[std::size_t(graph.value_of(i.get(), k))] =
               std::max<std::int64_t>(1, std::int64_t(byte_size(leaves[k].dtype)));
         }
       }
@@ -224,15 +219,15 @@ class ShardingModel::Builder {
 
   void add_variable(int root) {
     const std::vector<int>& members = members_[root];
-    const Value& value = graph_.values[std::size_t(root)];
-    const TensorSharding now = current_[std::size_t(root)];
+    const Value& value = graph.values[std::size_t(root)];
+    const TensorSharding now = current[std::size_t(root)];
     Node node;
     node.root = root;
     node.domain.push_back(now);
     const bool is_open = value.boundary ? value.open_boundary : !value.given;
     if (is_open) {
       for (const int v : members) {
-        add_state(&node.domain, current_[std::size_t(v)], node.domain.size());
+        add_state(&node.domain, current[std::size_t(v)], node.domain.size());
       }
       TensorSharding state = now.closed();
       for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
@@ -241,7 +236,7 @@ class ShardingModel::Builder {
       add_states(root, value, std::move(state), &node.domain);
     }
     for (const TensorSharding& s : node.domain) {
-      node.placements.push_back(placements_.of(s, value.dims, element_bytes_[std::size_t(root)]));
+      node.placements.push_back(placements_.of(s, value.dims, element_bytes[std::size_t(root)]));
     }
     std::vector<double> costs;
     KeyWriter key;
@@ -253,25 +248,6 @@ class ShardingModel::Builder {
     const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
     for (const int v : members) node_of_value_[std::size_t(v)] = at;
-  }
-
-  IndexList without_active(const IndexList& axes) const {
-    IndexList out;
-    for (const int a : axes) {
-      bool moves = false;
-      for (std::size_t g = 0; g < groups_.size(); ++g) {
-        moves |= active_[g] && contains(groups_[g], a);
-      }
-      if (!moves) out.push_back(a);
-    }
-    return out;
-  }
-
-  /// By group: whether it stays where it is.
-  std::vector<char> inactive() const {
-    std::vector<char> out;
-    for (const char a : active_) out.push_back(!a);
-    return out;
   }
 
   /// Unless it is among the first ones.
@@ -291,9 +267,9 @@ class ShardingModel::Builder {
     std::vector<char> placed = inactive();
     place_manual(state, &placed);
     AxisAssignments all(
-        groups_, std::move(placed),
+        groups, std::move(placed),
         [&](std::size_t dim, const IndexList& axes) {
-          return value.dims[dim] % ways_of(*mesh_, axes) == 0;
+          return value.dims[dim] % ways_of(*mesh, axes) == 0;
         },
         [&](const std::vector<IndexList>& dims) {
           for (std::size_t d = 0; d < dims.size(); ++d) state.dims[d].axes = dims[d];
@@ -306,15 +282,6 @@ class ShardingModel::Builder {
     std::vector<IndexList> fixed;
     for (const DimSharding& d : state.dims) fixed.push_back(d.axes);
     all.run(std::move(fixed));
-  }
-
-  /// Groups of which the program runs per device along an axis are not to be put anywhere.
-  void place_manual(const TensorSharding& s, std::vector<char>* placed) const {
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      for (const int a : s.manual) {
-        if (contains(groups_[g], a)) (*placed)[g] = 1;
-      }
-    }
   }
 
   // --- ops -------------------------------------------------------------------------------------
@@ -384,9 +351,9 @@ class ShardingModel::Builder {
     std::shared_ptr<OpChoices>& known = choices_[key_of(op, slots, now)];
     if (known) return known;
     known = std::make_shared<OpChoices>();
-    known->strategies = enumerate(op, now);
+    known->strategies = enumerate(*this, op, now);
     for (const FactorAxes& axes : known->strategies.list) {
-      known->shares.push_back(work_share(*mesh_, known->strategies.uses, axes));
+      known->shares.push_back(work_share(*mesh, known->strategies.uses, axes));
     }
     for (const Slot& slot : slots)
       known->slots.push_back(slot_choices(op, known->strategies, slot));
@@ -402,8 +369,8 @@ class ShardingModel::Builder {
         const auto v = std::size_t(values[k]);
         key.add(takes_part(values[k]));
         if (!takes_part(values[k])) continue;
-        key.add_all(tensors[k], graph_.values[v].dims, element_bytes_[v]);
-        const TensorSharding& s = current_[v];
+        key.add_all(tensors[k], graph.values[v].dims, element_bytes[v]);
+        const TensorSharding& s = current[v];
         for (const DimSharding& d : s.dims) key.add(d.axes);
         key.add_all(s.unreduced, s.manual);
       }
@@ -433,9 +400,9 @@ class ShardingModel::Builder {
         const std::size_t t = slot.tensors[i];
         const int v = t < operands ? op.operands[t] : op.results[t - operands];
         out.needed.back().push_back(
-            placements_.of(tensor_sharding(mesh_, rule, strategies.uses, *tensors[i].factors,
+            placements_.of(tensor_sharding(mesh, rule, strategies.uses, *tensors[i].factors,
                                            tensors[i].is_result, strategies.list[k]),
-                           graph_.values[std::size_t(v)].dims, element_bytes_[std::size_t(v)]));
+                           graph.values[std::size_t(v)].dims, element_bytes[std::size_t(v)]));
       }
     }
     return out;
@@ -496,87 +463,23 @@ class ShardingModel::Builder {
 
   std::int64_t ways(const TensorSharding& s) const {
     std::int64_t n = 1;
-    for (const DimSharding& d : s.dims) n *= ways_of(*mesh_, d.axes);
+    for (const DimSharding& d : s.dims) n *= ways_of(*mesh, d.axes);
     return n;
   }
 
   // --- strategies ------------------------------------------------------------------------------
 
-  /// Those that agree with `now` on where the groups are that stay.
-  Strategies enumerate(const Op& op, const FactorAxes& now) const {
-    const FactorRule& rule = *op.rule;
-    Strategies out;
-    out.uses = factor_uses(rule);
-    std::vector<Projection> projections;
-    std::vector<char> placed = inactive();
-    const auto look = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
-      for (std::size_t k = 0; k < values.size(); ++k) {
-        if (!takes_part(values[k])) continue;
-        // Rules of data flow don't know the sizes.
-        const Dims& dims = graph_.values[std::size_t(values[k])].dims;
-        for (std::size_t d = 0; d < tensors[k].size() && d < dims.size(); ++d) {
-          if (tensors[k][d].size() == 1) out.uses[std::size_t(tensors[k][d][0])].size = dims[d];
-        }
-        const TensorSharding& s = current_[std::size_t(values[k])];
-        if (s.dims.size() != tensors[k].size()) continue;
-        projections.push_back(project(*mesh_, rule, tensors[k], s));
-        place_manual(s, &placed);
-      }
-    };
-    look(op.operands, rule.operands);
-    look(op.results, rule.results);
-    out.list.push_back(now);
-    AxisAssignments all(
-        groups_, std::move(placed),
-        [&](std::size_t f, const IndexList& axes) {
-          return out.uses[f].carries && !rule.factors[f].blocked &&
-                 can_split(*mesh_, out.uses, projections, f, axes);
-        },
-        [&](const FactorAxes& axes) {
-          if (axes != now && is_expressible(*mesh_, rule, axes)) out.list.push_back(axes);
-          return out.list.size() < kMaxStrategies;
-        });
-    FactorAxes fixed = now;
-    for (IndexList& axes : fixed) axes = without_active(axes);
-    all.run(std::move(fixed));
-    return out;
-  }
-
-  /// The way to share out an op that moves nothing, if all its tensors are split alike.
-  std::optional<FactorAxes> agreement(const Op& op) const {
-    const FactorRule& rule = *op.rule;
-    const std::vector<FactorUse> uses = factor_uses(rule);
-    std::vector<Projection> projections;
-    const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
-      for (std::size_t k = 0; k < values.size(); ++k) {
-        if (!takes_part(values[k])) continue;
-        const TensorSharding& s = current_[std::size_t(values[k])];
-        if (s.dims.size() != tensors[k].size() || !s.unreduced.empty()) return false;
-        projections.push_back(project(*mesh_, rule, tensors[k], s));
-      }
-      return true;
-    };
-    if (!add(op.operands, rule.operands) || !add(op.results, rule.results)) return std::nullopt;
-    std::optional<FactorAxes> out = common_axes(rule, projections);
-    for (std::size_t f = 0; out && f < out->size(); ++f) {
-      if ((*out)[f].empty()) continue;
-      // What is summed up must then be completed.
-      if (!uses[f].carries || rule.factors[f].blocked || !uses[f].in_result) return std::nullopt;
-    }
-    return out;
-  }
-
   /// Of each op the cheapest strategy for the arrays as they are.
   void start_strategies() {
-    const std::vector<char> active = std::exchange(active_, std::vector<char>(groups_.size(), 1));
-    for (const Op& op : graph_.ops) {
+    const std::vector<char> kept = std::exchange(active, std::vector<char>(groups.size(), 1));
+    for (const Op& op : graph.ops) {
       FactorAxes best(op.rule->factors.size());
       // With all groups active no choice depends on where they are; nor does one that isn't made.
-      if (!is_one_variable(op) && std::find(active.begin(), active.end(), 0) != active.end()) {
-        if (std::optional<FactorAxes> agreed = agreement(op)) {
+      if (!is_one_variable(op) && std::find(kept.begin(), kept.end(), 0) != kept.end()) {
+        if (std::optional<FactorAxes> agreed = agreement(*this, op)) {
           best = std::move(*agreed);
         } else {
-          Strategies strategies = enumerate(op, best);
+          Strategies strategies = enumerate(*this, op, best);
           const std::vector<double> costs = costs_now(op, strategies);
           const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
           best = std::move(strategies.list[std::size_t(least)]);
@@ -584,7 +487,7 @@ class ShardingModel::Builder {
       }
       strategy_.push_back(std::move(best));
     }
-    active_ = active;
+    active = kept;
   }
 
   /// By strategy, for the arrays as they are.
@@ -592,22 +495,22 @@ class ShardingModel::Builder {
     std::vector<double> costs;
     const double work = work_of(op);
     for (const FactorAxes& axes : strategies.list) {
-      costs.push_back(work * work_share(*mesh_, strategies.uses, axes));
+      costs.push_back(work * work_share(*mesh, strategies.uses, axes));
     }
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors,
                          bool results) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         const auto v = std::size_t(values[k]);
-        if (!takes_part(values[k]) || tensors[k].size() != graph_.values[v].dims.size()) continue;
+        if (!takes_part(values[k]) || tensors[k].size() != graph.values[v].dims.size()) continue;
         const auto placed = [&](const TensorSharding& s) {
-          return placements_.of(s, graph_.values[v].dims, element_bytes_[v]);
+          return placements_.of(s, graph.values[v].dims, element_bytes[v]);
         };
-        const Placement have = placed(current_[v]);
+        const Placement have = placed(current[v]);
         const Columns columns = columns_of(*op.rule, strategies, {{&tensors[k], results}});
         std::vector<double> prices;
         for (const std::size_t example : columns.example) {
-          const Placement need = placed(tensor_sharding(
-              mesh_, *op.rule, strategies.uses, tensors[k], results, strategies.list[example]));
+          const Placement need = placed(tensor_sharding(mesh, *op.rule, strategies.uses, tensors[k],
+                                                        results, strategies.list[example]));
           prices.push_back(results ? placements_.price(need, have) : placements_.price(have, need));
         }
         for (std::size_t s = 0; s < costs.size(); ++s) {
@@ -622,21 +525,15 @@ class ShardingModel::Builder {
 
   const ir::Module& module_;
   const Propagation& propagation_;
-  const propagation::Graph& graph_;
-  const MeshRef mesh_;
   const cost::Machine machine_;
   Placements placements_;
   double seconds_per_held_byte_ = 0;
-  std::vector<IndexList> groups_;  ///< axes that are placed together
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::vector<int> parent_;
   std::map<int, std::vector<int>> members_;
   std::vector<IndexList> new_variables_;  ///< by op
-  std::vector<std::int64_t> element_bytes_;
 
-  std::vector<TensorSharding> current_;  ///< by value
-  std::vector<FactorAxes> strategy_;     ///< by op
-  std::vector<char> active_;             ///< by group: may be anywhere in the model
+  std::vector<FactorAxes> strategy_;  ///< by op
   PairwiseModel model_;
   std::vector<Node> nodes_;  ///< of the model
   std::vector<std::vector<std::size_t>> edge_tensors_;
@@ -653,7 +550,7 @@ ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propag
 ShardingModel::~ShardingModel() = default;
 
 void ShardingModel::set_price_of_memory(double passes) { builder_->set_price_of_memory(passes); }
-std::size_t ShardingModel::groups() const { return builder_->groups(); }
+std::size_t ShardingModel::groups() const { return builder_->group_count(); }
 const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {
   return builder_->build(groups);
 }

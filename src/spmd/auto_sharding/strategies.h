@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
+#include "src/spmd/auto_sharding/model_state.h"
 #include "src/spmd/rules/factor_use.h"
 
 namespace tessera::spmd::auto_sharding {
@@ -16,6 +18,11 @@ struct Strategies {
   std::vector<FactorUse> uses;
   std::vector<FactorAxes> list;
 };
+
+/// Those that agree with `now` on where the groups are that stay.
+Strategies enumerate(const ModelState& state, const propagation::Op& op, const FactorAxes& now);
+/// The way to share out an op that moves nothing, if all its tensors are split alike.
+std::optional<FactorAxes> agreement(const ModelState& state, const propagation::Op& op);
 
 struct TensorUse {
   const TensorFactors* factors;
