@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 
@@ -22,7 +22,7 @@ namespace tessera::bench {
 struct SweepCase {
   nlohmann::json line;
   std::unique_ptr<ir::Module> global, device;
-  spmd::CommunicationCount count;
+  cost::CommunicationCount count;
   double ms = 0;  ///< propagation, solver and partitioning, as compiling does it
 };
 
@@ -67,7 +67,7 @@ inline bool for_each_case(const std::string& file, const std::function<void(Swee
     if (!c.device) c.device = spmd::partition(*c.global, options.partition, nullptr);
     c.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    c.count = spmd::count_communication(*c.device);
+    c.count = cost::count_communication(*c.device);
     use(c);
   }
   return true;

@@ -10,7 +10,7 @@ find_package(CLI11 REQUIRED)
 
 set(tessera_fuzz_options
   -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-foreach(layer IN ITEMS base sharding ir text evaluator spmd)
+foreach(layer IN ITEMS base sharding ir cost text evaluator spmd)
   target_compile_options(tessera_${layer} PRIVATE ${tessera_fuzz_options})
 endforeach()
 
@@ -49,4 +49,4 @@ tessera_fuzzer(sharding_facts base sharding part_facts)
 tessera_fuzzer(flags base sharding ir part_flags)
 tessera_fuzzer(hlo base sharding ir text)
 tessera_fuzzer(stablehlo base sharding ir text)
-tessera_fuzzer(partition base sharding ir text evaluator spmd)
+tessera_fuzzer(partition base sharding ir cost text evaluator spmd)

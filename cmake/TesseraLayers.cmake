@@ -5,20 +5,22 @@
 # Bottom up. tessera_below_<layer> lists the lower layers that a layer is linked with;
 # scripts/check_includes checks that sources keep to these edges.
 set(TESSERA_LAYERS
-    base sharding ir evaluator text transforms spmd passes runtime codegen compiler frontend)
+    base sharding ir cost evaluator text transforms spmd passes runtime codegen compiler frontend)
 set(tessera_below_base)
 set(tessera_below_sharding base)
 set(tessera_below_ir base sharding)
 set(tessera_below_evaluator base sharding ir)
 set(tessera_below_text base sharding ir)
 set(tessera_below_transforms base sharding ir)
-set(tessera_below_spmd base sharding ir)
+set(tessera_below_cost base sharding ir)
+set(tessera_below_spmd base sharding ir cost)
 set(tessera_below_passes base sharding ir evaluator)
 set(tessera_below_runtime base)
 set(tessera_below_codegen base sharding ir evaluator passes runtime)
-set(tessera_below_compiler base sharding ir evaluator text transforms spmd passes runtime codegen)
+set(tessera_below_compiler
+    base sharding ir cost evaluator text transforms spmd passes runtime codegen)
 set(tessera_below_frontend
-    base sharding ir evaluator text transforms spmd passes runtime codegen compiler)
+    base sharding ir cost evaluator text transforms spmd passes runtime codegen compiler)
 
 # The precompiled header of a layer, cmake/precompiled/<name>.h; it must not include higher layers.
 foreach(layer IN LISTS TESSERA_LAYERS)

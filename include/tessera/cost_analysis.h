@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/error.h>
+#include <tessera/network.h>
 
 namespace tessera {
 
@@ -24,46 +24,6 @@ struct MemoryAnalysis {
                host_alias_bytes = 0;
   /// Largest total in host memory at any time of the run.
   std::int64_t peak_host_bytes_per_device = 0;
-};
-
-/// A description of a machine: the links along each axis of a mesh, and the devices.
-///
-/// A collective over one axis of n devices takes n - 1 steps, as in a ring (an all-reduce twice as
-/// many): `steps * latency + bytes received / bandwidth`. Over several axes it goes axis by axis,
-/// with the least data over the slowest link: an all-gather begins there, a reduce-scatter ends
-/// there. A permute sends its bytes over the slowest link that it uses and pays the latency of each
-/// axis.
-/// @code
-/// Network pod = Network::parse("data=50GB/s:2us, model=300GB/s:1us, flops=200T, memory=2TB/s");
-/// CostAnalysis cost = jit(f).lower(x, w).compile().cost_analysis(pod);
-/// @endcode
-struct Network {
-  /// The link between neighbours along an axis.
-  struct Link {
-    double bytes_per_second = 100e9;  ///< what one device can receive in a second
-    double latency_seconds = 1e-6;    ///< additional time of each step
-    friend bool operator==(const Link&, const Link&) = default;
-  };
-  /// Links by the names of the mesh's axes.
-  std::map<std::string, Link> axes{};
-  /// Link of all other axes.
-  Link other{};
-  /// Floating-point operations of one device in a second.
-  double flops_per_second = 100e12;
-  /// Memory bandwidth of one device.
-  double memory_bytes_per_second = 1e12;
-
-  /// Parses a description: items separated by commas or newlines, with `#` before comments, as in
-  /// `data=50GB/s:1us, model=300GB/s:500ns, *=100GB/s:2us, flops=200T, memory=1.5TB/s`. An axis has
-  /// a bandwidth and, after a colon, a latency; `*` is `other`. What isn't listed keeps its
-  /// default.
-  /// @throws ValueError, with the item, if one can't be parsed or is given twice.
-  static Network parse(const std::string& text, Location location = Location::current());
-  /// Returns the link of an axis, or `other`.
-  const Link& link(const std::string& axis) const;
-  /// Returns the description in the form that `parse` reads.
-  std::string to_string() const;
-  friend bool operator==(const Network&, const Network&) = default;
 };
 
 /// The cost of one collective instruction of a device's program.

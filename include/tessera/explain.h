@@ -94,14 +94,38 @@ struct ExplainCause {
   std::int64_t from = -1;  ///< index into Explanation::values(); -1: the chain ends here
 };
 
+/// An operation that reads or makes an array, in an ExplainChoice.
+struct ExplainEdge {
+  std::int64_t op = -1;       ///< index into Explanation::values()
+  std::int64_t operand = -1;  ///< which operand of it the array is; -1: its result
+  std::string spec;           ///< the sharding that the operation needs or gives, in axis names
+  double seconds = 0;         ///< estimated time of the reshard between
+  double next_seconds = 0;    ///< the same, with the next best sharding of the array
+};
+
+/// What the solver chose for an array that the program leaves open, and the next best sharding.
+///
+/// Times are the solver's estimates for one run of the program on the described machine
+/// (JitOptions::network). For the next best one all other arrays stay as they are, and the
+/// operations around share out their work in the best way.
+struct ExplainChoice {
+  std::string spec;                ///< the chosen sharding
+  double seconds = 0;              ///< of the array's reshards and of the operations around it
+  std::string next_spec;           ///< the next best sharding; empty: there is none
+  double next_seconds = 0;         ///< the same times with that
+  std::vector<std::int64_t> with;  ///< other values that have the same sharding, as they must
+  std::vector<ExplainEdge> edges;  ///< the operations around it
+};
+
 /// One operation of the program before partitioning, and the sharding of its result.
 struct ExplainValue {
   /// As in ExplainEntry and ExplainCollective.
   std::string name, op, op_name, location, type, spec, computation;
-  std::vector<std::int64_t> operands;  ///< indices into Explanation::values()
-  std::vector<ExplainCause> causes;    ///< what gave its dimensions their axes
-  std::vector<std::int64_t> entries;   ///< its movements: indices into Explanation::entries()
-  double bytes = 0;                    ///< bytes of those movements
+  std::vector<std::int64_t> operands;     ///< indices into Explanation::values()
+  std::vector<ExplainCause> causes;       ///< what gave its dimensions their axes
+  std::vector<std::int64_t> entries;      ///< its movements: indices into Explanation::entries()
+  double bytes = 0;                       ///< bytes of those movements
+  std::optional<ExplainChoice> choice{};  ///< set if the solver chose its sharding
 };
 
 /// A report of what a program communicates and why, made by `explain`.

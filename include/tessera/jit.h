@@ -15,6 +15,7 @@
 #include <tessera/callable.h>
 #include <tessera/function_body.h>
 #include <tessera/layouts.h>
+#include <tessera/network.h>
 #include <tessera/sharding_tree.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
@@ -52,6 +53,9 @@ struct JitOptions {
   /// TESSERA_MEMORY_BUDGET decides; its default is a quarter more than the propagated program
   /// takes. Memory is estimated before the program is compiled to the end.
   std::optional<std::int64_t> memory_budget{};
+  /// The machine that shardings and reshards are chosen for. If unset, TESSERA_NETWORK decides; by
+  /// default the bytes that a device receives count most, whichever axes they come over.
+  std::optional<Network> network{};
   /// Names in `arg_names` of more arguments whose memory results may reuse; see donate_argnums.
   std::vector<std::string> donate_argnames{};
   /// The device on which the function runs: all arguments are moved there, also such as are split

@@ -38,6 +38,9 @@ const std::vector<EnvVariable>& env_table() {
        "annotations alone, or by a solver for the cheapest program"},
       {"TESSERA_MEMORY_BUDGET", "integer", "a quarter more than the propagated program",
        "bytes that one device may hold in a program whose shardings are solved for", 1, kMaxBytes},
+      {"TESSERA_NETWORK", "text", "one on which bytes received decide",
+       "the machine that layouts and reshards are chosen for, as `data=50GB/s:1us, *=100GB/s, "
+       "start=5us, flops=200T, memory=1.5TB/s`, or a file that says so"},
       {"TESSERA_WINDOW_DOTS_FROM", "integer", "67108864",
        "bytes from which an array is not gathered for a dot, nor a dot's full result held to be "
        "scattered: the parts are sent around a ring of devices",
@@ -186,7 +189,7 @@ void check_environment() {
       env_integer(known->name, known->least, known->most);
     } else if (type == "flag") {
       env_flag(known->name, false);
-    } else if (type != "path") {
+    } else if (type != "path" && type != "text") {
       env_choice(known->name);
     }
   }

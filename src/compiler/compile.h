@@ -28,6 +28,12 @@ std::int64_t collective_matmul_bytes_of_environment();
 /// TESSERA_MEMORY_BUDGET, if it is set. ValueError for another value than it may have.
 std::optional<std::int64_t> memory_budget_of_environment();
 
+/// A description as Network::parse takes it, or the name of a file that holds one: the text of a
+/// description has a '='. ValueError; IoError.
+Network read_network(const std::string& given);
+/// TESSERA_NETWORK, if it is set. ValueError for what read_network refuses.
+std::optional<Network> network_of_environment();
+
 /// All that a program is compiled by, environment variables included, which are read when the
 /// options are made: caches of executables have all of it in their keys.
 struct Options {
@@ -35,6 +41,8 @@ struct Options {
   /// Bytes that one device may hold where shardings are solved for; empty: hardly more than the
   /// propagated program.
   std::optional<std::int64_t> memory_budget = memory_budget_of_environment();
+  /// What layouts and reshards are chosen for; empty: cost::assumed_network.
+  std::optional<Network> network = network_of_environment();
   FullGathers full_gathers = full_gathers_of_environment();
   std::int64_t collective_matmul_from_bytes = collective_matmul_bytes_of_environment();
   /// Keep the modules between the stages, for as_text().

@@ -16,6 +16,7 @@
 #include "src/codegen/liveness.h"
 #include "src/compiler/context_pool.h"
 #include "src/compiler/dump.h"
+#include "src/cost/peak_memory.h"
 #include "src/ir/analysis/layouts.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/custom_calls/custom_call.h"
@@ -41,7 +42,6 @@
 #include "src/passes/window_scatters.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler {
@@ -123,10 +123,13 @@ void propagate(Compilation& c) {
   if (!c.context) c.context = take_context();
   spmd::AutoShardingOptions options;
   options.partition = c.partition;
+  if (c.options.network) options.partition.machine = cost::Machine(*c.options.network);
   options.partition.context = c.context.get();
   if (c.options.memory_budget) options.memory_budget = double(*c.options.memory_budget);
+  options.decisions = c.for_decisions;
   spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
   c.module = std::move(found.module);
+  c.decisions = std::move(found.decisions);
   if (c.for_report) return;  // reports want all records
   c.device = std::move(found.device);
   c.report = std::move(found.report);
@@ -161,6 +164,7 @@ void keep_shardings(Compilation& c) {
 void partition(Compilation& c) {
   if (!is_global(c)) return;
   spmd::PartitionOptions options = c.partition;
+  if (c.options.network) options.machine = cost::Machine(*c.options.network);
   options.all_records = c.for_report;
   if (!c.context) c.context = take_context();
   options.context = c.context.get();
@@ -212,14 +216,14 @@ void eliminate_common(Compilation& c) {
 /// here and so has no plan, about.
 double peak_bytes(const ir::Module& module) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice)
-    return spmd::estimated_peak_bytes(module);
+    return cost::estimated_peak_bytes(module);
   try {
     codegen::BuiltPlan built = codegen::plan_program(module).built;
     codegen::plan_memory(&built.plan);
     runtime::finalize(&built.plan);
     return double(codegen::estimate_memory(built.plan, {}).peak);
   } catch (const NotImplementedError&) {
-    return spmd::estimated_peak_bytes(module);
+    return cost::estimated_peak_bytes(module);
   }
 }
 void optimize_collectives(Compilation& c) {

@@ -9,6 +9,7 @@
 
 #include "src/codegen/plan_builder.h"
 #include "src/compiler/compile.h"
+#include "src/spmd/auto_sharding/decisions.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 
@@ -31,6 +32,9 @@ struct Compilation {
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   std::unique_ptr<ir::Module> source;
+  /// For a report: what the solver's choices cost.
+  bool for_decisions = false;
+  std::vector<spmd::ShardingDecision> decisions;
   /// What partitioning makes of `module`, where solving for shardings left it; with `report`.
   std::unique_ptr<ir::Module> device;
   /// From propagation to partitioning: what they work out once.

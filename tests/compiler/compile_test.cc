@@ -15,9 +15,9 @@
 #include "src/base/literal_util.h"
 #include "src/base/log.h"
 #include "src/compiler/pipeline.h"
+#include "src/cost/count.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 #include "src/text/read/stablehlo.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/shards.h"
@@ -81,7 +81,7 @@ ENTRY main {
 TEST(Compile, EqualDotsAreShardedForEachUser) {
   const std::vector<Literal> arguments{counting(f32, {64, 16}), counting(f32, {16, 64}, 0.5)};
   const auto count = [&](int others) {
-    return spmd::count_communication(
+    return cost::count_communication(
         check(two_equal_dots(others), arguments, 1e-4).executable->partitioned());
   };
   // Each device multiplies its rows and its columns, and nothing moves.
@@ -120,7 +120,7 @@ TEST(Compile, EqualSumsOfTwoManualComputationsAreReducedOnce) {
   }
 })");
   const auto executable = compiler::compile(std::move(module));
-  EXPECT_EQ(spmd::count_communication(executable->partitioned()).total_bytes,
+  EXPECT_EQ(cost::count_communication(executable->partitioned()).total_bytes,
             2 * 8 * 8 * 4 * 7 / 8.0)
       << ir::to_string(executable->partitioned());
 }
@@ -145,7 +145,7 @@ ENTRY main {
 )",
                          {counting(DType::f32, {24, 16})});
   const auto& device = r.executable->partitioned();
-  EXPECT_LE(spmd::count_communication(device).total_bytes, 2 * (2 * 8 + 2 * 6) * 4)
+  EXPECT_LE(cost::count_communication(device).total_bytes, 2 * (2 * 8 + 2 * 6) * 4)
       << ir::to_string(device);
 }
 
@@ -196,7 +196,7 @@ ENTRY main {
 }
 )",
                          {counting(DType::f32, {24, 16})});
-  const auto count = spmd::count_communication(r.executable->partitioned());
+  const auto count = cost::count_communication(r.executable->partitioned());
   EXPECT_LE(count.total_bytes + 256 * count.executed, 3 * (16 * 4 + 256))
       << ir::to_string(r.executable->partitioned());
 }
@@ -228,7 +228,7 @@ ENTRY main {
     setenv("TESSERA_WINDOW_DOTS_FROM", from, 1);
     const Result r = check(text, arguments);
     unsetenv("TESSERA_WINDOW_DOTS_FROM");
-    return spmd::count_communication(r.executable->partitioned()).kinds;
+    return cost::count_communication(r.executable->partitioned()).kinds;
   };
   const auto whole = kinds("2049"), parts = kinds("2048");
   ASSERT_EQ(whole.count("all-gather"), 1u);
@@ -252,7 +252,7 @@ ENTRY e { a = f32[64,4] parameter(0), sharding={devices=[8,1]<=[8]}
   ROOT r = f32[64,4] slice(p), slice={[0:64], [0:4]}, sharding={devices=[8,1]<=[8]} }
 )",
                          {counting(DType::f32, {64, 4})});
-  EXPECT_EQ(spmd::count_communication(r.executable->partitioned()).total_bytes, 4 * 4);
+  EXPECT_EQ(cost::count_communication(r.executable->partitioned()).total_bytes, 4 * 4);
 }
 
 TEST(Compile, ShardedDotRunsOnEightDevices) {

@@ -12,8 +12,8 @@
 #include "src/base/log.h"
 #include "src/compiler/explain/page.h"
 #include "src/compiler/read_module.h"
+#include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 
 namespace tessera::testing {
 namespace {
@@ -52,7 +52,7 @@ bool has(const std::string& text, const std::string& part) {
 
 double text_bytes(const ir::Module& module) {
   const auto executable = compiler::compile(module.clone());
-  return spmd::count_communication(*ir::parse_hlo(ir::to_string(executable->partitioned())))
+  return cost::count_communication(*ir::parse_hlo(ir::to_string(executable->partitioned())))
       .total_bytes;
 }
 
@@ -70,6 +70,60 @@ TEST(Explain, AProgramWithoutCommunicationHasNoEntries) {
   EXPECT_TRUE(has(e.to_text(), "nothing is communicated"));
   EXPECT_EQ(e.mesh(), "data=2, model=4");
   EXPECT_EQ(e.num_devices(), 8);
+}
+
+// Of two layers: what was chosen for the array between them, and what the next best would cost.
+TEST(Explain, SaysWhatEachChoiceCostsAndTheNextBest) {
+  const auto module = parse(R"(
+module @net {
+  sdy.mesh @mesh = <["data"=2, "model"=4]>
+  func.func public @main(
+      %x: tensor<64x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>} loc("x"),
+      %w: tensor<128x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>} loc("w"),
+      %v: tensor<256x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>} loc("v"))
+      -> (tensor<64x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32> loc("dot"("net.cc":12:3))
+    %1 = stablehlo.tanh %0 : tensor<64x256xf32> loc("tanh"("net.cc":13:3))
+    %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0] : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32> loc("dot"("net.cc":14:3))
+    return %2 : tensor<64x128xf32>
+  }
+})");
+  const Explanation e = explain_module(*module);
+  std::size_t chosen = 0;
+  for (const ExplainValue& v : e.values()) {
+    if (!v.choice) continue;
+    ++chosen;
+    const ExplainChoice& c = *v.choice;
+    EXPECT_EQ(c.spec, v.spec) << v.name;
+    EXPECT_FALSE(c.next_spec.empty());
+    EXPECT_NE(c.next_spec, c.spec);
+    // Nothing but memory would make the solver take what is dearer.
+    EXPECT_GE(c.next_seconds, c.seconds) << v.name;
+    double reshards = 0, next = 0;
+    for (const ExplainEdge& edge : c.edges) {
+      ASSERT_LT(std::size_t(edge.op), e.values().size());
+      reshards += edge.seconds;
+      next += edge.next_seconds;
+    }
+    EXPECT_LE(reshards, c.seconds);
+    EXPECT_LE(next, c.next_seconds);
+    for (const std::int64_t other : c.with) {
+      const std::string& spec = e.values()[std::size_t(other)].spec;
+      // The result's tuple has it too.
+      EXPECT_TRUE(spec == c.spec || spec == "(" + c.spec + ")") << spec;
+    }
+  }
+  EXPECT_GT(chosen, 0u) << e.to_text();
+  EXPECT_TRUE(has(e.to_text(), "chosen by cost, with estimated times")) << e.to_text();
+  EXPECT_TRUE(has(e.to_text(), "next best P(")) << e.to_text();
+  const Json json = Json::parse(e.to_json());
+  std::size_t in_json = 0;
+  for (const Json& v : json["values"]) in_json += !v["choice"].is_null();
+  EXPECT_EQ(in_json, chosen);
+  // Nothing was chosen where the annotations decide.
+  compiler::Options propagated;
+  propagated.layouts = Layouts::propagated;
+  for (const ExplainValue& v : explain_module(*module, propagated).values()) EXPECT_FALSE(v.choice);
 }
 
 TEST(Explain, NamesOpLineSpecsBytesChainAndAnnotation) {

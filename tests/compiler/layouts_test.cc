@@ -8,9 +8,10 @@
 
 #include "src/compiler/pipeline.h"
 #include "src/compiler/read_module.h"
+#include "src/cost/count.h"
+#include "src/cost/machine.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/random_program.h"
@@ -46,8 +47,8 @@ TEST(Layouts, PropagatedIsPropagationAlone) {
   const auto solved = compiler::compile(module->clone());
   EXPECT_EQ(solved->layouts(), Layouts::solved);
   EXPECT_NE(ir::to_string(solved->propagated()), propagated_alone(*module));
-  EXPECT_LT(spmd::count_communication(solved->partitioned()).total_bytes,
-            spmd::count_communication(executable->partitioned()).total_bytes);
+  EXPECT_LT(cost::count_communication(solved->partitioned()).total_bytes,
+            cost::count_communication(executable->partitioned()).total_bytes);
 }
 
 TEST(Layouts, RandomProgramsArePropagatedAlone) {
@@ -73,7 +74,37 @@ ENTRY main {
 })");
   const auto executable = compiler::compile(module->clone(), with(Layouts::propagated));
   EXPECT_EQ(executable->propagated().entry()->instructions().size(), 4u);
-  EXPECT_EQ(spmd::count_communication(executable->partitioned()).total_bytes, 0);
+  EXPECT_EQ(cost::count_communication(executable->partitioned()).total_bytes, 0);
+}
+
+// On a machine with one slow axis other layouts are chosen, which keep off it.
+TEST(Layouts, AreChosenForTheDescribedMachine) {
+  const std::string file =
+      std::string(TESSERA_SOURCE_DIR) + "/tests/corpus/transformer_block/s2.mlir";
+  const std::string text = compiler::read_file(file);
+  const auto compiled = [&](std::optional<Network> network) {
+    compiler::Options options;
+    options.runs = false;
+    options.network = std::move(network);
+    return compiler::compile(compiler::read_module(text, file), options);
+  };
+  const auto undescribed = compiled(std::nullopt);
+  for (const char* slow : {"x", "y"}) {
+    const Network network = Network::parse(std::string(slow) + "=1GB/s:0s, *=100GB/s:0s");
+    const auto executable = compiled(network);
+    const CostAnalysis chosen = executable->cost_analysis(network);
+    EXPECT_LT(chosen.step_seconds(), 0.7 * undescribed->cost_analysis(network).step_seconds())
+        << slow;
+    EXPECT_NE(ir::to_string(executable->partitioned()), ir::to_string(undescribed->partitioned()));
+  }
+  // The ratios that are assumed, on another scale.
+  Network scaled = cost::assumed_network();
+  scaled.other.bytes_per_second *= 2;
+  scaled.start_seconds /= 2;
+  scaled.flops_per_second *= 2;
+  scaled.memory_bytes_per_second *= 2;
+  EXPECT_EQ(ir::to_string(compiled(scaled)->partitioned()),
+            ir::to_string(undescribed->partitioned()));
 }
 
 }  // namespace

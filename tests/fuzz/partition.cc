@@ -3,10 +3,12 @@
 // result is a module that can be printed and read back, and both run to results of the same shapes.
 #include "src/spmd/partitioner/partition.h"
 #include "src/evaluator/evaluator.h"
+#include "src/ir/analysis/device_computations.h"
 #include "src/ir/analysis/layouts.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/ir/hlo/typed_calls.h"
+#include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/spmd/partitioned_program.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/text/read/stablehlo.h"
 #include "tests/fuzz/text_mutator.h"
@@ -18,6 +20,41 @@ constexpr std::int64_t kMaxDevicesHere = 16;
 constexpr std::int64_t kMaxInstructions = 2000;
 /// Elements touched, roughly, by what is evaluated.
 constexpr double kMaxWork = 2e6;
+
+/// A collective among partitions.
+bool among_partitions(const ir::Instruction& i) {
+  if (i.is(ir::Opcode::partition_id)) return true;
+  if (!ir::is_collective(i.opcode)) return false;
+  if (const auto* c = i.attrs.get_if<ir::CollectiveAttrs>()) {
+    return c->channel_id.has_value() || c->use_global_device_ids || c->groups.symbolic();
+  }
+  if (const auto* p = i.attrs.get_if<ir::PermuteAttrs>()) return p->channel_id.has_value();
+  return false;
+}
+
+/// A marker of code that is not per device.
+bool is_global_marker(const ir::Instruction& i) {
+  if (ir::is_printed_as_custom_call(i.opcode)) return true;
+  const std::string target = ir::custom_call_target(i);
+  return target.rfind("xla.sdy.", 0) == 0 || target.rfind("SPMD", 0) == 0 ||
+         target == ir::kManualComputationTarget;
+}
+
+/// It is one device's program already.
+bool is_partitioned_program(const ir::Module& module) {
+  if (!module.entry()) return false;
+  bool found = false;
+  for (const ir::Computation* c : ir::device_computations(module)) {
+    for (const auto& i : c->instructions()) {
+      if (is_global_marker(*i)) return false;
+      found |= among_partitions(*i);
+      const bool boundary =
+          c == module.entry() && (i->is(ir::Opcode::parameter) || i.get() == c->root());
+      if (i->has_sharding() && !boundary) return false;
+    }
+  }
+  return found;
+}
 
 /// An upper bound, except for loops of unknown trip counts.
 double work_of(const ir::Computation& c, int depth = 0) {
@@ -89,7 +126,7 @@ void run(std::string_view text) {
   std::unique_ptr<ir::Module> parted;
   const bool fits = accepts([&] {
     ir::normalize_layouts(module.get());
-    if (spmd::is_partitioned_program(*module)) return;
+    if (is_partitioned_program(*module)) return;
     const auto global = module->clone();
     spmd::propagate(global.get());
     spmd::PartitionReport report;

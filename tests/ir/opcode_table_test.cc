@@ -8,7 +8,6 @@
 #include <map>
 #include <sstream>
 
-#include "src/ir/analysis/cost.h"
 #include "src/ir/analysis/equivalence.h"
 #include "src/ir/analysis/linearity.h"
 #include "src/ir/analysis/verifier.h"
@@ -116,8 +115,6 @@ TEST(OpTable, HoldsForEachOpOfAProgram) {
       if (!i->is(Opcode::custom_call)) {
         EXPECT_EQ(!i->called().empty(), row.calls != Calls::none);
       }
-      EXPECT_EQ(flops(*i, 8) > 0, row.work != Work::none);
-      EXPECT_EQ(received_bytes(*i, 8) > 0, is_collective(i->opcode) || i->is(Opcode::recv));
       if (is_pure(*i)) {
         EXPECT_TRUE(has_trait(i->opcode, traits::pure));
       }
@@ -189,43 +186,6 @@ ENTRY e {
   EXPECT_EQ(of["rounded"], none);
   EXPECT_EQ(of["twice"], (Linearity{Linearity::Kind::each, 3}));
   EXPECT_EQ(of["x"], none);
-}
-
-TEST(Flops, AreCountedByTheKindOfWork) {
-  const auto module = parse_hlo(R"(
-HloModule m
-add { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT s = f32[] add(a, b) }
-less { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT s = pred[] compare(a, b), direction=LT }
-ENTRY e {
-  x = f32[2,8,8] parameter(0)
-  b = f32[2,8,3] parameter(1)
-  z = f32[] parameter(2)
-  dot = f32[2,8,3] dot(x, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-  sum = f32[2,8] reduce(x, z), dimensions={2}, to_apply=add
-  window = f32[2,8,6] reduce-window(x, z), window={size=1x1x3}, to_apply=add
-  sorted = f32[2,8,8] sort(x), dimensions={2}, to_apply=less
-  factors = f32[2,8,8] cholesky(x)
-  solved = f32[2,8,3] triangular-solve(x, b), left_side=true
-  waves = c64[2,8,5] fft(x), fft_type=RFFT, fft_length={8}
-  turned = f32[8,2,8] transpose(x), dimensions={1,0,2}
-  ROOT sine = f32[2,8,8] sine(x)
-})",
-                                "flops.hlo");
-  std::map<std::string, double> of;
-  for (const auto& i : module->entry()->instructions()) of[i->name] = flops(*i, 1);
-  EXPECT_EQ(of["dot"], 2 * 2 * 8 * 3 * 8);
-  EXPECT_EQ(of["sum"], 128);
-  EXPECT_EQ(of["window"], 96 * 2);
-  EXPECT_EQ(of["sorted"], 128 * 3);
-  EXPECT_DOUBLE_EQ(of["factors"], 2 * 8 * 8 * 8 / 3.0);
-  EXPECT_EQ(of["solved"], 2 * 8 * 8 * 3);
-  EXPECT_EQ(of["waves"], 5 * 128 * 3);
-  EXPECT_EQ(of["turned"], 0);
-  EXPECT_EQ(of["sine"], 128);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "src/base/literal_util.h"
+#include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/spmd/partition_case.h"
 #include "tests/support/two_users.h"
@@ -42,7 +42,7 @@ std::unique_ptr<ir::Module> parse_network(const std::string& w, const std::strin
 }
 
 double bytes_of(std::unique_ptr<ir::Module> propagated) {
-  return spmd::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
+  return cost::count_communication(*spmd::partition(*propagated, {}, nullptr)).total_bytes;
 }
 
 TEST(AutoSharding, AnOpenResultIsShardedAsItWasComputed) {
@@ -96,7 +96,7 @@ TEST(AutoSharding, WhatALoopSlicesIsSplitByColumns) {
   PartitionCase c = check_solved(std::move(module));
   const double gathered = 16 * 64 * 4 * 7 / 8.0;
   // Split by columns, the rows are exchanged once and the sums gathered.
-  EXPECT_LT(spmd::count_communication(*c.device).total_bytes, gathered / 2) << c.text;
+  EXPECT_LT(cost::count_communication(*c.device).total_bytes, gathered / 2) << c.text;
 }
 
 // Each of the arrays that a loop goes through row by row would have to lie by columns for itself;
@@ -255,9 +255,9 @@ std::string dot_of(const std::string& x, const std::string& w, const std::string
          y;
 }
 
-spmd::CommunicationCount count_solved(const std::string& entry) {
+cost::CommunicationCount count_solved(const std::string& entry) {
   const spmd::AutoSharding found = spmd::propagate_and_solve(parse_entry(entry));
-  return spmd::count_communication(*spmd::partition(*found.module, {}, nullptr));
+  return cost::count_communication(*spmd::partition(*found.module, {}, nullptr));
 }
 
 // Where the program says how all lies, the work that this asks for is done, and no bytes are paid
@@ -281,7 +281,7 @@ TEST(AutoSharding, SummedDimsAreSharedOutWhereTheResultIsSmaller) {
            "sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}";
   };
   EXPECT_EQ(count_solved(dot(32)).dot_flops, 2.0 * 64 * 256 * 32 / 8);
-  const spmd::CommunicationCount wide = count_solved(dot(1024));
+  const cost::CommunicationCount wide = count_solved(dot(1024));
   EXPECT_EQ(wide.total_bytes, 32 * 256 * 4 * 3 / 4.0);
   EXPECT_EQ(wide.kinds.count("all-reduce"), 0u);
 }
@@ -309,7 +309,7 @@ TEST(AutoSharding, WhatEveryDeviceRepeatsIsSharedOutWhereBytesAreSavedToo) {
   EXPECT_LE(c.bytes(), 64 * 256 * 4 / 4) << c.text;
   const spmd::AutoSharding found = spmd::propagate_and_solve(parse_entry(kLookUp));
   const auto device = spmd::partition(*found.module, {}, nullptr);
-  EXPECT_DOUBLE_EQ(spmd::count_communication(*device).dot_flops, 2 * 2.0 * 64 * 256 * 256 / 8)
+  EXPECT_DOUBLE_EQ(cost::count_communication(*device).dot_flops, 2 * 2.0 * 64 * 256 * 256 / 8)
       << ir::to_string(*device);
 }
 

@@ -46,8 +46,8 @@ CollectiveCase check(const std::string& text,
   out.text = ir::to_string(*out.after);
   // What is printed is the program.
   EXPECT_EQ(ir::to_string(*ir::parse_hlo(out.text)), out.text);
-  out.was = spmd::count_communication(*out.before);
-  out.is = spmd::count_communication(*out.after);
+  out.was = cost::count_communication(*out.before);
+  out.is = cost::count_communication(*out.after);
   Dice dice(11);
   std::vector<std::vector<Literal>> arguments(8);
   for (auto& device : arguments) {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "src/cost/count.h"
 #include "src/ir/module.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
 
 namespace tessera::testing {
@@ -15,7 +15,7 @@ namespace tessera::testing {
 struct CollectiveCase {
   std::unique_ptr<ir::Module> before, after;
   std::string text;  ///< afterwards
-  spmd::CommunicationCount was, is;
+  cost::CommunicationCount was, is;
   std::size_t changed = 0;
 
   int count(ir::Opcode op) const;

@@ -5,7 +5,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "src/spmd/collectives/peak_memory.h"
+#include "src/cost/peak_memory.h"
 #include "tests/spmd/collective_case.h"
 #include "tests/spmd/partition_case.h"
 
@@ -221,7 +221,7 @@ TEST(Loops, CollectivesOfInvariantsAreHoisted) {
   // Programs that are only measured are measured like that.
   std::unique_ptr<ir::Module> measured = c.before->clone();
   spmd::reduce_collectives(&measured);
-  EXPECT_EQ(spmd::count_communication(*measured).executed, 1);
+  EXPECT_EQ(cost::count_communication(*measured).executed, 1);
 }
 
 TEST(Loops, HoistedCollectivesAreMergedWithEqualOnes) {
@@ -330,7 +330,7 @@ TEST(Order, NotIfPeakMemoryWouldGrow) {
       "a = f32[8] all-gather(y), dimensions={0}, " +
       channel(1) + kRows + "\n ROOT r = f32[8] add(w, a)\n}\n";
   const auto c = check_collectives(text, spmd::schedule_collectives_early);
-  EXPECT_LE(spmd::estimated_peak_bytes(*c.after), spmd::estimated_peak_bytes(*c.before)) << c.text;
+  EXPECT_LE(cost::estimated_peak_bytes(*c.after), cost::estimated_peak_bytes(*c.before)) << c.text;
   EXPECT_GT(place_of(c.text, "a"), place_of(c.text, "q")) << c.text;
 }
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
@@ -187,7 +187,7 @@ void sweep(const std::string& file, int stride) {
     propagate(module.get());
     PartitionReport report;
     auto device = partition(*module, {}, &report);
-    CommunicationCount count = count_communication(*device);
+    cost::CommunicationCount count = cost::count_communication(*device);
     EXPECT_LE(count.total_bytes, 4 * json["xla"].get<double>()) << text;
     if (json.contains("xla_dot_flops")) {
       EXPECT_LE(count.dot_flops, json["xla_dot_flops"].get<double>()) << text;
@@ -228,7 +228,7 @@ ENTRY e {
   t = f32[4,4] all-to-all(s), dimensions={0}, replica_groups={{0,1},{2,3},{4,5},{6,7}}
   ROOT d = f32[4,4] dot(t, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 })");
-  CommunicationCount c = count_communication(*module);
+  cost::CommunicationCount c = cost::count_communication(*module);
   EXPECT_DOUBLE_EQ(c.kinds["all-reduce"].bytes, 5 * 2 * 128 * 3 / 4.0);
   EXPECT_DOUBLE_EQ(c.kinds["collective-permute"].bytes, 128);
   EXPECT_DOUBLE_EQ(c.kinds["all-gather"].bytes, 128);
@@ -242,30 +242,32 @@ ENTRY e {
 }
 
 /// Reshards that are planned for a dot at these prices.
-std::int64_t plans_made(CompileContext& context, const CostModel& model) {
+std::int64_t plans_made(CompileContext& context, const Network& network) {
   const TensorSharding rows = on({{0, 1, 2}, {}}), columns = on({{}, {2, 1, 0}});
   const std::int64_t before = context.reshards.plans_made();
-  (void)context.layouts.choose(
-      dot_rule(72, 136, 200), {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
-      {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns}, 2.0 * 72 * 136 * 200, model);
+  (void)context.layouts.choose(dot_rule(72, 136, 200),
+                               {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
+                               {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns},
+                               2.0 * 72 * 136 * 200, cost::Machine(network));
   return context.reshards.plans_made() - before;
 }
 
 // What is moved costs the same, whatever work does.
 TEST(LayoutSearch, ReshardsArePlannedOnceWhateverWorkCosts) {
   CompileContext context;
-  CostModel model;
-  EXPECT_GT(plans_made(context, model), 0);
-  EXPECT_EQ(plans_made(context, model), 0);
+  Network network = cost::assumed_network();
+  EXPECT_GT(plans_made(context, network), 0);
+  EXPECT_EQ(plans_made(context, network), 0);
   // All layouts are looked at, so that another price asks for no reshard that is new.
-  model.bytes_per_flop = 1;
-  (void)plans_made(context, model);
-  for (const double price : {0.003, 1.0}) {
-    model.bytes_per_flop = price;
-    EXPECT_EQ(plans_made(context, model), 0) << price;
+  const double flops = network.flops_per_second;
+  network.flops_per_second = flops / 300;
+  (void)plans_made(context, network);
+  for (const double speed : {1.0, 1 / 300.0}) {
+    network.flops_per_second = flops * speed;
+    EXPECT_EQ(plans_made(context, network), 0) << speed;
   }
-  model.transfer.latency_bytes = 1;
-  EXPECT_GT(plans_made(context, model), 0);
+  network.start_seconds /= 256;
+  EXPECT_GT(plans_made(context, network), 0);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // Orders of instructions with lower peak memory.
 #include <gtest/gtest.h>
 
+#include "src/cost/peak_memory.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/peak_memory.h"
 #include "tests/spmd/collective_case.h"
 
 namespace tessera::testing {
@@ -30,7 +30,7 @@ std::size_t shrinking(ir::Module* m) { return spmd::schedule_for_memory(m, true)
 TEST(MemorySchedule, OpsAreScheduledJustBeforeTheirUsers) {
   const CollectiveCase c = check_collectives(kWide, as_used);
   EXPECT_EQ(c.changed, 1u);
-  EXPECT_LT(spmd::estimated_peak_bytes(*c.after), 0.5 * spmd::estimated_peak_bytes(*c.before))
+  EXPECT_LT(cost::estimated_peak_bytes(*c.after), 0.5 * cost::estimated_peak_bytes(*c.before))
       << c.text;
   // A second time there is nothing to do.
   EXPECT_EQ(spmd::schedule_for_memory(ir::parse_hlo(c.text).get()), 0u);
@@ -68,7 +68,7 @@ void expect_sum_first(const std::string& last) {
   ROOT r = (f32[8], f32[8]) tuple(most, sum) })";
   const CollectiveCase c = check_collectives(text, shrinking, 1e-3);
   const CollectiveCase plain = check_collectives(text, as_used, 1e-3);
-  EXPECT_LT(spmd::estimated_peak_bytes(*c.after), spmd::estimated_peak_bytes(*plain.after))
+  EXPECT_LT(cost::estimated_peak_bytes(*c.after), cost::estimated_peak_bytes(*plain.after))
       << c.text;
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/partitioned_program.h"
 #include "src/spmd/propagation/propagate.h"
 #include "tests/spmd/partition_case.h"
 
@@ -138,29 +137,9 @@ TEST(NormalizeCustomCalls, BarriersStopAxesOneWayOrBoth) {
   EXPECT_EQ(through("3 : i32", false), split);
 }
 
-TEST(NormalizeCustomCalls, PartitionedProgramsAreKnown) {
-  // What the partitioner makes is one.
-  auto m = parse_entry(
-      R"(x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}
-  ROOT r = f32[16,8] copy(x), sharding={replicated})");
-  spmd::propagate(m.get());
-  EXPECT_FALSE(spmd::is_partitioned_program(*m));
-  auto device = spmd::partition(*m, {}, nullptr);
-  EXPECT_TRUE(spmd::is_partitioned_program(*device));
-  EXPECT_TRUE(spmd::is_partitioned_program(*ir::parse_hlo(ir::to_string(*device))));
-  // Constraints, manual computations or no collective at all: a program on global arrays.
-  EXPECT_FALSE(spmd::is_partitioned_program(*module_of("ROOT x = f32[16,8] parameter(0)")));
-  EXPECT_FALSE(spmd::is_partitioned_program(*module_of(
-      R"(x = f32[16,8] parameter(0)
-  g = f32[128,8] all-gather(x), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, dimensions={0}
-  ROOT c = f32[128,8] custom-call(g), custom_call_target="Sharding", sharding={replicated})")));
-  const std::string gather =
-      R"(x = f32[16,8] parameter(0)
-  ROOT g = f32[128,8] all-gather(x), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, dimensions={0})";
-  EXPECT_TRUE(spmd::is_partitioned_program(*module_of(gather)));
-  auto replicas = module_of(gather);
+TEST(NormalizeCustomCalls, ReplicasAreRefused) {
+  auto replicas = module_of("ROOT x = f32[16,8] parameter(0)");
   replicas->replica_count = 2;
-  EXPECT_THROW(spmd::is_partitioned_program(*replicas), NotImplementedError);
   EXPECT_THROW(spmd::propagate(replicas.get()), NotImplementedError);
 }
 

@@ -35,7 +35,9 @@ PairwiseModel chain(std::mt19937* random, int variables, int states, bool ring) 
       edge.factor = factor;
       edge.columns = 2;
       edge.cost = costs(states * 2);
-      for (int k = 0; k < factor_states; ++k) edge.column.push_back(k % 2);
+      std::vector<int> column;
+      for (int k = 0; k < factor_states; ++k) column.push_back(k % 2);
+      edge.column = column;
       model.add_edge(edge);
     }
     last = next;

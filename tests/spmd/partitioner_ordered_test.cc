@@ -36,7 +36,9 @@ constexpr const char *kRows = "devices=[8,1]<=[8]", *kColumns = "devices=[1,8]<=
 /// Bytes alone decide, so that small arrays too are not gathered.
 spmd::PartitionOptions free_starts() {
   spmd::PartitionOptions options;
-  options.cost.transfer.latency_bytes = 0;
+  Network network = cost::assumed_network();
+  network.start_seconds = 0;
+  options.machine = cost::Machine(network);
   return options;
 }
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
+#include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/count.h"
 #include "tests/spmd/partition_case.h"
 
 namespace tessera::testing {
@@ -19,7 +19,7 @@ const char* kReplicated = "sharding={replicated}";
 
 /// Elements of 4 bytes that a device receives, counted on the text.
 double elements(const PartitionCase& c) {
-  return spmd::count_communication(*c.device).total_bytes / 4;
+  return cost::count_communication(*c.device).total_bytes / 4;
 }
 
 std::string parameter(const std::string& name, const std::string& shape, int number,
@@ -286,7 +286,7 @@ TEST(Traffic, WindowsOverAReplicatedArray) {
                           out,
                       1e-4);
   EXPECT_EQ(c.collectives(), 0) << c.text;
-  EXPECT_EQ(spmd::count_communication(*c.device).dot_flops, 2.0 * 8 * 2 * 2 * 9 * 2) << c.text;
+  EXPECT_EQ(cost::count_communication(*c.device).dot_flops, 2.0 * 8 * 2 * 2 * 9 * 2) << c.text;
 }
 
 TEST(Traffic, GradientOfPoolingBeyondTheEdge) {

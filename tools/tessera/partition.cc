@@ -20,13 +20,11 @@ struct PartitionArguments {
   bool stats = false, json = false;
 };
 
-/// The text itself, or that of the file: a description of links has a '='.
 Network network_of(const std::string& given) {
-  const bool file = given.find('=') == std::string::npos;
   try {
-    return Network::parse(file ? compiler::read_file(given) : given, Location{});
+    return compiler::read_network(given);
   } catch (const ValueError& e) {
-    throw UsageError("--network" + (file ? " of " + given : std::string()) + ": " + e.message());
+    throw UsageError("--network: " + e.message());
   }
 }
 
@@ -117,6 +115,7 @@ int partition(const PartitionArguments& options) {
   compiler::Options compile;
   compile.runs = false;
   compile.layouts = layouts_of(options.layouts);
+  if (!options.network.empty()) compile.network = network;
   const auto executable = compiler::compile(std::move(loaded.module), compile);
   // With --json stdout is the object's, unless a file takes the text.
   if (!options.json || options.output != "-") {
@@ -148,7 +147,7 @@ void add_partition(CLI::App& app, std::function<int()>& run) {
   command->add_flag("--json", options->json,
                     "Print these as one JSON object; the program goes to the file of -o, if any");
   command->add_option("--network", options->network,
-                      "Estimate times on it: 'data=50GB/s:1us,*=300GB/s,flops=200T,memory=1TB/s', "
+                      "Partition for it, and estimate times: 'data=50GB/s:1us,*=300GB/s,flops=200T,memory=1TB/s', "
                       "or a file that says so");
   add_layouts_flag(command, &options->layouts);
   command->add_option("--mesh", options->placement.mesh,

@@ -8,10 +8,10 @@
 #include <set>
 #include <tuple>
 
-#include "src/ir/analysis/cost.h"
+#include "src/cost/collectives.h"
+#include "src/cost/executions.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/auto_sharding/argument_views.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/communication_report.h"
 #include "src/spmd/propagation/propagate.h"
 
@@ -21,74 +21,6 @@ namespace {
 
 using ir::Instruction;
 using ir::Opcode;
-
-/// How often each computation of a device program runs.
-struct Runs {
-  double times = 0, counted = 0;
-  bool trips_known = true;
-};
-
-std::map<const ir::Computation*, Runs> count_runs(const ir::Module& module, std::int64_t devices) {
-  // Bytes of each computation with all that it calls, callees first; of a conditional the
-  // costliest.
-  std::map<const ir::Computation*, double> bytes;
-  auto called = [&](const Instruction& i, auto&& f) {
-    switch (i.opcode) {
-      case Opcode::while_: {
-        const auto trips = i.get<ir::WhileAttrs>().known_trip_count;
-        for (const ir::Computation* c : i.called()) f(c, trips ? double(*trips) : 1, true, !!trips);
-        return;
-      }
-      case Opcode::conditional: {
-        const ir::Computation* costliest = nullptr;
-        for (const ir::Computation* c : i.called()) {
-          if (!costliest || bytes[c] > bytes[costliest]) costliest = c;
-        }
-        for (std::size_t b = 0; b < i.called().size(); ++b) {
-          // Two branches may be one computation: it counts once.
-          const bool first = std::find(i.called().begin(), i.called().begin() + std::ptrdiff_t(b),
-                                       i.called()[b]) == i.called().begin() + std::ptrdiff_t(b);
-          if (first) f(i.called()[b], 1, i.called()[b] == costliest, true);
-        }
-        return;
-      }
-      case Opcode::call:
-      case Opcode::fusion:
-      case Opcode::async_start:
-        for (const ir::Computation* c : i.called()) f(c, 1, true, true);
-        return;
-      default:
-        return;
-    }
-  };
-  for (const auto& c : module.computations()) {
-    double total = 0;
-    for (const auto& i : c->instructions()) {
-      total += ir::received_bytes(*i, devices);
-      called(*i, [&](const ir::Computation* callee, double times, bool counts, bool) {
-        if (counts) total += times * bytes[callee];
-      });
-    }
-    bytes[c.get()] = total;
-  }
-  std::map<const ir::Computation*, Runs> runs;
-  runs[module.entry()] = {1, 1, true};
-  const auto& all = module.computations();
-  for (auto c = all.rbegin(); c != all.rend(); ++c) {
-    auto it = runs.find(c->get());
-    if (it == runs.end()) continue;
-    const Runs here = it->second;
-    for (const auto& i : (*c)->instructions()) {
-      called(*i, [&](const ir::Computation* callee, double times, bool counts, bool known) {
-        Runs& r = runs[callee];
-        r.times += here.times * times;
-        if (counts) r.counted += here.counted * times;
-        r.trips_known = r.trips_known && here.trips_known && known;
-      });
-    }
-  }
-  return runs;
-}
 
 /// Propagates by the rules, with a record, and makes the report speak of that module: names are the
 /// same in both, but for uses of arguments that the compiler gave a sharding of their own.
@@ -129,19 +61,21 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   c.module = module.clone();
   run_until(&c, "propagate");
   std::unique_ptr<ir::Module> prepared = c.module->clone();
-  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options);
+  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, /*decisions=*/true);
   run->prepared = std::move(prepared);
   if (run->compilation.source) follow_rules(run.get());
   return run;
 }
 
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options) {
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
+                                  bool decisions) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
   c.module = std::move(prepared);
   c.for_report = true;
+  c.for_decisions = decisions;
   skip_until(&c, "propagate");
   run_until(&c, "build-plan");
   return run;
@@ -151,7 +85,7 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
   const ir::Module& device = *run.compilation.module;
   const std::int64_t devices =
       std::max<std::int64_t>(1, device.num_partitions * device.replica_count);
-  const auto runs = count_runs(device, devices);
+  const auto runs = cost::executions(device);
   using Key = std::tuple<const Instruction*, const Instruction*, std::size_t, std::string,
                          std::string, std::string>;
   std::map<Key, std::size_t> known;
@@ -160,15 +94,14 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
     auto r = runs.find(c.get());
     if (r == runs.end()) continue;
     for (const auto& i : c->instructions()) {
-      if (!ir::is_collective(i->opcode) && !i->is(Opcode::recv)) continue;
+      if (!cost::communicates(*i)) continue;
       // A -done has its -start's bytes.
       if (std::string(ir::name(i->opcode)).ends_with("-done")) continue;
       ExplainCollective one;
-      one.kind = std::string(ir::name(i->opcode));
-      if (one.kind.ends_with("-start")) one.kind.resize(one.kind.size() - 6);
+      one.kind = cost::kind_of_collective(*i);
       one.instruction = i->name;
       one.computation = c->name();
-      one.bytes = ir::received_bytes(*i, devices);
+      one.bytes = cost::received_bytes(*i, devices);
       one.counted = r->second.counted > 0;
       one.times = one.counted ? r->second.counted : r->second.times;
       one.trips_known = r->second.trips_known;
@@ -282,6 +215,7 @@ Explanation explain_module(const ir::Module& module, const Options& options,
     }
   }
   parts.values = list_values(*run, why);
+  add_choices(*run, &parts.values);
   std::map<const ir::Instruction*, std::size_t> index;
   for (const ir::Computation* c : run->provenance.graph.computations) {
     for (const auto& i : c->instructions()) index.emplace(i.get(), index.size());

@@ -34,7 +34,8 @@ struct Run {
 /// All stages up to the last that changes the module, and the rules' record.
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
 /// The stages alone, from a module that was prepared already.
-std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options);
+std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
+                                  bool decisions = false);
 
 /// Entries and what they are made of.
 struct Found {
@@ -44,6 +45,8 @@ struct Found {
 };
 std::vector<Found> find_entries(const Run& run, const Why& why);
 std::vector<ExplainValue> list_values(const Run& run, const Why& why);
+/// What the solver chose, by the first array that each choice is about.
+void add_choices(const Run& run, std::vector<ExplainValue>* values);
 /// Fills the chains, conflicts and annotations of an entry with a record.
 void explain_entry(const Why& why, Found* found);
 /// Tries annotations, costliest entries first.

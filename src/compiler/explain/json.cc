@@ -75,6 +75,21 @@ Json entry_json(const ExplainEntry& e) {
           {"tried", e.tried}};
 }
 
+Json choice_json(const ExplainChoice& c) {
+  return {{"spec", c.spec},
+          {"seconds", c.seconds},
+          {"next_spec", c.next_spec},
+          {"next_seconds", c.next_seconds},
+          {"with", c.with},
+          {"edges", list(c.edges, [](const ExplainEdge& e) -> Json {
+             return {{"op", e.op},
+                     {"operand", e.operand},
+                     {"spec", e.spec},
+                     {"seconds", e.seconds},
+                     {"next_seconds", e.next_seconds}};
+           })}};
+}
+
 Json value_json(const ExplainValue& v) {
   return {{"name", v.name},
           {"op", v.op},
@@ -90,7 +105,8 @@ Json value_json(const ExplainValue& v) {
                                     {"location", c.location}, {"how", c.how},   {"from", c.from}};
                           })},
           {"entries", v.entries},
-          {"bytes", json_number(v.bytes)}};
+          {"bytes", json_number(v.bytes)},
+          {"choice", v.choice ? choice_json(*v.choice) : Json()}};
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "src/compiler/explain/explain.h"
-#include "src/ir/analysis/cost.h"
+#include "src/cost/collectives.h"
+#include "src/cost/count.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/auto_sharding/argument_views.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/communication_report.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
@@ -88,7 +88,7 @@ bool apply(ir::Module* module, const Edit& edit) {
 
 Figures measure(const Run& run) {
   const ir::Module& device = *run.compilation.module;
-  const spmd::CommunicationCount count = spmd::count_communication(device);
+  const cost::CommunicationCount count = cost::count_communication(device);
   Figures f;
   f.bytes = count.total_bytes;
   f.flops = count.dot_flops;
@@ -98,7 +98,7 @@ Figures measure(const Run& run) {
       f.work += double(i->shape.element_count());
       if (const spmd::CommunicationRecord* r = run.compilation.report.record_of(*i)) {
         f.by_movement[movement_key(path_of(r->op), path_of(r->value), r->leaf)] +=
-            ir::received_bytes(*i, device.num_partitions);
+            cost::received_bytes(*i, device.num_partitions);
       }
     }
   }

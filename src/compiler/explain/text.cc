@@ -42,6 +42,33 @@ void append_chains(std::string* out, const char* title, const std::vector<Explai
   if (chains.size() > kMost) *out += fmt::format("     and {} more\n", chains.size() - kMost);
 }
 
+/// 12.3 us
+std::string time_text(double seconds) {
+  if (seconds == 0) return "0";
+  if (seconds < 1e-6) return fmt::format("{:.3g} ns", seconds * 1e9);
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  return fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+void append_choice(std::string* out, const ExplainValue& v, const std::vector<ExplainValue>& all) {
+  const ExplainChoice& c = *v.choice;
+  *out += fmt::format("  {} {} of {}{}: {}, {}", v.name, v.type, v.op, at(v.location), c.spec,
+                      time_text(c.seconds));
+  *out += c.next_spec.empty()
+              ? "; there is no other"
+              : fmt::format("; next best {}, {}", c.next_spec, time_text(c.next_seconds));
+  if (!c.with.empty()) *out += fmt::format(" (with {} more)", c.with.size());
+  *out += "\n";
+  for (const ExplainEdge& e : c.edges) {
+    if (e.seconds == 0 && e.next_seconds == 0) continue;
+    const ExplainValue& op = all[std::size_t(e.op)];
+    *out += fmt::format("     {} {}{}, {}: {}{}\n",
+                        e.operand < 0 ? "from" : fmt::format("to operand {} of", e.operand), op.op,
+                        at(op.location), e.spec, time_text(e.seconds),
+                        c.next_spec.empty() ? "" : ", else " + time_text(e.next_seconds));
+  }
+}
+
 }  // namespace
 
 std::string ExplainChain::to_string() const {
@@ -158,6 +185,20 @@ std::string Explanation::to_text() const {
   for (std::size_t k = 0; k < entries_.size(); ++k) {
     out += fmt::format("\n{}. {}", k + 1, entries_[k].to_text());
   }
+  // What costs most, as far as it could be otherwise.
+  std::vector<const ExplainValue*> chosen;
+  for (const ExplainValue& v : values_) {
+    if (v.choice && v.choice->seconds > 0) chosen.push_back(&v);
+  }
+  std::stable_sort(chosen.begin(), chosen.end(), [](const ExplainValue* a, const ExplainValue* b) {
+    return a->choice->seconds > b->choice->seconds;
+  });
+  constexpr std::size_t kMost = 10;
+  if (!chosen.empty()) out += "\nchosen by cost, with estimated times of one run:\n";
+  for (std::size_t k = 0; k < chosen.size() && k < kMost; ++k) {
+    append_choice(&out, *chosen[k], values_);
+  }
+  if (chosen.size() > kMost) out += fmt::format("  and {} more\n", chosen.size() - kMost);
   return out;
 }
 

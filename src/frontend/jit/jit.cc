@@ -349,6 +349,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.keep_unused = options.keep_unused;
   out.program.layouts = options.layouts;
   out.program.memory_budget = options.memory_budget;
+  out.program.network = options.network;
   check_mesh();
   check_names(info);
   const auto names = leaf_names(info);

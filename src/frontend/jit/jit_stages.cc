@@ -29,6 +29,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   copy.program.donated = placed.program.donated;
   copy.program.layouts = placed.program.layouts;
   copy.program.memory_budget = placed.program.memory_budget;
+  copy.program.network = placed.program.network;
   copy.program.module = placed.program.module->clone();
   return copy;
 }
@@ -221,6 +222,7 @@ Explanation Lowered::explain(const ExplainOptions& options) const {
   compiler::Options compile;
   compile.layouts = compiler::choose_layouts(placed.program.layouts);
   if (placed.program.memory_budget) compile.memory_budget = placed.program.memory_budget;
+  if (placed.program.network) compile.network = placed.program.network;
   return compiler::explain_module(*placed.program.module, compile, options,
                                   names_of(state_->paths, state_->result_paths, placed.bound.kept));
 }
@@ -229,6 +231,7 @@ Explanation Compiled::explain(const ExplainOptions& options) const {
   compiler::Options compile;
   compile.layouts = bound.executable->layouts();
   if (bound.memory_budget) compile.memory_budget = bound.memory_budget;
+  if (bound.network) compile.network = bound.network;
   return compiler::explain_module(bound.executable->input(), compile, options,
                                   names_of(state_->paths, state_->result_paths, bound.kept));
 }

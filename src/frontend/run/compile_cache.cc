@@ -50,6 +50,7 @@ std::string cache_key(const ir::Module& module, const compiler::Options& compile
   }
   key += compile.runs ? "" : "abstract";
   key += ";" + std::to_string(compile.memory_budget.value_or(0));
+  key += ";" + (compile.network ? compile.network->to_string() : "");
   key += ";" + to_string(compile.layouts) + ";" + std::to_string(int(compile.full_gathers)) + ";" +
          std::to_string(compile.collective_matmul_from_bytes) + ";" + platform;
   return key;
@@ -63,7 +64,7 @@ std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& 
   if (explains_cache_misses()) {
     log_cache_miss("compiling '" + module->name +
                    "': no program with the same text, layouts, memory "
-                   "budget and platform is kept");
+                   "budget, network and platform is kept");
   }
   std::shared_ptr<const compiler::Executable> executable =
       engine.compile(std::move(module), options);
@@ -80,11 +81,13 @@ std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& 
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs, Layouts layouts,
-                                                           std::optional<std::int64_t> budget) {
+                                                           std::optional<std::int64_t> budget,
+                                                           const std::optional<Network>& network) {
   compiler::Options options;
   options.runs = runs;
   options.layouts = layouts;
   if (budget) options.memory_budget = budget;
+  if (network) options.network = network;
   const std::string key = cache_key(*module, options, engine.platform());
   CompileCache& cache = compile_cache();
   using Work = Pending<compiler::Executable>;

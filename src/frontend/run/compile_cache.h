@@ -11,10 +11,12 @@
 namespace tessera::frontend {
 
 /// Threads that request a program that another thread compiles wait for it. `runs`: false for
-/// programs that are only inspected. `budget`: of memory; empty: that of the environment.
+/// programs that are only inspected. `budget`: of memory, and the network: empty are
+/// those of the environment.
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs, Layouts layouts,
-                                                           std::optional<std::int64_t> budget);
+                                                           std::optional<std::int64_t> budget,
+                                                           const std::optional<Network>& network);
 
 }  // namespace tessera::frontend

@@ -315,8 +315,9 @@ BoundProgram compile_program(PlacedProgram placed) {
   BoundProgram bound = std::move(placed.bound);
   bound.executable = compile_cached(
       compiling_engine(bound), std::move(program.module), bound.lacks_devices.empty(),
-      compiler::choose_layouts(program.layouts), program.memory_budget);
+      compiler::choose_layouts(program.layouts), program.memory_budget, program.network);
   bound.memory_budget = program.memory_budget;
+  bound.network = program.network;
   for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {

@@ -43,6 +43,7 @@ struct Program {
   bool keep_unused = true;                    ///< false: parameters without a use are left out
   std::optional<Layouts> layouts;             ///< empty: as TESSERA_LAYOUTS says
   std::optional<std::int64_t> memory_budget;  ///< empty: as TESSERA_MEMORY_BUDGET says
+  std::optional<Network> network;             ///< empty: as TESSERA_NETWORK says
 };
 
 /// A program bound to devices.
@@ -62,6 +63,7 @@ struct BoundProgram {
   std::vector<bool> donation_usable;          ///< an output can take the memory
   std::vector<std::size_t> kept;              ///< parameters that the executable takes
   std::optional<std::int64_t> memory_budget;  ///< as the program's
+  std::optional<Network> network;             ///< as the program's
   bool committed = false;                     ///< results are committed
   std::string
       lacks_devices;  ///< why it can't run: which devices are missing, and what requires them

@@ -4,66 +4,41 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "src/base/log.h"
+#include "src/cost/count.h"
+#include "src/cost/peak_memory.h"
 #include "src/ir/auto_sharding.h"
 #include "src/spmd/auto_sharding/argument_views.h"
 #include "src/spmd/auto_sharding/sharding_model.h"
-#include "src/spmd/collectives/count.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd {
 namespace {
 
-/// In bytes received for each byte held: about the ratio of a network's bandwidth to that of
-/// memory, then more, as often as a solution needs more memory than allowed.
-constexpr double kMemoryPrices[] = {0.02, 0.1, 0.4, 1.6};
-/// Memory that a solution may take, in terms of what the propagated program takes.
-constexpr double kMemoryGrowth = 1.25;
-/// Of the cost, what a solution must save.
-constexpr double kWorthwhile = 0.001;
-/// Times that all pairs of axis groups are gone through.
-constexpr int kRounds = 3;
-
-/// The groups of mesh axes that one model places: all, if they are few, else two at a time.
-std::vector<std::vector<std::size_t>> blocks(std::size_t groups) {
-  std::vector<std::vector<std::size_t>> out;
-  if (groups <= 2) {
-    out.emplace_back(groups);
-    for (std::size_t g = 0; g < groups; ++g) out.back()[g] = g;
-    return out;
-  }
-  for (std::size_t a = 0; a < groups; ++a) {
-    for (std::size_t b = a + 1; b < groups; ++b) out.push_back({a, b});
-  }
+/// In passes over memory, one after the other.
+std::vector<double> prices_of_memory(const cost::Machine& machine) {
+  std::vector<double> out(std::begin(cost::kPassesOfHeld), std::end(cost::kPassesOfHeld));
+  // Where steps of collectives take their time, it is a long way to what memory must be worth.
+  constexpr int kMore = 8;
+  for (int k = 0; k < kMore && !machine.is_uniform(); ++k) out.push_back(4 * out.back());
   return out;
 }
 
-std::vector<Propagation::Pin> solve(const ir::Module& module, const Propagation& propagation,
-                                    const CostModel& cost, double memory_price) {
-  auto_sharding::ShardingModel choice(module, propagation, cost, memory_price);
-  if (choice.groups() == 0) return {};
-  const auto all = blocks(choice.groups());
-  std::size_t in_vain = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    for (const std::vector<std::size_t>& block : all) {
-      const auto_sharding::PairwiseModel& model = choice.build(block);
-      const std::vector<int> start(model.nodes.size(), 0);
-      const double before = with_best_factors(model, start).cost;
-      const auto_sharding::Assignment found = minimize(model, start);
-      choice.take(found);
-      in_vain = found.cost < before * (1 - 1e-9) ? 0 : in_vain + 1;
-      if (in_vain >= all.size() || all.size() == 1) return choice.pins();
-    }
+std::vector<Propagation::Pin> solve(auto_sharding::ShardingModel* choice) {
+  if (choice->groups() == 0) return {};
+  for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice->groups())) {
+    const auto_sharding::PairwiseModel& model = choice->build(block);
+    choice->take(minimize(model, std::vector<int>(model.nodes.size(), 0)));
   }
-  return choice.pins();
+  return choice->pins();
 }
 
 bool chooses_arguments(const ir::Module& module) {
@@ -84,10 +59,10 @@ Partitioned partitioned(const ir::Module& module, const PartitionOptions& option
   out.device = partition(module, options, &out.report);
   std::unique_ptr<ir::Module> reduced = out.device->clone();
   reduce_collectives(&reduced);
-  const CommunicationCount count = count_communication(*reduced);
-  out.cost = {count.total_bytes, count.executed, count.dot_flops, estimated_peak_bytes(*reduced),
-              count.total_bytes + options.cost.transfer.latency_bytes * count.executed +
-                  options.cost.bytes_per_flop * count.dot_flops};
+  const cost::CommunicationCount count = cost::count_communication(*reduced, options.machine);
+  out.cost = {count.total_bytes, count.executed, count.dot_flops,
+              cost::estimated_peak_bytes(*reduced),
+              count.seconds + options.machine.work(count.dot_flops)};
   return out;
 }
 
@@ -121,18 +96,27 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   out.propagated = out.chosen = now.cost;
   out.device = std::move(now.device);
   out.report = std::move(now.report);
-  const double budget = options.memory_budget.value_or(kMemoryGrowth * now.cost.peak_bytes);
+  const double peak = now.cost.peak_bytes;
+  const double budget = options.memory_budget.value_or(
+      std::max(cost::kMemoryGrowth * peak, peak + cost::kMemoryFloor));
   const bool fits = now.cost.peak_bytes <= budget;
   // Where the program states its arguments, nothing is moved to repeat less work.
   if (now.cost.bytes == 0 && fits && !chooses_arguments(*open)) return out;
 
   const ArgumentViews views = add_views(open.get());
   Propagation propagation(open.get());
-  for (const double price : kMemoryPrices) {
+  std::vector<Propagation::Pin> last;
+  for (const double passes : prices_of_memory(options.partition.machine)) {
     propagation.run();
-    const std::vector<Propagation::Pin> pins =
-        solve(*open, propagation, options.partition.cost, price);
+    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
+    choice.set_price_of_memory(passes);
+    const std::vector<Propagation::Pin> pins = solve(&choice);
     if (pins.empty()) break;
+    // The same as at a lower price of memory: too large.
+    if (pins == last) continue;
+    last = pins;
+    std::vector<ShardingDecision> decisions;
+    if (options.decisions) decisions = sharding_decisions(propagation, &choice);
     try {
       propagation.run(pins);
       now = partitioned(*open, options.partition);
@@ -144,11 +128,13 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
       break;
     }
     log(LogLevel::debug,
-        fmt::format("auto-sharding at {} a byte held: cost {:.0f} (propagated {:.0f}), peak {:.0f} "
-                    "(allowed {:.0f})",
-                    price, now.cost.total, out.propagated.total, now.cost.peak_bytes, budget));
-    if (fits && now.cost.total >= out.propagated.total * (1 - kWorthwhile)) break;
+        fmt::format("auto-sharding at {} passes a byte held: {:.4g} us (propagated {:.4g} us), "
+                    "peak {:.0f} (allowed {:.0f})",
+                    passes, now.cost.total * 1e6, out.propagated.total * 1e6, now.cost.peak_bytes,
+                    budget));
+    if (fits && now.cost.total >= out.propagated.total * (1 - cost::kWorthwhile)) break;
     if (now.cost.peak_bytes > budget) continue;
+    out.decisions = std::move(decisions);
     drop_views(open.get(), views);
     out.module = std::move(open);
     out.solved = true;
@@ -156,6 +142,11 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
     out.device = std::move(now.device);
     out.report = std::move(now.report);
     break;
+  }
+  if (options.decisions && !out.solved) {
+    propagation.run();
+    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
+    out.decisions = sharding_decisions(propagation, &choice);
   }
   return out;
 }

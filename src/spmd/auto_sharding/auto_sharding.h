@@ -4,17 +4,21 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "src/ir/module.h"
+#include "src/spmd/auto_sharding/decisions.h"
 #include "src/spmd/partitioner/partition.h"
 
 namespace tessera::spmd {
 
 struct AutoShardingOptions {
   PartitionOptions partition;
-  /// Bytes that one device may hold, by estimated_peak_bytes. If unset, hardly more than the
-  /// propagated program.
+  /// Bytes that one device may hold, by cost::estimated_peak_bytes. If unset, hardly more than the
+  /// propagated program (cost::kMemoryGrowth, kMemoryFloor).
   std::optional<double> memory_budget;
+  /// For a report: also what each choice costs.
+  bool decisions = false;
 };
 
 /// What one device does and holds, by the partitioned program.
@@ -23,7 +27,7 @@ struct ProgramCost {
   double collectives = 0;  ///< started
   double flops = 0;        ///< of dots and convolutions
   double peak_bytes = 0;
-  /// In bytes: what is received, and the others as the cost model has them; not memory.
+  /// Seconds of all that is received and of these flops, one after the other.
   double total = 0;
 };
 
@@ -36,6 +40,8 @@ struct AutoSharding {
   /// What partitioning makes of the module, and its report.
   std::unique_ptr<ir::Module> device;
   PartitionReport report;
+  /// If asked for, and if there was anything to solve: of the module, as it is kept.
+  std::vector<ShardingDecision> decisions;
 };
 
 /// Whether functions of the user's own partition some of its calls: such a program is only

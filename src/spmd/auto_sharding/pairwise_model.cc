@@ -3,7 +3,10 @@
 #include "src/spmd/auto_sharding/pairwise_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace tessera::spmd::auto_sharding {
@@ -36,9 +39,12 @@ class MessagePassing {
   /// Decodes an assignment on the way.
   const std::vector<int>& sweep(bool forward) {
     const int n = int(model_.nodes.size());
+    bound_ = 0;
     for (int k = 0; k < n; ++k) visit(forward ? k : n - 1 - k, forward);
     return states_;
   }
+  /// That no assignment costs less than, by the last sweep.
+  double bound() const { return bound_; }
 
  private:
   int other_end(int edge, int node) const {
@@ -71,7 +77,9 @@ class MessagePassing {
       }
     }
     states_[std::size_t(s)] = argmin(decided);
-    for (double& c : costs) c *= share_[std::size_t(s)];
+    const double least = *std::min_element(costs.begin(), costs.end());
+    bound_ += least;
+    for (double& c : costs) c = (c - least) * share_[std::size_t(s)];
     for (const int e : node.edges) {
       if ((other_end(e, s) > s) == forward) send(e, node.is_factor, costs);
     }
@@ -98,29 +106,37 @@ class MessagePassing {
         least = std::min(least, costs[k]);
       }
       for (std::size_t c = 0; c < least_.size(); ++c) least_[c] -= to_factor[c];
-      for (std::size_t x = 0; x < to_variable.size(); ++x) {
-        double least = kInfinity;
-        for (int c = 0; c < e.columns; ++c) {
-          least = std::min(least, least_[std::size_t(c)] + e.at(int(x), c));
-        }
-        to_variable[x] = least;
+      const double* row = e.cost.data();
+      for (double& to : to_variable) {
+        to = least_sum(least_.data(), row, least_.size());
+        row += least_.size();
       }
       normalize(&to_variable);
     } else {
       std::fill(to_factor.begin(), to_factor.end(), kInfinity);
+      const double* row = e.cost.data();
       for (std::size_t x = 0; x < costs.size(); ++x) {
         const double here = costs[x] - to_variable[x];
-        for (int c = 0; c < e.columns; ++c) {
-          double& least = to_factor[std::size_t(c)];
-          least = std::min(least, here + e.at(int(x), c));
-        }
+        for (double& least : to_factor) least = std::min(least, here + *row++);
       }
       normalize(&to_factor);
     }
   }
 
-  static void normalize(std::vector<double>* message) {
+  /// Least a[k] + b[k]; in four lanes, as each minimum waits for the one before.
+  static double least_sum(const double* a, const double* b, std::size_t n) {
+    double lanes[4] = {kInfinity, kInfinity, kInfinity, kInfinity};
+    std::size_t k = 0;
+    for (; k + 4 <= n; k += 4) {
+      for (std::size_t j = 0; j < 4; ++j) lanes[j] = std::min(lanes[j], a[k + j] + b[k + j]);
+    }
+    for (; k < n; ++k) lanes[0] = std::min(lanes[0], a[k] + b[k]);
+    return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+  }
+
+  void normalize(std::vector<double>* message) {
     const double least = *std::min_element(message->begin(), message->end());
+    bound_ += least;
     for (double& m : *message) m -= least;
   }
 
@@ -129,6 +145,7 @@ class MessagePassing {
   std::vector<std::vector<double>> to_variable_;  ///< by edge and state
   std::vector<double> share_;
   std::vector<int> states_;
+  double bound_ = 0;
   std::vector<double> costs_, decided_, least_;  ///< of one visit
 };
 
@@ -201,13 +218,18 @@ class Descent {
     return true;
   }
 
-  /// What the variables of a factor cost with all factors around them.
-  double around(const std::vector<int>& variables, const std::vector<int>& factors) const {
+  /// What the variables of a factor cost with all factors around them; where that is above `most`,
+  /// some number above it.
+  double around(const std::vector<int>& variables, const std::vector<int>& factors,
+                double most = kInfinity) const {
     double cost = 0;
     for (const int v : variables) {
       cost += model_.nodes[std::size_t(v)].cost[std::size_t(states_[std::size_t(v)])];
     }
-    for (const int f : factors) cost += least_of(f);
+    for (const int f : factors) {
+      if (cost > most) break;
+      cost += least_of(f);
+    }
     return cost;
   }
 
@@ -218,10 +240,14 @@ class Descent {
     if (!lower(*std::min_element(node.cost.begin(), node.cost.end()), least_of(factor))) {
       return false;
     }
+    constexpr std::size_t kMostAround = 40;
     std::vector<int> variables, factors;
     for (const int e : node.edges) {
       const int v = model_.edges[std::size_t(e)].variable;
-      if (model_.nodes[std::size_t(v)].cost.size() > 1) variables.push_back(v);
+      const Node& variable = model_.nodes[std::size_t(v)];
+      if (variable.cost.size() < 2) continue;
+      if (variable.edges.size() > kMostAround) return false;
+      variables.push_back(v);
     }
     if (variables.size() < 2) return false;
     for (const int v : variables) {
@@ -231,40 +257,57 @@ class Descent {
     }
     std::sort(factors.begin(), factors.end());
     factors.erase(std::unique(factors.begin(), factors.end()), factors.end());
-    constexpr std::size_t kMostAround = 40;
     if (factors.size() > kMostAround) return false;
     double least = around(variables, factors);
     bool better = false;
-    std::vector<int> kept = states_;
+    // By edge and column: what the variable would best be.
+    std::vector<std::vector<int>> wanted;
+    for (const int e : node.edges) wanted.push_back(best_states(model_.edges[std::size_t(e)]));
+    std::vector<int> before, after;
+    std::set<std::vector<int>> tried;
     for (std::size_t k = 0; k < node.cost.size(); ++k) {
-      std::vector<int> before;
-      bool differs = false;
-      for (const int e : node.edges) {
-        const Edge& edge = model_.edges[std::size_t(e)];
-        int& state = states_[std::size_t(edge.variable)];
-        before.push_back(state);
-        const int n = int(model_.nodes[std::size_t(edge.variable)].cost.size());
-        for (int x = 0; x < n; ++x) {
-          if (edge.at(x, edge.column[k]) < edge.at(state, edge.column[k])) state = x;
-        }
-        differs |= state != before.back();
-      }
-      if (differs) {
-        const double cost = around(variables, factors);
-        if (lower(cost, least)) {
-          least = cost;
-          better = true;
-          continue;
-        }
-      }
+      before.clear();
+      after.clear();
       for (std::size_t i = 0; i < node.edges.size(); ++i) {
-        states_[std::size_t(model_.edges[std::size_t(node.edges[i])].variable)] = before[i];
+        const Edge& edge = model_.edges[std::size_t(node.edges[i])];
+        const int now = states_[std::size_t(edge.variable)], column = edge.column[k];
+        const int best = wanted[i][std::size_t(column)];
+        before.push_back(now);
+        after.push_back(edge.at(best, column) < edge.at(now, column) ? best : now);
+      }
+      // Many states of the factor ask for the same.
+      if (after == before || !tried.insert(after).second) continue;
+      assign(node, after);
+      const double cost = around(variables, factors, least);
+      if (lower(cost, least)) {
+        least = cost;
+        better = true;
+      } else {
+        assign(node, before);
       }
     }
     return better;
   }
 
-  static bool lower(double cost, double than) { return cost < than - 1e-9 * (1 + than); }
+  static std::vector<int> best_states(const Edge& edge) {
+    std::vector<int> best(std::size_t(edge.columns), 0);
+    const int states = int(edge.cost.size()) / edge.columns;
+    for (int x = 1; x < states; ++x) {
+      for (int c = 0; c < edge.columns; ++c) {
+        int& b = best[std::size_t(c)];
+        if (edge.at(x, c) < edge.at(b, c)) b = x;
+      }
+    }
+    return best;
+  }
+
+  void assign(const Node& factor, const std::vector<int>& states) {
+    for (std::size_t i = 0; i < factor.edges.size(); ++i) {
+      states_[std::size_t(model_.edges[std::size_t(factor.edges[i])].variable)] = states[i];
+    }
+  }
+
+  static bool lower(double cost, double than) { return cost < than * (1 - 1e-9); }
 
   const PairwiseModel& model_;
   std::vector<int> states_;
@@ -278,6 +321,21 @@ int PairwiseModel::add_node(std::vector<double> cost, bool is_factor) {
 }
 
 void PairwiseModel::add_edge(Edge edge) {
+  const auto share = [](auto* known, auto* list) {
+    const std::string_view bytes(reinterpret_cast<const char*>(list->data()),
+                                 list->size() * sizeof((*list)[0]));
+    const std::size_t hash = std::hash<std::string_view>()(bytes);
+    const auto [begin, end] = known->equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+      if (it->second == list->list_ || *it->second == *list->list_) {
+        list->list_ = it->second;
+        return;
+      }
+    }
+    known->emplace(hash, list->list_);
+  };
+  share(&costs_, &edge.cost);
+  share(&columns_, &edge.column);
   nodes[std::size_t(edge.variable)].edges.push_back(int(edges.size()));
   nodes[std::size_t(edge.factor)].edges.push_back(int(edges.size()));
   edges.push_back(std::move(edge));
@@ -297,6 +355,7 @@ Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states
       for (const int e : node.edges) {
         const Edge& edge = model.edges[std::size_t(e)];
         cost += edge.at(states[std::size_t(edge.variable)], edge.column[k]);
+        if (cost >= least) break;
       }
       if (cost >= least) continue;
       least = cost;
@@ -316,9 +375,12 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
     ++in_vain;
     for (const bool forward : {true, false}) {
       Assignment found = with_best_factors(model, messages.sweep(forward));
-      if (found.cost >= best.cost) continue;
-      best = std::move(found);
-      in_vain = 0;
+      if (found.cost < best.cost) {
+        best = std::move(found);
+        in_vain = 0;
+      }
+      // None is better.
+      if (messages.bound() >= best.cost * (1 - 1e-9)) return best;
     }
   }
   return with_best_factors(model, Descent(model, std::move(best.states)).run());

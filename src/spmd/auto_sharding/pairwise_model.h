@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tessera::spmd::auto_sharding {
@@ -12,6 +15,21 @@ namespace tessera::spmd::auto_sharding {
 /// variable to a factor, and cost what lies between an array's sharding and that which the op
 /// needs of it; many states of a factor need the same.
 struct PairwiseModel {
+  /// Numbers that don't change, of which a model has equal ones once: programs repeat their layers.
+  template <class T>
+  class Shared {
+   public:
+    Shared() = default;
+    Shared(std::vector<T> list)  // NOLINT: lists are shared as they are taken in
+        : list_(std::make_shared<const std::vector<T>>(std::move(list))) {}
+    T operator[](std::size_t k) const { return (*list_)[k]; }
+    std::size_t size() const { return list_->size(); }
+    const T* data() const { return list_->data(); }
+
+   private:
+    friend struct PairwiseModel;
+    std::shared_ptr<const std::vector<T>> list_;
+  };
   struct Node {
     std::vector<double> cost;  ///< by state
     bool is_factor = false;
@@ -20,8 +38,8 @@ struct PairwiseModel {
   struct Edge {
     int variable = 0, factor = 0;
     int columns = 0;
-    std::vector<double> cost;  ///< [state of the variable][column]
-    std::vector<int> column;   ///< by state of the factor
+    Shared<double> cost;  ///< [state of the variable][column]
+    Shared<int> column;   ///< by state of the factor
     double at(int state, int column_at) const {
       return cost[std::size_t(state) * std::size_t(columns) + std::size_t(column_at)];
     }
@@ -31,6 +49,12 @@ struct PairwiseModel {
 
   int add_node(std::vector<double> cost, bool is_factor);
   void add_edge(Edge edge);
+
+ private:
+  template <class T>
+  using Known = std::unordered_multimap<std::size_t, std::shared_ptr<const std::vector<T>>>;
+  Known<double> costs_;  ///< by their hash
+  Known<int> columns_;
 };
 
 struct Assignment {

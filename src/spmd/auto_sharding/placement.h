@@ -3,33 +3,58 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "src/base/shape.h"
+#include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
-#include "src/spmd/cost.h"
 
 namespace tessera::spmd::auto_sharding {
 
-/// Where each mesh axis is: on which dim, in which place.
+/// Where the mesh axes stand, as a number of Placements, and the bytes of a shard.
 struct Placement {
-  static constexpr std::int8_t kUnused = -1, kUnreduced = -2;
-  struct At {
-    std::int8_t dim = kUnused, place = 0;
-    friend bool operator==(const At&, const At&) = default;
-  };
-  std::vector<At> axes;    ///< by axis of the mesh
+  int number = 0;
   double shard_bytes = 0;  ///< of one device
-  friend bool operator==(const Placement& a, const Placement& b) { return a.axes == b.axes; }
+  friend bool operator==(const Placement& a, const Placement& b) { return a.number == b.number; }
 };
 
-Placement placement_of(const TensorSharding& sharding, const LogicalMesh& mesh, const Dims& dims,
-                       std::int64_t element_bytes);
+/// All placements that were met on a mesh, and the prices of going from one to another.
+class Placements {
+ public:
+  Placements(MeshRef mesh, cost::Machine machine);
 
-/// About what the reshard planner's price is (reshard/planner.h), without a search: partial sums
-/// are scattered or reduced, slices taken, axes exchanged between dims, shards permuted and
-/// gathered, one collective each.
-double estimated_price(const Placement& from, const Placement& to, const LogicalMesh& mesh,
-                       const TransferCost& cost);
+  Placement of(const TensorSharding& sharding, const Dims& dims, std::int64_t element_bytes);
+  /// In seconds, about what the reshard planner's price is (reshard/planner.h), without a search:
+  /// partial sums are scattered or reduced, slices taken, axes exchanged between dims, shards
+  /// permuted and gathered, one collective each.
+  double price(const Placement& from, const Placement& to);
+
+ private:
+  /// Of an axis: on which dim, in which place.
+  struct At {
+    std::int8_t dim, place;
+    friend bool operator==(const At&, const At&) = default;
+  };
+  /// One collective of a move, for a shard of one byte.
+  struct Step {
+    ir::Opcode kind;
+    double bytes;
+    cost::Route route;
+  };
+  struct Move {
+    bool known = false;
+    double collectives = 0, bytes = 0;
+    std::vector<Step> steps;  ///< where links differ
+  };
+  void find(int from, int to, Move* move) const;
+
+  const MeshRef mesh_;
+  const cost::Machine machine_;
+  std::vector<std::vector<At>> all_;             ///< by number and axis
+  std::unordered_map<std::string, int> number_;  ///< by what `all_` has
+  std::vector<std::vector<Move>> moves_;         ///< by the numbers of both ends
+};
 
 }  // namespace tessera::spmd::auto_sharding

@@ -6,19 +6,21 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "src/base/contains.h"
-#include "src/ir/analysis/cost.h"
+#include "src/base/key_writer.h"
+#include "src/cost/executions.h"
+#include "src/cost/work.h"
 #include "src/spmd/auto_sharding/placement.h"
-#include "src/spmd/executions.h"
+#include "src/spmd/auto_sharding/strategies.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/factor_use.h"
-#include "src/spmd/rules/layout_work.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd::auto_sharding {
@@ -28,49 +30,50 @@ using ir::Instruction;
 using ir::Opcode;
 using propagation::Op;
 using propagation::Value;
-using FactorAxes = std::vector<IndexList>;
 
-/// Shardings of one array, and ways to share out one op, that are looked at.
-constexpr std::size_t kMaxStates = 256, kMaxStrategies = 1024;
+/// Shardings of one array that are looked at.
+constexpr std::size_t kMaxStates = 256;
 
 }  // namespace
 
-class ShardingModel::Builder {
+class ShardingModel::Builder : private ModelState {
  public:
-  Builder(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
-          double bytes_per_held_byte)
-      : module_(module),
+  Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine)
+      : ModelState{propagation.graph(), propagation.mesh()},
+        module_(module),
         propagation_(propagation),
-        graph_(propagation.graph()),
-        mesh_(propagation.mesh()),
-        cost_(cost),
-        bytes_per_held_byte_(bytes_per_held_byte) {}
+        machine_(machine),
+        placements_(propagation.mesh(), machine) {}
 
   void start() {
-    if (!mesh_) return;
+    if (!mesh) return;
     group_axes();
-    if (groups_.empty()) return;
-    times_ = executions(module_);
+    if (groups.empty()) return;
+    times_ = cost::executions(module_);
     join();
     number();
-    current_.resize(graph_.values.size());
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (takes_part(int(v))) current_[v] = propagation_.sharding_of(int(v));
+    current.resize(graph.values.size());
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      if (takes_part(int(v))) current[v] = propagation_.sharding_of(int(v));
     }
   }
 
-  std::size_t groups() const { return groups_.size(); }
+  std::size_t group_count() const { return groups.size(); }
 
-  const PairwiseModel& build(const std::vector<std::size_t>& groups) {
-    active_.assign(groups_.size(), 0);
-    for (const std::size_t g : groups) active_[g] = 1;
+  void set_price_of_memory(double passes) { seconds_per_held_byte_ = machine_.pass(passes); }
+
+  const PairwiseModel& build(const std::vector<std::size_t>& block) {
+    active.assign(groups.size(), 0);
+    for (const std::size_t g : block) active[g] = 1;
     if (strategy_.empty()) start_strategies();
     model_ = {};
-    node_of_value_.assign(graph_.values.size(), -1);
+    node_of_value_.assign(graph.values.size(), -1);
     nodes_.clear();
-    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
+    edge_tensors_.clear();
+    choices_.clear();
+    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
       for (const int v : new_variables_[o]) add_variable(v);
-      add_op(graph_.ops[o], &strategy_[o], int(o));
+      add_op(graph.ops[o], &strategy_[o], int(o));
     }
     return model_;
   }
@@ -80,37 +83,33 @@ class ShardingModel::Builder {
       const auto state = std::size_t(assignment.states[n]);
       const Node& node = nodes_[n];
       if (node.op >= 0) {
-        strategy_[std::size_t(node.op)] = node.strategies[state];
+        strategy_[std::size_t(node.op)] = (*node.strategies)[state];
       } else {
-        for (const int v : members_.at(node.root)) current_[std::size_t(v)] = node.domain[state];
+        for (const int v : members_.at(node.root)) current[std::size_t(v)] = node.domain[state];
       }
     }
   }
 
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<int>& members(int root) const { return members_.at(root); }
+  const std::vector<std::vector<std::size_t>>& tensors_of_edges() const { return edge_tensors_; }
+
   std::vector<Propagation::Pin> pins() const {
     std::vector<Propagation::Pin> pins;
-    for (std::size_t v = 0; v < current_.size(); ++v) {
+    for (std::size_t v = 0; v < current.size(); ++v) {
       if (node_of_value_.empty() || node_of_value_[v] < 0) continue;
-      if (propagation_.is_free(int(v), current_[v])) pins.push_back({int(v), current_[v]});
+      if (propagation_.is_free(int(v), current[v])) pins.push_back({int(v), current[v]});
     }
     return pins;
   }
 
  private:
-  struct Node {
-    int op = -1;    ///< of a factor
-    int root = -1;  ///< of a variable: one of its values
-    std::vector<TensorSharding> domain;
-    std::vector<Placement> placements;
-    std::vector<FactorAxes> strategies;
-  };
-
   // --- axes ------------------------------------------------------------------------------------
 
   void group_axes() {
     IndexList axes;
-    for (int a = 0; a < int(mesh_->axes.size()); ++a) {
-      if (mesh_->axes[std::size_t(a)].size > 1) axes.push_back(a);
+    for (int a = 0; a < int(mesh->axes.size()); ++a) {
+      if (mesh->axes[std::size_t(a)].size > 1) axes.push_back(a);
     }
     std::vector<IndexList> lists, sets;
     std::map<std::string, bool> seen;
@@ -120,24 +119,20 @@ class ShardingModel::Builder {
       for (const int a : list) key.push_back(char('0' + a));
       if (seen.emplace(std::move(key), true).second) to->push_back(list);
     };
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      const TensorSharding& s = graph_.values[v].sharding;
-      if (s.kind != TensorSharding::Kind::axes || s.mesh != mesh_) continue;
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      const TensorSharding& s = graph.values[v].sharding;
+      if (s.kind != TensorSharding::Kind::axes || s.mesh != mesh) continue;
       for (const DimSharding& d : s.dims) add(&lists, d.axes);
       add(&sets, s.unreduced);
       add(&sets, s.manual);
     }
-    groups_ = reshard::axis_groups(axes, lists, sets);
+    groups = reshard::axis_groups(axes, lists, sets);
   }
 
   // --- variables -------------------------------------------------------------------------------
 
-  bool takes_part(int v) const {
-    const Value& value = graph_.values[std::size_t(v)];
-    return value.active && value.sharding.kind == TensorSharding::Kind::axes;
-  }
   bool is_free(int v) const {
-    const Value& value = graph_.values[std::size_t(v)];
+    const Value& value = graph.values[std::size_t(v)];
     return takes_part(v) && !value.given && !value.boundary;
   }
   int find(int v) {
@@ -155,17 +150,32 @@ class ShardingModel::Builder {
            (ir::is_elementwise(code) || code == Opcode::tuple || code == Opcode::get_tuple_element);
   }
 
+  /// All that it reads and makes is one variable: it has nothing to choose.
+  bool is_one_variable(const Op& op) {
+    if (!joins(op)) return false;
+    int root = -1;
+    for (const IndexList* list : {&op.operands, &op.results}) {
+      for (const int v : *list) {
+        if (!takes_part(v)) continue;
+        const int r = find(v);
+        if (root >= 0 && r != root) return false;
+        root = r;
+      }
+    }
+    return true;
+  }
+
   void join() {
-    parent_.resize(graph_.values.size());
+    parent_.resize(graph.values.size());
     std::iota(parent_.begin(), parent_.end(), 0);
-    for (const Op& op : graph_.ops) {
+    for (const Op& op : graph.ops) {
       if (!joins(op)) continue;
       for (const int r : op.results) {
         if (!is_free(r)) continue;
-        const Value& result = graph_.values[std::size_t(r)];
+        const Value& result = graph.values[std::size_t(r)];
         for (const int o : op.operands) {
           if (!is_free(o)) continue;
-          const Value& operand = graph_.values[std::size_t(o)];
+          const Value& operand = graph.values[std::size_t(o)];
           if (operand.dims != result.dims || operand.sharding.manual != result.sharding.manual) {
             continue;
           }
@@ -178,11 +188,11 @@ class ShardingModel::Builder {
 
   /// A variable comes before the op that makes it, or that first reads it.
   void number() {
-    new_variables_.resize(graph_.ops.size());
-    std::vector<char> seen(graph_.values.size(), 0);
-    element_bytes_.assign(graph_.values.size(), 1);
-    for (std::size_t o = 0; o < graph_.ops.size(); ++o) {
-      const Op& op = graph_.ops[o];
+    new_variables_.resize(graph.ops.size());
+    std::vector<char> seen(graph.values.size(), 0);
+    element_bytes.assign(graph.values.size(), 1);
+    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
+      const Op& op = graph.ops[o];
       for (const IndexList* list : {&op.operands, &op.results}) {
         for (const int v : *list) {
           if (!takes_part(v)) continue;
@@ -193,14 +203,14 @@ class ShardingModel::Builder {
         }
       }
     }
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) members_[find(int(v))].push_back(int(v));
-    for (const ir::Computation* c : graph_.computations) {
+    for (std::size_t v = 0; v < graph.values.size(); ++v) members_[find(int(v))].push_back(int(v));
+    for (const ir::Computation* c : graph.computations) {
       for (const auto& i : c->instructions()) {
         const std::vector<Shape> leaves =
             i->shape.is_tuple ? flatten(i->shape) : std::vector<Shape>{i->shape};
         for (std::size_t k = 0; k < leaves.size(); ++k) {
           if (!leaves[k].is_array()) continue;
-          element_bytes_[std::size_t(graph_.value_of(i.get(), k))] =
+          element_bytes[std::size_t(graph.value_of(i.get(), k))] =
               std::max<std::int64_t>(1, std::int64_t(byte_size(leaves[k].dtype)));
         }
       }
@@ -209,14 +219,16 @@ class ShardingModel::Builder {
 
   void add_variable(int root) {
     const std::vector<int>& members = members_[root];
-    const Value& value = graph_.values[std::size_t(root)];
-    const TensorSharding now = current_[std::size_t(root)];
+    const Value& value = graph.values[std::size_t(root)];
+    const TensorSharding now = current[std::size_t(root)];
     Node node;
     node.root = root;
     node.domain.push_back(now);
     const bool is_open = value.boundary ? value.open_boundary : !value.given;
     if (is_open) {
-      for (const int v : members) add_state(&node.domain, current_[std::size_t(v)]);
+      for (const int v : members) {
+        add_state(&node.domain, current[std::size_t(v)], node.domain.size());
+      }
       TensorSharding state = now.closed();
       for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
       state.unreduced = without_active(state.unreduced);
@@ -224,38 +236,25 @@ class ShardingModel::Builder {
       add_states(root, value, std::move(state), &node.domain);
     }
     for (const TensorSharding& s : node.domain) {
-      node.placements.push_back(
-          placement_of(s, *mesh_, value.dims, element_bytes_[std::size_t(root)]));
+      node.placements.push_back(placements_.of(s, value.dims, element_bytes[std::size_t(root)]));
     }
     std::vector<double> costs;
-    for (const Placement& p : node.placements)
-      costs.push_back(bytes_per_held_byte_ * p.shard_bytes);
+    KeyWriter key;
+    for (const Placement& p : node.placements) {
+      costs.push_back(seconds_per_held_byte_ * p.shard_bytes);
+      key.add_all(p.number, p.shard_bytes);
+    }
+    node.domain_number = domains_.try_emplace(key.take(), int(domains_.size())).first->second;
     const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
     for (const int v : members) node_of_value_[std::size_t(v)] = at;
   }
 
-  IndexList without_active(const IndexList& axes) const {
-    IndexList out;
-    for (const int a : axes) {
-      bool moves = false;
-      for (std::size_t g = 0; g < groups_.size(); ++g) {
-        moves |= active_[g] && contains(groups_[g], a);
-      }
-      if (!moves) out.push_back(a);
-    }
-    return out;
-  }
-
-  /// By group: whether it stays where it is.
-  std::vector<char> inactive() const {
-    std::vector<char> out;
-    for (const char a : active_) out.push_back(!a);
-    return out;
-  }
-
-  static void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s) {
-    const bool known = std::any_of(domain->begin(), domain->end(), [&](const TensorSharding& d) {
+  /// Unless it is among the first ones.
+  static void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s,
+                        std::size_t first) {
+    const auto end = domain->begin() + std::ptrdiff_t(first);
+    const bool known = std::any_of(domain->begin(), end, [&](const TensorSharding& d) {
       return d.dims == s.dims && d.unreduced == s.unreduced;
     });
     if (!known) domain->push_back(s);
@@ -264,30 +263,25 @@ class ShardingModel::Builder {
   /// All even splits in which the groups that stay are where they are.
   void add_states(int root, const Value& value, TensorSharding state,
                   std::vector<TensorSharding>* domain) const {
+    const std::size_t before = domain->size();
     std::vector<char> placed = inactive();
     place_manual(state, &placed);
     AxisAssignments all(
-        groups_, std::move(placed),
+        groups, std::move(placed),
         [&](std::size_t dim, const IndexList& axes) {
-          return value.dims[dim] % ways_of(*mesh_, axes) == 0;
+          return value.dims[dim] % ways_of(*mesh, axes) == 0;
         },
         [&](const std::vector<IndexList>& dims) {
           for (std::size_t d = 0; d < dims.size(); ++d) state.dims[d].axes = dims[d];
-          if (!value.boundary || propagation_.is_free(root, state)) add_state(domain, state);
+          if (!value.boundary || propagation_.is_free(root, state)) {
+            // Each is met once here.
+            add_state(domain, state, before);
+          }
           return domain->size() < kMaxStates;
         });
     std::vector<IndexList> fixed;
     for (const DimSharding& d : state.dims) fixed.push_back(d.axes);
     all.run(std::move(fixed));
-  }
-
-  /// Groups of which the program runs per device along an axis are not to be put anywhere.
-  void place_manual(const TensorSharding& s, std::vector<char>* placed) const {
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      for (const int a : s.manual) {
-        if (contains(groups_[g], a)) (*placed)[g] = 1;
-      }
-    }
   }
 
   // --- ops -------------------------------------------------------------------------------------
@@ -313,9 +307,8 @@ class ShardingModel::Builder {
       slot->tensors.push_back(t);
     }
     if (slots.empty()) return;
-    const double times = times_[op.instruction->parent];
+    const double times = times_[op.instruction->parent].times;
     const double work = work_of(op);
-    const FactorRule& rule = *op.rule;
     if (joins(op) && slots.size() == 1) {
       // All in one variable: work is shared out as that is split.
       std::vector<double>& cost = model_.nodes[std::size_t(slots[0].node)].cost;
@@ -325,79 +318,127 @@ class ShardingModel::Builder {
       }
       return;
     }
-    Strategies strategies = enumerate(op, *strategy);
-    const int factor = model_.add_node({}, /*is_factor=*/true);
+    const std::shared_ptr<OpChoices> choices = choices_of(op, slots, *strategy);
     std::vector<double> costs;
-    for (const FactorAxes& axes : strategies.list) {
-      costs.push_back(times * work * work_share(*mesh_, strategies.uses, axes));
+    for (const double share : choices->shares) costs.push_back(times * work * share);
+    const int factor = model_.add_node(std::move(costs), /*is_factor=*/true);
+    for (std::size_t k = 0; k < slots.size(); ++k) {
+      add_edge(op, slots[k], &choices->slots[k], factor, times);
     }
-    model_.nodes[std::size_t(factor)].cost = std::move(costs);
     nodes_.emplace_back();
-    for (const Slot& slot : slots) add_edge(op, rule, strategies, slot, factor, times);
     nodes_.back().op = number;
-    nodes_.back().strategies = std::move(strategies.list);
+    nodes_.back().strategies = {choices, &choices->strategies.list};
   }
 
-  struct Strategies {
-    std::vector<FactorUse> uses;
-    std::vector<FactorAxes> list;
+  /// What the ways to share out an op ask of one slot.
+  struct SlotChoices {
+    int columns = 0;
+    PairwiseModel::Shared<int> column;           ///< by strategy
+    std::vector<std::vector<Placement>> needed;  ///< by column and tensor of the slot
+    /// What edges cost, by the variable's domain and how often the op runs.
+    std::map<std::pair<int, double>, PairwiseModel::Shared<double>> costs;
+  };
+  /// Of ops that are equal, shardings included.
+  struct OpChoices {
+    Strategies strategies;
+    std::vector<double> shares;  ///< of the work, by strategy
+    std::vector<SlotChoices> slots;
   };
 
-  void add_edge(const Op& op, const FactorRule& rule, const Strategies& strategies,
-                const Slot& slot, int factor, double times) {
+  /// Programs repeat their layers: equal ops are looked at once.
+  std::shared_ptr<OpChoices> choices_of(const Op& op, const std::vector<Slot>& slots,
+                                        const FactorAxes& now) {
+    std::shared_ptr<OpChoices>& known = choices_[key_of(op, slots, now)];
+    if (known) return known;
+    known = std::make_shared<OpChoices>();
+    known->strategies = enumerate(*this, op, now);
+    for (const FactorAxes& axes : known->strategies.list) {
+      known->shares.push_back(work_share(*mesh, known->strategies.uses, axes));
+    }
+    for (const Slot& slot : slots)
+      known->slots.push_back(slot_choices(op, known->strategies, slot));
+    return known;
+  }
+
+  std::string key_of(const Op& op, const std::vector<Slot>& slots, const FactorAxes& now) const {
+    KeyWriter key;
+    for (const Factor& f : op.rule->factors) key.add_all(f.size, f.kind, f.blocked);
+    key.add(now);
+    const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const auto v = std::size_t(values[k]);
+        key.add(takes_part(values[k]));
+        if (!takes_part(values[k])) continue;
+        key.add_all(tensors[k], graph.values[v].dims, element_bytes[v]);
+        const TensorSharding& s = current[v];
+        for (const DimSharding& d : s.dims) key.add(d.axes);
+        key.add_all(s.unreduced, s.manual);
+      }
+      key.add(values.size());
+    };
+    add(op.operands, op.rule->operands);
+    add(op.results, op.rule->results);
+    for (const Slot& slot : slots) key.add(slot.tensors);
+    return key.take();
+  }
+
+  SlotChoices slot_choices(const Op& op, const Strategies& strategies, const Slot& slot) {
+    const FactorRule& rule = *op.rule;
     const std::size_t operands = op.operands.size();
+    std::vector<TensorUse> tensors;
+    for (const std::size_t t : slot.tensors) {
+      const bool is_result = t >= operands;
+      tensors.push_back({is_result ? &rule.results[t - operands] : &rule.operands[t], is_result});
+    }
+    Columns columns = columns_of(rule, strategies, tensors);
+    SlotChoices out;
+    out.columns = int(columns.example.size());
+    out.column = std::move(columns.of);
+    for (const std::size_t k : columns.example) {
+      out.needed.emplace_back();
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const std::size_t t = slot.tensors[i];
+        const int v = t < operands ? op.operands[t] : op.results[t - operands];
+        out.needed.back().push_back(
+            placements_.of(tensor_sharding(mesh, rule, strategies.uses, *tensors[i].factors,
+                                           tensors[i].is_result, strategies.list[k]),
+                           graph.values[std::size_t(v)].dims, element_bytes[std::size_t(v)]));
+      }
+    }
+    return out;
+  }
+
+  void add_edge(const Op& op, const Slot& slot, SlotChoices* choices, int factor, double times) {
     PairwiseModel::Edge edge;
     edge.variable = slot.node;
     edge.factor = factor;
-    std::map<std::string, int> columns;
-    std::vector<std::vector<Placement>> needed;  // by column and tensor of the slot
-    for (const FactorAxes& axes : strategies.list) {
-      std::string key;
-      std::vector<TensorSharding> shardings;
-      for (const std::size_t t : slot.tensors) {
-        const bool is_result = t >= operands;
-        shardings.push_back(tensor_sharding(
-            mesh_, rule, strategies.uses, is_result ? rule.results[t - operands] : rule.operands[t],
-            is_result, axes));
-        for (const DimSharding& d : shardings.back().dims) {
-          for (const int a : d.axes) key.push_back(char(a + 1));
-          key.push_back(0);
-        }
-        for (const int a : shardings.back().unreduced) key.push_back(char(a + 1));
-        key.push_back(0);
-      }
-      const auto [it, fresh] = columns.try_emplace(std::move(key), int(needed.size()));
-      if (fresh) {
-        needed.emplace_back();
-        for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
-          const std::size_t t = slot.tensors[k];
-          const int v = t < operands ? op.operands[t] : op.results[t - operands];
-          needed.back().push_back(placement_of(shardings[k], *mesh_,
-                                               graph_.values[std::size_t(v)].dims,
-                                               element_bytes_[std::size_t(v)]));
-        }
-      }
-      edge.column.push_back(it->second);
-    }
-    edge.columns = int(needed.size());
-    const std::vector<Placement>& states = nodes_[std::size_t(slot.node)].placements;
-    edge.cost.assign(states.size() * needed.size(), 0.0);
-    for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
-      const std::size_t t = slot.tensors[k];
-      const bool is_result = t >= operands;
-      for (std::size_t s = 0; s < states.size(); ++s) {
-        for (std::size_t c = 0; c < needed.size(); ++c) {
-          const Placement& need = needed[c][k];
-          if (!(need == states[s])) {
-            edge.cost[s * needed.size() + c] += bytes_per_held_byte_ * need.shard_bytes;
-          }
-          edge.cost[s * needed.size() + c] +=
-              times * (is_result ? estimated_price(need, states[s], *mesh_, cost_.transfer)
-                                 : estimated_price(states[s], need, *mesh_, cost_.transfer));
-        }
-      }
-    }
+    edge.column = choices->column;
+    edge.columns = choices->columns;
+    const ShardingModel::Node& variable = nodes_[std::size_t(slot.node)];
+    auto [it, fresh] = choices->costs.try_emplace({variable.domain_number, times});
+    if (fresh) it->second = edge_costs(op, slot, *choices, variable.placements, times);
+    edge.cost = it->second;
+    edge_tensors_.push_back(slot.tensors);
     model_.add_edge(std::move(edge));
+  }
+
+  std::vector<double> edge_costs(const Op& op, const Slot& slot, const SlotChoices& choices,
+                                 const std::vector<Placement>& states, double times) {
+    const std::size_t columns = choices.needed.size();
+    std::vector<double> costs(states.size() * columns, 0.0);
+    for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
+      const bool is_result = slot.tensors[k] >= op.operands.size();
+      for (std::size_t s = 0; s < states.size(); ++s) {
+        for (std::size_t c = 0; c < columns; ++c) {
+          const Placement& need = choices.needed[c][k];
+          double& cost = costs[s * columns + c];
+          if (!(need == states[s])) cost += seconds_per_held_byte_ * need.shard_bytes;
+          cost += times * (is_result ? placements_.price(need, states[s])
+                                     : placements_.price(states[s], need));
+        }
+      }
+    }
+    return costs;
   }
 
   double work_of(const Op& op) const {
@@ -417,132 +458,107 @@ class ShardingModel::Builder {
       default:
         break;
     }
-    return layout_work(i) * cost_.bytes_per_flop;
+    return machine_.work(cost::layout_work(i));
   }
 
   std::int64_t ways(const TensorSharding& s) const {
     std::int64_t n = 1;
-    for (const DimSharding& d : s.dims) n *= ways_of(*mesh_, d.axes);
+    for (const DimSharding& d : s.dims) n *= ways_of(*mesh, d.axes);
     return n;
   }
 
   // --- strategies ------------------------------------------------------------------------------
 
-  /// Those that agree with `now` on where the groups are that stay.
-  Strategies enumerate(const Op& op, const FactorAxes& now) const {
-    const FactorRule& rule = *op.rule;
-    Strategies out;
-    out.uses = factor_uses(rule);
-    std::vector<Projection> projections;
-    std::vector<char> placed = inactive();
-    const auto look = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
-      for (std::size_t k = 0; k < values.size(); ++k) {
-        if (!takes_part(values[k])) continue;
-        // Rules of data flow don't know the sizes.
-        const Dims& dims = graph_.values[std::size_t(values[k])].dims;
-        for (std::size_t d = 0; d < tensors[k].size() && d < dims.size(); ++d) {
-          if (tensors[k][d].size() == 1) out.uses[std::size_t(tensors[k][d][0])].size = dims[d];
-        }
-        const TensorSharding& s = current_[std::size_t(values[k])];
-        if (s.dims.size() != tensors[k].size()) continue;
-        projections.push_back(project(*mesh_, rule, tensors[k], s));
-        place_manual(s, &placed);
-      }
-    };
-    look(op.operands, rule.operands);
-    look(op.results, rule.results);
-    out.list.push_back(now);
-    AxisAssignments all(
-        groups_, std::move(placed),
-        [&](std::size_t f, const IndexList& axes) {
-          return out.uses[f].carries && !rule.factors[f].blocked &&
-                 can_split(*mesh_, out.uses, projections, f, axes);
-        },
-        [&](const FactorAxes& axes) {
-          if (axes != now && is_expressible(*mesh_, rule, axes)) out.list.push_back(axes);
-          return out.list.size() < kMaxStrategies;
-        });
-    FactorAxes fixed = now;
-    for (IndexList& axes : fixed) axes = without_active(axes);
-    all.run(std::move(fixed));
-    return out;
-  }
-
   /// Of each op the cheapest strategy for the arrays as they are.
   void start_strategies() {
-    const std::vector<char> active = std::exchange(active_, std::vector<char>(groups_.size(), 1));
-    for (const Op& op : graph_.ops) {
+    const std::vector<char> kept = std::exchange(active, std::vector<char>(groups.size(), 1));
+    for (const Op& op : graph.ops) {
       FactorAxes best(op.rule->factors.size());
-      // With all groups active no choice depends on where they are.
-      if (std::find(active.begin(), active.end(), 0) != active.end()) {
-        const Strategies strategies = enumerate(op, best);
-        double least = std::numeric_limits<double>::infinity();
-        for (const FactorAxes& axes : strategies.list) {
-          const double cost = cost_now(op, strategies.uses, axes);
-          if (cost >= least) continue;
-          least = cost;
-          best = axes;
+      // With all groups active no choice depends on where they are; nor does one that isn't made.
+      if (!is_one_variable(op) && std::find(kept.begin(), kept.end(), 0) != kept.end()) {
+        if (std::optional<FactorAxes> agreed = agreement(*this, op)) {
+          best = std::move(*agreed);
+        } else {
+          Strategies strategies = enumerate(*this, op, best);
+          const std::vector<double> costs = costs_now(op, strategies);
+          const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
+          best = std::move(strategies.list[std::size_t(least)]);
         }
       }
       strategy_.push_back(std::move(best));
     }
-    active_ = active;
+    active = kept;
   }
 
-  double cost_now(const Op& op, const std::vector<FactorUse>& uses, const FactorAxes& axes) const {
-    double cost = work_of(op) * work_share(*mesh_, uses, axes);
+  /// By strategy, for the arrays as they are.
+  std::vector<double> costs_now(const Op& op, const Strategies& strategies) {
+    std::vector<double> costs;
+    const double work = work_of(op);
+    for (const FactorAxes& axes : strategies.list) {
+      costs.push_back(work * work_share(*mesh, strategies.uses, axes));
+    }
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors,
                          bool results) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         const auto v = std::size_t(values[k]);
-        if (!takes_part(values[k]) || tensors[k].size() != graph_.values[v].dims.size()) continue;
+        if (!takes_part(values[k]) || tensors[k].size() != graph.values[v].dims.size()) continue;
         const auto placed = [&](const TensorSharding& s) {
-          return placement_of(s, *mesh_, graph_.values[v].dims, element_bytes_[v]);
+          return placements_.of(s, graph.values[v].dims, element_bytes[v]);
         };
-        const Placement have = placed(current_[v]);
-        const Placement need =
-            placed(tensor_sharding(mesh_, *op.rule, uses, tensors[k], results, axes));
-        cost += results ? estimated_price(need, have, *mesh_, cost_.transfer)
-                        : estimated_price(have, need, *mesh_, cost_.transfer);
+        const Placement have = placed(current[v]);
+        const Columns columns = columns_of(*op.rule, strategies, {{&tensors[k], results}});
+        std::vector<double> prices;
+        for (const std::size_t example : columns.example) {
+          const Placement need = placed(tensor_sharding(mesh, *op.rule, strategies.uses, tensors[k],
+                                                        results, strategies.list[example]));
+          prices.push_back(results ? placements_.price(need, have) : placements_.price(have, need));
+        }
+        for (std::size_t s = 0; s < costs.size(); ++s) {
+          costs[s] += prices[std::size_t(columns.of[s])];
+        }
       }
     };
     add(op.operands, op.rule->operands, false);
     add(op.results, op.rule->results, true);
-    return cost;
+    return costs;
   }
 
   const ir::Module& module_;
   const Propagation& propagation_;
-  const propagation::Graph& graph_;
-  const MeshRef mesh_;
-  const CostModel cost_;
-  const double bytes_per_held_byte_;
-  std::vector<IndexList> groups_;  ///< axes that are placed together
-  std::unordered_map<const ir::Computation*, double> times_;
+  const cost::Machine machine_;
+  Placements placements_;
+  double seconds_per_held_byte_ = 0;
+  std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::vector<int> parent_;
   std::map<int, std::vector<int>> members_;
   std::vector<IndexList> new_variables_;  ///< by op
-  std::vector<std::int64_t> element_bytes_;
 
-  std::vector<TensorSharding> current_;  ///< by value
-  std::vector<FactorAxes> strategy_;     ///< by op
-  std::vector<char> active_;             ///< by group: may be anywhere in the model
+  std::vector<FactorAxes> strategy_;  ///< by op
   PairwiseModel model_;
-  std::vector<Node> nodes_;         ///< of the model
-  std::vector<int> node_of_value_;  ///< -1: none
+  std::vector<Node> nodes_;  ///< of the model
+  std::vector<std::vector<std::size_t>> edge_tensors_;
+  std::unordered_map<std::string, std::shared_ptr<OpChoices>> choices_;
+  std::unordered_map<std::string, int> domains_;  ///< of variables, by their placements
+  std::vector<int> node_of_value_;                ///< -1: none
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,
-                             const CostModel& cost, double bytes_per_held_byte)
-    : builder_(std::make_unique<Builder>(module, propagation, cost, bytes_per_held_byte)) {
+                             const cost::Machine& machine)
+    : builder_(std::make_unique<Builder>(module, propagation, machine)) {
   builder_->start();
 }
 ShardingModel::~ShardingModel() = default;
 
-std::size_t ShardingModel::groups() const { return builder_->groups(); }
+void ShardingModel::set_price_of_memory(double passes) { builder_->set_price_of_memory(passes); }
+std::size_t ShardingModel::groups() const { return builder_->group_count(); }
 const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {
   return builder_->build(groups);
 }
+const std::vector<ShardingModel::Node>& ShardingModel::nodes() const { return builder_->nodes(); }
+const std::vector<std::vector<std::size_t>>& ShardingModel::tensors_of_edges() const {
+  return builder_->tensors_of_edges();
+}
+const std::vector<int>& ShardingModel::members(int root) const { return builder_->members(root); }
 void ShardingModel::take(const Assignment& assignment) { builder_->take(assignment); }
 std::vector<Propagation::Pin> ShardingModel::pins() const { return builder_->pins(); }
 

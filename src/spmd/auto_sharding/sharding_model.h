@@ -6,8 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "src/cost/machine.h"
 #include "src/spmd/auto_sharding/pairwise_model.h"
-#include "src/spmd/cost.h"
+#include "src/spmd/auto_sharding/placement.h"
+#include "src/spmd/auto_sharding/strategies.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd::auto_sharding {
@@ -15,21 +17,37 @@ namespace tessera::spmd::auto_sharding {
 /// Variables are arrays, or several that have one sharding: what elementwise ops join. The states
 /// of one are all shardings that divide it evenly, and that which it has; of one whose sharding the
 /// program states, just that. Factors are ops; their states are the ways to share out their work
-/// among the mesh axes. Costs are in bytes, as CostModel counts them, times how often the
-/// computation around runs: work at the factors, reshards at the edges.
+/// among the mesh axes. Costs are seconds, times how often the computation around runs: work at the
+/// factors, reshards at the edges.
 class ShardingModel {
  public:
   /// `propagation` has run on the module; arrays have the shardings that it gave them.
-  /// `bytes_per_held_byte`: what each byte of a shard costs, in bytes received, wherever an array
-  /// is made or resharded: the price of memory.
-  ShardingModel(const ir::Module& module, const Propagation& propagation, const CostModel& cost,
-                double bytes_per_held_byte);
+  ShardingModel(const ir::Module& module, const Propagation& propagation,
+                const cost::Machine& machine);
   ~ShardingModel();
 
+  /// The price of memory, 0 at first: in passes over memory, what each byte of a shard costs
+  /// wherever an array is made or resharded. For models that are built from then on.
+  void set_price_of_memory(double passes);
   /// Groups of mesh axes that shardings use together. States place them as a whole.
   std::size_t groups() const;
   /// The model in which these groups may be anywhere, and all others stay where they are.
   const PairwiseModel& build(const std::vector<std::size_t>& groups);
+  /// What a node of the last model stands for: an op and the ways to share out its work, or an
+  /// array and its shardings. State 0 is the present one.
+  struct Node {
+    int op = -1;    ///< of a factor
+    int root = -1;  ///< of a variable: one of its values
+    std::shared_ptr<const std::vector<FactorAxes>> strategies;
+    std::vector<TensorSharding> domain;
+    std::vector<Placement> placements;
+    int domain_number = -1;  ///< variables with the same placements have the same
+  };
+  const std::vector<Node>& nodes() const;
+  /// The values that are one variable with a node's.
+  const std::vector<int>& members(int root) const;
+  /// By edge of the last model: which tensors of the op the variable is, operands before results.
+  const std::vector<std::vector<std::size_t>>& tensors_of_edges() const;
   /// Shards all arrays and ops as an assignment of the last model says.
   void take(const Assignment& assignment);
   /// Of all arrays that propagation may choose, where that is possible.

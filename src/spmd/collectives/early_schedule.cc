@@ -2,9 +2,9 @@
 // Schedules each collective as early as its operands allow.
 #include <algorithm>
 
+#include "src/cost/peak_memory.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/collectives/peak_memory.h"
 
 namespace tessera::spmd {
 namespace {
@@ -15,7 +15,7 @@ class Early {
  public:
   explicit Early(ir::Computation* c)
       : computation_(c),
-        live_(live_bytes(*c)),
+        live_(cost::live_bytes(*c)),
         most_(*std::max_element(live_.begin(), live_.end())),
         last_use_(c->instructions().size(), -1),
         behind_(c->instructions().size()),

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/cost/peak_memory.h"
 #include "src/spmd/collectives/collective_ops.h"
-#include "src/spmd/collectives/peak_memory.h"
 #include "src/spmd/dedupe_collectives.h"
 
 namespace tessera::spmd {
@@ -120,7 +120,7 @@ void reduce(Steps& steps, std::unique_ptr<ir::Module>* module, const CollectiveO
 
 void reduce_collectives(std::unique_ptr<ir::Module>* module) {
   CollectiveOptions options;
-  options.peak = estimated_peak_bytes;
+  options.peak = cost::estimated_peak_bytes;
   options.max_tried = 0;
   Steps steps(module, options);
   if (any_communicates(**module)) reduce(steps, module, options);
@@ -128,7 +128,7 @@ void reduce_collectives(std::unique_ptr<ir::Module>* module) {
 
 void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveOptions& given) {
   CollectiveOptions options = given;
-  if (!options.peak) options.peak = estimated_peak_bytes;
+  if (!options.peak) options.peak = cost::estimated_peak_bytes;
   Steps steps(module, options);
   if (!any_communicates(**module)) {
     steps.order();
@@ -140,7 +140,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
   });
   CombineOptions combine = options.combine;
   if (steps.large()) {
-    const auto part = std::int64_t(kSmallPart * estimated_peak_bytes(**module));
+    const auto part = std::int64_t(kSmallPart * cost::estimated_peak_bytes(**module));
     combine.max_bytes = std::min(combine.max_bytes, part);
     combine.max_copied_bytes = std::min(combine.max_copied_bytes, part);
   }

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "src/cost/work.h"
 #include "src/spmd/factor_rule.h"
-#include "src/spmd/rules/layout_work.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {
@@ -79,7 +79,7 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     without.results = select_independent(rule.results, source_of);
     layout = module_.choose_layout(
         without, operand_shapes, operand_shardings, select_independent(result_shapes, source_of),
-        select_independent(result_shardings, source_of), layout_work(source));
+        select_independent(result_shardings, source_of), cost::layout_work(source));
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -89,7 +89,7 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     layout.results = std::move(all);
   } else {
     layout = module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                   result_shardings, layout_work(source));
+                                   result_shardings, cost::layout_work(source));
     // What will be gathered anyway costs nothing here.
     bool any = false;
     for (std::size_t k = 0; k < source.operands().size(); ++k) {
@@ -103,7 +103,7 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     if (any) {
       ComputeLayout other =
           module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                result_shardings, layout_work(source));
+                                result_shardings, cost::layout_work(source));
       if (shares(other, *module_.mesh()) >= shares(layout, *module_.mesh()))
         layout = std::move(other);
     }

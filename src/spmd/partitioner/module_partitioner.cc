@@ -147,13 +147,13 @@ ir::Computation* ModulePartitioner::partitioned(const ir::Computation& source) {
 ReshardPlan ModulePartitioner::plan_reshard(const TensorSharding& from, const TensorSharding& to,
                                             const Shape& shape) {
   return context_.reshards.plan(from, to, shape.dims, std::int64_t(byte_size(shape.dtype)),
-                                cost().transfer);
+                                machine());
 }
 
 double ModulePartitioner::reshard_cost(const TensorSharding& from, const TensorSharding& to,
                                        const Shape& shape) {
   return context_.reshards.price(from, to, shape.dims, std::int64_t(byte_size(shape.dtype)),
-                                 cost().transfer);
+                                 machine());
 }
 
 ComputeLayout ModulePartitioner::choose_layout(const FactorRule& rule,
@@ -163,7 +163,7 @@ ComputeLayout ModulePartitioner::choose_layout(const FactorRule& rule,
                                                const std::vector<TensorSharding>& result_shardings,
                                                double flops) {
   return context_.layouts.choose(rule, operand_shapes, operand_shardings, result_shapes,
-                                 result_shardings, flops, cost());
+                                 result_shardings, flops, machine());
 }
 
 std::unique_ptr<ir::Module> ModulePartitioner::run() {

@@ -29,13 +29,17 @@ class ModulePartitioner {
   const MeshRef& mesh() const { return mesh_; }
   std::int64_t devices() const { return devices_; }
   const PartitionOptions& options() const { return options_; }
-  const CostModel& cost() const { return options_.cost; }
+  const cost::Machine& machine() const { return options_.machine; }
   CommunicationLog& log() { return log_; }
 
-  // ----- planning, at the cost of the options
+  // ----- planning, at the prices of the machine
   ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to,
                            const Shape& shape);
   double reshard_cost(const TensorSharding& from, const TensorSharding& to, const Shape& shape);
+  /// Of so many permutes along axes that bring these bytes together.
+  double rows_price(double bytes, int permutes, const IndexList& axes) const {
+    return machine().permutes(bytes, permutes, machine().route(*mesh_, axes));
+  }
   /// The cheapest layout of an op (layout/layout_search.h).
   ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
                               const std::vector<TensorSharding>& operand_shardings,

@@ -6,16 +6,16 @@
 #include <memory>
 #include <vector>
 
+#include "src/cost/machine.h"
 #include "src/ir/module.h"
 #include "src/spmd/communication_report.h"
-#include "src/spmd/cost.h"
 
 namespace tessera::spmd {
 
 struct CompileContext;
 
 struct PartitionOptions {
-  CostModel cost;
+  cost::Machine machine;
   /// What is worked out once for several partitionings (compile_context.h). Null: each has its own.
   CompileContext* context = nullptr;
   /// The report has all records, also of collectives that the partitioner drops again, and each

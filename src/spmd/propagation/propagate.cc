@@ -458,10 +458,6 @@ Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_uniqu
 
 Propagation::~Propagation() = default;
 
-int Propagation::value_of(const ir::Instruction& instruction, std::size_t leaf) const {
-  return state_->graph.value_of(&instruction, leaf);
-}
-
 bool Propagation::is_free(int value, const TensorSharding& sharding) const {
   const propagation::Value& v = state_->values[std::size_t(value)];
   if (!v.active || sharding.dims.size() != v.dims.size() || !sharding.mesh ||

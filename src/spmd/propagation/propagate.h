@@ -39,9 +39,8 @@ class Propagation {
   struct Pin {
     int value = 0;
     TensorSharding sharding;
+    friend bool operator==(const Pin&, const Pin&) = default;
   };
-  /// Arrays that always have one sharding (a loop's carries, say) have one number.
-  int value_of(const ir::Instruction& instruction, std::size_t leaf) const;
   /// Whether the sharding is propagation's to choose: not the program's, and none of its arguments
   /// or results; and whether it could be this one.
   bool is_free(int value, const TensorSharding& sharding) const;

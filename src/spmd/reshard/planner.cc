@@ -10,7 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/base/key_writer.h"
-#include "src/ir/analysis/cost.h"
+#include "src/cost/collectives.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/search.h"
 
@@ -20,7 +20,7 @@
 // together, with partial sums (all-reduce, reduce-scatter) and uneven dims as well, and by search.
 //
 // Examples: f32[16,16], 1024 bytes, on a mesh <x=2, y=4>. Bytes are those that a device receives; a
-// collective is charged 256 bytes more (TransferCost::latency_bytes).
+// collective is charged 256 bytes more (cost::assumed_network).
 //   y|-   -> -|y    all_to_all of a shard of 256 bytes: 192 received.
 //   x|-   -> y|-    slice y (free, to x,y|-), permute to y,x|- (128 received), all_gather x (128).
 //                   To gather x and then slice y costs as much, 512 and one collective, but takes
@@ -70,7 +70,7 @@ std::int64_t size_of_axes(const LogicalMesh& mesh, const IndexList& axes) {
 }
 
 /// False if the array or mesh is too large for the search.
-bool reduce(const Ends& ends, double element_bytes, const TransferCost& cost,
+bool reduce(const Ends& ends, double element_bytes, const cost::Machine& machine,
             SearchProblem* problem, Correspondence* map) {
   const LogicalMesh& mesh = *ends.mesh;
   const int rank = int(ends.dims.size());
@@ -107,7 +107,7 @@ bool reduce(const Ends& ends, double element_bytes, const TransferCost& cost,
   }
 
   problem->element_bytes = element_bytes;
-  problem->cost = cost;
+  problem->machine = &machine;
   bool crowded = rank > 6 || int(map->blocks.size()) > kFewAxes;
   for (int d = 0; d < rank; ++d) {
     auto u = std::size_t(d);
@@ -132,6 +132,7 @@ bool reduce(const Ends& ends, double element_bytes, const TransferCost& cost,
     for (int b = 0; b < problem->axes; ++b) {
       int lead = map->blocks[std::size_t(b)].front();
       problem->axis_size[std::size_t(b)] = size_of_axes(mesh, map->blocks[std::size_t(b)]);
+      problem->route[std::size_t(b)] = machine.route(mesh, map->blocks[std::size_t(b)]);
       if (contains(s.unreduced, lead)) p.axis[std::size_t(b)] = Placement::kUnreduced;
     }
     for (int i = 0; i < problem->dims; ++i) {
@@ -264,17 +265,21 @@ TensorSharding to_sharding(const SearchProblem& problem, const Correspondence& m
 }
 
 /// What all_to_alls that are one exchange save.
-void join_exchanges(const Ends& ends, double element_bytes, const TransferCost& cost,
+void join_exchanges(const Ends& ends, double element_bytes, const cost::Machine& machine,
                     ReshardPlan* plan) {
   const auto received = [](double bytes, double ways) {
-    return ir::received_bytes(ir::Opcode::all_to_all, bytes, ways);
+    return cost::received_bytes(ir::Opcode::all_to_all, bytes, ways);
   };
   for (std::size_t i = 0; i < plan->steps.size(); ++i) {
     if (plan->steps[i].kind != Kind::all_to_all) continue;
     const TensorSharding& before = i == 0 ? ends.from : plan->steps[i - 1].after;
     const std::size_t count = exchanges_in_one(plan->steps, i, before, ends.dims);
     if (count < 2) continue;
-    double bytes = element_bytes, apart = 0, ways = 1;
+    double bytes = element_bytes, apart = 0, ways = 1, seconds_apart = 0;
+    cost::Route route;
+    const auto seconds = [&](double moved, const cost::Route& along) {
+      return moved > 0 ? machine.collective(ir::Opcode::all_to_all, moved, along) : machine.start();
+    };
     for (std::size_t d = 0; d < ends.dims.size(); ++d) {
       bytes *= double(ends.dims[d] / before.shards(std::int64_t(d)));
     }
@@ -283,20 +288,23 @@ void join_exchanges(const Ends& ends, double element_bytes, const TransferCost& 
       for (int a : plan->steps[k].axes) own *= double(ends.mesh->axes[std::size_t(a)].size);
       apart += received(bytes, own);
       ways *= own;
+      const cost::Route one = machine.route(*ends.mesh, plan->steps[k].axes);
+      seconds_apart += seconds(received(bytes, own), one);
+      route.add(one);
     }
     const double saved = apart - received(bytes, ways);
     plan->bytes_received -= saved;
-    plan->cost -= saved + cost.latency_bytes * double(count - 1);
+    plan->cost -= seconds_apart - seconds(received(bytes, ways), route);
     plan->collectives -= int(count) - 1;
     i += count - 1;
   }
 }
 
-ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
+ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const cost::Machine& machine) {
   SearchProblem problem;
   Correspondence map;
   ReshardPlan plan;
-  if (!reduce(ends, double(element_bytes), cost, &problem, &map)) {
+  if (!reduce(ends, double(element_bytes), machine, &problem, &map)) {
     throw CompileError("a reshard of an array of rank " + std::to_string(ends.dims.size()) +
                        " over " + std::to_string(ends.mesh->axes.size()) +
                        " mesh axes is too large: at most 13 split dims and 16 axes");
@@ -333,11 +341,11 @@ ReshardPlan make_plan(const Ends& ends, std::int64_t element_bytes, const Transf
     plan.peak_bytes = std::max(plan.peak_bytes, std::int64_t(std::ceil(step.peak)));
     plan.steps.push_back(std::move(out));
   }
-  join_exchanges(ends, double(element_bytes), cost, &plan);
+  join_exchanges(ends, double(element_bytes), machine, &plan);
   return plan;
 }
 
-std::string key_of(const Ends& ends, std::int64_t element_bytes, const TransferCost& cost) {
+std::string key_of(const Ends& ends, std::int64_t element_bytes, const cost::Machine& machine) {
   KeyWriter key;
   key.add(ends.mesh->axes.size());
   for (const MeshAxis& axis : ends.mesh->axes) key.add(axis.size);
@@ -346,7 +354,8 @@ std::string key_of(const Ends& ends, std::int64_t element_bytes, const TransferC
     for (const DimSharding& dim : s->dims) key.add(dim.axes);
     key.add(s->unreduced);
   }
-  key.add_all(ends.from.manual, cost.latency_bytes, cost.bytes_per_peak_byte);
+  key.add(ends.from.manual);
+  add_transfers_to_key(key, machine, *ends.mesh);
   return key.take();
 }
 
@@ -412,12 +421,13 @@ ReshardPlanner::ReshardPlanner() : plans_(kCachedPlans) {}
 
 const ReshardPlan& ReshardPlanner::planned(const TensorSharding& from, const TensorSharding& to,
                                            const MeshRef& mesh, const Dims& dims,
-                                           std::int64_t element_bytes, const TransferCost& cost) {
+                                           std::int64_t element_bytes,
+                                           const cost::Machine& machine) {
   const Ends ends{from, to, mesh.get(), dims};
-  std::string key = key_of(ends, element_bytes, cost);
+  std::string key = key_of(ends, element_bytes, machine);
   if (const ReshardPlan* known = plans_.find(key)) return *known;
   ++plans_made_;
-  ReshardPlan plan = make_plan(ends, element_bytes, cost);
+  ReshardPlan plan = make_plan(ends, element_bytes, machine);
   // The key doesn't know which mesh: only the placement is kept.
   for (ReshardStep& step : plan.steps) step.after.mesh = nullptr;
   return plans_.add(std::move(key), std::move(plan));
@@ -425,29 +435,29 @@ const ReshardPlan& ReshardPlanner::planned(const TensorSharding& from, const Ten
 
 ReshardPlan ReshardPlanner::plan(const TensorSharding& from, const TensorSharding& to,
                                  const Dims& dims, std::int64_t element_bytes,
-                                 const TransferCost& cost) {
+                                 const cost::Machine& machine) {
   check(from, to, dims);
   if (same_lists(from, to)) return {};
   const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
-  ReshardPlan plan = planned(from, to, mesh, dims, element_bytes, cost);
+  ReshardPlan plan = planned(from, to, mesh, dims, element_bytes, machine);
   for (ReshardStep& step : plan.steps) step.after.mesh = mesh;
   return plan;
 }
 
 double ReshardPlanner::price(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                             std::int64_t element_bytes, const TransferCost& cost) {
+                             std::int64_t element_bytes, const cost::Machine& machine) {
   check(from, to, dims);
   if (same_lists(from, to)) return 0;
-  return planned(from, to, to.mesh ? to.mesh : from.mesh, dims, element_bytes, cost).cost;
+  return planned(from, to, to.mesh ? to.mesh : from.mesh, dims, element_bytes, machine).cost;
 }
 
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                         std::int64_t element_bytes, const TransferCost& cost) {
-  return ReshardPlanner().plan(from, to, dims, element_bytes, cost);
+                         std::int64_t element_bytes, const cost::Machine& machine) {
+  return ReshardPlanner().plan(from, to, dims, element_bytes, machine);
 }
 
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                           std::int64_t element_bytes, const TransferCost& cost) {
+                           std::int64_t element_bytes, const cost::Machine& machine) {
   // What a device needs and may lack. Shards of which neither contains the other can be disjoint.
   double target = double(element_bytes), overlap = double(element_bytes);
   bool nested = std::all_of(from.unreduced.begin(), from.unreduced.end(),
@@ -462,7 +472,7 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
         std::equal(f.begin(), f.begin() + std::ptrdiff_t(std::min(f.size(), t.size())), t.begin());
   }
   double left = nested ? target - overlap : target;
-  return left > 0 ? left + cost.latency_bytes : 0;
+  return machine.least(left);
 }
 
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/bounded_cache.h"
-#include "src/spmd/cost.h"
 
 namespace tessera::spmd {
 
@@ -38,7 +38,7 @@ struct ReshardPlan {
   double bytes_received = 0;  ///< by the busiest device
   int collectives = 0;
   std::int64_t peak_bytes = 0;  ///< largest source + target of a step, see plan_reshard
-  double cost = 0;
+  double cost = 0;              ///< seconds
   /// Some step leaves a device with all of the array although neither end is replicated.
   bool full_gather = false;
 };
@@ -64,7 +64,8 @@ struct ReshardPlan {
 /// A dim that is unsplit is only padded or cut at its end. What these moves receive is
 /// part of the plan's figures, one permute for each distance that rows go.
 ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                         std::int64_t element_bytes, const TransferCost& cost = {});
+                         std::int64_t element_bytes,
+                         const cost::Machine& machine = cost::Machine());
 
 /// How many all_to_alls from step `first` on are one exchange: their axes together pass each piece
 /// on once. No dim is both given out and put together, and no shard is padded. `before`: the
@@ -80,17 +81,17 @@ class ReshardPlanner {
   ReshardPlanner& operator=(const ReshardPlanner&) = delete;
 
   ReshardPlan plan(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                   std::int64_t element_bytes, const TransferCost& cost = {});
+                   std::int64_t element_bytes, const cost::Machine& machine = cost::Machine());
   /// The plan's cost.
   double price(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-               std::int64_t element_bytes, const TransferCost& cost = {});
+               std::int64_t element_bytes, const cost::Machine& machine = cost::Machine());
   /// How many plans had to be searched for.
   std::int64_t plans_made() const { return plans_made_; }
 
  private:
   const ReshardPlan& planned(const TensorSharding& from, const TensorSharding& to,
                              const MeshRef& mesh, const Dims& dims, std::int64_t element_bytes,
-                             const TransferCost& cost);
+                             const cost::Machine& machine);
 
   BoundedCache<ReshardPlan> plans_;
   std::int64_t plans_made_ = 0;
@@ -98,7 +99,8 @@ class ReshardPlanner {
 
 /// A price that no plan is below, without a search.
 double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to, const Dims& dims,
-                           std::int64_t element_bytes, const TransferCost& cost = {});
+                           std::int64_t element_bytes,
+                           const cost::Machine& machine = cost::Machine());
 
 /// No dim is split and nothing is a partial sum, as far as it isn't code per device anyhow.
 bool is_fully_replicated(const TensorSharding& sharding);

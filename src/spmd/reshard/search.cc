@@ -11,7 +11,6 @@
 #include <unordered_map>
 
 #include "src/base/check.h"
-#include "src/ir/analysis/cost.h"
 
 namespace tessera::spmd::reshard {
 namespace {
@@ -21,8 +20,6 @@ using Kind = ReshardStep::Kind;
 // Beyond this many axes the moves that only reorder are limited to those that look useful.
 constexpr int kFreeAxes = 4;
 constexpr int kMaxPermutes = 128;
-// Ties go to the shorter sequence.
-constexpr double kStepCharge = 1e-3;
 
 struct PlacementHash {
   std::size_t operator()(const Placement& p) const {
@@ -69,6 +66,7 @@ struct Move {
   const std::uint8_t* axes = nullptr;
   int axis_count = 0;
   double bytes = 0;  ///< received
+  double seconds = 0;
   double operand_bytes = 0;
   int collectives = 0;
 };
@@ -90,18 +88,23 @@ struct Node {
 
 /// A* (Hart, Nilsson and Raphael 1968). A state is a Placement: for each axis the dim and the place
 /// in that dim's list, or that it is unused or unreduced. Edges are collectives and slices, their
-/// price the bytes that the busiest device receives, a charge per collective and one for memory; an
-/// edge that needs more than the limit is left out. The estimate is what the busiest device lacks
-/// of its target shard, and the charge of one collective if it lacks anything: never more than what
-/// the rest of the path costs.
+/// price the time in which the busiest device receives what it needs, and a charge for memory; an
+/// edge that needs more than the limit is left out. The estimate is one collective that brings the
+/// busiest device what it lacks of its target shard over the fastest link: never more than what the
+/// rest of the path costs.
 ///
-/// Example: x|- to y|- of f32[16,16] on <x=2, y=4>. The device at x=0, y=3 has rows 0 to 7 and
-/// needs rows 12 to 15: 256 bytes and a collective, an estimate of 512. The path over x,y|- and
-/// y,x|- receives just these 256 bytes, in two collectives: 768.
+/// Example: x|- to y|- of f32[16,16] on <x=2, y=4>, where a collective costs as much as 256 bytes.
+/// The device at x=0, y=3 has rows 0 to 7 and needs rows 12 to 15: 256 bytes and a collective, an
+/// estimate of 512. The path over x,y|- and y,x|- receives just these 256 bytes, in two
+/// collectives: 768.
 class Search {
  public:
   Search(const SearchProblem& problem, double peak_limit)
-      : problem_(problem), limit_(peak_limit), target_(problem, problem.target) {
+      : problem_(problem),
+        machine_(*problem.machine),
+        limit_(peak_limit),
+        step_(machine_.least_of_bytes(cost::kBytesOfStep)),
+        target_(problem, problem.target) {
     target_bytes_ = shard_bytes(problem, problem.target);
     both_ends_ = target_bytes_ + shard_bytes(problem, problem.source);
   }
@@ -138,7 +141,7 @@ class Search {
       left = nested ? target_bytes_ - overlap : target_bytes_;
       if (left <= 0) return 0;
     }
-    return left + problem_.cost.latency_bytes;
+    return machine_.least(left);
   }
 
   void reach(const Placement& state, int parent, const Move& move) {
@@ -148,11 +151,11 @@ class Search {
       bool in_place = move.kind == Kind::all_reduce || move.kind == Kind::reduce_scatter;
       peak = in_place ? move.operand_bytes : move.operand_bytes + shard_bytes(problem_, state);
       if (move.kind != Kind::slice && peak > limit_ * (1 + 1e-9)) return;
-      step = kStepCharge + move.bytes + problem_.cost.latency_bytes * move.collectives;
+      step = step_ + move.seconds;
       if (move.kind != Kind::slice) {
-        step += problem_.cost.bytes_per_peak_byte * std::max(0.0, peak - both_ends_);
+        step += cost::kPassesOfPeak * machine_.pass(std::max(0.0, peak - both_ends_));
       }
-      TESSERA_CHECK(step >= kStepCharge, "a step that costs " + std::to_string(step));
+      TESSERA_CHECK(step >= step_, "a step that takes " + std::to_string(move.seconds) + " s");
     }
     auto [it, fresh] = index_.try_emplace(state, int(nodes_.size()));
     if (fresh) {
@@ -178,14 +181,32 @@ class Search {
     queue_.push({distance + node.estimate, order_++, it->second});
   }
 
+  /// Adds one collective along the axes that brings these bytes.
+  void add_collective(Move* move, ir::Opcode kind, double bytes, const std::uint8_t* axes,
+                      int count) const {
+    cost::Route route;
+    for (int k = 0; k < count; ++k) route.add(problem_.route[axes[k]]);
+    move->bytes += bytes;
+    ++move->collectives;
+    // Of an array without elements too there is something to start.
+    move->seconds += bytes > 0 ? machine_.collective(kind, bytes, route) : machine_.start();
+  }
+
   /// Adds what it takes that a dim in `ways` blocks of `from` rows gets blocks of `to`. `row`:
-  /// bytes of one row.
-  void add_reblock(Move* move, int dim, std::int64_t ways, std::int64_t from, std::int64_t to,
-                   double row) const {
+  /// bytes of one row. The first axes of the dim in `s`, by which it is split into these.
+  void add_reblock(Move* move, const Lists& s, int dim, std::int64_t ways, std::int64_t from,
+                   std::int64_t to, double row) const {
     if (from == to || ways == 1) return;
     Reblock r = reblock(ways, problem_.size[dim], from, to);
+    cost::Route route;
+    std::int64_t covered = problem_.fixed_ways[dim];
+    for (int k = 0; k < s.count[dim] && covered < ways; ++k) {
+      route.add(problem_.route[s.axes[dim][k]]);
+      covered *= problem_.axis_size[s.axes[dim][k]];
+    }
     move->bytes += double(r.rows) * row;
     move->collectives += r.permutes;
+    move->seconds += machine_.permutes(double(r.rows) * row, r.permutes, route);
   }
 
   void expand(int index) {
@@ -242,7 +263,7 @@ class Search {
     move.axis_count = count;
     move.operand_bytes = bytes;
     std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * parts);
-    add_reblock(&move, d, s.ways[d], rows(s, d), parts * block, row(s, d, bytes));
+    add_reblock(&move, s, d, s.ways[d], rows(s, d), parts * block, row(s, d, bytes));
     reach(next, index, move);
   }
 
@@ -283,15 +304,16 @@ class Search {
         move.axes = axes;
         move.axis_count = moved;
         move.operand_bytes = bytes;
-        move.collectives = 1;
         // What travels is padded to full blocks.
         std::int64_t block = ceil_div(problem_.size[to], s.ways[to] * parts);
-        add_reblock(&move, to, s.ways[to], rows(s, to), parts * block, row(s, to, bytes));
+        add_reblock(&move, s, to, s.ways[to], rows(s, to), parts * block, row(s, to, bytes));
         double sent = row(s, to, bytes) * double(parts * block);
-        move.bytes += ir::received_bytes(ir::Opcode::all_to_all, sent, double(parts));
+        add_collective(&move, ir::Opcode::all_to_all,
+                       cost::received_bytes(ir::Opcode::all_to_all, sent, double(parts)), axes,
+                       moved);
         std::int64_t ways = s.ways[d] / parts, joined = rows(s, d) * parts;
         double line = rows(s, d) > 0 ? sent / double(joined) : 0;
-        add_reblock(&move, d, ways, joined, ceil_div(problem_.size[d], ways), line);
+        add_reblock(&move, s, d, ways, joined, ceil_div(problem_.size[d], ways), line);
         reach(next, index, move);
       }
     }
@@ -309,10 +331,10 @@ class Search {
         parts *= problem_.axis_size[a];
         Move move = before;
         // What is gathered is `parts` times what was there.
-        move.bytes += bytes * double(parts - 1);
-        ++move.collectives;
+        add_collective(&move, ir::Opcode::all_gather, bytes * double(parts - 1),
+                       s.axes[d].data() + first, s.count[d] - first);
         std::int64_t ways = s.ways[d] / parts;
-        add_reblock(&move, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
+        add_reblock(&move, s, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
                     row(s, d, bytes));
         reach(next, index, move);
         if (problem_.joint_gathers) {
@@ -328,7 +350,6 @@ class Search {
     move.kind = Kind::all_reduce;
     move.axes = axes.data();
     move.operand_bytes = bytes;
-    move.collectives = 1;
     double parts = 1;
     Placement next = state;
     for (int a = 0; a < problem_.axes; ++a) {
@@ -337,7 +358,9 @@ class Search {
       parts *= double(problem_.axis_size[a]);
       next.axis[a] = Placement::kUnused;
     }
-    move.bytes = ir::received_bytes(ir::Opcode::all_reduce, bytes, parts);
+    add_collective(&move, ir::Opcode::all_reduce,
+                   cost::received_bytes(ir::Opcode::all_reduce, bytes, parts), axes.data(),
+                   move.axis_count);
     reach(next, index, move);
     const bool all = move.axis_count <= kFreeAxes;
     for (int d = 0; d < problem_.dims; ++d) {
@@ -365,10 +388,11 @@ class Search {
       move.axes = axes.data();
       move.axis_count = count + 1;
       move.operand_bytes = bytes;
-      move.collectives = 1;
       std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * all_parts);
-      add_reblock(&move, d, s.ways[d], rows(s, d), all_parts * block, row(s, d, bytes));
-      move.bytes += row(s, d, bytes) * double(block) * double(all_parts - 1);
+      add_reblock(&move, s, d, s.ways[d], rows(s, d), all_parts * block, row(s, d, bytes));
+      add_collective(&move, ir::Opcode::reduce_scatter,
+                     row(s, d, bytes) * double(block) * double(all_parts - 1), axes.data(),
+                     count + 1);
       reach(next, index, move);
       scatter(index, state, s, bytes, left & ~(1u << a), d, axes, count + 1, all_parts, all);
     }
@@ -402,8 +426,13 @@ class Search {
       --budget;
       Move move;
       move.kind = Kind::permute;
-      move.bytes = move.operand_bytes = bytes;
-      move.collectives = 1;
+      move.operand_bytes = bytes;
+      std::array<std::uint8_t, kMaxAxes> changed;
+      int count = 0;
+      for (int a = 0; a < problem_.axes; ++a) {
+        if (next.axis[a] != nodes_[index].state.axis[a]) changed[count++] = std::uint8_t(a);
+      }
+      add_collective(&move, ir::Opcode::collective_permute, bytes, changed.data(), count);
       reach(next, index, move);
       return;
     }
@@ -494,7 +523,7 @@ class Search {
       Move move;
       move.bytes = bytes * double(parts - 1);
       move.collectives = 1;
-      add_reblock(&move, d, after.ways[d], rows(before, d) * parts, rows(after, d),
+      add_reblock(&move, before, d, after.ways[d], rows(before, d) * parts, rows(after, d),
                   row(before, d, bytes));
       step.bytes = move.bytes;
       step.collectives = move.collectives;
@@ -513,7 +542,8 @@ class Search {
   };
 
   const SearchProblem& problem_;
-  const double limit_;
+  const cost::Machine& machine_;
+  const double limit_, step_;
   const Lists target_;
   double target_bytes_ = 0, both_ends_ = 0;
   std::vector<Node> nodes_;

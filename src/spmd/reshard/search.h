@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/spmd/cost.h"
+#include "src/cost/machine.h"
 #include "src/spmd/reshard/planner.h"
 
 namespace tessera::spmd::reshard {
@@ -29,6 +29,7 @@ struct Placement {
 struct SearchProblem {
   int axes = 0, dims = 0;
   std::array<std::int64_t, kMaxAxes> axis_size{};
+  std::array<cost::Route, kMaxAxes> route{};  ///< of each axis; empty where links are all alike
   std::array<std::int64_t, kMaxDims> size{};
   /// Parts that a dim is always in, by axes that stay where they are.
   std::array<std::int64_t, kMaxDims> fixed_ways{};
@@ -36,7 +37,7 @@ struct SearchProblem {
   /// Gathers of several dims in a row count as one: what is between them doesn't count.
   bool joint_gathers = true;
   Placement source, target;
-  TransferCost cost;
+  const cost::Machine* machine = nullptr;
 };
 
 struct SearchStep {
@@ -51,7 +52,7 @@ struct SearchStep {
 
 struct SearchResult {
   std::vector<SearchStep> steps;
-  double cost = 0;
+  double cost = 0;  ///< seconds
 };
 
 /// A*: empty if `expansions` states were looked at, or no path keeps to `peak_limit` bytes.

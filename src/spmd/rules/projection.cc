@@ -74,6 +74,22 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
   }
 }
 
+std::optional<std::vector<IndexList>> common_axes(const FactorRule& rule,
+                                                  const std::vector<Projection>& projections) {
+  std::vector<IndexList> out(rule.factors.size());
+  std::vector<char> seen(rule.factors.size(), 0);
+  for (const Projection& p : projections) {
+    if (p.overflow) return std::nullopt;
+    for (std::size_t f = 0; f < out.size(); ++f) {
+      if (!p.present[f]) continue;
+      if (seen[f] && out[f] != p.factors[f].axes) return std::nullopt;
+      seen[f] = 1;
+      out[f] = p.factors[f].axes;
+    }
+  }
+  return out;
+}
+
 IndexList dim_axes(const LogicalMesh& mesh, const FactorRule& rule, const IndexList& dim_factors,
                    const std::vector<IndexList>& factor_axes, bool* complete) {
   IndexList axes;

@@ -2,6 +2,7 @@
 // From axes on the dims of a tensor to axes on the factors of an op, and back.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "src/spmd/factor_rule.h"
@@ -30,6 +31,11 @@ Projection project(const LogicalMesh& mesh, const FactorRule& rule, const Tensor
 /// The same into one that was used before, whose memory serves again.
 void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
              const TensorSharding& sharding, Projection* out);
+
+/// The axes that split each factor in all tensors that have it; nothing if they differ, or if a
+/// tensor has axes on no factor.
+std::optional<std::vector<IndexList>> common_axes(const FactorRule& rule,
+                                                  const std::vector<Projection>& projections);
 
 /// Axes of a dim from those of its factors. A factor's axes can stand only if the factors before
 /// are wholly used up: `complete` becomes false if some had to be left out.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "src/ir/analysis/cost.h"
+#include "src/cost/collectives.h"
 
 namespace tessera::spmd {
 
@@ -34,7 +34,7 @@ void CommunicationLog::finish(const ir::Module& program) {
 }
 
 void CommunicationReporter::note(ir::Instruction* collective, const ReshardReason& reason) {
-  note(collective, reason, ir::received_bytes(*collective, emit_.devices()));
+  note(collective, reason, cost::received_bytes(*collective, emit_.devices()));
 }
 
 void CommunicationReporter::note(ir::Instruction* collective, const ReshardReason& reason,

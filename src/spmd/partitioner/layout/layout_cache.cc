@@ -29,7 +29,7 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
                    const std::vector<TensorSharding>& operand_shardings,
                    const std::vector<Shape>& result_shapes,
                    const std::vector<TensorSharding>& result_shardings, double flops,
-                   const CostModel& cost, const MeshRef& mesh) {
+                   const cost::Machine& machine, const MeshRef& mesh) {
   KeyWriter key;
   key.add(mesh->axes.size());
   for (const MeshAxis& a : mesh->axes) key.add(a.size);
@@ -49,8 +49,8 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
   };
   tensors(rule.operands, operand_shapes, operand_shardings);
   tensors(rule.results, result_shapes, result_shardings);
-  key.add_all(flops, cost.transfer.latency_bytes, cost.transfer.bytes_per_peak_byte,
-              cost.bytes_per_flop);
+  key.add_all(flops, machine.network().flops_per_second);
+  add_transfers_to_key(key, machine, *mesh);
   return key.take();
 }
 
@@ -64,7 +64,7 @@ ComputeLayout LayoutPlanner::choose(const FactorRule& rule,
                                     const std::vector<TensorSharding>& operand_shardings,
                                     const std::vector<Shape>& result_shapes,
                                     const std::vector<TensorSharding>& result_shardings,
-                                    double flops, const CostModel& cost) {
+                                    double flops, const cost::Machine& machine) {
   MeshRef mesh;
   for (const auto* list : {&operand_shardings, &result_shardings}) {
     for (const TensorSharding& s : *list) {
@@ -73,13 +73,13 @@ ComputeLayout LayoutPlanner::choose(const FactorRule& rule,
   }
   const auto search = [&] {
     return search_layout(reshards_, rule, operand_shapes, operand_shardings, result_shapes,
-                         result_shardings, flops, cost);
+                         result_shardings, flops, machine);
   };
   const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
                     tensors_fit(rule.results, result_shapes, result_shardings);
   if (!mesh || !fits) return search();
   std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops, cost, mesh);
+                           flops, machine, mesh);
   const ComputeLayout* known = layouts_.find(key);
   if (!known) {
     ComputeLayout found = search();

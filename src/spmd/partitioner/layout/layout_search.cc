@@ -77,8 +77,12 @@ class LayoutSearch {
                const std::vector<TensorSharding>& operand_shardings,
                const std::vector<Shape>& result_shapes,
                const std::vector<TensorSharding>& result_shardings, double flops,
-               const CostModel& cost)
-      : reshards_(reshards), rule_(rule), info_(factor_uses(rule)), flops_(flops), cost_(cost) {
+               const cost::Machine& machine)
+      : reshards_(reshards),
+        rule_(rule),
+        info_(factor_uses(rule)),
+        flops_(flops),
+        machine_(machine) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
       TESSERA_CHECK(factors.size() == shapes.size() && shapes.size() == shardings.size(),
@@ -118,19 +122,12 @@ class LayoutSearch {
   }
 
   std::optional<FactorAxes> agreement() const {
-    FactorAxes axes(rule_.factors.size());
-    std::vector<char> seen(rule_.factors.size(), 0);
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      if (projections_[t].overflow) return std::nullopt;
-      if (!tensors_[t].sharding->unreduced.empty()) return std::nullopt;
-      for (std::size_t f = 0; f < axes.size(); ++f) {
-        if (!projections_[t].present[f]) continue;
-        const auto& list = projections_[t].factors[f].axes;
-        if (seen[f] && axes[f] != list) return std::nullopt;
-        seen[f] = 1;
-        axes[f] = list;
-      }
+    for (const Tensor& t : tensors_) {
+      if (!t.sharding->unreduced.empty()) return std::nullopt;
     }
+    const std::optional<FactorAxes> common = common_axes(rule_, projections_);
+    if (!common) return std::nullopt;
+    const FactorAxes& axes = *common;
     std::set<int> used;
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (axes[f].empty()) continue;
@@ -202,7 +199,7 @@ class LayoutSearch {
 
   struct Candidate {
     FactorAxes axes;
-    double work = 0;   ///< one device's share, in bytes-equivalents
+    double work = 0;   ///< one device's share, in seconds
     double bound = 0;  ///< that its cost is not below
     std::vector<std::int64_t> choices;
   };
@@ -318,9 +315,9 @@ class LayoutSearch {
     return axes;
   }
 
-  /// Bytes-equivalents of one device's share of the work.
+  /// Of one device's share.
   double work(const FactorAxes& axes) const {
-    return flops_ * work_share(*mesh_, info_, axes) * cost_.bytes_per_flop;
+    return machine_.work(flops_ * work_share(*mesh_, info_, axes));
   }
 
   // --- what a layout needs of one tensor -------------------------------------------------------
@@ -345,11 +342,10 @@ class LayoutSearch {
       Choice c;
       c.tensor = t;
       c.sharding = required(tensors_[t], axes);
-      c.bound = tensors_[t].is_result
-                    ? reshard_lower_bound(c.sharding, *tensors_[t].sharding, dims_of(t),
-                                          bytes_of(t), cost_.transfer)
-                    : reshard_lower_bound(*tensors_[t].sharding, c.sharding, dims_of(t),
-                                          bytes_of(t), cost_.transfer);
+      c.bound = tensors_[t].is_result ? reshard_lower_bound(c.sharding, *tensors_[t].sharding,
+                                                            dims_of(t), bytes_of(t), machine_)
+                                      : reshard_lower_bound(*tensors_[t].sharding, c.sharding,
+                                                            dims_of(t), bytes_of(t), machine_);
       choices_.push_back(std::move(c));
     }
     return it->second;
@@ -373,7 +369,7 @@ class LayoutSearch {
       const TensorSharding& have = *tensors_[c.tensor].sharding;
       bool result = tensors_[c.tensor].is_result;
       c.cost = reshards_.price(result ? c.sharding : have, result ? have : c.sharding,
-                               dims_of(c.tensor), bytes_of(c.tensor), cost_.transfer);
+                               dims_of(c.tensor), bytes_of(c.tensor), machine_);
     }
     return c.cost;
   }
@@ -420,7 +416,7 @@ class LayoutSearch {
     for (std::size_t i = 0; mesh_ && i < layout.results.size(); ++i) {
       const Tensor& t = tensors_[operand_count_ + i];
       layout.cost += reshards_.price(layout.results[i], *t.sharding, t.shape->dims,
-                                     bytes_of(operand_count_ + i), cost_.transfer);
+                                     bytes_of(operand_count_ + i), machine_);
     }
     return layout;
   }
@@ -429,7 +425,7 @@ class LayoutSearch {
   const FactorRule& rule_;
   const std::vector<FactorUse> info_;
   const double flops_;
-  const CostModel cost_;
+  const cost::Machine& machine_;
   bool contracts_ = false;
   MeshRef mesh_;
   std::vector<Tensor> tensors_;
@@ -449,9 +445,9 @@ ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& cost) {
+                            const cost::Machine& machine) {
   return LayoutSearch(reshards, rule, operand_shapes, operand_shardings, result_shapes,
-                      result_shardings, flops, cost)
+                      result_shardings, flops, machine)
       .run();
 }
 

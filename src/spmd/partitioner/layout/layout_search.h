@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "src/base/shape.h"
+#include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/bounded_cache.h"
-#include "src/spmd/cost.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/reshard/planner.h"
 
@@ -22,15 +22,15 @@ struct ComputeLayout {
   /// be combined by the op's own monoid (the reshard to the requested sharding says where: its
   /// all_reduce and reduce_scatter steps).
   std::vector<TensorSharding> results;
-  /// Of the reshards and the work, in bytes-equivalents.
+  /// Of the reshards and the work, in seconds.
   double cost = 0;
 };
 
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
-/// those that none of its tensors has, and on axes that none of them uses. Work counts as bytes
-/// (CostModel::bytes_per_flop): an op that contracts nothing is never cut into fewer parts than its
-/// largest tensor is, however small, and a contraction into no fewer than its result. A layout that
-/// all tensors agree on already is taken as it is, unless devices would repeat a contraction.
+/// those that none of its tensors has, and on axes that none of them uses. Work has its price, but
+/// an op that contracts nothing is never cut into fewer parts than its largest tensor is, however
+/// small, and a contraction into no fewer than its result. A layout that all tensors agree on
+/// already is taken as it is, unless devices would repeat a contraction.
 ///
 /// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
 /// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
@@ -41,7 +41,7 @@ ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
                             const std::vector<TensorSharding>& operand_shardings,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
-                            const CostModel& cost = {});
+                            const cost::Machine& machine = cost::Machine());
 
 /// Chooses layouts as search_layout does, and keeps them by all that they depend on.
 class LayoutPlanner {
@@ -54,7 +54,7 @@ class LayoutPlanner {
                        const std::vector<TensorSharding>& operand_shardings,
                        const std::vector<Shape>& result_shapes,
                        const std::vector<TensorSharding>& result_shardings, double flops,
-                       const CostModel& cost = {});
+                       const cost::Machine& machine = cost::Machine());
 
  private:
   ReshardPlanner& reshards_;

@@ -166,7 +166,7 @@ UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const
     double price = p.values.reshard_price(array, s) +
                    p.values.reshard_price(update, without_dims(s, changed)) +
                    p.module.reshard_cost(s, ends.front(), source.shape) +
-                   double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
+                   p.module.machine().work(double(source.shape.element_count()) / shards);
     if (!least || price < *least) {
       least = price;
       best = {s, std::nullopt};
@@ -179,7 +179,7 @@ UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const
     for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
     price += p.values.reshard_price(update, s) -
              p.values.reshard_price(update, without_dims(s, changed)) +
-             row * double(plan.rows_moved) + p.module.cost().transfer.latency_bytes * plan.permutes;
+             p.module.rows_price(row * double(plan.rows_moved), plan.permutes, s.dims[d].axes);
     if (price >= *least) continue;
     least = price;
     best = {s, std::move(plan)};
@@ -234,7 +234,7 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
     for (std::int64_t n : out.shards()) shards *= double(n);
     double price = p.values.reshard_price(v, s) +
                    p.module.reshard_cost(out, requested, source.shape) +
-                   double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
+                   p.module.machine().work(double(source.shape.element_count()) / shards);
     if (least && price >= *least) continue;
     least = price;
     layout = s;

@@ -7,7 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/base/literal_util.h"
-#include "src/ir/analysis/cost.h"
+#include "src/cost/collectives.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
@@ -231,10 +231,10 @@ void partition_fft(PartitionContext& p, const ir::Instruction& source) {
   const ComputeLayout layout = p.layouts.choose(source, halves);
   const TensorSharding& s = layout.operands[0];
   const std::int64_t k = s.shards(rank - 1), n = in.dims.back();
-  const double bytes = ir::received_bytes(Opcode::all_to_all,
-                                          double(local_shape(in, s).byte_count()) * 3, double(k));
+  const double bytes = cost::received_bytes(Opcode::all_to_all,
+                                            double(local_shape(in, s).byte_count()) * 3, double(k));
   if (k == 1 || n % (k * k) != 0 || n != std::int64_t(std::int32_t(n)) ||
-      price <= layout.cost + bytes + 3 * p.module.cost().transfer.latency_bytes) {
+      price <= layout.cost + p.module.rows_price(bytes, 3, s.dims.back().axes)) {
     return partition_by_rule(p, source);
   }
   v = p.values.reshard(v, s, operand_reason(source, 0));

@@ -193,12 +193,12 @@ Candidate choose(PartitionContext& p, const ir::Instruction& source,
     for (std::int64_t d : changed) {
       if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
       RowExchangePlan plan = route_for(source, c, d, placer, from, mirrored);
-      price += double(plan.rows_moved) * row_bytes(source.shape, c.layout, d) +
-               p.module.cost().transfer.latency_bytes * plan.permutes;
+      price += p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, c.layout, d),
+                                   plan.permutes, c.layout.dims[std::size_t(d)].axes);
     }
     price += p.module.reshard_cost(summed_layout(c), requested, source.shape);
     if (!c.summed.empty()) shards = 1;
-    price += double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
+    price += p.module.machine().work(double(source.shape.element_count()) / shards);
     // Gathering what is split at both ends is the last resort.
     if (is_fully_replicated(c.layout) && split_ends) price += last_resort;
     c.price = price;
@@ -373,9 +373,10 @@ bool slice_together(PartitionContext& p, const ir::Instruction& source) {
     if (s != slices.front()) shared += c.operands_price;
   }
   const RowExchangePlan plan = plan_pieces(pieces, ways, block);
-  double together = p.values.reshard_price(v, layout) +
-                    double(plan.rows_moved) * row_bytes(source.shape, layout, dim) +
-                    p.module.cost().transfer.latency_bytes * plan.permutes;
+  double together =
+      p.values.reshard_price(v, layout) +
+      p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, layout, dim),
+                          plan.permutes, layout.dims[std::size_t(dim)].axes);
   if (together >= apart - shared) return false;
   ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
   Dims blocks;

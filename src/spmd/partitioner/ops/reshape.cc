@@ -236,11 +236,11 @@ double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruct
   for (std::int64_t n : plan.in.shards()) shards *= double(n);
   for (const Shift& s : plan.shifts) {
     const double local = double(source.shape.element_count() * width) / shards;
-    total += local * double(s.plan.rows_moved) / double(s.from_block) +
-             p.module.cost().transfer.latency_bytes * s.plan.permutes;
+    total += p.module.rows_price(local * double(s.plan.rows_moved) / double(s.from_block),
+                                 s.plan.permutes, s.axes);
   }
-  // Work that several devices repeat is paid as if it were bytes, to break ties.
-  return total + double(source.shape.element_count()) / shards * p.module.cost().bytes_per_flop;
+  // Work that several devices repeat is paid, to break ties.
+  return total + p.module.machine().work(double(source.shape.element_count()) / shards);
 }
 
 }  // namespace

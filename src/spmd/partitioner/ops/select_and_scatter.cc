@@ -79,10 +79,10 @@ double price(const PartitionContext& p, const std::vector<Reach>& reaches, Dims 
   for (const Reach& r : reaches) {
     const std::size_t d = std::size_t(r.dim);
     operand[d] = source[d] = 1;
-    total +=
+    const double bytes =
         double(byte_size(dtype)) * (double(element_count(operand)) * double(r.operand.rows_moved) +
                                     double(element_count(source)) * double(r.source.rows_moved));
-    total += p.module.cost().transfer.latency_bytes * (r.operand.permutes + r.source.permutes);
+    total += p.module.rows_price(bytes, r.operand.permutes + r.source.permutes, r.axes);
     operand[d] = r.rows;
     source[d] = r.source.block;
   }

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/ir/analysis/cost.h"
+#include "src/cost/collectives.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
@@ -205,7 +205,7 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
     if (std::int64_t(d) != e.dim) row *= double(local[d]);
   }
   const int rounds = rounds_of_merging(e.ways);
-  const double swap = ir::received_bytes(ir::Opcode::all_to_all, 1, double(e.ways));
+  const double swap = cost::received_bytes(ir::Opcode::all_to_all, 1, double(e.ways));
   e.bytes = row * double(e.block) * (e.by_merging ? rounds : 2 * swap + 1);
   e.collectives = arrays * (e.by_merging ? rounds : 4);
   if (e.block != shard) {
@@ -384,8 +384,8 @@ void partition_sort(PartitionContext& p, const ir::Instruction& source) {
   if (s.shards(dim) == 1) return partition_by_rule(p, source);
   std::optional<Exchange> e = exchange_for(source, s);
   if (!e) return partition_by_rule(p, source);
-  const double price = price_of(p, source, split) + e->bytes +
-                       p.module.cost().transfer.latency_bytes * e->collectives;
+  const double price =
+      price_of(p, source, split) + p.module.rows_price(e->bytes, e->collectives, e->axes);
   const ComputeLayout kept = p.layouts.choose(source, *rule);
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;

@@ -68,8 +68,7 @@ double price(const PartitionContext& p, const std::vector<Halo>& halos, const Sh
     for (std::size_t d = 0; d < local.size(); ++d) {
       if (std::int64_t(d) != h.dim) row *= double(local[d]);
     }
-    total +=
-        row * double(h.plan.rows_moved) + p.module.cost().transfer.latency_bytes * h.plan.permutes;
+    total += p.module.rows_price(row * double(h.plan.rows_moved), h.plan.permutes, h.axes);
   }
   return total;
 }
@@ -155,7 +154,8 @@ void partition_reduce_window(PartitionContext& p, const ir::Instruction& source)
     Dims local = s.shard_dims(in.dims);
     local[std::size_t(*sums)] = s.shards(*sums);
     for (const Shape& x : out) {
-      cost += double(Shape(x.dtype, local).byte_count()) + p.module.cost().transfer.latency_bytes;
+      cost += p.module.rows_price(double(Shape(x.dtype, local).byte_count()), 1,
+                                  s.dims[std::size_t(*sums)].axes);
     }
   } else {
     for (std::size_t d = 0; d < window.size(); ++d) {

@@ -6,7 +6,7 @@
 
 #include "src/ir/module.h"
 
-namespace tessera::spmd {
+namespace tessera::cost {
 
 /// About the most bytes that are live on one device when the instructions run in the order that
 /// stands, each array from where it is made to its last use. To compare two forms of a program.
@@ -14,4 +14,4 @@ double estimated_peak_bytes(const ir::Module& module);
 /// The same of one computation, while each of its instructions runs.
 std::vector<double> live_bytes(const ir::Computation& computation);
 
-}  // namespace tessera::spmd
+}  // namespace tessera::cost

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Estimates the peak memory of a device program in its instruction order.
-#include "src/spmd/collectives/peak_memory.h"
+#include "src/cost/peak_memory.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
 
-namespace tessera::spmd {
+namespace tessera::cost {
 namespace {
 
 using ir::Instruction;
@@ -73,4 +73,4 @@ std::vector<double> live_bytes(const ir::Computation& computation) {
 
 double estimated_peak_bytes(const ir::Module& module) { return PeakMemory().of(*module.entry()); }
 
-}  // namespace tessera::spmd
+}  // namespace tessera::cost

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts collectives, received bytes, dot flops and other work of a device program.
-#include "src/spmd/collectives/count.h"
+// Counts collectives, received bytes and dot flops of a device program.
+#include "src/cost/count.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
-#include "src/ir/analysis/cost.h"
-#include "src/ir/analysis/dot_kind.h"
+#include "src/cost/collective_axes.h"
+#include "src/cost/work.h"
 
-namespace tessera::spmd {
+namespace tessera::cost {
 namespace {
 
 using ir::Instruction;
@@ -22,35 +23,18 @@ void add(CommunicationCount* to, const CommunicationCount& part, double times) {
   }
   to->total_bytes += part.total_bytes * times;
   to->executed += part.executed * times;
+  to->seconds += part.seconds * times;
   to->dot_flops += part.dot_flops * times;
-  to->elements += part.elements * times;
   to->unknown_trip_counts += part.unknown_trip_counts;
-}
-
-double product(const Dims& dims) {
-  double n = 1;
-  for (std::int64_t d : dims) n *= double(d);
-  return n;
-}
-
-}  // namespace
-
-double dot_flops(const Instruction& i) {
-  // Outer products and products of vectors are to be elementwise work.
-  if (i.is(Opcode::dot) && ir::kind_of_dot(i) != ir::DotKind::general) return 0;
-  return ir::contraction_flops(i);
-}
-
-namespace {
-
-/// Work, rather than a name or a view of something, or a constant that a kernel takes in.
-bool computes(const Instruction& i) {
-  return i.shape.is_array() && !i.is(Opcode::parameter) && !ir::needs_no_storage(i.opcode);
 }
 
 class Counter {
  public:
-  explicit Counter(std::int64_t everyone) : everyone_(everyone) {}
+  Counter(const ir::Module& module, const Machine& machine)
+      : everyone_(std::max<std::int64_t>(1, module.num_partitions * module.replica_count)),
+        machine_(machine) {
+    if (!machine.is_uniform()) axes_.emplace(module);
+  }
 
   const CommunicationCount& visit(const ir::Computation& computation) {
     auto it = done_.find(&computation);
@@ -66,7 +50,6 @@ class Counter {
       case Opcode::dot:
       case Opcode::convolution:
         total->dot_flops += dot_flops(i);
-        total->elements += product(i.shape.dims);
         return;
       case Opcode::while_: {
         CommunicationCount once;
@@ -79,15 +62,13 @@ class Counter {
       case Opcode::conditional: {
         // What is received, in the branch that receives most; of work the most that a branch has.
         CommunicationCount worst;
-        double flops = 0, elements = 0;
+        double flops = 0;
         for (const ir::Computation* c : i.called()) {
           const CommunicationCount& branch = visit(*c);
           if (c == i.called(0) || branch.total_bytes > worst.total_bytes) worst = branch;
           flops = std::max(flops, branch.dot_flops);
-          elements = std::max(elements, branch.elements);
         }
         worst.dot_flops = flops;
-        worst.elements = elements;
         add(total, worst, 1);
         return;
       }
@@ -98,31 +79,32 @@ class Counter {
       for (const ir::Computation* c : i.called()) add(total, visit(*c), 1);
       return;
     }
-    if (ir::is_collective(i.opcode) || i.is(Opcode::recv)) return collective(i, total);
-    if (computes(i)) total->elements += product(i.shape.dims);
+    if (communicates(i)) collective(i, total);
   }
 
   void collective(const Instruction& i, CommunicationCount* total) {
-    std::string kind(ir::name(i.opcode));
-    if (kind.ends_with("-start")) kind.resize(kind.size() - 6);
-    CommunicationCount::Kind& entry = total->kinds[kind];
-    const double bytes = ir::received_bytes(i, everyone_);
+    CommunicationCount::Kind& entry = total->kinds[kind_of_collective(i)];
+    const double bytes = received_bytes(i, everyone_);
     ++entry.count;
     entry.bytes += bytes;
     total->total_bytes += bytes;
     total->executed += bytes > 0;
+    Route route;
+    if (axes_) route = axes_->route(i, axes_->of(i), machine_.network());
+    total->seconds += machine_.collective(i.opcode, bytes, route);
   }
 
   std::int64_t everyone_;
+  const Machine& machine_;
+  std::optional<CollectiveAxes> axes_;
   std::unordered_map<const ir::Computation*, CommunicationCount> done_;
 };
 
 }  // namespace
 
-CommunicationCount count_communication(const ir::Module& module) {
+CommunicationCount count_communication(const ir::Module& module, const Machine& machine) {
   if (!module.entry()) return {};
-  Counter counter(std::max<std::int64_t>(1, module.num_partitions * module.replica_count));
-  return counter.visit(*module.entry());
+  return Counter(module, machine).visit(*module.entry());
 }
 
-}  // namespace tessera::spmd
+}  // namespace tessera::cost

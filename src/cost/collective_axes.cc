@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which mesh axes a collective spans, and its time as ring stages, axis by axis, on a Network.
-#include "src/compiler/collective_time.h"
+// Which mesh axes a collective spans.
+#include "src/cost/collective_axes.h"
 
 #include <algorithm>
 #include <set>
 
-namespace tessera::compiler {
+namespace tessera::cost {
 
-CollectiveAxes::CollectiveAxes(const ir::Module& module) : devices_(module.num_partitions) {
+CollectiveAxes::CollectiveAxes(const ir::Module& module)
+    : devices_(module.num_partitions),
+      everyone_(std::max<std::int64_t>(1, module.num_partitions * module.replica_count)) {
   if (!module.mesh || module.mesh->num_devices() != devices_) return;
   const LogicalMesh& mesh = *module.mesh;
   const Dims strides = mesh.strides();
@@ -81,53 +83,32 @@ AxisSpan CollectiveAxes::of_lists(const std::vector<std::vector<std::int64_t>>& 
   return out;
 }
 
-double collective_seconds(const std::string& kind, double bytes, std::int64_t group_size,
-                          const AxisSpan& axes, const Network& network) {
-  if (bytes <= 0) return 0;
-  struct Stage {
-    Network::Link link;
-    double devices;
-  };
-  std::vector<Stage> stages;
-  double product = 1;
-  for (const auto& [name, size] : axes) {
-    stages.push_back({network.link(name), double(size)});
-    product *= double(size);
+std::int64_t CollectiveAxes::group_size(const ir::Instruction& collective,
+                                        const AxisSpan& axes) const {
+  if (const auto* attrs = collective.attrs.get_if<ir::CollectiveAttrs>()) {
+    return attrs->groups.group_size(everyone_);
   }
-  if (kind == "collective-permute" || kind == "recv") {
-    double slowest = network.other.bytes_per_second, latency = 0;
-    if (!stages.empty()) slowest = stages[0].link.bytes_per_second;
-    for (const Stage& s : stages) {
-      slowest = std::min(slowest, s.link.bytes_per_second);
-      latency += s.link.latency_seconds;
-    }
-    if (stages.empty()) latency = network.other.latency_seconds;
-    return latency + bytes / slowest;
-  }
-  // Groups that are no product of axes: one ring of all members.
-  if (stages.empty() || product != double(group_size)) {
-    Network::Link link = stages.empty() ? network.other : stages[0].link;
-    for (const Stage& s : stages) {
-      link.bytes_per_second = std::min(link.bytes_per_second, s.link.bytes_per_second);
-      link.latency_seconds = std::max(link.latency_seconds, s.link.latency_seconds);
-    }
-    stages = {{link, double(group_size)}};
-  }
-  std::stable_sort(stages.begin(), stages.end(), [](const Stage& a, const Stage& b) {
-    return a.link.bytes_per_second < b.link.bytes_per_second;
-  });
-  const double n = double(group_size);
-  const double rounds = kind == "all-reduce" ? 2 : 1;
-  double seconds = 0, held = 1;
-  for (const Stage& s : stages) {
-    // Parts of 1/(n-1) of the bytes come from each other device; a stage brings as many as the
-    // stages before it have put together, from each device along its axis.
-    double part = bytes / std::max(1.0, n - 1) * held * (s.devices - 1);
-    if (kind == "all-to-all") part = bytes * n / std::max(1.0, n - 1) * (s.devices - 1) / s.devices;
-    held *= s.devices;
-    seconds += rounds * (s.devices - 1) * s.link.latency_seconds + part / s.link.bytes_per_second;
-  }
-  return seconds;
+  std::int64_t n = 1;
+  for (const auto& [name, size] : axes) n *= size;
+  return n;
 }
 
-}  // namespace tessera::compiler
+Route CollectiveAxes::route(const ir::Instruction& collective, const AxisSpan& axes,
+                            const Network& network) const {
+  Route route;
+  int number = 0;
+  for (const auto& [name, size] : axes) route.add(network.link(name), double(size), number++);
+  const auto members = double(group_size(collective, axes));
+  if (route.devices() == members) return route;
+  Network::Link slowest = axes.empty() ? network.other : network.link(axes[0].first);
+  for (const auto& [name, size] : axes) {
+    const Network::Link& link = network.link(name);
+    slowest.bytes_per_second = std::min(slowest.bytes_per_second, link.bytes_per_second);
+    slowest.latency_seconds = std::max(slowest.latency_seconds, link.latency_seconds);
+  }
+  Route ring;
+  ring.add(slowest, members, 0);
+  return ring;
+}
+
+}  // namespace tessera::cost

@@ -6,9 +6,10 @@
 #include <map>
 #include <string>
 
+#include "src/cost/machine.h"
 #include "src/ir/module.h"
 
-namespace tessera::spmd {
+namespace tessera::cost {
 
 struct CommunicationCount {
   struct Kind {
@@ -18,21 +19,16 @@ struct CommunicationCount {
   std::map<std::string, Kind> kinds;  ///< "all-gather", ...
   double total_bytes = 0;
   double executed = 0;  ///< collectives, as often as they run
-  /// Multiply-adds, times two, of all dots and convolutions that one device executes.
+  double seconds = 0;   ///< of all collectives, one after the other
+  /// By cost::dot_flops, of all dots and convolutions that one device executes.
   double dot_flops = 0;
-  /// Elements that one device computes, data movement included.
-  double elements = 0;
   /// Communicating loops whose trip count isn't known; they count once.
   std::int64_t unknown_trip_counts = 0;
 };
 
-/// Multiply-adds, times two, of one run of a dot or a convolution: ir::contraction_flops, but 0 for
-/// outer products and products of vectors, which are elementwise work to devices.
-double dot_flops(const ir::Instruction& instruction);
-
-/// Counts a device program: bytes received are those of ir::received_bytes. A loop's body counts as
+/// Counts a device program: bytes received are those of received_bytes. A loop's body counts as
 /// often as it runs. Of a conditional's branches, that which receives most counts for what is
-/// communicated; for each kind of work, that which has most of it.
-CommunicationCount count_communication(const ir::Module& module);
+/// communicated; for work, that which has most of it.
+CommunicationCount count_communication(const ir::Module& module, const Machine& machine = {});
 
-}  // namespace tessera::spmd
+}  // namespace tessera::cost

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of collectives on a described network.
+// Over which axes of a module's mesh its collectives go.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <tessera/cost_analysis.h>
-
+#include "src/cost/collectives.h"
 #include "src/ir/module.h"
 
-namespace tessera::compiler {
+namespace tessera::cost {
 
 /// Axes of a mesh, by name, and how many devices along each take part in one group.
 using AxisSpan = std::vector<std::pair<std::string, std::int64_t>>;
@@ -22,6 +22,11 @@ class CollectiveAxes {
   /// Empty if its groups aren't those of axes; an axis counts with the devices of one group along
   /// it.
   AxisSpan of(const ir::Instruction& collective) const;
+  /// Devices of a group; of a permute those that its axes span.
+  std::int64_t group_size(const ir::Instruction& collective, const AxisSpan& axes) const;
+  /// Groups that are no product of axes are one ring of all members, over the slowest link.
+  Route route(const ir::Instruction& collective, const AxisSpan& axes,
+              const Network& network) const;
 
  private:
   AxisSpan of_lists(const std::vector<std::vector<std::int64_t>>& groups) const;
@@ -32,11 +37,7 @@ class CollectiveAxes {
   };
   std::vector<Axis> axes_;
   std::vector<std::int64_t> position_;  ///< of each device; empty: its own number
-  std::int64_t devices_;
+  std::int64_t devices_, everyone_;
 };
 
-/// Of one run, as Network says it. `kind`: "all-gather", ...; `bytes`: received by one device.
-double collective_seconds(const std::string& kind, double bytes, std::int64_t group_size,
-                          const AxisSpan& axes, const Network& network);
-
-}  // namespace tessera::compiler
+}  // namespace tessera::cost

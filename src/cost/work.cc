@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flops and bytes received, by the op table.
-#include "src/ir/analysis/cost.h"
+// Flops, by the op table.
+#include "src/cost/work.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace tessera::ir {
+#include "src/ir/analysis/dot_kind.h"
+
+namespace tessera::cost {
 namespace {
 
-double window_elements(const std::vector<WindowDim>& window) {
+using ir::Instruction;
+using ir::Opcode;
+using ir::Work;
+
+double window_elements(const std::vector<ir::WindowDim>& window) {
   double n = 1;
-  for (const WindowDim& d : window) n *= double(d.size);
+  for (const ir::WindowDim& d : window) n *= double(d.size);
   return n;
 }
 
@@ -27,12 +33,12 @@ double contraction_flops(const Instruction& i) {
   double flops = 2;
   for (const std::int64_t d : i.shape.dims) flops *= double(d);
   if (i.is(Opcode::dot)) {
-    for (const std::int64_t d : i.get<DotAttrs>().lhs_contracting) {
+    for (const std::int64_t d : i.get<ir::DotAttrs>().lhs_contracting) {
       flops *= double(i.operand(0)->shape.dim(d));
     }
     return flops;
   }
-  const std::int64_t out = i.get<ConvolutionAttrs>().kernel_output_feature;
+  const std::int64_t out = i.get<ir::ConvolutionAttrs>().kernel_output_feature;
   for (std::int64_t d = 0; d < i.operand(1)->shape.rank(); ++d) {
     if (d != out) flops *= double(i.operand(1)->shape.dim(d));
   }
@@ -41,7 +47,7 @@ double contraction_flops(const Instruction& i) {
 
 double flops(const Instruction& i, std::int64_t devices) {
   const auto size_of_operand = [&](std::size_t k) { return total_elements(i.operand(k)->shape); };
-  switch (info(i.opcode).work) {
+  switch (ir::info(i.opcode).work) {
     case Work::none:
       return 0;
     case Work::simple:
@@ -54,7 +60,7 @@ double flops(const Instruction& i, std::int64_t devices) {
     case Work::reduction:
       return size_of_operand(0);
     case Work::window: {
-      const double window = window_elements(i.get<WindowAttrs>().dims);
+      const double window = window_elements(i.get<ir::WindowAttrs>().dims);
       // One comparison or sum less than there are elements; what is scattered adds one each.
       if (i.is(Opcode::select_and_scatter)) return size_of_operand(1) * window;
       return total_elements(i.shape) * (window - 1);
@@ -63,15 +69,15 @@ double flops(const Instruction& i, std::int64_t devices) {
       // All that come from others on the way: a reduce-scatter's operand less the own part.
       return i.is(Opcode::reduce_scatter)
                  ? total_elements(i.shape) *
-                       double(i.get<CollectiveAttrs>().groups.group_size(devices) - 1)
+                       double(i.get<ir::CollectiveAttrs>().groups.group_size(devices) - 1)
                  : total_elements(i.shape);
     case Work::sort: {
-      const double n = double(i.operand(0)->shape.dim(i.get<SortAttrs>().dim));
+      const double n = double(i.operand(0)->shape.dim(i.get<ir::SortAttrs>().dim));
       return size_of_operand(0) * std::ceil(std::log2(std::max<double>(1, n)));
     }
     case Work::transform: {
       double flops = 0;
-      for (const std::int64_t length : i.get<FftAttrs>().lengths) {
+      for (const std::int64_t length : i.get<ir::FftAttrs>().lengths) {
         flops += 5 * size_of_operand(0) * std::log2(std::max<double>(2, double(length)));
       }
       return flops;
@@ -85,20 +91,19 @@ double flops(const Instruction& i, std::int64_t devices) {
   return 0;
 }
 
-double received_bytes(const Instruction& i, std::int64_t devices) {
-  if (i.is(Opcode::recv)) return double(i.shape.elements.at(0).byte_count());
-  if (!is_collective(i.opcode)) return 0;
-  // Starts of these give (operand, result).
-  const bool pair = i.is(Opcode::all_gather_start) || i.is(Opcode::collective_permute_start);
-  const double bytes = double((pair ? i.shape.elements.at(1) : i.shape).byte_count());
-  if (const auto* attrs = i.attrs.get_if<PermuteAttrs>()) {
-    const auto& pairs = attrs->source_target_pairs;
-    const bool moves =
-        std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
-    return moves ? bytes : 0;
-  }
-  const std::int64_t n = i.get<CollectiveAttrs>().groups.group_size(devices);
-  return received_bytes(i.opcode, bytes, double(std::max<std::int64_t>(1, n)));
+double dot_flops(const Instruction& i) {
+  // Outer products and products of vectors are to be elementwise work.
+  if (i.is(Opcode::dot) && ir::kind_of_dot(i) != ir::DotKind::general) return 0;
+  return contraction_flops(i);
 }
 
-}  // namespace tessera::ir
+double layout_work(const Instruction& i) {
+  if (ir::info(i.opcode).work == ir::Work::contraction) return contraction_flops(i);
+  double elements = std::max(total_elements(i.shape), flops(i, 1));
+  for (const Instruction* o : i.operands()) {
+    if (o->shape.is_array()) elements = std::max(elements, double(o->shape.element_count()));
+  }
+  return elements;
+}
+
+}  // namespace tessera::cost

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include <tessera/cost_analysis.h>
+#include <tessera/network.h>
 
 #include "src/base/contains.h"
 
@@ -20,9 +20,10 @@ std::string trimmed(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const std::string& item, const std::string& what, Location location) {
-  throw ValueError("network '" + item + "': " + what +
-                       "; items are as data=50GB/s:1us, *=100GB/s, flops=200T, memory=1.5TB/s",
-                   location);
+  throw ValueError(
+      "network '" + item + "': " + what +
+          "; items are as data=50GB/s:1us, *=100GB/s, start=5us, flops=200T, memory=1.5TB/s",
+      location);
 }
 
 /// A positive number with one of the units behind it.
@@ -45,6 +46,12 @@ double quantity(const std::string& text, const std::vector<std::pair<const char*
          "expected a positive " + std::string(what) + " with a unit (" + valid + "), got '" + text +
              "'",
          location);
+}
+
+double duration(const std::string& text, const std::string& item, const char* what,
+                Location location) {
+  return quantity(text, {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}}, true,
+                  item, what, location);
 }
 
 double bandwidth(const std::string& text, const std::string& item, Location location) {
@@ -101,6 +108,10 @@ Network Network::parse(const std::string& text, Location location) {
                                       false, item, "number of operations in a second", location);
       continue;
     }
+    if (name == "start") {
+      out.start_seconds = duration(value, item, "time", location);
+      continue;
+    }
     if (name == "memory") {
       out.memory_bytes_per_second = bandwidth(value, item, location);
       continue;
@@ -109,10 +120,7 @@ Network Network::parse(const std::string& text, Location location) {
     const std::size_t colon = value.find(':');
     link.bytes_per_second = bandwidth(trimmed(value.substr(0, colon)), item, location);
     if (colon != std::string::npos) {
-      link.latency_seconds =
-          quantity(trimmed(value.substr(colon + 1)),
-                   {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}}, true, item,
-                   "latency", location);
+      link.latency_seconds = duration(trimmed(value.substr(colon + 1)), item, "latency", location);
     }
     (name == "*" ? out.other : out.axes[name]) = link;
   }
@@ -127,8 +135,9 @@ const Network::Link& Network::link(const std::string& axis) const {
 std::string Network::to_string() const {
   std::string out;
   for (const auto& [name, link] : axes) out += name + "=" + link_text(link) + ", ";
-  return out + "*=" + link_text(other) +
-         fmt::format(", flops={:.12g}T, memory=", flops_per_second / 1e12) +
+  out += "*=" + link_text(other);
+  if (start_seconds > 0) out += fmt::format(", start={:.12g}us", start_seconds * 1e6);
+  return out + fmt::format(", flops={:.12g}T, memory=", flops_per_second / 1e12) +
          bandwidth_text(memory_bytes_per_second);
 }
 
