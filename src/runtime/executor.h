@@ -10,7 +10,12 @@
 
 namespace tessera::runtime {
 
+class LocalPlan;
+
 struct RunOptions {
+  /// With several processes: what this one runs. Buffers of other processes' devices are empty, of
+  /// arguments as of results.
+  LocalPlan* local = nullptr;
   /// Compare replicated inputs that are passed as separate buffers; RuntimeError if they differ.
   bool check_replicas = false;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "src/compiler/engine.h"
 
@@ -12,9 +13,11 @@ namespace tessera::frontend {
 
 /// Threads that request a program that another thread compiles wait for it. `runs`: false for
 /// programs that are only inspected. `budget`: of memory; empty: that of the environment.
+/// `process_of`: as in compiler::Options.
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs, Layouts layouts,
-                                                           std::optional<std::int64_t> budget);
+                                                           std::optional<std::int64_t> budget,
+                                                           std::vector<std::int32_t> process_of);
 
 }  // namespace tessera::frontend

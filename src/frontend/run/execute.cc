@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "src/base/log.h"
+#include "src/base/processes.h"
 #include "src/compiler/engine.h"
 #include "src/compiler/layouts.h"
 #include "src/frontend/arrays/array_impl.h"
@@ -115,6 +116,14 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
 const compiler::Engine& compiling_engine(const BoundProgram& bound) {
   return bound.lacks_devices.empty() ? compiler::engine_of(bound.devices)
                                      : compiler::engine_of(devices().front());
+}
+
+/// The process of each device; empty if all are of this one.
+std::vector<std::int32_t> processes_of(const std::vector<Device>& devices) {
+  if (std::all_of(devices.begin(), devices.end(), is_local)) return {};
+  std::vector<std::int32_t> out;
+  for (const Device& d : devices) out.push_back(std::int32_t(d.process_index));
+  return out;
 }
 
 /// The donated parameters whose memory a result can use: one in the same memory, of the same dtype
@@ -315,7 +324,8 @@ BoundProgram compile_program(PlacedProgram placed) {
   BoundProgram bound = std::move(placed.bound);
   bound.executable = compile_cached(
       compiling_engine(bound), std::move(program.module), bound.lacks_devices.empty(),
-      compiler::choose_layouts(program.layouts), program.memory_budget);
+      compiler::choose_layouts(program.layouts), program.memory_budget,
+      bound.lacks_devices.empty() ? processes_of(bound.devices) : std::vector<std::int32_t>());
   bound.memory_budget = program.memory_budget;
   for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);

@@ -8,6 +8,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/contains.h"
+#include "src/base/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
@@ -81,7 +82,7 @@ std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
   check_donation(leaves, options, location);
   if (frontend::Trace::current()) {
     const auto memory = memory_kind_named(kind);
-    if (!memory) check_memory_kind(kind, {tessera::devices().front()}, location);
+    if (!memory) check_memory_kind(kind, {default_device()}, location);
     std::vector<Array> out;
     for (const Array& leaf : leaves) {
       out.push_back(frontend::transferred(leaf, *memory, location));
@@ -95,7 +96,7 @@ std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
     const Sharding sharding =
         impl.kind == ArrayImpl::Kind::device
             ? impl.sharding.with_memory_kind(kind, location)
-            : SingleDeviceSharding(tessera::devices().front(), kind, location);
+            : SingleDeviceSharding(default_device(), kind, location);
     frontend::check_devices_exist(sharding, "device_put's argument" + paths[i], location);
     auto buffers =
         at_location(location, [&] { return frontend::buffers_as(leaves[i], sharding, location); });
@@ -126,7 +127,7 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const std::string who = "device_put's argument" + paths[i];
     shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
-    if (!shardings[i]) shardings[i] = SingleDeviceSharding(tessera::devices().front());
+    if (!shardings[i]) shardings[i] = SingleDeviceSharding(default_device());
     frontend::check_devices_exist(*shardings[i], who, location);
     frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
                          location);
