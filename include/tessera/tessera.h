@@ -43,6 +43,7 @@
 #include <tessera/pjit.h>
 #include <tessera/placement.h>
 #include <tessera/print.h>
+#include <tessera/processes.h>
 #include <tessera/random.h>
 #include <tessera/shard_alike.h>
 #include <tessera/shard_map.h>

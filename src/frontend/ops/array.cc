@@ -338,6 +338,9 @@ std::ostream& operator<<(std::ostream& out, const Array& array) {
     default:
       break;
   }
+  if (impl.kind == ArrayImpl::Kind::device && !impl.sharding.is_fully_addressable()) {
+    return out << "Array(" << array.type_string() << ", on devices of several processes)";
+  }
   const std::optional<Literal> value = frontend::literal_if_alive(array, {});
   if (!value) return out << "Array(" << array.type_string() << ", deleted)";
   const Literal literal = widened(*value);

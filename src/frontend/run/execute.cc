@@ -413,6 +413,24 @@ void check_layouts(const BoundProgram& program, std::span<const Array> args, Loc
 
 }  // namespace
 
+namespace {
+
+/// ValueError if each process would give a part of a value of its own, which needn't be the same.
+void check_uncommitted(const BoundProgram& program, const Array& array, const Sharding& target,
+                       Location location) {
+  if (processes() == nullptr) return;
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.committed || target.is_fully_replicated() || target.is_fully_addressable()) return;
+  throw ValueError(
+      "an argument of '" + program.name + "' (" + impl.shape.to_string() +
+          ") is a value of this process, and is to be split as " + target.to_string() +
+          " over devices of several processes; valid: device_put, which checks that all processes "
+          "have the same, or make_array_from_process_local_data, of which each has a part",
+      location);
+}
+
+}  // namespace
+
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location) {
   if (!program.lacks_devices.empty()) throw ValueError(program.lacks_devices, location);
@@ -421,6 +439,7 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
   compiler::DeviceArrays inputs(count);
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
+    check_uncommitted(program, args[i], program.parameter_shardings[i], location);
     inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
   }
   std::vector<bool> donated(count, false);
