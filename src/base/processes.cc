@@ -62,13 +62,12 @@ Processes::Turn::Turn(Processes* processes, const Activity& activity)
   }
   if (p.depth_++ > 0) return;
   ++p.turn_;
-  p.in_flight_ = false;
   if (p.failed_.empty()) return;
   const std::string text = who_ + " can't begin: this program's processes have failed before: " +
                            p.failed_;
   p.tell_failure(process(p.index_) + " had failed before");
   p.depth_ = 0;
-  p.owner_ = {};
+  p.owner_ = std::thread::id();
   p.mutex_.unlock();
   throw RuntimeError(text, activity.location);
 }
@@ -77,19 +76,26 @@ Processes::Turn::~Turn() {
   Processes& p = *processes_;
   if (--p.depth_ > 0) return;
   if (std::uncaught_exceptions() > uncaught_ && p.failed_.empty()) {
+    // Where all fail alike they go on together; whoever waits for this one fails by this note.
     p.tell_failure(process(p.index_) + " has failed in " + who_ + "; its own error says why");
-    if (p.in_flight_) p.failed_ = who_ + " has failed";
   }
-  p.owner_ = {};
+  p.owner_ = std::thread::id();
   p.mutex_.unlock();
+}
+
+void Processes::pass_turn() {
+  if (owner_ == std::this_thread::get_id()) return;
+  const std::lock_guard lock(mutex_);
+  ++turn_;
 }
 
 Processes::Ticket Processes::start(std::span<const Outgoing> outgoing,
                                    std::span<const Incoming> incoming, std::uint32_t tag) {
   TESSERA_CHECK(depth_ > 0, "processes exchange in turns");
-  in_flight_ = true;
   Ticket ticket;
-  ticket.transfer_ = transport_->start(outgoing, incoming, tag & 0x7fffU);
+  // What an earlier turn left behind isn't taken for this one's.
+  ticket.transfer_ = transport_->start(outgoing, incoming,
+                                       (tag + std::uint32_t(turn_) * 977U) & 0x7fffU);
   return ticket;
 }
 

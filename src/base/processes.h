@@ -4,6 +4,7 @@
 // or takes too long, all of them end with an error.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -56,6 +57,9 @@ class Processes {
     std::string who_;
   };
 
+  /// Instead of a turn, by a process that has no part in what others do: all count them alike.
+  void pass_turn();
+
   class Ticket {
    public:
     Ticket() = default;
@@ -95,11 +99,10 @@ class Processes {
   const std::chrono::milliseconds timeout_;
 
   std::mutex mutex_;
-  std::thread::id owner_;
+  std::atomic<std::thread::id> owner_{};
   int depth_ = 0;
-  std::int64_t turn_ = 0;   ///< number of turns begun
-  bool in_flight_ = false;  ///< messages of this turn may be on their way
-  std::string failed_;      ///< why nothing can be exchanged any more
+  std::int64_t turn_ = 0;  ///< number of turns begun
+  std::string failed_;     ///< why nothing can be exchanged any more
 
   // What this process waits for.
   const Activity* waiting_ = nullptr;

@@ -350,6 +350,7 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            const RunOptions& options, RunCounters* counters) {
   LocalPlan* local = options.local;
   if (local != nullptr && !local->takes_part()) {
+    if (local->members().size() > 1) local->processes().pass_turn();
     return {plan.results.size(), std::vector<DeviceBuffer>(std::size_t(plan.num_devices))};
   }
   std::optional<Processes::Turn> turn;

@@ -9,6 +9,7 @@
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
+#include "src/frontend/run/move_across.h"
 #include "src/sharding/api/shard_layout.h"
 #include "src/sharding/api/sharding_impl.h"
 
@@ -246,6 +247,16 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
   std::vector<compiler::Engine::Piece> pieces;
   for (const auto& [box, buffer] : sources) pieces.push_back({box, buffer});
   const compiler::Engine& engine = compiler::engine_of(to);
+  if (processes() != nullptr && !impl.sharding.is_fully_addressable() &&
+      impl.sharding.device_set() == sharding.device_set()) {
+    const auto to_indices = sharding.devices_indices_map(global, {});
+    PartsOfDevices have, want;
+    for (const Device& d : from) have.emplace_back(d, box_of(from_indices.at(d), global));
+    for (const Device& d : to) want.emplace_back(d, box_of(to_indices.at(d), global));
+    for (auto& piece : pieces_from_others(have, want, sources, element, engine, location)) {
+      pieces.push_back(std::move(piece));
+    }
+  }
   const MemoryKind kind = internal::memory_of(sharding);
   const bool stays = internal::memory_of(impl.sharding) == kind;
   std::vector<DeviceBuffer> out(to.size());
