@@ -77,7 +77,8 @@ Processes::Turn::~Turn() {
   if (--p.depth_ > 0) return;
   if (std::uncaught_exceptions() > uncaught_ && p.failed_.empty()) {
     // Where all fail alike they go on together; whoever waits for this one fails by this note.
-    p.tell_failure(process(p.index_) + " has failed in " + who_ + "; its own error says why");
+    p.tell_failure(process(p.index_) + " has failed in " + who_ +
+                   (error_.empty() ? "; its own error says why" : ": " + error_));
   }
   p.owner_ = std::thread::id();
   p.mutex_.unlock();
@@ -128,8 +129,8 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
       return found == why.end() ? nullptr : &found->second;
     };
     if (now - since_ >= kLate) {
-      if (const std::string* why = gone(ended_)) fail(*why, activity);
       if (!failures_.empty()) fail(failures_.begin()->second, activity);
+      if (const std::string* why = gone(ended_)) fail(*why, activity);
     }
     if (now - since_ >= timeout_) {
       fail("nothing has arrived from " + process(waits_for_) + " for " + seconds(timeout_) +

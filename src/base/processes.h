@@ -50,11 +50,13 @@ class Processes {
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    /// The error by which the turn is about to end, for those that wait for this process.
+    void fails_by(const std::string& error) { error_ = error; }
 
    private:
     Processes* processes_;
     int uncaught_;
-    std::string who_;
+    std::string who_, error_;
   };
 
   /// Instead of a turn, by a process that has no part in what others do: all count them alike.

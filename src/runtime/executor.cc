@@ -356,12 +356,17 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
   std::optional<Processes::Turn> turn;
   if (local != nullptr && local->members().size() > 1) {
     turn.emplace(&local->processes(), Activity{"the run", local->name(), {}});
-    local->check_same();
   }
-  PlanExecutor executor(plan, local, counters);
-  executor.load(std::move(args), options.check_replicas);
-  executor.run();
-  return executor.results();
+  try {
+    if (turn) local->check_same();
+    PlanExecutor executor(plan, local, counters);
+    executor.load(std::move(args), options.check_replicas);
+    executor.run();
+    return executor.results();
+  } catch (const std::exception& e) {
+    if (turn) turn->fails_by(e.what());
+    throw;
+  }
 }
 
 }  // namespace tessera::runtime
