@@ -97,7 +97,8 @@ std::int64_t process_count();
 /// for devices. Does nothing if they are connected, or if devices are in use already.
 /// @throws RuntimeError if the processes can't be connected, or Tessera was built without MPI.
 void init_processes(Location location = Location::current());
-/// Sets the number of virtual devices of this process, before anything uses devices. Overrides TESSERA_NUM_DEVICES.
+/// Sets the number of virtual devices of this process, before anything uses devices. Overrides
+/// TESSERA_NUM_DEVICES.
 /// @throws ValueError if `n` isn't from 1 to 1048576, or a different number of devices is in use
 ///   already.
 void set_num_devices(std::int64_t n, Location location = Location::current());

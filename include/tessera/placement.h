@@ -72,7 +72,8 @@ struct TransferToMemoryKind {
 /// @throws ShardingError if a spec has more entries than its array has dimensions.
 /// @throws ValueError if `target` isn't a prefix of the tree, or names devices that this process
 ///   doesn't have.
-/// @throws RuntimeError if a spec has no mesh in scope, an array has been deleted, or the processes'
+/// @throws RuntimeError if a spec has no mesh in scope, an array has been deleted, or the
+/// processes'
 ///   values differ.
 template <TreeLike T>
 T device_put(const T& value, const ShardingTree& target, DevicePutOptions options = {},
@@ -177,10 +178,11 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Par
                          Location location = Location::current());
 
 namespace internal {
-std::vector<Array> process_local_leaves(
-    const std::vector<Array>& leaves, const std::function<void(TreeVisitor&)>& walk,
-    const ShardingTree& sharding, const std::vector<std::vector<std::int64_t>>& global_shapes,
-    Location location);
+std::vector<Array> process_local_leaves(const std::vector<Array>& leaves,
+                                        const std::function<void(TreeVisitor&)>& walk,
+                                        const ShardingTree& sharding,
+                                        const std::vector<std::vector<std::int64_t>>& global_shapes,
+                                        Location location);
 }  // namespace internal
 
 /// Creates arrays from the data that this process holds
@@ -188,7 +190,8 @@ std::vector<Array> process_local_leaves(
 ///
 /// Along each dimension the data is either all of the array, or what the devices of this process
 /// hold: their distinct parts one after the other. Without global shapes it is the latter, and the
-/// sizes follow from how many processes share a dimension. With one process that is all of the data.
+/// sizes follow from how many processes share a dimension. With one process that is all of the
+/// data.
 /// @code
 /// // Each of 4 processes has read 32 rows of a batch of 128.
 /// Array batch = make_array_from_process_local_data(NamedSharding(mesh, P("data")), rows);
@@ -199,7 +202,8 @@ std::vector<Array> process_local_leaves(
 /// @param location  The line named in messages.
 /// @throws ValueError for another number of shapes.
 /// @throws ShapeError if the data is of neither size.
-/// @throws ShardingError if the processes hold unequally much of a dimension, and no global shape is
+/// @throws ShardingError if the processes hold unequally much of a dimension, and no global shape
+/// is
 ///   given.
 /// @throws TracerError while a function is traced.
 template <TreeLike T>
@@ -232,7 +236,8 @@ Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sha
                                Location location = Location::current());
 
 /// Creates an array from its parts (jax.make_array_from_single_device_arrays): one array per device
-/// of the sharding that is of this process, each on that device, in any order. The parts' memory is shared.
+/// of the sharding that is of this process, each on that device, in any order. The parts' memory is
+/// shared.
 /// @throws ValueError if their number is wrong, two are on one device, one is on several devices,
 ///   or their devices aren't those of the sharding.
 /// @throws ShapeError if a part doesn't have the shard's shape.

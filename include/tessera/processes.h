@@ -58,8 +58,7 @@ std::vector<Array> to_host_local_leaves(const std::vector<Array>& leaves,
 template <TreeLike T>
 T process_allgather(const T& value, ProcessAllgatherOptions options = {},
                     Location location = Location::current()) {
-  return tree_unflatten(value,
-                        internal::allgather_leaves(tree_leaves(value), options, location));
+  return tree_unflatten(value, internal::allgather_leaves(tree_leaves(value), options, location));
 }
 
 /// Gives all processes the values of one of them
@@ -74,8 +73,7 @@ T process_allgather(const T& value, ProcessAllgatherOptions options = {},
 template <TreeLike T>
 T broadcast_one_to_all(const T& value, std::optional<bool> is_source = {},
                        Location location = Location::current()) {
-  return tree_unflatten(value,
-                        internal::broadcast_leaves(tree_leaves(value), is_source, location));
+  return tree_unflatten(value, internal::broadcast_leaves(tree_leaves(value), is_source, location));
 }
 
 /// Waits until all processes have called it (jax.experimental.multihost_utils.sync_global_devices).
@@ -105,22 +103,22 @@ void assert_equal(const T& value, const std::string& message = "",
 template <TreeLike T>
 T host_local_array_to_global_array(const T& value, const Mesh& mesh, const ShardingTree& specs,
                                    Location location = Location::current()) {
-  return tree_unflatten(value, internal::to_global_leaves(
-                                   tree_leaves(value), internal::walker(value), mesh, specs,
-                                   location));
+  return tree_unflatten(
+      value, internal::to_global_leaves(tree_leaves(value), internal::walker(value), mesh, specs,
+                                        location));
 }
 
 /// Makes arrays of this process of what its devices hold of arrays on a mesh
-/// (jax.experimental.multihost_utils.global_array_to_host_local_array). Arrays of this process alone
-/// are returned as they are.
+/// (jax.experimental.multihost_utils.global_array_to_host_local_array). Arrays of this process
+/// alone are returned as they are.
 /// @throws as `host_local_array_to_global_array`, and ValueError if an array isn't sharded as its
 ///   spec says.
 template <TreeLike T>
 T global_array_to_host_local_array(const T& value, const Mesh& mesh, const ShardingTree& specs,
                                    Location location = Location::current()) {
-  return tree_unflatten(value, internal::to_host_local_leaves(
-                                   tree_leaves(value), internal::walker(value), mesh, specs,
-                                   location));
+  return tree_unflatten(
+      value, internal::to_host_local_leaves(tree_leaves(value), internal::walker(value), mesh,
+                                            specs, location));
 }
 
 /// Returns which of the slices of a dimension this process's devices hold, and how many slices the

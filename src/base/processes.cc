@@ -63,8 +63,8 @@ Processes::Turn::Turn(Processes* processes, const Activity& activity)
   if (p.depth_++ > 0) return;
   ++p.turn_;
   if (p.failed_.empty()) return;
-  const std::string text = who_ + " can't begin: this program's processes have failed before: " +
-                           p.failed_;
+  const std::string text =
+      who_ + " can't begin: this program's processes have failed before: " + p.failed_;
   p.tell_failure(process(p.index_) + " had failed before");
   p.depth_ = 0;
   p.owner_ = std::thread::id();
@@ -95,8 +95,8 @@ Processes::Ticket Processes::start(std::span<const Outgoing> outgoing,
   TESSERA_CHECK(depth_ > 0, "processes exchange in turns");
   Ticket ticket;
   // What an earlier turn left behind isn't taken for this one's.
-  ticket.transfer_ = transport_->start(outgoing, incoming,
-                                       (tag + std::uint32_t(turn_) * 977U) & 0x7fffU);
+  ticket.transfer_ =
+      transport_->start(outgoing, incoming, (tag + std::uint32_t(turn_) * 977U) & 0x7fffU);
   return ticket;
 }
 

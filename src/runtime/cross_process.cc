@@ -48,8 +48,7 @@ void PlanExecutor::fetch(const Step& step, const Exchange& exchange, const Activ
     if (to->bytes() > 0) incoming.push_back({m.process, to->data(), to->bytes()});
   }
   const std::string what = std::string(name(exchange.kind)) + " " + step.name;
-  local_->processes().exchange(outgoing, incoming, local_->tag(step),
-                               local_->activity(step, what));
+  local_->processes().exchange(outgoing, incoming, local_->tag(step), local_->activity(step, what));
 }
 
 void PlanExecutor::drop_fetched() {
@@ -62,8 +61,7 @@ PlanExecutor::Column PlanExecutor::column_of(const Exchange& exchange, const Exc
                                              std::int32_t device, std::int64_t column,
                                              std::int64_t n) {
   if (!columns_.empty()) {
-    const std::int32_t cls =
-        classes(slot(part.input).classes).class_of[std::size_t(device)];
+    const std::int32_t cls = classes(slot(part.input).classes).class_of[std::size_t(device)];
     const auto found = columns_.find({&part - exchange.parts.data(), cls, column});
     if (found != columns_.end()) return {found->second->data(), part.chunk};
   }

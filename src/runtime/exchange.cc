@@ -83,14 +83,19 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
     check_groups(step, exchange.kind, gather.groups.lists(), active);
   }
   check_groups(step, exchange.kind, exchange.groups.lists(), active);
-  if (local_ != nullptr) fetch(step, exchange, active);
+  const bool in_chains = chains(exchange);
+  if (in_chains) {
+    chain_reduce(step, exchange, active);
+  } else if (local_ != nullptr) {
+    fetch(step, exchange, active);
+  }
   if (!exchange.before.empty()) {
     multi_axis_gather(exchange, active);
     return drop_fetched();
   }
   std::int64_t bytes = 0;
   for (const Exchange::Part& part : exchange.parts) {
-    exchange_part(exchange, part, active);
+    if (!in_chains) exchange_part(exchange, part, active);
     const std::int64_t in = slot(part.input).bytes, out = slot(part.output).bytes;
     const auto n = exchange.groups.empty() ? 1 : std::int64_t(exchange.groups[0].size());
     switch (exchange.kind) {
@@ -240,9 +245,8 @@ void PlanExecutor::reduce_rows(const Exchange& exchange, const Exchange::Part& p
   const Combiner& combiner = plan_.combiners[std::size_t(exchange.combiner)];
   std::byte* out = r.to[p.receiver];
   for (std::int64_t m = 0; m < n; ++m) {
-    const Column from =
-        column_of(exchange, part, members[std::size_t(m)], scatter ? r.place[p.receiver] : 0,
-                  scatter ? n : 1);
+    const Column from = column_of(exchange, part, members[std::size_t(m)],
+                                  scatter ? r.place[p.receiver] : 0, scatter ? n : 1);
     const std::byte* base = from.first;
     const std::int64_t from_stride = by_element ? row_bytes : from.stride;
     if (m == 0) {

@@ -32,9 +32,9 @@ std::uint64_t hash_of(const DeviceLists& lists) {
 std::string describe(const Plan& plan, const Step& step, const Exchange& exchange) {
   std::int64_t bytes = 0;
   for (const Exchange::Part& p : exchange.parts) bytes += plan.slots[std::size_t(p.input)].bytes;
-  std::string out = fmt::format("{} {}: {} bytes in {} groups (#{:x})", name(exchange.kind),
-                                step.name, bytes, exchange.groups.size(),
-                                hash_of(exchange.groups) & 0xffffff);
+  std::string out =
+      fmt::format("{} {}: {} bytes in {} groups (#{:x})", name(exchange.kind), step.name, bytes,
+                  exchange.groups.size(), hash_of(exchange.groups) & 0xffffff);
   for (const auto& gather : exchange.before) {
     out += fmt::format(" of a gather in {} groups (#{:x})", gather.groups.size(),
                        hash_of(gather.groups) & 0xffffff);
@@ -67,9 +67,8 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
 bool LocalPlan::crosses(const Exchange& exchange) const {
   const auto apart = [&](const DeviceLists& lists) {
     return std::any_of(lists.lists().begin(), lists.lists().end(), [&](const auto& group) {
-      return std::any_of(group.begin(), group.end(), [&](std::int32_t d) {
-        return process_of(d) != process_of(group[0]);
-      });
+      return std::any_of(group.begin(), group.end(),
+                         [&](std::int32_t d) { return process_of(d) != process_of(group[0]); });
     });
   };
   return apart(exchange.groups) ||

@@ -114,6 +114,9 @@ class PlanExecutor {
                                   const std::function<std::int32_t(std::int32_t cls)>& mine);
   bool must_agree(const Step& step) const { return local_ != nullptr && local_->must_agree(step); }
   bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
+  // chain_reduce.cc
+  bool chains(const Exchange& exchange) const;
+  void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
   // multi_axis_gather.cc
   void multi_axis_gather(const Exchange& exchange, const ActiveSet& active);
 

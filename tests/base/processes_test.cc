@@ -79,8 +79,8 @@ TEST(Processes, WhoWaitsTooLongSaysWhereAllAre) {
   EXPECT_EQ(errors[2], "");
   int say_all = 0;
   for (std::size_t p = 0; p < 2; ++p) {
-    EXPECT_TRUE(has(errors[p], "model.cc:1" + std::to_string(p) + ": process " +
-                                   std::to_string(p) + ", in the "))
+    EXPECT_TRUE(has(errors[p], "model.cc:1" + std::to_string(p) + ": process " + std::to_string(p) +
+                                   ", in the "))
         << errors[p];
     EXPECT_TRUE(has(errors[p], "process 2: doesn't answer")) << errors[p];
     say_all += has(errors[p], "nothing has arrived from process 2 for 0.6 s") &&

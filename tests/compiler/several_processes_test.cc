@@ -72,8 +72,7 @@ std::string compare(const ir::Module& module, const std::vector<std::vector<Lite
     const compiler::DeviceArrays& mine = results[std::size_t(p)];
     for (std::size_t i = 0; i < expected.size(); ++i) {
       for (std::size_t d = 0; d < expected[i].size(); ++d) {
-        const std::string where =
-            "result " + std::to_string(i) + " on device " + std::to_string(d);
+        const std::string where = "result " + std::to_string(i) + " on device " + std::to_string(d);
         if (bool(mine[i][d]) != (owners[d] == p)) return where + " is where it isn't";
         if (!mine[i][d]) continue;
         if (std::memcmp(runtime::bytes_of(mine[i][d]), runtime::bytes_of(expected[i][d]),
@@ -101,9 +100,9 @@ TEST(SeveralProcesses, RandomProgramsHaveTheBitsOfOneProcess) {
     std::string fault;
     try {
       const auto partitioned = compiled(*program.module, {});
-      fault = compare(*program.module,
-                      shard_arguments(partitioned->partitioned(), program.arguments), owners,
-                      processes);
+      fault =
+          compare(*program.module, shard_arguments(partitioned->partitioned(), program.arguments),
+                  owners, processes);
     } catch (const std::exception& e) {
       fault = e.what();
     }

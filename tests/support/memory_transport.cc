@@ -44,8 +44,7 @@ class MemoryTransport final : public Transport {
   int count() const override { return count_; }
 
   std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
-                                  std::span<const Incoming> incoming,
-                                  std::uint32_t tag) override {
+                                  std::span<const Incoming> incoming, std::uint32_t tag) override {
     auto t = std::make_unique<MemoryTransfer>();
     t->incoming.assign(incoming.begin(), incoming.end());
     t->arrived.resize(incoming.size());
@@ -70,8 +69,8 @@ class MemoryTransport final : public Transport {
       // In order: what an earlier one of this transfer waits for comes first.
       bool earlier = false;
       for (std::size_t k = 0; k < i; ++k) {
-        earlier = earlier || (!t.arrived[k] && t.incoming[k].bytes > 0 &&
-                              t.incoming[k].from == m.from);
+        earlier =
+            earlier || (!t.arrived[k] && t.incoming[k].bytes > 0 && t.incoming[k].from == m.from);
       }
       if (earlier || queue.empty()) {
         all = false;

@@ -86,9 +86,10 @@ void devices_and_meshes() {
 
 void shards_of_this_process() {
   const auto d = all_devices();
-  const Array x = make_array_from_callback(
-      {2 * d, 3}, NamedSharding(line(), P("x")),
-      [](const Index& part) { return full({2, 3}, float(part[0].start.value_or(0))); });
+  const Array x =
+      make_array_from_callback({2 * d, 3}, NamedSharding(line(), P("x")), [](const Index& part) {
+        return full({2, 3}, float(part[0].start.value_or(0)));
+      });
   EXPECT_FALSE(x.is_fully_addressable());
   const auto shards = x.addressable_shards();
   ASSERT_EQ(shards.size(), local_devices().size());
@@ -100,16 +101,15 @@ void shards_of_this_process() {
   refused<RuntimeError>([&] { (void)x.to_vector<float>(); },
                         {"can't be read by process " + std::to_string(process_index()),
                          "process_allgather", "addressable_shards"});
-  EXPECT_EQ(to_string(x), "Array(f32[" + std::to_string(2 * d) +
-                              ",3], on devices of several processes)");
+  EXPECT_EQ(to_string(x),
+            "Array(f32[" + std::to_string(2 * d) + ",3], on devices of several processes)");
   // What is replicated can be read.
-  const Array sums = jit([](Array a) { return sum(a, {0}); },
-                         {.out_shardings = NamedSharding(line(), P())})(x);
+  const Array sums =
+      jit([](Array a) { return sum(a, {0}); }, {.out_shardings = NamedSharding(line(), P())})(x);
   EXPECT_FALSE(sums.is_fully_addressable());
   EXPECT_EQ(sums.to_vector<float>()[1], float(2 * d * (d - 1)));
   // So can what all of this process's devices hold together.
-  const Mesh across(devices(), {process_count(), std::int64_t(local_devices().size())},
-                    {"p", "l"});
+  const Mesh across(devices(), {process_count(), std::int64_t(local_devices().size())}, {"p", "l"});
   const Array whole = split(numbers({8 * std::int64_t(local_devices().size())}), across, P("l"));
   EXPECT_EQ(whole.to_vector<float>()[7], 7);
 }
@@ -119,8 +119,7 @@ void programs_give_what_one_process_gives() {
   const Array a = numbers({8 * d, 4 * d}, 1, 7), b = numbers({4 * d, 8}, 1, 5);
   same_as_alone([](Arrays v) { return sum(v[0]); }, {a}, {P("x", "y")}, P());
   same_as_alone([](Arrays v) { return sum(v[0], {0}); }, {a}, {P(axes("x", "y"))}, P("y"));
-  same_as_alone([](Arrays v) { return matmul(v[0], v[1]); }, {a, b}, {P("x", "y"), P("y")},
-                P("x"));
+  same_as_alone([](Arrays v) { return matmul(v[0], v[1]); }, {a, b}, {P("x", "y"), P("y")}, P("x"));
   same_as_alone([](Arrays v) { return matmul(v[0], v[1]); }, {a, b}, {P("y", "x"), P("x")},
                 P(nullptr, "y"));
   same_as_alone([](Arrays v) { return transpose(v[0]); }, {a}, {P("x", "y")}, P("x", "y"));
@@ -145,8 +144,11 @@ void programs_give_what_one_process_gives() {
             sum(v[0]) > 10, [](Array c) { return c / sum(c); }, [](Array c) { return c; }, v[0]);
       },
       {a}, {P("x", "y")}, P("x"), 1e-5f);
-  same_as_alone([](Arrays v) { return v[0] + random::normal(random::key(3), {8, 4}); },
-                {zeros({8, 4})}, {P("x", "y")}, P("x", "y"), 1e-5f);
+  same_as_alone(
+      [](Arrays v) {
+        return v[0] + random::normal(random::key(3), {8, 4});
+      },
+      {zeros({8, 4})}, {P("x", "y")}, P("x", "y"), 1e-5f);
 }
 
 void gradients_of_a_training_step() {
@@ -173,8 +175,8 @@ void collectives_of_per_device_code() {
     const auto f = jit(shard_map(body, {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")}));
     const Array made = f(split(astype(x, dtype), mesh, P("x")));
     for (const Shard& s : made.addressable_shards()) {
-      const auto have = astype(is_complex(dtype) ? real(s.data) : s.data, DType::f32)
-                            .to_vector<float>();
+      const auto have =
+          astype(is_complex(dtype) ? real(s.data) : s.data, DType::f32).to_vector<float>();
       for (std::size_t i = 0; i < have.size(); ++i) {
         ASSERT_EQ(have[i], want(s.device.id, std::int64_t(i))) << s.device.id << " " << i;
       }
@@ -299,8 +301,7 @@ void data_of_each_process() {
   const std::int64_t n = process_count(), d = all_devices();
   const float first = float(process_index() * 2 * per);
   const NamedSharding rows(line(), P("x"));
-  const Array x =
-      make_array_from_process_local_data(rows, numbers({2 * per, 3}) * 0 + first);
+  const Array x = make_array_from_process_local_data(rows, numbers({2 * per, 3}) * 0 + first);
   EXPECT_EQ(x.shape(), (std::vector<std::int64_t>{2 * d, 3}));
   EXPECT_EQ(everything(x)[std::size_t(2 * per * 3)], float(2 * per));
   // All of the data, or this process's part of it.
@@ -326,8 +327,9 @@ void data_of_each_process() {
   const Array z = make_array_from_process_local_data(in_turns, array(mine, {per}));
   EXPECT_EQ(everything(z), numbers({d}).to_vector<float>());
   if (per > 1) {
-    refused<ShardingError>([&] { (void)in_turns.device_list(), (void)Mesh(turns, {d}, {"x"}).local_mesh(); },
-                           {"contiguous block"});
+    refused<ShardingError>(
+        [&] { (void)in_turns.device_list(), (void)Mesh(turns, {d}, {"x"}).local_mesh(); },
+        {"contiguous block"});
   }
 
   const Mesh mesh = line();
@@ -359,7 +361,9 @@ void meshes_of_some_processes() {
   } else {
     refused<RuntimeError>([&] { (void)y.to_vector<float>(); }, {"the parts of none"});
     refused<ValueError>(
-        [&] { (void)make_array_from_callback({2 * per}, there, [](const Index&) { return ones({2}); }); },
+        [&] {
+          (void)make_array_from_callback({2 * per}, there, [](const Index&) { return ones({2}); });
+        },
         {"give the dtype"});
   }
   sync_processes("after");
@@ -373,9 +377,12 @@ void reshards() {
   std::reverse(reversed.begin(), reversed.end());
   const Mesh back(reversed, {2, d / 2}, {"x", "y"});
   Array at = split(x, grid(), P("x", "y"));
-  for (const auto& [mesh, spec] :
-       {std::pair(grid(), P("y", "x")), {back, P("x", "y")}, {line(), P(nullptr, "x")},
-        {back, P()}, {back, P("y")}, {grid(), P("x", "y")}}) {
+  for (const auto& [mesh, spec] : {std::pair(grid(), P("y", "x")),
+                                   {back, P("x", "y")},
+                                   {line(), P(nullptr, "x")},
+                                   {back, P()},
+                                   {back, P("y")},
+                                   {grid(), P("x", "y")}}) {
     at = device_put(at, NamedSharding(mesh, spec));
     EXPECT_EQ(everything(at), want) << spec.to_string();
   }

@@ -69,8 +69,7 @@ class MpiTransport final : public Transport {
   int count() const override { return count_; }
 
   std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
-                                  std::span<const Incoming> incoming,
-                                  std::uint32_t tag) override {
+                                  std::span<const Incoming> incoming, std::uint32_t tag) override {
     auto t = std::make_unique<MpiTransfer>();
     t->tag = tag;
     // What arrives may have another tag than is expected: then that is said, instead of waiting.
@@ -229,8 +228,9 @@ Transport* connect(std::string* error) {
     MPI_Query_thread(&level);
   }
   if (level < MPI_THREAD_SERIALIZED) {
-    *error = "MPI was initialised without the support of threads that is needed, "
-             "MPI_THREAD_SERIALIZED";
+    *error =
+        "MPI was initialised without the support of threads that is needed, "
+        "MPI_THREAD_SERIALIZED";
     return nullptr;
   }
   return new MpiTransport(initialized == 0);

@@ -184,10 +184,11 @@ Array from_process_data(const Array& data, const Sharding& sharding, const Dims&
 
 namespace internal {
 
-std::vector<Array> process_local_leaves(
-    const std::vector<Array>& leaves, const std::function<void(TreeVisitor&)>& walk,
-    const ShardingTree& sharding, const std::vector<std::vector<std::int64_t>>& global_shapes,
-    Location location) {
+std::vector<Array> process_local_leaves(const std::vector<Array>& leaves,
+                                        const std::function<void(TreeVisitor&)>& walk,
+                                        const ShardingTree& sharding,
+                                        const std::vector<std::vector<std::int64_t>>& global_shapes,
+                                        Location location) {
   const std::string& api = kFromLocal;
   if (frontend::Trace::current()) {
     throw TracerError(api + " can't be called while a function is traced", location);
@@ -274,9 +275,9 @@ std::vector<Array> to_global_leaves(const std::vector<Array>& leaves,
       const auto found = by_device.find(d);
       buffers.push_back(found == by_device.end() ? DeviceBuffer{} : found->second);
     }
-    const Dims shape = local_to_global(PositionalSemantics::local, mesh,
-                                       get_array_mapping(spec, location), impl.shape.dims,
-                                       location);
+    const Dims shape =
+        local_to_global(PositionalSemantics::local, mesh, get_array_mapping(spec, location),
+                        impl.shape.dims, location);
     out.push_back(make_device_array(Shape(impl.shape.dtype, shape), global, std::move(buffers),
                                     true, impl.weak));
   }
@@ -315,11 +316,11 @@ std::vector<Array> to_host_local_leaves(const std::vector<Array>& leaves,
     const Sharding local = frontend::named_sharding(local_mesh, spec, who, location);
     std::vector<DeviceBuffer> buffers;
     for (const Device& d : local.device_list()) buffers.push_back(by_device.at(d));
-    const Dims shape = global_to_local(PositionalSemantics::local, mesh,
-                                       get_array_mapping(spec, location), impl.shape.dims,
-                                       location);
-    out.push_back(make_device_array(Shape(impl.shape.dtype, shape), local, std::move(buffers),
-                                    true, impl.weak));
+    const Dims shape =
+        global_to_local(PositionalSemantics::local, mesh, get_array_mapping(spec, location),
+                        impl.shape.dims, location);
+    out.push_back(make_device_array(Shape(impl.shape.dtype, shape), local, std::move(buffers), true,
+                                    impl.weak));
   }
   return out;
 }

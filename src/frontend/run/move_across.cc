@@ -10,9 +10,8 @@
 namespace tessera::frontend {
 
 std::vector<compiler::Engine::Piece> pieces_from_others(
-    const PartsOfDevices& from, const PartsOfDevices& to,
-    const std::map<Box, DeviceBuffer>& held, std::size_t element_bytes,
-    const compiler::Engine& engine, Location location) {
+    const PartsOfDevices& from, const PartsOfDevices& to, const std::map<Box, DeviceBuffer>& held,
+    std::size_t element_bytes, const compiler::Engine& engine, Location location) {
   std::map<Box, std::set<int>> holders;
   for (const auto& [device, box] : from) holders[box].insert(int(device.process_index));
   std::set<std::pair<int, Box>> wanted;

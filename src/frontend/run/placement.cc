@@ -93,10 +93,9 @@ std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(leaves[i], location);
-    const Sharding sharding =
-        impl.kind == ArrayImpl::Kind::device
-            ? impl.sharding.with_memory_kind(kind, location)
-            : SingleDeviceSharding(default_device(), kind, location);
+    const Sharding sharding = impl.kind == ArrayImpl::Kind::device
+                                  ? impl.sharding.with_memory_kind(kind, location)
+                                  : SingleDeviceSharding(default_device(), kind, location);
     frontend::check_devices_exist(sharding, "device_put's argument" + paths[i], location);
     auto buffers =
         at_location(location, [&] { return frontend::buffers_as(leaves[i], sharding, location); });
@@ -143,8 +142,8 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(leaves[i], location);
-    frontend::check_across_processes(leaves[i], *shardings[i],
-                                     "device_put's argument" + paths[i], location);
+    frontend::check_across_processes(leaves[i], *shardings[i], "device_put's argument" + paths[i],
+                                     location);
     auto buffers = at_location(
         location, [&] { return frontend::buffers_as(leaves[i], *shardings[i], location); });
     out.push_back(

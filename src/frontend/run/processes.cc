@@ -51,16 +51,16 @@ bool is_elsewhere(const ArrayImpl& impl) {
 }
 
 /// ShapeError, on all processes, if these have arrays of different types.
-void check_same_types(const std::vector<Shape>& shapes, const std::string& api,
-                      Location location) {
+void check_same_types(const std::vector<Shape>& shapes, const std::string& api, Location location) {
   std::string mine;
   for (const Shape& s : shapes) mine += (mine.empty() ? "" : ", ") + s.to_string();
   const auto all = gathered(everybody(), mine, api, location);
   for (std::size_t p = 1; p < all.size(); ++p) {
     if (all[p] == all[0]) continue;
-    throw ShapeError(api + ": the processes' arrays must be of the same shapes and dtypes; process "
-                         "0 has " + all[0] + ", and process " + std::to_string(p) + " has " +
-                         all[p],
+    throw ShapeError(api +
+                         ": the processes' arrays must be of the same shapes and dtypes; process "
+                         "0 has " +
+                         all[0] + ", and process " + std::to_string(p) + " has " + all[p],
                      location);
   }
 }
@@ -102,8 +102,8 @@ void check_across_processes(const Array& array, const Sharding& target, const st
   const std::vector<Device> list = target.device_list();
   if (list.size() == 1) {
     throw ValueError(who + ": " + list[0].to_string() + " is a device of process " +
-                         std::to_string(list[0].process_index) +
-                         "; valid: a device of process " + std::to_string(process_index()) +
+                         std::to_string(list[0].process_index) + "; valid: a device of process " +
+                         std::to_string(process_index()) +
                          ", or a sharding over devices of several processes",
                      location);
   }
@@ -196,9 +196,9 @@ std::vector<Array> broadcast_leaves(const std::vector<Array>& leaves, std::optio
   std::vector<Array> out;
   for (const Array& a : leaves) {
     const Shape& shape = impl_of(a, location).shape;
-    const auto all = gathered(everybody(),
-                              source ? bytes_of(frontend::to_literal(a, location)) : std::string(),
-                              api, location);
+    const auto all =
+        gathered(everybody(), source ? bytes_of(frontend::to_literal(a, location)) : std::string(),
+                 api, location);
     Literal value(shape);
     const std::string& given = all[std::size_t(first - claims.begin())];
     if (!given.empty()) std::memcpy(value.mutable_bytes(), given.data(), given.size());
