@@ -68,6 +68,37 @@ PlanExecutor::Column PlanExecutor::column_of(const Exchange& exchange, const Exc
   return {buffer_of(part.input, device)->data() + column * part.chunk, n * part.chunk};
 }
 
+void PlanExecutor::run_effects(const Step& step, const ActiveSet& active) {
+  const auto& task = std::get<KernelTask>(step.what);
+  const ClassesId id = slot(task.outputs[0]).classes;
+  const auto holders = local_->holders(id, active);
+  const int me = local_->processes().index();
+  const ActiveSet::Classes who = active.of(id);
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    const std::vector<int>& have = holders[std::size_t(who.classes[i])];
+    if (have[0] == me) run_class(step, who.classes[i], who.devices[i]);
+    for (const SlotId s : task.outputs) {
+      if (std::find(step.release.begin(), step.release.end(), s) != step.release.end()) continue;
+      BufferRef& made = buffer(s, who.classes[i]);
+      if (have[0] != me) {
+        made = allocate(slot(s));
+        if (made->bytes() > 0) incoming.push_back({have[0], made->data(), made->bytes()});
+        continue;
+      }
+      for (const int p : have) {
+        if (p != me && made->bytes() > 0) outgoing.push_back({p, made->data(), made->bytes()});
+      }
+    }
+    if (have[0] == me) continue;
+    for (const SlotId s : step.release) buffer(s, who.classes[i]).reset();
+  }
+  if (outgoing.empty() && incoming.empty()) return;
+  const std::string what = "the call " + step.name;
+  local_->processes().exchange(outgoing, incoming, local_->tag(step), local_->activity(step, what));
+}
+
 std::vector<std::int32_t> PlanExecutor::agree(
     const Step& step, ClassesId id, const ActiveSet& active,
     const std::function<std::int32_t(std::int32_t cls)>& mine) {

@@ -106,11 +106,16 @@ std::vector<std::vector<DeviceBuffer>> PlanExecutor::results() {
 
 void PlanExecutor::run_block(const Block& block, const ActiveSet& active) {
   for (const Segment& segment : block.segments) {
+    const Step& step = block.steps[std::size_t(segment.begin)];
     if (segment.classes >= 0) {
-      run_segment(block, segment, active);
+      if (local_ != nullptr && local_->shares(step)) {
+        run_effects(step, active);
+        release(segment.release, active);
+      } else {
+        run_segment(block, segment, active);
+      }
       continue;
     }
-    const Step& step = block.steps[std::size_t(segment.begin)];
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
       run_exchange(step, *exchange, active);
     } else if (const auto* loop = std::get_if<While>(&step.what)) {

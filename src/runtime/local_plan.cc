@@ -79,7 +79,18 @@ bool LocalPlan::crosses(const Exchange& exchange) const {
 bool LocalPlan::mark(const Block& block, std::uint32_t* next, std::string* text) {
   bool any = false;
   for (const Step& step : block.steps) {
-    if (std::holds_alternative<KernelTask>(step.what)) continue;
+    if (const auto* task = std::get_if<KernelTask>(&step.what)) {
+      if (!task->has_effects) continue;
+      const auto have =
+          holders(plan_.slots[std::size_t(task->outputs[0])].classes, ActiveSet(plan_));
+      if (std::all_of(have.begin(), have.end(), [](const auto& list) { return list.size() < 2; })) {
+        continue;
+      }
+      marks_[&step] = {(*next)++ * 7 + 11, false, true};
+      *text += "call " + step.name + '\n';
+      any = true;
+      continue;
+    }
     Mark& entry = marks_[&step];
     entry.tag = (*next)++ * 7 + 11;
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {

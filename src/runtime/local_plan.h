@@ -35,6 +35,11 @@ class LocalPlan {
   /// A loop or conditional that contains an exchange across processes: all must know which devices
   /// go where.
   bool must_agree(const Step& step) const { return marks_.at(&step).agrees; }
+  /// A kernel with effects on values that several processes have: one of them runs it.
+  bool shares(const Step& step) const {
+    const auto found = marks_.find(&step);
+    return found != marks_.end() && found->second.shares;
+  }
   /// By which messages of a step are told from others'.
   std::uint32_t tag(const Step& step) const { return marks_.at(&step).tag; }
   Activity activity(const Step& step, std::string_view what) const {
@@ -69,7 +74,7 @@ class LocalPlan {
  private:
   struct Mark {
     std::uint32_t tag = 0;
-    bool agrees = false;
+    bool agrees = false, shares = false;
   };
   bool mark(const Block& block, std::uint32_t* next, std::string* text);
   Traffic find_traffic(const Exchange& exchange, const ActiveSet& active) const;

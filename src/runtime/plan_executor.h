@@ -112,6 +112,8 @@ class PlanExecutor {
   /// device.
   std::vector<std::int32_t> agree(const Step& step, ClassesId id, const ActiveSet& active,
                                   const std::function<std::int32_t(std::int32_t cls)>& mine);
+  /// A step with effects: of each class one process runs it, and sends the outputs to the others.
+  void run_effects(const Step& step, const ActiveSet& active);
   bool must_agree(const Step& step) const { return local_ != nullptr && local_->must_agree(step); }
   bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
   // chain_reduce.cc

@@ -6,6 +6,8 @@
 #include <tessera/tessera.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <complex>
 #include <functional>
 #include <string>
@@ -245,6 +247,43 @@ void a_part_of_a_group_is_an_error_everywhere() {
             float(d));
 }
 
+void functions_of_the_host_are_called_once() {
+  // Of threads that are processes each counts for itself.
+  static std::array<std::atomic<int>, 16> calls;
+  const auto mine = std::size_t(process_index());
+  calls[mine] = 0;
+  const auto d = all_devices();
+  const NamedSharding rows(line(), P("x"));
+  const auto f = jit([](Array x) {
+    const auto g = [](Array total) {
+      const int so_far = ++calls[std::size_t(process_index())];
+      return total * float(so_far);
+    };
+    return fori_loop(
+        0, 3,
+        [&](Array, Array v) { return v + io_callback(g, Array(0.0f), IoCallbackOptions{}, sum(v)); },
+        x);
+  });
+  const Array made = f(device_put(ones({d}), rows));
+  float want = 1;
+  for (int i = 1; i <= 3; ++i) want += float(d) * want * float(i);
+  EXPECT_EQ(everything(made)[0], want);
+  const auto counts = process_allgather(Array(float(calls[mine]))).to_vector<float>();
+  EXPECT_EQ(counts[0], 3);
+  EXPECT_EQ(counts[1], 0);
+
+  // Of per-device code each device calls, in its own process.
+  calls[mine] = 0;
+  const auto each = jit(shard_map(
+      [](Array x) {
+        debug::callback([](Array) { ++calls[std::size_t(process_index())]; }, x);
+        return x * 2;
+      },
+      {.mesh = line(), .in_specs = P("x"), .out_specs = P("x")}));
+  (void)each(device_put(numbers({d}), rows));
+  EXPECT_EQ(calls[mine], int(local_devices().size()));
+}
+
 void gathered_broadcast_and_compared() {
   const float me = float(process_index());
   const std::int64_t n = process_count();
@@ -403,6 +442,7 @@ const std::vector<ProcessCase>& process_cases() {
       {"CollectivesOfPerDeviceCode", collectives_of_per_device_code},
       {"DevicesThatLeaveLoopsApart", devices_that_leave_loops_apart},
       {"APartOfAGroupIsAnErrorEverywhere", a_part_of_a_group_is_an_error_everywhere},
+      {"FunctionsOfTheHostAreCalledOnce", functions_of_the_host_are_called_once},
       {"GatheredBroadcastAndCompared", gathered_broadcast_and_compared},
       {"PlacementOfValues", placement_of_values},
       {"DataOfEachProcess", data_of_each_process},

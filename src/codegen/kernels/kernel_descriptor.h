@@ -20,6 +20,7 @@ struct KernelDescriptor {
   std::function<runtime::Kernel()> make;
   std::int64_t units = 1;
   double nanoseconds = 0;
+  bool has_effects = false;  ///< as KernelTask has it
 
   explicit operator bool() const { return make != nullptr; }
 };
