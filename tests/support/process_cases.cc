@@ -330,6 +330,10 @@ void placement_of_values() {
   refused<ValueError>([&] { (void)device_put(ones({2}), other); }, {"is a device of process"});
   const auto f = jit([](Array a) { return a + 1; }, {.in_shardings = tree(target)});
   refused<ValueError>([&] { (void)f(ones({d})); }, {"device_put, which checks"});
+  // What a function captures is an argument that isn't seen.
+  const Array captured = split(numbers({d}), line(), P("x"));
+  const auto h = jit([captured](Array a) { return a + captured; });
+  EXPECT_EQ(everything(h(split(ones({d}), line(), P("x"))))[std::size_t(d - 1)], float(d));
   // Replicated ones are placed as they are.
   const auto g = jit([](Array a, Array b) { return a + b; });
   EXPECT_EQ(everything(g(split(ones({d}), line(), P("x")), Array(2.0f)))[0], 3);
