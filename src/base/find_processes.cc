@@ -13,6 +13,7 @@
 
 #include "src/base/check.h"
 #include "src/base/env.h"
+#include "src/base/log.h"
 #include "src/base/processes.h"
 
 namespace tessera {
@@ -145,6 +146,12 @@ std::unique_ptr<Context> find(std::int64_t requested, bool asked_for) {
           "the processes of this program can't be connected" +
           (started ? ", of which there are several (" + *started + ")" : std::string()) + ":" +
           reasons + "\nTESSERA_ENGINE=in_process makes each process a program of its own");
+    }
+    if (transport->count() == 1 && started) {
+      log_warning("this program was started as one of several processes (" + *started +
+                  "), but MPI knows of no others, so it runs alone: the launcher may be of another "
+                  "MPI than " +
+                  kModule + ", or need a flag (srun --mpi=pmix)");
     }
     if (transport->count() > 1) {
       c->processes = std::make_unique<Processes>(

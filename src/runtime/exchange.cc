@@ -83,19 +83,22 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
     check_groups(step, exchange.kind, gather.groups.lists(), active);
   }
   check_groups(step, exchange.kind, exchange.groups.lists(), active);
-  const bool in_chains = chains(exchange);
-  if (in_chains) {
+  bool done = true;
+  if (chains(exchange)) {
     chain_reduce(step, exchange, active);
-  } else if (local_ != nullptr) {
-    fetch(step, exchange, active);
+  } else if (gathers_in_place(exchange)) {
+    gather_in_place(step, exchange, active);
+  } else {
+    done = false;
   }
+  if (!done && local_ != nullptr) fetch(step, exchange, active);
   if (!exchange.before.empty()) {
     multi_axis_gather(exchange, active);
     return drop_fetched();
   }
   std::int64_t bytes = 0;
   for (const Exchange::Part& part : exchange.parts) {
-    if (!in_chains) exchange_part(exchange, part, active);
+    if (!done) exchange_part(exchange, part, active);
     const std::int64_t in = slot(part.input).bytes, out = slot(part.output).bytes;
     const auto n = exchange.groups.empty() ? 1 : std::int64_t(exchange.groups[0].size());
     switch (exchange.kind) {

@@ -116,6 +116,9 @@ class PlanExecutor {
   void run_effects(const Step& step, const ActiveSet& active);
   bool must_agree(const Step& step) const { return local_ != nullptr && local_->must_agree(step); }
   bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
+  // gather_across.cc
+  bool gathers_in_place(const Exchange& exchange) const;
+  void gather_in_place(const Step& step, const Exchange& exchange, const ActiveSet& active);
   // chain_reduce.cc
   bool chains(const Exchange& exchange) const;
   void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
