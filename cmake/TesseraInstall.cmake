@@ -13,6 +13,9 @@ install(TARGETS tessera EXPORT tessera-targets
 if(TESSERA_JIT)
   install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
 endif()
+if(TESSERA_HAVE_MPI)
+  install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+endif()
 install(EXPORT tessera-targets NAMESPACE tessera:: DESTINATION "${package_dir}"
   COMPONENT development)
 

@@ -59,6 +59,14 @@ function(tessera_add_layers)
         # Vectors are passed to functions that are always inlined: no calling convention is involved.
         -Wno-psabi)
     endif()
+    if(layer STREQUAL "base" AND TESSERA_HAVE_MPI)
+      # Of this source alone: layers share a precompiled header, and so their definitions.
+      set_source_files_properties("${PROJECT_SOURCE_DIR}/src/base/find_processes.cc" PROPERTIES
+        SKIP_PRECOMPILE_HEADERS ON
+        COMPILE_DEFINITIONS
+          "TESSERA_MPI=1;TESSERA_MODULE_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
+      target_link_libraries(tessera_${layer} PUBLIC ${CMAKE_DL_LIBS})
+    endif()
     if(layer STREQUAL "codegen" AND TESSERA_JIT)
       target_compile_definitions(tessera_${layer} PRIVATE TESSERA_JIT=1
         TESSERA_JIT_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}")

@@ -19,7 +19,7 @@ struct Device {
   std::int64_t id = 0;
   /// The process that owns the device.
   std::int64_t process_index = 0;
-  /// "cpu" for the virtual devices of this process.
+  /// "cpu" for virtual devices.
   std::string platform = "cpu";
 
   /// Returns for example "cpu:3".
@@ -75,16 +75,30 @@ MemoryStats memory_stats(const Device& device, Location location = Location::cur
 /// Begins to look for the most bytes anew, in all memories of the device's platform.
 void reset_peak_memory(const Device& device, Location location = Location::current());
 
-/// Returns all devices (jax.devices): by default 8 virtual CPU devices in this process. The
-/// environment variable TESSERA_NUM_DEVICES and `set_num_devices` change their number. The list
-/// never changes after the first call.
+/// Returns all devices (jax.devices), in the order of the processes that own them: by default 8
+/// virtual CPU devices a process. The environment variable TESSERA_NUM_DEVICES and
+/// `set_num_devices` change their number. The list never changes after the first call, which
+/// connects the processes if there are several (see `init_processes`).
 /// @throws ValueError if TESSERA_NUM_DEVICES isn't a number from 1 to 1048576.
+/// @throws RuntimeError if there are several processes, and they can't be connected.
 const std::vector<Device>& devices();
-/// Returns the devices of this process.
+/// Returns the devices of this process (jax.local_devices).
 std::vector<Device> local_devices();
-/// Returns the number of devices.
+/// Returns the number of devices of all processes.
 std::int64_t device_count();
-/// Sets the number of virtual devices, before anything uses devices. Overrides TESSERA_NUM_DEVICES.
+/// Returns the number of this process among those that run the program, from 0
+/// (jax.process_index).
+std::int64_t process_index();
+/// Returns how many processes run the program together (jax.process_count): 1, unless mpirun or
+/// srun started several.
+std::int64_t process_count();
+/// Connects the processes that run this program (jax.distributed.initialize). Needed only where
+/// nothing shows that there are several: what mpirun or srun starts is connected when it first asks
+/// for devices. Does nothing if they are connected, or if devices are in use already.
+/// @throws RuntimeError if the processes can't be connected, or Tessera was built without MPI.
+void init_processes(Location location = Location::current());
+/// Sets the number of virtual devices of this process, before anything uses devices. Overrides
+/// TESSERA_NUM_DEVICES.
 /// @throws ValueError if `n` isn't from 1 to 1048576, or a different number of devices is in use
 ///   already.
 void set_num_devices(std::int64_t n, Location location = Location::current());

@@ -52,6 +52,9 @@ struct TransferToMemoryKind {
 /// Returns committed arrays with the requested shardings. If the devices stay the same, data moves
 /// by collectives and buffers that needn't move are shared.
 ///
+/// Where the target has devices of several processes, all of these call it, and a value that is on
+/// no devices of several processes must be the same in each of them, which is checked.
+///
 /// Inside a traced function an array that is in another kind of memory than the target's sharding
 /// moves there, and is sharded as the target says; what moves no array to another memory does
 /// nothing.
@@ -69,7 +72,9 @@ struct TransferToMemoryKind {
 /// @throws ShardingError if a spec has more entries than its array has dimensions.
 /// @throws ValueError if `target` isn't a prefix of the tree, or names devices that this process
 ///   doesn't have.
-/// @throws RuntimeError if a spec has no mesh in scope, or an array has been deleted.
+/// @throws RuntimeError if a spec has no mesh in scope, an array has been deleted, or the
+/// processes'
+///   values differ.
 template <TreeLike T>
 T device_put(const T& value, const ShardingTree& target, DevicePutOptions options = {},
              Location location = Location::current()) {
@@ -173,33 +178,46 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Par
                          Location location = Location::current());
 
 namespace internal {
-void check_process_local(const std::vector<Array>& leaves,
-                         const std::function<void(TreeVisitor&)>& walk,
-                         const std::vector<std::vector<std::int64_t>>& global_shapes,
-                         Location location);
+std::vector<Array> process_local_leaves(const std::vector<Array>& leaves,
+                                        const std::function<void(TreeVisitor&)>& walk,
+                                        const ShardingTree& sharding,
+                                        const std::vector<std::vector<std::int64_t>>& global_shapes,
+                                        Location location);
 }  // namespace internal
 
 /// Creates arrays from the data that this process holds
-/// (jax.make_array_from_process_local_data). As there is one process, that is all of the data.
+/// (jax.make_array_from_process_local_data).
+///
+/// Along each dimension the data is either all of the array, or what the devices of this process
+/// hold: their distinct parts one after the other. Without global shapes it is the latter, and the
+/// sizes follow from how many processes share a dimension. With one process that is all of the
+/// data.
+/// @code
+/// // Each of 4 processes has read 32 rows of a batch of 128.
+/// Array batch = make_array_from_process_local_data(NamedSharding(mesh, P("data")), rows);
+/// @endcode
 /// @param sharding  A prefix of the tree of arrays.
 /// @param local  The data.
-/// @param global_shapes  None, one for all arrays, or one per array; must equal the data's shapes.
+/// @param global_shapes  None, one for all arrays, or one per array.
 /// @param location  The line named in messages.
 /// @throws ValueError for another number of shapes.
-/// @throws ShapeError if an array has another shape.
+/// @throws ShapeError if the data is of neither size.
+/// @throws ShardingError if the processes hold unequally much of a dimension, and no global shape
+/// is
+///   given.
 /// @throws TracerError while a function is traced.
 template <TreeLike T>
 T make_array_from_process_local_data(
     const ShardingTree& sharding, const T& local,
     const std::vector<std::vector<std::int64_t>>& global_shapes = {},
     Location location = Location::current()) {
-  internal::check_process_local(tree_leaves(local), internal::walker(local), global_shapes,
-                                location);
-  return device_put(local, sharding, {}, location);
+  return tree_unflatten(
+      local, internal::process_local_leaves(tree_leaves(local), internal::walker(local), sharding,
+                                            global_shapes, location));
 }
 
 /// Creates an array from a callback that returns the part at an index
-/// (jax.make_array_from_callback). It is called once per distinct index.
+/// (jax.make_array_from_callback). It is called once per distinct index of this process's devices.
 /// @code
 /// Array x = make_array_from_callback({8, 4}, NamedSharding(mesh, P("x")), [](const Index& part) {
 ///   return full({1, 4}, float(part[0].start.value_or(0)));
@@ -207,13 +225,19 @@ T make_array_from_process_local_data(
 /// @endcode
 /// @throws ShapeError if a part doesn't have the shard's shape, or the parts have different dtypes.
 /// @throws ShardingError if the sharding doesn't fit the shape.
+/// @throws ValueError if this process has none of the devices: then the dtype must be given.
 /// @throws TracerError while a function is traced.
 Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
                                const std::function<Array(const Index&)>& callback,
                                Location location = Location::current());
+/// The same with the dtype that all parts have.
+Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
+                               const std::function<Array(const Index&)>& callback, DType dtype,
+                               Location location = Location::current());
 
 /// Creates an array from its parts (jax.make_array_from_single_device_arrays): one array per device
-/// of the sharding, each on that device, in any order. The parts' memory is shared.
+/// of the sharding that is of this process, each on that device, in any order. The parts' memory is
+/// shared.
 /// @throws ValueError if their number is wrong, two are on one device, one is on several devices,
 ///   or their devices aren't those of the sharding.
 /// @throws ShapeError if a part doesn't have the shard's shape.

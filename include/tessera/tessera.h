@@ -44,6 +44,7 @@
 #include <tessera/pjit.h>
 #include <tessera/placement.h>
 #include <tessera/print.h>
+#include <tessera/processes.h>
 #include <tessera/profile.h>
 #include <tessera/random.h>
 #include <tessera/safetensors.h>

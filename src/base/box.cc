@@ -15,6 +15,19 @@ bool covers(const Box& box, const Box& part) {
   return true;
 }
 
+Box common(const Box& a, const Box& b) {
+  Box out = a;
+  for (std::size_t d = 0; d < a.start.size(); ++d) {
+    out.start[d] = std::max(a.start[d], b.start[d]);
+    out.size[d] = std::min(a.start[d] + a.size[d], b.start[d] + b.size[d]) - out.start[d];
+    if (out.size[d] <= 0) {
+      out.size.assign(out.size.size(), 0);
+      break;
+    }
+  }
+  return out;
+}
+
 void copy_common(const std::byte* from, const Box& source, std::byte* to, const Box& target,
                  std::size_t element_bytes) {
   const std::size_t rank = source.start.size();

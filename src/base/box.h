@@ -26,6 +26,9 @@ struct Box {
 /// Whether `box` contains `part`.
 bool covers(const Box& box, const Box& part);
 
+/// The elements that are in both; of size 0 in each dim if there are none.
+Box common(const Box& a, const Box& b);
+
 /// Copies the intersection of two boxes of the same array from one dense row-major part to another:
 /// for [0,4) and [2,6), the last two elements of the first to the start of the second.
 void copy_common(const std::byte* from, const Box& source, std::byte* to, const Box& target,

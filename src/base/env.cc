@@ -23,6 +23,12 @@ const std::vector<EnvVariable>& env_table() {
   static const std::vector<EnvVariable> table = {
       {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process", 1,
        kMaxDevices},
+      {"TESSERA_ENGINE", "choice:auto|in_process|mpi", "auto",
+       "whether this process is one of several that run the program together, connected by MPI: as "
+       "the launcher (mpirun, srun) says, never, or always"},
+      {"TESSERA_EXCHANGE_TIMEOUT", "integer", "300",
+       "seconds that a process waits for another one, before all end with an error", 1,
+       kMaxTimeout},
       {"TESSERA_NUM_THREADS", "integer", "the cores that the process may use",
        "workers that compute", 1, kMaxThreads},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",

@@ -21,6 +21,7 @@ struct EnvVariable {
 
 inline constexpr std::int64_t kMaxDevices = std::int64_t(1) << 20;
 inline constexpr std::int64_t kMaxThreads = 4096;
+inline constexpr std::int64_t kMaxTimeout = 1000000;
 inline constexpr std::int64_t kMaxBytes = std::int64_t(1) << 50;
 
 const std::vector<EnvVariable>& env_table();

@@ -178,6 +178,7 @@ void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vecto
   t.kernel = state_->kernels->add(kernel);
   t.units = kernel.units;
   t.nanoseconds = kernel.nanoseconds;
+  t.has_effects = kernel.has_effects;
   t.inputs = std::move(inputs);
   t.outputs = std::move(outputs);
   t.reuse = std::move(reuse);

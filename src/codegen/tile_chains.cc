@@ -109,7 +109,7 @@ class Tiler {
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
     for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
       const KernelTask* task = task_of(block.steps[k]);
-      if (task == nullptr) break;
+      if (task == nullptr || task->has_effects) break;
       const auto reads_any = [&](const std::set<SlotId>& slots) {
         return std::any_of(task->inputs.begin(), task->inputs.end(),
                            [&](SlotId s) { return slots.count(s) != 0; });

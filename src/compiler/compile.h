@@ -52,6 +52,9 @@ struct Options {
   /// False: it is to be looked at, not to be run. The work then doesn't grow with the devices, and
   /// memory is estimated for devices of which each has its own copy of everything.
   bool runs = true;
+  /// Where several processes run it together: the process of each logical device. Empty: all
+  /// devices are of this process.
+  std::vector<std::int32_t> process_of{};
 };
 
 /// args[i][d]: parameter i on logical device d. A module for one device has one entry each.
@@ -75,6 +78,8 @@ class Executable {
   virtual const std::vector<Shape>& parameter_shapes() const = 0;
   virtual const std::vector<Shape>& result_shapes() const = 0;
 
+  /// Where devices are of several processes, all of these call it, each with the buffers of its own
+  /// devices; a RuntimeError on all of them if they run different programs or one fails.
   /// Buffers are of the engine that compiled it and hold shards of shard_dims(global). Parameters
   /// with donated[i] are given away: their memory may be reused for results, where nobody else has
   /// a handle on it. Synchronous; safe to call from several threads. Only with Options::runs.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in this process's memory, shared by all devices that hold the same.
+// Buffers in this process's memory, shared by all of its devices that hold the same.
 #include "src/compiler/in_process_engine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "src/base/check.h"
+#include "src/base/processes.h"
 #include "src/runtime/buffer.h"
 
 namespace tessera::compiler {
@@ -14,6 +16,21 @@ namespace {
 std::shared_ptr<runtime::Storage> allocate(const Box& part, std::size_t element_bytes,
                                            MemoryKind kind) {
   return runtime::Storage::allocate(std::size_t(part.element_count()) * element_bytes, kind);
+}
+
+/// A handle for each device; none for those of other processes, whose memory isn't here.
+std::vector<DeviceBuffer> handles(const std::shared_ptr<runtime::Storage>& storage,
+                                  std::span<const Device> devices) {
+  std::vector<DeviceBuffer> out;
+  out.reserve(devices.size());
+  for (const Device& d : devices) {
+    out.push_back(is_local(d) ? DeviceBuffer{storage} : DeviceBuffer{});
+  }
+  return out;
+}
+
+bool none_local(std::span<const Device> devices) {
+  return std::none_of(devices.begin(), devices.end(), is_local);
 }
 
 class InProcessEngine final : public Engine {
@@ -29,12 +46,13 @@ class InProcessEngine final : public Engine {
   std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
                                     std::size_t element_bytes, std::span<const Device> devices,
                                     MemoryKind kind) const override {
+    if (none_local(devices)) return handles(nullptr, devices);
     const auto storage = allocate(part, element_bytes, kind);
     if (storage->bytes() > 0) {
       if (!covers(held, part)) std::memset(storage->data(), 0, storage->bytes());
       copy_common(host, held, storage->data(), part, element_bytes);
     }
-    return std::vector<DeviceBuffer>(devices.size(), DeviceBuffer{storage});
+    return handles(storage, devices);
   }
 
   void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host, const Box& requested,
@@ -48,15 +66,16 @@ class InProcessEngine final : public Engine {
   std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
                                      std::size_t element_bytes, std::span<const Device> devices,
                                      MemoryKind kind) const override {
+    if (none_local(devices)) return handles(nullptr, devices);
     const auto storage = allocate(part, element_bytes, kind);
     for (const Piece& piece : pieces) {
       copy_common(runtime::bytes_of(piece.buffer), piece.box, storage->data(), part, element_bytes);
     }
-    return std::vector<DeviceBuffer>(devices.size(), DeviceBuffer{storage});
+    return handles(storage, devices);
   }
 
-  DeviceBuffer on_device(const DeviceBuffer& buffer, const Device&) const override {
-    return buffer;
+  DeviceBuffer on_device(const DeviceBuffer& buffer, const Device& device) const override {
+    return is_local(device) ? buffer : DeviceBuffer{};
   }
 
   std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers,
@@ -65,6 +84,10 @@ class InProcessEngine final : public Engine {
     std::vector<DeviceBuffer> out;
     out.reserve(buffers.size());
     for (const DeviceBuffer& b : buffers) {
+      if (!b) {
+        out.emplace_back();
+        continue;
+      }
       DeviceBuffer& made = copies[b.memory.get()];
       if (!made) {
         const std::byte* bytes = runtime::bytes_of(b);

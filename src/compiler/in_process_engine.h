@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine of "cpu": virtual devices inside this process, run in lockstep.
+// The engine of "cpu": virtual devices, run in lockstep; those of this process, where there are
+// several.
 #pragma once
 
 #include <memory>

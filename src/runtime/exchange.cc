@@ -83,10 +83,22 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
     check_groups(step, exchange.kind, gather.groups.lists(), active);
   }
   check_groups(step, exchange.kind, exchange.groups.lists(), active);
-  if (!exchange.before.empty()) return multi_axis_gather(exchange, active);
+  bool done = true;
+  if (chains(exchange)) {
+    chain_reduce(step, exchange, active);
+  } else if (gathers_in_place(exchange)) {
+    gather_in_place(step, exchange, active);
+  } else {
+    done = false;
+  }
+  if (!done && local_ != nullptr) fetch(step, exchange, active);
+  if (!exchange.before.empty()) {
+    multi_axis_gather(exchange, active);
+    return drop_fetched();
+  }
   std::int64_t bytes = 0;
   for (const Exchange::Part& part : exchange.parts) {
-    exchange_part(exchange, part, active);
+    if (!done) exchange_part(exchange, part, active);
     const std::int64_t in = slot(part.input).bytes, out = slot(part.output).bytes;
     const auto n = exchange.groups.empty() ? 1 : std::int64_t(exchange.groups[0].size());
     switch (exchange.kind) {
@@ -111,6 +123,7 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
         break;
     }
   }
+  drop_fetched();
   if (counters_ != nullptr) {
     counters_->bytes[std::size_t(exchange.kind)] += bytes;
     counters_->count[std::size_t(exchange.kind)] += 1;
@@ -206,14 +219,15 @@ void PlanExecutor::gather_rows(const Exchange::Part& part, const Receivers& r, c
   }
 }
 
-void PlanExecutor::transpose_rows(const Exchange::Part& part, const Receivers& r, const Piece& p) {
+void PlanExecutor::transpose_rows(const Exchange& exchange, const Exchange::Part& part,
+                                  const Receivers& r, const Piece& p) {
   const std::vector<std::int32_t>& members = *r.group[p.receiver];
   const auto n = std::int64_t(members.size());
   const std::int64_t chunk = part.chunk, own = r.place[p.receiver];
   for (std::int64_t m = 0; m < n; ++m) {
-    const std::byte* from = buffer_of(part.input, members[std::size_t(m)])->data();
+    const Column from = column_of(exchange, part, members[std::size_t(m)], own, n);
     copy_rows(r.to[p.receiver] + (p.begin * n + m) * chunk, n * chunk,
-              from + (p.begin * n + own) * chunk, n * chunk, chunk, p.end - p.begin);
+              from.first + p.begin * from.stride, from.stride, chunk, p.end - p.begin);
   }
 }
 
@@ -231,12 +245,13 @@ void PlanExecutor::reduce_rows(const Exchange& exchange, const Exchange::Part& p
   const bool by_element = goes_by_element(part), scatter = exchange.kind == Kind::reduce_scatter;
   const std::int64_t chunk = part.chunk, count = p.end - p.begin;
   const std::int64_t row_bytes = by_element ? exchange.element_bytes : chunk;
-  const std::int64_t from_stride = by_element ? row_bytes : (scatter ? n : 1) * chunk;
   const Combiner& combiner = plan_.combiners[std::size_t(exchange.combiner)];
   std::byte* out = r.to[p.receiver];
   for (std::int64_t m = 0; m < n; ++m) {
-    const std::byte* base = buffer_of(part.input, members[std::size_t(m)])->data() +
-                            (scatter ? r.place[p.receiver] * chunk : 0);
+    const Column from = column_of(exchange, part, members[std::size_t(m)],
+                                  scatter ? r.place[p.receiver] : 0, scatter ? n : 1);
+    const std::byte* base = from.first;
+    const std::int64_t from_stride = by_element ? row_bytes : from.stride;
     if (m == 0) {
       if (r.in_place[p.receiver] != 0) continue;
       copy_rows(out + p.begin * row_bytes, row_bytes, base + p.begin * from_stride, from_stride,
@@ -260,12 +275,13 @@ void PlanExecutor::exchange_part(const Exchange& exchange, const Exchange::Part&
       exchange.kind == Kind::all_to_all_tuple) {
     return pass_on(exchange, part, r);
   }
+  if (r.who.size() == 0) return;
   allocate_results(exchange, part, &r);
   const bool reduces = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
   const auto run = [&](const Piece& p) {
     if (reduces) return reduce_rows(exchange, part, r, p);
     if (exchange.kind == Kind::all_gather) return gather_rows(part, r, p);
-    transpose_rows(part, r, p);
+    transpose_rows(exchange, part, r, p);
   };
   const std::int64_t rows =
       reduces && goes_by_element(part) ? part.chunk / exchange.element_bytes : part.outer;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "src/base/check.h"
 #include "src/base/profiler.h"
@@ -45,10 +46,11 @@ bool sole_owner(const std::shared_ptr<Storage>& storage) {
   return true;
 }
 
-PlanExecutor::PlanExecutor(const Plan& plan, RunCounters* counters)
+PlanExecutor::PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* counters)
     : plan_(plan),
+      local_(local),
       counters_(counters),
-      all_(plan),
+      all_(plan, local == nullptr ? nullptr : &local->local()),
       buffers_(std::size_t(plan.num_buffers)),
       workers_(worker_count()),
       profiled_(profiler::on()) {
@@ -70,6 +72,7 @@ void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>> args, bool check_
                                      i, args[i].size(), plan_.num_devices));
     }
     for (std::size_t d = 0; d < args[i].size(); ++d) {
+      if (!is_local(std::int32_t(d))) continue;
       DeviceBuffer& given = args[i][d];
       if (!given) throw RuntimeError(fmt::format("argument {} has no buffer on device {}", i, d));
       if (std::int64_t(given.bytes()) != slot(id).bytes) {
@@ -79,7 +82,7 @@ void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>> args, bool check_
       }
       const std::int32_t c = relation.class_of[d];
       BufferRef& mine = buffer(id, c);
-      if (relation.representative[std::size_t(c)] == std::int32_t(d)) {
+      if (!mine) {
         mine = storage_of(std::move(given));
       } else if (check_replicas && mine != given.memory &&
                  std::memcmp(mine->data(), bytes_of(given), mine->bytes()) != 0) {
@@ -97,7 +100,7 @@ std::vector<std::vector<DeviceBuffer>> PlanExecutor::results() {
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i].reserve(std::size_t(plan_.num_devices));
     for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
-      out[i].push_back(DeviceBuffer{buffer_of(plan_.results[i], d)});
+      out[i].push_back(is_local(d) ? DeviceBuffer{buffer_of(plan_.results[i], d)} : DeviceBuffer{});
     }
   }
   return out;
@@ -105,11 +108,16 @@ std::vector<std::vector<DeviceBuffer>> PlanExecutor::results() {
 
 void PlanExecutor::run_block(const Block& block, const ActiveSet& active) {
   for (const Segment& segment : block.segments) {
+    const Step& step = block.steps[std::size_t(segment.begin)];
     if (segment.classes >= 0) {
-      run_segment(block, segment, active);
+      if (local_ != nullptr && local_->shares(step)) {
+        run_effects(step, active);
+        release(segment.release, active);
+      } else {
+        run_segment(block, segment, active);
+      }
       continue;
     }
-    const Step& step = block.steps[std::size_t(segment.begin)];
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
       profiled_ ? run_profiled(step, *exchange, active) : run_exchange(step, *exchange, active);
     } else if (const auto* loop = std::get_if<While>(&step.what)) {
@@ -187,6 +195,7 @@ void PlanExecutor::run_class(const Step& step, std::int32_t cls, std::int32_t de
 void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   const auto& task = std::get<KernelTask>(step.what);
   const auto n = std::int64_t(who.size());
+  if (n == 0) return;
   const double total = task.nanoseconds * double(n);
   // Enough tiles to balance the workers, but none so small that its overhead dominates.
   const double total_tiles = total < kInlineNanoseconds ? 1 : double(workers_) * (n == 1 ? 1 : 2);
@@ -256,23 +265,35 @@ void PlanExecutor::run_while(const Step& step, const While& loop, const ActiveSe
   move(loop.init, active);
   ActiveSet inside = active;
   frames_.push_back({&step, &active, &inside});
-  const DeviceClasses& relation = classes(slot(loop.predicate).classes);
+  const ClassesId id = slot(loop.predicate).classes;
+  const auto stays = [&](std::int32_t c) -> std::int32_t {
+    return *buffer(loop.predicate, c)->data() != std::byte{0} ? 1 : 0;
+  };
+  const bool agrees = must_agree(step);
+  std::vector<std::int32_t> agreed;
   for (;;) {
     run_block(loop.condition, inside);
-    const ActiveSet::Classes who = inside.of(slot(loop.predicate).classes);
-    std::size_t stay = 0;
-    for (const std::int32_t c : who.classes) {
-      stay += *buffer(loop.predicate, c)->data() != std::byte{0};
+    std::size_t stay = 0, all = 0;
+    if (agrees) {
+      agreed = agree(step, id, inside, stays);
+      for (const std::int32_t choice : agreed) {
+        stay += choice == 1 ? 1 : 0;
+        all += choice >= 0 ? 1 : 0;
+      }
+    } else {
+      const ActiveSet::Classes who = inside.of(id);
+      for (const std::int32_t c : who.classes) stay += std::size_t(stays(c));
+      all = who.size();
     }
     if (stay == 0) break;
-    if (stay != who.size()) {
+    if (stay != all) {
       std::vector<std::uint8_t> on(std::size_t(plan_.num_devices));
       for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
-        if (!inside.contains(d)) continue;
-        const std::int32_t c = relation.class_of[std::size_t(d)];
-        on[std::size_t(d)] = *buffer(loop.predicate, c)->data() != std::byte{0};
+        if (!inside.contains(d) || (!agrees && !is_local(d))) continue;
+        const std::int32_t c = classes(id).class_of[std::size_t(d)];
+        on[std::size_t(d)] = std::uint8_t(agrees ? agreed[std::size_t(c)] : stays(c));
       }
-      inside = ActiveSet(plan_, std::move(on));
+      inside = ActiveSet(inside, std::move(on));
     }
     run_block(loop.body, inside);
     move(loop.next, inside);
@@ -292,18 +313,27 @@ void PlanExecutor::run_conditional(const Step& step, const Conditional& conditio
     return index < 0 || index >= count ? count - 1 : index;
   };
   std::vector<ActiveSet> insides;
-  const ActiveSet::Classes who = active.of(slot(conditional.selector).classes);
-  const std::int32_t first = choice(who.classes[0]);
-  const bool together = std::all_of(who.classes.begin(), who.classes.end(),
-                                    [&](std::int32_t c) { return choice(c) == first; });
+  const ClassesId id = slot(conditional.selector).classes;
+  std::vector<std::int32_t> choices;  // of each class; -1: none
+  if (must_agree(step)) {
+    choices = agree(step, id, active, choice);
+  } else {
+    choices.resize(std::size_t(relation.count()), -1);
+    for (const std::int32_t c : active.of(id).classes) choices[std::size_t(c)] = choice(c);
+  }
+  const auto made = std::find_if(choices.begin(), choices.end(), [](auto c) { return c >= 0; });
+  if (made == choices.end()) return;  // no device of this process is active
+  const std::int32_t first = *made;
+  const bool together = std::all_of(choices.begin(), choices.end(),
+                                    [&](std::int32_t c) { return c < 0 || c == first; });
   if (!together) {
     std::vector<std::vector<std::uint8_t>> on(
         std::size_t(count), std::vector<std::uint8_t>(std::size_t(plan_.num_devices)));
     for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
-      if (!active.contains(d)) continue;
-      on[std::size_t(choice(relation.class_of[std::size_t(d)]))][std::size_t(d)] = 1;
+      const std::int32_t c = choices[std::size_t(relation.class_of[std::size_t(d)])];
+      if (active.contains(d) && c >= 0) on[std::size_t(c)][std::size_t(d)] = 1;
     }
-    for (auto& o : on) insides.emplace_back(plan_, std::move(o));
+    for (auto& o : on) insides.emplace_back(active, std::move(o));
   }
   const auto inside_of = [&](std::int32_t b) -> const ActiveSet* {
     if (together) return b == first ? &active : nullptr;
@@ -332,10 +362,25 @@ void PlanExecutor::run_conditional(const Step& step, const Conditional& conditio
 std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options, RunCounters* counters) {
-  PlanExecutor executor(plan, counters);
-  executor.load(std::move(args), options.check_replicas);
-  executor.run();
-  return executor.results();
+  LocalPlan* local = options.local;
+  if (local != nullptr && !local->takes_part()) {
+    if (local->members().size() > 1) local->processes().pass_turn();
+    return {plan.results.size(), std::vector<DeviceBuffer>(std::size_t(plan.num_devices))};
+  }
+  std::optional<Processes::Turn> turn;
+  if (local != nullptr && local->members().size() > 1) {
+    turn.emplace(&local->processes(), Activity{"the run", local->name(), {}});
+  }
+  try {
+    if (turn) local->check_same();
+    PlanExecutor executor(plan, local, counters);
+    executor.load(std::move(args), options.check_replicas);
+    executor.run();
+    return executor.results();
+  } catch (const std::exception& e) {
+    if (turn) turn->fails_by(e.what());
+    throw;
+  }
 }
 
 }  // namespace tessera::runtime

@@ -10,9 +10,14 @@
 
 namespace tessera::runtime {
 
+class LocalPlan;
+
 struct RunOptions {
   /// Compare replicated inputs that are passed as separate buffers; RuntimeError if they differ.
   bool check_replicas = false;
+  /// With several processes: what this one runs. Buffers of other processes' devices are empty, of
+  /// arguments as of results.
+  LocalPlan* local = nullptr;
 };
 
 /// Statistics of exchanges by Exchange::Kind: bytes received by one device, and their number.

@@ -69,13 +69,19 @@ void cut(const Plan& plan, Members* members, Block* block) {
                       "an input is finer than the output: " + step.name);
       }
     }
-    if (task && !block->segments.empty() && block->segments.back().classes == classes) {
+    const auto with_effects = [](const Step& s) {
+      const auto* its = std::get_if<KernelTask>(&s.what);
+      return its != nullptr && its->has_effects;
+    };
+    if (task && !block->segments.empty() && block->segments.back().classes == classes &&
+        !with_effects(step) &&
+        !with_effects(block->steps[std::size_t(block->segments.back().begin)])) {
       block->segments.back().end = std::int32_t(i + 1);
     } else {
       block->segments.push_back({std::int32_t(i), std::int32_t(i + 1), classes, 0, {}});
     }
     Segment& segment = block->segments.back();
-    if (task) {
+    if (task != nullptr) {
       segment.nanoseconds += task->nanoseconds + 50;
       // A class may drop only buffers that no other class of the segment reads.
       std::vector<SlotId> own;

@@ -66,6 +66,9 @@ struct KernelTask {
   std::vector<Reuse> reuse;
   /// It copies its input to memory of this kind. Unless this is set, outputs are where inputs are.
   std::optional<MemoryKind> transfers_to;
+  /// It does more than make its outputs: of a class that several processes have, one runs it and
+  /// tells the others what it made.
+  bool has_effects = false;
 };
 
 /// into[i] = combine(into[i], value[i]).

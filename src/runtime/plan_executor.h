@@ -2,11 +2,16 @@
 // The state of one run of a plan. Private to the runtime.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/runtime/active_set.h"
 #include "src/runtime/executor.h"
+#include "src/runtime/local_plan.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::runtime {
@@ -16,7 +21,8 @@ inline constexpr double kInlineNanoseconds = 20000;
 
 class PlanExecutor {
  public:
-  PlanExecutor(const Plan& plan, RunCounters* counters);
+  /// `local`: what this process runs; null: all of it.
+  PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* counters);
 
   void load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas);
   void run() { run_block(plan_.entry, all_); }
@@ -90,17 +96,50 @@ class PlanExecutor {
   void pass_on(const Exchange& exchange, const Exchange::Part& part, const Receivers& receivers);
   void allocate_results(const Exchange& exchange, const Exchange::Part& part, Receivers* receivers);
   void gather_rows(const Exchange::Part& part, const Receivers& receivers, const Piece& piece);
-  void transpose_rows(const Exchange::Part& part, const Receivers& receivers, const Piece& piece);
+  void transpose_rows(const Exchange& exchange, const Exchange::Part& part,
+                      const Receivers& receivers, const Piece& piece);
   void reduce_rows(const Exchange& exchange, const Exchange::Part& part, const Receivers& receivers,
                    const Piece& piece);
+  // cross_process.cc
+  /// Receives what this process lacks of what the exchange reads: entire values in their places, as
+  /// if their classes had devices here, parts of others in columns_.
+  void fetch(const Step& step, const Exchange& exchange, const ActiveSet& active);
+  void drop_fetched();
+  /// Where the part for one place begins in a device's input, with a part for each of n places, and
+  /// from row to row.
+  struct Column {
+    const std::byte* first;
+    std::int64_t stride;
+  };
+  Column column_of(const Exchange& exchange, const Exchange::Part& part, std::int32_t device,
+                   std::int64_t column, std::int64_t n);
+  /// Per class, of all processes, what `mine` says of those of this one; -1: it has no active
+  /// device.
+  std::vector<std::int32_t> agree(const Step& step, ClassesId id, const ActiveSet& active,
+                                  const std::function<std::int32_t(std::int32_t cls)>& mine);
+  /// A step with effects: of each class one process runs it, and sends the outputs to the others.
+  void run_effects(const Step& step, const ActiveSet& active);
+  bool must_agree(const Step& step) const { return local_ != nullptr && local_->must_agree(step); }
+  bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
+  // gather_across.cc
+  bool gathers_in_place(const Exchange& exchange) const;
+  void gather_in_place(const Step& step, const Exchange& exchange, const ActiveSet& active);
+  // chain_reduce.cc
+  bool chains(const Exchange& exchange) const;
+  void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
   // multi_axis_gather.cc
   void multi_axis_gather(const Exchange& exchange, const ActiveSet& active);
 
   const Plan& plan_;
+  LocalPlan* local_;
   RunCounters* counters_;
   ActiveSet all_;
   std::vector<BufferRef> buffers_;
   std::vector<ControlFrame> frames_;
+  /// Of an exchange that is running: values of other processes' classes, and parts of such; the key
+  /// is the exchange's part, class and column.
+  std::vector<std::pair<SlotId, std::int32_t>> fetched_;
+  std::map<std::tuple<std::int64_t, std::int32_t, std::int64_t>, BufferRef> columns_;
   int workers_;
   const bool profiled_;
 };

@@ -36,6 +36,7 @@ std::int64_t number_from_environment(const char* name, std::int64_t fallback) {
   };
   try {
     const Literal whole = evaluator::evaluate(*program.module, program.arguments);
+    program.module->num_partitions = program.module->mesh->num_devices();
     std::unique_ptr<ir::Module> alone = program.module->clone();
     alone->num_partitions = 1;
     for (std::unique_ptr<ir::Module>* module : {&program.module, &alone}) {

@@ -37,6 +37,11 @@ if [ -e "$binary/libtessera-llvm.so" ]; then
     { echo "FAILED: libtessera-llvm.so is not beside the library"; exit 1; }
 fi
 
+if [ -e "$binary/libtessera-mpi.so" ]; then
+  test -f "$libdir/libtessera-mpi.so" ||
+    { echo "FAILED: libtessera-mpi.so is not beside the library"; exit 1; }
+fi
+
 if [ -x "$binary/tessera" ]; then
   "$prefix/bin/tessera" devices >"$work/log" 2>&1 ||
     { cat "$work/log"; echo "FAILED: the installed command does not run"; exit 1; }

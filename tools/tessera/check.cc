@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A corpus folder has a folder per case with arg0.npy, ..., out0.npy, ... and, per variant V, a
 // V.json with "tol" and the program as V.mlir (StableHLO) and V.hlo.
+#include <tessera/device.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -133,9 +135,11 @@ int check(const CheckArguments& options) {
   }
   if (work.empty()) throw ValueError(options.corpus + " holds no case that is asked for");
 
+  // With several processes the first one reports.
+  const bool reports = process_index() == 0;
   std::size_t wrong = 0, internal = 0;
   OrderedJson rows = OrderedJson::array();
-  if (!options.json) {
+  if (!options.json && reports) {
     std::printf("%-26s %-8s %-10s %7s %11s %9s  %s\n", "case", "variant", "form", "devices",
                 "compile ms", "run ms", "result");
   }
@@ -148,6 +152,7 @@ int check(const CheckArguments& options) {
       check_one(work[i].second.first, work[i].second.second, options, &row);
       wrong += !row.ok;
       internal += row.internal;
+      if (!reports) continue;
       if (options.json) {
         rows.push_back(row_json(row));
       } else if (!row.ok || !options.quiet) {
@@ -159,7 +164,9 @@ int check(const CheckArguments& options) {
     }
   }
   const std::size_t right = work.size() - wrong;
-  if (options.json) {
+  if (!reports) {
+    // Says nothing.
+  } else if (options.json) {
     OrderedJson out;
     out["rows"] = std::move(rows);
     out["right"] = right;

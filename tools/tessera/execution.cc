@@ -113,6 +113,7 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   options.layouts = layouts;
   const auto start = Clock::now();
   const compiler::Engine& engine = compiler::engine_of(Device());
+  options.process_of = deal_out(module->num_partitions);
   const auto executable = engine.compile(std::move(module), options);
   out.compile_ms = Milliseconds(Clock::now() - start).count();
   out.devices = executable->num_devices();
@@ -121,7 +122,8 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   engine.reset_peak_memory();
   compiler::DeviceArrays placed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    placed.push_back(cut(engine, inputs[i], executable->parameter_shardings()[i], out.devices));
+    placed.push_back(cut(engine, inputs[i], executable->parameter_shardings()[i], out.devices,
+                         options.process_of));
   }
   compiler::DeviceArrays results;
   for (int run = 0; run < warm_ups + repeats; ++run) {
@@ -136,7 +138,7 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   out.collectives = executable->last_run_collectives();
   for (std::size_t i = 0; i < results.size(); ++i) {
     out.results.push_back(join(engine, results[i], executable->result_shardings()[i],
-                               executable->result_shapes()[i]));
+                               executable->result_shapes()[i], options.process_of));
   }
   return out;
 }

@@ -2,15 +2,18 @@
 // Reads --mesh and --in-shardings, and cuts arrays into shards and joins them.
 #include "tools/tessera/placement.h"
 
+#include <tessera/device.h>
 #include <tessera/sharding.h>
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 
 #include "src/base/env.h"
+#include "src/base/processes.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/rewrite/drop_shardings.h"
 #include "tools/tessera/command.h"
@@ -55,8 +58,6 @@ Mesh::Shape parse_mesh(const std::string& text) {
   }
   return out;
 }
-
-namespace {}  // namespace
 
 PartitionSpec parse_spec(const std::string& text) { return PartitionSpec::parse(text, Location{}); }
 
@@ -207,10 +208,22 @@ Box box_of(const Dims& local, const Dims& at) {
 
 }  // namespace
 
+std::vector<std::int32_t> deal_out(std::int64_t devices) {
+  std::vector<std::int32_t> out;
+  const std::int64_t processes = process_count();
+  if (processes == 1) return out;
+  for (std::int64_t d = 0; d < devices; ++d) out.push_back(std::int32_t(d * processes / devices));
+  return out;
+}
+
 std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& array,
-                              const TensorSharding& sharding, std::int64_t devices) {
+                              const TensorSharding& sharding, std::int64_t devices,
+                              const std::vector<std::int32_t>& process_of) {
   std::vector<Device> list(std::size_t(devices), Device{0, 0, engine.platform()});
-  for (std::size_t d = 0; d < list.size(); ++d) list[d].id = std::int64_t(d);
+  for (std::size_t d = 0; d < list.size(); ++d) {
+    list[d].id = std::int64_t(d);
+    if (!process_of.empty()) list[d].process_index = process_of[d];
+  }
   const Box all = Box::entire(array.dims());
   const std::size_t width = byte_size(array.dtype());
   constexpr MemoryKind kMemory = MemoryKind::device;
@@ -229,23 +242,46 @@ std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& arr
 }
 
 Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& parts,
-             const TensorSharding& sharding, const Shape& shape) {
+             const TensorSharding& sharding, const Shape& shape,
+             const std::vector<std::int32_t>& process_of) {
   Literal out(Shape(shape.dtype, shape.dims));
   const Box all = Box::entire(shape.dims);
   const std::size_t width = byte_size(shape.dtype);
-  const auto take = [&](std::size_t device, const Box& part) {
-    engine.copy_out(parts[device], part, out.mutable_bytes(), all, width);
-  };
+  std::vector<std::pair<std::size_t, Box>> distinct;  // the first device that holds a part
   if (!is_cut(sharding)) {
     const bool one = sharding.kind == TensorSharding::Kind::maximal;
-    take(one ? std::size_t(sharding.device) : 0, all);
-    return out;
+    distinct.emplace_back(one ? std::size_t(sharding.device) : 0, all);
+  } else {
+    const Dims local = sharding.shard_dims(shape.dims);
+    std::set<Dims> seen;
+    for (std::size_t device = 0; device < parts.size(); ++device) {
+      const Dims at = sharding.shard_coordinates(std::int64_t(device));
+      if (seen.insert(at).second) distinct.emplace_back(device, box_of(local, at));
+    }
   }
-  const Dims local = sharding.shard_dims(shape.dims);
-  std::set<Dims> seen;
-  for (std::size_t device = 0; device < parts.size(); ++device) {
-    const Dims at = sharding.shard_coordinates(std::int64_t(device));
-    if (seen.insert(at).second) take(device, box_of(local, at));
+  std::string mine;  // what other processes lack
+  for (const auto& [device, part] : distinct) {
+    if (!parts[device]) continue;
+    engine.copy_out(parts[device], part, out.mutable_bytes(), all, width);
+    if (process_of.empty()) continue;
+    const std::size_t at = mine.size();
+    mine.resize(at + std::size_t(part.element_count()) * width);
+    engine.copy_out(parts[device], part, reinterpret_cast<std::byte*>(mine.data() + at), part,
+                    width);
+  }
+  if (process_of.empty()) return out;
+  std::vector<int> everybody(static_cast<std::size_t>(process_count()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const Activity activity{"the gathering of a result", "", {}};
+  const Processes::Turn turn(processes(), activity);
+  const auto given = processes()->gather(everybody, mine, activity);
+  std::vector<std::size_t> taken(given.size());
+  for (const auto& [device, part] : distinct) {
+    if (parts[device]) continue;
+    const auto owner = std::size_t(process_of[device]);
+    copy_common(reinterpret_cast<const std::byte*>(given[owner].data() + taken[owner]), part,
+                out.mutable_bytes(), all, width);
+    taken[owner] += std::size_t(part.element_count()) * width;
   }
   return out;
 }

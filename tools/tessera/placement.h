@@ -31,11 +31,16 @@ struct PlacementFlags {
 /// parameters without a spec are replicated on every device. UsageError, ShardingError.
 void place(ir::Module* module, const PlacementFlags& flags);
 
+/// The process of each logical device, in blocks; empty if there is one process.
+std::vector<std::int32_t> deal_out(std::int64_t devices);
 /// A buffer a device, made by the engine; devices that hold the same part get it made together.
-/// Uneven parts are padded with zeros.
+/// Uneven parts are padded with zeros. `process_of`: as deal_out says.
 std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& array,
-                              const TensorSharding& sharding, std::int64_t devices);
+                              const TensorSharding& sharding, std::int64_t devices,
+                              const std::vector<std::int32_t>& process_of);
+/// On all processes.
 Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& parts,
-             const TensorSharding& sharding, const Shape& shape);
+             const TensorSharding& sharding, const Shape& shape,
+             const std::vector<std::int32_t>& process_of);
 
 }  // namespace tessera::tool

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera run: compiles a module, runs it, and measures time.
+#include <tessera/device.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -40,9 +42,14 @@ std::string numbers(const std::vector<double>& values) {
 
 /// A value a line, under the names of the JSON object.
 void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
-  std::printf("module: %s (%s), %lld devices\n", report["module"].get<std::string>().c_str(),
+  std::printf("module: %s (%s), %lld devices", report["module"].get<std::string>().c_str(),
               report["form"].get<std::string>().c_str(),
               static_cast<long long>(report["devices"].get<std::int64_t>()));
+  if (report.contains("processes")) {
+    std::printf(" of %lld processes",
+                static_cast<long long>(report["processes"].get<std::int64_t>()));
+  }
+  std::printf("\n");
   std::printf("layouts: %s\n", report["layouts"].get<std::string>().c_str());
   std::printf("compile_ms: %.3f\n", report["compile_ms"].get<double>());
   std::printf("run_ms: %s\n", numbers(run_ms).c_str());
@@ -90,6 +97,9 @@ OrderedJson profile_json(const Profile& profile) {
 
 int run_module(const RunArguments& options) {
   if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
+  if (options.module == "-" && process_count() > 1) {
+    throw UsageError("-: several processes can't read one stdin; give a file");
+  }
   LoadedModule loaded = load_open_module(options.module);
   if (has_open_batch(*loaded.module) && !options.inputs.empty()) {
     loaded.module = with_batch(*loaded.module, batch_size_of(*loaded.module, options.inputs));
@@ -112,6 +122,9 @@ int run_module(const RunArguments& options) {
                                   repeating ? kWarmUps : 0, std::max(options.repeat, 1));
   if (profile) profile->stop();
   report["devices"] = outcome.devices;
+  // All processes have the results; the first one reports them.
+  const bool reports = process_index() == 0;
+  if (process_count() > 1) report["processes"] = process_count();
   report["layouts"] = to_string(layouts);
   report["compile_ms"] = outcome.compile_ms;
   report["run_ms"] = outcome.run_ms;
@@ -126,10 +139,10 @@ int run_module(const RunArguments& options) {
   if (!options.output_dir.empty()) {
     const std::filesystem::path folder(options.output_dir);
     std::error_code error;
-    std::filesystem::create_directories(folder, error);
+    if (reports) std::filesystem::create_directories(folder, error);
     for (std::size_t i = 0; i < outcome.results.size(); ++i) {
       const std::string path = (folder / ("out" + std::to_string(i) + ".npy")).string();
-      write_npy(path, outcome.results[i]);
+      if (reports) write_npy(path, outcome.results[i]);
       report["outputs"][i]["file"] = path;
     }
   }
@@ -146,6 +159,7 @@ int run_module(const RunArguments& options) {
     }
     report["ok"] = ok;
   }
+  if (!reports) return ok ? kDone : kFailed;
   if (options.json) {
     std::cout << report.dump() << "\n";
   } else {

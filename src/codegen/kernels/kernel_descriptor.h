@@ -27,6 +27,7 @@ struct KernelDescriptor {
   std::vector<bool> shares_inputs;
   /// A call prepares what it reads of the others, however few its units.
   bool rereads_per_call = false;
+  bool has_effects = false;  ///< as KernelTask has it
 
   explicit operator bool() const { return make != nullptr; }
 };

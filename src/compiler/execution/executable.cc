@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "src/base/env.h"
+#include "src/base/processes.h"
 #include "src/base/profiler.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/compile.h"
@@ -13,6 +14,7 @@
 #include "src/compiler/execution/full_gathers.h"
 #include "src/compiler/pipeline.h"
 #include "src/runtime/executor.h"
+#include "src/runtime/local_plan.h"
 
 namespace tessera::compiler {
 namespace {
@@ -47,6 +49,7 @@ class PlannedExecutable final : public Executable {
     }
     runtime::RunOptions options;
     options.check_replicas = env_flag("TESSERA_CHECK_REPLICAS", false);
+    options.local = local_plan();
     runtime::RunCounters counters;
     DeviceArrays results = runtime::run(c_.built.plan, std::move(args), options, &counters);
     std::lock_guard lock(mutex_);
@@ -103,6 +106,19 @@ class PlannedExecutable final : public Executable {
   std::vector<std::string> evaluator_ops() const override { return c_.built.evaluator_ops; }
 
  private:
+  /// What this process runs; null: all of it.
+  runtime::LocalPlan* local_plan() const {
+    Processes* all = c_.options.process_of.empty() ? nullptr : processes();
+    if (all == nullptr) return nullptr;
+    const std::lock_guard lock(mutex_);
+    auto& mine = local_plans_[all->id()];
+    if (!mine) {
+      mine = std::make_unique<runtime::LocalPlan>(c_.built.plan, c_.options.process_of, all,
+                                                  c_.module->name);
+    }
+    return mine.get();
+  }
+
   static const ir::Module& kept(const std::unique_ptr<ir::Module>& module) {
     if (!module) throw ValueError("this module was not kept: Options::keep_stages was off");
     return *module;
@@ -111,6 +127,8 @@ class PlannedExecutable final : public Executable {
   Compilation c_;
   mutable std::mutex mutex_;
   mutable runtime::RunCounters last_;
+  /// One, unless processes are simulated.
+  mutable std::map<std::uint64_t, std::unique_ptr<runtime::LocalPlan>> local_plans_;
 };
 
 }  // namespace

@@ -309,6 +309,8 @@ std::vector<Array> LoadedFunction::call_at(Location location,
     const ArrayImpl& impl = impl_of(given[i], where);
     const std::optional<Sharding>& requested = place.parameters[i];
     if (!requested || impl.committed || impl.kind == ArrayImpl::Kind::abstract) continue;
+    frontend::check_across_processes(
+        given[i], *requested, "argument " + std::to_string(i) + " of " + state_->name, where);
     given[i] = internal::make_device_array(
         impl.shape, *requested, frontend::buffers_as(given[i], *requested, where), true, impl.weak);
   }

@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/literal_util.h"
+#include "src/base/processes.h"
 #include "src/base/widen.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/ops/internal.h"
@@ -104,7 +105,7 @@ Sharding Array::sharding(Location location) const {
   const ArrayImpl& impl = impl_of(*this, location);
   switch (impl.kind) {
     case ArrayImpl::Kind::host_scalar:
-      return SingleDeviceSharding(tessera::devices().front());
+      return SingleDeviceSharding(default_device());
     case ArrayImpl::Kind::device:
       return impl.sharding;
     case ArrayImpl::Kind::abstract:
@@ -148,7 +149,7 @@ std::vector<Shard> Array::addressable_shards(Location location) const {
   const ArrayImpl& impl = concrete(*this, "addressable_shards", location);
   const Sharding sharding = this->sharding(location);
   if (impl.kind == ArrayImpl::Kind::host_scalar) {
-    return {Shard{tessera::devices().front(), {}, 0, *this}};
+    return {Shard{default_device(), {}, 0, *this}};
   }
   const auto layout = layout_of_parts(sharding, impl.shape.dims, location);
   const Shape local(impl.shape.dtype, layout->shard_shape);
@@ -157,6 +158,7 @@ std::vector<Shard> Array::addressable_shards(Location location) const {
   std::vector<Shard> out;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const Device& device = layout->devices[i];
+    if (!is_local(device)) continue;
     out.push_back(Shard{device, layout->indices[i], layout->replica_ids[i],
                         internal::make_device_array(local, SingleDeviceSharding(device),
                                                     {buffers[i]}, impl.committed, impl.weak)});
@@ -335,6 +337,9 @@ std::ostream& operator<<(std::ostream& out, const Array& array) {
       return out << ")";
     default:
       break;
+  }
+  if (impl.kind == ArrayImpl::Kind::device && !impl.sharding.is_fully_addressable()) {
+    return out << "Array(" << array.type_string() << ", on devices of several processes)";
   }
   const std::optional<Literal> value = frontend::literal_if_alive(array, {});
   if (!value) return out << "Array(" << array.type_string() << ", deleted)";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/at_location.h"
+#include "src/base/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/sharding/api/sharding_impl.h"
@@ -129,7 +130,7 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
     }
   }
   choice = chooser.with_abstract(std::move(choice));
-  if (choice.devices.empty()) return {{devices().front()}, "the default device", false, {}};
+  if (choice.devices.empty()) return {{default_device()}, "the default device", false, {}};
   return choice;
 }
 
@@ -160,7 +161,10 @@ std::string missing_devices(const std::vector<Device>& list) {
       engine = compiler::find_engine(d.platform);
     }
     const std::vector<Device>& all = engine != nullptr ? engine->devices() : devices();
-    if (d.id >= 0 && d.id < std::int64_t(all.size()) && all[std::size_t(d.id)] == d) continue;
+    if (d.id >= 0 && d.id < std::int64_t(all.size()) && all[std::size_t(d.id)] == d &&
+        all[std::size_t(d.id)].process_index == d.process_index) {
+      continue;
+    }
     return d.to_string() + ", a device that this process doesn't have; there are " +
            all.front().to_string() + " to " + all.back().to_string();
   }

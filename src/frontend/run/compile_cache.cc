@@ -53,6 +53,7 @@ std::string cache_key(const ir::Module& module, const compiler::Options& compile
   key += ";" + (compile.network ? compile.network->to_string() : "");
   key += ";" + to_string(compile.layouts) + ";" + std::to_string(int(compile.full_gathers)) + ";" +
          std::to_string(compile.collective_matmul_from_bytes) + ";" + platform;
+  for (const std::int32_t p : compile.process_of) key += "," + std::to_string(p);
   return key;
 }
 
@@ -82,12 +83,14 @@ std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engin
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs, Layouts layouts,
                                                            std::optional<std::int64_t> budget,
-                                                           const std::optional<Network>& network) {
+                                                           const std::optional<Network>& network,
+                                                           std::vector<std::int32_t> process_of) {
   compiler::Options options;
   options.runs = runs;
   options.layouts = layouts;
   if (budget) options.memory_budget = budget;
   if (network) options.network = network;
+  options.process_of = std::move(process_of);
   const std::string key = cache_key(*module, options, engine.platform());
   CompileCache& cache = compile_cache();
   using Work = Pending<compiler::Executable>;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "src/base/log.h"
+#include "src/base/processes.h"
 #include "src/compiler/engine.h"
 #include "src/compiler/layouts.h"
 #include "src/frontend/arrays/array_impl.h"
@@ -115,6 +116,14 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
 const compiler::Engine& compiling_engine(const BoundProgram& bound) {
   return bound.lacks_devices.empty() ? compiler::engine_of(bound.devices)
                                      : compiler::engine_of(devices().front());
+}
+
+/// The process of each device; empty if all are of this one.
+std::vector<std::int32_t> processes_of(const std::vector<Device>& devices) {
+  if (std::all_of(devices.begin(), devices.end(), is_local)) return {};
+  std::vector<std::int32_t> out;
+  for (const Device& d : devices) out.push_back(std::int32_t(d.process_index));
+  return out;
 }
 
 /// The donated parameters whose memory a result can use: one in the same memory, of the same dtype
@@ -315,7 +324,8 @@ BoundProgram compile_program(PlacedProgram placed) {
   BoundProgram bound = std::move(placed.bound);
   bound.executable = compile_cached(
       compiling_engine(bound), std::move(program.module), bound.lacks_devices.empty(),
-      compiler::choose_layouts(program.layouts), program.memory_budget, program.network);
+      compiler::choose_layouts(program.layouts), program.memory_budget, program.network,
+      bound.lacks_devices.empty() ? processes_of(bound.devices) : std::vector<std::int32_t>());
   bound.memory_budget = program.memory_budget;
   bound.network = program.network;
   for (const auto& listener : placed.listeners) listener->compiled();
@@ -404,6 +414,24 @@ void check_layouts(const BoundProgram& program, std::span<const Array> args, Loc
 
 }  // namespace
 
+namespace {
+
+/// ValueError if each process would give a part of a value of its own, which needn't be the same.
+void check_uncommitted(const BoundProgram& program, const Array& array, const Sharding& target,
+                       Location location) {
+  if (processes() == nullptr) return;
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.committed || target.is_fully_replicated() || target.is_fully_addressable()) return;
+  throw ValueError(
+      "an argument of '" + program.name + "' (" + impl.shape.to_string() +
+          ") is a value of this process, and is to be split as " + target.to_string() +
+          " over devices of several processes; valid: device_put, which checks that all processes "
+          "have the same, or make_array_from_process_local_data, of which each has a part",
+      location);
+}
+
+}  // namespace
+
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location) {
   if (!program.lacks_devices.empty()) throw ValueError(program.lacks_devices, location);
@@ -412,6 +440,7 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
   compiler::DeviceArrays inputs(count);
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
+    check_uncommitted(program, args[i], program.parameter_shardings[i], location);
     inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
   }
   std::vector<bool> donated(count, false);

@@ -119,6 +119,10 @@ void clear_compile_cache();
 /// ValueError if this process lacks one of these devices, or there are none: data can't be placed
 /// there. `who` begins the message.
 void check_devices_exist(const Sharding& sharding, const std::string& who, Location location);
+/// Before a value is placed: where the target has devices of other processes, it must be the same
+/// in all of these (RuntimeError, on all), and not committed to devices of this one (ValueError).
+void check_across_processes(const Array& array, const Sharding& target, const std::string& who,
+                            Location location);
 /// Number of programs compiled so far (tests of caching).
 std::int64_t compilation_count();
 

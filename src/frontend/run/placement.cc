@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_put, sharding constraints, and arrays made from per-device pieces.
+// device_put and sharding constraints.
 #include <tessera/placement.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/contains.h"
+#include "src/base/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
@@ -81,7 +82,7 @@ std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
   check_donation(leaves, options, location);
   if (frontend::Trace::current()) {
     const auto memory = memory_kind_named(kind);
-    if (!memory) check_memory_kind(kind, {tessera::devices().front()}, location);
+    if (!memory) check_memory_kind(kind, {default_device()}, location);
     std::vector<Array> out;
     for (const Array& leaf : leaves) {
       out.push_back(frontend::transferred(leaf, *memory, location));
@@ -92,10 +93,9 @@ std::vector<Array> transfer_leaves(const std::vector<Array>& leaves,
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(leaves[i], location);
-    const Sharding sharding =
-        impl.kind == ArrayImpl::Kind::device
-            ? impl.sharding.with_memory_kind(kind, location)
-            : SingleDeviceSharding(tessera::devices().front(), kind, location);
+    const Sharding sharding = impl.kind == ArrayImpl::Kind::device
+                                  ? impl.sharding.with_memory_kind(kind, location)
+                                  : SingleDeviceSharding(default_device(), kind, location);
     frontend::check_devices_exist(sharding, "device_put's argument" + paths[i], location);
     auto buffers =
         at_location(location, [&] { return frontend::buffers_as(leaves[i], sharding, location); });
@@ -126,7 +126,7 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const std::string who = "device_put's argument" + paths[i];
     shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
-    if (!shardings[i]) shardings[i] = SingleDeviceSharding(tessera::devices().front());
+    if (!shardings[i]) shardings[i] = SingleDeviceSharding(default_device());
     frontend::check_devices_exist(*shardings[i], who, location);
     frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
                          location);
@@ -142,6 +142,8 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
   std::vector<Array> out;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(leaves[i], location);
+    frontend::check_across_processes(leaves[i], *shardings[i], "device_put's argument" + paths[i],
+                                     location);
     auto buffers = at_location(
         location, [&] { return frontend::buffers_as(leaves[i], *shardings[i], location); });
     out.push_back(
@@ -397,33 +399,6 @@ Array on_mesh_in_scope(const Array& array, Location location, const std::string&
                             frontend::named_sharding(mesh, *impl.spec, who, location), location);
 }
 
-void check_process_local(const std::vector<Array>& leaves,
-                         const std::function<void(TreeVisitor&)>& walk,
-                         const std::vector<std::vector<std::int64_t>>& global_shapes,
-                         Location location) {
-  const std::string api = "make_array_from_process_local_data";
-  if (frontend::Trace::current()) {
-    throw TracerError(api + " can't be called while a function is traced", location);
-  }
-  const std::size_t n = global_shapes.size();
-  if (n > 1 && n != leaves.size()) {
-    throw ValueError(api + ": " + std::to_string(n) + " global shapes for " +
-                         std::to_string(leaves.size()) +
-                         " arrays; give none, one for all, or one for each",
-                     location);
-  }
-  const std::vector<std::string> paths = leaf_paths(walk);
-  for (std::size_t i = 0; i < leaves.size() && n > 0; ++i) {
-    const Dims& global = global_shapes[n == 1 ? 0 : i];
-    const Shape& shape = impl_of(leaves[i], location).shape;
-    if (shape.dims == global) continue;
-    throw ShapeError(api + ": the data of x" + paths[i] + " is " + shape.to_string() +
-                         ", and its global shape is to be " + tessera::to_string(global) +
-                         "; this process holds all devices, so the two are the same",
-                     location);
-  }
-}
-
 }  // namespace internal
 
 Array copy(Operand x) {
@@ -472,112 +447,6 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Par
   const Array out = shape_dtype_struct(std::move(shape), dtype, Sharding(), location);
   impl_of(out).spec = spec;
   return out;
-}
-
-Array make_array_from_callback(const std::vector<std::int64_t>& shape, const Sharding& sharding,
-                               const std::function<Array(const Index&)>& callback,
-                               Location location) {
-  if (frontend::Trace::current()) {
-    throw TracerError("make_array_from_callback can't be called while a function is traced",
-                      location);
-  }
-  const Dims local = sharding.shard_shape(shape, location);
-  frontend::check_devices_exist(sharding, "make_array_from_callback's sharding", location);
-  const auto indices = sharding.devices_indices_map(shape, location);
-  const std::vector<Device> list = sharding.device_list(location);
-  const compiler::Engine& engine = compiler::engine_of(list);
-  std::vector<std::pair<Index, DeviceBuffer>> made;
-  std::vector<DeviceBuffer> buffers(list.size());
-  std::optional<DType> dtype;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Index& index = indices.at(list[i]);
-    auto found =
-        std::find_if(made.begin(), made.end(), [&](const auto& m) { return m.first == index; });
-    if (found == made.end()) {
-      const Array part = callback(index);
-      const Literal value = frontend::to_literal(part, location);
-      if (value.dims() != local || (dtype && *dtype != value.dtype())) {
-        throw ShapeError("make_array_from_callback of shape " + to_string(shape) + " with " +
-                             sharding.to_string() + ": the callback must return arrays of shape " +
-                             to_string(local) +
-                             (dtype ? " and dtype " + std::string(name(*dtype)) : "") + ", got " +
-                             value.shape().to_string(),
-                         location);
-      }
-      dtype = value.dtype();
-      made.emplace_back(
-          index, frontend::place_literal(
-                     value, SingleDeviceSharding(list[i], sharding.memory_kind()), location)[0]);
-      found = made.end() - 1;
-    }
-    buffers[i] = engine.on_device(found->second, list[i]);
-  }
-  return internal::make_device_array(Shape(*dtype, shape), sharding, std::move(buffers), true,
-                                     false);
-}
-
-Array make_array_from_single_device_arrays(const std::vector<std::int64_t>& shape,
-                                           const Sharding& sharding,
-                                           const std::vector<Array>& arrays, Location location) {
-  const std::string api = "make_array_from_single_device_arrays";
-  const std::vector<Device> list = sharding.device_list(location);
-  const Dims local = sharding.shard_shape(shape, location);
-  if (arrays.empty()) throw ValueError(api + ": no arrays given, so no dtype", location);
-  if (arrays.size() != list.size()) {
-    throw ValueError(api + ": " + sharding.to_string() + " has " + std::to_string(list.size()) +
-                         " addressable devices, and " + std::to_string(arrays.size()) +
-                         " arrays were given",
-                     location);
-  }
-  std::map<Device, Array> by_device;
-  for (const Array& a : arrays) {
-    if (a.is_tracer()) {
-      throw ValueError(api + " can't be called with traced arrays", location);
-    }
-    const std::vector<Device> where = a.sharding(location).device_list();
-    if (where.size() != 1) {
-      throw ValueError(api + ": each array must be on one device, got one with " +
-                           std::to_string(where.size()) + " shards",
-                       location);
-    }
-    if (!by_device.emplace(where[0], a).second) {
-      throw ValueError(api + ": two arrays are on device " + where[0].to_string(), location);
-    }
-    if (a.dtype() != arrays[0].dtype()) {
-      throw DTypeError(api + ": arrays of different dtypes: " + arrays[0].type_string() + " and " +
-                           a.type_string(),
-                       location);
-    }
-    if (a.shape() != local) {
-      throw ShapeError(api + ": each part of shape " + to_string(shape) + " under " +
-                           sharding.to_string() + " has shape " + to_string(local) + ", got " +
-                           a.type_string(),
-                       location);
-    }
-  }
-  Dims missing, foreign;
-  std::vector<DeviceBuffer> buffers;
-  const std::set<Device> expected(list.begin(), list.end());
-  for (const Device& d : list) {
-    auto found = by_device.find(d);
-    if (found == by_device.end()) {
-      missing.push_back(d.id);
-    } else {
-      const SingleDeviceSharding where(d, sharding.memory_kind(), location);
-      buffers.push_back(frontend::buffers_as(found->second, where, location)[0]);
-    }
-  }
-  for (const auto& [d, a] : by_device) {
-    if (!expected.count(d)) foreign.push_back(d.id);
-  }
-  if (!missing.empty() || !foreign.empty()) {
-    throw ValueError(api + ": devices " + to_string(missing) +
-                         " of the sharding have no array, and there are arrays on devices " +
-                         to_string(foreign) + " that the sharding lacks",
-                     location);
-  }
-  return internal::make_device_array(Shape(arrays[0].dtype(), shape), sharding, std::move(buffers),
-                                     true, false);
 }
 
 }  // namespace tessera

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers of values between the host and devices, and between shardings.
+#include <algorithm>
 #include <map>
 
 #include "src/base/box.h"
 #include "src/base/check.h"
+#include "src/base/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
+#include "src/frontend/run/move_across.h"
 #include "src/sharding/api/shard_layout.h"
 #include "src/sharding/api/sharding_impl.h"
 
@@ -104,6 +107,21 @@ Array resharded(const Array& array, const Sharding& sharding, Location location)
   return run_program(bind_program(std::move(program), args), args, location)[0];
 }
 
+[[noreturn]] void throw_elsewhere(const ArrayImpl& impl, Location location) {
+  std::string here;
+  for (const Device& d : impl.sharding.device_list()) {
+    if (is_local(d)) here += (here.empty() ? "" : ", ") + d.to_string();
+  }
+  throw RuntimeError(
+      "the value of " + impl.shape.to_string() + " can't be read by process " +
+          std::to_string(process_index()) + ": it is on devices of other processes as well, " +
+          impl.sharding.to_string() + ", and here are the parts of " +
+          (here.empty() ? "none" : here) +
+          "; valid: process_allgather(x, {.tiled = true}), which every process calls, or "
+          "addressable_shards()",
+      location);
+}
+
 /// Assembles the devices' parts.
 Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buffers,
                Location location) {
@@ -115,20 +133,40 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   const auto& list = impl.sharding.impl().devices();
   const compiler::Engine& engine = compiler::engine_of(list.front());
   if (buffers.size() == 1 || impl.sharding.is_fully_replicated()) {
-    engine.copy_out(buffers.front(), whole, bytes, whole, element);
+    const auto here =
+        std::find_if(buffers.begin(), buffers.end(), [](const DeviceBuffer& b) { return bool(b); });
+    if (here == buffers.end()) throw_elsewhere(impl, location);
+    engine.copy_out(*here, whole, bytes, whole, element);
     return out;
   }
+  const bool all_here =
+      std::all_of(buffers.begin(), buffers.end(), [](const DeviceBuffer& b) { return bool(b); });
   const auto layout = layout_of_parts(impl.sharding, impl.shape.dims, location);
   if (layout->partial_sums) {
+    if (!all_here) throw_elsewhere(impl, location);
     const Array terms =
         internal::make_device_array(impl.shape, impl.sharding, buffers, true, false);
     const Array sum = resharded(terms, summed(impl.sharding), location);
     return joined(*sum.impl(), internal::shared_buffers(*sum.impl(), location), location);
   }
   TESSERA_CHECK(buffers.size() == layout->devices.size(), "a buffer per device");
+  if (all_here) {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (layout->replica_ids[i] != 0) continue;
+      engine.copy_out(buffers[i], box_of(layout->indices[i], impl.shape.dims), bytes, whole,
+                      element);
+    }
+    return out;
+  }
+  // Each part by whichever of its copies is here.
+  std::map<Box, std::size_t> parts;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (layout->replica_ids[i] != 0) continue;
-    engine.copy_out(buffers[i], box_of(layout->indices[i], impl.shape.dims), bytes, whole, element);
+    const auto [found, added] = parts.emplace(box_of(layout->indices[i], impl.shape.dims), i);
+    if (!added && !buffers[found->second]) found->second = i;
+  }
+  for (const auto& [box, i] : parts) {
+    if (!buffers[i]) throw_elsewhere(impl, location);
+    engine.copy_out(buffers[i], box, bytes, whole, element);
   }
   return out;
 }
@@ -185,7 +223,7 @@ Array from_literal(const Literal& literal, bool weak, bool committed) {
     impl->weak = true;
     return Array(std::move(impl));
   }
-  const SingleDeviceSharding where(devices().front());
+  const SingleDeviceSharding where(default_device());
   return internal::make_device_array(literal.shape(), where, place_literal(literal, where, {}),
                                      committed, weak);
 }
@@ -193,6 +231,13 @@ Array from_literal(const Literal& literal, bool weak, bool committed) {
 namespace {
 
 const std::string& platform_of(const Sharding& s) { return s.impl().devices().front().platform; }
+
+/// Whether the pieces, which are disjoint, hold all of a part.
+bool hold(std::span<const compiler::Engine::Piece> pieces, const Box& part) {
+  std::int64_t count = 0;
+  for (const auto& piece : pieces) count += common(piece.box, part).element_count();
+  return count == part.element_count();
+}
 
 /// The parts for other devices, made of the existing parts: equal ones are shared, each other part
 /// is assembled once.
@@ -206,15 +251,27 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
   std::map<Box, DeviceBuffer> sources;
   const auto from_indices = impl.sharding.devices_indices_map(global, {});
   for (std::size_t i = 0; i < from.size(); ++i) {
-    sources.emplace(box_of(from_indices.at(from[i]), global), parts[i]);
+    if (parts[i]) sources.emplace(box_of(from_indices.at(from[i]), global), parts[i]);
   }
   std::vector<compiler::Engine::Piece> pieces;
   for (const auto& [box, buffer] : sources) pieces.push_back({box, buffer});
   const compiler::Engine& engine = compiler::engine_of(to);
+  if (processes() != nullptr && !impl.sharding.is_fully_addressable() &&
+      impl.sharding.device_set() == sharding.device_set()) {
+    const auto to_indices = sharding.devices_indices_map(global, {});
+    PartsOfDevices have, want;
+    for (const Device& d : from) have.emplace_back(d, box_of(from_indices.at(d), global));
+    for (const Device& d : to) want.emplace_back(d, box_of(to_indices.at(d), global));
+    for (auto& piece : pieces_from_others(have, want, sources, element, engine, location)) {
+      pieces.push_back(std::move(piece));
+    }
+  }
   const MemoryKind kind = internal::memory_of(sharding);
   const bool stays = internal::memory_of(impl.sharding) == kind;
   std::vector<DeviceBuffer> out(to.size());
   for (const auto& [part, holders] : holders_of_parts(sharding, to, global)) {
+    if (std::none_of(holders.devices.begin(), holders.devices.end(), is_local)) continue;
+    if (!hold(pieces, part)) throw_elsewhere(impl, location);
     if (const auto same = sources.find(part); same != sources.end()) {
       const DeviceBuffer there = stays ? same->second : engine.copy({&same->second, 1}, kind)[0];
       for (std::size_t k = 0; k < holders.places.size(); ++k) {

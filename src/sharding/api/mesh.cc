@@ -13,7 +13,7 @@
 #include "src/base/contains.h"
 #include "src/base/log.h"
 #include "src/base/shape.h"
-#include "src/sharding/api/local_process.h"
+#include "src/base/processes.h"
 #include "src/sharding/api/manual_mesh_scope.h"
 #include "src/sharding/api/mesh_impl.h"
 #include "src/sharding/axes/axis_name.h"
@@ -257,14 +257,14 @@ std::vector<Device> Mesh::local_devices(Location location) const {
   refuse_abstract(*this, "local_devices", location);
   std::vector<Device> out;
   for (const Device& d : impl_->devices) {
-    if (internal::is_local(d)) out.push_back(d);
+    if (is_local(d)) out.push_back(d);
   }
   return out;
 }
 
 bool Mesh::is_multi_process() const {
   return std::any_of(impl_->devices.begin(), impl_->devices.end(),
-                     [](const Device& d) { return !internal::is_local(d); });
+                     [](const Device& d) { return !is_local(d); });
 }
 
 Mesh Mesh::local_mesh(Location location) const {
@@ -277,7 +277,7 @@ Mesh Mesh::local_mesh(Location location) const {
   };
   std::vector<std::set<std::int64_t>> held(impl_->sizes.size());
   for (std::size_t p = 0; p < impl_->devices.size(); ++p) {
-    if (!internal::is_local(impl_->devices[p])) continue;
+    if (!is_local(impl_->devices[p])) continue;
     for (std::size_t a = 0; a < held.size(); ++a) held[a].insert(coordinate(p, a));
   }
   if (held.empty() || held[0].empty()) {
@@ -302,7 +302,7 @@ Mesh Mesh::local_mesh(Location location) const {
     for (std::size_t a = 0; a < held.size(); ++a)
       within = within && held[a].count(coordinate(p, a));
     if (!within) continue;
-    if (!internal::is_local(impl_->devices[p])) {
+    if (!is_local(impl_->devices[p])) {
       throw ShardingError("local_mesh of " + to_string() +
                               ": the devices of this process must form a contiguous block, and " +
                               impl_->devices[p].to_string() + " of process " +

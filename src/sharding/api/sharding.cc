@@ -7,7 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/base/shape.h"
-#include "src/sharding/api/local_process.h"
+#include "src/base/processes.h"
 #include "src/sharding/api/shard_layout.h"
 #include "src/sharding/api/sharding_impl.h"
 
@@ -48,7 +48,7 @@ std::vector<Device> Sharding::device_list(Location location) const {
 std::set<Device> Sharding::addressable_devices(Location location) const {
   std::set<Device> out;
   for (const Device& d : devices_for(*this, "addressable_devices", location)) {
-    if (internal::is_local(d)) out.insert(d);
+    if (is_local(d)) out.insert(d);
   }
   return out;
 }
@@ -70,7 +70,7 @@ std::map<Device, Index> Sharding::devices_indices_map(const Dims& global_shape,
 std::map<Device, Index> Sharding::addressable_devices_indices_map(const Dims& global_shape,
                                                                   Location location) const {
   std::map<Device, Index> out = devices_indices_map(global_shape, location);
-  std::erase_if(out, [](const auto& entry) { return !internal::is_local(entry.first); });
+  std::erase_if(out, [](const auto& entry) { return !is_local(entry.first); });
   return out;
 }
 
@@ -89,7 +89,7 @@ bool Sharding::is_fully_replicated() const { return impl().is_fully_replicated()
 
 bool Sharding::is_fully_addressable(Location location) const {
   const auto& d = devices_for(*this, "is_fully_addressable", location);
-  return !d.empty() && std::all_of(d.begin(), d.end(), internal::is_local);
+  return !d.empty() && std::all_of(d.begin(), d.end(), is_local);
 }
 
 bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim) const {

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of programs in several processes, which mpirun starts.
+
+add_executable(tessera_processes_tests "${PROJECT_SOURCE_DIR}/tests/processes/processes_test.cc"
+  "${PROJECT_SOURCE_DIR}/tests/support/process_cases.cc")
+add_executable(tessera_processes_failures "${PROJECT_SOURCE_DIR}/tests/processes/failures.cc")
+foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures)
+  target_link_libraries(${name} PRIVATE tessera::tessera tessera_build_flags GTest::gtest)
+  # Without a precompiled header: the targets that have one would be built first.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+endforeach()
+
+set(tessera_mpirun "${MPIEXEC_EXECUTABLE}")
+if(NOT tessera_mpirun)
+  set(tessera_mpirun mpirun)
+endif()
+function(tessera_add_process_test name)
+  add_test(NAME ${name}
+           COMMAND sh "${PROJECT_SOURCE_DIR}/tests/processes/run.sh" "${tessera_mpirun}" ${ARGN}
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(${name} PROPERTIES LABELS processes TIMEOUT 600 SKIP_RETURN_CODE 77
+    ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
+endfunction()
+tessera_add_process_test(processes_2 cases 2 2 "$<TARGET_FILE:tessera_processes_tests>")
+tessera_add_process_test(processes_4 cases 4 1 "$<TARGET_FILE:tessera_processes_tests>")
+tessera_add_process_test(processes_failures failures
+  "$<TARGET_FILE:tessera_processes_failures>")
+if(TESSERA_BUILD_TOOLS)
+  tessera_add_process_test(processes_corpus corpus 2 "$<TARGET_FILE:tool_tessera>"
+    "${PROJECT_SOURCE_DIR}/tests/corpus")
+endif()

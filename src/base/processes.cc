@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// What processes exchange and wait for, and how they fail together.
+#include "src/base/processes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Notes: a letter, then a text.
+constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f';
+
+/// How long others are given to say where they are.
+constexpr auto kAnswers = 1500ms;
+/// What a process that has ended, or failed, sent before may still arrive.
+constexpr auto kLate = 500ms;
+
+std::string seconds(std::chrono::steady_clock::duration d) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(d).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string process(int p) { return "process " + std::to_string(p); }
+
+}  // namespace
+
+std::string Activity::to_string() const {
+  std::string out(what);
+  if (!program.empty()) out += " of '" + std::string(program) + "'";
+  if (location.known()) out += " (" + location.to_string() + ")";
+  return out;
+}
+
+Processes::Processes(std::shared_ptr<Transport> transport, std::chrono::milliseconds timeout)
+    : transport_(std::move(transport)),
+      index_(transport_->index()),
+      count_(transport_->count()),
+      id_(next_id()),
+      timeout_(timeout) {}
+
+Processes::~Processes() = default;
+
+Processes::Turn::Turn(Processes* processes, const Activity& activity)
+    : processes_(processes), uncaught_(std::uncaught_exceptions()), who_(activity.to_string()) {
+  Processes& p = *processes_;
+  if (p.owner_ != std::this_thread::get_id()) {
+    p.mutex_.lock();
+    p.owner_ = std::this_thread::get_id();
+  }
+  if (p.depth_++ > 0) return;
+  ++p.turn_;
+  if (p.failed_.empty()) return;
+  const std::string text =
+      who_ + " can't begin: this program's processes have failed before: " + p.failed_;
+  p.tell_failure(process(p.index_) + " had failed before");
+  p.depth_ = 0;
+  p.owner_ = std::thread::id();
+  p.mutex_.unlock();
+  throw RuntimeError(text, activity.location);
+}
+
+Processes::Turn::~Turn() {
+  Processes& p = *processes_;
+  if (--p.depth_ > 0) return;
+  if (std::uncaught_exceptions() > uncaught_ && p.failed_.empty()) {
+    // Where all fail alike they go on together; whoever waits for this one fails by this note.
+    p.tell_failure(process(p.index_) + " has failed in " + who_ +
+                   (error_.empty() ? "; its own error says why" : ": " + error_));
+  }
+  p.owner_ = std::thread::id();
+  p.mutex_.unlock();
+}
+
+void Processes::pass_turn() {
+  if (owner_ == std::this_thread::get_id()) return;
+  const std::lock_guard lock(mutex_);
+  ++turn_;
+}
+
+Processes::Ticket Processes::start(std::span<const Outgoing> outgoing,
+                                   std::span<const Incoming> incoming, std::uint32_t tag) {
+  TESSERA_CHECK(depth_ > 0, "processes exchange in turns");
+  Ticket ticket;
+  // What an earlier turn left behind isn't taken for this one's.
+  ticket.transfer_ =
+      transport_->start(outgoing, incoming, (tag + std::uint32_t(turn_) * 977U) & 0x7fffU);
+  return ticket;
+}
+
+void Processes::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                         std::uint32_t tag, const Activity& activity) {
+  Ticket ticket = start(outgoing, incoming, tag);
+  finish(&ticket, activity);
+}
+
+void Processes::finish(Ticket* ticket, const Activity& activity) {
+  since_ = Clock::now();
+  waiting_ = &activity;
+  auto looked_at = since_;
+  std::string error;
+  for (std::int64_t tries = 0; !transport_->finished(ticket->transfer_.get(), &error); ++tries) {
+    if (!error.empty()) fail(error, activity);
+    if (tries < 200) continue;
+    const auto now = Clock::now();
+    if (now - since_ < 2ms) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::this_thread::sleep_for(now - since_ < 50ms ? 50us : 500us);
+    if (now - looked_at < 5ms) continue;
+    looked_at = now;
+    waits_for_ = transport_->waits_for(*ticket->transfer_);
+    take_notes();
+    const auto gone = [&](const std::map<int, std::string>& why) {
+      const auto found = why.find(waits_for_);
+      return found == why.end() ? nullptr : &found->second;
+    };
+    if (now - since_ >= kLate) {
+      if (!failures_.empty()) fail(failures_.begin()->second, activity);
+      if (const std::string* why = gone(ended_)) fail(*why, activity);
+    }
+    if (now - since_ >= timeout_) {
+      fail("nothing has arrived from " + process(waits_for_) + " for " + seconds(timeout_) +
+               " (TESSERA_EXCHANGE_TIMEOUT)",
+           activity);
+    }
+  }
+  ticket->transfer_.reset();
+  waiting_ = nullptr;
+  waits_for_ = -1;
+}
+
+std::string Processes::state() const {
+  if (waiting_ == nullptr) return "computes";
+  return "waits in " + waiting_->to_string() +
+         (waits_for_ < 0 ? std::string() : " for " + process(waits_for_)) + ", for " +
+         seconds(Clock::now() - since_);
+}
+
+void Processes::take_notes() {
+  int from = -1;
+  std::string note;
+  while (transport_->take_note(&from, &note)) {
+    const char kind = note.empty() ? '\0' : note[0];
+    const std::string text = note.empty() ? note : note.substr(1);
+    if (kind == kAsk) {
+      transport_->post(from, kState + state());
+    } else if (kind == kState) {
+      states_[from] = text;
+    } else if (kind == kEnded) {
+      ended_[from] = text;
+    } else if (kind == kFailed) {
+      const auto colon = text.find(':');
+      // What failed in an earlier turn failed there on this process, too.
+      if (colon != std::string::npos && std::stoll(text.substr(0, colon)) >= turn_) {
+        failures_[from] = text.substr(colon + 1);
+      }
+    }
+  }
+}
+
+void Processes::tell_failure(const std::string& text) {
+  for (int p = 0; p < count_; ++p) {
+    if (p != index_) transport_->post(p, kFailed + (std::to_string(turn_) + ":" + text));
+  }
+}
+
+std::string Processes::where_others_are(Clock::time_point since) {
+  states_.clear();
+  for (int p = 0; p < count_; ++p) {
+    if (p != index_ && ended_.count(p) == 0) transport_->post(p, std::string(1, kAsk));
+  }
+  const auto known = [&](int p) { return p == index_ || states_.count(p) + ended_.count(p) > 0; };
+  for (const auto begin = Clock::now(); Clock::now() - begin < kAnswers;) {
+    take_notes();
+    bool all = true;
+    for (int p = 0; p < count_; ++p) all = all && known(p);
+    if (all) break;
+    std::this_thread::sleep_for(1ms);
+  }
+  std::string out;
+  for (int p = 0; p < count_; ++p) {
+    out += "\n  " + process(p) + ": ";
+    if (p == index_) {
+      out += waiting_ == nullptr ? "this one"
+                                 : "waits in " + waiting_->to_string() + ", for " +
+                                       seconds(Clock::now() - since) + " (this one)";
+    } else if (states_.count(p) > 0) {
+      out += states_[p];
+    } else if (ended_.count(p) > 0) {
+      out += "has ended";
+    } else {
+      out += "doesn't answer: it computes, has stopped, or was ended";
+    }
+  }
+  return out;
+}
+
+void Processes::fail(const std::string& why, const Activity& activity) {
+  const auto since = since_;
+  const std::string mine = process(index_) + ", in " + activity.to_string() + ": " + why;
+  const std::string text = mine + ". Where the processes are:" + where_others_are(since);
+  failed_ = why;
+  tell_failure(mine);
+  waiting_ = nullptr;
+  waits_for_ = -1;
+  throw RuntimeError(text, activity.location);
+}
+
+std::vector<std::string> Processes::gather(std::span<const int> members, const std::string& mine,
+                                           const Activity& activity) {
+  const auto n = members.size();
+  std::vector<std::string> out(n);
+  std::vector<std::uint64_t> sizes(n, mine.size());
+  const std::uint64_t size = mine.size();
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (members[i] == index_) continue;
+    outgoing.push_back({members[i], reinterpret_cast<const std::byte*>(&size), sizeof size});
+    incoming.push_back({members[i], reinterpret_cast<std::byte*>(&sizes[i]), sizeof sizes[i]});
+  }
+  std::uint32_t tag = 1;  // of what is gathered, so that different things don't mix
+  for (const char c : activity.what) tag = tag * 31 + static_cast<unsigned char>(c);
+  exchange(outgoing, incoming, tag, activity);
+  outgoing.clear();
+  incoming.clear();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (members[i] == index_) {
+      out[i] = mine;
+      continue;
+    }
+    out[i].resize(sizes[i]);
+    if (!mine.empty()) {
+      outgoing.push_back(
+          {members[i], reinterpret_cast<const std::byte*>(mine.data()), mine.size()});
+    }
+    if (!out[i].empty()) {
+      incoming.push_back({members[i], reinterpret_cast<std::byte*>(out[i].data()), out[i].size()});
+    }
+  }
+  exchange(outgoing, incoming, tag + 1, activity);
+  return out;
+}
+
+void Processes::close() {
+  for (int p = 0; p < count_; ++p) {
+    if (p != index_) transport_->post(p, kEnded + process(index_) + " has ended");
+  }
+  transport_->close(failed_.empty());
+}
+
+}  // namespace tessera

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes that run this program together, and what they tell each other. All run the same
+// program, so that what one sends is what another expects next; if that turns out to be otherwise,
+// or takes too long, all of them end with an error.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <tessera/device.h>
+#include <tessera/error.h>
+
+#include "src/base/transport.h"
+
+namespace tessera {
+
+/// What a process does that exchanges something with others, for messages.
+struct Activity {
+  std::string_view what;     ///< "all-reduce sum.3"
+  std::string_view program;  ///< "f"; empty outside of programs
+  Location location;
+  std::string to_string() const;
+};
+
+class Processes {
+ public:
+  Processes(std::shared_ptr<Transport> transport, std::chrono::milliseconds timeout);
+  ~Processes();
+
+  int index() const { return index_; }
+  int count() const { return count_; }
+  /// A number that no other object of this class has.
+  std::uint64_t id() const { return id_; }
+
+  /// Held by a thread for as long as what it exchanges must not mix with what others do. Turns nest
+  /// within a thread.
+  class Turn {
+   public:
+    /// RuntimeError if the processes have failed before.
+    Turn(Processes* processes, const Activity& activity);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    /// The error by which the turn is about to end, for those that wait for this process.
+    void fails_by(const std::string& error) { error_ = error; }
+
+   private:
+    Processes* processes_;
+    int uncaught_;
+    std::string who_, error_;
+  };
+
+  /// Instead of a turn, by a process that has no part in what others do: all count them alike.
+  void pass_turn();
+
+  class Ticket {
+   public:
+    Ticket() = default;
+
+   private:
+    friend class Processes;
+    std::unique_ptr<Transport::Transfer> transfer_;
+  };
+  /// In a Turn: starts to move messages (see Transport::start), and waits until they are moved.
+  /// RuntimeError, on all processes, if that takes longer than the timeout, a process has ended or
+  /// failed, or exchanges something else.
+  Ticket start(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+               std::uint32_t tag);
+  void finish(Ticket* ticket, const Activity& activity);
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                std::uint32_t tag, const Activity& activity);
+  /// In a Turn: what each member says, in the order of `members`, of which this process is one.
+  std::vector<std::string> gather(std::span<const int> members, const std::string& mine,
+                                  const Activity& activity);
+
+  /// Ends the connections.
+  void close();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void take_notes();
+  /// Throws, and makes all others that wait do so.
+  [[noreturn]] void fail(const std::string& why, const Activity& activity);
+  void tell_failure(const std::string& text);
+  std::string where_others_are(Clock::time_point since);
+  std::string state() const;
+
+  std::shared_ptr<Transport> transport_;
+  const int index_, count_;
+  const std::uint64_t id_;
+  const std::chrono::milliseconds timeout_;
+
+  std::mutex mutex_;
+  std::atomic<std::thread::id> owner_{};
+  int depth_ = 0;
+  std::int64_t turn_ = 0;  ///< number of turns begun
+  std::string failed_;     ///< why nothing can be exchanged any more
+
+  // What this process waits for.
+  const Activity* waiting_ = nullptr;
+  int waits_for_ = -1;
+  Clock::time_point since_;
+  // From notes, by process.
+  std::map<int, std::string> states_, ended_, failures_;
+};
+
+/// The processes of this program; null if it runs in one. They are found at the first call, by the
+/// environment and TESSERA_ENGINE: see docs/several-processes.md. RuntimeError if they can't be
+/// connected.
+Processes* processes();
+/// Whether a device belongs to this process.
+bool is_local(const Device& device);
+/// The first device of this process: that of arrays which are on no certain one.
+const Device& default_device();
+
+/// Makes this thread a process of its own while it exists, with connections by `transport`, and
+/// `devices_per_process` devices in each process: so that several processes can be tested in one.
+class SimulatedProcess {
+ public:
+  SimulatedProcess(std::shared_ptr<Transport> transport, std::int64_t devices_per_process,
+                   std::chrono::milliseconds timeout);
+  ~SimulatedProcess();
+  SimulatedProcess(const SimulatedProcess&) = delete;
+  SimulatedProcess& operator=(const SimulatedProcess&) = delete;
+};
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between the processes that run a program. Each kind of connection is an implementation;
+// they may be in modules that are loaded on demand, so nothing here throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace tessera {
+
+struct Outgoing {
+  int to = 0;
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+struct Incoming {
+  int from = 0;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// One process's connections with the others. One thread at a time may use it.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int index() const = 0;
+  virtual int count() const = 0;
+
+  /// Messages on their way.
+  class Transfer {
+   public:
+    virtual ~Transfer() = default;
+  };
+  /// Starts to send and receive; the memory must stay until the transfer is finished. Messages from
+  /// one process to another are received in the order in which they are sent. Both sides must give
+  /// a message the same tag, of 15 bits, and size.
+  virtual std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
+                                          std::span<const Incoming> incoming,
+                                          std::uint32_t tag) = 0;
+  /// Goes on with it, without waiting. True if all is received, and what is sent may be changed.
+  /// Otherwise `error` may be set: a message was another one than is expected, or could not be
+  /// moved.
+  virtual bool finished(Transfer* transfer, std::string* error) = 0;
+  /// A process from which something is still expected, or that hasn't taken what was sent; -1 if
+  /// there is none.
+  virtual int waits_for(const Transfer& transfer) const = 0;
+
+  /// Short texts apart from the transfers: in no order with them, and received when asked for.
+  virtual void post(int to, const std::string& note) = 0;
+  virtual bool take_note(int* from, std::string* note) = 0;
+
+  /// Ends the connections: with all others, or, if this process fails, without waiting for them.
+  virtual void close(bool orderly) = 0;
+};
+
+/// The only symbol of a module with a transport: a transport that is never deleted, or null and why
+/// there is none.
+extern "C" using TransportFactory = Transport * (std::string * error);
+inline constexpr const char* kMpiTransportFactory = "tessera_mpi_transport";
+
+}  // namespace tessera

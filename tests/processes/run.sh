@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs tests in several processes.
+# usage: run.sh MPIRUN cases N DEVICES PROGRAM     the cases of PROGRAM, in N processes
+#        run.sh MPIRUN failures PROGRAM            what goes wrong ends all processes with a reason
+#        run.sh MPIRUN corpus N TOOL CORPUS        TOOL run and check, against one process's results
+# Exit code 77: there is no MPIRUN, or it starts no processes here.
+set -eu
+mpirun=$1 what=$2
+shift 2
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+command -v "$mpirun" >/dev/null 2>&1 || skip "there is no mpirun ($mpirun)"
+flags=
+if "$mpirun" --version 2>&1 | grep -qi 'open.\?mpi\|openrte'; then
+  # More processes than cores, also as root in a container, and without warnings of its own.
+  flags="--oversubscribe --allow-run-as-root"
+  export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_base_warn_component_unused=0
+fi
+in_processes() {
+  n=$1
+  shift
+  # shellcheck disable=SC2086
+  "$mpirun" $flags -np "$n" "$@"
+}
+in_processes 2 true >/dev/null 2>&1 || skip "$mpirun can't start processes here"
+
+TESSERA_EXCHANGE_TIMEOUT=${TESSERA_EXCHANGE_TIMEOUT:-60}
+export TESSERA_EXCHANGE_TIMEOUT
+failed=0
+fail() {
+  echo "FAILED: $*"
+  failed=1
+}
+
+cases() {
+  TESSERA_NUM_DEVICES=$2
+  export TESSERA_NUM_DEVICES
+  in_processes "$1" "$3"
+}
+
+# ends HOW SECONDS WORDS: the program ends so soon, with an error that has the words.
+ends() {
+  how=$1 seconds=$2
+  shift 2
+  begin=$(date +%s)
+  code=0
+  TESSERA_NUM_DEVICES=2 in_processes 2 "$program" "$how" >"$folder/out" 2>&1 || code=$?
+  took=$(($(date +%s) - begin))
+  if [ "$how" = nothing ]; then
+    [ "$code" -eq 0 ] || fail "$how: exit code $code"
+  else
+    [ "$code" -ne 0 ] || fail "$how: exit code 0"
+  fi
+  [ "$took" -le "$seconds" ] || fail "$how: it took $took seconds"
+  for word in "$@"; do
+    grep -q -- "$word" "$folder/out" || fail "$how: its output has no '$word'"
+  done
+  if [ "$failed" -ne 0 ]; then
+    cat "$folder/out"
+    return
+  fi
+  echo "ok: $how, $took seconds"
+}
+
+failures() {
+  program=$1
+  TESSERA_EXCHANGE_TIMEOUT=3
+  ends nothing 20
+  ends killed 20
+  ends ends 20 'process 0.* in all-\(gather\|reduce\)' 'process 1 has ended'
+  ends exits 20 'process 1 has ended'
+  ends throws 20 "this process can't go on" 'process 1 has ended'
+  ends sleeps 25 'nothing has arrived from process 1 for 3.0 s' 'TESSERA_EXCHANGE_TIMEOUT' \
+    "process 1: doesn't answer"
+  ends differs 20 'run different programs' '\[process 0\]' '\[process 1\]' 'first that differs'
+  ends other 20 '\[process 0\]' 'exchanges something else'
+}
+
+corpus() {
+  n=$1 tool=$2 programs=$3
+  in_processes "$n" "$tool" check "$programs" -q || fail "$n processes give other results"
+  for case in mlp_train_step transformer_block rnn_scan cond_switch sort_argsort_topk; do
+    "$tool" run "$programs/$case/s1.mlir" --inputs "$programs/$case" --output-dir "$folder/one" \
+      >/dev/null
+    in_processes "$n" "$tool" run "$programs/$case/s1.mlir" --inputs "$programs/$case" \
+      --output-dir "$folder/several" >"$folder/out"
+    grep -q "8 devices of $n processes" "$folder/out" || fail "$case: not in $n processes"
+    cmp "$folder/one/out0.npy" "$folder/several/out0.npy" || fail "$case: other bits"
+  done
+}
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$what" "$@"
+[ "$failed" -eq 0 ]

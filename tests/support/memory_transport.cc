@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transport through queues in memory.
+#include "tests/support/memory_transport.h"
+
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "src/base/processes.h"
+
+namespace tessera::testing {
+namespace {
+
+struct Message {
+  std::string bytes;
+  std::uint32_t tag;
+};
+struct Note {
+  int from;
+  std::string text;
+};
+
+struct Network {
+  explicit Network(int count) : queues(std::size_t(count * count)), notes(std::size_t(count)) {}
+  std::mutex mutex;
+  std::vector<std::deque<Message>> queues;  // from * count + to
+  std::vector<std::deque<Note>> notes;
+};
+
+class MemoryTransfer final : public Transport::Transfer {
+ public:
+  std::vector<Incoming> incoming;
+  std::vector<bool> arrived;
+  std::uint32_t tag = 0;
+};
+
+class MemoryTransport final : public Transport {
+ public:
+  MemoryTransport(std::shared_ptr<Network> network, int index, int count)
+      : network_(std::move(network)), index_(index), count_(count) {}
+
+  int index() const override { return index_; }
+  int count() const override { return count_; }
+
+  std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
+                                  std::span<const Incoming> incoming, std::uint32_t tag) override {
+    auto t = std::make_unique<MemoryTransfer>();
+    t->incoming.assign(incoming.begin(), incoming.end());
+    t->arrived.resize(incoming.size());
+    t->tag = tag;
+    const std::lock_guard lock(network_->mutex);
+    for (const Outgoing& m : outgoing) {
+      if (m.bytes == 0) continue;
+      network_->queues[std::size_t(index_ * count_ + m.to)].push_back(
+          {std::string(reinterpret_cast<const char*>(m.data), m.bytes), tag});
+    }
+    return t;
+  }
+
+  bool finished(Transfer* transfer, std::string* error) override {
+    auto& t = static_cast<MemoryTransfer&>(*transfer);
+    const std::lock_guard lock(network_->mutex);
+    bool all = true;
+    for (std::size_t i = 0; i < t.incoming.size(); ++i) {
+      const Incoming& m = t.incoming[i];
+      if (t.arrived[i] || m.bytes == 0) continue;
+      auto& queue = network_->queues[std::size_t(m.from * count_ + index_)];
+      // In order: what an earlier one of this transfer waits for comes first.
+      bool earlier = false;
+      for (std::size_t k = 0; k < i; ++k) {
+        earlier =
+            earlier || (!t.arrived[k] && t.incoming[k].bytes > 0 && t.incoming[k].from == m.from);
+      }
+      if (earlier || queue.empty()) {
+        all = false;
+        continue;
+      }
+      if (queue.front().tag != t.tag || queue.front().bytes.size() != m.bytes) {
+        *error = "process " + std::to_string(m.from) + " exchanges something else: it sent " +
+                 std::to_string(queue.front().bytes.size()) + " bytes, where " +
+                 std::to_string(m.bytes) + " are expected";
+        return false;
+      }
+      std::memcpy(m.data, queue.front().bytes.data(), m.bytes);
+      queue.pop_front();
+      t.arrived[i] = true;
+    }
+    return all;
+  }
+
+  int waits_for(const Transfer& transfer) const override {
+    const auto& t = static_cast<const MemoryTransfer&>(transfer);
+    for (std::size_t i = 0; i < t.incoming.size(); ++i) {
+      if (!t.arrived[i] && t.incoming[i].bytes > 0) return t.incoming[i].from;
+    }
+    return -1;
+  }
+
+  void post(int to, const std::string& note) override {
+    const std::lock_guard lock(network_->mutex);
+    network_->notes[std::size_t(to)].push_back({index_, note});
+  }
+  bool take_note(int* from, std::string* note) override {
+    const std::lock_guard lock(network_->mutex);
+    auto& mine = network_->notes[std::size_t(index_)];
+    if (mine.empty()) return false;
+    *from = mine.front().from;
+    *note = mine.front().text;
+    mine.pop_front();
+    return true;
+  }
+  void close(bool) override {}
+
+ private:
+  std::shared_ptr<Network> network_;
+  int index_, count_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<Transport>> connect_in_memory(int count) {
+  const auto network = std::make_shared<Network>(count);
+  std::vector<std::shared_ptr<Transport>> out;
+  for (int p = 0; p < count; ++p) {
+    out.push_back(std::make_shared<MemoryTransport>(network, p, count));
+  }
+  return out;
+}
+
+std::vector<std::string> run_processes(int count, int devices,
+                                       const std::function<void(int)>& program,
+                                       std::chrono::milliseconds timeout) {
+  const auto transports = connect_in_memory(count);
+  std::vector<std::string> errors(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (int p = 0; p < count; ++p) {
+    threads.emplace_back([&, p] {
+      try {
+        const SimulatedProcess process(transports[std::size_t(p)], devices, timeout);
+        program(p);
+      } catch (const std::exception& e) {
+        errors[std::size_t(p)] = e.what();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return errors;
+}
+
+}  // namespace tessera::testing

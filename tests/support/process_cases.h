@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds of programs in several processes: each case is run by all of them at once, which are
+// threads in the tests of the front end, and processes that MPI connects in tests/processes.
+#pragma once
+
+#include <vector>
+
+namespace tessera::testing {
+
+struct ProcessCase {
+  const char* name;
+  void (*run)();
+};
+/// For two processes or more, with as many devices each, four or more in all. Later cases don't
+/// depend on earlier ones.
+const std::vector<ProcessCase>& process_cases();
+
+}  // namespace tessera::testing
