@@ -112,7 +112,7 @@ TEST(Layouts, AMachineThatCantBeReadIsRefused) {
   setenv("TESSERA_NETWORK", "x=25GB/s:2us, start=5us", 1);
   const std::optional<Network> read = compiler::network_of_environment();
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->start_seconds, 5e-6);
+  EXPECT_DOUBLE_EQ(read->start_seconds, 5e-6);
   EXPECT_EQ(Network::parse(read->to_string()), *read);
   for (const char* wrong : {"x=25", "no/such/file", "start=5GB/s"}) {
     setenv("TESSERA_NETWORK", wrong, 1);
