@@ -146,9 +146,10 @@ void add_partition(CLI::App& app, std::function<int()>& run) {
   command->add_flag("--stats", options->stats, "Collectives, bytes and flops, to stderr");
   command->add_flag("--json", options->json,
                     "Print these as one JSON object; the program goes to the file of -o, if any");
-  command->add_option("--network", options->network,
-                      "Partition for it, and estimate times: 'data=50GB/s:1us,*=300GB/s,flops=200T,memory=1TB/s', "
-                      "or a file that says so");
+  command->add_option(
+      "--network", options->network,
+      "Partition for it, and estimate times: 'data=50GB/s:1us,*=300GB/s,flops=200T,memory=1TB/s', "
+      "or a file that says so");
   add_layouts_flag(command, &options->layouts);
   command->add_option("--mesh", options->placement.mesh,
                       "Mesh to partition for: data=2,model=4 (default: the module's own)");
