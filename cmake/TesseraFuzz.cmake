@@ -42,6 +42,7 @@ function(tessera_fuzzer target)
 endfunction()
 
 tessera_fuzzer(npy base)
+tessera_fuzzer(safetensors base)
 tessera_fuzzer(sharding_text base sharding)
 tessera_fuzzer(sharding_rule base sharding ir part_rule)
 tessera_fuzzer(sharding_facts base sharding part_facts)

@@ -46,7 +46,7 @@ function(tessera_add_layers)
     target_link_libraries(tessera_${layer}
       PRIVATE tessera_build_flags ${tessera_private_deps}
       PUBLIC Threads::Threads)
-    if(layer STREQUAL "compiler")
+    if(layer MATCHES "^(base|compiler|frontend)$")
       target_link_libraries(tessera_${layer} PRIVATE nlohmann_json::nlohmann_json)
     endif()
     if(layer STREQUAL "codegen")

@@ -10,7 +10,8 @@ die() {
 # Debian 12's packages for building the library and its examples, and those that the tests need in
 # addition. docs/dependencies.md states the purpose of each.
 build_packages="g++ cmake ninja-build mold libtbb-dev libopenblas-dev libfmt-dev
-  libxxhash-dev nlohmann-json3-dev llvm-19-dev libopenmpi-dev openmpi-bin"
+  libxxhash-dev nlohmann-json3-dev llvm-19-dev libzstd-dev zlib1g-dev libopenmpi-dev
+  openmpi-bin"
 test_packages="libgtest-dev libbenchmark-dev libcli11-dev clang-format-14
   pkg-config git"
 

@@ -8,6 +8,7 @@
 #include <tessera/axes_tree.h>
 #include <tessera/callable.h>
 #include <tessera/check_grads.h>
+#include <tessera/checkpoint.h>
 #include <tessera/collectives.h>
 #include <tessera/compute_on.h>
 #include <tessera/control_flow.h>
@@ -44,7 +45,9 @@
 #include <tessera/placement.h>
 #include <tessera/print.h>
 #include <tessera/processes.h>
+#include <tessera/profile.h>
 #include <tessera/random.h>
+#include <tessera/safetensors.h>
 #include <tessera/shard_alike.h>
 #include <tessera/shard_map.h>
 #include <tessera/sharding.h>

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -55,6 +56,8 @@ class TreeVisitor {
   /// A static value that is a view of text owned elsewhere.
   virtual void static_view(std::string_view& text) { static_value(quoted(text)); }
   virtual void static_view(const char*& text) { static_value(quoted(text)); }
+  /// Asked after each static value: the text of the value to assign in its place, or null.
+  virtual const std::string* replacement() { return nullptr; }
 
  protected:
   static std::string quoted(const char* text);
@@ -218,6 +221,42 @@ auto sorted_entries(Map& map) {
   return std::vector<Entry>(ordered.begin(), ordered.end());
 }
 
+/// A copy of the text that lives until the process ends, for trees that hold views of text.
+std::string_view kept_text(std::string_view text);
+const char* kept_text(const char* text);
+
+/// The inverse of static_text; a text that is none, or a value that T hasn't, is a ValueError.
+long long integer_of_static(std::string_view text, long long least, long long most);
+unsigned long long natural_of_static(std::string_view text, unsigned long long most);
+void float_of_static(std::string_view text, float& value);
+void float_of_static(std::string_view text, double& value);
+void float_of_static(std::string_view text, long double& value);
+std::string string_of_static(std::string_view text);
+const char* pointer_of_static(std::string_view text);
+/// Assigns a static value of which `text` is the static_text.
+template <class T>
+void assign_static(T& value, std::string_view text) {
+  if constexpr (std::is_enum_v<T>) {
+    using Number = std::underlying_type_t<T>;
+    Number number{};
+    assign_static(number, text);
+    value = static_cast<T>(number);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    float_of_static(text, value);
+  } else if constexpr (std::is_unsigned_v<T>) {
+    value = static_cast<T>(natural_of_static(text, std::numeric_limits<T>::max()));
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    value = static_cast<T>(
+        integer_of_static(text, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+  } else if constexpr (std::is_same_v<T, std::string_view>) {
+    value = kept_text(string_of_static(text));
+  } else if constexpr (std::is_same_v<T, const char*>) {
+    value = pointer_of_static(text);
+  } else {
+    value = string_of_static(text);
+  }
+}
+
 template <class T>
 void visit_tree(T& value, TreeVisitor& visitor) {
   using Node = TreeVisitor::Node;
@@ -227,8 +266,12 @@ void visit_tree(T& value, TreeVisitor& visitor) {
     visitor.leaf(value.array);
   } else if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, const char*>) {
     visitor.static_view(value);
+    if (const std::string* text = visitor.replacement()) assign_static(value, *text);
   } else if constexpr (is_static_like<T>) {
     visitor.static_value(static_text(value));
+    if constexpr (!std::is_const_v<T>) {
+      if (const std::string* text = visitor.replacement()) assign_static(value, *text);
+    }
   } else if constexpr (container_of<T>::kind == 1) {
     visitor.begin(Node::sequence, std::size(value));
     std::size_t i = 0;
@@ -300,9 +343,6 @@ std::string tree_signature(const std::function<void(TreeVisitor&)>& walk);
 /// One path per leaf: "", "[1]", "['a'].w1".
 std::vector<std::string> leaf_paths(const std::function<void(TreeVisitor&)>& walk);
 
-/// A copy of the text that lives until the process ends, for trees that hold views of text.
-std::string_view kept_text(std::string_view text);
-const char* kept_text(const char* text);
 void keep_viewed_texts(const std::function<void(TreeVisitor&)>& walk);
 /// Replaces views of text in a tree, or in a static value, by views of copies that live until the
 /// process ends: for values that are used after the call that they were passed to.

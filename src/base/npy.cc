@@ -2,11 +2,7 @@
 // Reads and writes NumPy's .npy files, with its Python-dict header and both memory orders.
 #include "src/base/npy.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cctype>
 #include <cerrno>
@@ -16,6 +12,8 @@
 #include <limits>
 #include <sstream>
 #include <system_error>
+
+#include "src/base/file_io.h"
 
 namespace tessera {
 
@@ -431,61 +429,11 @@ std::string to_npy(const Literal& value) {
   return out;
 }
 
-namespace {
-
-/// Writes all of it, and to the disk, or throws.
-void write_bytes(const std::string& path, int flags, std::string_view bytes,
-                 const std::string& target) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
-  const auto fail = [&] { throw IoError("can't write " + target + ": " + system_says()); };
-  if (fd < 0) fail();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      ::close(fd);
-      errno = error;
-      fail();
-    }
-    bytes.remove_prefix(std::size_t(written));
-  }
-  // Pipes and the like can't be synchronised.
-  const bool synchronised = ::fsync(fd) == 0 || errno == EINVAL || errno == EROFS;
-  const int error = errno;
-  if (::close(fd) != 0) fail();
-  errno = error;
-  if (!synchronised) fail();
-}
-
-}  // namespace
-
 void write_npy(const std::string& path, const Literal& value) {
   const std::string bytes = to_npy(value);
-  std::error_code ignored;
-  // What a link points to is replaced, not the link.
-  fs::path target(path);
-  if (fs::is_symlink(target, ignored)) {
-    const fs::path resolved = fs::canonical(path, ignored);
-    if (!ignored) target = resolved;
-  }
-  const fs::file_status there = fs::status(target, ignored);
-  if (fs::exists(there) && !fs::is_regular_file(there)) {
-    write_bytes(target.string(), 0, bytes, path);
-    return;
-  }
-  static std::atomic<unsigned> next{0};
-  const std::string aside =
-      target.string() + "." + std::to_string(::getpid()) + "-" + std::to_string(next++) + ".part";
-  try {
-    write_bytes(aside, O_CREAT | O_EXCL, bytes, path);
-    if (::rename(aside.c_str(), target.c_str()) != 0) {
-      throw IoError("can't write " + path + ": " + system_says());
-    }
-  } catch (const IoError&) {
-    ::unlink(aside.c_str());
-    throw;
-  }
+  ReplacedFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "src/codegen/kernels/convolution.h"
 #include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/reduce.h"
+#include "src/codegen/kernels/shared_inputs.h"
 #include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
@@ -28,6 +29,17 @@ SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
   Loop loop(e, o.shape.dims);
   loop.store(i, loop.transposed(o, e.operand_order(i, k)), out);
   return out;
+}
+
+/// Whether each of so many units is a row of the operands, and an element of the results.
+bool reduces_rows(const ir::Instruction& reduce, std::int64_t units) {
+  const std::int64_t rank = reduce.operand(0)->shape.rank();
+  const Dims& dims = reduce.get<ir::DimensionsAttrs>().dims;
+  for (const std::int64_t d : dims) {
+    if (d < rank - std::int64_t(dims.size())) return false;
+  }
+  const std::vector<Shape> results = flatten(reduce.shape);
+  return units > 0 && units == results.at(0).element_count();
 }
 
 }  // namespace
@@ -126,7 +138,21 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   }
   ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
   if (!plan.kernel) return false;
+  if (order.empty() && reduces_rows(i, plan.kernel.units)) {
+    plan.kernel.shares_outputs = true;
+    for (const ReduceOperand& o : operands) {
+      const std::size_t end =
+          &o == &operands.back() ? inputs.size() : std::size_t((&o + 1)->first_input);
+      const std::size_t count = end - std::size_t(o.first_input);
+      const std::vector<bool> of_operand =
+          o.program ? shared_inputs(*o.program, i.operand(0)->shape.element_count(), count)
+                    : std::vector<bool>(count, true);
+      auto& all = plan.kernel.shares_inputs;
+      all.insert(all.end(), of_operand.begin(), of_operand.end());
+    }
+  }
   for (std::size_t n = k; n < 2 * k; ++n) inputs.push_back(e.slot(*i.operand(n)));
+  if (plan.kernel.shares_outputs) plan.kernel.shares_inputs.resize(inputs.size(), false);
   e.task(i, std::move(plan.kernel), std::move(inputs), e.results(i));
   return true;
 }

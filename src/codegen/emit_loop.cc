@@ -2,9 +2,11 @@
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/shared_inputs.h"
 #include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
@@ -77,6 +79,7 @@ Value Loop::operation(const ir::Instruction& i, int stack) {
   }
   const auto v = builder_.apply(i, operands);
   TESSERA_CHECK(v.has_value(), "no block function for " + i.name);
+  if (!contains(computed_, i.opcode)) computed_.push_back(i.opcode);
   return *v;
 }
 
@@ -221,12 +224,19 @@ std::shared_ptr<const LoopExpr> Loop::program(Value v) {
   return builder_.finish();
 }
 
-void Loop::finish(const ir::Instruction& root, Value v) { store(root, v, e_.result(root)); }
+void Loop::finish(const ir::Instruction& root, Value v) {
+  store(root, v, e_.result(root));
+  e_.name_step(computed_);
+}
 
 void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-  e_.task(of, loop_kernel(program(v), count_, inputs_.size()), inputs_, {to}, std::move(reuse));
+  const std::shared_ptr<const LoopExpr> made = program(v);
+  KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size());
+  kernel.shares_outputs = true;
+  kernel.shares_inputs = shared_inputs(*made, count_, inputs_.size());
+  e_.task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {

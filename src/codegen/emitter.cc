@@ -153,9 +153,23 @@ void Emitter::step(
         what) {
   runtime::Step s;
   s.name = i.name;
+  s.op = ir::name(i.opcode);
   s.location = i.location();
   s.what = std::move(what);
   block_->steps.push_back(std::move(s));
+}
+
+void Emitter::name_step(const std::vector<ir::Opcode>& computed) {
+  constexpr std::size_t kNamed = 6;
+  if (computed.size() < 2) return;
+  std::string& op = block_->steps.back().op;
+  op.clear();
+  if (computed.size() > kNamed) op.append("...");
+  for (std::size_t k = computed.size() - std::min(computed.size(), kNamed); k < computed.size();
+       ++k) {
+    if (!op.empty()) op.push_back('+');
+    op.append(ir::name(computed[k]));
+  }
 }
 
 void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
@@ -205,7 +219,10 @@ SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& sh
   builder.output(*v);
   const SlotId out =
       temporary(convert.shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
-  task(i, loop_kernel(builder.finish(), shape.element_count()), {from}, {out});
+  KernelDescriptor kernel = loop_kernel(builder.finish(), shape.element_count());
+  kernel.shares_outputs = true;
+  kernel.shares_inputs = {true};
+  task(i, std::move(kernel), {from}, {out});
   return out;
 }
 

@@ -64,6 +64,8 @@ class Emitter {
   std::vector<SlotId> results(const ir::Instruction& i);
   void alias(const ir::Instruction& i, std::vector<SlotId> slots);
   SlotId temporary(std::int64_t bytes, ClassesId classes);
+  /// Says for profiles what the last step does besides its own op: "exponential+divide".
+  void name_step(const std::vector<ir::Opcode>& computed);
   void task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
             std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse = {});
   void step(

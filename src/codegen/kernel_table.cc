@@ -3,6 +3,7 @@
 #include "src/codegen/kernel_table.h"
 
 #include "src/base/check.h"
+#include "src/base/task_pool.h"
 
 namespace tessera::codegen {
 
@@ -34,23 +35,31 @@ const CombineDescriptor* KernelTable::find_combiner(const std::string& key) cons
 namespace {
 
 /// Places of those that are used, in the order of their first use.
-template <class Made>
 class Used {
  public:
   explicit Used(std::size_t described) : places_(described, -1) {}
 
-  template <class Descriptor>
-  void place(std::int32_t* number, const std::vector<Descriptor>& all, std::vector<Made>* made) {
+  void place(std::int32_t* number) {
     std::int32_t& place = places_.at(std::size_t(*number));
     if (place < 0) {
-      place = std::int32_t(made->size());
-      made->push_back(all[std::size_t(*number)].make());
+      place = std::int32_t(numbers_.size());
+      numbers_.push_back(std::size_t(*number));
     }
     *number = place;
   }
 
+  /// All at the same time: some are compiled.
+  template <class Descriptor, class Made>
+  void make(const std::vector<Descriptor>& all, std::vector<Made>* made) const {
+    made->resize(numbers_.size());
+    parallel_for(std::int64_t(numbers_.size()), [&](std::int64_t n) {
+      (*made)[std::size_t(n)] = all[numbers_[std::size_t(n)]].make();
+    });
+  }
+
  private:
   std::vector<std::int32_t> places_;
+  std::vector<std::size_t> numbers_;
 };
 
 template <class F>
@@ -69,16 +78,18 @@ void for_each_step(runtime::Block* block, F&& f) {
 }  // namespace
 
 void KernelTable::materialize(runtime::Plan* plan) {
-  Used<runtime::Kernel> kernels(kernels_.size());
-  Used<runtime::Combiner> combiners(combiners_.size());
+  Used kernels(kernels_.size());
+  Used combiners(combiners_.size());
   for_each_step(&plan->entry, [&](runtime::Step* step) {
     if (auto* task = std::get_if<runtime::KernelTask>(&step->what)) {
-      kernels.place(&task->kernel, kernels_.list, &plan->kernels);
+      kernels.place(&task->kernel);
     } else if (auto* exchange = std::get_if<runtime::Exchange>(&step->what)) {
       if (exchange->combiner < 0) return;
-      combiners.place(&exchange->combiner, combiners_.list, &plan->combiners);
+      combiners.place(&exchange->combiner);
     }
   });
+  kernels.make(kernels_.list, &plan->kernels);
+  combiners.make(combiners_.list, &plan->combiners);
   made_ += std::int64_t(plan->kernels.size());
 }
 

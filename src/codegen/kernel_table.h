@@ -19,6 +19,9 @@ class KernelTable {
   /// The number of the kernel with this key: an earlier one, or this.
   std::int32_t add(const KernelDescriptor& kernel);
   std::int32_t add(const CombineDescriptor& combiner);
+  const KernelDescriptor& at(std::int32_t number) const {
+    return kernels_.list.at(std::size_t(number));
+  }
   /// Null if there is none with this key.
   const KernelDescriptor* find(const std::string& key) const;
   const CombineDescriptor* find_combiner(const std::string& key) const;

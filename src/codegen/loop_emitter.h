@@ -74,6 +74,7 @@ class Loop : private ViewScalars {
   std::map<std::string, Value> read_;                                // by what is read
   std::vector<SlotId> inputs_;
   std::vector<int> contiguous_;
+  std::vector<ir::Opcode> computed_;  ///< each once, in the order of their first use
 };
 
 }  // namespace tessera::codegen

@@ -5,64 +5,19 @@
 #include <algorithm>
 #include <map>
 
+#include "src/codegen/plan_readers.h"
+
 namespace tessera::codegen {
 namespace {
 
 using namespace runtime;
-
-/// How often each slot is read.
-class Readers {
- public:
-  explicit Readers(const Plan& plan) : count_(plan.slots.size()) {
-    for (const SlotId s : plan.results) read(s);
-    block(plan.entry);
-  }
-  int of(SlotId s) const { return count_[std::size_t(s)]; }
-
- private:
-  void read(SlotId s) { ++count_[std::size_t(s)]; }
-  void read(const std::vector<Move>& moves) {
-    for (const Move& m : moves) {
-      read(m.from);
-      read(m.to);  // a carried slot is nobody's temporary
-    }
-  }
-  void block(const Block& b) {
-    for (const Step& step : b.steps) {
-      std::visit([&](const auto& what) { visit(what); }, step.what);
-    }
-  }
-  void visit(const KernelTask& task) {
-    for (const SlotId s : task.inputs) read(s);
-  }
-  void visit(const Exchange& exchange) {
-    for (const auto& p : exchange.parts) read(p.input);
-  }
-  void visit(const While& loop) {
-    read(loop.init);
-    block(loop.condition);
-    read(loop.predicate);
-    block(loop.body);
-    read(loop.next);
-  }
-  void visit(const Conditional& conditional) {
-    read(conditional.selector);
-    for (const Branch& b : conditional.branches) {
-      read(b.parameters);
-      block(b.block);
-      read(b.results);
-    }
-  }
-
-  std::vector<int> count_;
-};
 
 bool is_gather(const Exchange* x) {
   return x != nullptr && x->kind == Exchange::Kind::all_gather && x->parts.size() == 1 &&
          !x->groups.empty();
 }
 
-void join(const Readers& readers, Block* block) {
+void join(const PlanReaders& readers, Block* block) {
   std::map<SlotId, std::size_t> made_by;  // results of gathers that one step reads
   std::vector<bool> gone(block->steps.size());
   for (std::size_t n = 0; n < block->steps.size(); ++n) {
@@ -97,6 +52,6 @@ void join(const Readers& readers, Block* block) {
 
 }  // namespace
 
-void merge_all_gathers(Plan* plan) { join(Readers(*plan), &plan->entry); }
+void merge_all_gathers(Plan* plan) { join(PlanReaders(*plan), &plan->entry); }
 
 }  // namespace tessera::codegen

@@ -13,11 +13,25 @@
 #include "src/codegen/liveness.h"
 #include "src/codegen/memory_kinds.h"
 #include "src/codegen/multi_axis_gathers.h"
+#include "src/codegen/tile_chains.h"
 #include "src/ir/analysis/memory_kinds.h"
 
 namespace tessera::codegen {
 namespace {
 
+/// The kernels that the steps of a plan run, and how often each.
+void add_kernels(const runtime::Block& block, std::map<std::int32_t, int>* runs) {
+  for (const runtime::Step& s : block.steps) {
+    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
+      ++(*runs)[task->kernel];
+    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
+      add_kernels(loop->condition, runs);
+      add_kernels(loop->body, runs);
+    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
+      for (const runtime::Branch& b : conditional->branches) add_kernels(b.block, runs);
+    }
+  }
+}
 /// `trial`: null for a module that is fused already.
 BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
                 const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial) {
@@ -48,6 +62,8 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   plan.results = emitter.run(parameters);
   assign_memory(&plan, memory);
   merge_all_gathers(&plan);
+  add_kernels(plan.entry, &built.kernels);
+  tile_chains(&plan, kernels);
   return built;
 }
 
@@ -190,25 +206,6 @@ class Trials {
   Measured measured_;
 };
 
-/// The kernels that the steps of a plan run, and how often each.
-void add_kernels(const runtime::Block& block, std::map<std::int32_t, int>* runs) {
-  for (const runtime::Step& s : block.steps) {
-    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
-      ++(*runs)[task->kernel];
-    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
-      add_kernels(loop->condition, runs);
-      add_kernels(loop->body, runs);
-    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
-      for (const runtime::Branch& b : conditional->branches) add_kernels(b.block, runs);
-    }
-  }
-}
-std::map<std::int32_t, int> kernels_of(const BuiltPlan& built) {
-  std::map<std::int32_t, int> out;
-  add_kernels(built.plan.entry, &out);
-  return out;
-}
-
 PlannedProgram plan(const ir::Module& module, std::int64_t devices) {
   PlannedProgram out;
   Trials trials(module, devices, &out.kernels);
@@ -229,7 +226,7 @@ std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t 
   trials.run();
   FusedModule fused = fuse_module(module, trials.facts(), trials.settled());
   const BuiltPlan built = build(*fused.module, fused.facts, trials.table(), &kernels, nullptr);
-  TESSERA_CHECK(kernels_of(built) == kernels_of(trials.built()),
+  TESSERA_CHECK(built.kernels == trials.built().kernels,
                 "the fusions of " + module.name + " are not those of its plan");
   return std::move(fused.module);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace tessera::codegen {
 
 struct BuiltPlan {
   runtime::Plan plan;
+  /// The kernels of its steps before they were tiled, by number, and how often each is run.
+  std::map<std::int32_t, int> kernels;
   /// "sort.3 (model.cc:12)": ops that run on the evaluator.
   std::vector<std::string> evaluator_ops;
 };

@@ -11,6 +11,7 @@
 
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/base/profiler.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/context_pool.h"
@@ -401,14 +402,24 @@ void run_pipeline(Compilation* c) {
   Dump dump(name);
   std::string times;
   const auto start = Clock::now();
+  const bool profiled = profiler::on();
+  const std::int64_t started = profiled ? profiler::now() : 0;
   for (const Stage& stage : kStages) {
     const auto before = Clock::now();
+    const std::int64_t begin = profiled ? profiler::now() : 0;
     stage.run(*c);
+    if (profiled) {
+      profiler::record({profiler::Kind::stage, stage.name, name, {}, begin, profiler::now()});
+    }
     if (verify) verify_after(stage, *c);
     const std::chrono::duration<double, std::milli> took = Clock::now() - before;
     times += fmt::format(" {} {:.2f}", stage.name, took.count());
     if (!dump.enabled() || stage.leaves == Stage::Leaves::nothing) continue;
     dump.write(stage.name, text_after(stage, *c));
+  }
+  if (profiled) {
+    profiler::record(
+        {profiler::Kind::compile, "compile " + name, "", {}, started, profiler::now()});
   }
   const std::chrono::duration<double, std::milli> total = Clock::now() - start;
   log(LogLevel::debug, fmt::format("compiled {} in {:.2f} ms:{}", name, total.count(), times));

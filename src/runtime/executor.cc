@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "src/base/check.h"
+#include "src/base/profiler.h"
 #include "src/base/task_pool.h"
 #include "src/runtime/plan_executor.h"
 
@@ -51,7 +52,8 @@ PlanExecutor::PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* coun
       counters_(counters),
       all_(plan, local == nullptr ? nullptr : &local->local()),
       buffers_(std::size_t(plan.num_buffers)),
-      workers_(worker_count()) {
+      workers_(worker_count()),
+      profiled_(profiler::on()) {
   for (const Plan::Constant& c : plan.constants) {
     for (std::size_t i = 0; i < c.values.size(); ++i) buffer(c.slot, std::int32_t(i)) = c.values[i];
   }
@@ -117,7 +119,7 @@ void PlanExecutor::run_block(const Block& block, const ActiveSet& active) {
       continue;
     }
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
-      run_exchange(step, *exchange, active);
+      profiled_ ? run_profiled(step, *exchange, active) : run_exchange(step, *exchange, active);
     } else if (const auto* loop = std::get_if<While>(&step.what)) {
       run_while(step, *loop, active);
     } else {
@@ -181,10 +183,12 @@ void PlanExecutor::prepare(const KernelTask& task, std::int32_t cls, std::int32_
 
 void PlanExecutor::run_class(const Step& step, std::int32_t cls, std::int32_t device) {
   const auto& task = std::get<KernelTask>(step.what);
+  const std::int64_t begin = profiled_ ? profiler::now() : 0;
   Pointers pointers(task.inputs.size(), task.outputs.size());
   prepare(task, cls, device, pointers.inputs(), pointers.outputs());
   const Kernel& kernel = plan_.kernels[std::size_t(task.kernel)];
   kernel.function({kernel.attributes.get(), pointers.inputs(), pointers.outputs(), 0, task.units});
+  if (profiled_) record_kernel(step, device, begin, profiler::next_call());
   for (const SlotId s : step.release) buffer(s, cls).reset();
 }
 
@@ -209,11 +213,16 @@ void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
     prepare(task, who.classes[i], who.devices[i], in.data() + i * inputs, out.data() + i * outputs);
   }
   const Kernel& kernel = plan_.kernels[std::size_t(task.kernel)];
+  std::vector<std::uint64_t> calls(profiled_ ? std::size_t(n) : 0);
+  for (std::uint64_t& call : calls) call = profiler::next_call();
   parallel_for(n * per_class, [&](std::int64_t k) {
     const std::int64_t c = k / per_class, tile = k % per_class;
+    const std::int64_t begin = profiled_ ? profiler::now() : 0;
     kernel.function({kernel.attributes.get(), in.data() + std::size_t(c) * inputs,
                      out.data() + std::size_t(c) * outputs, task.units * tile / per_class,
                      task.units * (tile + 1) / per_class});
+    if (!profiled_) return;
+    record_kernel(step, who.devices[std::size_t(c)], begin, calls[std::size_t(c)], tile, per_class);
   });
   for (const std::int32_t c : who.classes) {
     for (const SlotId s : step.release) buffer(s, c).reset();

@@ -186,6 +186,7 @@ struct Conditional {
 
 struct Step {
   std::string name;  ///< for messages: the op's name
+  std::string op;    ///< for profiles: which op it is, "dot"
   Location location;
   std::variant<KernelTask, Exchange, While, Conditional> what;
   /// Slots that nothing needs after this step.

@@ -60,6 +60,11 @@ class PlanExecutor {
   void prepare(const KernelTask& task, std::int32_t cls, std::int32_t device,
                const std::byte** inputs, std::byte** outputs);
   void release(const std::vector<SlotId>& slots, const ActiveSet& active);
+  /// Tells the profiler of a kernel that began at `begin`, or of tile `tile` of `tiles` of it.
+  void record_kernel(const Step& step, std::int32_t device, std::int64_t begin, std::uint64_t call,
+                     std::int64_t tile = 0, std::int64_t tiles = 1) const;
+  /// Runs it and tells the profiler.
+  void run_profiled(const Step& step, const Exchange& exchange, const ActiveSet& active);
   void run_while(const Step& step, const While& loop, const ActiveSet& active);
   void run_conditional(const Step& step, const Conditional& conditional, const ActiveSet& active);
   void move(const std::vector<Move>& moves, const ActiveSet& active);
@@ -136,6 +141,7 @@ class PlanExecutor {
   std::vector<std::pair<SlotId, std::int32_t>> fetched_;
   std::map<std::tuple<std::int64_t, std::int32_t, std::int64_t>, BufferRef> columns_;
   int workers_;
+  const bool profiled_;
 };
 
 /// True if this is the only handle. Writes by threads that dropped their handles are then visible.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random convolutions and selections by windows against the evaluator.
+#include "src/codegen/kernels/instruction_sets.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
@@ -9,14 +10,18 @@ namespace {
 constexpr double kSums = 300;
 
 TEST(RandomKernels, Convolution) {
+  using codegen::InstructionSet;
   for (std::uint64_t seed = 0; seed < 2 * kPrograms; ++seed) {
     Random r(seed);
-    const DType t = r.pick(kTypes);
+    codegen::limit_instruction_set(InstructionSet(r.below(3)));
+    // Some are large enough in one way or another to be products of operands as they stand.
+    const std::int64_t more = r.chance(0.3) ? 12 : 1;
+    const DType t = more == 1 ? r.pick(kTypes) : r.chance(0.5) ? DType::f32 : DType::f64;
     if (t == DType::pred) continue;
     const std::int64_t spatial = r.below(4);
     const std::int64_t feature_groups = r.chance(0.3) ? 1 + r.below(3) : 1;
     const std::int64_t batch_groups = feature_groups == 1 && r.chance(0.3) ? 1 + r.below(3) : 1;
-    const std::int64_t per_group = 1 + r.below(5);
+    const std::int64_t per_group = 1 + r.below(r.chance(0.5) ? 5 * more : 3);
     Dims x(std::size_t(spatial + 2)), w(x.size());
     const Dims xi = r.permutation(spatial + 2), wi = r.permutation(spatial + 2),
                oi = r.permutation(spatial + 2);
@@ -34,16 +39,16 @@ TEST(RandomKernels, Convolution) {
     c.output_batch = place(oi, 0);
     c.output_feature = place(oi, spatial + 1);
     const auto at = [](Dims& d, std::int64_t i) -> std::int64_t& { return d[std::size_t(i)]; };
-    at(x, c.input_batch) = batch_groups * (1 + r.below(3));
+    at(x, c.input_batch) = batch_groups * (1 + r.below(r.chance(0.5) ? 3 * more : 3));
     at(x, c.input_feature) = feature_groups * per_group;
     at(w, c.kernel_input_feature) = per_group;
-    at(w, c.kernel_output_feature) = feature_groups * batch_groups * (1 + r.below(5));
+    at(w, c.kernel_output_feature) = feature_groups * batch_groups * (1 + r.below(2 * more + 3));
     for (std::int64_t d = 0; d < spatial; ++d) {
       c.input_spatial.push_back(place(xi, d + 1));
       c.kernel_spatial.push_back(place(wi, d));
       c.output_spatial.push_back(place(oi, d + 1));
       ir::WindowDim win;
-      win.size = 1 + r.below(3);
+      win.size = 1 + r.below(more > 1 && spatial < 3 && r.chance(0.2) ? 12 : 3);
       if (r.chance(0.7)) {
         win.stride = 1 + r.below(2);
         win.lhs_dilation = 1 + r.below(2);
@@ -60,8 +65,9 @@ TEST(RandomKernels, Convolution) {
     p.check(p.b.emit(Opcode::convolution,
                      {p.argument(r.literal(t, x)), p.argument(r.literal(t, w))}, c),
             seed, kSums);
-    if (::testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) break;
   }
+  codegen::limit_instruction_set(InstructionSet::avx512);
 }
 
 ir::Computation* comparison(ir::Module* m, DType t, ir::Direction direction, bool swapped) {

@@ -22,6 +22,7 @@ using OrderedJson = nlohmann::ordered_json;
 /// Adds a subcommand to the application; `run` is set if it was chosen.
 using Register = void (*)(CLI::App& app, std::function<int()>& run);
 void add_check(CLI::App& app, std::function<int()>& run);
+void add_checkpoint(CLI::App& app, std::function<int()>& run);
 void add_convert(CLI::App& app, std::function<int()>& run);
 void add_devices(CLI::App& app, std::function<int()>& run);
 void add_explain(CLI::App& app, std::function<int()>& run);

@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+
+#include <tessera/profile.h>
 
 #include "src/base/npy.h"
 #include "tools/tessera/execution.h"
@@ -18,12 +21,13 @@ namespace {
 constexpr int kWarmUps = 2;
 
 struct RunArguments {
-  std::string module, inputs, output_dir, expect, layouts;
+  std::string module, inputs, output_dir, expect, layouts, trace;
   double tol = 2e-4;
   PlacementFlags placement;
   int repeat = 0;  ///< 0: once, without warming up
   std::uint64_t seed = 0;
   bool json = false;
+  bool profile = false;
 };
 
 std::string numbers(const std::vector<double>& values) {
@@ -77,6 +81,20 @@ void print_lines(const OrderedJson& report, const std::vector<double>& run_ms) {
   }
 }
 
+OrderedJson profile_json(const Profile& profile) {
+  OrderedJson out = OrderedJson::array();
+  for (const ProfileRow& r : profile.rows()) {
+    out.push_back({{"kind", r.kind},
+                   {"op", r.op},
+                   {"location", r.location},
+                   {"calls", r.calls},
+                   {"ms", 1e3 * r.seconds},
+                   {"share", r.share},
+                   {"bytes", r.bytes}});
+  }
+  return out;
+}
+
 int run_module(const RunArguments& options) {
   if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
   if (options.module == "-" && process_count() > 1) {
@@ -98,8 +116,11 @@ int run_module(const RunArguments& options) {
   report["form"] = compiler::name(loaded.form);
   report["read_ms"] = loaded.milliseconds;
   const bool repeating = options.repeat > 0;
+  std::optional<Profile> profile;
+  if (options.profile || !options.trace.empty()) profile.emplace(ProfileOptions{options.trace});
   const Outcome outcome = execute(std::move(loaded.module), inputs, layouts,
                                   repeating ? kWarmUps : 0, std::max(options.repeat, 1));
+  if (profile) profile->stop();
   report["devices"] = outcome.devices;
   // All processes have the results; the first one reports them.
   const bool reports = process_index() == 0;
@@ -125,6 +146,7 @@ int run_module(const RunArguments& options) {
       report["outputs"][i]["file"] = path;
     }
   }
+  if (options.profile) report["profile"] = profile_json(*profile);
   bool ok = true;
   if (!options.expect.empty()) {
     const auto deviations = compare_outputs(outcome.results, options.expect, options.tol);
@@ -142,6 +164,7 @@ int run_module(const RunArguments& options) {
     std::cout << report.dump() << "\n";
   } else {
     print_lines(report, outcome.run_ms);
+    if (options.profile) std::printf("%s", profile->table().c_str());
   }
   std::cout << std::flush;
   if (ok) return kDone;
@@ -172,6 +195,10 @@ void add_run(CLI::App& app, std::function<int()>& run) {
                       "Number of devices (default: the module's or the mesh's)");
   add_layouts_flag(command, &options->layouts);
   command->add_option("--repeat", options->repeat, "Time this many runs, after two to warm up");
+  command->add_flag("--profile", options->profile,
+                    "Print what the time went to, by operation and line");
+  command->add_option("--trace", options->trace,
+                      "File for a trace, which Perfetto and chrome://tracing show");
   command->add_option("--seed", options->seed, "Of random inputs")->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([&run, options] { run = [options] { return run_module(*options); }; });

@@ -5,7 +5,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,8 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <tuple>
+#include <vector>
 
 #include "src/base/env.h"
 
@@ -38,6 +42,36 @@ fs::path default_folder() {
     return fs::path(home) / ".cache" / "tessera";
   }
   return {};
+}
+
+/// Files are removed, those first that weren't used for longest, when they hold more than this.
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t(256) << 20;
+
+void remove_oldest(const fs::path& folder) {
+  struct Entry {
+    fs::file_time_type used;
+    fs::path file;
+    std::uintmax_t bytes;
+    bool operator<(const Entry& other) const {
+      return std::tie(used, file) < std::tie(other.used, other.file);
+    }
+  };
+  std::error_code error;
+  std::vector<Entry> all;
+  std::uintmax_t total = 0;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code e;
+    Entry entry{it->last_write_time(e), it->path(), it->file_size(e)};
+    if (e) continue;
+    total += entry.bytes;
+    all.push_back(std::move(entry));
+  }
+  if (total <= kMaxBytes) return;
+  std::sort(all.begin(), all.end());
+  for (const Entry& e : all) {
+    if (total <= kMaxBytes / 4 * 3) break;
+    if (fs::remove(e.file, error)) total -= e.bytes;
+  }
 }
 
 std::string hex(XXH128_hash_t h) {
@@ -76,6 +110,12 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
       body.substr(0, header.key_bytes) != full) {
     return std::nullopt;
   }
+  // For remove_oldest; a day's delay saves most writes.
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  if (now - fs::last_write_time(file(full), error) > std::chrono::hours(24)) {
+    fs::last_write_time(file(full), now, error);
+  }
   return std::string(body.substr(header.key_bytes));
 }
 
@@ -107,6 +147,8 @@ void CodeCache::add(const std::string& key, const std::string& code) const {
   }
   fs::rename(aside, to, error);
   if (error) fs::remove(aside, error);
+  static std::atomic<std::uint64_t> added = 0;
+  if (added.fetch_add(1) % 256 == 0) remove_oldest(folder_);
 }
 
 }  // namespace tessera::codegen

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution kernel: im2col patches and a matrix product per block of rows.
+// Convolutions: products of the operands as they stand where that pays, else im2col patches and a
+// matrix product per block of rows.
 #include "src/codegen/kernels/convolution.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "src/base/shape.h"
+#include "src/codegen/kernels/direct_convolution.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 
@@ -139,6 +141,34 @@ runtime::KernelFunction convolution_function(DType t) {
   }
 }
 
+/// Strides of a row-major array's dims.
+Dims strides_of(const Dims& dims) {
+  Dims out(dims.size(), 1);
+  for (std::size_t d = dims.size(); d-- > 1;) out[d - 1] = out[d] * dims[d];
+  return out;
+}
+
+ConvolutionStrides by_role(const Dims& strides, std::int64_t batch, std::int64_t feature,
+                           const Dims& spatial) {
+  ConvolutionStrides out{strides[std::size_t(batch)], strides[std::size_t(feature)], {}};
+  for (const std::int64_t d : spatial) out.spatial.push_back(strides[std::size_t(d)]);
+  return out;
+}
+
+/// Strides after a transpose that puts dims in the order of `perm`, by the op's dims.
+Dims strides_after(const Dims& perm, const Dims& dims) {
+  Dims moved;
+  for (const std::int64_t d : perm) moved.push_back(dims[std::size_t(d)]);
+  const Dims strides = strides_of(moved);
+  Dims out(dims.size());
+  for (std::size_t d = 0; d < perm.size(); ++d) out[std::size_t(perm[d])] = strides[d];
+  return out;
+}
+
+bool is_minor(std::int64_t dim, const Dims& dims) {
+  return strides_of(dims)[std::size_t(dim)] == 1 || dims[std::size_t(dim)] == 1;
+}
+
 Dims unless_identity(Dims perm) {
   if (std::is_sorted(perm.begin(), perm.end())) perm.clear();
   return perm;
@@ -192,6 +222,38 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
         d.reversal = false;  // of one tap
         return d == ir::WindowDim();
       });
+  if (!a.whole_rows && in.shape.element_count() != 0) {
+    DirectConvolution direct;
+    direct.window = c.window;
+    direct.in = a.in;
+    direct.out = a.out;
+    direct.per_group = a.per_group;
+    direct.groups = a.groups;
+    direct.columns = a.out_features / a.groups;
+    direct.groups_split_batch = a.groups_split_batch;
+    direct.batch = a.batch;
+    direct.input = by_role(strides_of(x.dims), c.input_batch, c.input_feature, c.input_spatial);
+    ConvolutionPlan as_it_stands;
+    // Output features must be neighbours.
+    Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
+    if (!is_minor(c.kernel_output_feature, w.dims)) {
+      as_it_stands.filter = plan.filter;
+      filter = strides_after(plan.filter, w.dims);
+    }
+    as_it_stands.made = in.shape.dims;
+    if (!is_minor(c.output_feature, in.shape.dims)) {
+      as_it_stands.made = plan.made;
+      as_it_stands.result = plan.result;
+      result = strides_after(made_order, in.shape.dims);
+    }
+    direct.filter =
+        by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
+    direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
+    if (auto kernel = direct_convolution_kernel(std::move(direct), type)) {
+      as_it_stands.kernel = *std::move(kernel);
+      return as_it_stands;
+    }
+  }
   const std::int64_t width = a.taps * a.per_group, limit = std::int64_t(1) << 31;
   const std::int64_t positions =
       std::accumulate(a.out.begin(), a.out.end(), a.batch, std::multiplies<>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as matrix products of patches.
+// Convolutions as matrix products.
 #pragma once
 
 #include "src/codegen/kernels/kernel_descriptor.h"
@@ -8,13 +8,14 @@
 namespace tessera::codegen {
 
 struct ConvolutionPlan {
-  /// Orders of dims that the kernel needs: [batch, spatial..., feature] of the input and the
-  /// result, [spatial..., input feature, output feature] of the filter. Empty: as it stands.
+  /// Orders of dims that the kernel needs, if it doesn't take them as they stand (empty): [batch,
+  /// spatial..., feature] of the input and the result, [spatial..., input feature, output feature]
+  /// of the filter.
   Dims input, filter;
   /// The result's dims as the kernel makes them, and the order that makes the op's of them.
   Dims made;
   Dims result;
-  KernelDescriptor kernel;  ///< units: positions of the result, batch by batch
+  KernelDescriptor kernel;
 };
 
 /// Both operands and the result must have type `type`, which is f32 for the 16-bit floats.

@@ -238,6 +238,10 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
                          dot.location());
     }
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
+    // Half floats are widened by whole matrices.
+    kernel.shares_outputs = !a.split_columns && !(is_floating(t) && bytes < 4);
+    kernel.shares_inputs = {!a.lhs_transposed, false};
+    kernel.rereads_per_call = true;
     const double rate = t == DType::f32 ? 0.025 : t == DType::f64 ? 0.05 : blas ? 0.15 : 0.5;
     kernel.nanoseconds = 100 + rate * double(a.batch) * double(a.m) * double(a.n) * double(a.k);
   }

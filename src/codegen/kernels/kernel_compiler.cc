@@ -3,24 +3,26 @@
 #include "src/codegen/kernels/kernel_compiler.h"
 
 #include <dlfcn.h>
-#include <xxhash.h>
 
-#include <fstream>
-#include <iterator>
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
 #include "src/codegen/kernels/code_cache.h"
+#include "src/codegen/kernels/code_identity.h"
 
 namespace tessera::codegen {
 namespace {
 
-/// A compiler, and what its code is told apart by.
+/// Where the module is, and what its code is told apart by.
 struct Found {
-  KernelCompiler* compiler = nullptr;
+  std::string file;  ///< empty: nowhere
   std::string identity;
 };
 
@@ -34,51 +36,60 @@ std::vector<std::string> candidates() {
   Dl_info info;
   if (dladdr(reinterpret_cast<const void*>(&kernel_compiler), &info) != 0 &&
       info.dli_fname != nullptr) {
-    const std::string file = info.dli_fname;
-    const auto slash = file.rfind('/');
-    out.push_back((slash == std::string::npos ? "." : file.substr(0, slash)) + '/' + kModule);
+    const auto folder = std::filesystem::path(info.dli_fname).parent_path();
+    out.push_back((folder.empty() ? "." : folder) / kModule);
   }
-  out.push_back(std::string(TESSERA_JIT_FOLDER) + '/' + kModule);
+  out.push_back(std::filesystem::path(TESSERA_JIT_FOLDER) / kModule);
   return out;
 }
 
-/// Code that another build of the compiler made is not this one's.
-std::string identity(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  return std::to_string(XXH3_64bits(all.data(), all.size()));
-}
-
-Found load() {
-  std::string reasons;
+Found find_module() {
+  std::string tried;
   for (const std::string& file : candidates()) {
-    void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (module == nullptr) {
-      reasons += std::string("\n  ") + dlerror();
-      continue;
+    if (const auto build = build_id(file)) {
+      return {file, *build + (has_vector_math() ? " libmvec " : " ") + machine_identity()};
     }
-    std::string error = "it has no " + std::string(kKernelCompilerFactory);
-    auto* factory = reinterpret_cast<KernelCompilerFactory*>(dlsym(module, kKernelCompilerFactory));
-    if (factory != nullptr) {
-      if (KernelCompiler* made = factory(&error)) {
-        return {made, made->target() + ' ' + identity(file)};
-      }
-    }
-    reasons += "\n  " + file + ": " + error;
+    tried += "\n  " + file;
   }
   log(LogLevel::warning,
-      "kernels are not compiled, and run slower: no compiler was found:" + reasons);
+      "kernels are not compiled, and run slower: no compiler was found at:" + tried);
   return {};
+}
+
+KernelCompiler* load(const std::string& file) {
+  if (file.empty()) return nullptr;
+  std::string error;
+  if (void* module = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+    error = "it has no " + std::string(kKernelCompilerFactory);
+    auto* factory = reinterpret_cast<KernelCompilerFactory*>(dlsym(module, kKernelCompilerFactory));
+    KernelCompiler* made = factory == nullptr ? nullptr : factory(has_vector_math(), &error);
+    if (made != nullptr) return made;
+  } else {
+    error = dlerror();
+  }
+  log(LogLevel::warning, "kernels are not compiled, and run slower: " + file + ": " + error);
+  return nullptr;
 }
 
 #else
 
-Found load() { return {}; }
+Found find_module() { return {}; }
+KernelCompiler* load(const std::string&) { return nullptr; }
 
 #endif
 
+const Found& found() {
+  static const Found* const once = new Found(find_module());
+  return *once;
+}
+
+bool is_off() { return env_choice("TESSERA_JIT") == "off"; }
+
+/// Code that this process has loaded. Threads that want what another is making wait for it.
 struct Loaded {
   std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::string> in_work;
   std::map<std::string, std::weak_ptr<const MachineCode>> by_key;
 };
 
@@ -89,60 +100,76 @@ Loaded& loaded() {
 
 }  // namespace
 
-namespace {
-
-const Found& found() {
-  static const Found* const once = new Found(load());
-  return *once;
-}
-
-}  // namespace
+bool has_kernel_compiler() { return !is_off() && !found().file.empty(); }
 
 KernelCompiler* kernel_compiler() {
-  return env_choice("TESSERA_JIT") == "off" ? nullptr : found().compiler;
+  static KernelCompiler* const once = load(found().file);
+  return is_off() ? nullptr : once;
 }
 
 bool worth_compiling(double nanoseconds) {
-  constexpr double kWorth = 20000;  // compiling takes milliseconds
+  constexpr double kWorth = 3000;  // compiling takes milliseconds, once
   return nanoseconds >= kWorth || env_choice("TESSERA_JIT") == "always";
 }
 
 namespace {
 
+std::shared_ptr<const MachineCode> loaded_from(const std::string& object, const char* where) {
+  std::string error;
+  auto code = load_object(object, kKernelEntry, &error);
+  if (!code) log(LogLevel::warning, std::string("a kernel ") + where + " is not run: " + error);
+  return code;
+}
+
 template <class Source>
-std::shared_ptr<const MachineCode> find_or_compile(const Source& source, const std::string& key) {
+std::shared_ptr<const MachineCode> make_code(const Source& source, const std::string& key) {
+  const CodeCache cache(found().identity);
+  if (const auto object = cache.find(key)) {
+    if (auto code = loaded_from(*object, "from the cache")) return code;
+  }
   KernelCompiler* compiler = kernel_compiler();
   if (compiler == nullptr) return nullptr;
+  const std::string object = compiler->compile(source);
+  if (object.empty()) return nullptr;
+  cache.add(key, object);
+  return loaded_from(object, "that was compiled");
+}
+
+template <class Source>
+std::shared_ptr<const MachineCode> find_or_make(const Source& source, const std::string& key) {
+  if (!has_kernel_compiler()) return nullptr;
   Loaded& all = loaded();
-  {
-    const std::lock_guard lock(all.mutex);
-    if (auto code = all.by_key[key].lock()) return code;
-  }
-  const CodeCache cache(found().identity);
+  std::unique_lock lock(all.mutex);
+  all.changed.wait(lock, [&] { return all.in_work.count(key) == 0; });
+  if (auto code = all.by_key[key].lock()) return code;
+  all.in_work.insert(key);
+  lock.unlock();
   std::shared_ptr<const MachineCode> code;
-  if (const auto object = cache.find(key)) code = compiler->load(*object);
-  if (!code) {
-    const std::string object = compiler->compile(source);
-    if (object.empty()) return nullptr;
-    cache.add(key, object);
-    code = compiler->load(object);
+  std::exception_ptr error;
+  try {
+    code = make_code(source, key);
+  } catch (...) {
+    error = std::current_exception();
   }
-  const std::lock_guard lock(all.mutex);
+  lock.lock();
   all.by_key[key] = code;
+  all.in_work.erase(key);
+  all.changed.notify_all();
+  if (error) std::rethrow_exception(error);
   return code;
 }
 
 }  // namespace
 
 std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::string& key) {
-  return find_or_compile(source, key);
+  return find_or_make(source, key);
 }
 std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key) {
-  return find_or_compile(source, key);
+  return find_or_make(source, key);
 }
 std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
                                            const std::string& key) {
-  return find_or_compile(source, key);
+  return find_or_make(source, key);
 }
 
 }  // namespace tessera::codegen

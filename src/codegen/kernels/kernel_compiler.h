@@ -11,6 +11,7 @@
 
 #include "src/codegen/kernels/loop_expr.h"
 #include "src/codegen/kernels/loop_nest.h"
+#include "src/codegen/kernels/object_code.h"
 
 namespace tessera::codegen {
 
@@ -50,33 +51,23 @@ struct ProgramReduceSource {
   int init = 0;            ///< the first of the initial values
 };
 
-/// Loaded machine code, for as long as it is held.
-class MachineCode {
- public:
-  virtual ~MachineCode() = default;
-  void* entry() const { return entry_; }
-
- protected:
-  void* entry_ = nullptr;
-};
-
 /// Any thread may call it at any time.
 class KernelCompiler {
  public:
   virtual ~KernelCompiler() = default;
-  /// What the machine is, as far as code depends on it, and which compiler this is.
-  virtual std::string target() const = 0;
-  /// Object code; empty if something in the loop has no code here.
+  /// Object code with the function `kKernelEntry`; empty if something in the loop has no code here.
   virtual std::string compile(const LoopSource& source) = 0;
   /// Of a function as a loop's is, over units.
   virtual std::string compile(const ReduceSource& source) = 0;
   virtual std::string compile(const ProgramReduceSource& source) = 0;
-  virtual std::shared_ptr<const MachineCode> load(const std::string& object) = 0;
 };
+inline constexpr const char* kKernelEntry = "tessera_kernel";
 
 /// The compiler of this process; null if it was built without one, none is installed, or
-/// TESSERA_JIT says no. It is loaded at the first call.
+/// TESSERA_JIT says no. It is loaded at the first call: code that is kept doesn't need it.
 KernelCompiler* kernel_compiler();
+/// Whether there is one, which need not be loaded.
+bool has_kernel_compiler();
 
 /// Whether a kernel is worth compiling that runs for so long in all, as far as is known.
 bool worth_compiling(double nanoseconds);
@@ -88,8 +79,9 @@ std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std
 std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
                                            const std::string& key);
 
-/// The module's only symbol: a compiler that is never deleted, or null and why.
-extern "C" using KernelCompilerFactory = KernelCompiler * (std::string * error);
+/// The module's only symbol: a compiler that is never deleted, or null and why. `vector_math`:
+/// whether code may call the C library's.
+extern "C" using KernelCompilerFactory = KernelCompiler * (bool vector_math, std::string* error);
 inline constexpr const char* kKernelCompilerFactory = "tessera_kernel_compiler";
 
 }  // namespace tessera::codegen

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/runtime/plan.h"
 
@@ -20,6 +21,12 @@ struct KernelDescriptor {
   std::function<runtime::Kernel()> make;
   std::int64_t units = 1;
   double nanoseconds = 0;
+  /// What units [begin, end) write is that share of the outputs, one after the other.
+  bool shares_outputs = false;
+  /// And of these inputs they read that share alone.
+  std::vector<bool> shares_inputs;
+  /// A call prepares what it reads of the others, however few its units.
+  bool rereads_per_call = false;
   bool has_effects = false;  ///< as KernelTask has it
 
   explicit operator bool() const { return make != nullptr; }

@@ -7,6 +7,7 @@
 
 #include "src/base/env.h"
 #include "src/base/processes.h"
+#include "src/base/profiler.h"
 #include "src/codegen/liveness.h"
 #include "src/compiler/compile.h"
 #include "src/compiler/cost_analysis.h"
@@ -38,6 +39,7 @@ class PlannedExecutable final : public Executable {
   const std::vector<Shape>& result_shapes() const override { return c_.result_shapes; }
 
   DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
+    const profiler::Span span(profiler::Kind::run, c_.module->name, "");
     // Which memory may be reused shows in the handles: a caller keeps one on what it did not give
     // away. The flags only have to fit.
     if (!c_.options.runs) throw RuntimeError("this program was compiled to be looked at only");

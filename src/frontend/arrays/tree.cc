@@ -2,8 +2,11 @@
 // Visitors over trees of arrays: leaves, paths, signatures.
 #include <tessera/tree.h>
 
+#include <charconv>
+#include <clocale>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -129,6 +132,76 @@ std::string string_text(std::string_view v) {
     out += c;
   }
   return out + "'";
+}
+
+namespace {
+
+[[noreturn]] void no_static_value(std::string_view text, const char* what) {
+  throw ValueError("the static value " + std::string(text) + " is no " + what);
+}
+
+/// The exact value of what exact_text prints.
+template <class T>
+void exact_value(std::string_view text, T& value) {
+  if (text.substr(0, 4) == "nan:") {
+    const std::string_view digits = text.substr(4);
+    constexpr std::size_t bytes = std::numeric_limits<T>::digits == 64 ? 10 : sizeof(T);
+    if (digits.size() != 2 * bytes) no_static_value(text, "number of this type");
+    unsigned char bits[sizeof(T)] = {};
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const char* at = digits.data() + 2 * (bytes - 1 - i);
+      if (std::from_chars(at, at + 2, bits[i], 16).ptr != at + 2) no_static_value(text, "number");
+    }
+    std::memcpy(&value, bits, sizeof(T));
+    return;
+  }
+  // The locale has a say in what strtold reads: the point is written as it expects it.
+  std::string copy(text);
+  if (const std::size_t point = copy.find_first_of(".,"); point != std::string::npos) {
+    copy.replace(point, 1, std::localeconv()->decimal_point);
+  }
+  char* end = nullptr;
+  const long double read = std::strtold(copy.c_str(), &end);
+  if (copy.empty() || end != copy.c_str() + copy.size()) no_static_value(text, "number");
+  value = static_cast<T>(read);
+  if (!std::isinf(read) && static_cast<long double>(value) != read) {
+    no_static_value(text, "number of this type");
+  }
+}
+
+}  // namespace
+
+long long integer_of_static(std::string_view text, long long least, long long most) {
+  long long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) no_static_value(text, "integer");
+  if (value < least || value > most) no_static_value(text, "integer of this type");
+  return value;
+}
+unsigned long long natural_of_static(std::string_view text, unsigned long long most) {
+  unsigned long long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) no_static_value(text, "integer");
+  if (value > most) no_static_value(text, "integer of this type");
+  return value;
+}
+void float_of_static(std::string_view text, float& value) { exact_value(text, value); }
+void float_of_static(std::string_view text, double& value) { exact_value(text, value); }
+void float_of_static(std::string_view text, long double& value) { exact_value(text, value); }
+std::string string_of_static(std::string_view text) {
+  if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') {
+    no_static_value(text, "quoted text");
+  }
+  text = text.substr(1, text.size() - 2);
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    out += text[i];
+  }
+  return out;
+}
+const char* pointer_of_static(std::string_view text) {
+  return text == "nullptr" ? nullptr : kept_text(string_of_static(text).c_str());
 }
 
 std::string TypeKey::name() const {

@@ -10,6 +10,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/log.h"
+#include "src/base/profiler.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/jit/jit_cache.h"
 #include "src/frontend/jit/jit_stages.h"
@@ -357,6 +358,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.donated = donated_leaves(info, where);
   check_outputs();
   ++traces;
+  const profiler::Span span(profiler::Kind::stage, "trace", name);
   Trace trace(name, static_cast<Trace*>(nullptr));
   std::vector<Array> parameters, results;
   for (std::size_t i = 0; i < info.leaves.size(); ++i) {

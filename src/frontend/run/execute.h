@@ -105,6 +105,9 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
 std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
                                      Location location);
 
+/// The array; if its devices hold the terms of sums, with these added up.
+Array without_partial_sums(const Array& array, Location location);
+
 /// Splits a host value into shards, one storage per distinct part.
 std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& sharding,
                                         Location location);

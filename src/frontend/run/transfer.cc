@@ -173,6 +173,15 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
 
 }  // namespace
 
+Array without_partial_sums(const Array& array, Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  if (impl.kind != ArrayImpl::Kind::device || impl.sharding.is_fully_replicated() ||
+      !layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
+    return array;
+  }
+  return resharded(array, summed(impl.sharding), location);
+}
+
 std::optional<Literal> literal_if_alive(const Array& array, Location location) {
   const ArrayImpl& impl = impl_of(array, location);
   switch (impl.kind) {

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which dims of a convolution are rows and sums of the matrix products, and the products
+// themselves. The others are looped over.
+#include "src/codegen/kernels/direct_convolution.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "src/codegen/kernels/batch_gemm.h"
+#include "src/codegen/kernels/kernel_key.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+/// Taps of a window that see the input from one position of the result, and what they see:
+/// begin + k step sees at + k advance.
+struct Run {
+  std::int64_t begin = 0, step = 1, count = 0, at = 0, advance = 0;
+
+  friend bool operator==(const Run& a, const Run& b) {
+    return a.begin == b.begin && a.step == b.step && a.count == b.count;
+  }
+};
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+Run taps_of(const ir::WindowDim& w, std::int64_t in, std::int64_t position) {
+  // origin + t rhs_dilation is a multiple of lhs_dilation for every step-th t, if for any.
+  const std::int64_t origin = position * w.stride - w.pad_low, l = w.lhs_dilation;
+  Run run;
+  run.step = l / std::gcd(l, w.rhs_dilation);
+  run.advance = run.step * w.rhs_dilation / l;
+  std::int64_t first = 0;
+  const auto divides = [&](std::int64_t t) { return (origin + t * w.rhs_dilation) % l == 0; };
+  while (first < run.step && !divides(first)) ++first;
+  if (first == run.step || in == 0) return run;
+  // The steps k for which 0 <= at + k advance < in, and the tap is one.
+  const std::int64_t at = floor_div(origin + first * w.rhs_dilation, l);
+  const std::int64_t low = std::max<std::int64_t>(0, -floor_div(at, run.advance));
+  const std::int64_t taps = (w.size - first + run.step - 1) / run.step;
+  const std::int64_t high = std::min(taps, floor_div(in - 1 - at, run.advance) + 1);
+  if (first >= w.size || low >= high) return run;
+  run.begin = first + low * run.step;
+  run.at = at + low * run.advance;
+  run.count = high - low;
+  return run;
+}
+
+/// Positions begin, begin + step, ... of the last dim that see the input through the same taps:
+/// each one `advance` elements further on.
+struct Segment {
+  std::int64_t begin = 0, step = 1, count = 0, advance = 0;
+  Run taps;
+};
+
+std::vector<Segment> segments_of(const ir::WindowDim& w, std::int64_t in, std::int64_t out) {
+  const std::int64_t period = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
+  std::vector<Segment> all;
+  for (std::int64_t first = 0; first < std::min(period, out); ++first) {
+    for (std::int64_t p = first; p < out; p += period) {
+      const Run taps = taps_of(w, in, p);
+      if (p != first && all.back().taps == taps) {
+        ++all.back().count;
+      } else {
+        all.push_back({p, period, 1, period * w.stride / w.lhs_dilation, taps});
+      }
+    }
+  }
+  return all;
+}
+
+struct Attrs {
+  DirectConvolution c;
+  bool rows_are_batch = false;  ///< else positions of the last dim
+  bool sums_are_taps = false;   ///< of the last dim, else features
+  std::vector<Segment> segments;
+  std::int64_t batch_block = 1;  ///< rows of a unit, if they are the batch
+};
+
+template <class T>
+class DirectWork {
+ public:
+  DirectWork(const Attrs& a, const KernelCall& call)
+      : a_(a),
+        input_(reinterpret_cast<const T*>(call.inputs[0])),
+        filter_(reinterpret_cast<const T*>(call.inputs[1])),
+        out_(reinterpret_cast<T*>(call.outputs[0])) {}
+
+  void unit(std::int64_t unit) {
+    const DirectConvolution& c = a_.c;
+    std::int64_t first = 0, rows = 1;  // of the batch
+    if (a_.rows_are_batch) {
+      const std::int64_t blocks = (c.batch + a_.batch_block - 1) / a_.batch_block;
+      first = unit % blocks * a_.batch_block;
+      rows = std::min(a_.batch_block, c.batch - first);
+      unit /= blocks;
+    }
+    const std::size_t rank = c.window.size(), outer = a_.rows_are_batch ? rank : rank - 1;
+    Dims position(outer);
+    for (std::size_t d = outer; d-- > 0;) {
+      position[d] = unit % c.out[d];
+      unit /= c.out[d];
+    }
+    if (!a_.rows_are_batch) first = unit;
+    std::vector<Run> taps;
+    T* to = out_ + first * c.result.batch;
+    for (std::size_t d = 0; d < outer; ++d) {
+      taps.push_back(taps_of(c.window[d], c.in[d], position[d]));
+      to += position[d] * c.result.spatial[d];
+    }
+    for (std::int64_t g = 0; g < c.groups; ++g) {
+      const T* from = input_ + (first + (c.groups_split_batch ? g * c.batch : 0)) * c.input.batch +
+                      (c.groups_split_batch ? 0 : g * c.per_group * c.input.feature);
+      const T* filter = filter_ + g * c.columns;
+      BatchGemm<T> gemm;
+      gemm.n = c.columns;
+      gemm.a_column = c.input.feature;
+      gemm.b_row = c.filter.batch;
+      T* at = to + g * c.columns;
+      if (a_.rows_are_batch) {
+        gemm.m = rows;
+        gemm.a_row = c.input.batch;
+        gemm.c_row = c.result.batch;
+        multiply(from, filter, taps, &gemm, at);
+        continue;
+      }
+      for (const Segment& s : a_.segments) {
+        gemm.m = s.count;
+        gemm.a_row = s.advance * c.input.spatial.back();
+        gemm.c_row = s.step * c.result.spatial.back();
+        taps.push_back(s.taps);
+        multiply(from, filter, taps, &gemm, at + s.begin * c.result.spatial.back());
+        taps.pop_back();
+      }
+    }
+  }
+
+ private:
+  /// The products of all combinations of taps.
+  void multiply(const T* from, const T* filter, const std::vector<Run>& taps, BatchGemm<T>* gemm,
+                T* to) {
+    terms_.clear();
+    add(from, filter, taps, 0, gemm);
+    gemm->terms = terms_.data();
+    gemm->count = std::int64_t(terms_.size());
+    gemm->c = to;
+    batch_gemm(*gemm);
+  }
+
+  void add(const T* from, const T* filter, const std::vector<Run>& taps, std::size_t d,
+           BatchGemm<T>* gemm) {
+    const DirectConvolution& c = a_.c;
+    if (d == taps.size()) {
+      terms_.push_back({from, filter, c.per_group});
+      return;
+    }
+    const Run& run = taps[d];
+    if (run.count == 0) return;
+    const std::int64_t first = c.window[d].reversal ? c.window[d].size - 1 - run.begin : run.begin;
+    const std::int64_t step = (c.window[d].reversal ? -run.step : run.step) * c.filter.spatial[d];
+    const std::int64_t advance = run.advance * c.input.spatial[d];
+    from += run.at * c.input.spatial[d];
+    filter += first * c.filter.spatial[d];
+    if (a_.sums_are_taps && d + 1 == taps.size()) {
+      gemm->a_column = advance;
+      gemm->b_row = step;
+      for (std::int64_t i = 0; i < c.per_group; ++i) {
+        terms_.push_back({from + i * c.input.feature, filter + i * c.filter.batch, run.count});
+      }
+      return;
+    }
+    for (std::int64_t k = 0; k < run.count; ++k) {
+      add(from + k * advance, filter + k * step, taps, d + 1, gemm);
+    }
+  }
+
+  const Attrs& a_;
+  const T* input_;
+  const T* filter_;
+  T* out_;
+  std::vector<typename BatchGemm<T>::Term> terms_;
+};
+
+template <class T>
+void run_direct(const KernelCall& call) {
+  DirectWork<T> work(*static_cast<const Attrs*>(call.attributes), call);
+  for (std::int64_t n = call.begin; n < call.end; ++n) work.unit(n);
+}
+
+/// How much of the machine products of m rows that sum up k at a time use.
+double use(double m, double k) {
+  const double tiles = std::max(1.0, (m + kBatchGemmRows - 1) / kBatchGemmRows);
+  return m / (tiles * kBatchGemmRows) * k / (k + 6);
+}
+
+}  // namespace
+
+std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, DType type) {
+  if ((type != DType::f32 && type != DType::f64) || c.window.empty()) return std::nullopt;
+  const std::int64_t lanes =
+      type == DType::f32 ? batch_gemm_lanes<float>() : batch_gemm_lanes<double>();
+  // Fewer columns leave most of a vector empty; patches may do better.
+  if (2 * c.columns < lanes) return std::nullopt;
+  const std::int64_t positions =
+      std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
+  if (c.batch == 0 || positions == 0) return std::nullopt;
+  Attrs a;
+  a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
+  const double features = double(c.per_group),
+               taps = double(std::min(c.window.back().size, c.in.back()));
+  const double row = double(c.out.back()) / double(a.segments.size());
+  const double by_rows = use(row, features), by_batch = use(double(c.batch), features),
+               by_taps = use(double(c.batch), taps);
+  const double best = std::max({by_rows, by_batch, by_taps});
+  // Products of vectors, say: patches make more of them.
+  constexpr double kLeast = 0.1;
+  if (best < kLeast) return std::nullopt;
+  a.rows_are_batch = by_rows < best;
+  a.sums_are_taps = a.rows_are_batch && by_batch < best;
+  KernelDescriptor kernel;
+  if (a.rows_are_batch) {
+    a.batch_block = 4 * kBatchGemmRows;
+    kernel.units = positions * ((c.batch + a.batch_block - 1) / a.batch_block);
+    a.segments.clear();
+  } else {
+    kernel.units = c.batch * (positions / c.out.back());
+  }
+  double products =
+      double(c.batch) * double(positions) * features * double(c.columns) * double(c.groups);
+  for (const ir::WindowDim& w : c.window) products *= double(w.size);
+  kernel.nanoseconds = 200 + (type == DType::f32 ? 0.025 : 0.05) * products / best;
+  const auto strides = [](const ConvolutionStrides& s) {
+    return kernel_key("", s.batch, s.feature, s.spatial);
+  };
+  kernel.key = kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
+                          strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
+                          c.groups_split_batch, c.batch, a.rows_are_batch, a.sums_are_taps);
+  a.c = std::move(c);
+  kernel.make =
+      kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));
+  return kernel;
+}
+
+}  // namespace tessera::codegen

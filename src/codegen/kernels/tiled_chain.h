@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several kernels in a row as one, a block of rows at a time, so that what is between them stays in
+// cache and is never held in full.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/codegen/kernels/kernel_descriptor.h"
+
+namespace tessera::codegen {
+
+struct TiledChain {
+  /// Where an operand of a link is: an input or output of the chain, or scratch memory.
+  struct Place {
+    enum class Kind : std::uint8_t { input, output, scratch } kind = Kind::input;
+    int number = 0;
+  };
+  struct Link {
+    KernelDescriptor kernel;
+    std::int64_t units = 0;  ///< of all rows, as the time
+    double nanoseconds = 0;
+    std::vector<Place> inputs, outputs;
+  };
+  std::vector<Link> links;
+  std::int64_t rows = 1;              ///< which are the units of the chain
+  std::int64_t block = 1;             ///< rows at a time
+  std::vector<std::int64_t> scratch;  ///< bytes of a row
+};
+
+KernelDescriptor tiled_chain_kernel(TiledChain chain);
+
+}  // namespace tessera::codegen

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds chains of steps that go through the same rows, and joins them.
+#include "src/codegen/tile_chains.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "src/codegen/kernels/tiled_chain.h"
+#include "src/codegen/plan_readers.h"
+
+namespace tessera::codegen {
+namespace {
+
+using namespace runtime;
+using Place = TiledChain::Place;
+
+/// Fewer rows than this would leave workers idle.
+constexpr std::int64_t kFewestRows = 64;
+/// Intermediate arrays of fewer bytes stay in cache anyway.
+constexpr std::int64_t kLeastBytes = std::int64_t(1) << 20;
+/// Scratch memory of a block of rows: what the second cache holds next to all else.
+constexpr std::int64_t kBlockBytes = std::int64_t(512) << 10;
+/// A product packs its right side once more for each block: blocks must not be too short.
+constexpr std::int64_t kProductRows = 128;
+/// And its work on a byte of what it makes or takes must be small, next to loading it from memory.
+constexpr double kProductNanoseconds = 1.7;
+/// Steps that are looked at behind the first one.
+constexpr std::size_t kWindow = 64;
+
+class Tiler {
+ public:
+  Tiler(Plan* plan, KernelTable* kernels) : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
+
+  void run(Block* block) {
+    for (std::size_t n = 0; n < block->steps.size(); ++n) {
+      Step& step = block->steps[n];
+      if (auto* loop = std::get_if<While>(&step.what)) {
+        run(&loop->condition);
+        run(&loop->body);
+      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
+        for (Branch& b : conditional->branches) run(&b.block);
+      } else {
+        n = join_from(block, n);
+      }
+    }
+  }
+
+ private:
+  /// Steps that may become one.
+  struct Chain {
+    std::vector<std::size_t> links;
+    std::int64_t rows = 0;
+    std::set<SlotId> made;  ///< by its links
+    bool multiplies = false;
+  };
+
+  static const KernelTask* task_of(const Step& step) { return std::get_if<KernelTask>(&step.what); }
+  std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
+  std::int64_t device_bytes(SlotId s) const {
+    return plan_.slots[std::size_t(s)].memory == MemoryKind::device ? bytes(s) : 0;
+  }
+  ClassesId classes(SlotId s) const { return plan_.slots[std::size_t(s)].classes; }
+
+  /// Adds step `n` if it goes through the chain's rows.
+  bool add(const Block& block, std::size_t n, Chain* chain) const {
+    const KernelTask& task = *task_of(block.steps[n]);
+    const KernelDescriptor& kernel = kernels_.at(task.kernel);
+    if (!kernel.shares_outputs || task.transfers_to || task.outputs.empty() || task.units <= 0) {
+      return false;
+    }
+    const bool first = chain->links.empty();
+    const ClassesId mine = classes(task.outputs[0]);
+    if (!first && mine != classes(*chain->made.begin())) return false;
+    std::int64_t rows = first ? task.units : std::gcd(chain->rows, task.units);
+    std::int64_t largest = 1;
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      if (chain->made.count(task.inputs[k]) == 0) continue;
+      if (k >= kernel.shares_inputs.size() || !kernel.shares_inputs[k]) return false;
+      largest = std::max(largest, bytes(task.inputs[k]));
+    }
+    for (const SlotId s : task.outputs) {
+      if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
+      if (first) largest = std::max(largest, bytes(s));
+    }
+    if (rows < kFewestRows) return false;
+    if (kernel.rereads_per_call) {
+      if (task.nanoseconds > kProductNanoseconds * double(largest)) return false;
+      chain->multiplies = true;
+    }
+    chain->rows = rows;
+    chain->links.push_back(n);
+    chain->made.insert(task.outputs.begin(), task.outputs.end());
+    return true;
+  }
+
+  /// Which steps from `n` on become one, and which must stand behind that one.
+  struct Found {
+    Chain chain;
+    std::set<std::size_t> behind;
+  };
+  Found find(const Block& block, std::size_t n, std::size_t most_links) const {
+    Found found;
+    if (!add(block, n, &found.chain)) return found;
+    std::set<SlotId> late;  // what depends on the chain, and is no part of it
+    const std::size_t end = std::min(block.steps.size(), n + kWindow);
+    for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
+      const KernelTask* task = task_of(block.steps[k]);
+      if (task == nullptr) break;
+      const auto reads_any = [&](const std::set<SlotId>& slots) {
+        return std::any_of(task->inputs.begin(), task->inputs.end(),
+                           [&](SlotId s) { return slots.count(s) != 0; });
+      };
+      const bool reads_late = reads_any(late);
+      if (!reads_late && (!reads_any(found.chain.made) || add(block, k, &found.chain))) continue;
+      late.insert(task->outputs.begin(), task->outputs.end());
+      found.behind.insert(k);
+    }
+    return found;
+  }
+
+  /// Joins the longest chain that begins with step `n` and is worth it; returns the step to go on
+  /// from.
+  std::size_t join_from(Block* block, std::size_t n) {
+    if (task_of(block->steps[n]) == nullptr) return n;
+    for (std::size_t most = kWindow; most > 1; --most) {
+      const Found found = find(*block, n, most);
+      const std::size_t links = found.chain.links.size();
+      if (links < 2) return n;
+      Step joined;
+      if (!make(*block, found.chain, &joined)) return n;
+      // What doesn't depend on the chain stands in front of it, the rest behind.
+      const std::size_t end = found.chain.links.back() + 1;
+      std::vector<const Step*> before, after;
+      for (std::size_t k = n; k < end; ++k) before.push_back(&block->steps[k]);
+      const auto add_if = [&](bool behind) {
+        for (std::size_t k = n; k < end; ++k) {
+          const bool link = std::count(found.chain.links.begin(), found.chain.links.end(), k) != 0;
+          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block->steps[k]);
+        }
+      };
+      add_if(false);
+      const std::size_t at = after.size();
+      after.push_back(&joined);
+      add_if(true);
+      const std::set<SlotId> slots = dying(before);
+      if (device_peak(after, slots) > device_peak(before, slots)) {
+        most = links;  // one link less
+        continue;
+      }
+      std::vector<Step> steps;
+      for (const Step* step : after) steps.push_back(*step);
+      const auto place = block->steps.begin() + std::ptrdiff_t(n);
+      std::move(steps.begin(), steps.end(), place);
+      block->steps.erase(place + std::ptrdiff_t(steps.size()),
+                         block->steps.begin() + std::ptrdiff_t(end));
+      return n + at;
+    }
+    return n;
+  }
+
+  /// Slots that nothing but these steps reads.
+  std::set<SlotId> dying(const std::vector<const Step*>& steps) const {
+    std::map<SlotId, int> reads;
+    for (const Step* step : steps) {
+      for (const SlotId s : task_of(*step)->inputs) ++reads[s];
+    }
+    std::set<SlotId> out;
+    for (const auto& [s, count] : reads) {
+      const auto& parameters = plan_.parameters;
+      if (count == readers_.of(s) &&
+          std::find(parameters.begin(), parameters.end(), s) == parameters.end()) {
+        out.insert(s);
+      }
+    }
+    return out;
+  }
+
+  /// The most bytes that these steps hold at once on a device, next to what is there before and
+  /// after them.
+  std::int64_t device_peak(const std::vector<const Step*>& steps,
+                           const std::set<SlotId>& dying) const {
+    std::map<SlotId, std::size_t> last;
+    std::set<SlotId> made;
+    std::int64_t now = 0;
+    for (std::size_t n = 0; n < steps.size(); ++n) {
+      const KernelTask& task = *task_of(*steps[n]);
+      for (const SlotId s : task.inputs) {
+        if (dying.count(s) == 0) continue;
+        if (last.emplace(s, n).second && made.count(s) == 0) now += device_bytes(s);
+        last[s] = n;
+      }
+      made.insert(task.outputs.begin(), task.outputs.end());
+    }
+    std::int64_t most = now;
+    for (std::size_t n = 0; n < steps.size(); ++n) {
+      const KernelTask& task = *task_of(*steps[n]);
+      std::int64_t freed = 0, taken = 0;
+      std::set<SlotId> seen;
+      for (const SlotId s : task.inputs) {
+        const auto it = last.find(s);
+        if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
+        freed += device_bytes(s);
+        if (std::any_of(task.reuse.begin(), task.reuse.end(), [&](const KernelTask::Reuse& r) {
+              return task.inputs[std::size_t(r.input)] == s && !r.copy;
+            })) {
+          taken += device_bytes(s);
+        }
+      }
+      std::int64_t added = 0;
+      for (const SlotId s : task.outputs) added += device_bytes(s);
+      most = std::max(most, now + std::max<std::int64_t>(added - taken, 0));
+      now += added - freed;
+    }
+    return most;
+  }
+
+  /// False if little would be gained.
+  bool make(const Block& block, const Chain& chain, Step* joined) {
+    std::map<SlotId, int> read;
+    for (const std::size_t n : chain.links) {
+      for (const SlotId s : task_of(block.steps[n])->inputs) ++read[s];
+    }
+    std::int64_t saved = 0;
+    std::set<SlotId> inside;
+    for (const SlotId s : chain.made) {
+      const auto it = read.find(s);
+      if (it == read.end() || it->second != readers_.of(s)) continue;
+      inside.insert(s);
+      saved += bytes(s);
+    }
+    if (saved < kLeastBytes) return false;
+    KernelTask task;
+    TiledChain tiles;
+    tiles.rows = chain.rows;
+    std::map<SlotId, Place> places;
+    for (std::size_t l = 0; l < chain.links.size(); ++l) {
+      const KernelTask& t = *task_of(block.steps[chain.links[l]]);
+      TiledChain::Link link{kernels_.at(t.kernel), t.units, t.nanoseconds, {}, {}};
+      for (const SlotId s : t.inputs) {
+        auto it = places.find(s);
+        if (it == places.end()) {
+          it = places.emplace(s, Place{Place::Kind::input, int(task.inputs.size())}).first;
+          task.inputs.push_back(s);
+        }
+        link.inputs.push_back(it->second);
+      }
+      for (std::size_t o = 0; o < t.outputs.size(); ++o) {
+        const SlotId s = t.outputs[o];
+        Place place{Place::Kind::output, int(task.outputs.size())};
+        if (inside.count(s) == 0) {
+          task.outputs.push_back(s);
+        } else {
+          place = {Place::Kind::scratch, int(tiles.scratch.size())};
+          const Place* dying = dying_input(block, chain, l, o, places);
+          if (dying != nullptr) {
+            place = *dying;
+          } else {
+            tiles.scratch.push_back(bytes(s) / chain.rows);
+          }
+        }
+        places[s] = place;
+        link.outputs.push_back(place);
+      }
+      tiles.links.push_back(std::move(link));
+    }
+    add_reuse(block, chain, places, &task);
+    const std::int64_t row =
+        std::accumulate(tiles.scratch.begin(), tiles.scratch.end(), std::int64_t(1));
+    tiles.block = std::clamp<std::int64_t>(kBlockBytes / row, chain.multiplies ? kProductRows : 8,
+                                           chain.rows);
+    KernelDescriptor kernel = tiled_chain_kernel(std::move(tiles));
+    task.kernel = kernels_.add(kernel);
+    task.units = kernel.units;
+    task.nanoseconds = kernel.nanoseconds;
+    const Step& last = block.steps[chain.links.back()];
+    joined->name = last.name;
+    joined->location = last.location;
+    joined->what = std::move(task);
+    return true;
+  }
+
+  /// Scratch memory that link `l` may write its output `o` to, as nothing reads it afterwards.
+  const Place* dying_input(const Block& block, const Chain& chain, std::size_t l, std::size_t o,
+                           const std::map<SlotId, Place>& places) const {
+    const KernelTask& t = *task_of(block.steps[chain.links[l]]);
+    for (const KernelTask::Reuse& r : t.reuse) {
+      const SlotId s = t.inputs[std::size_t(r.input)];
+      const auto it = places.find(s);
+      if (std::size_t(r.output) != o || r.copy || it->second.kind != Place::Kind::scratch) continue;
+      if (bytes(s) == bytes(t.outputs[o]) && last_read(block, chain, s) == l &&
+          std::count(t.inputs.begin(), t.inputs.end(), s) == 1 && t.outputs.size() == 1) {
+        return &it->second;
+      }
+    }
+    return nullptr;
+  }
+
+  /// The last link that reads a slot.
+  std::size_t last_read(const Block& block, const Chain& chain, SlotId s) const {
+    std::size_t last = 0;
+    for (std::size_t l = 0; l < chain.links.size(); ++l) {
+      const auto& inputs = task_of(block.steps[chain.links[l]])->inputs;
+      if (std::find(inputs.begin(), inputs.end(), s) != inputs.end()) last = l;
+    }
+    return last;
+  }
+
+  /// A result may be written over an argument that is read by rows alone, and not after it.
+  void add_reuse(const Block& block, const Chain& chain, const std::map<SlotId, Place>& places,
+                 KernelTask* task) const {
+    for (std::size_t k = 0; k < task->inputs.size(); ++k) {
+      const SlotId s = task->inputs[k];
+      bool by_rows = bytes(s) % chain.rows == 0;
+      for (const std::size_t n : chain.links) {
+        const KernelTask& t = *task_of(block.steps[n]);
+        const std::vector<bool>& shares = kernels_.at(t.kernel).shares_inputs;
+        for (std::size_t i = 0; i < t.inputs.size(); ++i) {
+          if (t.inputs[i] == s) by_rows = by_rows && i < shares.size() && shares[i];
+        }
+      }
+      if (!by_rows) continue;
+      const std::size_t read = last_read(block, chain, s);
+      for (std::size_t l = read; l < chain.links.size(); ++l) {
+        const KernelTask& t = *task_of(block.steps[chain.links[l]]);
+        for (std::size_t o = 0; o < t.outputs.size(); ++o) {
+          const Place& place = places.at(t.outputs[o]);
+          if (place.kind != Place::Kind::output || bytes(t.outputs[o]) != bytes(s)) continue;
+          const bool allowed =
+              l > read || std::any_of(t.reuse.begin(), t.reuse.end(), [&](const auto& r) {
+                return !r.copy && std::size_t(r.output) == o &&
+                       t.inputs[std::size_t(r.input)] == s &&
+                       std::count(t.inputs.begin(), t.inputs.end(), s) == 1;
+              });
+          if (allowed) task->reuse.push_back({int(k), place.number, false, false});
+        }
+      }
+    }
+  }
+
+  Plan& plan_;
+  KernelTable& kernels_;
+  const PlanReaders readers_;
+};
+
+}  // namespace
+
+void tile_chains(Plan* plan, KernelTable* kernels) { Tiler(plan, kernels).run(&plan->entry); }
+
+}  // namespace tessera::codegen

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of matrix products, for each instruction set, against the sums written out.
+#include "src/codegen/kernels/batch_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/instruction_sets.h"
+
+namespace tessera::codegen {
+namespace {
+
+template <class T>
+class BatchGemmTest : public ::testing::Test {
+ protected:
+  void TearDown() override { limit_instruction_set(InstructionSet::avx512); }
+
+  std::int64_t below(std::int64_t n) { return std::int64_t(random_() % std::uint64_t(n)); }
+  std::vector<T> numbers(std::int64_t n) {
+    std::vector<T> out(static_cast<std::size_t>(n));
+    for (T& x : out) x = T(below(2001) - 1000) / T(1000);
+    return out;
+  }
+  static T tolerance(std::int64_t sum) {
+    return (std::is_same_v<T, float> ? T(1e-6) : T(1e-15)) * T(4 + sum);
+  }
+
+  std::mt19937_64 random_{11};
+};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(BatchGemmTest, Types);
+
+TYPED_TEST(BatchGemmTest, SumsUpProductsOfAnyStrides) {
+  using T = TypeParam;
+  for (int trial = 0; trial < 600; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(InstructionSet(this->below(3)));
+    const bool large = this->below(8) == 0;
+    const std::int64_t m = this->below(large ? 200 : 15), n = this->below(large ? 600 : 140);
+    const std::int64_t count = this->below(4), most = large ? 400 : 40;
+    const std::int64_t room = std::max({m, n, most}) + 3;
+    const auto a = this->numbers(room * room * 3), b = this->numbers(room * room * 3);
+    BatchGemm<T> job;
+    const bool a_by_columns = this->below(2) == 0, b_by_columns = this->below(3) == 0;
+    const std::int64_t sign = this->below(2) == 0 ? 1 : -1;
+    (a_by_columns ? job.a_column : job.a_row) = sign * room;
+    (a_by_columns ? job.a_row : job.a_column) = this->below(3);
+    (b_by_columns ? job.b_column : job.b_row) = sign * room;
+    (b_by_columns ? job.b_row : job.b_column) = 1;
+    std::vector<typename BatchGemm<T>::Term> terms;
+    std::int64_t sum = 0;
+    for (std::int64_t t = 0; t < count; ++t) {
+      const std::int64_t first = sign < 0 ? room * room : 0;
+      terms.push_back({a.data() + first + this->below(room), b.data() + first + this->below(room),
+                       this->below(most)});
+      sum += terms.back().k;
+    }
+    job.terms = terms.data();
+    job.count = count;
+    job.m = m;
+    job.n = n;
+    job.c_row = n + this->below(3);
+    job.accumulate = this->below(2) == 0;
+    auto c = this->numbers(m * job.c_row + 8);
+    const auto before = c;
+    job.c = c.data();
+    batch_gemm(job);
+    for (std::int64_t i = 0; i < std::int64_t(c.size()); ++i) {
+      const std::int64_t row = job.c_row == 0 ? m : i / job.c_row, column = i - row * job.c_row;
+      const T old = before[std::size_t(i)];
+      if (row >= m || column >= n) {
+        ASSERT_EQ(c[std::size_t(i)], old) << row << ", " << column;
+        continue;
+      }
+      double want = job.accumulate ? double(old) : 0;
+      for (const auto& t : terms) {
+        for (std::int64_t k = 0; k < t.k; ++k) {
+          want += double(t.a[row * job.a_row + k * job.a_column]) *
+                  double(t.b[k * job.b_row + column * job.b_column]);
+        }
+      }
+      ASSERT_NEAR(double(c[std::size_t(i)]), want, this->tolerance(sum)) << row << ", " << column;
+    }
+  }
+}
+
+// Sizes for which it is chosen, in all transpositions.
+TYPED_TEST(BatchGemmTest, MultipliesLargeMatrices) {
+  using T = TypeParam;
+  for (int trial = 0; trial < 12; ++trial) {
+    SCOPED_TRACE(trial);
+    const int m = int(1 + this->below(150)), n = int(1 + this->below(400)),
+              k = int(std::min<std::int64_t>(1100000 / (m * n) + 20, 5000));
+    const bool ta = trial % 2 == 1, tb = trial / 2 % 2 == 1;
+    const auto a = this->numbers(std::int64_t(m) * k), b = this->numbers(std::int64_t(n) * k);
+    std::vector<T> c(std::size_t(m) * std::size_t(n), T(-1));
+    gemm(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, a.data(),
+         ta ? m : k, b.data(), tb ? k : n, c.data(), n);
+    for (std::ptrdiff_t i = 0; i < m; ++i) {
+      for (std::ptrdiff_t j = 0; j < n; ++j) {
+        double want = 0;
+        for (std::ptrdiff_t p = 0; p < k; ++p) {
+          want += double(a[std::size_t(ta ? p * m + i : i * k + p)]) *
+                  double(b[std::size_t(tb ? j * k + p : p * n + j)]);
+        }
+        ASSERT_NEAR(double(c[std::size_t(i * n + j)]), want, this->tolerance(k)) << i << ", " << j;
+      }
+    }
+  }
+}
+
+// What isn't finite stays where it belongs, also beside columns that fill no vector.
+TYPED_TEST(BatchGemmTest, DoesNotMixColumns) {
+  using T = TypeParam;
+  for (const int n : {1, 3, 17, 50}) {
+    std::vector<T> a(9, T(1)), b(static_cast<std::size_t>(3 * n), T(2)),
+        c(static_cast<std::size_t>(3 * n));
+    b[std::size_t(n - 1)] = T(NAN);
+    const typename BatchGemm<T>::Term term{a.data(), b.data(), 3};
+    BatchGemm<T> job;
+    job.terms = &term;
+    job.count = 1;
+    job.m = 3;
+    job.n = n;
+    job.a_row = 3;
+    job.b_row = n;
+    job.c = c.data();
+    job.c_row = n;
+    batch_gemm(job);
+    for (int i = 0; i < 3 * n; ++i) {
+      if (i % n == n - 1) {
+        EXPECT_TRUE(std::isnan(c[std::size_t(i)]));
+      } else {
+        EXPECT_EQ(c[std::size_t(i)], T(6));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::codegen

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of steps that are run by blocks of rows: attention and the like, against the evaluator.
+#include "tests/codegen/random_case.h"
+
+namespace tessera::testing {
+namespace {
+
+std::size_t steps_of(const codegen::BuiltPlan& built) { return built.plan.entry.steps.size(); }
+
+std::int64_t peak_of(const ir::Module& module) {
+  return codegen::estimate_memory(plan_of(module).plan, {}).peak;
+}
+
+/// softmax(mask(scale * q k^T + bias)) v, of [batch, queries, keys] scores.
+struct Attention {
+  Program p;
+  DType t;
+  Dims scores;
+  Instruction* probabilities = nullptr;
+
+  Instruction* over(Instruction* row) { return p.b.broadcast(row, scores, {0, 1}); }
+  Instruction* splat(double x) { return p.b.splat(p.b.scalar(t, x), scores); }
+
+  explicit Attention(DType type, Dims dims) : t(type), scores(std::move(dims)) {}
+
+  Instruction* product(Instruction* a, Instruction* b, std::int64_t of_a, std::int64_t of_b) {
+    ir::DotAttrs attrs;
+    attrs.lhs_batch = attrs.rhs_batch = {0};
+    attrs.lhs_contracting = {of_a};
+    attrs.rhs_contracting = {of_b};
+    return p.b.dot(a, b, attrs);
+  }
+  Instruction* softmax(Instruction* x) {
+    ir::Builder& b = p.b;
+    Instruction* most = b.reduce(x, b.scalar(t, -INFINITY), {2},
+                                 ir::scalar_computation(&p.module, Opcode::maximum, t));
+    Instruction* e = b.unary(Opcode::exponential, b.binary(Opcode::subtract, x, over(most)));
+    Instruction* sum =
+        b.reduce(e, b.scalar(t, 0), {2}, ir::scalar_computation(&p.module, Opcode::add, t));
+    return b.binary(Opcode::divide, e, over(sum));
+  }
+};
+
+// Scores are not held: neither with masks of any kind, nor where nothing is finite.
+TEST(TiledChains, AttentionIsRightAndHoldsNoScores) {
+  const std::vector<DType> types = {DType::f32, DType::f32, DType::f64};
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    Random r(seed);
+    Attention a(r.pick(types), {1 + r.below(3), 320 + r.below(130), 512 + r.below(300)});
+    ir::Builder& b = a.p.b;
+    const std::int64_t batch = a.scores[0], queries = a.scores[1], keys = a.scores[2];
+    const std::int64_t width = 1 + r.below(12), out_width = 1 + r.below(9);
+    const bool special = r.chance(0.4);
+    Instruction* q = a.p.argument(r.literal(a.t, {batch, queries, width}, special));
+    Instruction* k = a.p.argument(r.literal(a.t, {batch, keys, width}, special));
+    Instruction* v = a.p.argument(r.literal(a.t, {batch, keys, out_width}));
+    Instruction* x = a.product(q, k, 2, 2);
+    if (r.chance(0.7)) x = b.binary(Opcode::multiply, x, a.splat(0.3));
+    if (r.chance(0.5)) {
+      Literal mask = r.literal(DType::pred, {queries, keys});
+      Instruction* m = b.broadcast(a.p.argument(std::move(mask)), a.scores, {1, 2});
+      x = b.select(m, x, a.splat(r.chance(0.5) ? -1e9 : -INFINITY));
+    }
+    if (r.chance(0.5)) {
+      Instruction* bias = a.p.argument(r.literal(a.t, {batch, keys}));
+      x = b.binary(Opcode::add, x, b.broadcast(bias, a.scores, {0, 2}));
+    }
+    Instruction* root = a.product(a.softmax(x), v, 2, 1);
+    a.p.check(root, seed, 100);
+    std::int64_t given = Shape(a.t, {batch, queries, out_width}).byte_count();
+    for (const Literal& l : a.p.arguments) given += std::int64_t(l.byte_count());
+    // Besides arguments and result: a number for each row or two, and the mask as it stands.
+    const std::int64_t rows = 4 * batch * queries * 8;
+    EXPECT_LE(peak_of(a.p.module), given + rows) << ir::to_string(a.p.module);
+  }
+}
+
+// What else needs the probabilities gets them, and the product then reads them from memory.
+TEST(TiledChains, WhatIsSavedIsWritten) {
+  for (const bool saved : {false, true}) {
+    Random r(3);
+    Attention a(DType::f32, {2, 300, 500});
+    Instruction* q = a.p.argument(r.literal(a.t, {2, 300, 8}));
+    Instruction* k = a.p.argument(r.literal(a.t, {2, 500, 8}));
+    Instruction* v = a.p.argument(r.literal(a.t, {2, 500, 8}));
+    Instruction* probabilities = a.softmax(a.product(q, k, 2, 2));
+    Instruction* out = a.product(probabilities, v, 2, 1);
+    Instruction* root = saved ? a.p.b.tuple({out, probabilities}) : out;
+    a.p.check(root, 3, 100);
+    const std::int64_t held = Shape(DType::f32, a.scores).byte_count();
+    const std::int64_t peak = peak_of(a.p.module);
+    EXPECT_EQ(peak >= held, saved);
+    EXPECT_LT(peak, 2 * held);
+  }
+}
+
+// A product over the rows needs all of them: it stands behind the chain.
+TEST(TiledChains, SumsOverRowsComeAfterwards) {
+  Random r(4);
+  Attention a(DType::f32, {2, 300, 500});
+  Instruction* q = a.p.argument(r.literal(a.t, {2, 300, 8}));
+  Instruction* k = a.p.argument(r.literal(a.t, {2, 500, 8}));
+  Instruction* v = a.p.argument(r.literal(a.t, {2, 500, 8}));
+  Instruction* w = a.p.argument(r.literal(a.t, {2, 300, 7}));
+  Instruction* probabilities = a.softmax(a.product(q, k, 2, 2));
+  Instruction* by_keys = a.product(probabilities, w, 1, 1);
+  Instruction* out = a.product(probabilities, v, 2, 1);
+  a.p.check(a.p.b.tuple({by_keys, out}), 4, 100);
+}
+
+// Random elementwise chains with sums of rows in between.
+TEST(TiledChains, RowsOfAnyKind) {
+  const std::vector<Opcode> unary = {Opcode::exponential, Opcode::tanh, Opcode::negate,
+                                     Opcode::abs};
+  const std::vector<Opcode> binary = {Opcode::add, Opcode::subtract, Opcode::multiply,
+                                      Opcode::maximum};
+  std::size_t joined = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random r(seed);
+    Attention a(r.chance(0.5) ? DType::f32 : DType::f64,
+                {1 + r.below(4), 64 * (1 + r.below(4)), 400 + r.below(500)});
+    ir::Builder& b = a.p.b;
+    Instruction* x = a.p.argument(r.literal(a.t, a.scores));
+    std::vector<Instruction*> full = {x};
+    for (std::int64_t n = 4 + r.below(8); n > 0; --n) {
+      Instruction* y = r.pick(full);
+      switch (r.below(4)) {
+        case 0:
+          full.push_back(b.unary(r.pick(unary), y));
+          break;
+        case 1: {
+          Instruction* scaled = b.binary(Opcode::multiply, y, a.splat(1.0 / 512));
+          Instruction* sum = b.reduce(scaled, b.scalar(a.t, 0), {2},
+                                      ir::scalar_computation(&a.p.module, Opcode::add, a.t));
+          full.push_back(b.binary(r.pick(binary), r.pick(full), a.over(sum)));
+          break;
+        }
+        case 2: {
+          // A column for all rows: not a share of anything.
+          Instruction* sum = b.reduce(y, b.scalar(a.t, -INFINITY), {0, 1},
+                                      ir::scalar_computation(&a.p.module, Opcode::maximum, a.t));
+          full.push_back(b.binary(r.pick(binary), r.pick(full), b.broadcast(sum, a.scores, {2})));
+          break;
+        }
+        default:
+          full.push_back(b.binary(r.pick(binary), y, r.pick(full)));
+      }
+      full.back() = b.unary(Opcode::tanh, full.back());
+    }
+    a.p.check(full.back(), seed, 1000);
+    const codegen::BuiltPlan built = plan_of(a.p.module);
+    std::size_t kernels = 0;
+    for (const auto& [kernel, runs] : built.kernels) kernels += std::size_t(runs);
+    joined += kernels - steps_of(built);
+  }
+  EXPECT_GT(joined, 10u);
+}
+
+}  // namespace
+}  // namespace tessera::testing
