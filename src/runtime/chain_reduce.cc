@@ -161,7 +161,7 @@ void PlanExecutor::chain_reduce(const Step& step, const Exchange& exchange,
 
   std::size_t steps = 0;
   for (const Sum& sum : sums) steps = std::max(steps, segments_of(sum) + sum.hops());
-  const std::string what = std::string(name(exchange.kind)) + " " + step.name;
+  const std::string what = LocalPlan::title(step, exchange);
   const Activity activity = local_->activity(step, what);
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;

@@ -47,7 +47,7 @@ void PlanExecutor::fetch(const Step& step, const Exchange& exchange, const Activ
     }
     if (to->bytes() > 0) incoming.push_back({m.process, to->data(), to->bytes()});
   }
-  const std::string what = std::string(name(exchange.kind)) + " " + step.name;
+  const std::string what = LocalPlan::title(step, exchange);
   local_->processes().exchange(outgoing, incoming, local_->tag(step), local_->activity(step, what));
 }
 

@@ -63,7 +63,7 @@ void PlanExecutor::gather_in_place(const Step& step, const Exchange& exchange,
     received[{m.slot, m.cls}] = to;
     if (bytes > 0) incoming.push_back({m.process, to, bytes});
   }
-  const std::string what = std::string(name(exchange.kind)) + " " + step.name;
+  const std::string what = LocalPlan::title(step, exchange);
   const Activity activity = local_->activity(step, what);
   Processes::Ticket ticket = local_->processes().start(outgoing, incoming, local_->tag(step));
   const auto copy = [&](const Copy& c, bool of_others) {

@@ -33,7 +33,7 @@ std::string describe(const Plan& plan, const Step& step, const Exchange& exchang
   std::int64_t bytes = 0;
   for (const Exchange::Part& p : exchange.parts) bytes += plan.slots[std::size_t(p.input)].bytes;
   std::string out =
-      fmt::format("{} {}: {} bytes in {} groups (#{:x})", name(exchange.kind), step.name, bytes,
+      fmt::format("{}: {} bytes in {} groups (#{:x})", LocalPlan::title(step, exchange), bytes,
                   exchange.groups.size(), hash_of(exchange.groups) & 0xffffff);
   for (const auto& gather : exchange.before) {
     out += fmt::format(" of a gather in {} groups (#{:x})", gather.groups.size(),
@@ -62,6 +62,11 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
     hash_ = hash_of(std::to_string(plan.slots[std::size_t(s)].bytes) + ",", hash_);
   }
   hash_ = hash_of(text_, hash_);
+}
+
+std::string LocalPlan::title(const Step& step, const Exchange& exchange) {
+  const std::string kind = runtime::name(exchange.kind);
+  return step.name.rfind(kind, 0) == 0 ? step.name : kind + " " + step.name;
 }
 
 bool LocalPlan::crosses(const Exchange& exchange) const {

@@ -42,6 +42,8 @@ class LocalPlan {
   }
   /// By which messages of a step are told from others'.
   std::uint32_t tag(const Step& step) const { return marks_.at(&step).tag; }
+  /// "all-reduce sum.3"
+  static std::string title(const Step& step, const Exchange& exchange);
   Activity activity(const Step& step, std::string_view what) const {
     return {what, name_, step.location};
   }
