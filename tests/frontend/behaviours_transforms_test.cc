@@ -288,7 +288,7 @@ TEST(TransformBehaviours, Behaviour_205_ResidualsAreSharded) {
   // What is kept from the forward part isn't gathered: nothing but the loss and the weight's
   // gradient crosses devices.
   const Mesh mesh = line();
-  const Array x = put(counting({8, 6}, 0.1f), mesh, P("x"));
+  const Array x = put(counting({256, 6}, 0.001f), mesh, P("x"));
   const Array w = put(counting({6, 6}, 0.1f), mesh, P());
   const auto f = jit([](Array x, Array w) {
     const auto [y, back] =
