@@ -75,8 +75,6 @@ inline constexpr double kBytesOfStep = 1e-3;
 inline constexpr double kPassesOfHeld[] = {1, 5, 20, 80};
 /// Memory that a solution may take, in terms of what the propagated program takes.
 inline constexpr double kMemoryGrowth = 1.25;
-/// In bytes: what it may take more in any case. So little is within how memory is given out.
-inline constexpr double kMemoryFloor = 1024;
 /// Part of the cost that a solution must save.
 inline constexpr double kWorthwhile = 0.001;
 

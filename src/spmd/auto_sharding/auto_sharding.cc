@@ -96,9 +96,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   out.propagated = out.chosen = now.cost;
   out.device = std::move(now.device);
   out.report = std::move(now.report);
-  const double peak = now.cost.peak_bytes;
-  const double budget = options.memory_budget.value_or(
-      std::max(cost::kMemoryGrowth * peak, peak + cost::kMemoryFloor));
+  const double budget = options.memory_budget.value_or(cost::kMemoryGrowth * now.cost.peak_bytes);
   const bool fits = now.cost.peak_bytes <= budget;
   // Where the program states its arguments, nothing is moved to repeat less work.
   if (now.cost.bytes == 0 && fits && !chooses_arguments(*open)) return out;

@@ -15,7 +15,7 @@ namespace tessera::spmd {
 struct AutoShardingOptions {
   PartitionOptions partition;
   /// Bytes that one device may hold, by cost::estimated_peak_bytes. If unset, hardly more than the
-  /// propagated program (cost::kMemoryGrowth, kMemoryFloor).
+  /// propagated program.
   std::optional<double> memory_budget;
   /// For a report: also what each choice costs.
   bool decisions = false;
