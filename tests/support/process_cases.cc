@@ -261,7 +261,9 @@ void functions_of_the_host_are_called_once() {
     };
     return fori_loop(
         0, 3,
-        [&](Array, Array v) { return v + io_callback(g, Array(0.0f), IoCallbackOptions{}, sum(v)); },
+        [&](Array, Array v) {
+          return v + io_callback(g, Array(0.0f), IoCallbackOptions{}, sum(v));
+        },
         x);
   });
   const Array made = f(device_put(ones({d}), rows));

@@ -6,8 +6,8 @@
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
-#include "src/base/shape.h"
 #include "src/base/processes.h"
+#include "src/base/shape.h"
 #include "src/sharding/api/shard_layout.h"
 #include "src/sharding/api/sharding_impl.h"
 
