@@ -65,12 +65,13 @@ function(tessera_add_layers)
         SKIP_PRECOMPILE_HEADERS ON
         COMPILE_DEFINITIONS
           "TESSERA_MPI=1;TESSERA_MODULE_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
+    endif()
+    if(layer STREQUAL "base")
       target_link_libraries(tessera_${layer} PUBLIC ${CMAKE_DL_LIBS})
     endif()
     if(layer STREQUAL "codegen" AND TESSERA_JIT)
       target_compile_definitions(tessera_${layer} PRIVATE TESSERA_JIT=1
         TESSERA_JIT_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}")
-      target_link_libraries(tessera_${layer} PUBLIC ${CMAKE_DL_LIBS})
     endif()
     if(TESSERA_TASK_POOL STREQUAL "TBB")
       target_compile_definitions(tessera_${layer} PRIVATE TESSERA_TASK_POOL_TBB=1)

@@ -14,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/base/module_files.h"
 #include "src/base/processes.h"
 
 namespace tessera {
@@ -87,16 +88,7 @@ constexpr const char* kModule = "libtessera-mpi.so";
 /// The transport by MPI; null, and why there is none.
 Transport* load_mpi(std::string* reasons) {
 #if defined(TESSERA_MPI)
-  std::vector<std::string> candidates;
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&processes), &info) != 0 && info.dli_fname != nullptr) {
-    const std::string file = info.dli_fname;
-    const auto slash = file.rfind('/');
-    candidates.push_back((slash == std::string::npos ? "." : file.substr(0, slash)) + '/' +
-                         kModule);
-  }
-  candidates.push_back(std::string(TESSERA_MODULE_FOLDER) + '/' + kModule);
-  for (const std::string& file : candidates) {
+  for (const std::string& file : module_files(kModule, TESSERA_MODULE_FOLDER)) {
     // MPI's own modules look its symbols up among the global ones.
     void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (module == nullptr) {

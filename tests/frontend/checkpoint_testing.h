@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the tests of checkpoints: folders, trees, and system calls that fail.
+// Shared by the tests of checkpoints: bits, and system calls that fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,43 +19,12 @@
 #include "src/base/file_io.h"
 #include "src/base/log.h"
 #include "src/frontend/trace/trace.h"
+#include "tests/frontend/folder_test.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {
 
 namespace fs = std::filesystem;
-
-/// An empty folder for one test.
-class FolderTest : public ::testing::Test {
- protected:
-  FolderTest()
-      : folder_(fs::temp_directory_path() /
-                ("tessera_" + std::to_string(getpid()) + "_" +
-                 ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::create_directories(folder_);
-  }
-  ~FolderTest() override {
-    set_file_faults(nullptr);
-    fs::remove_all(folder_);
-  }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string contents(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream out;
-    out << file.rdbuf();
-    return out.str();
-  }
-  static void write(const std::string& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-  }
-  /// The names in a folder, hidden ones too.
-  static std::vector<std::string> names(const std::string& path) {
-    return folder_names(path).value_or(std::vector<std::string>());
-  }
-
-  fs::path folder_;
-};
 
 /// Calls a function before each system call, with its name, its path and what it writes at most.
 class Faults : public FileFaults {

@@ -103,12 +103,7 @@ TEST(Initializers, GiveTheSameOnDevices) {
           return init(k, {16, 24});
         },
         {.out_shardings = NamedSharding(mesh, P("x"))});
-    const std::vector<float> sharded = floats(draw(key)), whole = floats(init(key, {16, 24}));
-    ASSERT_EQ(sharded.size(), whole.size());
-    // A shard's loop may be interpreted where the whole array's is compiled.
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      EXPECT_NEAR(sharded[i], whole[i], 1e-6f * std::abs(whole[i])) << i;
-    }
+    EXPECT_EQ(floats(draw(key)), floats(init(key, {16, 24})));
     EXPECT_EQ(draw.lower(key).compile().collectives().size(), 0u);
   }
 }

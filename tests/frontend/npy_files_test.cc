@@ -10,37 +10,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/frontend/folder_test.h"
 #include "tests/frontend/frontend_testing.h"
 
 namespace tessera::testing {
 namespace npy_files_test {
 
-namespace fs = std::filesystem;
-
-/// An empty folder for one test.
-class NpyFiles : public ::testing::Test {
- protected:
-  NpyFiles()
-      : folder_(fs::temp_directory_path() /
-                ("npy_files_" + std::to_string(getpid()) + "_" +
-                 ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::create_directories(folder_);
-  }
-  ~NpyFiles() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string contents(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream out;
-    out << file.rdbuf();
-    return out.str();
-  }
-  static void write(const std::string& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
-  }
-
-  fs::path folder_;
-};
+class NpyFiles : public FolderTest {};
 
 TEST_F(NpyFiles, AllDtypesAndShardingsComeBack) {
   const Mesh mesh = make_mesh({{"x", 2}, {"y", 4}});

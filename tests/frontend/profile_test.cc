@@ -7,7 +7,7 @@
 #include <tessera/ops.h>
 
 #include "src/base/json_text.h"
-#include "tests/frontend/checkpoint_testing.h"
+#include "tests/frontend/folder_test.h"
 
 namespace tessera::testing {
 namespace profile_test {

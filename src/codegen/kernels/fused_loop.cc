@@ -276,7 +276,7 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
   kernel.nanoseconds =
       kStart + double(elements) * (program->nanoseconds + kPerInput * double(inputs));
   // The number of elements is the task's.
-  const bool compiled = worth_compiling(kernel.nanoseconds);
+  const bool compiled = worth_compiling(kernel.nanoseconds, program.get());
   kernel.key = kernel_key("loop", program->key(), compiled);
   kernel.make = [program = std::move(program), compiled] {
     return runtime::Kernel{[](const runtime::KernelCall& call) {

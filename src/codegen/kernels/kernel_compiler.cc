@@ -6,14 +6,13 @@
 
 #include <condition_variable>
 #include <exception>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
-#include <vector>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/base/module_files.h"
 #include "src/codegen/kernels/code_cache.h"
 #include "src/codegen/kernels/code_identity.h"
 
@@ -30,22 +29,9 @@ struct Found {
 
 constexpr const char* kModule = "libtessera-llvm.so";
 
-/// Where the module may be: beside the library or program that has this code, or installed.
-std::vector<std::string> candidates() {
-  std::vector<std::string> out;
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&kernel_compiler), &info) != 0 &&
-      info.dli_fname != nullptr) {
-    const auto folder = std::filesystem::path(info.dli_fname).parent_path();
-    out.push_back((folder.empty() ? "." : folder) / kModule);
-  }
-  out.push_back(std::filesystem::path(TESSERA_JIT_FOLDER) / kModule);
-  return out;
-}
-
 Found find_module() {
   std::string tried;
-  for (const std::string& file : candidates()) {
+  for (const std::string& file : module_files(kModule, TESSERA_JIT_FOLDER)) {
     if (const auto build = build_id(file)) {
       return {file, *build + (has_vector_math() ? " libmvec " : " ") + machine_identity()};
     }
@@ -107,9 +93,10 @@ KernelCompiler* kernel_compiler() {
   return is_off() ? nullptr : once;
 }
 
-bool worth_compiling(double nanoseconds) {
+bool worth_compiling(double nanoseconds, const LoopExpr* elements) {
   constexpr double kWorth = 3000;  // compiling takes milliseconds, once
-  return nanoseconds >= kWorth || env_choice("TESSERA_JIT") == "always";
+  return nanoseconds >= kWorth || (elements != nullptr && elements->has_functions()) ||
+         env_choice("TESSERA_JIT") == "always";
 }
 
 namespace {

@@ -69,8 +69,10 @@ KernelCompiler* kernel_compiler();
 /// Whether there is one, which need not be loaded.
 bool has_kernel_compiler();
 
-/// Whether a kernel is worth compiling that runs for so long in all, as far as is known.
-bool worth_compiling(double nanoseconds);
+/// Whether to compile a kernel that runs for so long in all, as far as is known, and computes this,
+/// or this among other things (null: nothing of note). One with elementary functions is compiled
+/// however short it is: a part of an array has the bits that the whole would have there.
+bool worth_compiling(double nanoseconds, const LoopExpr* elements);
 
 /// The code of a kernel: compiled before by this process, found on disk, or compiled now. Null if
 /// it can't be compiled. Equal keys, equal sources.

@@ -355,6 +355,15 @@ void add_to_key(const ComposedView& view, KeyWriter* key) {
   }
 }
 
+bool LoopExpr::has_functions() const {
+  return std::any_of(ops.begin(), ops.end(), [](const Op& o) {
+    const bool may_be = o.op.kind == BlockOp::Kind::unary || o.op.kind == BlockOp::Kind::binary;
+    const bool exact = o.op.opcode == ir::Opcode::sqrt || o.op.opcode == ir::Opcode::rsqrt;
+    return may_be && !exact && is_floating(o.op.type) &&
+           ir::has_trait(o.op.opcode, ir::traits::transcendental);
+  });
+}
+
 std::string LoopExpr::key() const {
   KeyWriter key("expr");
   key.add(registers.size());

@@ -77,6 +77,8 @@ struct LoopExpr {
 
   /// Equal keys, equal programs.
   std::string key() const;
+  /// Whether it has elementary functions, whose last bits depend on who computes them.
+  bool has_functions() const;
 };
 
 class LoopBuilder {

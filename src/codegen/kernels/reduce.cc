@@ -488,7 +488,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     if (operands[0].program) s.columns = std::min<std::int64_t>(shape.b, 64);
     kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
     kernel.nanoseconds = 50 + elements * double(byte_size(s.dtype)) * 0.1 + making;
-    const bool compiled = worth_compiling(kernel.nanoseconds);
+    const bool compiled = worth_compiling(kernel.nanoseconds, operands[0].program.get());
     kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
                             *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
                             operand_keys(), s.init, compiled);
@@ -526,7 +526,9 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
   kernel.nanoseconds = 200 + elements * (reducer->nanoseconds + double(k)) + making;
-  const bool compiled = worth_compiling(kernel.nanoseconds);
+  const bool compiled = std::any_of(operands.begin(), operands.end(), [&](const ReduceOperand& o) {
+    return worth_compiling(kernel.nanoseconds, o.program.get());
+  });
   kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
                           reducer->key(), operand_keys(), g.init, compiled);
   kernel.make = [g = std::move(g), reducer, operands, types = std::move(types), made_here,

@@ -238,6 +238,13 @@ std::vector<Array> process_local_leaves(const std::vector<Array>& leaves,
 
 namespace {
 
+std::map<Device, DeviceBuffer> device_map(const std::vector<Device>& devices,
+                                          const std::vector<DeviceBuffer>& buffers) {
+  std::map<Device, DeviceBuffer> out;
+  for (std::size_t k = 0; k < devices.size(); ++k) out[devices[k]] = buffers[k];
+  return out;
+}
+
 const PartitionSpec& spec_of(const ShardingTree& leaf, const std::string& who, Location location) {
   if (leaf.kind() == ShardingTree::Kind::spec) return leaf.spec();
   throw ValueError(who + ": a spec is needed, got " + leaf.to_string() + "; P() replicates",
@@ -268,8 +275,7 @@ std::vector<Array> to_global_leaves(const std::vector<Array>& leaves,
     frontend::check_fits(local, impl.shape.dims, who, false, location);
     const auto parts = frontend::buffers_as(leaves[i], local, location);
     const std::vector<Device> here = local.device_list();
-    std::map<Device, DeviceBuffer> by_device;
-    for (std::size_t k = 0; k < here.size(); ++k) by_device[here[k]] = parts[k];
+    const auto by_device = device_map(here, parts);
     std::vector<DeviceBuffer> buffers;
     for (const Device& d : global.device_list()) {
       const auto found = by_device.find(d);
@@ -311,8 +317,7 @@ std::vector<Array> to_host_local_leaves(const std::vector<Array>& leaves,
     }
     const auto parts = shared_buffers(impl, location);
     const std::vector<Device> all = impl.sharding.device_list();
-    std::map<Device, DeviceBuffer> by_device;
-    for (std::size_t k = 0; k < all.size(); ++k) by_device[all[k]] = parts[k];
+    const auto by_device = device_map(all, parts);
     const Sharding local = frontend::named_sharding(local_mesh, spec, who, location);
     std::vector<DeviceBuffer> buffers;
     for (const Device& d : local.device_list()) buffers.push_back(by_device.at(d));

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules: libraries of this project's own that are loaded when they are needed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Where the module `name` may be, the likeliest first: beside the library or program that has this
+/// code, or in the folder that it was to be installed in.
+std::vector<std::string> module_files(const char* name, const char* installed);
+
+}  // namespace tessera
