@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/bind_worker.h"
 #include "src/base/task_pool.h"
 
 namespace tessera {
@@ -58,7 +59,10 @@ class Pool {
  public:
   Pool() {
     for (int i = 1; i < worker_count(); ++i) {
-      threads_.emplace_back([this](std::stop_token stop) { run(stop); });
+      threads_.emplace_back([this, i](std::stop_token stop) {
+        bind_worker(i);
+        run(stop);
+      });
     }
   }
   ~Pool() {

@@ -5,16 +5,28 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
 
+#include "src/base/bind_worker.h"
 #include "src/base/task_pool.h"
 
 namespace tessera {
 namespace {
 
+class Binder : public tbb::task_scheduler_observer {
+ public:
+  explicit Binder(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker) bind_worker(tbb::this_task_arena::current_thread_index());
+  }
+};
+
 tbb::task_arena& arena() {
   static tbb::task_arena& a = *new tbb::task_arena(worker_count());
+  static Binder& binder = *new Binder(a);
+  (void)binder;
   return a;
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers stay on a core of their own.
+#pragma once
+
+namespace tessera {
+
+/// Binds the calling thread, which is worker `index` of the pool, to the core of that number among
+/// those that the process may use. Without it the system may wake a worker on the core of the
+/// thread that waits for it, and take tens of milliseconds to part them. Does nothing if the pool
+/// hasn't one worker for each of these cores (others may use the rest), or if
+/// `TESSERA_BIND_WORKERS` is 0.
+void bind_worker(int index);
+
+}  // namespace tessera
